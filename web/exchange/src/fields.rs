@@ -40,6 +40,12 @@ impl FieldLines {
         self
     }
 
+    /// Lines that were written before.
+    pub fn lines(&mut self, lines: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(lines);
+        self
+    }
+
     /// `Last-Modified` (RFC 9110 section 8.8.2).
     pub fn last_modified(&mut self, date: &HttpDate) -> &mut Self {
         self.field("Last-Modified", date.as_bytes())

@@ -28,6 +28,7 @@ mod hot;
 mod index;
 mod proxy_protocol;
 mod ready;
+mod upstreams;
 
 pub use asked::Asked;
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
@@ -36,6 +37,7 @@ pub use hot::{Hot, equal as equal_paths};
 pub use index::Index;
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader};
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
+pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
 use app::{Body, ConnId, Wake};
 use core::net::SocketAddr;
@@ -149,7 +151,7 @@ pub struct Totals {
 ///
 /// Every method ignores (and getters answer with the empty value for) an
 /// exchange that is over: a late call is harmless.
-pub trait Replies {
+pub trait Replies: Upstreams {
     /// The time of this turn.
     fn now(&self) -> Time;
 
@@ -208,6 +210,26 @@ pub trait Replies {
 
     /// The body cannot be sent to its end: the peer is told by a reset.
     fn abort(&mut self, id: ExchangeId);
+
+    /// The body ends here, and is not whole: what is queued is sent, and the connection
+    /// ends in a way that tells its client that something is missing.
+    fn cut_short(&mut self, id: ExchangeId) {
+        self.abort(id);
+    }
+
+    /// What answers has time limits of its own: the exchange is not over because nothing is
+    /// queued for a while.
+    fn be_patient(&mut self, id: ExchangeId) {
+        let _ = id;
+    }
+
+    /// Queues the head of a reply, behind which the connection is the handler's, both ways:
+    /// what arrives is told by [`Handler::on_body`], what is sent goes as it is, until the
+    /// [end](Replies::end).
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        let _ = (request, reply);
+        self.abort(id);
+    }
 
     /// What [`Handler::on_body`] left of a body is to be offered again.
     fn resume(&mut self, id: ExchangeId);
@@ -333,6 +355,26 @@ pub trait Handler {
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
         let _ = (replies, id, why);
         false
+    }
+
+    /// The client of an exchange that waits, or is answered, sends no more, and has sent
+    /// nothing behind its request: it may have left.
+    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let _ = (replies, id);
+    }
+
+    /// Something happened to a connection to an upstream, which has this mark. Of
+    /// [`UpstreamEvent::Data`], how many bytes were taken.
+    fn on_upstream<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: UpstreamId,
+        mark: u32,
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        let _ = mark;
+        replies.cut(id);
+        if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 }
     }
 
     /// The peer has taken some of what was queued.

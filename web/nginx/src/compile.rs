@@ -22,6 +22,7 @@ mod limits;
 mod listen;
 mod logs;
 mod process;
+mod proxy;
 mod script;
 mod settings;
 mod tables;

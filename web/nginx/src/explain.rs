@@ -101,6 +101,8 @@ pub enum Answers {
     StubStatus,
     /// `empty_gif`.
     EmptyGif,
+    /// `proxy_pass`.
+    Proxy,
 }
 
 /// Why answers are not given ready.
@@ -189,6 +191,7 @@ fn explain_place(
     let answers = match block.content {
         ContentRules::StubStatus => Answers::StubStatus,
         ContentRules::EmptyGif => Answers::EmptyGif,
+        ContentRules::Proxy(_) => Answers::Proxy,
         ContentRules::Files if always_returns(block).is_some() => Answers::Return,
         ContentRules::Files if block.root.alias.is_some() => Answers::Alias,
         ContentRules::Files => Answers::Root,

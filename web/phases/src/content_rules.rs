@@ -1,5 +1,8 @@
 //! What answers in a place.
 
+use crate::proxying::ProxyPass;
+use std::sync::Arc;
+
 /// What answers in a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContentRules {
@@ -10,6 +13,8 @@ pub enum ContentRules {
     StubStatus,
     /// `empty_gif`.
     EmptyGif,
+    /// `proxy_pass`.
+    Proxy(Arc<ProxyPass>),
     /// What was sent: as it came, or once it was whole.
     #[cfg(test)]
     Echo(bool),
@@ -21,6 +26,7 @@ impl ContentRules {
     pub const fn reads_bodies(&self) -> bool {
         match self {
             Self::Files | Self::StubStatus | Self::EmptyGif => false,
+            Self::Proxy(_) => true,
             #[cfg(test)]
             Self::Echo(_) => true,
         }

@@ -63,6 +63,7 @@ impl Default for Block {
             server_tokens: true,
             msie_padding: true,
             symlinks: SymlinkRules::default(),
+            proxy: Arc::default(),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
+//! | `relay…` | requests that are passed on to upstreams, and their answers |
 //! | `ready` | whole responses that are ready |
 
 mod bodies;
@@ -38,6 +39,12 @@ mod passing;
 mod put;
 mod ranges;
 mod ready;
+mod relay;
+mod relay_answer;
+mod relay_body;
+mod relay_request;
+mod relay_run;
+mod relay_values;
 mod reply;
 mod run;
 mod script;
@@ -54,7 +61,7 @@ use core::net::SocketAddr;
 pub use parts::{EngineParts, NewProgram, PrepareError};
 
 use course::{Course, CourseState, Depends, Loaded};
-use exchange::{Asked, ExchangeId, HeadWriter, Replies};
+use exchange::{Asked, ExchangeId, HeadWriter, Replies, UpstreamId};
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
 use host::is_doubtful;
@@ -62,7 +69,8 @@ use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
-use run::Runner;
+use relay::{IdlePlaces, RelayStage};
+use run::{Flow, Runner};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Form, Method, Request, Status};
@@ -129,6 +137,10 @@ pub(crate) struct Rest {
     stream: Option<(FileId, Streamed)>,
     /// Answers that are made as they are taken.
     makings: Makings,
+    /// Connections to upstreams that wait for requests; and those of requests that are over,
+    /// to be closed.
+    idle: IdlePlaces,
+    hangups: Vec<UpstreamId>,
 }
 
 /// Bytes of compressed content that are kept.
@@ -172,6 +184,8 @@ impl Engine {
                 delayed: BinaryHeap::new(),
                 stream: None,
                 makings: Makings::default(),
+                idle: IdlePlaces::default(),
+                hangups: Vec::new(),
             },
             single: None,
             moved: false,
@@ -200,6 +214,7 @@ impl Engine {
         let at =
             |program: &Program| program.listeners.iter().map(|one| (one.address, one.path.clone())).collect::<Vec<_>>();
         self.moved |= at(&old.program) != at(&self.loaded.program);
+        self.rest.forget_idle(&old);
         self.retired.push(old);
         self.rest.courses_loaded(&self.loaded);
         self.rest.ready.clear();
@@ -268,7 +283,19 @@ impl Engine {
     }
 
     /// Runs a request until it waits or was answered.
-    fn run<R: Replies>(&mut self, replies: &mut R, token: u32, mut course: Box<Course>, request: &Request<'_>) {
+    fn run<R: Replies>(&mut self, replies: &mut R, token: u32, course: Box<Course>, request: &Request<'_>) {
+        self.run_from(replies, token, course, request, |_| None);
+    }
+
+    /// The same, from what `enter` comes to.
+    fn run_from<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        token: u32,
+        mut course: Box<Course>,
+        request: &Request<'_>,
+        enter: impl FnOnce(&mut Runner<'_, R>) -> Option<Flow>,
+    ) {
         self.rest.clock.now = replies.now();
         let clock = self.rest.clock;
         let loaded = Rc::clone(&course.loaded);
@@ -283,7 +310,8 @@ impl Engine {
             token,
             location: None,
         };
-        let answered = runner.run();
+        let first = enter(&mut runner);
+        let answered = runner.run(first);
         if !answered {
             course.state = CourseState::Looks;
             self.keep(replies, token, course, request);
@@ -293,6 +321,10 @@ impl Engine {
             None if course.paced.is_some() => {
                 self.keep(replies, token, course, request);
                 self.send_paced(replies, token);
+            }
+            None if course.relay.as_ref().is_some_and(|relay| relay.stage == RelayStage::Tunnel) => {
+                course.state = CourseState::Sends;
+                self.keep(replies, token, course, request);
             }
             None if course.filtering.is_some() => {
                 self.keep(replies, token, course, request);
@@ -484,6 +516,7 @@ impl Rest {
         // What it counted as, counts no more.
         course.held.clear();
         (course.filtering, course.body) = (None, None);
+        self.abandon(&mut course);
         if self.spare.len() < SPARE_MAX {
             self.spare.push(course);
         }

@@ -29,6 +29,7 @@ pub mod logging;
 pub mod maps;
 mod names;
 pub mod program;
+pub mod proxying;
 mod reach;
 mod referers;
 pub mod script;

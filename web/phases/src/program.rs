@@ -19,6 +19,7 @@ use crate::locations::Locations;
 use crate::logging::{ErrorLogUse, LogFormat, LogTarget, LogUse};
 use crate::maps::{Geo, Map, SplitClients};
 use crate::names::Names;
+use crate::proxying::ProxyRules;
 use crate::script::Instruction;
 use crate::silos::Silos;
 pub use crate::terms::{ConnectionRules, HeadRules};
@@ -310,6 +311,8 @@ pub struct Block {
     pub msie_padding: bool,
     /// `disable_symlinks`.
     pub symlinks: SymlinkRules,
+    /// `proxy_…`
+    pub proxy: Arc<ProxyRules>,
 }
 
 /// Where files are.

@@ -123,6 +123,7 @@ impl Variable {
             // The other fields are those of the answer itself.
             Self::SentHeader(name) if **name == *b"connection" => Reach::Connection,
             Self::SentHeader(_) => Reach::Path,
+            Self::Upstream(_) => Reach::Request,
             Self::Geo(_) => Reach::Connection,
             // What a script gives it was asked when it did.
             Self::Slot(_) | Self::Map(_) | Self::Split(_) | Self::SentTrailer(_) | Self::Absent => Reach::Always,
@@ -139,7 +140,7 @@ mod tests {
             let number = table.number(name).expect("a variable");
             table.get(number).expect("it was numbered").reach()
         };
-        for shared in ["uri", "document_root", "time_local", "sent_http_content_type", "upstream_addr"] {
+        for shared in ["uri", "document_root", "time_local", "sent_http_content_type", "ssl_cipher"] {
             assert!(reach(shared.as_bytes()).is_shared(), "{shared}");
         }
         for query in ["args", "arg_a", "request_uri"] {

@@ -31,9 +31,57 @@ pub enum Variable {
     Geo(u16),
     /// A `split_clients`, by its number.
     Split(u16),
-    /// One of nginx's own of which there is nothing here: `$upstream_…`,
-    /// `$ssl_…` and the like.
+    /// `$upstream_…`: of the servers that were asked.
+    Upstream(UpstreamValue),
+    /// One of nginx's own of which there is nothing here: `$ssl_…` and the like.
     Absent,
+}
+
+/// What is told of the servers that a request was passed on to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum UpstreamValue {
+    /// `$upstream_addr`
+    Address,
+    /// `$upstream_status`
+    Status,
+    /// `$upstream_connect_time`
+    ConnectTime,
+    /// `$upstream_header_time`
+    HeaderTime,
+    /// `$upstream_response_time`
+    ResponseTime,
+    /// `$upstream_response_length`
+    ResponseLength,
+    /// `$upstream_bytes_received`
+    BytesReceived,
+    /// `$upstream_bytes_sent`
+    BytesSent,
+    /// `$upstream_http_…`: a field of the answer, by its name with `_` for `-`, in lower
+    /// case.
+    Field(Box<[u8]>),
+    /// `$upstream_cookie_…`: a cookie that it sets.
+    Cookie(Box<[u8]>),
+}
+
+impl UpstreamValue {
+    /// By what follows `upstream_` in its name.
+    fn of(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"addr" => Self::Address,
+            b"status" => Self::Status,
+            b"connect_time" => Self::ConnectTime,
+            b"header_time" => Self::HeaderTime,
+            b"response_time" => Self::ResponseTime,
+            b"response_length" => Self::ResponseLength,
+            b"bytes_received" => Self::BytesReceived,
+            b"bytes_sent" => Self::BytesSent,
+            _ => match (name.strip_prefix(b"http_"), name.strip_prefix(b"cookie_")) {
+                (Some(field), _) => Self::Field(field.into()),
+                (_, Some(cookie)) => Self::Cookie(cookie.into()),
+                _ => return None,
+            },
+        })
+    }
 }
 
 /// All variables of a configuration, by the numbers that its values have.
@@ -231,13 +279,11 @@ fn refused(name: &[u8]) -> VariableError {
 
 /// nginx's own of which there is nothing here, by their names, and by how these
 /// begin.
-const ABSENT: [&[u8]; 10] = [
+const ABSENT: [&[u8]; 8] = [
     b"ancient_browser",
     b"fastcgi_path_info",
     b"modern_browser",
     b"msie",
-    b"proxy_host",
-    b"proxy_port",
     b"slice_range",
     b"uid_got",
     b"uid_reset",
@@ -257,6 +303,9 @@ fn known(name: &[u8]) -> Option<Variable> {
     ];
     if let Some(core) = Core::of(name) {
         return Some(Variable::Core(core));
+    }
+    if let Some(value) = name.strip_prefix(b"upstream_").and_then(UpstreamValue::of) {
+        return Some(Variable::Upstream(value));
     }
     match name {
         // Without fastcgi_index, which nothing is passed on to.
@@ -326,6 +375,9 @@ core! {
     NginxVersion b"nginx_version",
     Pid b"pid",
     Pipe b"pipe",
+    ProxyAddXForwardedFor b"proxy_add_x_forwarded_for",
+    ProxyHost b"proxy_host",
+    ProxyPort b"proxy_port",
     ProxyProtocolAddr b"proxy_protocol_addr",
     ProxyProtocolPort b"proxy_protocol_port",
     ProxyProtocolServerAddr b"proxy_protocol_server_addr",

@@ -2,8 +2,9 @@
 
 use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
+use crate::dialled::DialledTable;
 use crate::head;
-use crate::page::Page;
+use crate::page::{Page, line};
 use crate::terms::TermTable;
 use crate::trace;
 use access_log::{Line, Log};
@@ -14,7 +15,7 @@ use exchange::{About, Ending, ExchangeId, Piece, ProxiedAddresses, Ready, Replie
 use h1::response;
 use latency::Recorder;
 use semantics::date::HttpDate;
-use semantics::{Known, Method, Request, Status};
+use semantics::{Method, Request, Status};
 use site::{Limits, Timeouts, WallClock};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -54,6 +55,8 @@ pub struct Carrier {
     pub timeouts: Timeouts,
     pub terms: TermTable,
     pub clock: WallClock,
+    /// Connections that handlers asked for.
+    pub upstreams: DialledTable,
     pub server_header: bool,
     pub draining: Option<Drain>,
     /// The next connection whose timer is to be set by shorter limits.
@@ -165,14 +168,14 @@ impl Carrier {
     }
 
     /// So many bytes were queued.
-    fn queued(&mut self, id: ConnId, bytes: u64) {
+    pub(crate) fn queued(&mut self, id: ConnId, bytes: u64) {
         let conn = &mut self.conns[id.index()];
         conn.queued = conn.queued.wrapping_add(bytes as u32);
         self.counters.bytes_queued += bytes;
     }
 
     /// A response is queued, or its head.
-    fn answered<N: Net>(&mut self, net: &mut N, id: ConnId, head: usize, body: u64) {
+    pub(crate) fn answered<N: Net>(&mut self, net: &mut N, id: ConnId, head: usize, body: u64) {
         self.queued(id, head as u64 + body);
         let conn = &mut self.conns[id.index()];
         conn.requests = conn.requests.saturating_add(1);
@@ -192,7 +195,7 @@ impl Carrier {
     }
 
     /// One more response with this status.
-    fn count(&mut self, status: Status, request: bool) {
+    pub(crate) fn count(&mut self, status: Status, request: bool) {
         self.counters.requests += u64::from(request);
         match status.code() {
             200..300 => self.counters.responses_2xx += 1,
@@ -216,7 +219,7 @@ impl Carrier {
 impl<N: Net> Answering<'_, N> {
     /// The exchange's connection, if nothing was answered yet, and how its
     /// response ends.
-    fn unanswered(&mut self, id: ExchangeId) -> Option<(ConnId, Ending)> {
+    pub(crate) fn unanswered(&mut self, id: ExchangeId) -> Option<(ConnId, Ending)> {
         let conn = self.carrier.conn(id.conn())?;
         if conn.state != State::Waiting {
             return None;
@@ -226,9 +229,9 @@ impl<N: Net> Answering<'_, N> {
     }
 
     /// The exchange's connection, if its reply was begun and not ended.
-    fn begun(&mut self, id: ExchangeId) -> Option<ConnId> {
+    pub(crate) fn begun(&mut self, id: ExchangeId) -> Option<ConnId> {
         let conn = self.carrier.conn(id.conn())?;
-        (conn.state == State::Replying).then_some(id.conn())
+        matches!(conn.state, State::Replying | State::Tunnel).then_some(id.conn())
     }
 
     /// A whole response is queued: `head` and `body` bytes of it.
@@ -288,6 +291,7 @@ impl<N: Net> Answering<'_, N> {
         conn.state = State::Replying;
         let more = conn.more();
         (more.line, more.sent, more.slot, more.chunked) = (line, 0, slot, chunked);
+        more.until_close = end == BodyEnd::Connection || end == BodyEnd::Chunk && !chunked;
         (more.status, more.head) = (reply.status.code(), head as u32);
         more.series = series.or(more.series);
         more.began.get_or_insert(now);
@@ -452,6 +456,18 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.net.abort(id);
     }
 
+    fn cut_short(&mut self, id: ExchangeId) {
+        self.cut_reply(id);
+    }
+
+    fn be_patient(&mut self, id: ExchangeId) {
+        self.set_patient(id);
+    }
+
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        self.open_tunnel(id, request, reply);
+    }
+
     fn resume(&mut self, id: ExchangeId) {
         self.net.resume(id.conn());
     }
@@ -581,15 +597,4 @@ enum BodyEnd {
     Chunk,
     /// By the end of the connection.
     Connection,
-}
-
-/// What the log says of a request.
-pub fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
-    Line {
-        peer: net.peer(id),
-        request: request.line(),
-        status: status.code(),
-        referer: request.known(Known::Referer),
-        agent: request.known(Known::UserAgent),
-    }
 }

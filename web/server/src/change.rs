@@ -219,7 +219,7 @@ impl Carrier {
             }
             State::Proxied | State::Waiting => Some(self.terms.head(conn.terms).timeout),
             // For our FIN's answer; that limit never changes.
-            State::Vacant => None,
+            State::Vacant | State::Tunnel => None,
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,
             // Some must be taken within the time, which is counted anew.
             State::Ready | State::Body | State::Replying | State::Closing => {

@@ -21,9 +21,9 @@ use wire::Time;
 ///            ▲  ▲       │                 ▼
 ///            │  │       └──────────► (handler) ──► Waiting (for the handler)
 ///            │  └── keep-alive ───────┘ │             │
-///            └── Replying ◄─────────────┴─────────────┘
-///                    │                  │
-///                    └──► Closing ◄─────┘
+///            └── Replying ◄─────────────┴─────────────┤
+///                    │                  │             ▼
+///                    └──► Closing ◄─────┴───────── Tunnel
 /// ```
 #[derive(Debug)]
 #[repr(align(64))]
@@ -66,6 +66,8 @@ pub enum State {
     Waiting,
     /// They wait: the reply before them is being sent.
     Replying,
+    /// They are the handler's, as they come.
+    Tunnel,
     /// They are ignored: the last response is queued, and FIN behind it.
     Closing,
 }
@@ -116,6 +118,10 @@ pub struct More {
     pub proxied: Option<ProxiedAddresses>,
     /// Its reply is sent in chunks, and the last of them is to come.
     pub chunked: bool,
+    /// Nothing but the connection's end tells that of its reply.
+    pub until_close: bool,
+    /// Its handler has time limits of its own.
+    pub patient: bool,
     /// Of a reply that was begun: its status, and bytes of its head.
     pub status: u16,
     pub head: u32,
@@ -216,7 +222,12 @@ impl ServedConnection {
 
     /// Whether an exchange is under way.
     pub const fn is_asked(&self) -> bool {
-        matches!(self.state, State::Waiting | State::Replying)
+        matches!(self.state, State::Waiting | State::Replying | State::Tunnel)
+    }
+
+    /// Whether its handler has time limits of its own.
+    pub fn is_patient(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.patient)
     }
 
     /// Whether its reply is sent in chunks.

@@ -28,12 +28,14 @@ const LOOKS: u8 = 16;
 impl<H: Handler> Server<H> {
     /// The timer ran out: a wait may be over.
     pub(crate) fn on_deadline<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let Some(conn) = self.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation()) else {
+        let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
+        let Some(conn) = conn else { return self.on_upstream_timer(net, id) };
+        if conn.generation != id.generation() {
             return;
-        };
+        }
         let header = self.carrier.terms.head(conn.terms).timeout;
         match conn.state {
-            State::Vacant => {}
+            State::Vacant | State::Tunnel => {}
             State::Proxied => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),
                 None => {
@@ -59,6 +61,7 @@ impl<H: Handler> Server<H> {
                     }
                 }
             }
+            State::Waiting if conn.is_patient() => self.carrier.arm(net, id, header),
             State::Waiting => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),
                 None => self.on_late(net, id),
@@ -177,6 +180,10 @@ impl Carrier {
         let conn = &mut self.conns[id.index()];
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
         let (streams, closing) = (conn.state == State::Replying, conn.state == State::Closing);
+        if unsent == 0 && streams && conn.is_patient() {
+            self.watch_from(net, id, 0);
+            return;
+        }
         let marked = conn.flags & MARKED != 0;
         let (moved, quiet) = conn.marked(acknowledged);
         if (unsent > 0 || streams || closing) && marked && !moved {
@@ -283,6 +290,9 @@ impl Carrier {
         }
         drain.next = end;
         self.draining = Some(drain);
+        if self.counters.connections_open == 0 && self.upstreams.open() > 0 {
+            self.cut_upstreams(net);
+        }
         self.counters.connections_open == 0
     }
 }

@@ -17,11 +17,13 @@
 //! | `conn` | a connection's state, 64 bytes |
 //! | `proxied` | what proxies say before a connection's first request |
 //! | `ready` | from a request to a response that is ready |
+//! | `offered` | bytes, by what is expected of their connection |
 //! | `requests` | from a request to its handler |
 //! | `carrier` | from a handler to a response |
+//! | `page` | responses of the carrier's own |
+//! | `upstreams`, `dialled`, `tunnel` | connections to upstreams; connections that are a handler's |
 //! | `times` | how long requests take
 //! | `trace` | what tracers are told of requests |
-//! | `page` | what is told where no handler says anything |
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
@@ -33,7 +35,9 @@ mod change;
 mod conn;
 mod counters;
 mod deadlines;
+mod dialled;
 mod head;
+mod offered;
 mod page;
 mod proxied;
 mod ready;
@@ -41,6 +45,8 @@ mod requests;
 mod terms;
 mod times;
 mod trace;
+mod tunnel;
+mod upstreams;
 
 pub use access_log::{AccessLog, LineFormat};
 pub use change::{Change, Replaced};
@@ -56,10 +62,11 @@ use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use carrier::{Answering, Carrier};
 use change::start_log;
-use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, TAKES_BODY, Tick};
+use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
+use dialled::DialledTable;
 use exchange::{Handler, HeadWriter};
-use h1::server::{RequestEvent, Waiting};
+use h1::server::Waiting;
 use latency::Recorder;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -251,6 +258,7 @@ impl<H: Handler> Server<H> {
             timeouts: config.timeouts.clone(),
             terms: TermTable::of(&config),
             clock,
+            upstreams: DialledTable::default(),
             server_header: config.server_header,
             draining: None,
             unsettled: None,
@@ -331,83 +339,13 @@ impl<H: Handler> Server<H> {
             self.free_idle();
         }
     }
-
-    /// Takes what a connection was offered, from `used` on, whatever it is.
-    /// `seen` is the first event, if it was already looked for.
-    #[inline(never)]
-    fn take<N: Net>(
-        &mut self,
-        net: &mut N,
-        id: ConnId,
-        data: &[u8],
-        mut used: usize,
-        mut seen: Option<&RequestEvent<'_>>,
-    ) -> usize {
-        // A connection refused at the limit is not in the table.
-        let Some(conn) = self.carrier.conns.get(id.index()) else { return data.len() };
-        if conn.state == State::Replying && conn.flags & TAKES_BODY == 0 {
-            // What arrived may acknowledge the last of it.
-            self.on_room(net, id);
-        }
-        let paused = loop {
-            let conn = &mut self.carrier.conns[id.index()];
-            match conn.state {
-                State::Vacant => return data.len(),
-                State::Closing => {
-                    conn.last = Tick::of(net.now());
-                    return data.len();
-                }
-                State::Waiting | State::Replying if conn.flags & TAKES_BODY == 0 => break false,
-                State::Ready if used >= data.len() && seen.is_none() => break false,
-                State::Proxied => {
-                    match self.on_proxy_header(net, id, data.get(used..).unwrap_or_default()) {
-                        Some(consumed) => used += consumed,
-                        None => break false,
-                    }
-                    continue;
-                }
-                _ => {}
-            }
-            let rest = data.get(used..).unwrap_or_default();
-            let event = match seen.take() {
-                Some(event) => *event,
-                None if conn.state == State::Ready && net.unsent(id) >= self.carrier.unsent_max => break true,
-                None => conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits),
-            };
-            match self.on_event(net, id, event, rest) {
-                Some(consumed) => used += consumed,
-                None => {
-                    let conn = &self.carrier.conns[id.index()];
-                    if conn.flags & ENDED != 0 && conn.is_asked() && conn.awaits_body() {
-                        self.on_cut(net, id);
-                    }
-                    break false;
-                }
-            }
-            if core::mem::take(&mut self.full) {
-                break false;
-            }
-        };
-        let left = data.len() - used;
-        if core::mem::take(&mut self.looks_ahead) {
-            self.look_ahead(net, id, data.get(used..).unwrap_or_default());
-        }
-        let conn = &mut self.carrier.conns[id.index()];
-        if left == 0 && conn.flags & ENDED != 0 {
-            conn.flags |= DRY;
-        }
-        self.carrier.after_data(net, id, left, paused);
-        used
-    }
-
-    /// The peer has taken some of a reply.
-    fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies| handler.on_room(replies, exchange::ExchangeId::of(id)));
-    }
 }
 
 impl<H: Handler> App for Server<H> {
-    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
+        if how == Opened::Connected {
+            return self.on_upstream_open(net, id);
+        }
         let index = id.index();
         if index >= self.carrier.limits.connections {
             self.carrier.counters.connections_refused += 1;
@@ -453,7 +391,8 @@ impl<H: Handler> App for Server<H> {
     }
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
-        let Some(conn) = self.carrier.conns.get_mut(id.index()) else { return };
+        let conn = self.carrier.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
+        let Some(conn) = conn else { return self.on_upstream_end(net, id, held) };
         conn.flags |= if held == 0 { ENDED | DRY } else { ENDED };
         match conn.state {
             // A request that is not whole by now never will be. One that
@@ -463,6 +402,16 @@ impl<H: Handler> App for Server<H> {
             }
             // Nor will a request's body.
             State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
+            State::Waiting | State::Replying if held == 0 => {
+                self.tell(net, id, None, |handler, replies| {
+                    handler.on_client_end(replies, exchange::ExchangeId::of(id));
+                });
+            }
+            State::Tunnel => {
+                self.tell(net, id, None, |handler, replies| {
+                    handler.on_body_end(replies, exchange::ExchangeId::of(id));
+                });
+            }
             // RFC 9112 §9.6 ends here: both sides have said all. What is queued
             // must still be taken, and our FIN acknowledged.
             State::Closing => self.carrier.watch_progress(net, id),
@@ -472,7 +421,8 @@ impl<H: Handler> App for Server<H> {
 
     #[inline]
     fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let Some(conn) = self.carrier.conns.get_mut(id.index()) else { return };
+        let conn = self.carrier.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
+        let Some(conn) = conn else { return self.on_upstream_room(net, id) };
         if conn.flags & PAUSED != 0 {
             conn.flags &= !PAUSED;
             conn.last = Tick::of(net.now());
@@ -483,7 +433,7 @@ impl<H: Handler> App for Server<H> {
                 return;
             }
         }
-        if self.carrier.conns[id.index()].state == State::Replying {
+        if matches!(self.carrier.conns[id.index()].state, State::Replying | State::Tunnel) {
             self.on_room(net, id);
         }
     }
@@ -493,10 +443,8 @@ impl<H: Handler> App for Server<H> {
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
-        let Some(conn) = self.carrier.conns.get(id.index()) else { return };
-        if conn.state == State::Vacant {
-            return;
-        }
+        let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
+        let Some(conn) = conn else { return self.on_upstream_closed(net, id, why) };
         self.carrier.counters.connections_open -= 1;
         if conn.is_asked() {
             self.left(net, id);

@@ -1,7 +1,20 @@
-//! What is told where no handler says anything.
+//! Answers of the carrier's own, and what its log says of a request.
 
+use access_log::Line;
+use app::{ConnId, Net};
 use exchange::{Piece, Reply};
-use semantics::Status;
+use semantics::{Known, Request, Status};
+
+/// What the log says of a request.
+pub fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
+    Line {
+        peer: net.peer(id),
+        request: request.line(),
+        status: status.code(),
+        referer: request.known(Known::Referer),
+        agent: request.known(Known::UserAgent),
+    }
+}
 
 /// What a status means, for people.
 pub(crate) struct Page {

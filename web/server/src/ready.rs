@@ -3,8 +3,9 @@
 //! but for a connection's last request.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier, line};
+use crate::carrier::{Answering, Carrier};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
+use crate::page::line;
 use crate::times::record_ready;
 use crate::trace;
 use app::{ConnId, Net};
@@ -138,8 +139,7 @@ impl<H: Handler> Server<H> {
         let mut room = self.carrier.unsent_max.saturating_sub(net.unsent(id));
         let mut rest = data.get(used..).unwrap_or_default();
         while room > 0 {
-            // Beyond the table only if it was refused: nothing is kept.
-            let Some(conn) = self.carrier.conns.get_mut(id.index()) else { return data.len() };
+            let Some(conn) = self.carrier.conns.get_mut(id.index()) else { break };
             if conn.state != State::Ready || conn.flags & !MARKED != 0 {
                 break;
             }

@@ -5,7 +5,9 @@ use crate::fixed::Fixed;
 use app::Wake;
 use core::net::SocketAddr;
 use core::ops::Range;
-use exchange::{Asked, BodyCut, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody};
+use exchange::{
+    Asked, BodyCut, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody, UpstreamEvent, UpstreamId,
+};
 use files::{Directory, Files, Reader};
 use phases::{Engine, EngineParts, NewProgram};
 use semantics::date::HttpDate;
@@ -238,6 +240,20 @@ impl Handler for SiteHandler {
 
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
         each!(self, handler => handler.on_body_cut(replies, id, why))
+    }
+
+    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        each!(self, handler => handler.on_client_end(replies, id));
+    }
+
+    fn on_upstream<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: UpstreamId,
+        mark: u32,
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        each!(self, handler => handler.on_upstream(replies, id, mark, event))
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {

@@ -30,6 +30,9 @@ impl Lines {
     }
 }
 
+/// None here.
+impl exchange::Upstreams for Lines {}
+
 impl Replies for Lines {
     fn now(&self) -> Time {
         Time::from_millis(5000)

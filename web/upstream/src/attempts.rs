@@ -59,6 +59,12 @@ impl Attempts {
         self.left
     }
 
+    /// The peer that failed counts for nothing: what was closed was a connection that was
+    /// kept too long.
+    pub const fn again(&mut self) {
+        self.left = self.left.saturating_add(1);
+    }
+
     /// Asks no more than so many (`proxy_next_upstream_tries`); 0 is any number.
     pub fn limit(&mut self, most: u32) {
         if most > 0 {

@@ -2,6 +2,7 @@
 //! refused. Each has one row; those of a module that are not told have that of
 //! the module.
 
+use super::proxy::PROXY_SETTERS;
 use super::settings::{SETTERS, Setter};
 use crate::rules::Rule;
 use std::collections::HashMap;
@@ -62,6 +63,8 @@ const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, th
 const BODIES: DirectiveClass = Idle("a body in memory is in one piece, and read when it is wanted");
 const LATER: DirectiveClass = Refused("there are no upstreams and no subrequests yet");
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on to upstreams");
+const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached, and there is no TLS to upstreams");
+const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded by proxy_buffers, and in memory");
 const NO_TLS: DirectiveClass = Idle("no listener speaks TLS");
 const NOT_YET: DirectiveClass = Refused("it is not there yet");
 
@@ -142,7 +145,27 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Idle("the environment is kept"), &["env"]),
     (Idle("no directive that is there resolves names while it serves"), &["resolver", "resolver_timeout"]),
     (Idle("there is no subrequest that could be logged"), &["log_subrequest"]),
-    (Idle("only upstreams send them"), &["early_hints"]),
+    (Idle("they are not passed on"), &["early_hints"]),
+    (
+        BUFFERS,
+        &[
+            "proxy_busy_buffers_size",
+            "proxy_temp_path",
+            "proxy_max_temp_file_size",
+            "proxy_temp_file_write_size",
+            "proxy_send_lowat",
+            "proxy_socket_rcvbuf",
+            "proxy_socket_sndbuf",
+            "proxy_headers_hash_max_size",
+            "proxy_headers_hash_bucket_size",
+        ],
+    ),
+    (Idle("idle connections are watched by their time limits"), &["proxy_socket_keepalive"]),
+    (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache"]),
+    (RefusedUnless("off", "it is not there yet"), &["proxy_pass_trailers"]),
+    (RefusedUnless("0", "it is not there yet"), &["proxy_limit_rate"]),
+    (NOT_YET, &["proxy_set_body"]),
+    (Idle("bodies are read before their requests are passed on"), &["proxy_request_buffering"]),
     (Idle("its directive is off"), &["mirror_request_body"]),
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
@@ -154,7 +177,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
         LATER,
         &[
             "post_action",
-            "proxy_pass",
             "proxy_store",
             "proxy_cache_path",
             "fastcgi_pass",
@@ -210,7 +232,7 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("browser", NOT_YET, true),
     ("degradation", NOT_YET, true),
     ("geoip", Refused("there is no GeoIP: write a geo block"), true),
-    ("proxy", NO_UPSTREAM, false),
+    ("proxy", NO_PROXY_CACHE, false),
     ("fastcgi", NO_UPSTREAM, false),
     ("scgi", NO_UPSTREAM, false),
     ("uwsgi", NO_UPSTREAM, false),
@@ -240,14 +262,19 @@ fn index() -> &'static Index {
     static INDEX: OnceLock<Index> = OnceLock::new();
     INDEX.get_or_init(|| Index {
         rows: named().collect(),
-        setters: SETTERS.iter().copied().collect(),
+        setters: setters().collect(),
         modules: MODULES.iter().map(|(name, class, all)| (*name, (*class, *all))).collect(),
     })
 }
 
+/// What directives of blocks do.
+fn setters() -> impl Iterator<Item = (&'static str, Setter)> {
+    SETTERS.iter().chain(PROXY_SETTERS).copied()
+}
+
 /// Each name that a table has, as often as they have it.
 fn named() -> impl Iterator<Item = (&'static str, DirectiveClass)> {
-    let compiled = SETTERS.iter().map(|(name, _)| *name).chain(PARTS);
+    let compiled = setters().map(|(name, _)| name).chain(PARTS);
     let others = ROWS.iter().flat_map(|(class, names)| names.iter().map(|name| (*name, *class)));
     compiled.map(|name| (name, Compiled)).chain(others)
 }

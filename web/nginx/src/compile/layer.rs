@@ -111,7 +111,8 @@ impl Layer {
         block.try_files = None;
         block.limit_except = None;
         // nginx keeps the handler of the location that the `if` stands in.
-        if scope != Scope::If {
+        let passes = scope == Scope::LimitExcept && matches!(block.content, ContentRules::Proxy(_));
+        if scope != Scope::If && !passes {
             block.content = ContentRules::Files;
         }
         Self {
@@ -237,6 +238,7 @@ impl Compiler<'_> {
         if layer.has("sub_filter") {
             Arc::make_mut(&mut layer.block.substitute).prepare();
         }
+        layer.finish_proxy();
         layer.block.filters = FilterSet::of(&layer.block);
         Ok(())
     }

@@ -145,7 +145,7 @@ fn servers_share_addresses() {
 #[test]
 fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
     for (text, said) in [
-        ("server { location / { proxy_pass http://a; } }", "\"proxy_pass\" directive: there are no upstreams"),
+        ("server { location / { proxy_pass http://a; } }", "\"proxy_pass\" directive: it is not there yet"),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
         ("upstream a { server b resolve; }", "\"resolve\" of the \"server\" directive"),
         ("server { listen 443 ssl; }", "\"listen ... ssl\""),

@@ -233,7 +233,6 @@ impl Compiler<'_> {
     /// The upstream that an address in a `*_pass` means: the `upstream` of this name,
     /// or a group of the host's own addresses. `port` is that of hosts that name none;
     /// 0 is none.
-    #[allow(dead_code, reason = "directives that pass requests on are compiled with what passes them on")]
     pub(super) fn upstream_of(&mut self, url: &Url<'_>, port: u16, place: Place) -> Step<UpstreamGroupId> {
         let name = url.name.to_ascii_lowercase();
         let text = told(url.name);

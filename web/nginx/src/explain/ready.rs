@@ -190,6 +190,9 @@ impl Reaches<'_> {
         if block.content == ContentRules::StubStatus {
             self.directive("stub_status", own, "its numbers change with each request");
         }
+        if matches!(block.content, ContentRules::Proxy(_)) {
+            self.directive("proxy_pass", own, "an upstream is asked each time");
+        }
         if let Some(status) = always_returns(block).filter(|status| *status != 200) {
             self.directive("return", own, &format!("only answers of status 200 are kept, and its own is {status}"));
         }

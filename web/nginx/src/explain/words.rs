@@ -47,6 +47,7 @@ fn place(f: &mut fmt::Formatter<'_>, place: &ExplainedPlace) -> fmt::Result {
         Answers::Return => "a response of its own",
         Answers::StubStatus => "numbers of connections",
         Answers::EmptyGif => "an empty picture",
+        Answers::Proxy => "what an upstream answers",
     };
     let kind = match place.answers {
         Answers::Root => Some("root"),

@@ -29,7 +29,7 @@
 //! [`Engine::on_body_news`] is told of. An exchange that is over lets go of what was
 //! read, wherever it is.
 
-#![cfg_attr(not(test), allow(dead_code, reason = "what reads bodies comes with upstreams"))]
+#![cfg_attr(not(test), allow(dead_code, reason = "streams of bodies come with what reads them as they come"))]
 
 use super::course::Course;
 use super::course_body::{BodyFailure, BodyState, CourseBody};
@@ -289,6 +289,12 @@ impl Engine {
     fn on_body_news<R: Replies>(&mut self, replies: &mut R, token: u32, news: BodyNews) {
         #[cfg(test)]
         self.echo_news(token, &news);
+        if self.rest.relay_of(token).is_some() {
+            if let BodyNews::Piece(piece) = news {
+                self.on_relay_piece(replies, token, piece.as_deref().ok());
+            }
+            return;
+        }
         // It goes on where it asked.
         let _ = news;
         self.go_on(replies, token);

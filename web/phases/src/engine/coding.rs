@@ -109,7 +109,7 @@ impl<R: Replies> Runner<'_, R> {
         let second = self.clock.second;
         act(&ResponseFacts {
             status: answer.status,
-            encoded: answer.coding.is_some(),
+            encoded: answer.coding.is_some() || answer.is_coded,
             length: (!making.is_open && !answer.unmeasured).then(|| answer.body.length()),
             media_type: answer.media_type.as_deref().unwrap_or_default(),
             expires: named(b"expires").next().map(|value| date::parse(value, second).unwrap_or(u64::MAX)),
@@ -172,7 +172,9 @@ impl<R: Replies> Runner<'_, R> {
         let passes = !follows || block.filters.any() && Self::may_pass(answer, block);
         match &answer.body {
             // How long it would be, nobody knows.
-            AnswerBody::File(_) | AnswerBody::Bytes(_) if self.course.method == Method::Head => {
+            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Upstream(_)
+                if self.course.method == Method::Head =>
+            {
                 answer.body = AnswerBody::Unknown;
             }
             AnswerBody::File(file) if !making.is_needed() && file.size <= FILE_MAX && !passes => {
@@ -193,7 +195,7 @@ impl<R: Replies> Runner<'_, R> {
                 self.course.sent.packed = Some((whole, u64::from(body.len())));
                 answer.body = AnswerBody::Memory(body);
             }
-            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Memory(_) => {
+            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Memory(_) | AnswerBody::Upstream(_) => {
                 if self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
                     self.course.depends.on(Depends::SECOND);

@@ -29,6 +29,10 @@ pub(super) struct Answer {
     pub vary: bool,
     /// nginx does not know its length, and so compresses it however short it is.
     pub unmeasured: bool,
+    /// An upstream gave it: it has looked at conditions. Its content is in a coding that
+    /// nothing is known of.
+    pub of_upstream: bool,
+    pub is_coded: bool,
 }
 
 /// Where a body comes from.
@@ -39,6 +43,8 @@ pub(super) enum AnswerBody {
     /// It is not sent, and its length not known.
     Unknown,
     File(FileAt),
+    /// It comes from an upstream; its length, if that is known.
+    Upstream(Option<u64>),
 }
 
 impl AnswerBody {
@@ -49,6 +55,7 @@ impl AnswerBody {
             Self::Bytes(bytes) => bytes.len() as u64,
             Self::Memory(body) => body.len() as u64,
             Self::File(file) => file.size,
+            Self::Upstream(length) => length.unwrap_or(0),
         }
     }
 }
@@ -66,6 +73,8 @@ impl Answer {
             coding: None,
             vary: false,
             unmeasured: false,
+            of_upstream: false,
+            is_coded: false,
         }
     }
 }
@@ -91,6 +100,7 @@ impl<R: Replies> Runner<'_, R> {
             ContentRules::Files => {}
             #[cfg(test)]
             ContentRules::Echo(streamed) => return self.echo(streamed),
+            ContentRules::Proxy(ref pass) => return self.pass_on(block, pass),
             _ => return self.fixed_content(block),
         }
         if self.course.uri.last() == Some(&b'/') {
@@ -220,6 +230,9 @@ impl<R: Replies> Runner<'_, R> {
 
     /// The media type of what the path names.
     pub(super) fn media_type(&self, block: &Block) -> Vec<u8> {
+        if let Some(kept) = &self.course.kept_type {
+            return kept.clone();
+        }
         block.types.of(&self.course.uri).unwrap_or(&block.default_type).to_vec()
     }
 

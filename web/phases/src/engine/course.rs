@@ -3,11 +3,12 @@
 use super::course_body::CourseBody;
 use super::making::Filtering;
 use super::paced::Paced;
+use super::relay::{Relay, SiloGroup, UpstreamTry};
 use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
-use bodies::BodyStore;
+use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies};
 use files::Stamp;
@@ -52,6 +53,10 @@ pub(crate) struct Loaded {
     series: Box<[Cell<u16>]>,
     /// The error log has lines.
     told: Cell<bool>,
+    /// Servers that requests are passed on to.
+    pub groups: RefCell<Vec<SiloGroup>>,
+    /// Another program is in its place.
+    pub is_replaced: Cell<bool>,
 }
 
 impl Loaded {
@@ -66,7 +71,22 @@ impl Loaded {
         let bodies = RefCell::new(bodies);
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
         let told = Cell::new(summary.logs);
-        Self { program, matcher, logs, bodies, secret, asks_for_sent, behind_proxies, finds_clients, series, told }
+        let groups = RefCell::new(SiloGroup::of(&program));
+        let is_replaced = Cell::new(false);
+        Self {
+            program,
+            matcher,
+            logs,
+            bodies,
+            secret,
+            asks_for_sent,
+            behind_proxies,
+            finds_clients,
+            series,
+            told,
+            groups,
+            is_replaced,
+        }
     }
 
     /// The series of latencies of a server's place, if anybody asks.
@@ -83,6 +103,11 @@ impl Loaded {
     /// What others than the silo's thread may let go of.
     pub fn into_parts(self) -> (Arc<Program>, Option<LogSet>) {
         (self.program, self.logs.into_inner())
+    }
+
+    /// A number that nobody can guess.
+    pub fn chance(&self, of: u64) -> u64 {
+        self.secret.hash_one((2, of))
     }
 
     /// A line was added to an error log.
@@ -316,6 +341,21 @@ pub(crate) struct Course {
     pub filtering: Option<Box<Filtering>>,
     /// The request's body, if it has one.
     pub(super) body: Option<Box<CourseBody>>,
+    /// It is passed on; and who was asked so far.
+    pub relay: Option<Box<Relay>>,
+    pub relay_body: Option<BodyContent>,
+    pub tries: Vec<UpstreamTry>,
+    /// Fields of the answer that came, and of those what stands before all others, and a
+    /// media type that whatever answers has.
+    pub answered: Vec<u8>,
+    pub front_fields: Vec<u8>,
+    pub kept_type: Option<Vec<u8>>,
+    /// What `$proxy_host` and `$proxy_port` stand for.
+    pub proxy_host: Vec<u8>,
+    pub proxy_port: Option<Vec<u8>>,
+    /// The target is another than was sent; and the location's prefix is no part of it.
+    pub rewritten: bool,
+    pub rewritten_here: bool,
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
@@ -387,6 +427,16 @@ impl Course {
             is_told: Cell::new(false),
             filtering: None,
             body: None,
+            relay: None,
+            relay_body: None,
+            tries: Vec::new(),
+            answered: Vec::new(),
+            front_fields: Vec::new(),
+            kept_type: None,
+            proxy_host: Vec::new(),
+            proxy_port: None,
+            rewritten: false,
+            rewritten_here: false,
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),
@@ -467,6 +517,9 @@ impl Course {
         // The parts may be parts of what is there.
         let (uri, args) = (uri.to_vec(), args.to_vec());
         (self.uri, self.args) = (uri, args);
+        self.rewritten = true;
+        self.proxy_host.clear();
+        self.proxy_port = None;
         (self.internal, self.uri_changed, self.whole_path) = (true, false, false);
         (self.phase, self.at) = (Phase::Server, 0);
     }

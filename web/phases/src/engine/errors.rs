@@ -23,6 +23,16 @@ impl<R: Replies> Runner<'_, R> {
         tell((&self.loaded, self.course), self.request, &self.clock, (level, text));
     }
 
+    /// Something went wrong at an upstream.
+    pub(super) fn tell_of_upstream(&self, what: &str, doing: &str) {
+        self.tell_at(ErrorLevel::ERROR, what, doing);
+    }
+
+    /// Something happened while something was done.
+    pub(super) fn tell_at(&self, level: ErrorLevel, what: &str, doing: &str) {
+        self.tell(level, || [what.as_bytes(), b" while ", doing.as_bytes()].concat());
+    }
+
     /// A file cannot be opened.
     pub(super) fn tell_of_file(&self, what: &str, path: &[u8], told: &str, why: &str) {
         let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
@@ -87,6 +97,7 @@ fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<
         }
     };
     part(b"request", Some(request.line()));
+    part(b"upstream", course.upstream_url().as_deref());
     part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
     part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
 }
@@ -136,6 +147,17 @@ fn put_proxy_fault(bytes: &[u8], out: &mut Vec<u8>) {
             let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
             out.extend_from_slice(&[b"broken header: \"", line, b"\""].concat());
         }
+    }
+}
+
+impl Course {
+    /// What is asked for at the server that is asked now.
+    fn upstream_url(&self) -> Option<Vec<u8>> {
+        let relay = self.relay.as_ref()?;
+        let peer = self.tries.last()?.peer.as_ref()?;
+        let uri = relay.head.get(relay.uri.0 as usize..relay.uri.1 as usize)?;
+        let apart: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
+        Some([&b"http://"[..], peer, apart, uri].concat())
     }
 }
 

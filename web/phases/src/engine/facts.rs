@@ -115,6 +115,20 @@ impl Scope<'_> {
                 let (high, low) = self.course.request_id();
                 return Some(put(out, format_args!("{high:016x}{low:016x}")));
             }
+            Core::ProxyAddXForwardedFor => {
+                if self.header(b"x_forwarded_for", out) && !out.is_empty() {
+                    out.extend_from_slice(b", ");
+                }
+                return Some(put_address(self.course.peer, out));
+            }
+            Core::ProxyHost => {
+                out.extend_from_slice(&self.course.proxy_host);
+                return Some(!self.course.proxy_host.is_empty());
+            }
+            Core::ProxyPort => {
+                let Some(port) = &self.course.proxy_port else { return Some(false) };
+                out.extend_from_slice(port);
+            }
             _ => return None,
         }
         Some(true)
@@ -233,7 +247,7 @@ impl Scope<'_> {
 }
 
 /// The target without scheme and authority (`unparsed_uri` of nginx).
-fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
+pub(super) fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
     let target = request.target();
     if request.form() != Form::Absolute {
         return target;

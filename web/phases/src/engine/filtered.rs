@@ -39,7 +39,7 @@ impl<R: Replies> Runner<'_, R> {
     /// `charset` and `source_charset`.
     fn recode(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
         let Some(media_type) = answer.media_type.take() else { return };
-        let coded = answer.coding.is_some();
+        let coded = answer.coding.is_some() || answer.is_coded;
         let mut scope = self.scope();
         let (_, table) = scope.charset(&media_type, block, (coded, true));
         answer.media_type = Some(scope.with_charset(media_type, block, answer.status));
@@ -96,5 +96,6 @@ impl<R: Replies> Runner<'_, R> {
 fn is_among(types: &Option<Vec<Box<[u8]>>>, answer: &Answer) -> bool {
     let Some(types) = types else { return true };
     let Some(media_type) = &answer.media_type else { return false };
-    types.iter().any(|known| media_type.eq_ignore_ascii_case(known))
+    let bare = super::text::bare_type(media_type);
+    types.iter().any(|known| bare.eq_ignore_ascii_case(known))
 }

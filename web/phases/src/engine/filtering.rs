@@ -48,12 +48,13 @@ impl<R: Replies> Runner<'_, R> {
         making: Making,
         (length, pace): (AnswerLength, Option<Rate>),
         content: Vec<(Body, Range<u32>)>,
-        of_file: bool,
+        (of_file, comes): (bool, bool),
     ) -> Made {
         let bytes: usize = content.iter().map(|(_, range)| range.len()).sum();
         let pace = pace.map(|rate| (rate, self.clock.now));
-        let mut filtering = Filtering::new(&self.rest.makings, making.pipeline, (length, pace), content, of_file);
-        let whole = !of_file && bytes as u64 <= WHOLE_MAX && pace.is_none();
+        let mut filtering =
+            Filtering::new(&self.rest.makings, making.pipeline, (length, pace), content, (of_file, comes));
+        let whole = !of_file && !comes && bytes as u64 <= WHOLE_MAX && pace.is_none();
         if whole && !filtering.pipeline.is_empty() && !self.expects_trailers() {
             let mut out = Vec::new();
             let mut budget = TURN;
@@ -171,6 +172,8 @@ enum Progress {
     Finished,
     /// It cannot be sent to its end.
     Broken,
+    /// It ends before its end.
+    Cut,
 }
 
 impl Engine {
@@ -219,8 +222,17 @@ impl Engine {
         let Some(mut filtering) = course.filtering.take() else { return };
         filtering.is_ready = false;
         let (id, inner, of_file) = (course.id, course.inner, filtering.of_file);
-        let progress = self.rest.progress(replies, token, &mut filtering);
+        let progress = match self.rest.progress(replies, token, &mut filtering) {
+            Progress::Waits(None) if filtering.is_cut && filtering.waiting.is_empty() => Progress::Cut,
+            progress => progress,
+        };
         match progress {
+            // What came of it is sent, and its client can tell that it is not all.
+            Progress::Cut => {
+                self.rest.end(replies, token, false);
+                replies.cut_short(id);
+                return;
+            }
             Progress::Broken => {
                 if of_file {
                     self.files.on_gone(id, inner);
@@ -251,6 +263,7 @@ impl Engine {
         if let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) {
             course.filtering = Some(filtering);
         }
+        self.rest.read_more(replies, token);
         if of_file {
             // It asks for more, or is over.
             let mut passing = Passing { replies, rest: &mut self.rest };

@@ -11,7 +11,7 @@ use super::values::{Clock, Scope};
 use app::Wake;
 use core::hint::cold_path;
 use core::ops::Range;
-use exchange::{Asked, BodyCut, ExchangeId, Handler, Ready, Replies, RequestBody};
+use exchange::{Asked, BodyCut, ExchangeId, Handler, Ready, Replies, RequestBody, UpstreamEvent, UpstreamId};
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
@@ -125,18 +125,40 @@ impl Handler for Engine {
     }
 
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+        if self.is_tunnel(replies, id) {
+            return self.on_tunnel_bytes(replies, id, bytes);
+        }
         self.add_body(replies, id, bytes)
     }
 
     fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        self.end_body(replies, id);
+        if !self.on_tunnel_end(replies, id) {
+            self.end_body(replies, id);
+        }
     }
 
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
         self.cut_body(replies, id, why)
     }
 
+    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        self.on_client_left(replies, id);
+    }
+
+    fn on_upstream<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: UpstreamId,
+        mark: u32,
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        self.on_upstream_event(replies, id, mark, event)
+    }
+
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        if self.on_tunnel_room(replies, id) {
+            return;
+        }
         if let Some(token) = replies.mark(id)
             && self.rest.peek(token, id).is_some_and(|course| course.filtering.is_some())
         {
@@ -176,6 +198,9 @@ impl Handler for Engine {
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        for id in core::mem::take(&mut self.rest.hangups) {
+            replies.cut(id);
+        }
         let mut wake = self.files.on_turn(&mut Passing { replies, rest: &mut self.rest });
         let mut went_on = false;
         while let Some(token) = self.files.next_woken() {

@@ -30,6 +30,8 @@ pub(crate) struct Filtering {
     pub begun: bool,
     /// All of it is queued.
     pub finished: bool,
+    /// What waits is all that there will be, and not all that was to be.
+    pub is_cut: bool,
     /// How the end of its body is told.
     pub length: AnswerLength,
     /// Files give the content.
@@ -116,12 +118,13 @@ impl Filtering {
         pipeline: Pipeline,
         (length, pace): (AnswerLength, Option<(Rate, Time)>),
         content: Vec<(Body, Range<u32>)>,
-        of_file: bool,
+        (of_file, comes): (bool, bool),
     ) -> Self {
         Self {
             pipeline,
             waiting: content.into(),
-            ended: !of_file,
+            ended: !(of_file || comes),
+            is_cut: false,
             begun: false,
             finished: false,
             is_ready: false,
@@ -154,10 +157,14 @@ impl Filtering {
         !core::mem::replace(&mut self.ended, true)
     }
 
+    /// Bytes that wait.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting.iter().map(|(_, range)| range.len()).sum()
+    }
+
     /// Bytes that wait; at least one until all is queued.
     pub fn pending(&self) -> usize {
-        let waiting: usize = self.waiting.iter().map(|(_, range)| range.len()).sum();
-        waiting.max(usize::from(!self.finished))
+        self.waiting_bytes().max(usize::from(!self.finished))
     }
 
     /// Makes some more: at most about `most` bytes, appended to `out`. Whether that was

@@ -6,7 +6,7 @@ use super::course::CourseState;
 use super::making::Filtering;
 use app::Body;
 use core::ops::Range;
-use exchange::{About, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
+use exchange::{About, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, Upstreams};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
@@ -43,6 +43,9 @@ impl<R: Replies> Passing<'_, R> {
         self.rest.end(self.replies, mark, complete);
     }
 }
+
+/// Files have none.
+impl<R: Replies> Upstreams for Passing<'_, R> {}
 
 impl<R: Replies> Replies for Passing<'_, R> {
     fn now(&self) -> Time {

@@ -19,6 +19,8 @@ pub(super) enum Pieces {
     Memory(Body),
     /// Parts of a file, and what stands between them.
     File(FileAt, Vec<Part>),
+    /// It comes from an upstream.
+    Upstream,
 }
 
 /// Parts of a file that is not in memory.
@@ -35,7 +37,7 @@ impl<R: Replies> Runner<'_, R> {
         let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
         let pace = if bytes > 0 { self.pace(bytes) } else { None };
         let (source, mut parts) = match pieces {
-            Pieces::None => (None, Vec::new()),
+            Pieces::None | Pieces::Upstream => (None, Vec::new()),
             Pieces::Memory(body) => (Some((body, 0)), vec![Part::Content(0..bytes)]),
             Pieces::Bytes(text) if pace.is_some() => (Some((Body::new(text), 0)), vec![Part::Content(0..bytes)]),
             Pieces::Bytes(text) => (None, vec![Part::Bytes(text)]),
@@ -86,11 +88,12 @@ impl<R: Replies> Runner<'_, R> {
         };
         self.course.sent.length = length.filter(|_| !is_open);
         let pace = self.pace(if making.is_open { u64::MAX } else { length.unwrap_or(u64::MAX) });
+        let comes = matches!(pieces, Pieces::Upstream);
         let (content, file) = match self.content_of(pieces) {
             Ok(content) => (content, None),
             Err((file, parts)) => (Vec::new(), Some((file, parts))),
         };
-        let (filtering, first) = match self.make(making, (answer_length, pace), content, file.is_some()) {
+        let (filtering, first) = match self.make(making, (answer_length, pace), content, (file.is_some(), comes)) {
             Made::Whole(out) => {
                 let length = out.len() as u64;
                 if let Some((_, packed)) = &mut self.course.sent.packed {
@@ -133,7 +136,7 @@ impl<R: Replies> Runner<'_, R> {
             (body, 0..length)
         };
         Ok(match pieces {
-            Pieces::None => Vec::new(),
+            Pieces::None | Pieces::Upstream => Vec::new(),
             Pieces::Bytes(text) => vec![whole(Body::new(text))],
             Pieces::Memory(body) => vec![whole(body)],
             Pieces::File(file, parts) => match self.files.in_memory(file.id) {

@@ -116,7 +116,7 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(told) = self.course.told {
             answer.status = told;
         }
-        if answer.status == 200 {
+        if answer.status == 200 && !answer.of_upstream {
             match self.precondition(&answer, block) {
                 Precondition::Holds => {}
                 Precondition::NotModified => {
@@ -136,14 +136,16 @@ impl<R: Replies> Runner<'_, R> {
         self.tell_beforehand(&answer, block);
         self.add_fields(&mut answer, &block.fields, &mut added);
         let mut making = Making::new();
+        making.is_open = matches!(answer.body, AnswerBody::Upstream(None));
         if block.filters.any() {
             self.filter(&mut answer, block, &added, &mut making);
         } else if let Some(media_type) = answer.media_type.take() {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
         }
         answer.vary |= self.encode(&mut answer, block, &added, &mut making);
-        making.is_open |= matches!(answer.body, AnswerBody::Unknown);
+        making.is_open |= matches!(answer.body, AnswerBody::Unknown | AnswerBody::Upstream(None));
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
+        fields.lines(&core::mem::take(&mut self.course.front_fields));
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
             self.spare(making);
             // What was added already stays, as with nginx.
@@ -167,7 +169,10 @@ impl<R: Replies> Runner<'_, R> {
             self.spare(making);
             return self.put((answer.status, length, fields), Pieces::None);
         }
-        if making.is_needed() || block.fields.trailers.iter().any(|field| field.always || is_added_to(answer.status)) {
+        if making.is_needed()
+            || matches!(pieces, Pieces::Upstream)
+            || block.fields.trailers.iter().any(|field| field.always || is_added_to(answer.status))
+        {
             return self.put_made((answer.status, Some(length), fields), pieces, making);
         }
         self.put((answer.status, Some(length), fields), pieces)
@@ -183,8 +188,13 @@ impl<R: Replies> Runner<'_, R> {
             AnswerBody::Memory(body) => Pieces::Memory(body),
             AnswerBody::File(file) if file.size == 0 => Pieces::None,
             AnswerBody::File(file) => Pieces::File(file, vec![Part::Content(0..file.size)]),
+            AnswerBody::Upstream(_) => Pieces::Upstream,
         };
-        if answer.status != 200 || !answer.takes_ranges || block.fields.max_ranges == Some(0) {
+        if answer.status != 200
+            || !answer.takes_ranges
+            || matches!(pieces, Pieces::Upstream)
+            || block.fields.max_ranges == Some(0)
+        {
             return Some((length, pieces));
         }
         match self.ranges(answer, length, block.fields.max_ranges) {

@@ -73,10 +73,11 @@ impl<R: Replies> Runner<'_, R> {
         }
     }
 
-    /// Runs until it was answered or waits; whether it was answered.
-    pub fn run(&mut self) -> bool {
+    /// Runs until it was answered or waits; whether it was answered. `first` is what came of
+    /// the step that it waited in, if that is known.
+    pub fn run(&mut self, mut first: Option<Flow>) -> bool {
         loop {
-            let mut flow = self.step();
+            let mut flow = first.take().unwrap_or_else(|| self.step());
             // An error page may have one of its own.
             while let Flow::Status(status) = flow {
                 flow = self.fail(status);
@@ -164,7 +165,7 @@ impl<R: Replies> Runner<'_, R> {
         let Some(server) = loaded.program.servers.get(usize::from(self.course.server.0)) else {
             return Flow::Status(500);
         };
-        self.course.uri_changed = false;
+        (self.course.uri_changed, self.course.rewritten_here) = (false, false);
         let uri = core::mem::take(&mut self.course.uri);
         let mut astray = false;
         let mut scope = self.scope();
@@ -229,6 +230,8 @@ impl<R: Replies> Runner<'_, R> {
         }
         let found = self.server().and_then(|server| server.locations.named(name));
         let Some(block) = found else { return Flow::Status(500) };
+        self.course.proxy_host.clear();
+        self.course.proxy_port = None;
         (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
         self.enter_place(crate::BlockId(block));
         Flow::On

@@ -34,6 +34,16 @@ pub(crate) fn field_value(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
 }
 
+/// A media type without the charset behind it.
+pub(crate) fn bare_type(media_type: &[u8]) -> &[u8] {
+    let charset = |at: &usize| {
+        let rest = media_type[at + 1..].trim_ascii_start();
+        rest.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"charset="))
+    };
+    let mut semicolons = (0..media_type.len()).filter(|at| media_type[*at] == b';');
+    semicolons.find(charset).map_or(media_type, |at| &media_type[..at])
+}
+
 /// Writes a field.
 pub(crate) fn put_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);

@@ -325,6 +325,7 @@ impl Scope<'_> {
                 None => false,
             },
             Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
+            Variable::Upstream(value) => self.of_upstream(value, out),
             Variable::Absent => false,
         }
     }

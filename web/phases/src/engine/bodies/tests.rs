@@ -42,6 +42,9 @@ struct Carried {
     last: bool,
 }
 
+/// None here.
+impl exchange::Upstreams for Carried {}
+
 impl Replies for Carried {
     fn now(&self) -> Time {
         Time::from_millis(5_000)

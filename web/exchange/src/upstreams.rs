@@ -1,0 +1,146 @@
+//! Connections to upstreams: what a handler may ask of them, and what it is told.
+//!
+//! ```text
+//!  handler ── dial ─────────────────► data path
+//!          ◄─ Opened ─ or ─ Closed ─
+//!          ── send, finish ─────────►
+//!          ◄─ Data ─ Room ─ End ─────  what is left of Data comes again after resume
+//!          ── let_go ─ or ─ cut ────►  nothing is told of it any more
+//! ```
+//!
+//! Each has a number that the handler chose; the carrier gives it back with all that
+//! it tells of the connection. A connection that a handler has let go of, and one that
+//! is closed, is named by nothing any more: slot and generation are its own.
+
+use crate::Piece;
+use app::{Closed, ConnId, ConnectError};
+use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use wire::Time;
+
+/// A connection to an upstream. A handle kept past its end names nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UpstreamId {
+    conn: ConnId,
+}
+
+impl UpstreamId {
+    /// That of this connection.
+    #[inline]
+    #[must_use]
+    pub const fn of(conn: ConnId) -> Self {
+        Self { conn }
+    }
+
+    /// The connection.
+    #[inline]
+    #[must_use]
+    pub const fn conn(self) -> ConnId {
+        self.conn
+    }
+}
+
+/// Where an upstream is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UpstreamAddress<'a> {
+    /// At an address and a port.
+    Inet(SocketAddr),
+    /// At a Unix socket.
+    Unix(&'a Path),
+}
+
+/// What happened to a connection to an upstream.
+#[derive(Clone, Copy, Debug)]
+pub enum UpstreamEvent<'a> {
+    /// It is established.
+    Opened,
+    /// Bytes arrived, in order. How many were taken, from the front, is the answer; the
+    /// rest is offered again with what follows, or after [`Upstreams::resume_upstream`], and
+    /// closes the receive window meanwhile.
+    Data(&'a [u8]),
+    /// Its peer sends no more, and so many bytes were left untaken.
+    End {
+        /// Those bytes.
+        held: usize,
+    },
+    /// It has taken most of what was queued.
+    Room,
+    /// Its timer ran out.
+    Timer,
+    /// It is gone, or never came to be. The last that is told of it.
+    Closed(Closed),
+}
+
+/// What a carrier offers of connections to upstreams, during a call to a handler.
+///
+/// Every method ignores (and getters answer with the empty value for) a connection
+/// that is gone, or that the handler has let go of. A carrier that has none refuses
+/// to connect.
+pub trait Upstreams {
+    /// Connects. `from` chooses the local address (any, if `None`). What becomes of it is
+    /// told by [`crate::Handler::on_upstream`], with this mark.
+    ///
+    /// # Errors
+    /// Nothing was started.
+    fn dial(&mut self, to: UpstreamAddress<'_>, from: Option<IpAddr>, mark: u32) -> Result<UpstreamId, ConnectError> {
+        let _ = (to, from, mark);
+        Err(ConnectError::NoRoute)
+    }
+
+    /// From now on it has this mark.
+    fn set_upstream_mark(&mut self, id: UpstreamId, mark: u32) {
+        let _ = (id, mark);
+    }
+
+    /// Queues bytes, or some of a shared body, which is not copied.
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
+        let _ = (id, piece);
+    }
+
+    /// Queues some of a file, where the data path sends files by itself; whether it was
+    /// queued ([`app::Net::send_file`]).
+    fn send_file_upstream(&mut self, id: UpstreamId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        let _ = (id, file, range);
+        false
+    }
+
+    /// Bytes queued towards it and not yet taken by it.
+    fn unsent_upstream(&self, id: UpstreamId) -> usize {
+        let _ = id;
+        0
+    }
+
+    /// What was left of [`UpstreamEvent::Data`] is offered again.
+    fn resume_upstream(&mut self, id: UpstreamId) {
+        let _ = id;
+    }
+
+    /// Sets or clears its one timer.
+    fn set_upstream_timer(&mut self, id: UpstreamId, at: Option<Time>) {
+        let _ = (id, at);
+    }
+
+    /// FIN behind what is queued; it may send more.
+    fn finish_upstream(&mut self, id: UpstreamId) {
+        let _ = id;
+    }
+
+    /// It is closed once what is queued is sent.
+    fn let_go(&mut self, id: UpstreamId) {
+        let _ = id;
+    }
+
+    /// It is closed at once, with a reset.
+    fn cut(&mut self, id: UpstreamId) {
+        let _ = id;
+    }
+
+    /// Our own address there.
+    fn upstream_local(&self, id: UpstreamId) -> Option<SocketAddr> {
+        let _ = id;
+        None
+    }
+}

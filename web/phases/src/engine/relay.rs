@@ -1,0 +1,199 @@
+//! Requests that are passed on to upstreams: how far each has come, and what a silo
+//! knows of the servers that are asked.
+
+use crate::program::{Program, UpstreamGroup};
+use crate::proxying::ProxyRules;
+use bodies::BodyContent;
+use core::time::Duration;
+use exchange::UpstreamId;
+use h1::client::ResponseReader;
+use semantics::Method;
+use std::rc::Rc;
+use std::sync::Arc;
+use upstream::{Attempts, Balancer, IdleId, IdlePool, PeerId};
+use wire::Time;
+
+/// A request that is passed on.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    /// The connection, from when it is asked for until the answer is whole.
+    pub link: Option<UpstreamId>,
+    pub stage: RelayStage,
+    /// The settings of the place that passes it on.
+    pub rules: Arc<ProxyRules>,
+    pub choice: Choice,
+    pub attempts: Attempts,
+    /// When the first server was asked.
+    pub began: Time,
+    pub reader: ResponseReader,
+    /// The method that is told there.
+    pub asked: Method,
+    /// Whether asking twice may do twice what is asked.
+    pub unrepeatable: bool,
+    /// The request, body apart.
+    pub head: Vec<u8>,
+    /// What is asked for there, within `head`: for people.
+    pub uri: (u32, u32),
+    /// Its body, bytes of it that were queued, and whether all are.
+    pub body: Option<BodyContent>,
+    pub body_at: u64,
+    pub body_done: bool,
+    /// Where in the body the piece is from that is being read back, for whichever server
+    /// it was asked.
+    pub piece_at: Option<u64>,
+    /// Some of the request was sent on this connection.
+    pub sent: bool,
+    /// The connection carried requests before this one: how many, and since when it is
+    /// open, milliseconds.
+    pub carried: u32,
+    pub opened: u64,
+    /// The answer's head: fields as they came, and its status.
+    pub answer: Vec<u8>,
+    pub fields_at: usize,
+    pub status: u16,
+    /// The client asked for another protocol.
+    pub upgrades: bool,
+    /// The answer's body, where all of it came with its head.
+    pub whole: Option<Vec<u8>>,
+    /// Bytes of the body that come, where that is known.
+    pub length: Option<u64>,
+    /// All of the answer has come.
+    pub complete: bool,
+    /// Another request may follow on the connection.
+    pub keeps: bool,
+    /// Bytes wait at the data path until the client has taken some.
+    pub held: bool,
+    /// The upstream sends no more than what waits there.
+    pub ended: bool,
+    /// The server that was chosen last.
+    pub last_peer: Option<PeerId>,
+    /// More is read than the client takes at once.
+    pub buffering: bool,
+}
+
+/// Where a request is that is passed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RelayStage {
+    /// A connection is being made.
+    Connects,
+    /// The request is sent, and its answer's head comes.
+    Head,
+    /// The answer's body comes.
+    Body,
+    /// Both sides send what they like.
+    Tunnel,
+}
+
+/// Whom a request may be passed on to.
+#[derive(Debug)]
+pub(crate) enum Choice {
+    /// One of the program's groups.
+    Group(u16),
+    /// Servers that were found out for it alone.
+    Own(Box<Balancer>),
+}
+
+/// What became of one server that was asked: for `$upstream_…`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UpstreamTry {
+    /// Who; none stands between two passes of one request.
+    pub peer: Option<Rc<[u8]>>,
+    pub status: u16,
+    pub began: Time,
+    pub connect: Option<Duration>,
+    pub header: Option<Duration>,
+    pub response: Option<Duration>,
+    /// Bytes of the body, of all that came, and of what was sent.
+    pub length: u64,
+    pub received: u64,
+    pub sent: u64,
+}
+
+/// An idle connection: it, and its mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IdleLink {
+    pub id: UpstreamId,
+    pub mark: u32,
+}
+
+/// A group as one silo has it.
+#[derive(Debug)]
+pub(crate) struct SiloGroup {
+    pub balancer: Balancer,
+    pub idle: Option<IdlePool<IdleLink>>,
+}
+
+impl SiloGroup {
+    /// Those of a program.
+    pub fn of(program: &Program) -> Vec<Self> {
+        let one = |group: &UpstreamGroup| Self {
+            balancer: Balancer::new(Arc::clone(&group.group)),
+            idle: group.idle.map(|rules| IdlePool::new(rules, Arc::clone(&group.group))),
+        };
+        program.upstreams.iter().map(one).collect()
+    }
+}
+
+/// Where idle connections are kept: by the marks that they have.
+#[derive(Debug, Default)]
+pub(crate) struct IdlePlaces {
+    places: Vec<Option<(u16, IdleId)>>,
+    free: Vec<u32>,
+}
+
+/// Marks of connections that belong to no request have this bit.
+pub(crate) const IDLE: u32 = 1 << 31;
+
+impl IdlePlaces {
+    /// A mark that nothing has.
+    pub fn reserve(&mut self) -> u32 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        place | IDLE
+    }
+
+    pub fn set(&mut self, mark: u32, group: u16, id: IdleId) {
+        if let Some(place) = self.places.get_mut((mark & !IDLE) as usize) {
+            *place = Some((group, id));
+        }
+    }
+
+    /// What has this mark, which is free from now on.
+    pub fn take(&mut self, mark: u32) -> Option<(u16, IdleId)> {
+        let found = self.places.get_mut((mark & !IDLE) as usize)?.take();
+        self.free.push(mark & !IDLE);
+        found
+    }
+}
+
+impl Relay {
+    /// Who is asked now.
+    pub const fn peer(&self) -> Option<PeerId> {
+        self.attempts.current()
+    }
+
+    /// Fields of the answer, as lines.
+    pub fn fields(&self) -> &[u8] {
+        self.answer.get(self.fields_at..).unwrap_or_default()
+    }
+
+    /// Forgets the answer of one server before another is asked.
+    pub fn begin_again(&mut self) {
+        self.reader = ResponseReader::new();
+        self.answer.clear();
+        (self.body_at, self.body_done) = (0, false);
+        (self.sent, self.whole, self.length, self.complete, self.keeps) = (false, None, None, false, false);
+        (self.held, self.ended, self.carried, self.status, self.fields_at) = (false, false, 0, 0, 0);
+    }
+
+    /// Bytes of a body that may wait for their client.
+    pub fn ahead_max(&self) -> usize {
+        let bytes = if self.buffering { self.rules.ahead } else { self.rules.head_max };
+        bytes as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,535 @@
+//! Upstreams that answer wrongly, in any pieces and at any moment, and clients that
+//! leave: no exchange hangs, no answer goes to another, and nothing is left over.
+
+use crate::engine::{Engine, EngineParts, NewProgram};
+use crate::ids::UpstreamGroupId;
+use crate::names::Names;
+use crate::program::{Block, BlockId, ContentRules, ListenerRules, Program, ServerId, UpstreamGroup, VirtualServer};
+use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
+use crate::value::Value;
+use app::{Body, Closed, ConnId, ConnectError};
+use core::net::IpAddr;
+use core::ops::Range;
+use core::time::Duration;
+use exchange::{
+    About, ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals, UpstreamAddress,
+    UpstreamEvent, UpstreamId, Upstreams,
+};
+use files::{Directory, FileLimits, ReaderKind};
+use h1::server::{RequestEvent, RequestLimits, RequestReader};
+use random::SplitMix64 as Random;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use semantics::date::HttpDate;
+use semantics::{Request, Status};
+use std::sync::Arc;
+use upstream::{Balancing, Group, GroupServer, IdleRules, PeerAddress};
+use wire::Time;
+
+/// Clients at a time.
+const CLIENTS: usize = 4;
+
+/// What came of an exchange.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Outcome {
+    #[default]
+    UnderWay,
+    Whole,
+    /// Its client can tell that something is missing.
+    Cut,
+    Left,
+}
+
+#[derive(Debug, Default)]
+struct Client {
+    mark: Option<u32>,
+    status: u16,
+    length: Option<u64>,
+    chunked: bool,
+    body: Vec<u8>,
+    finished: bool,
+    outcome: Outcome,
+    /// Bytes that it has not taken.
+    unsent: usize,
+    /// What belongs to it.
+    tag: u32,
+}
+
+#[derive(Debug)]
+struct Link {
+    id: UpstreamId,
+    mark: u32,
+    opened: bool,
+    timer: Option<Time>,
+    /// Requests that came over it.
+    got: Vec<u8>,
+    /// What its server will send, and whether it then closes.
+    script: Vec<u8>,
+    closes: bool,
+    /// What was offered and not taken.
+    held: Vec<u8>,
+    resumed: bool,
+    ended: bool,
+}
+
+struct World {
+    now: Time,
+    clients: Vec<Client>,
+    links: Vec<Link>,
+    dialled: u32,
+    refuses: bool,
+}
+
+impl World {
+    fn client(&mut self, id: ExchangeId) -> &mut Client {
+        &mut self.clients[id.conn().index()]
+    }
+
+    fn link(&mut self, id: UpstreamId) -> Option<&mut Link> {
+        self.links.iter_mut().find(|link| link.id == id)
+    }
+}
+
+impl Upstreams for World {
+    fn dial(&mut self, _: UpstreamAddress<'_>, _: Option<IpAddr>, mark: u32) -> Result<UpstreamId, ConnectError> {
+        if self.refuses {
+            return Err(ConnectError::Full);
+        }
+        self.dialled += 1;
+        let id = UpstreamId::of(ConnId::new(1000 + self.dialled % 8, self.dialled));
+        let (got, script, held) = (Vec::new(), Vec::new(), Vec::new());
+        let link = Link {
+            id,
+            mark,
+            opened: false,
+            timer: None,
+            got,
+            script,
+            closes: false,
+            held,
+            resumed: false,
+            ended: false,
+        };
+        self.links.push(link);
+        Ok(id)
+    }
+    fn set_upstream_mark(&mut self, id: UpstreamId, mark: u32) {
+        if let Some(link) = self.link(id) {
+            link.mark = mark;
+        }
+    }
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
+        if let (Some(link), Piece::Bytes(bytes)) = (self.link(id), piece) {
+            assert!(link.opened, "sent before it was opened");
+            link.got.extend_from_slice(bytes);
+        }
+    }
+    fn resume_upstream(&mut self, id: UpstreamId) {
+        if let Some(link) = self.link(id) {
+            link.resumed = true;
+        }
+    }
+    fn set_upstream_timer(&mut self, id: UpstreamId, at: Option<Time>) {
+        if let Some(link) = self.link(id) {
+            link.timer = at;
+        }
+    }
+    fn let_go(&mut self, id: UpstreamId) {
+        self.links.retain(|link| link.id != id);
+    }
+    fn cut(&mut self, id: UpstreamId) {
+        self.links.retain(|link| link.id != id);
+    }
+}
+
+impl Replies for World {
+    fn now(&self) -> Time {
+        self.now
+    }
+    fn second(&self) -> u64 {
+        1_445_412_480
+    }
+    fn date(&self) -> HttpDate {
+        HttpDate::from_unix(self.second())
+    }
+    fn reply(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+        let client = self.client(id);
+        assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
+        client.status = reply.status.code();
+        for piece in body {
+            match piece {
+                Piece::Bytes(bytes) => client.body.extend_from_slice(bytes),
+                Piece::Body(body, (start, end)) => {
+                    client.body.extend_from_slice(&body.as_slice()[*start as usize..*end as usize]);
+                }
+            }
+        }
+        assert_eq!(reply.length.unwrap_or(0), client.body.len() as u64, "a length is that of the body");
+        client.outcome = Outcome::Whole;
+    }
+    fn reply_ready(&mut self, _: ExchangeId, _: &Request<'_>, _: &Ready) {
+        panic!("nothing is ready");
+    }
+    fn reply_status(&mut self, id: ExchangeId, _: &Request<'_>, status: Status, _: &[u8]) {
+        let client = self.client(id);
+        (client.status, client.outcome) = (status.code(), Outcome::Whole);
+    }
+    fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>) {
+        let client = self.client(id);
+        assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
+        (client.status, client.length) = (reply.status.code(), reply.length);
+    }
+    fn begin_open(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
+        let client = self.client(id);
+        assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
+        (client.status, client.chunked) = (reply.status.code(), chunked);
+    }
+    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
+        let client = self.client(id);
+        assert!(!client.finished, "sent after the end");
+        client.unsent += range.len();
+        client.body.extend_from_slice(&body.as_slice()[range.start as usize..range.end as usize]);
+    }
+    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
+        let client = self.client(id);
+        client.unsent += bytes.len();
+        client.body.extend_from_slice(bytes);
+    }
+    fn file(&mut self, _: ExchangeId, _: &Arc<OwnedFd>, _: Range<u64>) -> bool {
+        false
+    }
+    fn take_back(&mut self, _: ExchangeId, _: usize) -> usize {
+        0
+    }
+    fn finish(&mut self, id: ExchangeId) {
+        self.finish_with(id, b"");
+    }
+    fn finish_with(&mut self, id: ExchangeId, _: &[u8]) {
+        self.client(id).finished = true;
+    }
+    fn end(&mut self, id: ExchangeId) {
+        let client = self.client(id);
+        assert!(client.finished && client.outcome == Outcome::UnderWay);
+        if let Some(length) = client.length {
+            assert_eq!(length, client.body.len() as u64, "what is whole is as long as was told");
+        }
+        client.outcome = Outcome::Whole;
+    }
+    fn abort(&mut self, id: ExchangeId) {
+        self.client(id).outcome = Outcome::Cut;
+    }
+    fn resume(&mut self, _: ExchangeId) {}
+    fn about(&self, _: ExchangeId) -> About {
+        About { goes_on: true, ..About::default() }
+    }
+    fn totals(&self) -> Totals {
+        Totals::default()
+    }
+    fn head_len(&self) -> u64 {
+        1
+    }
+    fn set_last(&mut self, _: ExchangeId) {}
+    fn hang_up(&mut self, id: ExchangeId) {
+        self.client(id).outcome = Outcome::Cut;
+    }
+    fn unsent(&self, id: ExchangeId) -> usize {
+        self.clients[id.conn().index()].unsent
+    }
+    fn taken(&self, _: ExchangeId) -> u32 {
+        0
+    }
+    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        self.client(id).mark = Some(mark);
+    }
+    fn mark(&self, id: ExchangeId) -> Option<u32> {
+        let client = &self.clients[id.conn().index()];
+        client.mark.filter(|_| client.outcome == Outcome::UnderWay)
+    }
+}
+
+/// An engine that passes everything on to two servers, and keeps connections to them.
+fn engine() -> Engine {
+    let server = |port: u16| {
+        let mut server = GroupServer::new(b"s", vec![PeerAddress::Inet(([127, 0, 0, 1], port).into())]);
+        server.max_fails = 0;
+        server
+    };
+    let group = Group::new(b"group", Balancing::RoundRobin, &[server(1), server(2)]).expect("two servers");
+    let idle = Some(IdleRules::new(3));
+    let upstreams = vec![UpstreamGroup { group: Arc::new(group), key: None, idle }];
+    let pass = FixedPass {
+        group: UpstreamGroupId(0),
+        url: b"http://group"[..].into(),
+        uri: Box::default(),
+        host: b"group"[..].into(),
+        port: None,
+        location: Some(1),
+    };
+    let mut rules = ProxyRules { http11: true, ahead: 5_000, ..ProxyRules::default() };
+    rules.set_fields.push((b"Connection"[..].into(), Value::literal(b"")));
+    rules.prepare();
+    let block = Block {
+        content: ContentRules::Proxy(Arc::new(ProxyPass::Fixed(pass))),
+        proxy: Arc::new(rules),
+        ..Block::default()
+    };
+    let server = VirtualServer {
+        name: Box::default(),
+        block: BlockId(0),
+        locations: crate::Locations::default(),
+        merge_slashes: true,
+        ignore_invalid_headers: true,
+        underscores_in_headers: false,
+        head: crate::program::HeadRules::default(),
+    };
+    let listener = ListenerRules {
+        address: None,
+        path: None,
+        names: Names::default(),
+        servers: vec![ServerId(0)],
+        proxy_protocol: false,
+    };
+    let program = Program {
+        listeners: vec![listener],
+        servers: vec![server],
+        blocks: vec![block],
+        upstreams,
+        ..Program::default()
+    };
+    let directory = Directory { reader: ReaderKind::Inline, ..Directory::new("/") };
+    let program = NewProgram::prepare(Arc::new(program), &[]).expect("nothing to open");
+    let parts = EngineParts::new(program, &directory, &[]).expect("a root");
+    let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an event"));
+    let limits = FileLimits { streams: 1, stream_bytes: 1 << 20, stream_window: 1 << 20, waiting: 1 };
+    Engine::new(parts, limits, &HeadWriter::nothing(), &event)
+}
+
+/// An answer to the request with this tag, well or not so well made, and whether the
+/// connection ends behind it. Its body, where it has one, says whose it is.
+fn answer(random: &mut Random, tag: u32) -> (Vec<u8>, bool) {
+    let body = format!("<{tag}>").repeat(1 + below(random, 400) * below(random, 10));
+    let length = body.len();
+    let chunked = || {
+        let half = length / 2;
+        let (one, other) = body.split_at(half.max(1));
+        let mut out = format!("{:x}\r\n{one}\r\n", one.len());
+        if !other.is_empty() {
+            out += &format!("{:x};x=y\r\n{other}\r\n", other.len());
+        }
+        out
+    };
+    let head = "HTTP/1.1 200 OK\r\nServer: up\r\n";
+    let text = match below(random, 20) {
+        0..5 => format!("{head}Content-Length: {length}\r\n\r\n{body}"),
+        5 | 6 => format!("{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\nX-T: 1\r\n\r\n", chunked()),
+        7 => return (format!("HTTP/1.0 200 OK\r\n\r\n{body}").into(), true),
+        8 => return (format!("{head}Content-Length: {}\r\n\r\n{body}", length + 7).into(), true),
+        9 => return (format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", chunked()).into(), true),
+        10 => format!("{head}Content-Length: {length}\r\nContent-Length: {length}\r\n\r\n{body}"),
+        11 => format!("{head}Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n{body}"),
+        12 => format!("{head}Content-Length: {length}\r\n\r\n{body}HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n<0>"),
+        13 => "garbage\r\n\r\n".to_owned(),
+        14 => return (head.into(), true),
+        15 => return (Vec::new(), true),
+        16 => format!("{head}Transfer-Encoding: chunked\r\n\r\nzz\r\n{body}"),
+        17 => format!("HTTP/1.1 100 Continue\r\n\r\n{head}Content-Length: {length}\r\n\r\n{body}"),
+        18 => format!("{head}X: {}\r\n\r\n", "a".repeat(9_000)),
+        // Never.
+        _ => String::new(),
+    };
+    (text.into(), below(random, 3) == 0)
+}
+
+fn below(random: &mut Random, most: usize) -> usize {
+    random.below(most)
+}
+
+fn id_of(client: usize, generation: u32) -> ExchangeId {
+    ExchangeId::of(ConnId::new(client as u32, generation))
+}
+
+fn ask(engine: &mut Engine, world: &mut World, client: usize, tag: u32) {
+    world.clients[client] = Client { tag, ..Client::default() };
+    let head = format!("GET /{tag} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes();
+    let limits = RequestLimits::default();
+    let RequestEvent::Request { request, .. } = RequestReader::new().on_bytes(&head, &limits) else {
+        panic!("a request")
+    };
+    engine.on_request(world, id_of(client, tag), &request, RequestBody::None);
+}
+
+/// Tells the engine of a link's event, if it is still there.
+fn tell(engine: &mut Engine, world: &mut World, id: UpstreamId, event: UpstreamEvent<'_>) -> usize {
+    match world.link(id).map(|link| link.mark) {
+        Some(mark) => engine.on_upstream(world, id, mark, event),
+        None => 0,
+    }
+}
+
+/// Offers what a link holds, and `more`.
+fn offer(engine: &mut Engine, world: &mut World, id: UpstreamId, more: &[u8]) {
+    let Some(link) = world.link(id) else { return };
+    link.held.extend_from_slice(more);
+    loop {
+        let Some(link) = world.link(id) else { return };
+        link.resumed = false;
+        let held = link.held.clone();
+        if held.is_empty() {
+            return;
+        }
+        let taken = tell(engine, world, id, UpstreamEvent::Data(&held));
+        let Some(link) = world.link(id) else { return };
+        link.held.drain(..taken);
+        if !link.resumed {
+            return;
+        }
+    }
+}
+
+/// One step of the world.
+fn step(engine: &mut Engine, world: &mut World, random: &mut Random) {
+    world.now = world.now + Duration::from_millis(1 + below(random, 30) as u64);
+    match below(random, 10) {
+        // A client takes some of what is queued, or all.
+        0 | 1 => {
+            let client = below(random, CLIENTS);
+            let most = world.clients[client].unsent;
+            world.clients[client].unsent -= below(random, most + 1);
+            let id = id_of(client, world.clients[client].tag);
+            if world.clients[client].outcome == Outcome::UnderWay {
+                engine.on_room(world, id);
+            }
+        }
+        2 if below(random, 6) == 0 => {
+            let client = below(random, CLIENTS);
+            if world.clients[client].outcome == Outcome::UnderWay {
+                world.clients[client].outcome = Outcome::Left;
+                let (id, mark) = (id_of(client, world.clients[client].tag), world.clients[client].mark);
+                engine.on_gone(id, mark);
+            }
+        }
+        _ if world.links.is_empty() => {}
+        _ => {
+            let at = below(random, world.links.len());
+            step_of_link(engine, world, random, at);
+        }
+    }
+    engine.on_turn(world);
+    // What was resumed is offered again in the same turn.
+    let resumed: Vec<UpstreamId> = world.links.iter().filter(|link| link.resumed).map(|link| link.id).collect();
+    for id in resumed {
+        offer(engine, world, id, b"");
+    }
+}
+
+fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at: usize) {
+    let link = &mut world.links[at];
+    let id = link.id;
+    if !link.opened {
+        if below(random, 8) == 0 {
+            let why = [Closed::Refused, Closed::TimedOut, Closed::Reset][below(random, 3)];
+            tell(engine, world, id, UpstreamEvent::Closed(why));
+            world.links.retain(|link| link.id != id);
+        } else {
+            link.opened = true;
+            tell(engine, world, id, UpstreamEvent::Opened);
+        }
+        return;
+    }
+    if link.script.is_empty() && !link.got.is_empty() {
+        let text = String::from_utf8_lossy(&std::mem::take(&mut link.got)).into_owned();
+        assert_eq!(text.matches("GET /").count(), 1, "one request at a time: {text}");
+        let tag = text.strip_prefix("GET /").and_then(|rest| rest.split(' ').next()).expect("a tag");
+        (link.script, link.closes) = answer(random, tag.parse().expect("a number"));
+        return;
+    }
+    if below(random, 40) == 0 {
+        tell(engine, world, id, UpstreamEvent::Closed(Closed::Reset));
+        world.links.retain(|link| link.id != id);
+        return;
+    }
+    if !link.script.is_empty() {
+        let length = 1 + below(random, link.script.len().min(3_000));
+        let piece: Vec<u8> = link.script.drain(..length).collect();
+        offer(engine, world, id, &piece);
+    } else if link.closes && !link.ended {
+        link.ended = true;
+        let held = link.held.len();
+        tell(engine, world, id, UpstreamEvent::End { held });
+    }
+    let now = world.now;
+    if let Some(link) = world.link(id)
+        && link.timer.is_some_and(|at| at <= now)
+    {
+        link.timer = None;
+        tell(engine, world, id, UpstreamEvent::Timer);
+    }
+}
+
+#[test]
+fn a_thousand_faulty_answers_harm_nobody() {
+    let mut random = Random::new(0x0b5e_55ed);
+    let mut engine = engine();
+    let mut world = World {
+        now: Time::from_millis(1_000),
+        clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+        links: Vec::new(),
+        dialled: 0,
+        refuses: false,
+    };
+    let (mut tag, mut whole, mut cut, mut errors) = (0, 0, 0, 0);
+    while tag < 1_000 {
+        for client in 0..CLIENTS {
+            tag += 1;
+            ask(&mut engine, &mut world, client, tag);
+        }
+        world.refuses = below(&mut random, 30) == 0;
+        let mut steps = 0;
+        while world.clients.iter().any(|client| client.outcome == Outcome::UnderWay) {
+            step(&mut engine, &mut world, &mut random);
+            steps += 1;
+            if steps % 400 == 0 {
+                // Nobody waits for longer than the time limits say.
+                world.now = world.now + Duration::from_secs(61);
+                let due: Vec<UpstreamId> = world.links.iter().map(|link| link.id).collect();
+                for id in due {
+                    let now = world.now;
+                    if world.link(id).is_some_and(|link| link.timer.is_some_and(|at| at <= now)) {
+                        tell(&mut engine, &mut world, id, UpstreamEvent::Timer);
+                    }
+                }
+                world.clients.iter_mut().for_each(|client| client.unsent = 0);
+            }
+            assert!(steps < 40_000, "it hangs: {:?} {:?}", world.clients, world.links);
+        }
+        engine.on_turn(&mut world);
+        for client in &world.clients {
+            let own = format!("<{}>", client.tag);
+            let text = String::from_utf8_lossy(&client.body);
+            if client.status == 200 {
+                assert!(own.repeat(text.len() / own.len() + 1).starts_with(&*text), "{own}: {text}");
+                whole += usize::from(client.outcome == Outcome::Whole);
+                cut += usize::from(client.outcome == Outcome::Cut);
+                if client.outcome == Outcome::Whole {
+                    assert_eq!(text.len() % own.len(), 0, "what is whole ends with a whole part");
+                }
+            } else {
+                errors += usize::from(matches!(client.status, 502 | 504));
+            }
+        }
+        let idle = world.links.iter().filter(|link| link.mark & super::IDLE != 0).count();
+        assert_eq!(world.links.len(), idle, "only idle connections are left");
+        assert!(idle <= 3, "as many as may be kept");
+        assert!(engine.rest.courses.iter().all(Option::is_none), "no request is left");
+    }
+    assert!(whole > 300 && cut > 20 && errors > 50, "{whole} {cut} {errors}");
+    // And none counts as asked any more.
+    let loaded = std::rc::Rc::clone(&engine.loaded);
+    let groups = loaded.groups.borrow();
+    let balancer = &groups[0].balancer;
+    let mut attempts = balancer.begin(upstream::BalancingKey::None);
+    let mut again = upstream::Balancer::new(Arc::clone(balancer.group()));
+    let peer = again.choose(&mut attempts, 1, &mut || 0).expect("a server");
+    assert_eq!(balancer.connections(peer), 0);
+    let _ = again.release(&mut attempts, 1, false);
+}

@@ -1,0 +1,413 @@
+//! The head of an upstream's answer: whether it is one, and what clients are told of it.
+
+use super::content::{Answer, AnswerBody};
+use super::relay::{Relay, RelayStage};
+use super::relay_run::Came;
+use super::run::{Flow, Runner};
+use super::text::put_field;
+use crate::compression::Coding;
+use crate::program::Block;
+use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
+use exchange::{Replies, Reply};
+use h1::Framing;
+use h1::client::{Error, ResponseEvent, ResponseLimits};
+use proxy::accel;
+use proxy::fields::{Accel, AnswerField};
+use proxy::next::Failure;
+use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
+use semantics::{Field, Fields};
+use semantics::{Method, Status, date};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Where a cookie or a redirect is rewritten.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    Start(usize),
+    Domain,
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// Bytes of an answer whose head is not whole.
+    pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> Came {
+        let now = self.clock.now;
+        let Some(relay) = self.course.relay.as_deref_mut() else { return Came { flow: Flow::Waits, taken: 0 } };
+        let limits = ResponseLimits { head: u16::try_from(relay.rules.head_max).unwrap_or(u16::MAX), ..LIMITS };
+        if relay.stage == RelayStage::Connects || relay.link.is_none() {
+            return Came { flow: Flow::Waits, taken: 0 };
+        }
+        // What is decided by the head is read from memory that nobody else writes to.
+        relay.answer.clear();
+        relay.answer.extend_from_slice(bytes.get(..bytes.len().min(usize::from(limits.head))).unwrap_or_default());
+        let mut at = 0;
+        let failed = loop {
+            let offered = relay.answer.get(at..).unwrap_or_default();
+            match relay.reader.on_bytes(offered, relay.asked, &limits) {
+                ResponseEvent::NeedMore => break None,
+                ResponseEvent::Interim { consumed, .. } => at += consumed,
+                ResponseEvent::Failed { error } => break Some(error),
+                ResponseEvent::Response { response, consumed } => {
+                    relay.status = response.status.code();
+                    relay.keeps = response.keep_alive;
+                    relay.length = match response.framing {
+                        Framing::Length(length) => Some(length),
+                        Framing::None => Some(0),
+                        Framing::Chunked | Framing::UntilClose => None,
+                    };
+                    relay.complete = response.framing == Framing::None;
+                    let head = relay.answer.get(at..at + consumed).unwrap_or_default();
+                    let line = head.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+                    relay.fields_at = at + line;
+                    at += consumed;
+                    relay.answer.truncate(at);
+                    relay.stage = RelayStage::Body;
+                    break None;
+                }
+                ResponseEvent::Body { .. } | ResponseEvent::EndOfBody { .. } => break Some(Error::Malformed),
+            }
+        };
+        if let Some(error) = failed {
+            let told = match error {
+                Error::TooLarge => "upstream sent too big header",
+                _ => "upstream sent invalid header",
+            };
+            self.tell_of_upstream(told, "reading response header from upstream");
+            return Came { flow: self.failed(Failure::InvalidHeader), taken: bytes.len() };
+        }
+        if relay.stage != RelayStage::Body {
+            // Interim answers are taken; of a head that is not whole nothing is.
+            if at > 0
+                && let Some(link) = relay.link
+            {
+                self.replies.set_upstream_timer(link, Some(now + relay.rules.read));
+            }
+            return Came { flow: Flow::Waits, taken: at };
+        }
+        let taken = at + relay.take_whole(bytes.get(at..).unwrap_or_default());
+        if let Some(last) = self.course.tries.last_mut() {
+            last.status = relay.status;
+            last.header = Some(now.since(last.began));
+            last.received += taken as u64;
+        }
+        if taken < bytes.len() && relay.complete {
+            // It says more than it was asked for.
+            relay.keeps = false;
+        }
+        Came { flow: self.on_answer(), taken }
+    }
+
+    /// The head of an answer is whole.
+    fn on_answer(&mut self) -> Flow {
+        let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
+        let (status, rules) = (relay.status, Arc::clone(&relay.rules));
+        if status >= 300 {
+            let failure = Failure::Status(status);
+            let late = rules.tries_for.is_some_and(|most| self.clock.now.since(relay.began) >= most);
+            if relay.attempts.left() > 1 && !late && rules.next.has(failure, relay.unrepeatable) {
+                return self.failed(failure);
+            }
+        }
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
+        let block = &loaded.program.blocks[at];
+        if status >= 300 && rules.intercepts && block.error_pages.iter().any(|page| page.status == status) {
+            self.keep_answer();
+            if status == 401 {
+                self.keep_fields(|field| field.is("www-authenticate"));
+            }
+            self.end_relay();
+            return Flow::Status(status);
+        }
+        self.keep_answer();
+        if let Some(flow) = self.accelerated(&rules) {
+            return flow;
+        }
+        let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
+        if status == 101 {
+            if relay.upgrades {
+                return self.begin_tunnel();
+            }
+            self.tell_of_upstream("upstream sent unexpected upgrade", "reading response header from upstream");
+            return self.failed(Failure::InvalidHeader);
+        }
+        let whole = relay.whole.as_ref().map_or(0, Vec::len) as u64;
+        if let Some(last) = self.course.tries.last_mut() {
+            last.length += whole;
+        }
+        let answer = self.answer_of(block, &rules);
+        let flow = self.send(answer);
+        let comes = self.course.filtering.is_some() && flow == Flow::Done;
+        if !comes || self.relay().is_some_and(|relay| relay.complete) {
+            self.end_relay();
+        }
+        flow
+    }
+
+    /// The fields are kept for what is logged of them.
+    fn keep_answer(&mut self) {
+        if let Some(relay) = self.course.relay.as_deref() {
+            self.course.answered = relay.fields().to_vec();
+        }
+    }
+
+    /// Fields of the answer go to whatever answers in its place.
+    fn keep_fields(&mut self, which: impl Fn(&Field<'_>) -> bool) {
+        let answered = core::mem::take(&mut self.course.answered);
+        for field in Fields::new(&answered).filter(|field| which(field)) {
+            put_field(field.name, field.value, &mut self.course.kept_fields);
+        }
+        self.course.answered = answered;
+    }
+
+    /// What the upstream asks of us; the end where another path of ours answers.
+    fn accelerated(&mut self, rules: &Arc<ProxyRules>) -> Option<Flow> {
+        let answered = core::mem::take(&mut self.course.answered);
+        let find = |what: Accel| {
+            let is = |field: &Field<'_>| AnswerField::of(field.name) == AnswerField::Accel(what);
+            Fields::new(&answered).find(is).filter(|_| !rules.ignored.has(what)).map(|field| field.value.to_vec())
+        };
+        let (to, rate) = (find(Accel::Redirect), find(Accel::LimitRate));
+        let buffering = find(Accel::Buffering);
+        let media_type =
+            Fields::new(&answered).find(|field| field.is("content-type")).map(|field| field.value.to_vec());
+        self.course.answered = answered;
+        if let Some(rate) = rate.as_deref().and_then(accel::limit_rate) {
+            self.course.limit_rate = Some(rate);
+        }
+        if let (Some(on), Some(relay)) = (buffering.as_deref().and_then(accel::buffering), self.relay()) {
+            relay.buffering = on;
+        }
+        let to = to?;
+        self.course.kept_type = media_type;
+        self.keep_fields(|field| AnswerField::goes_along(field.name));
+        self.end_relay();
+        if let Some(name) = to.strip_prefix(b"@") {
+            return Some(self.enter_named(name));
+        }
+        let Some((path, query)) = accel::redirect(&to) else { return Some(Flow::Status(404)) };
+        if self.course.method != Method::Head {
+            self.course.method = Method::Get;
+        }
+        Some(self.redirect(&path, &query))
+    }
+
+    /// What clients are told of an answer.
+    fn answer_of(&mut self, block: &Block, rules: &Arc<ProxyRules>) -> Answer {
+        let _ = block;
+        let Some(relay) = self.course.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
+        let body = match relay.whole.take() {
+            Some(whole) => AnswerBody::Bytes(whole),
+            None if relay.complete && relay.asked != Method::Head => AnswerBody::None,
+            None => AnswerBody::Upstream(None),
+        };
+        let length = relay.length;
+        let status = relay.status;
+        let answered = core::mem::take(&mut self.course.answered);
+        let told = Fields::new(&answered).find(|field| field.is("content-length"));
+        let told = told.and_then(|field| semantics::number::parse(field.value));
+        let body = match body {
+            // Of HEAD it is told how long its body would be.
+            AnswerBody::Upstream(_) if self.course.relay.as_ref().is_some_and(|relay| relay.complete) => {
+                AnswerBody::Upstream(told)
+            }
+            AnswerBody::Upstream(_) => AnswerBody::Upstream(length),
+            body => body,
+        };
+        let mut answer = Answer::new(status, body);
+        answer.of_upstream = true;
+        answer.takes_ranges = rules.forces_ranges;
+        let mut lines = core::mem::take(&mut self.course.kept_fields);
+        let mut charset = None;
+        for field in Fields::new(&answered) {
+            if let AnswerField::Accel(Accel::Charset) = AnswerField::of(field.name) {
+                charset = Some(field.value.to_vec()).filter(|_| !rules.ignored.has(Accel::Charset));
+            }
+            if !rules.hides.has(field.name) {
+                self.take_field(&mut answer, field, rules, &mut lines);
+            }
+        }
+        if let (Some(charset), Some(media_type)) = (charset, answer.media_type.as_mut())
+            && !media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset="))
+        {
+            media_type.extend_from_slice(&[b"; charset=", charset.as_slice()].concat());
+        }
+        (self.course.kept_fields, self.course.answered) = (lines, answered);
+        answer
+    }
+
+    /// One field of an answer.
+    fn take_field(&mut self, answer: &mut Answer, field: Field<'_>, rules: &Arc<ProxyRules>, lines: &mut Vec<u8>) {
+        let Field { name, value } = field;
+        match AnswerField::of(name) {
+            AnswerField::OfConnection => {}
+            AnswerField::ContentType => answer.media_type = Some(value.to_vec()),
+            AnswerField::ETag => match core::str::from_utf8(value) {
+                Ok(etag) => answer.etag = Some(etag.to_owned()),
+                Err(_) => put_field(name, value, lines),
+            },
+            AnswerField::LastModified => match date::parse(value, self.clock.second) {
+                Some(modified) => answer.modified = Some(modified),
+                None => put_field(name, value, lines),
+            },
+            AnswerField::ContentEncoding => match coding_of(value) {
+                Some(coding) => answer.coding = Some(coding),
+                None => {
+                    answer.is_coded = !value.eq_ignore_ascii_case(b"identity");
+                    put_field(name, value, lines);
+                }
+            },
+            AnswerField::OfServer => {
+                // These stand first, where they are in place of ours.
+                let front = &mut self.course.front_fields;
+                let at = if field.is("date") { 0 } else { front.len() };
+                let mut line = Vec::new();
+                put_field(if field.is("date") { b"Date" } else { b"Server" }, value, &mut line);
+                front.splice(at..at, line);
+            }
+            AnswerField::Location => match self.rewritten(rules.redirects.as_deref(), value, Within::Start(0)) {
+                Some(location) => answer.location = Some(location),
+                None => put_field(name, value, lines),
+            },
+            AnswerField::Refresh => {
+                let at = rewrite::refresh_url(value);
+                let rewritten = at.and_then(|at| self.rewritten(rules.redirects.as_deref(), value, Within::Start(at)));
+                put_field(name, rewritten.as_deref().unwrap_or(value), lines);
+            }
+            AnswerField::SetCookie => {
+                let rewritten = self.cookie(rules, value);
+                put_field(name, rewritten.as_deref().unwrap_or(value), lines);
+            }
+            AnswerField::AcceptRanges if rules.forces_ranges => {}
+            AnswerField::Upgrade => {}
+            AnswerField::AcceptRanges | AnswerField::Vary | AnswerField::Accel(_) | AnswerField::Other => {
+                put_field(name, value, lines);
+            }
+        }
+    }
+
+    /// A value by the first rule that is about it.
+    fn rewritten(&mut self, rules: Option<&[Rewrite]>, value: &[u8], within: Within) -> Option<Vec<u8>> {
+        for rule in rules? {
+            let (at, length) = match within {
+                Within::Start(at) => (at, value.len() - at),
+                Within::Domain => (0, value.len()),
+            };
+            let (at, replaced) = match &rule.pattern {
+                RewritePattern::Expression(expression) => {
+                    let matched = self.scope().matches(*expression, value.get(at..).unwrap_or_default());
+                    match matched {
+                        Some(true) => (at, length),
+                        _ => continue,
+                    }
+                }
+                RewritePattern::Value(pattern) => {
+                    let pattern = self.scope().get(pattern);
+                    match within {
+                        Within::Domain => match rewrite::domain_matches(value, &pattern) {
+                            Some(found) => found,
+                            None => continue,
+                        },
+                        Within::Start(_) if value.get(at..).is_some_and(|rest| rest.starts_with(&pattern)) => {
+                            (at, pattern.len())
+                        }
+                        Within::Start(_) => continue,
+                    }
+                }
+            };
+            let with = self.scope().get(&rule.with);
+            return Some(rewrite::replaced(value, at, &Replacement { replaced, with }));
+        }
+        None
+    }
+
+    /// A cookie, if anything of it changes.
+    fn cookie(&mut self, rules: &Arc<ProxyRules>, value: &[u8]) -> Option<Vec<u8>> {
+        if rules.cookie_domains.is_empty() && rules.cookie_paths.is_empty() && rules.cookie_flags.is_empty() {
+            return None;
+        }
+        let mut cookie = Cookie::parse(value);
+        let name = cookie.name()?.to_vec();
+        let mut changed = false;
+        for (attribute, list, within) in
+            [(&b"domain"[..], &rules.cookie_domains, Within::Domain), (b"path", &rules.cookie_paths, Within::Start(0))]
+        {
+            for value in cookie.attributes(attribute) {
+                if let Some(rewritten) = self.rewritten(Some(list), value, within) {
+                    *value = rewritten;
+                    changed = true;
+                }
+            }
+        }
+        if let Some(flags) = self.cookie_flags(&rules.cookie_flags, &name) {
+            cookie.edit(flags);
+            changed = true;
+        }
+        changed.then(|| cookie.written())
+    }
+
+    fn cookie_flags(&mut self, rules: &[CookieFlagRule], name: &[u8]) -> Option<CookieFlags> {
+        let rule = rules.iter().find(|rule| match &rule.cookie {
+            RewritePattern::Expression(expression) => self.scope().matches(*expression, name) == Some(true),
+            RewritePattern::Value(value) => self.scope().get(value).eq_ignore_ascii_case(name),
+        })?;
+        let mut flags = CookieFlags::default();
+        for flag in &rule.flags {
+            let word = self.scope().get(flag);
+            let _ = flags.add(&word);
+        }
+        flags.any().then_some(flags)
+    }
+
+    /// The connection to the client becomes one to the upstream, both ways.
+    fn begin_tunnel(&mut self) -> Flow {
+        let (id, now) = (self.course.id, self.clock.now);
+        let answered = core::mem::take(&mut self.course.answered);
+        let mut lines = b"Connection: upgrade\r\n".to_vec();
+        let Some(relay) = self.course.relay.as_deref_mut() else { return Flow::Status(502) };
+        (relay.stage, relay.complete, relay.keeps) = (RelayStage::Tunnel, false, false);
+        let rules = Arc::clone(&relay.rules);
+        if let Some(link) = relay.link {
+            self.replies.set_upstream_timer(link, Some(now + rules.read));
+            self.replies.resume_upstream(link);
+        }
+        for field in Fields::new(&answered) {
+            let of_connection = AnswerField::of(field.name) == AnswerField::OfConnection;
+            if !of_connection && !rules.hides.has(field.name) {
+                put_field(field.name, field.value, &mut lines);
+            }
+        }
+        self.course.answered = answered;
+        let Some(status) = Status::from_code(101) else { return Flow::HangUp };
+        self.course.sent.status = 101;
+        self.replies.begin_tunnel(id, self.request, &Reply { status, length: None, fields: &lines });
+        self.course.sent.head = self.replies.head_len();
+        self.course.sent.fields = lines;
+        Flow::Done
+    }
+}
+
+const LIMITS: ResponseLimits =
+    ResponseLimits { head: u16::MAX, fields: 1000, interim: 8, chunk_line: 1024, trailers: 16384 };
+
+/// A coding that content can be taken out of.
+fn coding_of(value: &[u8]) -> Option<Coding> {
+    Coding::ALL.into_iter().find(|coding| value.eq_ignore_ascii_case(coding.token()))
+}
+
+impl Relay {
+    /// Takes the body, where it has a length and all of it is there. Returns how many
+    /// bytes that is.
+    fn take_whole(&mut self, rest: &[u8]) -> usize {
+        let Some(length) = self.length.and_then(|length| usize::try_from(length).ok()) else { return 0 };
+        if self.complete || length == 0 || rest.len() < length {
+            return 0;
+        }
+        let body = rest.get(..length).unwrap_or_default().to_vec();
+        let limits = LIMITS;
+        if let ResponseEvent::Body { .. } = self.reader.on_bytes(&body, self.asked, &limits) {
+            let _ = self.reader.on_bytes(b"", self.asked, &limits);
+        }
+        (self.whole, self.complete) = (Some(body), true);
+        length
+    }
+}

@@ -1,0 +1,441 @@
+//! The body of an upstream's answer, as it comes and as its client takes it; and
+//! connections that are passed on both ways.
+
+use super::course::{Course, CourseState};
+use super::relay::{IDLE, RelayStage};
+use super::relay_run::told_of;
+use super::{Engine, Rest};
+use app::{Body, Closed};
+use exchange::{ExchangeId, Piece, Replies, UpstreamEvent, UpstreamId};
+use h1::client::{ResponseEvent, ResponseLimits};
+use std::rc::Rc;
+
+/// Bytes of a tunnel that wait for one side, at most.
+const TUNNEL_MAX: usize = app::SEND_LOW_WATER + (16 << 10);
+
+/// What came of some of a body.
+enum Ended {
+    /// More of it is to come.
+    Not,
+    /// All of it is there.
+    Whole,
+    /// It will not be whole, for this reason.
+    Cut(String),
+}
+
+impl Engine {
+    /// Something happened at a connection to an upstream.
+    pub(super) fn on_upstream_event<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        id: UpstreamId,
+        mark: u32,
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        let all = if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 };
+        if mark & IDLE != 0 {
+            self.rest.on_idle_event(replies, &self.loaded, id, mark);
+            return all;
+        }
+        let course = self.rest.courses.get_mut(mark as usize).and_then(Option::as_mut);
+        let stage = course.and_then(|course| course.relay.as_ref()).filter(|relay| relay.link == Some(id));
+        match stage.map(|relay| relay.stage) {
+            None => {
+                replies.cut(id);
+                all
+            }
+            Some(RelayStage::Connects | RelayStage::Head) => self.on_early_event(replies, mark, event),
+            Some(RelayStage::Body) => self.on_body_event(replies, mark, event),
+            Some(RelayStage::Tunnel) => self.on_tunnel_event(replies, mark, event),
+        }
+    }
+
+    /// Before the answer's body: the request goes on by it.
+    fn on_early_event<R: Replies>(&mut self, replies: &mut R, token: u32, event: UpstreamEvent<'_>) -> usize {
+        let Some(place) = self.rest.courses.get_mut(token as usize) else { return 0 };
+        let Some(mut course) = place.take() else { return 0 };
+        let Some(request) = course.request.take() else {
+            *place = Some(course);
+            return 0;
+        };
+        course.state = CourseState::Runs;
+        let mut taken = 0;
+        self.run_from(replies, token, course, &request.get(), |runner| {
+            let came = runner.on_upstream_event(event);
+            taken = came.taken;
+            Some(came.flow)
+        });
+        self.go_on_reading(replies, token);
+        taken
+    }
+
+    /// What of a body came with its head is offered again.
+    fn go_on_reading<R: Replies>(&mut self, replies: &mut R, token: u32) {
+        let course = self.rest.courses.get(token as usize).and_then(Option::as_ref);
+        let relay = course.and_then(|course| course.relay.as_ref());
+        if let Some(link) = relay.filter(|relay| relay.stage == RelayStage::Body).and_then(|relay| relay.link) {
+            replies.resume_upstream(link);
+        }
+    }
+
+    /// While the answer's body comes.
+    fn on_body_event<R: Replies>(&mut self, replies: &mut R, token: u32, event: UpstreamEvent<'_>) -> usize {
+        let mut all = 0;
+        let ended = match event {
+            UpstreamEvent::Data(bytes) => {
+                let ended = loop {
+                    let rest = bytes.get(all..).unwrap_or_default();
+                    let (taken, ended) = self.rest.take_body(replies, token, rest);
+                    all += taken;
+                    if taken == 0 || !matches!(ended, Ended::Not) {
+                        break ended;
+                    }
+                    // The client may take some, and so make room.
+                    self.make_more(replies, token);
+                };
+                if !matches!(ended, Ended::Not) {
+                    ended
+                } else {
+                    return all;
+                }
+            }
+            UpstreamEvent::End { held } => match self.rest.end_body(replies, token, held) {
+                Some(ended) => ended,
+                None => return 0,
+            },
+            UpstreamEvent::Timer => Ended::Cut("upstream timed out (110: Connection timed out)".to_owned()),
+            UpstreamEvent::Closed(why) => Ended::Cut(told_of(why, false)),
+            UpstreamEvent::Room => {
+                self.with_runner(replies, token, |runner| runner.send_body());
+                return 0;
+            }
+            UpstreamEvent::Opened => return 0,
+        };
+        if let UpstreamEvent::Data(bytes) = event
+            && all < bytes.len()
+            && let Some(relay) = self.rest.relay_of(token)
+        {
+            // More than it was asked for.
+            relay.keeps = false;
+            all = bytes.len();
+        }
+        self.on_body_over(replies, token, ended);
+        all
+    }
+
+    fn on_body_over<R: Replies>(&mut self, replies: &mut R, token: u32, ended: Ended) {
+        let whole = matches!(ended, Ended::Whole);
+        if let Ended::Cut(why) = &ended {
+            self.with_runner(replies, token, |runner| runner.tell_of_upstream(why, "reading upstream"));
+        }
+        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
+        if let Some(relay) = &mut course.relay {
+            relay.complete = whole;
+        }
+        if let Some(filtering) = &mut course.filtering {
+            match whole {
+                true => _ = filtering.end(),
+                false => filtering.is_cut = true,
+            }
+        }
+        self.with_runner(replies, token, |runner| runner.end_relay());
+        self.make_more(replies, token);
+    }
+
+    /// Acts on a request that is kept.
+    fn with_runner<R: Replies, T>(
+        &mut self,
+        replies: &mut R,
+        token: u32,
+        act: impl FnOnce(&mut super::run::Runner<'_, R>) -> T,
+    ) -> Option<T> {
+        self.rest.clock.now = replies.now();
+        let clock = self.rest.clock;
+        let mut course = self.rest.courses.get_mut(token as usize)?.take()?;
+        let request = course.request.take();
+        let done = request.as_ref().map(|request| {
+            let loaded = Rc::clone(&course.loaded);
+            act(&mut super::run::Runner {
+                files: &mut self.files,
+                rest: &mut self.rest,
+                replies,
+                course: &mut course,
+                request: &request.get(),
+                loaded,
+                clock,
+                token,
+                location: None,
+            })
+        });
+        course.request = request;
+        if let Some(place) = self.rest.courses.get_mut(token as usize) {
+            *place = Some(course);
+        }
+        done
+    }
+
+    /// While both sides send what they like.
+    fn on_tunnel_event<R: Replies>(&mut self, replies: &mut R, token: u32, event: UpstreamEvent<'_>) -> usize {
+        let now = replies.now();
+        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return 0 };
+        let id = course.id;
+        let Some(relay) = course.relay.as_deref_mut() else { return 0 };
+        let Some(link) = relay.link else { return 0 };
+        match event {
+            UpstreamEvent::Data(bytes) => {
+                let room = TUNNEL_MAX.saturating_sub(replies.unsent(id));
+                let taken = bytes.len().min(room);
+                replies.bytes(id, bytes.get(..taken).unwrap_or_default());
+                relay.held = taken < bytes.len();
+                course.sent.body += taken as u64;
+                if let Some(last) = course.tries.last_mut() {
+                    last.received += taken as u64;
+                    last.length += taken as u64;
+                }
+                replies.set_upstream_timer(link, Some(now + relay.rules.read));
+                if relay.ended && !relay.held {
+                    self.end_tunnel(replies, token, true);
+                }
+                taken
+            }
+            UpstreamEvent::Room => {
+                replies.resume(id);
+                0
+            }
+            // What the client still takes, it gets.
+            UpstreamEvent::End { held: 0 } | UpstreamEvent::Closed(Closed::Finished) => {
+                self.end_tunnel(replies, token, true);
+                0
+            }
+            UpstreamEvent::End { .. } => {
+                relay.ended = true;
+                0
+            }
+            UpstreamEvent::Timer | UpstreamEvent::Closed(_) => {
+                self.end_tunnel(replies, token, false);
+                0
+            }
+            UpstreamEvent::Opened => 0,
+        }
+    }
+
+    /// A tunnel is over; what is queued towards its client is sent first.
+    fn end_tunnel<R: Replies>(&mut self, replies: &mut R, token: u32, orderly: bool) {
+        self.with_runner(replies, token, |runner| {
+            runner.release_peer(false);
+            if let Some(link) = runner.relay().and_then(|relay| relay.link.take()) {
+                runner.replies.let_go(link);
+            }
+            runner.course.relay = None;
+        });
+        let id = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
+        self.rest.end(replies, token, orderly);
+        if let Some(id) = id {
+            replies.end(id);
+        }
+    }
+
+    /// Whether an exchange's connection is a tunnel.
+    pub(super) fn is_tunnel<R: Replies>(&mut self, replies: &R, id: ExchangeId) -> bool {
+        let course = self.rest.course_of(replies, id);
+        let relay = course.and_then(|course| course.relay.as_deref());
+        relay.is_some_and(|relay| relay.stage == RelayStage::Tunnel)
+    }
+
+    /// A piece of a body that is sent to an upstream was read back.
+    pub(super) fn on_relay_piece<R: Replies>(&mut self, replies: &mut R, token: u32, piece: Option<&[u8]>) {
+        let Some(relay) = self.rest.relay_of(token) else { return };
+        if relay.stage == RelayStage::Body {
+            if piece.is_some() {
+                self.with_runner(replies, token, |runner| runner.on_body_piece(piece));
+            }
+            return;
+        }
+        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
+        let Some(mut course) = place.take() else { return };
+        let Some(request) = course.request.take() else {
+            *place = Some(course);
+            return;
+        };
+        course.state = CourseState::Runs;
+        self.run_from(replies, token, course, &request.get(), |runner| Some(runner.on_body_piece(piece)));
+    }
+
+    /// Bytes of a client whose connection is a tunnel. How many were taken.
+    pub(super) fn on_tunnel_bytes<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+        let now = replies.now();
+        let Some(course) = self.rest.course_of(replies, id) else { return bytes.len() };
+        let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.stage == RelayStage::Tunnel) else {
+            return 0;
+        };
+        let Some(link) = relay.link else { return bytes.len() };
+        let room = TUNNEL_MAX.saturating_sub(replies.unsent_upstream(link));
+        let taken = bytes.len().min(room);
+        replies.send_upstream(link, Piece::Bytes(bytes.get(..taken).unwrap_or_default()));
+        replies.set_upstream_timer(link, Some(now + relay.rules.read));
+        if let Some(last) = course.tries.last_mut() {
+            last.sent += taken as u64;
+        }
+        taken
+    }
+
+    /// The client of a tunnel has taken some.
+    pub(super) fn on_tunnel_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+        let Some(course) = self.rest.course_of(replies, id) else { return false };
+        let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.stage == RelayStage::Tunnel) else {
+            return false;
+        };
+        let (Some(link), true) = (relay.link, core::mem::take(&mut relay.held)) else { return true };
+        replies.resume_upstream(link);
+        true
+    }
+
+    /// The client of a tunnel sends no more.
+    pub(super) fn on_tunnel_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+        let Some(token) = replies.mark(id) else { return false };
+        let is_tunnel = self.rest.relay_of(token).is_some_and(|relay| relay.stage == RelayStage::Tunnel);
+        if is_tunnel {
+            self.end_tunnel(replies, token, true);
+        }
+        is_tunnel
+    }
+
+    /// The client of a request that is passed on sends no more: as nginx has it, it has
+    /// left.
+    pub(super) fn on_client_left<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let Some(token) = replies.mark(id) else { return };
+        let Some(relay) = self.rest.relay_of(token) else { return };
+        if relay.rules.ignores_client_end {
+            return;
+        }
+        let begun = relay.stage == RelayStage::Body;
+        self.with_runner(replies, token, |runner| {
+            let told = "client prematurely closed connection, so upstream connection is closed too";
+            runner.tell_at(crate::logging::ErrorLevel::INFO, told, runner.doing());
+            runner.end_relay();
+            if !begun {
+                runner.course.sent.status = 499;
+                runner.course.told = None;
+            }
+        });
+        self.rest.end(replies, token, false);
+        replies.abort(id);
+    }
+}
+
+impl Rest {
+    pub(super) fn relay_of(&mut self, token: u32) -> Option<&mut super::relay::Relay> {
+        self.courses.get_mut(token as usize)?.as_deref_mut()?.relay.as_deref_mut()
+    }
+
+    /// Takes some of a body: as much as may wait for its client. How many bytes were
+    /// taken, and whether it is over.
+    fn take_body<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> (usize, Ended) {
+        let now = replies.now();
+        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
+            return (bytes.len(), Ended::Not);
+        };
+        let (taken, ended) = course.take_body(bytes);
+        let Some(relay) = course.relay.as_deref_mut() else { return (taken, ended) };
+        relay.held = taken < bytes.len() && matches!(ended, Ended::Not);
+        if let Some(link) = relay.link {
+            // While the client is waited for, the upstream is not.
+            let at = if relay.held { None } else { Some(now + relay.rules.read) };
+            replies.set_upstream_timer(link, at);
+        }
+        (taken, ended)
+    }
+
+    /// The upstream sends no more, and `held` bytes wait; nothing if these come first.
+    fn end_body<R: Replies>(&mut self, replies: &mut R, token: u32, held: usize) -> Option<Ended> {
+        let course = self.courses.get_mut(token as usize)?.as_deref_mut()?;
+        let relay = course.relay.as_deref_mut()?;
+        if held == 0 {
+            return Some(relay.at_end(0));
+        }
+        relay.ended = true;
+        if let (Some(link), false) = (relay.link, relay.held) {
+            replies.resume_upstream(link);
+        }
+        None
+    }
+
+    /// The client has taken some: what waits at the data path is asked for again.
+    pub(super) fn read_more<R: Replies>(&mut self, replies: &mut R, token: u32) {
+        let now = replies.now();
+        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
+        let room = course.room_ahead();
+        let Some(relay) = course.relay.as_deref_mut() else { return };
+        if relay.stage == RelayStage::Body && relay.held && room >= relay.ahead_max().div_ceil(2) {
+            relay.held = false;
+            if let Some(link) = relay.link {
+                replies.set_upstream_timer(link, Some(now + relay.rules.read));
+                replies.resume_upstream(link);
+            }
+        }
+    }
+}
+
+impl super::relay::Relay {
+    fn at_end(&mut self, held: usize) -> Ended {
+        match self.reader.on_end(held) {
+            Ok(Some(_)) => Ended::Whole,
+            Ok(None) | Err(_) => Ended::Cut("upstream prematurely closed connection".to_owned()),
+        }
+    }
+}
+
+impl Course {
+    /// Bytes that may be read ahead of the client.
+    fn room_ahead(&self) -> usize {
+        let waiting = self.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
+        self.relay.as_ref().map_or(0, |relay| relay.ahead_max().saturating_sub(waiting))
+    }
+
+    fn take_body(&mut self, bytes: &[u8]) -> (usize, Ended) {
+        let mut room = self.room_ahead();
+        let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
+            return (0, Ended::Not);
+        };
+        let limits = ResponseLimits::default();
+        let mut at = 0;
+        let ended = loop {
+            let rest = bytes.get(at..).unwrap_or_default();
+            if room == 0 && !rest.is_empty() {
+                break Ended::Not;
+            }
+            match relay.reader.on_bytes(
+                rest.get(..rest.len().min(room + FRAMING)).unwrap_or(rest),
+                relay.asked,
+                &limits,
+            ) {
+                ResponseEvent::Body { bytes, consumed } => {
+                    at += consumed;
+                    room = room.saturating_sub(bytes.len());
+                    let body = Body::new(bytes.to_vec());
+                    let all = body.len();
+                    filtering.add(&body, 0..all);
+                }
+                ResponseEvent::EndOfBody { consumed } => {
+                    at += consumed;
+                    break Ended::Whole;
+                }
+                ResponseEvent::NeedMore => break if relay.ended { relay.at_end(bytes.len() - at) } else { Ended::Not },
+                ResponseEvent::Failed { .. } => break Ended::Cut("upstream sent invalid chunked response".to_owned()),
+                ResponseEvent::Interim { .. } | ResponseEvent::Response { .. } => {
+                    break Ended::Cut("upstream sent more than was asked for".to_owned());
+                }
+            }
+        };
+        if let Some(last) = self.tries.last_mut() {
+            last.received += at as u64;
+            // As nginx counts it, with what is between chunks.
+            last.length += at as u64;
+        }
+        (at, ended)
+    }
+}
+
+/// Bytes of framing that stand before some of a body: a chunk's line and trailers are
+/// read as a whole.
+const FRAMING: usize = 20 << 10;

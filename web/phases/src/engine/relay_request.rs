@@ -1,0 +1,271 @@
+//! What is sent to an upstream: the request line, the fields, and where it goes.
+
+use super::bodies::BodyReading;
+use super::relay::{Choice, Relay, RelayStage};
+use super::run::{Flow, Runner};
+use crate::logging::ErrorLevel;
+use crate::program::{Block, Program};
+use crate::proxying::{ProxyPass, ProxyRules, RequestField};
+use bodies::BodyContent;
+use exchange::Replies;
+use h1::client::ResponseReader;
+use proxy::next::is_unrepeatable;
+use proxy::target::{self, TargetSource};
+use proxy::url::{ProxyUrl, UpstreamPlace};
+use semantics::{Known, Method};
+use std::rc::Rc;
+use std::sync::Arc;
+use upstream::{Attempts, Balancer, Balancing, BalancingKey, Group, GroupServer, PeerAddress};
+
+/// Where a request goes, and what it is told of that.
+struct Destination {
+    choice: Choice,
+    /// The URL's own path.
+    uri: Vec<u8>,
+    /// Whether that is the whole target.
+    is_whole: bool,
+    location: Option<usize>,
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// Passes the request on.
+    pub(super) fn pass_on(&mut self, block: &Block, pass: &ProxyPass) -> Flow {
+        self.course.depends.on(super::course::Depends::OTHER);
+        let rules = Arc::clone(&block.proxy);
+        match self.read_body(BodyReading::Whole) {
+            Flow::On => {}
+            flow => return flow,
+        }
+        self.course.relay_body = self.body_content().filter(|_| rules.passes_body);
+        let destination = match self.destination(pass) {
+            Ok(destination) => destination,
+            Err(status) => return Flow::Status(status),
+        };
+        let mut head = Vec::with_capacity(512);
+        let Some((asked, method, uri)) = self.write_request(&rules, &destination, &mut head) else {
+            return Flow::Status(500);
+        };
+        if !self.course.tries.is_empty() {
+            // Another pass of one request stands apart.
+            self.course.tries.push(super::relay::UpstreamTry::default());
+        }
+        let mut attempts = self.attempts(&destination.choice);
+        attempts.limit(rules.tries);
+        let upgrades = self.request.fields().any(|field| field.is("upgrade"));
+        self.course.relay = Some(Box::new(Relay {
+            link: None,
+            stage: RelayStage::Connects,
+            buffering: rules.buffering,
+            rules,
+            choice: destination.choice,
+            attempts,
+            began: self.clock.now,
+            reader: ResponseReader::new(),
+            asked,
+            unrepeatable: is_unrepeatable(&method),
+            head,
+            uri,
+            body: self.course.relay_body.take(),
+            body_at: 0,
+            body_done: false,
+            piece_at: None,
+            sent: false,
+            carried: 0,
+            opened: 0,
+            answer: Vec::new(),
+            fields_at: 0,
+            status: 0,
+            upgrades,
+            whole: None,
+            length: None,
+            complete: false,
+            keeps: false,
+            held: false,
+            ended: false,
+            last_peer: None,
+        }));
+        self.replies.be_patient(self.course.id);
+        self.ask_next()
+    }
+
+    /// Where the request goes; the status of one that goes nowhere.
+    fn destination(&mut self, pass: &ProxyPass) -> Result<Destination, u16> {
+        match pass {
+            ProxyPass::Fixed(fixed) => {
+                self.course.proxy_host = fixed.host.to_vec();
+                self.course.proxy_port = fixed.port.as_ref().map(|port| port.to_vec());
+                Ok(Destination {
+                    choice: Choice::Group(fixed.group.0),
+                    uri: fixed.uri.to_vec(),
+                    is_whole: false,
+                    location: fixed.location,
+                })
+            }
+            ProxyPass::Computed { url, location } => {
+                let text = self.scope().get(url);
+                self.computed(&text, *location)
+            }
+        }
+    }
+
+    fn computed(&mut self, text: &[u8], location: Option<usize>) -> Result<Destination, u16> {
+        let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+        let parsed = match ProxyUrl::parse(text) {
+            Ok(parsed) => parsed,
+            Err(why) => {
+                self.tell(ErrorLevel::ERROR, || match why {
+                    proxy::url::UrlError::Prefix => format!("invalid URL prefix in \"{}\"", shown(text)).into_bytes(),
+                    why => format!("{why} in upstream \"{}\"", shown(text)).into_bytes(),
+                });
+                return Err(500);
+            }
+        };
+        let mut uri = parsed.uri.to_vec();
+        if uri.first() == Some(&b'?') {
+            uri.insert(0, b'/');
+        }
+        let mut host = Vec::new();
+        parsed.place.write_host(&mut host);
+        self.course.proxy_host = host;
+        self.course.proxy_port = parsed.place.port_text().map(<[u8]>::to_vec);
+        let address = match parsed.place {
+            UpstreamPlace::Unix { path } => Some(PeerAddress::Unix(path_of(path))),
+            place @ UpstreamPlace::Host { .. } => place.literal().map(PeerAddress::Inet),
+        };
+        let choice = match (named(&self.loaded.program, &parsed.place), address) {
+            (Some(group), _) => Choice::Group(group),
+            (None, Some(address)) => {
+                let server = GroupServer::new(address.to_string().as_bytes(), vec![address]);
+                let group = Group::new(&server.name.clone(), Balancing::RoundRobin, &[server]).map_err(|_| 500_u16)?;
+                Choice::Own(Box::new(Balancer::new(Arc::new(group))))
+            }
+            (None, None) => {
+                let UpstreamPlace::Host { name, .. } = parsed.place else { return Err(502) };
+                let name = shown(name);
+                self.tell(ErrorLevel::ERROR, || format!("no resolver defined to resolve {name}").into_bytes());
+                return Err(502);
+            }
+        };
+        Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location })
+    }
+
+    /// Begins to choose among servers.
+    fn attempts(&mut self, choice: &Choice) -> Attempts {
+        let loaded = Rc::clone(&self.loaded);
+        let Choice::Group(number) = choice else {
+            let Choice::Own(balancer) = choice else { unreachable!("there are two kinds") };
+            return balancer.begin(BalancingKey::None);
+        };
+        let rules = loaded.program.upstreams.get(usize::from(*number));
+        let value = rules.and_then(|rules| rules.key.as_ref()).map(|key| self.scope().get(key));
+        let key = match (rules.map(|rules| rules.group.balancing()), &value) {
+            (Some(Balancing::ClientAddress), _) => BalancingKey::Client(self.course.peer.map(|peer| peer.ip())),
+            (_, Some(value)) => BalancingKey::Value(value),
+            _ => BalancingKey::None,
+        };
+        let groups = loaded.groups.borrow();
+        groups[usize::from(*number)].balancer.begin(key)
+    }
+
+    /// Writes the head. The method that is asked with, by name, and where in the head
+    /// the target stands; nothing if it would be no request.
+    fn write_request(
+        &mut self,
+        rules: &Arc<ProxyRules>,
+        destination: &Destination,
+        out: &mut Vec<u8>,
+    ) -> Option<(Method, Vec<u8>, (u32, u32))> {
+        let method = match &rules.method {
+            Some(method) => self.scope().get(method),
+            None => match self.course.method {
+                Method::Other => self.request.method_name().to_vec(),
+                method => method.name().as_bytes().to_vec(),
+            },
+        };
+        if method.is_empty() || !method.iter().all(|byte| semantics::scan::is_token(*byte)) {
+            self.tell(ErrorLevel::ERROR, || b"invalid method to proxy".to_vec());
+            return None;
+        }
+        out.extend_from_slice(&method);
+        out.push(b' ');
+        let start = out.len();
+        if destination.is_whole {
+            out.extend_from_slice(&destination.uri);
+        } else {
+            let course = &*self.course;
+            let sent = super::facts::target_path(self.request);
+            let source = TargetSource {
+                sent,
+                as_sent: !course.rewritten && sent.first() == Some(&b'/'),
+                path: &course.uri,
+                query: &course.args,
+                quoted: course.internal || is_quoted(self.request.path()),
+                location: if course.rewritten_here { None } else { Some(destination.location.unwrap_or(0)) },
+            };
+            target::write(&source, &destination.uri, out);
+        }
+        let end = out.len();
+        if !target::is_safe(&out[start..]) {
+            self.tell(ErrorLevel::ERROR, || b"zero length URI to proxy".to_vec());
+            return None;
+        }
+        out.extend_from_slice(if rules.http11 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
+        self.write_fields(rules, out);
+        out.extend_from_slice(b"\r\n");
+        Some((Method::from_name(&method), method, (start as u32, end as u32)))
+    }
+
+    fn write_fields(&mut self, rules: &Arc<ProxyRules>, out: &mut Vec<u8>) {
+        let request = Arc::clone(&rules.request);
+        for (name, field) in &request.fields {
+            let value = match field {
+                RequestField::Value(value) => self.scope().get(value),
+                RequestField::Host => self.course.proxy_host.clone(),
+                RequestField::BodyLength => self.body_length(),
+                // What is passed on has a length by then.
+                RequestField::Chunked => Vec::new(),
+            };
+            if !value.is_empty() {
+                proxy::fields::put(name, &value, out);
+            }
+        }
+        if !rules.passes_fields {
+            return;
+        }
+        let loaded = Rc::clone(&self.loaded);
+        let server = loaded.program.servers.get(usize::from(self.course.server.0));
+        for field in self.request.fields() {
+            let ignored = server.is_some_and(|server| server.ignores_field(field.name));
+            if !ignored && !request.replaced.has(field.name) {
+                proxy::fields::put(field.name, field.value, out);
+            }
+        }
+    }
+
+    /// How long the body is that is passed on; nothing if there is none.
+    fn body_length(&mut self) -> Vec<u8> {
+        let passes = self.course.relay_body.as_ref().map(BodyContent::length);
+        match passes {
+            Some(length) => length.to_string().into_bytes(),
+            // It said so of a body that has nothing.
+            None if self.request.known(Known::ContentLength).is_some() => b"0".to_vec(),
+            None => Vec::new(),
+        }
+    }
+}
+
+/// Whether a path was sent with something percent-encoded.
+fn is_quoted(path: &[u8]) -> bool {
+    path.contains(&b'%')
+}
+
+/// The group of this name.
+fn named(program: &Program, place: &UpstreamPlace<'_>) -> Option<u16> {
+    let UpstreamPlace::Host { name, port: None } = place else { return None };
+    program.upstreams.iter().position(|one| one.group.name.eq_ignore_ascii_case(name)).map(|at| at as u16)
+}
+
+fn path_of(bytes: &[u8]) -> std::path::PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    std::path::PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}

@@ -1,0 +1,231 @@
+//! What is done where requests are passed on to HTTP servers (`proxy_…`).
+
+use crate::ids::UpstreamGroupId;
+use crate::value::Value;
+use core::time::Duration;
+use proxy::accel::Ignored;
+use proxy::fields::{HIDDEN, NameSet};
+use proxy::next::NextOn;
+use std::sync::Arc;
+
+/// `proxy_pass`: where requests of a place go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ProxyPass {
+    /// To this group.
+    Fixed(FixedPass),
+    /// To where a value says, when it is asked.
+    Computed {
+        /// A URL, with variables.
+        url: Value,
+        /// Bytes of the path that the location stands for.
+        location: Option<usize>,
+    },
+}
+
+/// `proxy_pass` without variables.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FixedPass {
+    /// Who is asked.
+    pub group: UpstreamGroupId,
+    /// The URL, as it is written.
+    pub url: Box<[u8]>,
+    /// What is asked for in place of the location's part of the path; empty: the target
+    /// goes as it was sent.
+    pub uri: Box<[u8]>,
+    /// What `$proxy_host` stands for.
+    pub host: Box<[u8]>,
+    /// What `$proxy_port` stands for.
+    pub port: Option<Box<[u8]>>,
+    /// Bytes of the path that the location stands for.
+    pub location: Option<usize>,
+}
+
+/// The settings of a place.
+#[derive(Clone, Debug)]
+pub struct ProxyRules {
+    /// `proxy_set_header`, in order.
+    pub set_fields: Vec<(Box<[u8]>, Value)>,
+    /// What requests have, made of these when the block is complete.
+    pub request: Arc<RequestFields>,
+    /// `proxy_method`
+    pub method: Option<Value>,
+    /// `proxy_http_version 1.1`
+    pub http11: bool,
+    /// `proxy_pass_request_headers`
+    pub passes_fields: bool,
+    /// `proxy_pass_request_body`
+    pub passes_body: bool,
+    /// `proxy_set_body`
+    pub body: Option<Value>,
+    /// `proxy_hide_header`
+    pub hidden: Vec<Box<[u8]>>,
+    /// `proxy_pass_header`
+    pub passed: Vec<Box<[u8]>>,
+    /// What of answers does not go on, made of both.
+    pub hides: Arc<NameSet>,
+    /// `proxy_ignore_headers`
+    pub ignored: Ignored,
+    /// `proxy_redirect`; none where nothing is said, nor is there a `proxy_pass` that
+    /// would say it.
+    pub redirects: Option<Arc<[Rewrite]>>,
+    /// `proxy_cookie_domain`
+    pub cookie_domains: Arc<[Rewrite]>,
+    /// `proxy_cookie_path`
+    pub cookie_paths: Arc<[Rewrite]>,
+    /// `proxy_cookie_flags`
+    pub cookie_flags: Arc<[CookieFlagRule]>,
+    /// `proxy_intercept_errors`
+    pub intercepts: bool,
+    /// `proxy_buffering`
+    pub buffering: bool,
+    /// `proxy_request_buffering`
+    pub request_buffering: bool,
+    /// `proxy_buffer_size`: the most bytes of an answer's head.
+    pub head_max: u32,
+    /// `proxy_buffers`: what is read ahead of a client.
+    pub ahead: u32,
+    /// `proxy_ignore_client_abort`
+    pub ignores_client_end: bool,
+    /// `proxy_connect_timeout`
+    pub connect: Duration,
+    /// `proxy_send_timeout`
+    pub send: Duration,
+    /// `proxy_read_timeout`
+    pub read: Duration,
+    /// `proxy_next_upstream`
+    pub next: NextOn,
+    /// `proxy_next_upstream_tries`; 0 is any number.
+    pub tries: u32,
+    /// `proxy_next_upstream_timeout`; none is any time.
+    pub tries_for: Option<Duration>,
+    /// `proxy_force_ranges`
+    pub forces_ranges: bool,
+    /// `proxy_bind`
+    pub bind: Option<Value>,
+}
+
+impl Default for ProxyRules {
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        Self {
+            set_fields: Vec::new(),
+            request: Arc::default(),
+            method: None,
+            http11: false,
+            passes_fields: true,
+            passes_body: true,
+            body: None,
+            hidden: Vec::new(),
+            passed: Vec::new(),
+            hides: Arc::default(),
+            ignored: Ignored::default(),
+            redirects: None,
+            cookie_domains: Arc::default(),
+            cookie_paths: Arc::default(),
+            cookie_flags: Arc::default(),
+            intercepts: false,
+            buffering: true,
+            request_buffering: true,
+            head_max: 4 << 10,
+            ahead: 32 << 10,
+            ignores_client_end: false,
+            connect: minute,
+            send: minute,
+            read: minute,
+            next: NextOn::default(),
+            tries: 0,
+            tries_for: None,
+            forces_ranges: false,
+            bind: None,
+        }
+    }
+}
+
+/// The fields that requests have of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct RequestFields {
+    /// Those, in order.
+    pub fields: Vec<(Box<[u8]>, RequestField)>,
+    /// Names of fields that do not go on as their clients sent them.
+    pub replaced: NameSet,
+}
+
+/// The value of a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RequestField {
+    /// A value; the field is not sent where it is empty.
+    Value(Value),
+    /// The host that is asked (`$proxy_host`).
+    Host,
+    /// How long the body is.
+    BodyLength,
+    /// That the body is chunked, where it is.
+    Chunked,
+}
+
+/// A part of a redirect or a cookie, and what takes its place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rewrite {
+    /// What is looked for.
+    pub pattern: RewritePattern,
+    /// What takes its place.
+    pub with: Value,
+}
+
+/// What is looked for in a redirect or a cookie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RewritePattern {
+    /// This, at its front; of a domain, this as a whole.
+    Value(Value),
+    /// What matches the expression.
+    Expression(u32),
+}
+
+/// `proxy_cookie_flags`: flags for cookies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CookieFlagRule {
+    /// Which.
+    pub cookie: RewritePattern,
+    /// What they get or lose; nothing for `off`.
+    pub flags: Vec<Value>,
+}
+
+impl ProxyRules {
+    /// Makes what follows of the settings, now that all of a block are known. `host` is
+    /// the value of `$proxy_host`, for what nothing else is set.
+    pub fn prepare(&mut self) {
+        let usual = |name: &[u8]| match name {
+            b"Host" => RequestField::Host,
+            b"Connection" => RequestField::Value(Value::literal(b"close")),
+            b"Content-Length" => RequestField::BodyLength,
+            b"Transfer-Encoding" => RequestField::Chunked,
+            _ => RequestField::Value(Value::literal(b"")),
+        };
+        const USUAL: [&[u8]; 8] = [
+            b"Host",
+            b"Connection",
+            b"Content-Length",
+            b"Transfer-Encoding",
+            b"TE",
+            b"Keep-Alive",
+            b"Expect",
+            b"Upgrade",
+        ];
+        let mut request = RequestFields::default();
+        for (name, value) in &self.set_fields {
+            request.replaced.insert(name);
+            request.fields.push((name.clone(), RequestField::Value(value.clone())));
+        }
+        for name in USUAL {
+            if !request.replaced.has(name) {
+                request.replaced.insert(name);
+                request.fields.push((name.into(), usual(name)));
+            }
+        }
+        self.request = Arc::new(request);
+        let mut hides: NameSet = HIDDEN.into_iter().collect();
+        self.passed.iter().for_each(|name| hides.remove(name));
+        self.hidden.iter().for_each(|name| hides.insert(name));
+        self.hides = Arc::new(hides);
+    }
+}

@@ -1,0 +1,112 @@
+//! What is asked for at an upstream.
+
+/// What a request asks us for, as far as its target there depends on it.
+#[derive(Clone, Copy, Debug)]
+pub struct TargetSource<'a> {
+    /// The target as it was sent.
+    pub sent: &'a [u8],
+    /// Whether that is still what is asked for: nothing has rewritten it.
+    pub as_sent: bool,
+    /// The path: decoded, or rewritten.
+    pub path: &'a [u8],
+    /// The query; empty for none.
+    pub query: &'a [u8],
+    /// Whether the path is to be percent-encoded: it was when it was sent, or is
+    /// another by now.
+    pub quoted: bool,
+    /// Bytes of the path that the location stands for; none where it is rewritten, or
+    /// the location is not a prefix.
+    pub location: Option<usize>,
+}
+
+/// Writes the target of the request to an upstream whose URL has this `uri`.
+///
+/// Without one, the target goes as it was sent. With one, it stands in place of the
+/// location's prefix of the path.
+pub fn write(source: &TargetSource<'_>, uri: &[u8], out: &mut Vec<u8>) {
+    if uri.is_empty() && source.as_sent {
+        out.extend_from_slice(source.sent);
+        return;
+    }
+    let replaced = match source.location {
+        Some(length) if !uri.is_empty() => length.min(source.path.len()),
+        _ => 0,
+    };
+    if source.location.is_some() {
+        out.extend_from_slice(uri);
+    }
+    let rest = source.path.get(replaced..).unwrap_or_default();
+    if source.quoted {
+        encode(rest, out);
+    } else {
+        out.extend_from_slice(rest);
+    }
+    if !source.query.is_empty() {
+        out.push(b'?');
+        out.extend_from_slice(source.query);
+    }
+}
+
+/// Percent-encodes what may not stand in a path (`NGX_ESCAPE_URI` of nginx).
+fn encode(path: &[u8], out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in path {
+        match byte {
+            0..=b' ' | 0x7f.. | b'"' | b'#' | b'%' | b'?' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
+                out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            }
+            byte => out.push(byte),
+        }
+    }
+}
+
+/// Whether a target can stand in a request line as it is: a byte that ends a word or a
+/// line there would make it another request.
+#[must_use]
+pub fn is_safe(target: &[u8]) -> bool {
+    !target.is_empty() && target.iter().all(|byte| !matches!(byte, 0..=b' ' | 0x7f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENT: TargetSource<'_> = TargetSource {
+        sent: b"/name/a%20b?q",
+        as_sent: true,
+        path: b"/name/a b",
+        query: b"q",
+        quoted: true,
+        location: Some(6),
+    };
+
+    fn of(source: TargetSource<'_>, uri: &str) -> String {
+        let mut out = Vec::new();
+        write(&source, uri.as_bytes(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_uri_stands_in_place_of_the_location() {
+        assert_eq!(of(SENT, ""), "/name/a%20b?q");
+        assert_eq!(of(SENT, "/remote/"), "/remote/a%20b?q");
+        assert_eq!(of(SENT, "/"), "/a%20b?q");
+        assert_eq!(of(SENT, "/script?x="), "/script?x=a%20b?q");
+        // Rewritten.
+        let rewritten = TargetSource { as_sent: false, location: None, path: b"/other", query: b"", ..SENT };
+        assert_eq!(of(rewritten, ""), "/other");
+        assert_eq!(of(rewritten, "/remote/"), "/other");
+        // The location is longer than what is left.
+        assert_eq!(of(TargetSource { location: Some(99), ..SENT }, "/x"), "/x?q");
+        let plain = TargetSource { quoted: false, path: b"/name/a", query: b"", ..SENT };
+        assert_eq!(of(plain, "/b/"), "/b/a");
+    }
+
+    #[test]
+    fn a_target_is_one_word() {
+        assert!(is_safe(b"/a?b") && is_safe("/\u{e4}".as_bytes()));
+        for target in [&b""[..], b"/a b", b"/a\r\nX: 1", b"/\0", b"/\x7f"] {
+            assert!(!is_safe(target));
+        }
+    }
+}

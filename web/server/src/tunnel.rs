@@ -1,0 +1,83 @@
+//! Connections that are a handler's, both ways, behind a reply that says so (RFC 9110
+//! section 7.8); and replies that end before they are whole.
+
+use crate::Server;
+use crate::carrier::Answering;
+use crate::conn::{ENDED, FINISHED, State};
+use crate::head;
+use crate::page::line;
+use app::{ConnId, Net};
+use exchange::{Ending, ExchangeId, Handler, Reply};
+use semantics::Request;
+
+impl<H: Handler> Server<H> {
+    /// Bytes of a client whose connection is the handler's. Returns how many it took.
+    pub(crate) fn on_tunnelled<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
+        let mut taken = 0;
+        if !bytes.is_empty() {
+            self.tell(net, id, Some(id), |handler, replies| {
+                taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
+            });
+        }
+        taken
+    }
+}
+
+impl<N: Net> Answering<'_, N> {
+    /// Queues the head behind which the connection is the handler's.
+    pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        let Some((id, _)) = self.unanswered(id) else { return };
+        let mut out = core::mem::take(&mut self.carrier.scratch);
+        out.clear();
+        let told = Reply { length: None, ..*reply };
+        head::write(&mut out, &told, self.carrier.server_header, self.carrier.date, (Ending::GOES_ON, false));
+        self.net.send_bytes(id, &out);
+        let line = match self.carrier.logs.get(self.slot) {
+            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
+            _ => None,
+        };
+        self.carrier.count(reply.status, true);
+        self.carrier.answered(self.net, id, out.len(), 0);
+        self.carrier.last_head = out.len();
+        let (head, now, slot) = (out.len(), self.net.now(), self.slot as u16);
+        self.carrier.scratch = out;
+        let conn = &mut self.carrier.conns[id.index()];
+        // No request follows.
+        conn.ending = conn.ending.and(false);
+        conn.state = State::Tunnel;
+        let more = conn.more();
+        (more.line, more.sent, more.slot) = (line, 0, slot);
+        (more.status, more.head) = (reply.status.code(), head as u32);
+        more.began.get_or_insert(now);
+        // Its handler has its own limits.
+        self.net.set_timer(id, None);
+        self.net.resume(id);
+    }
+
+    /// Its handler has time limits of its own.
+    pub(crate) fn set_patient(&mut self, id: ExchangeId) {
+        if let Some(conn) = self.carrier.conn(id.conn()).filter(|conn| conn.is_asked()) {
+            conn.more().patient = true;
+        }
+    }
+
+    /// What is queued of a reply is sent, and no more; its client can tell that something
+    /// is missing.
+    pub(crate) fn cut_reply(&mut self, id: ExchangeId) {
+        let id = id.conn();
+        let Some(conn) = self.carrier.conn(id).filter(|conn| conn.is_asked()) else { return };
+        let told = conn.state == State::Replying
+            && conn.more.as_ref().is_some_and(|more| !more.until_close)
+            && conn.flags & FINISHED == 0;
+        let ended = conn.flags & ENDED != 0;
+        let now = self.net.now();
+        self.carrier.close_line(id, now);
+        if told && !ended {
+            // Its length, or its last chunk, says that there was to be more.
+            self.carrier.close_after_queue(self.net, id);
+        } else {
+            self.carrier.conns[id.index()].state = State::Closing;
+            self.net.abort(id);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Connections to upstreams, beside those of clients.
+//!
+//! They have a table of their own, by the same index. A client's connection is looked
+//! for first: where its table has none, the bytes are an upstream's, or of one that was
+//! let go of. So what clients send by the short way is not asked whose it is.
+
+use crate::Server;
+use crate::carrier::{Answering, Carrier};
+use crate::dialled::Dialled;
+use app::{Closed, ConnId, ConnectError, Net};
+use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
+use core::time::Duration;
+use exchange::{Handler, Piece, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use wire::Time;
+
+/// How long a connection that was let go of may take to end.
+const LINGER: Duration = Duration::from_secs(5);
+
+impl<H: Handler> Server<H> {
+    /// Tells a handler what happened to a connection that it asked for; nothing if there is
+    /// no such connection.
+    #[inline(never)]
+    fn tell_upstream<N: Net>(&mut self, net: &mut N, id: ConnId, event: UpstreamEvent<'_>) -> Option<usize> {
+        let Dialled { slot, mark, .. } = *self.carrier.upstreams.get(id)?;
+        let slot = usize::from(slot);
+        let handler = self.handlers.get_mut(slot)?;
+        let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: None, series: None };
+        Some(handler.on_upstream(&mut replies, UpstreamId::of(id), mark, event))
+    }
+
+    /// A connection of ours was answered.
+    pub(crate) fn on_upstream_open<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.tell_upstream(net, id, UpstreamEvent::Opened).is_none() {
+            // Nobody waits for it any more.
+            net.abort(id);
+        }
+    }
+
+    /// Bytes of what is no client's connection.
+    #[cold]
+    pub(crate) fn on_upstream_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        let now = net.now();
+        if now >= self.carrier.next_second {
+            self.on_second(now);
+        }
+        let taken = self.tell_upstream(net, id, UpstreamEvent::Data(data));
+        taken.map_or(data.len(), |taken| taken.min(data.len()))
+    }
+
+    pub(crate) fn on_upstream_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        if self.tell_upstream(net, id, UpstreamEvent::End { held }).is_none() {
+            net.finish(id);
+        }
+    }
+
+    pub(crate) fn on_upstream_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let _ = self.tell_upstream(net, id, UpstreamEvent::Room);
+    }
+
+    pub(crate) fn on_upstream_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.tell_upstream(net, id, UpstreamEvent::Timer).is_none() {
+            // It has had its time to end.
+            net.abort(id);
+        }
+    }
+
+    pub(crate) fn on_upstream_closed<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
+        let _ = self.tell_upstream(net, id, UpstreamEvent::Closed(why));
+        let _ = self.carrier.upstreams.remove(id);
+    }
+}
+
+impl Carrier {
+    /// Those that are left at the end of a drain.
+    pub(crate) fn cut_upstreams<N: Net>(&self, net: &mut N) {
+        self.upstreams.ids().for_each(|id| net.abort(id));
+    }
+}
+
+impl<N: Net> Answering<'_, N> {
+    fn is_dialled(&self, id: UpstreamId) -> bool {
+        self.carrier.upstreams.get(id.conn()).is_some()
+    }
+}
+
+impl<N: Net> Upstreams for Answering<'_, N> {
+    fn dial(&mut self, to: UpstreamAddress<'_>, from: Option<IpAddr>, mark: u32) -> Result<UpstreamId, ConnectError> {
+        let id = match to {
+            UpstreamAddress::Inet(to) => self.net.connect(from, to)?,
+            UpstreamAddress::Unix(path) => self.net.connect_unix(path)?,
+        };
+        self.carrier.upstreams.insert(id, self.slot as u16, mark);
+        Ok(UpstreamId::of(id))
+    }
+
+    fn set_upstream_mark(&mut self, id: UpstreamId, mark: u32) {
+        if let Some(one) = self.carrier.upstreams.get_mut(id.conn()) {
+            one.mark = mark;
+        }
+    }
+
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
+        if !self.is_dialled(id) {
+            return;
+        }
+        match piece {
+            Piece::Bytes(bytes) => self.net.send_bytes(id.conn(), bytes),
+            Piece::Body(body, (start, end)) => self.net.send_body(id.conn(), body, start..end),
+        }
+    }
+
+    fn send_file_upstream(&mut self, id: UpstreamId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        self.is_dialled(id) && self.net.send_file(id.conn(), file, range)
+    }
+
+    fn unsent_upstream(&self, id: UpstreamId) -> usize {
+        if self.is_dialled(id) { self.net.unsent(id.conn()) } else { 0 }
+    }
+
+    fn resume_upstream(&mut self, id: UpstreamId) {
+        if self.is_dialled(id) {
+            self.net.resume(id.conn());
+        }
+    }
+
+    fn set_upstream_timer(&mut self, id: UpstreamId, at: Option<Time>) {
+        if self.is_dialled(id) {
+            self.net.set_timer(id.conn(), at);
+        }
+    }
+
+    fn finish_upstream(&mut self, id: UpstreamId) {
+        if self.is_dialled(id) {
+            self.net.finish(id.conn());
+        }
+    }
+
+    fn let_go(&mut self, id: UpstreamId) {
+        if self.carrier.upstreams.remove(id.conn()).is_some() {
+            let end = self.net.now() + LINGER;
+            self.net.close(id.conn());
+            // What it sent and nobody took is dropped.
+            self.net.resume(id.conn());
+            self.net.set_timer(id.conn(), Some(end));
+        }
+    }
+
+    fn cut(&mut self, id: UpstreamId) {
+        if self.carrier.upstreams.remove(id.conn()).is_some() {
+            self.net.abort(id.conn());
+        }
+    }
+
+    fn upstream_local(&self, id: UpstreamId) -> Option<SocketAddr> {
+        if self.is_dialled(id) { self.net.local(id.conn()) } else { None }
+    }
+}
