@@ -43,7 +43,7 @@ fn packaged(name: &str) -> String {
 fn what_is_packaged_names_what_is_told() {
     let folder = std::env::temp_dir().join(format!("nearside-packaged-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let mut board = Board::new(&folder.join("workers"), "serve", &[None], true).expect("a page");
+    let mut board = Board::new(Some(&folder.join("workers")), "serve", &[None], true).expect("a page");
     let table = board.latencies();
     let mut told = samples(board.page(), &table);
     let link = LinkSpec::parse("memif:/tmp/none.sock", Role::Server).expect("a link");
