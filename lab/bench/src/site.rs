@@ -85,7 +85,7 @@ const ARMS: [Arm; 5] = [
         nginx: false,
         own_cores: false,
         generator: Generator::Bypass,
-        bound: Some((3, 20.0)),
+        bound: Some((3, 14.0)),
     },
 ];
 
