@@ -98,16 +98,32 @@ fn next_byte(rest: &mut &[u8]) -> Result<Option<u8>, PathError> {
 /// target, so that it cannot begin with `//` and name another host.
 pub fn encode_directory(path: &[u8], out: &mut Vec<u8>) {
     out.push(b'/');
-    for &byte in path {
-        // RFC 3986 §3.3: what may stand in a path segment as it is.
-        if byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte) {
-            out.push(byte);
-        } else {
-            const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    // RFC 3986 §3.3: what may stand in a path segment as it is.
+    let stays = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte);
+    percent_encode(path, |byte| !stays(byte), out);
+    out.push(b'/');
+}
+
+/// Writes `bytes`, those that `is_encoded` percent-encoded (RFC 3986 section 2.1).
+pub fn percent_encode(bytes: &[u8], is_encoded: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in bytes {
+        if is_encoded(byte) {
             out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        } else {
+            out.push(byte);
         }
     }
-    out.push(b'/');
+}
+
+/// Whether nginx encodes a byte in a path (`NGX_ESCAPE_URI`): controls, space, what is
+/// beyond ASCII, and `"#%?`, `<>\^`, backquote, `{|}`.
+#[must_use]
+pub const fn is_encoded_in_path(byte: u8) -> bool {
+    matches!(
+        byte,
+        0..=b' ' | 0x7f.. | b'"' | b'#' | b'%' | b'?' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}'
+    )
 }
 
 #[cfg(test)]

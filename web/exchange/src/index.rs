@@ -113,18 +113,14 @@ fn fold(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use random::SplitMix64;
     use std::collections::HashMap;
 
     /// Against a map: places that come and go, in a table that is as full as it may be.
     #[test]
     fn places_are_found_as_long_as_they_are_there() {
-        let mut random = 0x1234_5678_9abc_def1_u64;
-        let mut next = |below: u64| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            random % below
-        };
+        let mut random = SplitMix64::new(0x1234_5678_9abc_def1);
+        let mut next = |below: u64| random.up_to(below - 1);
         let mut index = Index::new(64, [next(u64::MAX), next(u64::MAX)]);
         let mut model: HashMap<(Vec<u8>, u64), u32> = HashMap::new();
         let mut names: Vec<Option<(Vec<u8>, u64)>> = vec![None; 64];

@@ -3,7 +3,8 @@
 
 mod escape;
 
-use escape::{html, json, uri};
+use crate::markup::escape_html as html;
+use escape::{json, uri};
 use semantics::date::HttpDate;
 
 /// `autoindex`, and what belongs to it.

@@ -27,6 +27,7 @@ pub mod limits;
 mod locations;
 pub mod logging;
 pub mod maps;
+mod markup;
 mod names;
 pub mod program;
 pub mod proxying;

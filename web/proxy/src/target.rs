@@ -1,5 +1,7 @@
 //! What is asked for at an upstream.
 
+use semantics::path::{is_encoded_in_path, percent_encode};
+
 /// What a request asks us for, as far as its target there depends on it.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetSource<'a> {
@@ -37,26 +39,13 @@ pub fn write(source: &TargetSource<'_>, uri: &[u8], out: &mut Vec<u8>) {
     }
     let rest = source.path.get(replaced..).unwrap_or_default();
     if source.quoted {
-        encode(rest, out);
+        percent_encode(rest, is_encoded_in_path, out);
     } else {
         out.extend_from_slice(rest);
     }
     if !source.query.is_empty() {
         out.push(b'?');
         out.extend_from_slice(source.query);
-    }
-}
-
-/// Percent-encodes what may not stand in a path (`NGX_ESCAPE_URI` of nginx).
-fn encode(path: &[u8], out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in path {
-        match byte {
-            0..=b' ' | 0x7f.. | b'"' | b'#' | b'%' | b'?' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
-                out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-            }
-            byte => out.push(byte),
-        }
     }
 }
 

@@ -266,60 +266,6 @@ impl<N: Net> Answering<'_, N> {
             self.net.resume(id);
         }
     }
-
-    /// Queues the head of a reply whose body ends so.
-    fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
-        let Some((id, ending)) = self.unanswered(id) else { return };
-        let chunked = end == BodyEnd::Chunk && !ending.is_http10();
-        let ending = if chunked || end == BodyEnd::Length { ending } else { ending.and(false) };
-        let mut out = core::mem::take(&mut self.carrier.scratch);
-        out.clear();
-        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, (ending, chunked));
-        self.net.send_bytes(id, &out);
-        let line = match self.carrier.logs.get(self.slot) {
-            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
-            _ => None,
-        };
-        self.carrier.count(reply.status, true);
-        self.carrier.answered(self.net, id, out.len(), 0);
-        self.carrier.last_head = out.len();
-        let (head, now, series) = (out.len(), self.net.now(), self.series);
-        self.carrier.scratch = out;
-        let slot = self.slot as u16;
-        let conn = &mut self.carrier.conns[id.index()];
-        conn.ending = ending;
-        conn.state = State::Replying;
-        let more = conn.more();
-        (more.line, more.sent, more.slot, more.chunked) = (line, 0, slot, chunked);
-        more.until_close = end == BodyEnd::Connection || end == BodyEnd::Chunk && !chunked;
-        (more.status, more.head) = (reply.status.code(), head as u32);
-        more.series = series.or(more.series);
-        more.began.get_or_insert(now);
-        self.carrier.watch_progress(self.net, id);
-    }
-
-    /// Queues some of the body by `send`, as a chunk if it is sent in chunks.
-    fn piece(&mut self, id: ConnId, bytes: u64, send: impl FnOnce(&mut N)) {
-        let chunked = self.carrier.conns[id.index()].is_chunked();
-        if chunked && bytes > 0 {
-            let mut line = Vec::with_capacity(18);
-            response::chunk_start(&mut line, bytes);
-            self.carrier.send(self.net, id, &line);
-        }
-        send(self.net);
-        self.note(id, bytes);
-        if chunked && bytes > 0 {
-            self.carrier.send(self.net, id, response::CHUNK_END);
-        }
-    }
-
-    fn note(&mut self, id: ConnId, bytes: u64) {
-        self.carrier.queued(id, bytes);
-        let now = Tick::of(self.net.now());
-        let conn = &mut self.carrier.conns[id.index()];
-        conn.last = now;
-        conn.more().sent += bytes;
-    }
 }
 
 impl<N: Net> Replies for Answering<'_, N> {
@@ -590,7 +536,7 @@ impl<N: Net> Replies for Answering<'_, N> {
 
 /// How the end of a reply's body is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum BodyEnd {
+pub(crate) enum BodyEnd {
     /// By its length, if it has a body.
     Length,
     /// By its last chunk, if the client knows chunks.

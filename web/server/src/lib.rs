@@ -42,6 +42,7 @@ mod page;
 mod proxied;
 mod ready;
 mod requests;
+mod streamed;
 mod terms;
 mod times;
 mod trace;

@@ -4,8 +4,6 @@
 use crate::Server;
 use crate::carrier::Answering;
 use crate::conn::{ENDED, FINISHED, State};
-use crate::head;
-use crate::page::line;
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Reply};
 use semantics::Request;
@@ -27,28 +25,11 @@ impl<N: Net> Answering<'_, N> {
     /// Queues the head behind which the connection is the handler's.
     pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         let Some((id, _)) = self.unanswered(id) else { return };
-        let mut out = core::mem::take(&mut self.carrier.scratch);
-        out.clear();
-        let told = Reply { length: None, ..*reply };
-        head::write(&mut out, &told, self.carrier.server_header, self.carrier.date, (Ending::GOES_ON, false));
-        self.net.send_bytes(id, &out);
-        let line = match self.carrier.logs.get(self.slot) {
-            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
-            _ => None,
-        };
-        self.carrier.count(reply.status, true);
-        self.carrier.answered(self.net, id, out.len(), 0);
-        self.carrier.last_head = out.len();
-        let (head, now, slot) = (out.len(), self.net.now(), self.slot as u16);
-        self.carrier.scratch = out;
-        let conn = &mut self.carrier.conns[id.index()];
+        let reply = Reply { length: None, ..*reply };
+        let conn = self.send_head(id, request, &reply, (Ending::GOES_ON, false));
         // No request follows.
         conn.ending = conn.ending.and(false);
         conn.state = State::Tunnel;
-        let more = conn.more();
-        (more.line, more.sent, more.slot) = (line, 0, slot);
-        (more.status, more.head) = (reply.status.code(), head as u32);
-        more.began.get_or_insert(now);
         // Its handler has its own limits.
         self.net.set_timer(id, None);
         self.net.resume(id);

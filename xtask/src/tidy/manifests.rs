@@ -108,6 +108,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "pcre",
             "probes",
             "proxy",
+            "random",
             "semantics",
             "upstream",
         ],

@@ -5,6 +5,7 @@ use super::course::{Course, Loaded};
 use super::run::Runner;
 use super::values::{Clock, Scope};
 use super::written::{put, put_address};
+use crate::ids::BlockId;
 use crate::logging::ErrorLevel;
 use exchange::{ExchangeId, Replies};
 use semantics::{Known, Request};
@@ -67,20 +68,39 @@ fn tell(
     clock: &Clock,
     (level, text): (ErrorLevel, impl FnOnce() -> Vec<u8>),
 ) {
-    let block = loaded.program.blocks.get(course.block.0 as usize);
-    let Some(block) = block.filter(|block| block.error_logs.iter().any(|log| level <= log.level)) else { return };
+    let told = put_line(loaded, course.block, clock, (level, course.about.connection), |line| {
+        line.extend_from_slice(&text());
+        about(loaded, course, request, line);
+    });
+    if told {
+        course.is_told.set(true);
+    }
+}
+
+/// Puts a line about a connection into the error logs of a block that take this level;
+/// whether there are any. What it says is not asked for where there are none.
+fn put_line(
+    loaded: &Loaded,
+    block: BlockId,
+    clock: &Clock,
+    (level, connection): (ErrorLevel, u64),
+    say: impl FnOnce(&mut Vec<u8>),
+) -> bool {
+    let Some(block) = loaded.program.blocks.get(block.0 as usize) else { return false };
+    if !block.error_logs.iter().any(|log| level <= log.level) {
+        return false;
+    }
     let mut line = Vec::with_capacity(256);
-    begin(&mut line, level, clock, course.about.connection);
-    line.extend_from_slice(&text());
-    about(loaded, course, request, &mut line);
+    begin(&mut line, level, clock, connection);
+    say(&mut line);
     let line = shown(&line);
     let mut logs = loaded.logs.borrow_mut();
-    let Some(logs) = logs.as_mut() else { return };
+    let Some(logs) = logs.as_mut() else { return false };
     for log in block.error_logs.iter().filter(|log| level <= log.level) {
         logs.line(log.log, clock.now, |out| out.extend_from_slice(&line));
     }
     loaded.tell();
-    course.is_told.set(true);
+    true
 }
 
 /// Whose request it was, and what it asked for.
@@ -105,33 +125,25 @@ fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<
 impl Engine {
     /// What a connection began with is no header of a proxy's.
     pub(super) fn tell_of_proxy_header<R: Replies>(&self, replies: &R, id: ExchangeId, bytes: &[u8]) {
-        let (loaded, about, level) = (&self.loaded, replies.about(id), ErrorLevel::ERROR);
+        let (loaded, about) = (&self.loaded, replies.about(id));
         let program = &loaded.program;
         let at = Self::listener(loaded, self.single, || about.local);
         let Some(listener) = program.listeners.get(usize::from(at)) else { return };
         let server = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
-        let block = server.and_then(|server| program.blocks.get(server.block.0 as usize));
-        let Some(block) = block.filter(|block| block.error_logs.iter().any(|log| level <= log.level)) else { return };
+        let Some(server) = server else { return };
         let mut clock = self.rest.clock;
         clock.now = replies.now();
-        let mut line = Vec::with_capacity(256);
-        begin(&mut line, level, &clock, about.connection);
-        put_proxy_fault(bytes, &mut line);
-        line.extend_from_slice(b" while reading PROXY protocol, client: ");
-        put_address(about.peer, &mut line);
-        line.extend_from_slice(b", server: ");
-        match (&listener.address, &listener.path) {
-            (Some(address), _) => _ = put(&mut line, address),
-            (None, Some(path)) => _ = put(&mut line, format_args!("unix:{}", path.display())),
-            (None, None) => {}
-        }
-        let line = shown(&line);
-        let mut logs = loaded.logs.borrow_mut();
-        let Some(logs) = logs.as_mut() else { return };
-        for log in block.error_logs.iter().filter(|log| level <= log.level) {
-            logs.line(log.log, clock.now, |out| out.extend_from_slice(&line));
-        }
-        loaded.tell();
+        put_line(loaded, server.block, &clock, (ErrorLevel::ERROR, about.connection), |line| {
+            put_proxy_fault(bytes, line);
+            line.extend_from_slice(b" while reading PROXY protocol, client: ");
+            put_address(about.peer, line);
+            line.extend_from_slice(b", server: ");
+            match (&listener.address, &listener.path) {
+                (Some(address), _) => _ = put(line, address),
+                (None, Some(path)) => _ = put(line, format_args!("unix:{}", path.display())),
+                (None, None) => {}
+            }
+        });
     }
 }
 

@@ -7,6 +7,7 @@ use app::{Closed, ConnectError, Unreachable};
 use bodies::BodyContent;
 use exchange::{Piece, Replies, UpstreamAddress, UpstreamEvent, UpstreamId};
 use proxy::next::Failure;
+use random::SplitMix64;
 use std::net::IpAddr;
 use std::rc::Rc;
 use upstream::{Balancer, KeptConnection, PeerAddress, PeerId, PutBack};
@@ -75,11 +76,8 @@ impl<R: Replies> Runner<'_, R> {
         let now = self.clock.now;
         let chance = self.course.request_id().0;
         let secret = self.loaded.chance(chance);
-        let mut seed = secret;
-        let mut random = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            seed ^ seed >> 29
-        };
+        let mut numbers = SplitMix64::new(secret);
+        let mut random = || numbers.bits();
         let chosen = self.balancer(|balancer, relay| {
             let peer = balancer.choose(&mut relay.attempts, seconds(now), &mut random);
             relay.last_peer = peer.or(relay.last_peer);

@@ -1,7 +1,7 @@
 //! What variables stand for that tell of upstreams.
 
 use super::relay::UpstreamTry;
-use super::values::Scope;
+use super::values::{Scope, put_joined};
 use crate::variables::UpstreamValue;
 use core::time::Duration;
 use semantics::Fields;
@@ -36,22 +36,8 @@ impl Scope<'_> {
     }
 
     fn upstream_field(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
-        let mut found = false;
-        for field in Fields::new(&self.course.answered) {
-            let alike = field.name.len() == name.len()
-                && field.name.iter().zip(name).all(|(one, other)| {
-                    let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
-                    one == *other
-                });
-            if alike {
-                if found {
-                    out.extend_from_slice(b", ");
-                }
-                out.extend_from_slice(field.value);
-                found = true;
-            }
-        }
-        found
+        let fields = Fields::new(&self.course.answered);
+        put_joined(fields.map(|field| (field.name, field.value)), name, b", ", out)
     }
 
     fn upstream_cookie(&self, name: &[u8], out: &mut Vec<u8>) -> bool {

@@ -1,10 +1,11 @@
 //! Text on its way into targets and fields.
 
+use semantics::path::{is_encoded_in_path, percent_encode};
+
 /// What is percent-encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Escape {
-    /// What may not stand in a path as it is: controls, space, what is beyond
-    /// ASCII, and `"#%?`, `<>\^`, backquote, `{|}` (`NGX_ESCAPE_URI` of nginx).
+    /// What may not stand in a path as it is ([`is_encoded_in_path`]).
     Path,
     /// Likewise in a query, where `&`, `+` and `;` are encoded too
     /// (`NGX_ESCAPE_ARGS`).
@@ -13,20 +14,8 @@ pub(crate) enum Escape {
 
 /// Writes `bytes`, percent-encoded.
 pub(crate) fn escape(bytes: &[u8], how: Escape, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in bytes {
-        let encoded = match byte {
-            0..=b' ' | 0x7f..=255 | b'"' | b'#' | b'%' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => true,
-            b'?' => true,
-            b'&' | b'+' | b';' => how == Escape::Arguments,
-            _ => false,
-        };
-        if encoded {
-            out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        } else {
-            out.push(byte);
-        }
-    }
+    let in_arguments = |byte| how == Escape::Arguments && matches!(byte, b'&' | b'+' | b';');
+    percent_encode(bytes, |byte| is_encoded_in_path(byte) || in_arguments(byte), out);
 }
 
 /// Writes a value that a field may have: what would end its line is a space.

@@ -123,25 +123,11 @@ impl<'a> Scope<'a> {
         if self.course.is_refused() {
             return false;
         }
-        let mut found = false;
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
         let server = self.program().servers.get(usize::from(self.course.server.0));
         let ignored = |name: &[u8]| server.is_some_and(|server| server.ignores_field(name));
-        for field in self.request.fields().filter(|field| !ignored(field.name)) {
-            let alike = field.name.len() == name.len()
-                && field.name.iter().zip(name).all(|(one, other)| {
-                    let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
-                    one == *other
-                });
-            if alike {
-                if found {
-                    out.extend_from_slice(separator);
-                }
-                out.extend_from_slice(field.value);
-                found = true;
-            }
-        }
-        found
+        let fields = self.request.fields().filter(|field| !ignored(field.name));
+        put_joined(fields.map(|field| (field.name, field.value)), name, separator, out)
     }
 
     fn sent_header(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
@@ -378,19 +364,31 @@ impl Scope<'_> {
 /// Writes the fields of these lines, which are ours, that have this name, in lower case
 /// with `_` for `-`, with commas between; whether there is one.
 fn named_field(lines: &[u8], name: &[u8], out: &mut Vec<u8>) -> bool {
+    let fields = lines.split(|byte| *byte == b'\n').filter_map(|line| {
+        let (known, rest) = line.split_at_checked(name.len())?;
+        let value = rest.strip_prefix(b": ")?;
+        Some((known, value.strip_suffix(b"\r").unwrap_or(value)))
+    });
+    put_joined(fields, name, b", ", out)
+}
+
+/// Writes the values of all fields that a variable of this name stands for; whether
+/// there is one.
+pub(super) fn put_joined<'f>(
+    fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    name: &[u8],
+    separator: &[u8],
+    out: &mut Vec<u8>,
+) -> bool {
+    // In names of variables there are no hyphens and no large letters.
+    let plain = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
     let mut found = false;
-    for line in lines.split(|byte| *byte == b'\n') {
-        let Some((known, rest)) = line.split_at_checked(name.len()) else { continue };
-        let Some(value) = rest.strip_prefix(b": ") else { continue };
-        let alike = known.iter().zip(name).all(|(one, other)| {
-            let one = if *one == b'-' { b'_' } else { one.to_ascii_lowercase() };
-            one == *other
-        });
-        if alike {
+    for (known, value) in fields {
+        if known.len() == name.len() && known.iter().map(plain).eq(name.iter().copied()) {
             if found {
-                out.extend_from_slice(b", ");
+                out.extend_from_slice(separator);
             }
-            out.extend_from_slice(value.strip_suffix(b"\r").unwrap_or(value));
+            out.extend_from_slice(value);
             found = true;
         }
     }

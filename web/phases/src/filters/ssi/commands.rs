@@ -1,8 +1,9 @@
 //! Commands are executed.
 
-use super::text::{Zone, escape_html, escape_url, time, unquote};
+use super::text::{Zone, escape_url, time, unquote};
 use super::words::Words;
 use crate::filters::{Broken, FilterValues};
+use crate::markup::escape_html;
 use crate::zone::{local_name, local_offset};
 use pcre::{Matcher, Regex, RegexOptions};
 

@@ -1,6 +1,7 @@
 //! Texts of commands: what backslashes mean, what is quoted, and times.
 
 use semantics::date::HttpDate;
+use semantics::path::{is_encoded_in_path, percent_encode};
 
 /// Appends text without its variables, in which a backslash before one of `\'"$` goes.
 /// How much of it that was: up to a `$`, if `stops` there.
@@ -24,28 +25,8 @@ pub(super) fn unquote(text: &[u8], stops: bool, out: &mut Vec<u8>) -> usize {
 
 /// Percent-encodes what may not stand in a page (`NGX_ESCAPE_HTML` of nginx).
 pub(super) fn escape_url(text: &[u8], out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    for &byte in text {
-        match byte {
-            0..=b' ' | 0x7f.. | b'"' | b'#' | b'%' | b'\'' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
-                out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-            }
-            byte => out.push(byte),
-        }
-    }
-}
-
-/// Writes what HTML has letters for.
-pub(super) fn escape_html(text: &[u8], out: &mut Vec<u8>) {
-    for byte in text {
-        match byte {
-            b'<' => out.extend_from_slice(b"&lt;"),
-            b'>' => out.extend_from_slice(b"&gt;"),
-            b'&' => out.extend_from_slice(b"&amp;"),
-            b'"' => out.extend_from_slice(b"&quot;"),
-            byte => out.push(*byte),
-        }
-    }
+    // In place of `?`, an apostrophe.
+    percent_encode(text, |byte| byte == b'\'' || byte != b'?' && is_encoded_in_path(byte), out);
 }
 
 /// Bytes of a time, at most.

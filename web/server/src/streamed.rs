@@ -1,0 +1,81 @@
+//! Replies whose body comes after their head.
+
+use crate::carrier::{Answering, BodyEnd};
+use crate::conn::{ServedConnection, State, Tick};
+use crate::head;
+use crate::page::line;
+use app::{ConnId, Net};
+use exchange::{Ending, ExchangeId, Reply};
+use h1::response;
+use semantics::Request;
+
+impl<N: Net> Answering<'_, N> {
+    /// Queues the head of a reply whose body ends so.
+    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+        let Some((id, ending)) = self.unanswered(id) else { return };
+        let chunked = end == BodyEnd::Chunk && !ending.is_http10();
+        let ending = if chunked || end == BodyEnd::Length { ending } else { ending.and(false) };
+        let series = self.series;
+        let conn = self.send_head(id, request, reply, (ending, chunked));
+        conn.ending = ending;
+        conn.state = State::Replying;
+        let more = conn.more();
+        more.chunked = chunked;
+        more.until_close = end == BodyEnd::Connection || end == BodyEnd::Chunk && !chunked;
+        more.series = series.or(more.series);
+        self.carrier.watch_progress(self.net, id);
+    }
+
+    /// Queues the head of a reply that is not over with it, counts it, and begins its
+    /// line in the log.
+    pub(crate) fn send_head(
+        &mut self,
+        id: ConnId,
+        request: &Request<'_>,
+        reply: &Reply<'_>,
+        told: (Ending, bool),
+    ) -> &mut ServedConnection {
+        let mut out = core::mem::take(&mut self.carrier.scratch);
+        out.clear();
+        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, told);
+        self.net.send_bytes(id, &out);
+        let line = match self.carrier.logs.get(self.slot) {
+            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
+            _ => None,
+        };
+        self.carrier.count(reply.status, true);
+        self.carrier.answered(self.net, id, out.len(), 0);
+        self.carrier.last_head = out.len();
+        let (head, now, slot) = (out.len(), self.net.now(), self.slot as u16);
+        self.carrier.scratch = out;
+        let conn = &mut self.carrier.conns[id.index()];
+        let more = conn.more();
+        (more.line, more.sent, more.slot) = (line, 0, slot);
+        (more.status, more.head) = (reply.status.code(), head as u32);
+        more.began.get_or_insert(now);
+        conn
+    }
+
+    /// Queues some of the body by `send`, as a chunk if it is sent in chunks.
+    pub(crate) fn piece(&mut self, id: ConnId, bytes: u64, send: impl FnOnce(&mut N)) {
+        let chunked = self.carrier.conns[id.index()].is_chunked();
+        if chunked && bytes > 0 {
+            let mut line = Vec::with_capacity(18);
+            response::chunk_start(&mut line, bytes);
+            self.carrier.send(self.net, id, &line);
+        }
+        send(self.net);
+        self.note(id, bytes);
+        if chunked && bytes > 0 {
+            self.carrier.send(self.net, id, response::CHUNK_END);
+        }
+    }
+
+    pub(crate) fn note(&mut self, id: ConnId, bytes: u64) {
+        self.carrier.queued(id, bytes);
+        let now = Tick::of(self.net.now());
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.last = now;
+        conn.more().sent += bytes;
+    }
+}
