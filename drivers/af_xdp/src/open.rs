@@ -37,7 +37,7 @@ impl Shared {
         let frame = frame_size(&config, mtu)?;
         // A socket is the cheapest way to learn that there are none.
         drop(Socket::new(&Config { ring: 64, busy_poll: None, ..config.clone() }, frame, None)?);
-        let own = Own::make(&config, &interface, queues, claim)?;
+        let own = Own::make(&config, &interface, queues, claim, false)?;
         let (attachment, mode, fallback) = attach(&config, &interface, &own.filter, mtu)?;
         let mtu = mtu.min(u32::from(u16::MAX)) as u16;
         let facts = Facts::new(&config, &interface, (mac, mtu, frame, queues), (mode, fallback));
@@ -56,7 +56,7 @@ impl Shared {
         let queues = count_queues(&config, interface.queues())?;
         let config = Config { queues: Some(queues), ..config };
         terms.check(&config, interface.index(), claim)?;
-        let own = Own::make(&config, &interface, queues, claim)?;
+        let own = Own::make(&config, &interface, queues, claim, true)?;
         for (ordinal, [socket, ..]) in (0..).zip(&given) {
             own.filter.set_queue(u32::from(config.first_queue) + ordinal, socket.as_fd())?;
         }
@@ -94,7 +94,14 @@ struct Own {
 }
 
 impl Own {
-    fn make(config: &Config, interface: &Interface, queues: u16, claim: &Claim) -> Result<Self, XdpError> {
+    /// `follows`: in the place of another process of ours.
+    fn make(
+        config: &Config,
+        interface: &Interface,
+        queues: u16,
+        claim: &Claim,
+        follows: bool,
+    ) -> Result<Self, XdpError> {
         let filter = Filter::load(claim, None, u32::from(config.first_queue) + u32::from(queues))?;
         match claim {
             Claim::Own { addresses, aggregated } => {
@@ -108,7 +115,7 @@ impl Own {
                 Ok(Self { filter, groups: Some(socket), view: None, held: Vec::new() })
             }
             Claim::Host { ports } => {
-                let (view, held) = follow_host(config, &filter, ports)?;
+                let (view, held) = follow_host(config, &filter, ports, follows)?;
                 Ok(Self { filter, groups: None, view: Some(view), held })
             }
         }
@@ -190,7 +197,12 @@ fn frame_size(config: &Config, mtu: u32) -> Result<u32, XdpError> {
 
 /// Takes the host's addresses into the filter, and holds the served ports
 /// there.
-fn follow_host(config: &Config, filter: &Filter, ports: &[u16]) -> Result<(HostView, Vec<OwnedFd>), XdpError> {
+fn follow_host(
+    config: &Config,
+    filter: &Filter,
+    ports: &[u16],
+    follows: bool,
+) -> Result<(HostView, Vec<OwnedFd>), XdpError> {
     let view = HostView::open(&config.interface).map_err(unreadable(config, "watch"))?;
     let addresses = view.addresses().map_err(unreadable(config, "read the addresses of"))?;
     if addresses.is_empty() {
@@ -200,7 +212,7 @@ fn follow_host(config: &Config, filter: &Filter, ports: &[u16]) -> Result<(HostV
     for address in addresses.into_iter().map(|address| address.ip) {
         filter.add(address)?;
         for port in ports {
-            held.extend(hold(address, *port)?);
+            held.extend(hold(address, *port, follows)?);
         }
     }
     Ok((view, held))
@@ -208,8 +220,9 @@ fn follow_host(config: &Config, filter: &Filter, ports: &[u16]) -> Result<(HostV
 
 /// Holds a port at an address of the host's without listening, so that no
 /// other program of the host listens there, or calls from there, and never
-/// hears anything.
-fn hold(address: IpAddr, port: u16) -> Result<Option<OwnedFd>, XdpError> {
+/// hears anything. One that `follows` another process of ours finds that listening
+/// there, for clients on this host.
+fn hold(address: IpAddr, port: u16, follows: bool) -> Result<Option<OwnedFd>, XdpError> {
     use rustix::net::sockopt::set_socket_reuseaddr;
     let at = match address {
         IpAddr::V4(ip) => SocketAddr::from((ip, port)),
@@ -226,7 +239,7 @@ fn hold(address: IpAddr, port: u16) -> Result<Option<OwnedFd>, XdpError> {
     });
     match held {
         Ok(socket) => Ok(Some(socket)),
-        Err(Errno::ADDRINUSE) => Err(XdpError::PortTaken { port, source: Errno::ADDRINUSE.into() }),
+        Err(Errno::ADDRINUSE) if !follows => Err(XdpError::PortTaken { port, source: Errno::ADDRINUSE.into() }),
         // Without the right to low ports nobody else of this user has it either.
         Err(_) => Ok(None),
     }

@@ -81,6 +81,7 @@ impl Driver for Config {
 impl Open for Config {
     const KIND: Kind = Kind {
         copies: Copies::Bonds,
+        beside_kernel: true,
         counts: COUNTS,
         hands_over: true,
         spreads: true,

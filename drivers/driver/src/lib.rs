@@ -40,6 +40,10 @@ pub struct Kind {
     /// Its ports spread flows over their queues ([`Driver::spread`]); else the other
     /// side chooses the queue.
     pub spreads: bool,
+    /// The host's kernel has its interface, too: what it has for the addresses
+    /// served there comes by kernel sockets in the same silos, with a copy of
+    /// the stack for that.
+    pub beside_kernel: bool,
     /// It pushes back, and is in no need of pause frames.
     pub in_memory: bool,
     /// What its links do while they run that only root may; `None`: nothing.
@@ -51,8 +55,21 @@ impl Kind {
     #[must_use]
     pub const fn new(name: &'static str, form: &'static str, example: &'static str, help: &'static str) -> Self {
         let (counts, threads, copies): (&[&str], &[&str], _) = (&[], &[], Copies::Shared);
-        let (hands_over, spreads, in_memory, as_root) = (false, false, false, None);
-        Self { name, form, example, help, counts, threads, copies, hands_over, spreads, in_memory, as_root }
+        let (hands_over, spreads, beside_kernel, in_memory, as_root) = (false, false, false, false, None);
+        Self {
+            name,
+            form,
+            example,
+            help,
+            counts,
+            threads,
+            copies,
+            hands_over,
+            spreads,
+            beside_kernel,
+            in_memory,
+            as_root,
+        }
     }
 }
 

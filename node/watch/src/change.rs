@@ -218,7 +218,8 @@ impl Span<'_> {
                 _ => self.rate(sum(before, key), sum(now, key)),
             };
             let links = sum(now.or(before), "link.rx_bytes").is_some();
-            let level = |keys: [&str; 2]| match keys.iter().find_map(|key| sum(now, key)) {
+            // A silo may have both.
+            let level = |keys: [&str; 2]| match keys.iter().filter_map(|key| sum(now, key)).reduce(|a, b| a + b) {
                 Some(level) => Figure::Is(level as f64),
                 None => Figure::missing("it does not count this"),
             };

@@ -130,6 +130,8 @@ impl Link for AnyLink {
 }
 
 impl Port for AnyLink {
+    const BESIDE: bool = true;
+
     fn counts(&self, take: Take<'_>) {
         self.0.counts(take);
     }

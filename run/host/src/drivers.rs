@@ -85,6 +85,8 @@ macro_rules! drivers {
             }
 
             impl Port for $queue {
+                const BESIDE: bool = <$settings as Open>::KIND.beside_kernel;
+
                 fn counts(&self, take: Take<'_>) {
                     let mut names = <$settings as Open>::KIND.counts.iter();
                     Queue::counts(self, &mut |value| names.next().into_iter().for_each(|name| take(name, value)));

@@ -15,7 +15,7 @@ use silo::{Clock, Silo, Usage};
 use sockets::Worker;
 use stack::{LinkOffload, Seeds, Stack};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
@@ -239,6 +239,9 @@ impl Figures {
             &mut |name, value| named.push((name(), value)),
         );
         crate::near::names(&mut |name, value| named.push((name.to_owned(), value)));
+        if host.is_composite() {
+            beside(&sockets::Counters::default(), &mut |name, value| named.push((name.to_owned(), value)));
+        }
         let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
         let (path, shape) = (host.status_page.as_deref(), (layout.seats.len(), shape(latencies)));
         let (page, writers, hidden) = Page::create_somewhere(path, &label, Clock.unix(), &metrics, shape)?;
@@ -313,6 +316,14 @@ impl SiloColumn {
         near(&mut |_, value| values.push(value));
         self.writer.publish(now, &self.values);
     }
+}
+
+/// Tells what is counted of kernel sockets beside links, with names.
+pub fn beside(counters: &sockets::Counters, take: Take<'_>) {
+    static NAMES: OnceLock<Vec<&'static str>> = OnceLock::new();
+    let names = || sockets::Counters::default().iter().map(|(name, _)| &*format!("sockets.{name}").leak()).collect();
+    let names = NAMES.get_or_init(names);
+    names.iter().zip(counters.iter()).for_each(|(name, (_, value))| take(name, value));
 }
 
 /// The page keeps names for as long as the process lives.

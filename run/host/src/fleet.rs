@@ -25,6 +25,12 @@ pub trait SiloWork: Sync {
     /// of their own.
     const BONDS: bool = true;
 
+    /// Whether its silos have kernel sockets beside their link: of drivers
+    /// without a copy of the stack for that, the one for any link is used.
+    fn is_composite(&self) -> bool {
+        false
+    }
+
     /// Makes the silo on its own thread, which is where it is to be, and runs
     /// it to its end. Memory that this touches first is near.
     ///
@@ -132,7 +138,7 @@ impl<C: SiloWork> Fleet<'_, C> {
         &self,
         opened: Opened<L>,
     ) -> Result<Vec<C::Outcome>, Failure> {
-        if ports::is_wrapped(self.host) {
+        if ports::is_wrapped(self.host) || self.work.is_composite() && !L::BESIDE {
             return self.slow(opened);
         }
         let dealt = ports::deal(self.layout, opened)?;

@@ -74,7 +74,7 @@ impl Layout {
         // the other side answers by the queue that was asked through, or where
         // the software's hash, which the local port is chosen by, says so.
         let by_peer = || layout.is_plain() && spread(host, &layout.queues()).0 == Spread::Peer;
-        if host.opens && layout.seats.len() > 1 && host.steer != Policy::Hash && !by_peer() {
+        if host.opens_any() && layout.seats.len() > 1 && host.steer != Policy::Hash && !by_peer() {
             return Err("to open connections over such a link, several silos need --steer hash".into());
         }
         if let Some(priority) = host.fifo {

@@ -51,7 +51,7 @@ pub use fleet::{Finish, SiloWork};
 pub use layout::{Layout, SiloPlace};
 pub use neighbourhood::Neighbourhood;
 pub use notices::{Losses, Notices};
-pub use plan::{CONNECTIONS_MAX, HostPlan, OnLinkLoss};
+pub use plan::{BesideLinks, CONNECTIONS_MAX, HostPlan, OnLinkLoss};
 pub use port::Port;
 pub use ports::{names, open_for_another};
 pub use published::Take;

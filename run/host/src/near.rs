@@ -180,7 +180,13 @@ fn in_common(asked: &Content, copies: Option<usize>) -> (usize, usize) {
 impl Near {
     /// Has the silo's pages looked at, if it is time, and tells once if some
     /// are elsewhere.
-    pub fn attend<L: Link>(&mut self, silo: &Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) {
+    pub fn attend<L: Link, A>(
+        &mut self,
+        (silo, server): (&Silo<L, A>, &Server),
+        now: Time,
+        usage: &Usage,
+        link: LinkState,
+    ) {
         let Some(watch) = &mut self.watch else { return };
         if core::mem::replace(&mut self.link, link) != link && link == LinkState::Down {
             // The memory of a peer that has gone concerns nobody.
@@ -204,7 +210,7 @@ impl Near {
         }
         let others = |each: &mut dyn FnMut(core::ops::Range<usize>)| {
             silo.stack.memory(each);
-            silo.app.memory(each);
+            server.memory(each);
         };
         watch.look(now, |each| silo.link.memory(each), others);
     }
@@ -216,14 +222,14 @@ impl Near {
     }
 
     /// Tells every value with its name, in the order of [`names`].
-    pub fn values<L: Port>(&mut self, silo: &Silo<L, Server>, take: Take<'_>) {
+    pub fn values<L: Port>(&mut self, link: &L, server: &Server, take: Take<'_>) {
         let pages = self.watch.as_ref().map(Watch::pages).unwrap_or_default();
         let values = [pages.local, pages.remote, pages.absent, pages.looks, u64::from(self.interleaved)];
         PAGES.into_iter().zip(values).for_each(|(name, value)| take(name, value));
         let Self { names, counted, ports, port: own, .. } = self;
         counted.clear();
         counted.resize(names.traffic.len(), [0; 4]);
-        silo.link.traffic(&mut |port, counters| {
+        link.traffic(&mut |port, counters| {
             let domain = port.or(*own).and_then(|port| *ports.get(usize::from(port))?);
             let place = domain.and_then(|domain| names.domains.binary_search(&domain).ok());
             // The last is for ports that are nowhere in particular.
@@ -236,7 +242,7 @@ impl Near {
             names.iter().zip(values).for_each(|(name, value)| take(name, *value));
         }
         for (domain, names) in names.domains.iter().zip(&names.far) {
-            let content = silo.app.far_reads().find(|(other, _)| other == domain);
+            let content = server.far_reads().find(|(other, _)| other == domain);
             let content = content.map_or([0; 2], |(_, reads)| [reads.frames(), reads.bytes()]);
             let frames = self.far.as_ref().and_then(|far| far.counted().find(|(other, _)| other == domain));
             let frames = frames.map_or([0; 4], |(_, sum)| [sum.rx_frames, sum.rx_bytes, sum.tx_frames, sum.tx_bytes]);

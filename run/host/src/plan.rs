@@ -5,6 +5,7 @@ use crate::silos::Silos;
 use crate::values::Cidr;
 use core::net::IpAddr;
 use core::time::Duration;
+use driver::Kernel;
 use link::FaultPlan;
 use silo::{Idle, Pace};
 use std::path::PathBuf;
@@ -66,6 +67,29 @@ pub struct HostPlan {
     pub status_page: Option<PathBuf>,
     /// Another process's connections come by the same links.
     pub follows: bool,
+    /// What is served opens connections, too: over the links, where they lead there.
+    pub dials: bool,
+    /// Kernel sockets beside the links of a server.
+    pub beside: BesideLinks,
+}
+
+/// What a server over links has of the kernel's sockets, in each silo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BesideLinks {
+    /// Clients on this host are served, where the host's own addresses are: what
+    /// they send there comes by no interface.
+    pub local_clients: bool,
+    /// Connections are opened, to what only the kernel reaches: loopback, the
+    /// host's own addresses, Unix sockets.
+    pub connects: bool,
+    /// The most connections on them, of all silos together.
+    pub connections: u32,
+}
+
+impl Default for BesideLinks {
+    fn default() -> Self {
+        Self { local_clients: true, connects: false, connections: 4_096 }
+    }
 }
 
 /// What becomes of a process whose links' interfaces are gone, all of them.
@@ -115,6 +139,8 @@ impl HostPlan {
             faults: None,
             status_page: None,
             follows: false,
+            dials: false,
+            beside: BesideLinks::default(),
         }
     }
 
@@ -123,6 +149,35 @@ impl HostPlan {
     #[must_use]
     pub const fn uses_host_addresses(&self) -> bool {
         self.addresses.is_empty()
+    }
+
+    /// The interface whose addresses clients on this host are served at, by kernel
+    /// sockets; `None` where they are not.
+    #[must_use]
+    pub fn local_clients(&self) -> Option<&str> {
+        let wanted = self.beside.local_clients && !self.opens && self.uses_host_addresses();
+        match self.links.first().filter(|_| wanted)?.driver.kernel() {
+            Kernel::Beside(interface) => Some(interface),
+            _ => None,
+        }
+    }
+
+    /// Whether silos have kernel sockets beside their links.
+    #[must_use]
+    pub fn is_composite(&self) -> bool {
+        self.beside.connects || self.local_clients().is_some()
+    }
+
+    /// The most connections that a silo has on them: its even part.
+    #[must_use]
+    pub fn beside_connections(&self, silos: usize) -> usize {
+        if self.is_composite() { (self.beside.connections as usize).div_ceil(silos.max(1)) } else { 0 }
+    }
+
+    /// Whether connections are opened over the links.
+    #[must_use]
+    pub const fn opens_any(&self) -> bool {
+        self.opens || self.dials
     }
 
     /// Whether links are aggregated by the control protocol: also one alone.

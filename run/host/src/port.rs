@@ -10,6 +10,10 @@ use steer::{ReturnQueue, Rss, Steered};
 
 /// A silo's link, and what it counts beyond what every link does.
 pub trait Port: Link {
+    /// Whether there is a copy of the stack for such links with kernel sockets
+    /// beside it ([`sockets::Composite`]).
+    const BESIDE: bool = false;
+
     /// Tells each value with its name.
     fn counts(&self, take: Take<'_>) {
         let _ = take;
@@ -43,6 +47,8 @@ pub trait Port: Link {
 }
 
 impl<L: Port> Port for Bond<L> {
+    const BESIDE: bool = L::BESIDE;
+
     fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
         self.members().for_each(|member| member.link.gone(&mut |_, gone| each(Some(member.port), gone)));
     }
@@ -84,6 +90,8 @@ impl<L: Port> Port for Bond<L> {
 }
 
 impl<L: Port> Port for Steered<L> {
+    const BESIDE: bool = L::BESIDE;
+
     fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
         self.inner().gone(each);
     }

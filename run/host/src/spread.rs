@@ -14,7 +14,7 @@ pub fn spread(host: &HostPlan, queues: &[u16]) -> (Spread, Option<String>) {
     if host.links.iter().any(|link| !link.driver.kind().spreads) {
         return (Spread::Peer, None);
     }
-    if host.opens && host.links.len() > 1 {
+    if host.opens_any() && host.links.len() > 1 {
         return (Spread::Unknown, Some("answers come by the port that the other side chooses".to_owned()));
     }
     // One queue has nothing to spread, and nobody is asked about it.

@@ -12,12 +12,14 @@
 //! | `start` | the process begins: its error log, and in the background |
 //! | `served` | what a configuration has the process be |
 //! | `over_links`, `over_sockets` | the same of each data path |
+//! | `reach` | which upstreams the kernel alone reaches |
 
 mod load;
 mod over_links;
 mod over_sockets;
 mod pid_file;
 mod plan;
+mod reach;
 mod served;
 mod signal;
 mod site;

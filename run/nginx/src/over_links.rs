@@ -2,6 +2,7 @@
 
 use crate::over_sockets::endpoint;
 use crate::plan::{NginxLinks, PATIENCE};
+use crate::reach;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use host::{CONNECTIONS_MAX, HostPlan, Neighbourhood, SILOS_MAX, Silos};
 use nginx::{ProcessRules, SocketRules};
@@ -39,6 +40,8 @@ pub fn path(
     };
     let connections = (process.connections as usize).saturating_mul(silos.max(1)).max(1);
     host.max_connections = u32::try_from(connections).unwrap_or(u32::MAX).min(CONNECTIONS_MAX);
+    host.beside.connects = reach::needs_kernel(&host, program);
+    host.dials = program.summary().reads && !host.uses_host_addresses();
     let restart = restart.clone().map(|mut restart| {
         restart.drain = process.shutdown.unwrap_or(PATIENCE);
         Box::new(restart)

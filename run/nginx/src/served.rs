@@ -4,10 +4,11 @@ use crate::load::Loaded;
 use crate::plan::{NginxPlan, PATIENCE};
 use crate::{over_links, over_sockets};
 use core::time::Duration;
+use host::Silos;
 use nginx::{Compiled, ProcessRules};
 use phases::Program;
 use phases::program::{ConnectionRules, HeadRules};
-use serve::{Privileges, ServePlan, Settings, SignalRules};
+use serve::{Privileges, ServePath, ServePlan, Settings, SignalRules};
 use server::{ExchangeTerms, HeadTerms};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,19 +38,26 @@ pub fn plan(
     if program.listeners.is_empty() {
         return Err("nothing is listened on: there is no \"server\" in a block \"http\"".to_owned());
     }
-    let given = given(&configuration.dump(), &plan.globals, &program, &process);
-    let settings = Settings { file: Some(path), given };
-    let (path, connections) = match &plan.links {
+    let (data_path, connections) = match &plan.links {
         Some(links) => over_links::path(links, &program, &sockets, &process)?,
         None => over_sockets::path(&plan.workers, &program, &sockets, &process),
     };
+    let reach = match &data_path {
+        ServePath::Link { host, .. } => {
+            let spread = host.dials && (!matches!(host.silos, Silos::One) || host.links.len() > 1);
+            format!("beside links: {}, over several: {spread}", host.is_composite())
+        }
+        ServePath::Kernel(_) => String::new(),
+    };
+    let given = given((&configuration.dump(), &plan.globals), &program, &process, reach);
+    let settings = Settings { file: Some(path), given };
     let user = process.user.as_ref().map(|user| match &process.group {
         Some(group) => format!("{user}:{group}"),
         None => user.clone(),
     });
     Ok(ServePlan {
         server: server(program, &process, connections),
-        path,
+        path: data_path,
         settings,
         check: false,
         privileges: Privileges { user, supervise: false },
@@ -62,7 +70,12 @@ pub fn plan(
 }
 
 /// What is compared when the configuration is read again.
-fn given(text: &[u8], globals: &str, program: &Program, process: &ProcessRules) -> BTreeMap<String, Vec<String>> {
+fn given(
+    (text, globals): (&[u8], &str),
+    program: &Program,
+    process: &ProcessRules,
+    reach: String,
+) -> BTreeMap<String, Vec<String>> {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
     hasher.write(globals.as_bytes());
@@ -80,6 +93,8 @@ fn given(text: &[u8], globals: &str, program: &Program, process: &ProcessRules) 
         ("client_body_temp_path", folders),
         // Connected to by a process that may.
         ("upstreams", vec![program.summary().reads.to_string()]),
+        // What silos are made for at the start.
+        ("connections to upstreams", vec![reach]),
     ]
     .map(|(name, values)| (name.to_owned(), values))
     .into()

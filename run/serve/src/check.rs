@@ -2,7 +2,7 @@
 
 use super::check_places::{self as places, Findings};
 use super::privileges::{self, Decision};
-use super::{confine, kernel};
+use super::{confine, kernel, link};
 use crate::plan::{ServePath, ServePlan};
 use host::{self, Layout};
 use say::Failure;
@@ -48,7 +48,7 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
                 Err(why) => findings.wrong(why),
             }
         }
-        ServePath::Link { host, restart, .. } => {
+        ServePath::Link { host, restart, listen, .. } => {
             if let Some(restart) = restart {
                 places::restarts(restart, &mut findings);
             }
@@ -57,6 +57,12 @@ pub fn check(plan: &ServePlan) -> Result<(), Failure> {
             findings.take(host::own::check(host).map_err(|why| why.to_string()));
             findings.faults.extend(links::lacking(&host.links));
             findings.take(places::links(&host.links));
+            if let Some(interface) = host.local_clients() {
+                findings.notes.push(match link::try_local_clients(listen, interface) {
+                    Ok(()) => "clients on this host would be served, too, over kernel sockets".to_owned(),
+                    Err(why) => format!("clients on this host would not be served: {why}"),
+                });
+            }
             findings.take(Server::new(server, WallClock::new(Clock.now(), Clock.unix())).map(drop));
             match Layout::new(host) {
                 Ok(layout) => {

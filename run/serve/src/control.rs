@@ -96,7 +96,7 @@ pub enum Message {
     Sockets {
         /// What each is.
         offered: Vec<Offered>,
-        /// Whether further ones follow.
+        /// Whether further ones follow, or queues that these are beside.
         more: bool,
     },
     /// Running to new: a port, with the descriptor of its program's attachment.

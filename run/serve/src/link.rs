@@ -4,20 +4,26 @@
 //! | module | for |
 //! | --- | --- |
 //! | `serving` | what silos have in common, and one silo's life |
+//! | `beside` | kernel sockets beside the links |
 //! | `own_ports` | queues that change hands |
 //! | `path` | how the main thread has them do so |
 
+mod beside;
 mod own_ports;
 mod path;
 mod serving;
+
+pub use beside::try_out as try_local_clients;
 
 use super::asked::Asked;
 use super::exposed;
 use super::orders::{Orders, Stage};
 use super::share::share;
 use super::supervisor::{PagePlace, Supervisor};
+use super::systemd::Found;
 use super::takeover::Predecessor;
 use crate::plan::{PortPlan, ServePath, ServePlan};
+use beside::Beside;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, AtomicUsize};
 use core::time::Duration;
@@ -67,16 +73,17 @@ pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
         }
         None => None,
     };
-    let Some((predecessor, offer)) = asked else {
-        return over(plan, host, &layout, &Following::default(), program);
+    let Some((mut predecessor, offer)) = asked else {
+        return over(plan, host, &layout, &Following::default(), (program, Vec::new()));
     };
     let mut host = HostPlan { follows: true, ..host.clone() };
     // Two pages cannot have one place, which is free once this one serves.
     let page = host.status_page.clone();
     host.status_page = page.as_deref().map(draft);
+    let local = core::mem::take(&mut predecessor.sockets);
     let followed = OwnPorts::new(offer, &host, &layout).map_err(Failure::from).and_then(|own_ports| {
         let following = Following { own_ports, predecessor: Some(&predecessor), page };
-        over(plan, &host, &layout, &following, program)
+        over(plan, &host, &layout, &following, (program, local))
     });
     // Whoever has been followed does not listen any more.
     followed.inspect_err(|why| predecessor.refuse(&why.to_string()))
@@ -94,22 +101,16 @@ fn over(
     host: &HostPlan,
     layout: &Layout,
     following: &Following<'_>,
-    program: PathBuf,
+    (program, local): (PathBuf, Vec<Found>),
 ) -> Result<(), Failure> {
     let ServePath::Link { listen, copies, .. } = &plan.path else { return Ok(()) };
     let endpoint = exposed::bind(plan, following.predecessor.is_some())?;
     let silos = layout.seats.len();
     let mut domains = Domains::new(layout);
+    let beside = Beside::new(host, listen, silos, (following.predecessor.is_some(), local));
     let mut server = share_out(plan, silos);
     domains.share_content(layout, &plan.server.content, &mut server.content, *copies);
-    // What cannot be is found out before anybody can connect.
-    // Without a thread, whose memory a silo's might be given when it has ended.
-    let mut tried = server.clone();
-    if let Some(directory) = tried.content.directory_mut() {
-        directory.reader = server::ReaderKind::Inline;
-    }
-    let counters = Server::new(tried, WallClock::new(Clock.now(), Clock.unix()))?.counters();
-    let mut figures = Figures::new(host, layout, ("serve", endpoint.is_some()), counters)?;
+    let mut figures = Figures::new(host, layout, ("serve", endpoint.is_some()), try_out(server.clone())?)?;
     let orders = Orders::new(silos)?;
     let stop = Stop::default();
     // Asked while anything can be asked.
@@ -123,6 +124,7 @@ fn over(
         silos,
         layout,
         domains,
+        beside,
         own_ports: &following.own_ports,
         orders: &orders,
         stop: &stop,
@@ -149,7 +151,9 @@ fn over(
             predecessor: following.predecessor,
         };
         let mut supervisor = Supervisor::new(program, plan, (&orders, asked), path, (page, endpoint));
-        let say = |_: &mut LinkPath<'_>, took_over| announce((host, &addresses), layout, listen, took_over);
+        let say = |_: &mut LinkPath<'_>, took_over| {
+            announce((host, &addresses, company.beside.local_clients()), layout, listen, took_over)
+        };
         let supervised = supervisor.serve(&fleet, say);
         if supervised.is_err() {
             orders.advance(Stage::Drain);
@@ -160,18 +164,34 @@ fn over(
     })
 }
 
-/// Each silo's even part of what is asked for.
-fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
-    share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos), silos)
+/// Makes a server once, and drops it: what cannot be is found out before anybody can
+/// connect. Returns what it counts.
+fn try_out(mut server: server::Config) -> Result<impl Iterator<Item = (&'static str, u64)>, Failure> {
+    // Without a thread, whose memory a silo's might be given when it has ended.
+    if let Some(directory) = server.content.directory_mut() {
+        directory.reader = server::ReaderKind::Inline;
+    }
+    Ok(Server::new(server, WallClock::new(Clock.now(), Clock.unix()))?.counters())
 }
 
-/// Over AF_XDP, whom this host's own programs do not reach, and why.
-fn unreached(host: &HostPlan, addresses: &[IpAddr]) -> Option<String> {
+/// Each silo's even part of what is asked for.
+fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
+    let beside = match &plan.path {
+        ServePath::Link { host, .. } => host.beside_connections(silos),
+        ServePath::Kernel(_) => 0,
+    };
+    share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos) + beside, silos)
+}
+
+/// Over AF_XDP, whether this host's own programs reach it, and how; if not, why.
+fn local_clients(host: &HostPlan, beside: Result<bool, String>, addresses: &[IpAddr]) -> Option<String> {
     let Kernel::Beside(interface) = host.links.first()?.driver.kernel() else { return None };
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let why = match host.uses_host_addresses() {
-        true => format!("the kernel passes what they send there over lo, and never by {interface}"),
-        false => format!("what they send leaves by {interface}, and only what arrives there is seen"),
+    let why = match (beside, host.uses_host_addresses()) {
+        (Ok(true), _) => return Some("  clients on this host are served, too, over kernel sockets".to_owned()),
+        (Err(why), _) => why,
+        (_, true) => format!("the kernel passes what they send there over lo, and never by {interface}"),
+        (_, false) => format!("what they send leaves by {interface}, and only what arrives there is seen"),
     };
     Some(format!("  clients on this host do not reach {}: {why}", addresses.join(" ")))
 }
@@ -190,12 +210,11 @@ fn addresses(host: &HostPlan) -> Vec<IpAddr> {
 }
 
 fn announce(
-    (host, addresses): (&HostPlan, &[IpAddr]),
+    (host, addresses, beside): (&HostPlan, &[IpAddr], Result<bool, String>),
     layout: &Layout,
     listen: &PortPlan,
     took_over: Option<(u32, Option<Duration>)>,
 ) {
-    let unreached = unreached(host, addresses);
     let urls = addresses
         .iter()
         .flat_map(|ip| listen.ports().into_iter().map(|port| SocketAddr::new(*ip, port)))
@@ -209,7 +228,7 @@ fn announce(
     };
     let (urls, links, idle) = (urls.join(" "), links.join(" "), host.idle);
     say::info(format_args!("serving {urls} over {links}{silos}, idle {idle}"));
-    unreached.iter().for_each(say::info);
+    local_clients(host, beside, addresses).iter().for_each(say::info);
     if layout.seats.len() > 1 || layout.quota.is_some() {
         layout.say();
     }
@@ -225,17 +244,21 @@ mod tests {
     use host::drivers::LinkSpec;
 
     #[test]
-    fn whom_local_clients_do_not_reach_is_said_with_the_reason() {
-        let told = |link: &str, own: &[&str], addresses: &[IpAddr]| {
+    fn whether_local_clients_are_served_is_said_with_the_reason() {
+        let addresses = ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
+        let told = |link: &str, own: &[&str], beside: Result<bool, String>| {
             let link = LinkSpec::parse(link, driver::Role::Server).unwrap();
             let addresses_of_plan = own.iter().map(|cidr| cidr.parse().unwrap()).collect();
             let host = HostPlan { addresses: addresses_of_plan, ..HostPlan::new(vec![link]) };
-            unreached(&host, addresses).unwrap_or_default()
+            local_clients(&host, beside, &addresses).unwrap_or_default()
         };
-        let hosts = told("af_xdp:eth0", &[], &["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()]);
-        assert!(hosts.contains("do not reach 10.0.0.1 fd00::1: ") && hosts.contains("over lo"), "{hosts}");
-        let own = told("af_xdp:eth0", &["10.0.0.2/24"], &["10.0.0.2".parse().unwrap()]);
-        assert!(own.contains("do not reach 10.0.0.2: ") && own.contains("leaves by eth0"), "{own}");
-        assert_eq!(told("tap:near0", &["10.0.0.2/24"], &["10.0.0.2".parse().unwrap()]), "");
+        assert!(told("af_xdp:eth0", &[], Ok(true)).contains("are served, too"));
+        let without = told("af_xdp:eth0", &[], Err("somebody listens there already".to_owned()));
+        assert!(without.contains("do not reach 10.0.0.1 fd00::1: somebody listens"), "{without}");
+        let off = told("af_xdp:eth0", &[], Ok(false));
+        assert!(off.contains("do not reach 10.0.0.1 fd00::1: ") && off.contains("over lo"), "{off}");
+        let own = told("af_xdp:eth0", &["10.0.0.2/24"], Ok(false));
+        assert!(own.contains("do not reach ") && own.contains("leaves by eth0"), "{own}");
+        assert_eq!(told("tap:near0", &["10.0.0.2/24"], Ok(false)), "");
     }
 }

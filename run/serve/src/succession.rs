@@ -247,11 +247,23 @@ pub fn offer(channel: &Channel, sockets: &[(Offered, BorrowedFd<'_>)]) -> Result
         return channel.send(&Message::Sockets { offered: Vec::new(), more: false }, &[]);
     }
     while let Some(batch) = batches.next() {
-        let offered = batch.iter().map(|(offer, _)| offer.clone()).collect();
-        let descriptors: Vec<BorrowedFd<'_>> = batch.iter().map(|(_, socket)| *socket).collect();
-        channel.send(&Message::Sockets { offered, more: batches.peek().is_some() }, &descriptors)?;
+        send_batch(channel, batch, batches.peek().is_some())?;
     }
     Ok(())
+}
+
+/// Offers listening sockets that are beside queues, which follow.
+///
+/// # Errors
+/// As [`offer`].
+pub fn offer_beside(channel: &Channel, sockets: &[(Offered, BorrowedFd<'_>)]) -> Result<(), ChannelError> {
+    sockets.chunks(BATCH).try_for_each(|batch| send_batch(channel, batch, true))
+}
+
+fn send_batch(channel: &Channel, batch: &[(Offered, BorrowedFd<'_>)], more: bool) -> Result<(), ChannelError> {
+    let offered = batch.iter().map(|(offer, _)| offer.clone()).collect();
+    let descriptors: Vec<BorrowedFd<'_>> = batch.iter().map(|(_, socket)| *socket).collect();
+    channel.send(&Message::Sockets { offered, more }, &descriptors)
 }
 
 #[cfg(test)]

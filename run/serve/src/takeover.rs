@@ -63,8 +63,8 @@ impl Predecessor {
         asked.map(Some).map_err(|why| format!("cannot take over by {}: {why}", path.display()).into())
     }
 
-    /// Asks the process that is to be followed, if any, for its queues: of each
-    /// port at most `queues_max`.
+    /// Asks the process that is to be followed, if any, for its queues, of each
+    /// port at most `queues_max`, and for the sockets that it has beside them.
     ///
     /// # Errors
     /// As [`Predecessor::ask`].
@@ -77,6 +77,7 @@ impl Predecessor {
     fn ask_for_queues_by(channel: Channel, queues_max: u16) -> Result<(Self, Vec<Offer>), ChannelError> {
         channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
         let mut ports: Vec<Offer> = Vec::new();
+        let mut sockets = Vec::new();
         loop {
             let mut received = channel.wait(ANSWER)?;
             match received.message {
@@ -97,8 +98,12 @@ impl Predecessor {
                         port.queues.push(queue);
                     }
                     if !more {
-                        return Ok((Self { channel, sockets: Vec::new() }, ports));
+                        return Ok((Self { channel, sockets }, ports));
                     }
+                }
+                // Those for clients on its host; queues follow.
+                Message::Sockets { offered, more: true } if ports.is_empty() => {
+                    take_sockets(&mut sockets, offered, received.descriptors)?;
                 }
                 Message::Sockets { .. } => {
                     let why = "it serves over kernel sockets: leave out --link, or end it first";
@@ -169,18 +174,7 @@ impl Predecessor {
                 }
                 _ => return Err(ChannelError::Nonsense),
             };
-            if offered.len() != received.descriptors.len() || sockets.len() + offered.len() > SOCKETS_MAX {
-                return Err(ChannelError::Nonsense);
-            }
-            for (offer, socket) in offered.into_iter().zip(received.descriptors) {
-                let Offered { endpoint, managed, name } = offer;
-                // What it is counts, not what it is said to be.
-                let is = listens_on(&socket).map_err(|_| ChannelError::Nonsense)?;
-                if is.to_string() != endpoint {
-                    return Err(ChannelError::Nonsense);
-                }
-                sockets.push(Found { endpoint: is, name, managed, socket });
-            }
+            take_sockets(&mut sockets, offered, received.descriptors)?;
             if !more {
                 return Ok(Self { channel, sockets });
             }
@@ -205,6 +199,27 @@ impl AsFd for Predecessor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
+}
+
+/// Takes listening sockets that were offered.
+fn take_sockets(
+    sockets: &mut Vec<Found>,
+    offered: Vec<Offered>,
+    descriptors: Vec<OwnedFd>,
+) -> Result<(), ChannelError> {
+    if offered.len() != descriptors.len() || sockets.len() + offered.len() > SOCKETS_MAX {
+        return Err(ChannelError::Nonsense);
+    }
+    for (offer, socket) in offered.into_iter().zip(descriptors) {
+        let Offered { endpoint, managed, name } = offer;
+        // What it is counts, not what it is said to be.
+        let is = listens_on(&socket).map_err(|_| ChannelError::Nonsense)?;
+        if is.to_string() != endpoint {
+            return Err(ChannelError::Nonsense);
+        }
+        sockets.push(Found { endpoint: is, name, managed, socket });
+    }
+    Ok(())
 }
 
 /// Ports of one process, at most.

@@ -150,8 +150,11 @@ pub struct ListenOptions {
     pub v6_only: bool,
     /// Permission bits of a Unix socket's file. Default as the umask says.
     pub unix_mode: Option<u32>,
-    /// SO_BINDTODEVICE: only what comes by this interface is taken. Default any.
-    pub interface: Option<String>,
+    /// Only clients on this host, and only at the addresses of this interface: what
+    /// they send there passes over lo, and counts as the interface's
+    /// (SO_BINDTODEVICE). What comes by the interface itself is dropped without an
+    /// answer (SO_ATTACH_FILTER): it is for whoever else takes it there. Default all.
+    pub local_at: Option<String>,
     /// Another process listens there with SO_REUSEPORT, and hands over: that is no
     /// reason to be refused. Default no.
     pub follows: bool,
@@ -195,7 +198,7 @@ impl Default for ListenOptions {
             fast_open: None,
             v6_only: false,
             unix_mode: None,
-            interface: None,
+            local_at: None,
             follows: false,
             own: Vec::new(),
         }

@@ -301,8 +301,9 @@ fn tcp_socket(address: SocketAddr, options: &ListenOptions) -> Result<OwnedFd, E
         // Said either way: net.ipv6.bindv6only may be set.
         sockopt::set_ipv6_v6only(&fd, options.v6_only)?;
     }
-    if let Some(interface) = &options.interface {
+    if let Some(interface) = &options.local_at {
         option::bind_to_interface(fd.as_fd(), interface)?;
+        option::take_local_alone(fd.as_fd())?;
     }
     Ok(fd)
 }

@@ -121,10 +121,34 @@ pub(crate) fn bind_to_interface(fd: BorrowedFd<'_>, interface: &str) -> rustix::
     let outcome = unsafe {
         libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_ptr().cast(), len)
     };
-    if outcome == 0 {
-        return Ok(());
-    }
-    Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL))
+    if outcome == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Of what is for the socket, drops what did not pass over lo, before anybody hears of
+/// it: whoever sent it sends it again. Linux has connections inherit it (socket(7),
+/// `SO_ATTACH_FILTER`; filter.rst of the kernel, "hatype").
+pub(crate) fn take_local_alone(fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    const HARDWARE: u32 = (libc::SKF_AD_OFF + libc::SKF_AD_HATYPE).cast_unsigned();
+    const LOOPBACK: u32 = libc::ARPHRD_LOOPBACK as u32;
+    let instruction = |code: u32, k: u32, jf: u8| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut code = [
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, HARDWARE, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, LOOPBACK, 1),
+        instruction(libc::BPF_RET | libc::BPF_K, u32::MAX, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
+    let len = size_of_val(&program) as libc::socklen_t;
+    // SAFETY: the kernel reads a program of this length, and its instructions, which
+    // outlive the call.
+    let outcome = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, (&raw const program).cast(), len)
+    };
+    if outcome == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)
 }
 
 /// Kept in seconds by the kernel: rounded up, so that a time is never none.

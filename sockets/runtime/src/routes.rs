@@ -42,6 +42,13 @@ impl ConnectRoutes {
         Self { asked, ..Self::default() }
     }
 
+    /// All by one, whatever the destination.
+    #[must_use]
+    pub fn all_by(way: ConnectBy) -> Self {
+        let every = ["0.0.0.0/0", "::/0"].iter().filter_map(|text| text.parse().ok());
+        Self::new(every.map(|prefix| (prefix, way)).collect())
+    }
+
     /// By what to connect; `None`: by the stack, if it has a route, else by the
     /// kernel.
     pub(crate) fn way(&mut self, from: Option<IpAddr>, to: SocketAddr, now: Time) -> Option<ConnectBy> {
@@ -140,6 +147,10 @@ mod tests {
         assert_eq!(way(&mut routes, "203.0.113.200:80"), Some(ConnectBy::Stack));
         assert_eq!(way(&mut routes, "127.0.0.1:80"), Some(ConnectBy::Stack));
         assert_eq!(way(&mut routes, "[::1]:80"), Some(ConnectBy::Kernel));
+        let mut all = ConnectRoutes::all_by(ConnectBy::Kernel);
+        for to in ["203.0.113.77:80", "[2001:db8::77]:80", "[::ffff:203.0.113.77]:80"] {
+            assert_eq!(way(&mut all, to), Some(ConnectBy::Kernel), "{to}");
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! other end of a veth pair, and beside it on the same interface.
 
 use interop::veth::{CLIENT, CLIENT_OWN, Far, HOST, OWN, OWN_HOSTS, SERVER};
-use interop::{Nearside, Program, Running, SITE_LARGE, SITE_SMALL, in_namespace, ip, output, sha256, site, wait_for};
+use interop::{
+    Nearside, Program, Running, SITE_LARGE, SITE_SMALL, in_namespace, ip, output, scratch, sha256, site, wait_for,
+};
 use rustix::process::Signal;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -120,6 +122,70 @@ for n in range(200):
     s.sendall(line)
     assert s.recv(64) == line
 print('200 lines came back')";
+
+/// What the host's own programs send to its addresses goes over lo: kernel sockets
+/// in the same silos serve it, confined as they are.
+#[test]
+fn clients_on_the_same_host_are_served_too() {
+    in_namespace(&[CURL], || {
+        let far = Far::new(2);
+        let folder = scratch("af-xdp-local");
+        let [log, page] = ["log", "page"].map(|name| folder.join(name).to_str().unwrap().to_owned());
+        [&log, &page].iter().for_each(|path| drop(std::fs::remove_file(path)));
+        let link = format!("af_xdp:{SERVER}");
+        let started = |more: &[&str]| {
+            let mut command = Nearside::confined([site().to_str().unwrap(), "--link", &link, "--listen", "80"]);
+            command.args(["--silos", "2", "--access-log", &log, "--status-page", &page]).args(more);
+            let mut server = Running::start(&mut command);
+            far.wait_until_served(&mut server, &format!("http://{}/{}", HOST[0], SITE_SMALL.0));
+            server
+        };
+        let here = |host: &str, port: u16, file: (&str, usize)| {
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--globoff", "--max-time", "60", "--output", "/dev/null"]);
+            let told = curl.args(["--write-out", "%{http_code} %{size_download}"]);
+            let out = told.arg(format!("http://{host}:{port}/{}", file.0)).output().unwrap();
+            (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+        };
+        let server = started(&[]);
+        assert!(server.said().contains("clients on this host are served, too"), "{}", server.said());
+        assert_eq!(here("127.0.0.1", 80, SITE_SMALL).0, Some(7), "the interface's addresses alone");
+        for host in HOST {
+            for file in [SITE_SMALL, SITE_LARGE] {
+                assert_eq!(here(host, 80, file), (Some(0), format!("200 {}", file.1)), "{host}");
+            }
+            assert_eq!(here(host, 81, SITE_SMALL).0, Some(7), "{host}");
+        }
+        small(&far, HOST[0]);
+        let told = || output(Nearside::command(["status", "--json"]).arg(&page));
+        let of = |name: &str| {
+            let pages: serde_json::Value = serde_json::from_str(&told()).unwrap();
+            let silos = pages[0]["silos"].as_array().unwrap().iter();
+            silos.map(|silo| silo[name].as_u64().unwrap_or_else(|| panic!("no {name} in {silo}"))).sum::<u64>()
+        };
+        wait_for("the counts", PATIENCE, || of("sockets.accepted") == 4);
+        assert!(of("app.requests") >= 6, "{}", told());
+        let lines = || std::fs::read_to_string(&log).unwrap();
+        for (client, count) in [("10.7.0.1 ", 2), ("fd07::1 ", 2)] {
+            let known = || lines().lines().filter(|line| line.starts_with(client)).count() == count;
+            wait_for("the lines", PATIENCE, known);
+        }
+        assert!(lines().contains("10.7.0.2 "), "{}", lines());
+        // What is open when it is told to stop is finished.
+        let mut open = TcpStream::connect("10.7.0.1:80").unwrap();
+        open.set_read_timeout(Some(PATIENCE)).unwrap();
+        open.write_all(format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", SITE_LARGE.0).as_bytes()).unwrap();
+        open.read_exact(&mut [0; 1_000]).unwrap();
+        let reader = thread::spawn(move || open.read_to_end(&mut Vec::new()).unwrap() + 1_000);
+        server.stop();
+        assert!(reader.join().unwrap() > SITE_LARGE.1, "head and body");
+        // Who does not want it.
+        let server = started(&["--local-clients", "off"]);
+        assert!(server.said().contains("do not reach 10.7.0.1"), "{}", server.said());
+        assert_eq!(here(HOST[0], 80, SITE_SMALL).0, Some(7));
+        server.stop();
+    });
+}
 
 #[test]
 fn an_address_of_our_own_is_resolved_and_served() {

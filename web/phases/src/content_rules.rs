@@ -31,4 +31,10 @@ impl ContentRules {
             Self::Echo(_) => true,
         }
     }
+
+    /// Whether each request says where it goes.
+    #[must_use]
+    pub fn computes_upstream(&self) -> bool {
+        matches!(self, Self::Proxy(pass) if matches!(**pass, ProxyPass::Computed { .. }))
+    }
 }

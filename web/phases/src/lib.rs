@@ -32,6 +32,7 @@ mod names;
 pub mod program;
 pub mod proxying;
 mod reach;
+mod reached;
 mod referers;
 pub mod script;
 pub mod secure_link;

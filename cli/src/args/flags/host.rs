@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use driver::{Kernel, Role};
 use host::drivers::{self, LinkSpec};
 use host::values::{self, BitRate, Cidr};
-use host::{HostPlan, OnLinkLoss, Silos};
+use host::{BesideLinks, HostPlan, OnLinkLoss, Silos};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
 use std::net::IpAddr;
@@ -39,10 +39,22 @@ pub(in crate::args) struct HostArgs {
     /// serve over one af_xdp link needs none: without it the host's own
     /// addresses on the interface are served, of which only TCP to the ports
     /// of --listen is taken, and neighbours and routes are the kernel's. Clients
-    /// on the host itself reach neither the one nor the other: what they send
-    /// goes over lo, or leaves by the interface.
+    /// on the host itself reach those over lo (--local-clients), but not an
+    /// address given here: what they send to it leaves by the interface.
     #[arg(long = "addr", value_name = "ADDRESS/PREFIX", requires = "link")]
     addresses: Vec<Cidr>,
+
+    /// Serve clients on this host too, where the host's own addresses are served [default: on]
+    ///
+    /// Over af_xdp without --addr. What the host's own programs send to the
+    /// interface's addresses goes over lo: kernel sockets listen there beside
+    /// the link, on the same ports. Each silo has its part of their
+    /// connections, at most 4,096 in all, beside those of --max-connections;
+    /// they are logged and counted with the others, and as sockets.* of
+    /// nearside status. Where they cannot be had it is said, and the link is
+    /// served without.
+    #[arg(long, value_name = "on|off", requires = "link")]
+    local_clients: Option<Switch>,
 
     /// The next hop for what is in no subnet of ours; one per family
     #[arg(long = "gateway", value_name = "ADDRESS", requires = "link", value_parser = values::ip_address)]
@@ -350,6 +362,7 @@ impl HostArgs {
             bond: self.bond,
             opens: role == Role::Client,
             numa: self.numa != Some(Switch::Off),
+            beside: BesideLinks { local_clients: self.local_clients != Some(Switch::Off), ..BesideLinks::default() },
             plan_only: self.plan_only,
             idle: self.idle.unwrap_or_default(),
             fifo: self.fifo,

@@ -102,10 +102,12 @@ impl ThreadKind {
         };
         let always = own.iter().chain(&[ANYBODY]).flat_map(|list| list.iter());
         let mut calls: Vec<Call> = always.map(|&number| Call { number, when: When::Always }).collect();
-        let more: &[&[Call]] = match self {
-            Self::Silo => &[NARROW, NARROW_LINKS],
-            Self::Control => &[NARROW_THREADS, NARROW, NARROW_LINKS],
-            Self::Worker if connects => &[NARROW, NARROW_UPSTREAMS],
+        let more: &[&[Call]] = match (self, connects) {
+            (Self::Silo, false) => &[NARROW, NARROW_LINKS, LINK_SOCKETS],
+            (Self::Silo, true) => &[NARROW, NARROW_LINKS, PEER_SOCKETS],
+            (Self::Control, false) => &[NARROW_THREADS, NARROW, NARROW_LINKS, LINK_SOCKETS],
+            (Self::Control, true) => &[NARROW_THREADS, NARROW, NARROW_LINKS, PEER_SOCKETS],
+            (Self::Worker, true) => &[NARROW, NARROW_UPSTREAMS],
             _ => &[NARROW],
         };
         calls.extend(more.iter().flat_map(|list| list.iter()));
@@ -297,13 +299,20 @@ const NARROW: &[Call] = &[
     Call { number: SYS_prlimit64, when: When::OneOf(2, &[0]) },
 ];
 
+/// Of bpf(2), entries of maps that are there.
+const NARROW_LINKS: &[Call] = &[Call { number: SYS_bpf, when: When::OneOf(0, &[1, 2, 3]) }];
+
 /// Sockets that a link opens while it serves: to a memif peer, and to the
 /// kernel, which tells of addresses and neighbours. Neither leads off the
-/// machine. Of bpf(2), entries of maps that are there.
-const NARROW_LINKS: &[Call] = &[
-    Call { number: SYS_socket, when: When::OneOf(0, &[libc::AF_UNIX as u32, libc::AF_NETLINK as u32]) },
-    Call { number: SYS_bpf, when: When::OneOf(0, &[1, 2, 3]) },
-];
+/// machine.
+const LINK_SOCKETS: &[Call] =
+    &[Call { number: SYS_socket, when: When::OneOf(0, &[libc::AF_UNIX as u32, libc::AF_NETLINK as u32]) }];
+
+/// The same where connections are opened to upstreams, which may be anywhere.
+const PEER_SOCKETS: &[Call] = &[Call {
+    number: SYS_socket,
+    when: When::OneOf(0, &[libc::AF_UNIX as u32, libc::AF_NETLINK as u32, libc::AF_INET as u32, libc::AF_INET6 as u32]),
+}];
 
 /// Connections to upstreams, from an address of their own where one is named. What is
 /// bound so is never listened on.
@@ -381,6 +390,27 @@ mod tests {
         let started = [ThreadKind::LogWriter.calls(true), ThreadKind::BodyWriter.calls(true)].concat();
         for number in started.iter().map(|call| call.number) {
             assert!(may(ThreadKind::Control, number), "{number}");
+        }
+    }
+
+    #[test]
+    fn who_opens_connections_may_and_nobody_else() {
+        let families = |kind: ThreadKind, connects: bool| {
+            let calls = kind.calls(connects);
+            let mut sockets = calls.iter().filter(|call| call.number == SYS_socket).map(|call| match call.when {
+                When::OneOf(0, families) => families.to_vec(),
+                other => panic!("{other:?}"),
+            });
+            let families = sockets.next().unwrap_or_default();
+            assert_eq!(sockets.next(), None, "{kind:?}: one rule");
+            families.contains(&(libc::AF_INET as u32)) && families.contains(&(libc::AF_INET6 as u32))
+        };
+        for kind in ThreadKind::ALL {
+            assert!(!families(kind, false), "{kind:?}");
+            let opens = matches!(kind, ThreadKind::Worker | ThreadKind::Silo | ThreadKind::Control);
+            assert_eq!(families(kind, true), opens, "{kind:?}");
+            let may = |number| kind.calls(true).iter().any(|call| call.number == number);
+            assert_eq!(may(SYS_connect) && may(SYS_bind), opens, "{kind:?}");
         }
     }
 

@@ -39,7 +39,16 @@ impl<'a> DataPath for LinkPath<'a> {
     }
 
     fn offer(&self, channel: &Channel) -> Result<(), ChannelError> {
+        self.silos.beside.offer(channel)?;
         self.own_ports.offer(channel)
+    }
+
+    fn on_followed(&mut self) {
+        self.silos.beside.stop_listening();
+    }
+
+    fn on_stop(&mut self) {
+        self.silos.beside.stop_listening();
     }
 
     fn hand_over(&mut self, channel: Option<&Channel>) -> Result<(), String> {

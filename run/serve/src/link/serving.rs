@@ -6,18 +6,18 @@ use super::super::reload::Prepare;
 use super::super::wakes::Wakes;
 use super::super::ward::{self, WardReopener};
 use super::super::worker::{DRAIN_GRACE, WALL_CLOCK_EVERY};
+use super::beside::{self, Beside, Served};
 use super::own_ports::OwnPorts;
 use super::share_out;
 use crate::plan::{PortPlan, ServePath, ServePlan};
-use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use driver::{Handover, Offer};
 use host::HostPlan;
-use host::figures::SiloColumn;
+use host::figures::{self, SiloColumn};
 use host::fleet::Part;
 use host::near::{Domains, Near};
-use host::{Finish, Layout, Losses, Neighbourhood, Notices, Port, SiloPlace, SiloWork, stack};
+use host::{Finish, Layout, Losses, Neighbourhood, Notices, Port, SiloPlace, SiloWork, Take, stack};
 use latency::SeriesTable;
 use link::LinkState;
 use say::Failure;
@@ -25,6 +25,7 @@ use server::{Change, Server, WallClock};
 use silo::placement::Far;
 use silo::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Clock, Next, Pace, Silo, Usage};
 use sockets::fleet::Stop;
+use sockets::{Composite, KernelHalf};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Time;
@@ -40,6 +41,8 @@ pub struct ServingSilos<'a> {
     /// Where everything is.
     pub layout: &'a Layout,
     pub domains: Domains,
+    /// Kernel sockets beside the links.
+    pub beside: Beside,
     /// Ports that change hands.
     pub own_ports: &'a OwnPorts,
     pub orders: &'a Orders,
@@ -89,7 +92,7 @@ impl Prepare for ServingSilos<'_> {
             let [old, new] = [&old, &new].map(|server| self.domains.server(self.layout, seat, server));
             Ok(NewSettings {
                 change: Change::prepare(&old, &new)?,
-                connections: new.limits.connections,
+                connections: new.limits.connections - host.beside_connections(self.silos),
                 drain: new.timeouts.drain,
                 path_settings: PathSettings::Silo(SiloSettings {
                     pace: host.pace(),
@@ -116,6 +119,10 @@ impl SiloWork for ServingSilos<'_> {
         self.own_ports.take(index)
     }
 
+    fn is_composite(&self) -> bool {
+        self.host.is_composite()
+    }
+
     fn reopener(&self, index: usize) -> Option<Arc<dyn link::Reopener>> {
         WardReopener::of(index)
     }
@@ -126,7 +133,7 @@ impl SiloWork for ServingSilos<'_> {
 
     fn run<L: Port>(&self, seat: &SiloPlace, link: L) -> Result<(), String> {
         // Whatever ends this early, the others hear of it.
-        let mut end = End { orders: self.orders, well: false };
+        let end = End { orders: self.orders, well: false };
         let column =
             self.columns.lock().unwrap_or_else(PoisonError::into_inner).get_mut(seat.index).and_then(Option::take);
         let column = column.ok_or("it has no place on the statistics page")?;
@@ -136,16 +143,47 @@ impl SiloWork for ServingSilos<'_> {
         let near = self.domains.settle(seat, &link);
         let stack = stack(self.host, (seat.index, self.silos), &link.capabilities(), core::iter::empty());
         let mut stack = stack.map_err(|why| why.to_string())?;
+        if let Some(path) = link.return_path() {
+            stack.set_return_path(path);
+        }
         stack.listen_on(&self.listen.everywhere, &self.listen.at);
         let clock = WallClock::new(Clock.now(), Clock.unix());
         let mut server = self.domains.server(self.layout, seat, &self.server);
         server.latency = self.latencies.as_ref().map(|table| table.board(seat.index));
         let app = Server::new(server, clock).map_err(|why| why.to_string())?;
+        let starting = Starting { column, neighbourhood, near, end };
+        match self.beside.half(seat.index)? {
+            Some(half) if L::BESIDE => {
+                let app = Composite::new(app, half, beside::routes(self.host));
+                self.run_silo(seat, Silo { link, stack, app }, starting)
+            }
+            Some(_) => Err("there is no copy of the stack for kernel sockets beside this link".to_owned()),
+            None => self.run_silo(seat, Silo { link, stack, app }, starting),
+        }
+    }
+}
+
+/// What a silo has before it runs.
+struct Starting<'a> {
+    column: SiloColumn,
+    neighbourhood: Option<Neighbourhood>,
+    near: Near,
+    end: End<'a>,
+}
+
+impl ServingSilos<'_> {
+    fn run_silo<L: Port, A: Served>(
+        &self,
+        seat: &SiloPlace,
+        mut silo: Silo<L, A>,
+        starting: Starting<'_>,
+    ) -> Result<(), String> {
+        let Starting { column, neighbourhood, near, mut end } = starting;
         let host_tells = neighbourhood.as_ref().map(Neighbourhood::news);
-        let wakes = [app.wake_fd(), self.orders.worker_hears(seat.index), host_tells];
+        let kernel = silo.app.half().map(AsFd::as_fd);
+        let wakes = [silo.app.server().wake_fd(), self.orders.worker_hears(seat.index), host_tells, kernel];
         let wakes = Wakes::of(wakes.into_iter().flatten());
         let wakes = wakes.map_err(|why| format!("cannot wait for helper threads: {why}"))?;
-        let mut silo = Silo { link, stack, app };
         // What it takes to be at work may need rights that are given up next.
         // That it cannot is said by its first wait.
         silo.link.poll_control(Clock.now());
@@ -171,11 +209,19 @@ impl SiloWork for ServingSilos<'_> {
             published: 0,
             wakes,
         };
-        silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string())?;
+        let outcome = silo::run(&mut silo, self.host.pace(), &mut attending).map_err(|why| why.to_string());
+        let Silo { stack, app, .. } = &mut silo;
+        app.finish(stack);
+        outcome?;
         attending.notices.end()?;
         end.well = true;
         Ok(())
     }
+}
+
+/// Connections of a silo, on either side.
+fn connections<L, A: Served>(silo: &Silo<L, A>) -> usize {
+    silo.stack.connections() + silo.app.half().map_or(0, KernelHalf::connections)
 }
 
 /// How a silo ended.
@@ -224,8 +270,8 @@ struct Attending<'a> {
     wakes: Wakes,
 }
 
-impl<L: Port> Attendant<L, Server> for Attending<'_> {
-    fn attend(&mut self, silo: &mut Silo<L, Server>, now: Time, usage: &Usage, link: LinkState) -> Next {
+impl<L: Port, A: Served> Attendant<L, A> for Attending<'_> {
+    fn attend(&mut self, silo: &mut Silo<L, A>, now: Time, usage: &Usage, link: LinkState) -> Next {
         self.serving.orders.worker_heard(self.index);
         if let Some(neighbourhood) = &mut self.neighbourhood {
             neighbourhood.attend(&mut silo.stack, ward::ask_neighbour);
@@ -234,18 +280,23 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         if self.notices.end().is_err() {
             return Next::Stop;
         }
-        self.near.attend(silo, now, usage, link);
-        if self.column.publish(silo, now, usage, link, silo.app.counters(), |take| self.near.values(silo, take)) {
+        let server = silo.app.server();
+        self.near.attend((silo, server), now, usage, link);
+        let values = |take: Take<'_>| {
+            self.near.values(&silo.link, server, take);
+            silo.app.half().into_iter().for_each(|half| figures::beside(&half.counters(), take));
+        };
+        if self.column.publish(silo, now, usage, link, server.counters(), values) {
             self.published = usage.busy_turns;
         }
         if now >= self.next_wall_clock {
             self.next_wall_clock = now + WALL_CLOCK_EVERY;
-            silo.app.set_wall_clock(WallClock::new(now, Clock.unix()));
+            silo.app.server_mut().set_wall_clock(WallClock::new(now, Clock.unix()));
         }
         let reopen = self.serving.reopen.load(Ordering::Relaxed);
         if reopen != self.reopened {
             self.reopened = reopen;
-            silo.app.reopen_log();
+            silo.app.server().reopen_log();
         }
         let reloads = self.serving.orders.reloads();
         if reloads != self.reloaded {
@@ -255,7 +306,7 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         if self.settling {
             self.settling = !silo.app.settle(&mut silo.stack);
         }
-        let open = silo.stack.connections();
+        let open = connections(silo);
         self.serving.orders.report(self.index, open, now);
         match self.serving.orders.stage() {
             Stage::Serve if !self.serving.stop.is_set() => Next::Go,
@@ -269,13 +320,13 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         self.pace.take()
     }
 
-    fn due(&self, silo: &Silo<L, Server>, now: Time, usage: &Usage) -> Time {
+    fn due(&self, silo: &Silo<L, A>, now: Time, usage: &Usage) -> Time {
         let serving = self.serving;
         // Ports of one link watch each other, and a predecessor's frames come
         // by rings that nobody rings for.
         let alone = serving.layout.ports.len() == 1 && !serving.host.speaks_lacp() && !serving.own_ports.relays();
         let quiet = alone && !self.settling && !serving.stop.is_set();
-        let Some(pulse) = serving.orders.pulse(silo.stack.connections()).filter(|_| quiet) else {
+        let Some(pulse) = serving.orders.pulse(connections(silo)).filter(|_| quiet) else {
             return now + ATTEND_ASLEEP;
         };
         // What happened last shows on the page, too.
@@ -283,7 +334,7 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
         (now + pulse).min(page.max(now + ATTEND_EVERY))
     }
 
-    fn wake<'a>(&'a self, _app: &'a Server) -> Option<BorrowedFd<'a>> {
+    fn wake<'a>(&'a self, _app: &'a A) -> Option<BorrowedFd<'a>> {
         Some(self.wakes.as_fd())
     }
 
@@ -295,10 +346,10 @@ impl<L: Port> Attendant<L, Server> for Attending<'_> {
 
 impl Attending<'_> {
     #[cold]
-    fn reload<L: Port>(&mut self, silo: &mut Silo<L, Server>) {
+    fn reload<L: Port, A: Served>(&mut self, silo: &mut Silo<L, A>) {
         let mut replaced = None;
         if let Some(news) = self.serving.orders.news(self.index) {
-            replaced = Some(silo.app.change(news.change));
+            replaced = Some(silo.app.server_mut().change(news.change));
             silo.stack.set_max_connections(news.connections);
             if let PathSettings::Silo(settings) = news.path_settings {
                 let SiloSettings { pace, congestion, listen } = settings;
@@ -311,32 +362,34 @@ impl Attending<'_> {
             self.drain_limit = news.drain.saturating_add(DRAIN_GRACE);
             self.settling = true;
         }
-        silo.app.reload();
+        silo.app.server_mut().reload();
         self.serving.orders.on_reloaded(self.index, self.reloaded, replaced);
     }
 
     /// A successor accepts: no SYN comes here any more, but what belongs to
     /// connections and handshakes of this silo does.
-    fn retire<L: Port>(&mut self, silo: &mut Silo<L, Server>) -> Next {
+    fn retire<L: Port, A: Served>(&mut self, silo: &mut Silo<L, A>) -> Next {
         if !self.retired {
             self.retired = true;
             silo.app.retire();
         }
-        let left = silo.stack.connections() + silo.stack.half_open();
+        let left = connections(silo) + silo.stack.half_open();
         // One that has finished goes on passing on the others' frames, and those
         // of the process before this one.
         let over = left == 0 && !self.serving.own_ports.relays() && self.part.is_over();
         if over { Next::Stop } else { Next::Go }
     }
 
-    fn drain<L: Port>(&mut self, silo: &mut Silo<L, Server>, now: Time, link: LinkState) -> Next {
+    fn drain<L: Port, A: Served>(&mut self, silo: &mut Silo<L, A>, now: Time, link: LinkState) -> Next {
         let since = *self.stopping.get_or_insert_with(|| {
             silo.stack.stop_listening();
+            silo.app.stop_listening();
             now
         });
-        let left = silo.stack.connections();
+        let left = connections(silo);
         let done = silo.app.drain(&mut silo.stack) && left == 0 && !self.serving.own_ports.relays();
-        if !done && link == LinkState::Down {
+        let beside = silo.app.half().map_or(0, KernelHalf::connections);
+        if !done && link == LinkState::Down && beside == 0 {
             // Whoever they were, they cannot be told anything.
             self.serving.leave(left);
             return Next::Stop;

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 const CURL: Program = Program::new("curl", "curl");
@@ -51,11 +52,16 @@ fn a_configuration_is_served_on_the_hosts_addresses_and_reloaded() {
         let told = || fs::read_to_string(folder.join("logs/error.log")).unwrap_or_default();
         assert!(told().contains("serves as nobody"), "{}", told());
 
+        // Clients on the host itself, too.
+        let here = || output(Command::new("curl").args(["--silent", "--max-time", "20", "http://10.7.0.1/text"]));
+        assert_eq!(here(), "one");
+
         let pid = || fs::read_to_string(folder.join("nginx.pid")).unwrap();
         let first = pid();
         configure(&folder, (80, 512, "two"));
         server.signal(Signal::HUP);
         wait_for("another text", PATIENCE, || fetch(&far, "http://10.7.0.1/text") == "two");
+        wait_for("it on the host itself", PATIENCE, || here() == "two");
 
         // What the program on the interface takes is said when it is loaded: another
         // port changes nothing.

@@ -1,0 +1,18 @@
+//! Where the upstreams of a configuration are.
+
+use crate::program::Program;
+use std::net::SocketAddr;
+use upstream::PeerAddress;
+
+impl Program {
+    /// Where all upstreams are; `None` for one at a Unix socket, or that each request
+    /// computes.
+    pub fn upstream_addresses(&self) -> impl Iterator<Item = Option<SocketAddr>> {
+        let known = self.upstreams.iter().flat_map(|upstream| upstream.group.peers()).map(|peer| match &peer.address {
+            PeerAddress::Inet(address) => Some(*address),
+            PeerAddress::Unix(_) => None,
+        });
+        let computed = self.blocks.iter().filter(|block| block.content.computes_upstream());
+        known.chain(computed.map(|_| None))
+    }
+}
