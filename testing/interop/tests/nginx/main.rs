@@ -21,6 +21,7 @@ mod requests;
 mod theirs;
 mod tree;
 mod twins;
+mod upstream;
 
 use interop::{Program, in_namespace};
 use requests::Asked;
@@ -43,6 +44,9 @@ const ONCE: &[(&str, &str)] = &[("content", "GET /huge.txt | Accept-Encoding: gz
 /// Serves the site `name` twice and compares all answers.
 fn compare(name: &'static str) {
     in_namespace(&[NGINX], move || {
+        if name.starts_with("proxied") {
+            upstream::start();
+        }
         let mut twins = Twins::start(name);
         let list = requests::of_site(name, twins.prefix());
         let mut mixed = random::mixed(&list, RANDOM);
@@ -134,4 +138,9 @@ fn a_site_that_changes_what_it_serves() {
 #[test]
 fn a_site_of_experiments() {
     compare("experiments");
+}
+
+#[test]
+fn an_application_behind_a_proxy() {
+    compare("proxied-application");
 }

@@ -111,7 +111,7 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
 
 /// Whether requests are passed on: not before the process that gives its rights up may
 /// connect to upstreams, and a site behind a proxy is compared with nginx.
-const PASSES_ON: bool = false;
+const PASSES_ON: bool = true;
 
 fn words(directive: &Directive) -> impl Iterator<Item = &[u8]> {
     directive.arguments.iter().map(Vec::as_slice)

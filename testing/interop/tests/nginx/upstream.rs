@@ -1,0 +1,167 @@
+//! A small server that requests are passed on to: what it answers is said by the last
+//! part of the path. Most of it is what servers do that are broken.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+/// Where it listens, in the namespace of a test.
+const ADDRESS: &str = "0.0.0.0:9000";
+
+/// How long it waits before it answers late, and before it gives up.
+const LATE: Duration = Duration::from_millis(2_500);
+
+/// Starts it; it ends with the process.
+pub(crate) fn start() {
+    let listener = TcpListener::bind(ADDRESS).expect("a port of the test's own");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream));
+        }
+    });
+}
+
+fn serve(mut stream: TcpStream) {
+    let mut arrived = Vec::new();
+    while let Some((head, body)) = request(&mut stream, &mut arrived) {
+        let line = head.split("\r\n").next().unwrap_or_default();
+        let mut words = line.split(' ');
+        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        let path = target.split('?').next().unwrap_or_default();
+        let keeps = line.ends_with("1.1") && !head.to_ascii_lowercase().contains("connection: close");
+        let name = path.rsplit('/').next().unwrap_or_default();
+        if !answer(&mut stream, name, method, &head, &body) || !keeps {
+            return;
+        }
+    }
+}
+
+/// A head, and its body.
+fn request(stream: &mut TcpStream, arrived: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
+    let mut more = |arrived: &mut Vec<u8>| {
+        let mut piece = [0; 16_384];
+        match stream.read(&mut piece) {
+            Ok(length) if length > 0 => arrived.extend_from_slice(&piece[..length]),
+            _ => return None,
+        }
+        Some(())
+    };
+    let end = loop {
+        if let Some(at) = arrived.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        more(arrived)?;
+    };
+    let rest = arrived.split_off(end);
+    let head = String::from_utf8_lossy(&std::mem::replace(arrived, rest)).into_owned();
+    let field = |name: &str| {
+        let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name))?;
+        Some(line[name.len()..].trim().to_owned())
+    };
+    let length: usize = field("content-length:").and_then(|value| value.parse().ok()).unwrap_or(0);
+    while arrived.len() < length {
+        more(arrived)?;
+    }
+    let rest = arrived.split_off(length);
+    Some((head, std::mem::replace(arrived, rest)))
+}
+
+/// Answers; whether another request may follow.
+fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[u8]) -> bool {
+    let mut send = |bytes: &[u8]| stream.write_all(bytes).is_ok();
+    let whole = |status: &str, fields: &str, body: &[u8]| {
+        let mut out = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+        if method != "HEAD" {
+            out.extend_from_slice(body);
+        }
+        out
+    };
+    if let Some(goes_on) = answer_wrongly(name, &mut send) {
+        return goes_on;
+    }
+    let text = "Content-Type: text/plain\r\n";
+    match name {
+        "chunked" => {
+            send(format!("HTTP/1.1 200 OK\r\n{text}Transfer-Encoding: chunked\r\n\r\n").as_bytes())
+                && (method == "HEAD" || send(b"5;a=b\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"))
+        }
+        "close" => {
+            send(format!("HTTP/1.0 200 OK\r\n{text}\r\nup to the end").as_bytes());
+            false
+        }
+        "empty" => send(&whole("204 No Content", "X-A: b\r\n", b"")[..38]) && send(b"\r\n"),
+        "big" => send(&whole("200 OK", text, &[b'x'; 300_000])),
+        "fields" => {
+            let fields = "Content-Type: text/html; charset=utf-8\r\nX-One: 1\r\nx-two: 2\r\nServer: up\r\n\
+                          Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"e\"\r\nX-Pad: x\r\nVary: Cookie\r\n\
+                          Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nCache-Control: no-cache\r\n\
+                          Keep-Alive: timeout=5\r\nX-Hidden: x\r\nSet-Cookie: a=b; Path=/old/; Domain=old.org\r\n\
+                          Set-Cookie: c=d; Secure\r\nAccept-Ranges: bytes\r\n";
+            send(&whole("200 OK", fields, b"<p>fields</p>\n"))
+        }
+        "moved" => send(&whole("301 Moved Permanently", "Location: http://172.31.77.1:9000/there?a=b\r\n", b"")),
+        "away" => send(&whole("302 Found", "Location: http://elsewhere.example/\r\n", b"gone")),
+        "below" => send(&whole("302 Found", "Location: /below/\r\n", b"")),
+        "refresh" => send(&whole("200 OK", "Refresh: 5; url=http://172.31.77.1:9000/there\r\n", b"soon")),
+        "unmodified" => send(b"HTTP/1.1 304 Not Modified\r\nETag: \"e\"\r\n\r\n"),
+        "missing" => send(&whole("404 Not Found", text, b"nothing here\n")),
+        "error" => send(&whole("500 Internal Server Error", text, b"broken\n")),
+        "busy" => send(&whole("503 Service Unavailable", "Retry-After: 7\r\n", b"busy\n")),
+        "secret" => send(&whole("401 Unauthorized", "WWW-Authenticate: Basic realm=\"up\"\r\n", b"who?\n")),
+        "inside" => send(&whole("200 OK", "X-Accel-Redirect: /kept/page.html\r\nSet-Cookie: in=side\r\n", b"no")),
+        "named" => send(&whole("200 OK", "X-Accel-Redirect: @kept\r\n", b"no")),
+        "above" => send(&whole("200 OK", "X-Accel-Redirect: /kept/../../etc/passwd\r\n", b"no")),
+        _ => {
+            // What it was asked, but for what differs by whom.
+            let kept: Vec<&str> = head.split("\r\n").filter(|line| !line.is_empty()).collect();
+            let told = [kept.join("\n").as_bytes(), b"\n\n", body].concat();
+            send(&whole("200 OK", text, &told))
+        }
+    }
+}
+
+/// What is no answer, or not all of one; nothing if it is to be one.
+fn answer_wrongly(name: &str, send: &mut dyn FnMut(&[u8]) -> bool) -> Option<bool> {
+    Some(match name {
+        "nothing" => false,
+        "garbage" => {
+            send(b"GARBAGE\r\n\r\n");
+            false
+        }
+        "half-head" => {
+            send(b"HTTP/1.1 200 OK\r\nContent-Le");
+            false
+        }
+        "bad-field" => {
+            send(b"HTTP/1.1 200 OK\r\nA B: c\r\nContent-Length: 0\r\n\r\n");
+            false
+        }
+        "huge-head" => {
+            send(&[b"HTTP/1.1 200 OK\r\nX-A: ".as_slice(), &[b'a'; 20_000], b"\r\nContent-Length: 0\r\n\r\n"].concat());
+            false
+        }
+        "cut-length" => {
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it");
+            false
+        }
+        "cut-chunk" => {
+            send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n9\r\nwor");
+            false
+        }
+        "late" => {
+            thread::sleep(LATE);
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlate\n")
+        }
+        "late-body" => {
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+            thread::sleep(LATE);
+            false
+        }
+        "too-much" => {
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour and more");
+            true
+        }
+        _ => return None,
+    })
+}
