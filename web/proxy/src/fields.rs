@@ -143,6 +143,19 @@ impl AnswerField {
     }
 }
 
+/// The first field line of a head whose name is none: the name up to the byte that may not
+/// stand there, and that byte. For people.
+#[must_use]
+pub fn misnamed(head: &[u8]) -> Option<(&[u8], u8)> {
+    head.split(|byte| *byte == b'\n').skip(1).find_map(|line| {
+        let stands = |byte: &u8| *byte > b' ' && *byte != 0x7f && *byte != b':';
+        let end = line.iter().position(|byte| !stands(byte))?;
+        let byte = *line.get(end)?;
+        // An empty line ends the head, and an end of line the name.
+        (byte != b':' && byte != b'\r').then(|| (line.get(..end).unwrap_or_default(), byte))
+    })
+}
+
 /// Writes a field of a request; what would end its line is a space.
 pub fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);
@@ -173,6 +186,14 @@ mod tests {
         assert_eq!(AnswerField::of(b"X-Accel-Redirect"), AnswerField::Accel(Accel::Redirect));
         assert_eq!(AnswerField::of(b"X-Other"), AnswerField::Other);
         assert!(AnswerField::goes_along(b"Set-Cookie") && !AnswerField::goes_along(b"ETag"));
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told_up_to_where_it_ends() {
+        let found = |head: &'static str| misnamed(head.as_bytes());
+        assert_eq!(found("HTTP/1.1 200 OK\r\nA: b\r\nA B: c\r\n\r\n"), Some((&b"A"[..], b' ')));
+        assert_eq!(found("HTTP/1.1 200 OK\r\n\0A: b\r\n\r\n"), Some((&b""[..], 0)));
+        assert_eq!(found("HTTP/1.1 200 OK\r\n: a\r\nB: c d\r\n\r\n"), None);
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) fn start() {
 }
 
 fn serve(mut stream: TcpStream) {
+    // Answers of several pieces wait for nobody's acknowledgement.
+    let _ = stream.set_nodelay(true);
     let mut arrived = Vec::new();
     while let Some((head, body)) = request(&mut stream, &mut arrived) {
         let line = head.split("\r\n").next().unwrap_or_default();

@@ -6,13 +6,14 @@ use super::relay_run::Came;
 use super::run::{Flow, Runner};
 use super::text::put_field;
 use crate::compression::Coding;
+use crate::logging::ErrorLevel;
 use crate::program::Block;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use exchange::{Replies, Reply};
 use h1::Framing;
 use h1::client::{Error, ResponseEvent, ResponseLimits};
 use proxy::accel;
-use proxy::fields::{Accel, AnswerField};
+use proxy::fields::{Accel, AnswerField, misnamed};
 use proxy::next::Failure;
 use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
 use semantics::{Field, Fields};
@@ -67,11 +68,14 @@ impl<R: Replies> Runner<'_, R> {
             }
         };
         if let Some(error) = failed {
-            let told = match error {
-                Error::TooLarge => "upstream sent too big header",
-                _ => "upstream sent invalid header",
+            let told = match (error, misnamed(relay.answer.get(at..).unwrap_or_default())) {
+                (Error::TooLarge, _) => "upstream sent too big header".to_owned(),
+                (_, Some((name, byte))) => {
+                    format!("upstream sent invalid header: \"{}\\x{byte:02x}...\"", String::from_utf8_lossy(name))
+                }
+                _ => "upstream sent invalid header".to_owned(),
             };
-            self.tell_of_upstream(told, "reading response header from upstream");
+            self.tell_of_upstream(&told, "reading response header from upstream");
             return Came { flow: self.failed(Failure::InvalidHeader), taken: bytes.len() };
         }
         if relay.stage != RelayStage::Body {
@@ -84,20 +88,32 @@ impl<R: Replies> Runner<'_, R> {
             return Came { flow: Flow::Waits, taken: at };
         }
         let taken = at + relay.take_whole(bytes.get(at..).unwrap_or_default());
+        // Behind 101 the connection is a tunnel.
+        let surplus = if relay.complete && relay.status != 101 { bytes.len() - taken } else { 0 };
         if let Some(last) = self.course.tries.last_mut() {
             last.status = relay.status;
             last.header = Some(now.since(last.began));
-            last.received += taken as u64;
+            last.received += taken as u64 + surplus as u64;
         }
-        if taken < bytes.len() && relay.complete {
-            // It says more than it was asked for.
-            relay.keeps = false;
-        }
-        Came { flow: self.on_answer(), taken }
+        self.on_surplus(surplus);
+        Came { flow: self.on_answer(surplus), taken: taken + surplus }
     }
 
-    /// The head of an answer is whole.
-    fn on_answer(&mut self) -> Flow {
+    /// The upstream says so many bytes more than was asked for: nothing else is asked of it
+    /// on this connection.
+    pub(super) fn on_surplus(&mut self, bytes: usize) {
+        let Some(relay) = self.course.relay.as_deref_mut().filter(|_| bytes > 0) else { return };
+        relay.keeps = false;
+        let told = if relay.length.is_none() {
+            "upstream sent data after final chunk"
+        } else {
+            "upstream sent more data than specified in \"Content-Length\" header"
+        };
+        self.tell_at(ErrorLevel::WARN, told, "reading upstream");
+    }
+
+    /// The head of an answer is whole; `surplus` bytes came behind all of it.
+    fn on_answer(&mut self, surplus: usize) -> Flow {
         let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
         let (status, rules) = (relay.status, Arc::clone(&relay.rules));
         if status >= 300 {
@@ -132,7 +148,8 @@ impl<R: Replies> Runner<'_, R> {
         }
         let whole = relay.whole.as_ref().map_or(0, Vec::len) as u64;
         if let Some(last) = self.course.tries.last_mut() {
-            last.length += whole;
+            // As nginx counts it, with what nobody asked for.
+            last.length += whole + surplus as u64;
         }
         let answer = self.answer_of(block, &rules);
         let flow = self.send(answer);
@@ -180,11 +197,16 @@ impl<R: Replies> Runner<'_, R> {
         let to = to?;
         self.course.kept_type = media_type;
         self.keep_fields(|field| AnswerField::goes_along(field.name));
+        let redirect = accel::redirect(&to);
+        if redirect.is_none() && !to.starts_with(b"@") {
+            let told = format!("unsafe URI \"{}\" was detected", String::from_utf8_lossy(&to));
+            self.tell_of_upstream(&told, "reading response header from upstream");
+        }
         self.end_relay();
         if let Some(name) = to.strip_prefix(b"@") {
             return Some(self.enter_named(name));
         }
-        let Some((path, query)) = accel::redirect(&to) else { return Some(Flow::Status(404)) };
+        let Some((path, query)) = redirect else { return Some(Flow::Status(404)) };
         if self.course.method != Method::Head {
             self.course.method = Method::Get;
         }

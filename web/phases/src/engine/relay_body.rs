@@ -111,12 +111,20 @@ impl Engine {
             }
             UpstreamEvent::Opened => return 0,
         };
-        if let UpstreamEvent::Data(bytes) = event
+        if let (UpstreamEvent::Data(bytes), Ended::Whole) = (event, &ended)
             && all < bytes.len()
-            && let Some(relay) = self.rest.relay_of(token)
         {
-            // More than it was asked for.
-            relay.keeps = false;
+            let surplus = bytes.len() - all;
+            self.with_runner(replies, token, |runner| {
+                runner.on_surplus(surplus);
+                if let Some(last) = runner.course.tries.last_mut() {
+                    last.received += surplus as u64;
+                    last.length += surplus as u64;
+                }
+            });
+        }
+        if let UpstreamEvent::Data(bytes) = event {
+            // Nothing else is read of it.
             all = bytes.len();
         }
         self.on_body_over(replies, token, ended);
