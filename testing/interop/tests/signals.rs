@@ -6,11 +6,12 @@ use interop::{ADDRESSES, Nearside, Running, STACK, TAP, in_namespace, ip, output
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 /// Nobody can be told that the server stops, so it does not wait for anybody:
@@ -329,6 +330,68 @@ fn lines_find_a_syslog_server_that_began_anew_without_rights() {
         let second = listen();
         wait_for("a line for the new one", PATIENCE, || hears(&second));
         server.stop();
+    });
+}
+
+/// Servers that requests are passed on to, on loopback and at a path; each says who it is.
+fn upstreams(path: &Path) {
+    fn answer(mut stream: impl Read + Write, name: &str) {
+        let mut request = Vec::new();
+        while !request.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            match stream.read(&mut byte) {
+                Ok(1..) => request.push(byte[0]),
+                _ => return,
+            }
+        }
+        let _ = write!(stream, "HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len());
+    }
+    let (tcp, unix) = (TcpListener::bind("127.0.0.1:8080").unwrap(), UnixListener::bind(path).unwrap());
+    fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
+    thread::spawn(move || tcp.incoming().flatten().for_each(|stream| answer(stream, "tcp")));
+    thread::spawn(move || unix.incoming().flatten().for_each(|stream| answer(stream, "unix")));
+}
+
+/// As the first process of a container, with upstreams that come and go with reloads.
+#[test]
+fn requests_are_passed_on_without_rights() {
+    in_namespace(&[], || {
+        let site = Site::new("proxy");
+        let (socket, conf) = (site.0.join("upstream"), site.0.join("nginx.conf"));
+        upstreams(&socket);
+        let configure = |rules: &str| {
+            let text = format!(
+                "user nobody; daemon off; error_log stderr; pid {};\n\
+                 events {{}} http {{ access_log off; upstream near {{ server localhost:8080; }}\n\
+                 server {{ listen 127.0.0.1:80; location / {{ {rules} }} }} }}\n",
+                site.at("pid"),
+            );
+            fs::write(&conf, text).unwrap();
+        };
+        configure("return 200 one;");
+        let mut container = Command::new("unshare");
+        container.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+        container.arg(Nearside::command([""; 0]).get_program()).arg("nginx").arg("-c").arg(&conf);
+        let mut unshare = Running::start(&mut container);
+        is_served("one", || ask("127.0.0.1:80"));
+        let parent = serving(unshare.id(), None);
+        let path = socket.display();
+        for (rules, name) in [
+            ("proxy_pass http://127.0.0.1:8080;".to_owned(), "tcp"),
+            (format!("proxy_pass http://unix:{path};"), "unix"),
+            ("proxy_pass http://near;".to_owned(), "tcp"),
+            ("return 200 one;".to_owned(), "one"),
+            (format!("proxy_pass http://unix:{path}:/other/;"), "unix"),
+        ] {
+            configure(&rules);
+            signal(parent, Signal::HUP);
+            is_served(name, || ask("127.0.0.1:80"));
+        }
+        wait_for("one process that serves", PATIENCE, || children(parent).len() == 1);
+        assert_confined(serving(parent, None));
+        signal(parent, Signal::TERM);
+        wait_for("the end", PATIENCE, || unshare.has_ended());
+        assert_eq!(unshare.ended_well(), Some(true), "{}", unshare.said());
     });
 }
 
