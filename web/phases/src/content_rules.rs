@@ -21,6 +21,16 @@ pub enum ContentRules {
 }
 
 impl ContentRules {
+    /// How long the path of the location is that it was set in; nothing where what answers
+    /// is not asked for without the slash at its end.
+    #[must_use]
+    pub fn location(&self) -> Option<usize> {
+        match self {
+            Self::Proxy(pass) => pass.location(),
+            _ => None,
+        }
+    }
+
     /// Whether it reads bodies of requests.
     #[must_use]
     pub const fn reads_bodies(&self) -> bool {

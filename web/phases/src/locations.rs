@@ -26,6 +26,9 @@ pub struct Location {
     pub pattern: Pattern,
     /// What is found: the caller's number for it.
     pub place: u32,
+    /// Whether it is found without the slash that its path ends with, too, where no other
+    /// stands there.
+    pub slashless: bool,
     /// Locations that it holds.
     pub inner: Vec<Location>,
 }
@@ -157,8 +160,26 @@ impl Level {
                 return Err(LocationError::Duplicate(place));
             }
         }
+        for location in locations.iter().filter(|location| location.slashless) {
+            level.add_slashless(location, outer);
+        }
         level.connect();
         Ok(level)
+    }
+
+    /// Has it found without its slash, if that is not another's path; only below `outer`.
+    fn add_slashless(&mut self, location: &Location, outer: Option<&Pattern>) {
+        let (Pattern::Exact(path) | Pattern::Prefix(path) | Pattern::FirmPrefix(path)) = &location.pattern else {
+            return;
+        };
+        let Some(path) = path.strip_suffix(b"/") else { return };
+        let leads_out = match outer {
+            Some(Pattern::Prefix(outer) | Pattern::FirmPrefix(outer)) => !path.starts_with(outer),
+            _ => false,
+        };
+        if !leads_out && self.paths.binary_search_by(|entry| (*entry.path).cmp(path)).is_err() {
+            self.entry(path).exact = Some(location.place);
+        }
     }
 
     const fn is_empty(&self) -> bool {

@@ -22,6 +22,16 @@ pub enum ProxyPass {
     },
 }
 
+impl ProxyPass {
+    /// Bytes of the path that the location stands for.
+    #[must_use]
+    pub const fn location(&self) -> Option<usize> {
+        match self {
+            Self::Fixed(FixedPass { location, .. }) | Self::Computed { location, .. } => *location,
+        }
+    }
+}
+
 /// `proxy_pass` without variables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FixedPass {

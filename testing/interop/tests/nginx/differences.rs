@@ -58,6 +58,15 @@ const DIFFERENCES: &[Difference] = &[
     Difference { name: "msie6", nginx: Some(405), ours: Some(405), versions: ALL },
     // A length in a 304 is that of a 200.
     Difference { name: "no-length", nginx: Some(304), ours: Some(304), versions: ALL },
+    // Answers of upstreams whose end is not clear are none; from which version on nginx
+    // has it so, too.
+    Difference { name: "unclear", nginx: Some(200), ours: Some(502), versions: before(Version(1, 23, 0)) },
+    // An interim answer of an upstream was taken for the answer.
+    Difference { name: "hints", nginx: Some(200), ours: Some(200), versions: before(Version(1, 29, 0)) },
+    // A protocol that nobody asked for.
+    Difference { name: "unasked", nginx: Some(101), ours: Some(502), versions: ALL },
+    // What came before the upstream was silent is passed on.
+    Difference { name: "part", nginx: Some(200), ours: Some(200), versions: ALL },
     // Fields of one name are joined, as by nginx since 1.23.
     Difference { name: "joined", nginx: Some(200), ours: Some(200), versions: before(Version(1, 23, 0)) },
 ];

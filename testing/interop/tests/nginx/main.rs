@@ -39,7 +39,11 @@ const SHOWN: usize = 12;
 const LEFT: &[(&str, &str)] = &[("content", "/slow/long.txt"), ("content", "/slow/long.txt?again")];
 
 /// What is asked once, by site: it takes long.
-const ONCE: &[(&str, &str)] = &[("content", "GET /huge.txt | Accept-Encoding: gzip")];
+const ONCE: &[(&str, &str)] = &[
+    ("content", "GET /huge.txt | Accept-Encoding: gzip"),
+    ("proxied-application", "GET /impatient/late"),
+    ("proxied-application", "GET /impatient/late-body | ~part"),
+];
 
 /// Serves the site `name` twice and compares all answers.
 fn compare(name: &'static str) {

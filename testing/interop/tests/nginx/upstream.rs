@@ -33,10 +33,29 @@ fn serve(mut stream: TcpStream) {
         let path = target.split('?').next().unwrap_or_default();
         let keeps = line.ends_with("1.1") && !head.to_ascii_lowercase().contains("connection: close");
         let name = path.rsplit('/').next().unwrap_or_default();
+        if name == "switch" {
+            return switch(&mut stream, arrived);
+        }
         if !answer(&mut stream, name, method, &head, &body) || !keeps {
             return;
         }
     }
+}
+
+/// Speaks another protocol from here on: five bytes come, and go back. They look like an
+/// answer to whoever compares.
+fn switch(stream: &mut TcpStream, mut arrived: Vec<u8>) {
+    let head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\nX-A: b\r\n\r\n";
+    let mut piece = [0; 5];
+    let mut told = stream.write_all(head).is_ok();
+    while told && arrived.len() < piece.len() {
+        told = stream.read(&mut piece).is_ok_and(|length| {
+            arrived.extend_from_slice(&piece[..length]);
+            length > 0
+        });
+    }
+    let back = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n", &*arrived].concat();
+    let _ = stream.write_all(&back);
 }
 
 /// A head, and its body.
@@ -92,7 +111,7 @@ fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[
             send(format!("HTTP/1.0 200 OK\r\n{text}\r\nup to the end").as_bytes());
             false
         }
-        "empty" => send(&whole("204 No Content", "X-A: b\r\n", b"")[..38]) && send(b"\r\n"),
+        "empty" => send(b"HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n"),
         "big" => send(&whole("200 OK", text, &[b'x'; 300_000])),
         "fields" => {
             let fields = "Content-Type: text/html; charset=utf-8\r\nX-One: 1\r\nx-two: 2\r\nServer: up\r\n\
@@ -160,9 +179,22 @@ fn answer_wrongly(name: &str, send: &mut dyn FnMut(&[u8]) -> bool) -> Option<boo
             thread::sleep(LATE);
             false
         }
-        "too-much" => {
-            send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour and more");
-            true
+        "too-much" => send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour and more"),
+        "two-lengths" => {
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 8\r\n\r\nfourfour");
+            false
+        }
+        "chunks-of-length" => {
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nfour\r\n0\r\n\r\n");
+            false
+        }
+        "no-length" => {
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 4x\r\n\r\nfour");
+            false
+        }
+        "hints" => {
+            send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour");
+            false
         }
         _ => return None,
     })

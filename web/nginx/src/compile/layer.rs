@@ -287,11 +287,12 @@ impl Compiler<'_> {
         }
         layer.block.script = self.script(&layer, inside(directive))?;
         let mut inside = inside(directive).iter().filter(|one| one.name == b"location").peekable();
+        let slashless = layer.block.content.location().is_some();
         // Of most nobody inherits anything.
         let block = if inside.peek().is_some() { layer.block.clone() } else { core::mem::take(&mut layer.block) };
         let place = self.block(block, directive.place).0;
         let inner = inside.map(|one| self.location(&layer, one)).collect::<Step<Vec<_>>>()?;
-        Ok(Location { pattern, place, inner })
+        Ok(Location { pattern, place, slashless, inner })
     }
 
     /// What a location is for.

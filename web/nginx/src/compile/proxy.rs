@@ -109,10 +109,6 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
     rule!("proxy_force_ranges", |rules, directive| rules.forces_ranges = is_on(directive)),
 ];
 
-/// Whether requests are passed on: not before the process that gives its rights up may
-/// connect to upstreams, and a site behind a proxy is compared with nginx.
-const PASSES_ON: bool = true;
-
 fn words(directive: &Directive) -> impl Iterator<Item = &[u8]> {
     directive.arguments.iter().map(Vec::as_slice)
 }
@@ -125,9 +121,6 @@ fn bytes(text: &[u8]) -> u32 {
 impl Compiler<'_> {
     fn proxy_pass(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
         let place = directive.place;
-        if !PASSES_ON {
-            return Err(self.unsupported(place, "\"proxy_pass\" directive: it is not there yet"));
-        }
         let text = argument(directive, 0);
         let location = match &layer.scope {
             Scope::Location(Pattern::Exact(path) | Pattern::Prefix(path) | Pattern::FirmPrefix(path)) => {

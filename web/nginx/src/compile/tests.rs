@@ -113,7 +113,8 @@ fn alias_keeps_what_it_stands_for() {
     let locations = &compiled.program.servers[0].locations;
     let place = locations.find(b"/a/b/z", |_| false).unwrap();
     assert_eq!(&*compiled.program.blocks[place as usize].label, b"/a/b/");
-    let expected = Location { pattern: phases::Pattern::Prefix(b"/a/".to_vec()), place, inner: Vec::new() };
+    let pattern = phases::Pattern::Prefix(b"/a/".to_vec());
+    let expected = Location { pattern, place, slashless: false, inner: Vec::new() };
     assert_ne!(phases::Locations::compile(&[expected]).unwrap(), *locations);
 }
 
@@ -145,7 +146,7 @@ fn servers_share_addresses() {
 #[test]
 fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
     for (text, said) in [
-        ("server { location / { proxy_pass http://a; } }", "\"proxy_pass\" directive: it is not there yet"),
+        ("server { location / { proxy_pass https://a; } }", "\"https://\": there is no TLS yet"),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
         ("upstream a { server b resolve; }", "\"resolve\" of the \"server\" directive"),
         ("server { listen 443 ssl; }", "\"listen ... ssl\""),

@@ -55,7 +55,7 @@ fn random_locations(random: &mut SplitMix64, depth: usize, outer: &[u8], next: &
         };
         let holds = depth < 2 && random.below(4) == 0;
         let inner = if holds { random_locations(random, depth + 1, &path, next) } else { Vec::new() };
-        Location { pattern, place, inner }
+        Location { pattern, place, slashless: false, inner }
     };
     (0..count).map(|_| one()).collect()
 }

@@ -205,17 +205,7 @@ impl<R: Replies> Runner<'_, R> {
                     None => self.send(answer),
                 }
             }
-            At::Directory => {
-                let mut location = Vec::new();
-                escape(&self.course.uri, Escape::Path, &mut location);
-                location.push(b'/');
-                if !self.course.args.is_empty() {
-                    location.push(b'?');
-                    location.extend_from_slice(&self.course.args);
-                }
-                self.location = Some(location);
-                Flow::Status(301)
-            }
+            At::Directory => self.redirect_to_slash(),
             At::Missing => {
                 self.tell_of_file("open() ", &path, "failed", MISSING);
                 Flow::Status(404)
@@ -226,6 +216,19 @@ impl<R: Replies> Runner<'_, R> {
             }
             At::Failed => Flow::Status(500),
         }
+    }
+
+    /// What is asked for ends with a slash that is missing.
+    pub(super) fn redirect_to_slash(&mut self) -> Flow {
+        let mut location = Vec::new();
+        escape(&self.course.uri, Escape::Path, &mut location);
+        location.push(b'/');
+        if !self.course.args.is_empty() {
+            location.push(b'?');
+            location.extend_from_slice(&self.course.args);
+        }
+        self.location = Some(location);
+        Flow::Status(301)
     }
 
     /// The media type of what the path names.

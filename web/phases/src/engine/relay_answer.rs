@@ -104,10 +104,11 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn on_surplus(&mut self, bytes: usize) {
         let Some(relay) = self.course.relay.as_deref_mut().filter(|_| bytes > 0) else { return };
         relay.keeps = false;
-        let told = if relay.length.is_none() {
-            "upstream sent data after final chunk"
-        } else {
-            "upstream sent more data than specified in \"Content-Length\" header"
+        let told = match relay.length {
+            // Nothing of a body is looked at.
+            Some(0) => return,
+            Some(_) => "upstream sent more data than specified in \"Content-Length\" header",
+            None => "upstream sent data after final chunk",
         };
         self.tell_at(ErrorLevel::WARN, told, "reading upstream");
     }
@@ -149,7 +150,7 @@ impl<R: Replies> Runner<'_, R> {
         let whole = relay.whole.as_ref().map_or(0, Vec::len) as u64;
         if let Some(last) = self.course.tries.last_mut() {
             // As nginx counts it, with what nobody asked for.
-            last.length += whole + surplus as u64;
+            last.length += if whole > 0 { whole + surplus as u64 } else { 0 };
         }
         let answer = self.answer_of(block, &rules);
         let flow = self.send(answer);

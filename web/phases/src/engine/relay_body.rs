@@ -198,7 +198,6 @@ impl Engine {
                 course.sent.body += taken as u64;
                 if let Some(last) = course.tries.last_mut() {
                     last.received += taken as u64;
-                    last.length += taken as u64;
                 }
                 replies.set_upstream_timer(link, Some(now + relay.rules.read));
                 if relay.ended && !relay.held {

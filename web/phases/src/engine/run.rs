@@ -193,6 +193,9 @@ impl<R: Replies> Runner<'_, R> {
             self.tell(ErrorLevel::ERROR, text);
             return Flow::Status(413);
         }
+        if settings.content.location().is_some_and(|path| self.course.uri.len() < path) {
+            return self.redirect_to_slash();
+        }
         if found.is_none() {
             // Its script has run.
             self.course.enter(Phase::Limit);

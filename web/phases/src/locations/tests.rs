@@ -1,7 +1,7 @@
 use super::*;
 
 fn at(pattern: Pattern, place: u32, inner: Vec<Location>) -> Location {
-    Location { pattern, place, inner }
+    Location { pattern, place, slashless: false, inner }
 }
 
 fn prefix(path: &str, place: u32) -> Location {
@@ -97,4 +97,40 @@ fn locations_that_cannot_stand_so_are_refused() {
     assert_eq!(holding(Pattern::Expression(0, b"^/a".to_vec()), prefix("/a", 2)), LocationError::Outside(2));
     assert_eq!(refused(&[named(1), named(2)]), LocationError::Duplicate(2));
     assert_eq!(Locations::compile(&[named(7)]).unwrap().named(b"n"), Some(7));
+}
+
+#[test]
+fn some_are_found_without_their_slash() {
+    let slashless = |location: Location| Location { slashless: true, ..location };
+    let all = [
+        slashless(prefix("/a/", 1)),
+        slashless(firm("/b/", 2)),
+        exact("/b", 3),
+        slashless(prefix("/c/", 4)),
+        prefix("/c", 5),
+        slashless(exact("/d/", 6)),
+        prefix("/e/", 7),
+        slashless(prefix("/f", 8)),
+        expression(0, 9),
+        slashless(prefix("/g.css/", 10)),
+        slashless(prefix("/", 11)),
+        at(Pattern::Prefix(b"/h/".to_vec()), 12, vec![slashless(prefix("/h/", 13)), slashless(prefix("/h/i/", 14))]),
+    ];
+    let locations = Locations::compile(&all).unwrap();
+    for (path, place) in [
+        ("/a", 1),
+        ("/ab", 11),
+        ("/b", 3),
+        ("/c", 5),
+        ("/d", 6),
+        ("/e", 11),
+        ("/f", 8),
+        ("/g.css", 10),
+        ("/x.css", 9),
+        ("/h", 11),
+        ("/h/i", 14),
+        ("/h/j", 13),
+    ] {
+        assert_eq!(find(&locations, path), Some(place), "{path}");
+    }
 }
