@@ -61,8 +61,9 @@ const EVENTS: DirectiveClass = Idle("workers share connections and events otherw
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
 const BODIES: DirectiveClass = Idle("a body in memory is in one piece, and read when it is wanted");
-const LATER: DirectiveClass = Refused("there are no upstreams and no subrequests yet");
-const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on to upstreams");
+const LATER: DirectiveClass =
+    Refused("there are no subrequests, no cache and no other protocol than HTTP to upstreams yet");
+const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on by its protocol");
 const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached, and there is no TLS to upstreams");
 const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded by proxy_buffers, and in memory");
 const NO_TLS: DirectiveClass = Idle("no listener speaks TLS");
