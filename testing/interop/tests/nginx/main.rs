@@ -15,6 +15,7 @@ mod differences;
 mod hosts;
 mod proxied;
 mod random;
+mod reach;
 mod refused;
 mod reloads;
 mod requests;
