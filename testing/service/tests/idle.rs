@@ -16,14 +16,31 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// as often again for what may be going on beside it.
 const MOST: u64 = 18;
 
-/// Times that the threads of a process have gone to sleep.
+/// Times that the threads of a process have gone to sleep, and those of its children.
 fn sleeps(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of = |task: &Path| {
         let status = read_to_string(task.join("status")).unwrap_or_default();
-        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+        let own = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok());
+        let children = read_to_string(task.join("children")).unwrap_or_default();
+        own.unwrap_or(0) + children.split_whitespace().filter_map(|pid| Some(sleeps(pid.parse().ok()?))).sum::<u64>()
     };
-    tasks.flatten().filter_map(|task| of(&task.path())).sum()
+    tasks.flatten().map(|task| of(&task.path())).sum()
+}
+
+/// One by an nginx.conf over memif, with an upstream that only the kernel reaches.
+fn passing_on(folder: &Path) -> Running {
+    let folder = folder.join("passing");
+    std::fs::create_dir_all(folder.join("logs")).unwrap();
+    let configuration = "daemon off; pid nginx.pid; error_log logs/error.log; events {}\n\
+                         http { access_log off; server { listen 80;\n\
+                         location / { proxy_pass http://127.0.0.1:9; } } }\n";
+    std::fs::write(folder.join("nginx.conf"), configuration).unwrap();
+    let mut command = Nearside::command(["nginx", "-e", "stderr", "--addr", "10.0.0.2/24", "--link"]);
+    command.arg(format!("memif:{}", folder.join("sock").display())).arg("-p").arg(&folder);
+    let server = Running::start(command.arg("-c").arg(folder.join("nginx.conf")));
+    wait_for("its process", Duration::from_secs(120), || Ok(folder.join("nginx.pid").exists().then_some(()))).unwrap();
+    server
 }
 
 fn ask(port: u16) {
@@ -59,6 +76,7 @@ fn an_idle_server_sleeps() {
         ask(port);
         servers.push((name, Some(port), server));
     }
+    servers.push(("memif with the kernel beside", None, passing_on(&folder)));
     // What is logged on standard output is there, although nobody wakes for it
     // but the log.
     for (name, _, server) in servers.iter().filter(|(_, port, _)| port.is_some()) {
