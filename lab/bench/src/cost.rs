@@ -4,7 +4,8 @@
 
 use crate::BenchError;
 use crate::callgrind::{self, Profile};
-use crate::ordinary::{hosts, ordinary};
+use crate::ordinary::{hosts, ordinary, passing};
+use crate::peer::Asker;
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
@@ -64,6 +65,10 @@ pub enum Case {
     HostsFew,
     /// The same with 10,000 hosts
     HostsMany,
+    /// A request passed on to an upstream over the same link, one connection
+    ProxySingle,
+    /// A request passed on to an upstream over the same link, 64 connections
+    ProxyBurst,
     /// Small response with latencies counted, one connection
     TimedSingle,
     /// Small response with latencies counted, 64 connections
@@ -111,6 +116,8 @@ impl Case {
             Self::SiteBurst => "2,649-byte file of an ordinary site by its nginx.conf, bursts from 64 connections",
             Self::HostsFew => "2,649-byte file, three hosts of ten locations, bursts from 64 connections",
             Self::HostsMany => "2,649-byte file, 10,000 hosts of ten locations, bursts from 64 connections",
+            Self::ProxySingle => "small response passed on, keep-alive both sides, one request per turn",
+            Self::ProxyBurst => "small response passed on, keep-alive both sides, bursts from 64 connections",
             Self::TimedSingle => "small response, keep-alive, one request per turn, latencies counted",
             Self::TimedBurst => "small response, keep-alive, bursts from 64 connections, latencies counted",
             Self::TimedConfBurst => "2,649-byte file by a bare nginx.conf, bursts, latencies counted",
@@ -157,6 +164,7 @@ impl Case {
                 | Self::FileSingle
                 | Self::ConfSingle
                 | Self::SiteSingle
+                | Self::ProxySingle
                 | Self::TimedSingle
                 | Self::BrowserSingle
                 | Self::NewSingle
@@ -296,6 +304,7 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
                 config
             }
             Case::ConfSingle | Case::ConfBurst | Case::TimedConfBurst => by_conf(site.path(), BARE)?,
+            Case::ProxySingle | Case::ProxyBurst => by_conf(site.path(), &passing("", "10.0.1.1:8080"))?,
             Case::HostsFew => by_conf(site.path(), &hosts("", "80", 3))?,
             Case::HostsMany => by_conf(site.path(), &hosts("", "80", 10_000))?,
             Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), &ordinary(""))?,
@@ -309,6 +318,10 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
     // One silo has its link to itself.
     if silos > 1 {
         return run_rack(Rack::new(silos.into(), || config.clone(), || case.plan())?, requests);
+    }
+    if matches!(case, Case::ProxySingle | Case::ProxyBurst) {
+        let answering = Config::respond(Respond::Text("Hello, World!".into()));
+        return run_rig(Rig::passing(config, case.plan(), answering)?, side, requests);
     }
     match bonded {
         false => run_rig(Rig::new(config, case.plan())?, side, requests),
@@ -334,7 +347,7 @@ fn by_conf(folder: &Path, text: &str) -> Result<Config, BenchError> {
     Ok(config)
 }
 
-fn run_rig<L: Link>(mut rig: Rig<L>, side: CostSide, requests: u64) -> Result<(), BenchError> {
+fn run_rig<L: Link, A: Asker>(mut rig: Rig<L, A>, side: CostSide, requests: u64) -> Result<(), BenchError> {
     rig.warm_up(WARM_UP)?;
     let start = rig.requests();
     while rig.requests() - start < requests {

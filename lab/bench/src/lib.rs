@@ -21,6 +21,8 @@
 //! | [`site`] | an ordinary site by its nginx.conf, on every data path beside nginx |
 //! | [`hosts`] | an nginx.conf with 10,000 hosts beside one with one |
 //! | [`squeezed`] | texts compressed on the fly, beside nginx |
+//! | [`proxied`] | requests passed on to an upstream, on every data path beside nginx |
+//! | [`peer`] | a generator and a server on one host |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
 mod callgrind;
@@ -38,7 +40,9 @@ pub mod noise;
 mod ordinary;
 pub mod packet;
 mod page;
+pub mod peer;
 mod program;
+pub mod proxied;
 pub mod readers;
 pub mod rig;
 pub mod silos;

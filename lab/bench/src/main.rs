@@ -2,8 +2,8 @@
 
 use bench::cost::{self, Case, CostSide};
 use bench::{
-    BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, readers, silos, site,
-    squeezed, storm, uncached, valgrind, watch,
+    BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, silos,
+    site, squeezed, storm, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -179,6 +179,8 @@ enum Command {
     Site(SiteArgs),
     /// Texts that are compressed for each request, beside nginx
     Squeezed(SqueezedArgs),
+    /// Requests passed on to an upstream by an nginx.conf, on every data path, beside nginx
+    Proxy(ProxyArgs),
     /// 10,000 hosts by an nginx.conf, beside one: a request, and a reload
     Hosts(HostsArgs),
     /// A download over a link, alone and beside readers that take nothing
@@ -298,6 +300,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         }),
         Command::Site(args) => site::run(&args.plan()?),
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
+        Command::Proxy(args) => proxied::run(&args.plan()?),
         Command::Hosts(args) => hosts::run(&args.plan()?),
         Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
             nearside: program(nearside)?,
@@ -356,6 +359,24 @@ impl SiteArgs {
         let Self { rounds, seconds, connections, heads, nginx, nearside } = self;
         let duration = Duration::from_secs(seconds.max(1));
         Ok(site::Plan { nearside: program(nearside)?, nginx, rounds, duration, connections, heads })
+    }
+}
+
+/// How a proxy is measured.
+#[derive(clap::Args)]
+struct ProxyArgs {
+    #[command(flatten)]
+    site: SiteArgs,
+    /// Bytes of a body, as in 1M [default: a small text]
+    #[arg(long, value_name = "N", value_parser = count)]
+    body: Option<u64>,
+}
+
+impl ProxyArgs {
+    fn plan(self) -> Result<proxied::Plan, BenchError> {
+        let body = self.body;
+        let site::Plan { nearside, nginx, rounds, duration, connections, heads } = self.site.plan()?;
+        Ok(proxied::Plan { nearside, nginx, rounds, duration, connections, heads, body })
     }
 }
 

@@ -28,6 +28,31 @@ pub(crate) fn hosts(process: &str, listen: &str, count: u32) -> String {
     text
 }
 
+/// A server that passes everything on to `upstream`, over connections that are kept.
+pub(crate) fn passing(process: &str, upstream: &str) -> String {
+    process.to_owned() + &PASSING.replace("UPSTREAM", upstream)
+}
+
+const PASSING: &str = r#"
+events { worker_connections 16384; }
+http {
+    access_log off;
+    keepalive_requests 1000000000;
+    upstream back { server UPSTREAM; keepalive 256; keepalive_requests 1000000000; }
+    server {
+        listen 80;
+        location / {
+            proxy_pass http://back;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+            proxy_set_header Host $host;
+            proxy_set_header X-Real-IP $remote_addr;
+            proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+        }
+    }
+}
+"#;
+
 const ORDINARY: &str = r#"
 events { worker_connections 16384; }
 http {

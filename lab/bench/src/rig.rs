@@ -2,6 +2,7 @@
 //! memory and in virtual time: all on one thread, so that turns alternate.
 
 use crate::BenchError;
+use crate::peer::{Asker, Peer};
 use app::App;
 use bond::{Bond, Member, Setup};
 use core::net::IpAddr;
@@ -21,6 +22,12 @@ pub const CLIENT: [u8; 4] = [10, 0, 1, 1];
 /// The port served.
 pub const PORT: u16 = 80;
 
+/// The port of who answers what a server passes on.
+pub const UPSTREAM_PORT: u16 = 8080;
+
+/// When virtual time begins.
+const START: Time = Time::from_millis(1);
+
 /// Virtual time that passes with each round: about what a request costs at
 /// full load, so that what is done once in a millisecond or second carries
 /// its true weight.
@@ -33,11 +40,11 @@ const EPOCH: Duration = Duration::from_secs(1_800_000_000);
 const PATIENCE: u64 = 50_000_000;
 
 /// Both sides.
-pub struct Rig<L: Link = PairLink> {
+pub struct Rig<L: Link = PairLink, A: Asker = Load> {
     /// Serves.
     pub server: Silo<L, Server>,
     /// Asks.
-    pub client: Silo<PairLink, Load>,
+    pub client: Silo<PairLink, A>,
     now: Time,
     counted_turns: u64,
 }
@@ -57,7 +64,19 @@ impl Rig {
     /// # Errors
     /// If the server or the plan cannot be set up.
     pub fn new(config: Config, plan: Plan) -> Result<Self, BenchError> {
-        Self::with(config, plan, |near, _| Ok(near))
+        Self::with(config, plan, &[], |near, _| Ok(near), Ok)
+    }
+}
+
+impl Rig<PairLink, Peer> {
+    /// Joins a server that passes requests on to a generator whose host answers them
+    /// too, by `answering`, on [`UPSTREAM_PORT`] of [`CLIENT`].
+    ///
+    /// # Errors
+    /// As [`Rig::new`].
+    pub fn passing(config: Config, plan: Plan, answering: Config) -> Result<Self, BenchError> {
+        let peer = |load| Ok(Peer::new(load, Server::new(answering, WallClock::new(START, EPOCH))?));
+        Self::with(config, plan, &[UPSTREAM_PORT], |near, _| Ok(near), peer)
     }
 }
 
@@ -67,23 +86,26 @@ impl Rig<Bond<PairLink>> {
     /// # Errors
     /// As [`Rig::new`].
     pub fn bonded(config: Config, plan: Plan) -> Result<Self, BenchError> {
-        Self::with(config, plan, |link, now| {
+        let bond = |link, now| {
             let aggregator = Setup::default().aggregator(Mac([2, 0, 0, 0, 0, 1]), ["pair".to_owned()]);
             let mut bond = Bond::new(vec![Member { port: 0, link }], aggregator)?;
             bond.poll_control(now);
             Ok(bond)
-        })
+        };
+        Self::with(config, plan, &[], bond, Ok)
     }
 }
 
-impl<L: Link> Rig<L> {
+impl<L: Link, A: Asker> Rig<L, A> {
     fn with(
         config: Config,
         plan: Plan,
+        answers: &[u16],
         wrap: impl FnOnce(PairLink, Time) -> Result<L, BenchError>,
+        ask: impl FnOnce(Load) -> Result<A, BenchError>,
     ) -> Result<Self, BenchError> {
         let (near, far) = Pair::new(PairConfig::default());
-        let now = Time::from_millis(1);
+        let now = START;
         let room = plan.connections as usize + plan.connections as usize / 2 + 1_024;
         let sources = if plan.sources.is_empty() { vec![CLIENT.into()] } else { plan.sources.clone() };
         let server = Silo {
@@ -91,8 +113,8 @@ impl<L: Link> Rig<L> {
             link: wrap(near, now)?,
             app: Server::new(config, WallClock::new(now, EPOCH))?,
         };
-        let stack = host(2, host_config(2, &far, &sources, &[], room), &far, now);
-        let client = Silo { stack, link: far, app: Load::new(plan)? };
+        let stack = host(2, host_config(2, &far, &sources, answers, room), &far, now);
+        let client = Silo { stack, link: far, app: ask(Load::new(plan)?)? };
         Ok(Self { server, client, now, counted_turns: 0 })
     }
 
@@ -144,7 +166,7 @@ impl<L: Link> Rig<L> {
     /// If that does not come to pass.
     pub fn warm_up(&mut self, count: u64) -> Result<(), BenchError> {
         self.until("open its connections", |rig| {
-            let stage = rig.client.app.stage();
+            let stage = rig.client.app.load().stage();
             stage != Stage::Waiting && stage != Stage::Ramp && rig.requests() > 0
         })?;
         let end = self.requests() + count;
