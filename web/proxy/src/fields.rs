@@ -2,34 +2,48 @@
 
 /// A set of names of fields, whatever their case.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct NameSet(Vec<Box<[u8]>>);
+pub struct NameSet {
+    names: Vec<Box<[u8]>>,
+    /// A bit for each length that one of them has; the last for all that are longer. Most
+    /// names that are looked for have a length that none here has.
+    lengths: u64,
+}
 
 impl NameSet {
     /// None.
     #[must_use]
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self { names: Vec::new(), lengths: 0 }
     }
 
     /// One more.
     pub fn insert(&mut self, name: &[u8]) {
         let name = name.to_ascii_lowercase();
-        if let Err(at) = self.0.binary_search_by(|known| (**known).cmp(&name)) {
-            self.0.insert(at, name.into());
+        if let Err(at) = self.names.binary_search_by(|known| (**known).cmp(&name)) {
+            self.lengths |= length_bit(&name);
+            self.names.insert(at, name.into());
         }
     }
 
     /// One less.
     pub fn remove(&mut self, name: &[u8]) {
-        self.0.retain(|known| !known.eq_ignore_ascii_case(name));
+        self.names.retain(|known| !known.eq_ignore_ascii_case(name));
+        self.lengths = self.names.iter().fold(0, |lengths, name| lengths | length_bit(name));
     }
 
     /// Whether it is among them.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
+        if self.lengths & length_bit(name) == 0 {
+            return false;
+        }
         let lower = |byte: &u8| byte.to_ascii_lowercase();
-        self.0.binary_search_by(|known| known.iter().copied().cmp(name.iter().map(lower))).is_ok()
+        self.names.binary_search_by(|known| known.iter().copied().cmp(name.iter().map(lower))).is_ok()
     }
+}
+
+const fn length_bit(name: &[u8]) -> u64 {
+    1 << if name.len() < 63 { name.len() } else { 63 }
 }
 
 impl<'a> FromIterator<&'a [u8]> for NameSet {
@@ -106,32 +120,33 @@ impl AnswerField {
     /// What the field of this name is.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        const NAMES: [(&[u8], AnswerField); 23] = [
-            (b"content-type", AnswerField::ContentType),
-            (b"last-modified", AnswerField::LastModified),
-            (b"etag", AnswerField::ETag),
-            (b"content-encoding", AnswerField::ContentEncoding),
-            (b"location", AnswerField::Location),
-            (b"refresh", AnswerField::Refresh),
-            (b"set-cookie", AnswerField::SetCookie),
-            (b"vary", AnswerField::Vary),
-            (b"accept-ranges", AnswerField::AcceptRanges),
-            (b"upgrade", AnswerField::Upgrade),
-            (b"date", AnswerField::OfServer),
-            (b"server", AnswerField::OfServer),
-            (b"x-accel-redirect", AnswerField::Accel(Accel::Redirect)),
-            (b"x-accel-expires", AnswerField::Accel(Accel::Expires)),
-            (b"x-accel-limit-rate", AnswerField::Accel(Accel::LimitRate)),
-            (b"x-accel-buffering", AnswerField::Accel(Accel::Buffering)),
-            (b"x-accel-charset", AnswerField::Accel(Accel::Charset)),
-            (b"content-length", AnswerField::OfConnection),
-            (b"transfer-encoding", AnswerField::OfConnection),
-            (b"connection", AnswerField::OfConnection),
-            (b"keep-alive", AnswerField::OfConnection),
-            (b"proxy-connection", AnswerField::OfConnection),
-            (b"trailer", AnswerField::Other),
-        ];
-        NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(Self::Other, |(_, what)| *what)
+        // The longest that is known has 18 bytes.
+        let mut lower = [0; 18];
+        let Some(lower) = lower.get_mut(..name.len()) else { return Self::Other };
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        match &*lower {
+            b"content-type" => Self::ContentType,
+            b"last-modified" => Self::LastModified,
+            b"etag" => Self::ETag,
+            b"content-encoding" => Self::ContentEncoding,
+            b"location" => Self::Location,
+            b"refresh" => Self::Refresh,
+            b"set-cookie" => Self::SetCookie,
+            b"vary" => Self::Vary,
+            b"accept-ranges" => Self::AcceptRanges,
+            b"upgrade" => Self::Upgrade,
+            b"date" | b"server" => Self::OfServer,
+            b"x-accel-redirect" => Self::Accel(Accel::Redirect),
+            b"x-accel-expires" => Self::Accel(Accel::Expires),
+            b"x-accel-limit-rate" => Self::Accel(Accel::LimitRate),
+            b"x-accel-buffering" => Self::Accel(Accel::Buffering),
+            b"x-accel-charset" => Self::Accel(Accel::Charset),
+            b"content-length" | b"transfer-encoding" | b"connection" | b"keep-alive" | b"proxy-connection" => {
+                Self::OfConnection
+            }
+            _ => Self::Other,
+        }
     }
 
     /// Whether it goes along where another path of ours answers in place of the upstream.
@@ -160,7 +175,18 @@ pub fn misnamed(head: &[u8]) -> Option<(&[u8], u8)> {
 pub fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);
     out.extend_from_slice(b": ");
-    out.extend(value.iter().map(|byte| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte }));
+    let start = out.len();
+    out.extend_from_slice(value);
+    end_line(start, out);
+}
+
+/// Ends the line of a field whose value begins at `start`, likewise.
+pub fn end_line(start: usize, out: &mut Vec<u8>) {
+    for byte in out.get_mut(start..).unwrap_or_default() {
+        if matches!(byte, b'\r' | b'\n' | 0) {
+            *byte = b' ';
+        }
+    }
     out.extend_from_slice(b"\r\n");
 }
 
@@ -176,6 +202,11 @@ mod tests {
         set.insert(b"X-B");
         set.insert(b"x-b");
         assert!(!set.has(b"server") && set.has(b"x-B"));
+        let long = [b'a'; 100];
+        set.insert(&long);
+        assert!(set.has(&long) && !set.has(&long[1..]));
+        set.remove(&long);
+        assert!(!set.has(&long) && set.has(b"x-accel-limit-rate"));
     }
 
     #[test]
@@ -184,7 +215,10 @@ mod tests {
             assert_eq!(AnswerField::of(name.as_bytes()), AnswerField::OfConnection, "{name}");
         }
         assert_eq!(AnswerField::of(b"X-Accel-Redirect"), AnswerField::Accel(Accel::Redirect));
+        assert_eq!(AnswerField::of(b"X-Accel-Limit-Rate"), AnswerField::Accel(Accel::LimitRate));
         assert_eq!(AnswerField::of(b"X-Other"), AnswerField::Other);
+        assert_eq!(AnswerField::of(b"X-Accel-Limit-Rates"), AnswerField::Other);
+        assert_eq!(AnswerField::of(b""), AnswerField::Other);
         assert!(AnswerField::goes_along(b"Set-Cookie") && !AnswerField::goes_along(b"ETag"));
     }
 

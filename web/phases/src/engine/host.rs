@@ -6,6 +6,10 @@ use semantics::{Form, Known, Request};
 /// Whether a request names a host by a name that may be one, or none.
 pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
     let may_be = |authority: &[u8]| {
+        // Most are told in a few steps: nothing but a port makes a name of this empty.
+        if !is_doubtful(authority) {
+            return !matches!(authority, [] | [b':', ..]);
+        }
         let mut name = Vec::new();
         host_of(authority, &mut name);
         !name.is_empty() && !name.windows(2).any(|two| two == b"..")

@@ -10,7 +10,7 @@ use h1::client::ResponseReader;
 use semantics::Method;
 use std::rc::Rc;
 use std::sync::Arc;
-use upstream::{Attempts, Balancer, IdleId, IdlePool, PeerId};
+use upstream::{Attempts, Balancer, IdleId, IdlePool, PeerAddress, PeerId};
 use wire::Time;
 
 /// A request that is passed on.
@@ -121,6 +121,8 @@ pub(crate) struct IdleLink {
 pub(crate) struct SiloGroup {
     pub balancer: Balancer,
     pub idle: Option<IdlePool<IdleLink>>,
+    /// Peers, as logs name them.
+    pub texts: Vec<Rc<[u8]>>,
 }
 
 impl SiloGroup {
@@ -129,9 +131,15 @@ impl SiloGroup {
         let one = |group: &UpstreamGroup| Self {
             balancer: Balancer::new(Arc::clone(&group.group)),
             idle: group.idle.map(|rules| IdlePool::new(rules, Arc::clone(&group.group))),
+            texts: group.group.peers().iter().map(|peer| peer_text(&peer.address)).collect(),
         };
         program.upstreams.iter().map(one).collect()
     }
+}
+
+/// A peer as logs name it.
+pub(crate) fn peer_text(address: &PeerAddress) -> Rc<[u8]> {
+    Rc::from(address.to_string().into_bytes())
 }
 
 /// Where idle connections are kept: by the marks that they have.

@@ -7,7 +7,6 @@ use super::run::{Flow, Runner};
 use super::text::put_field;
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
-use crate::program::Block;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use exchange::{Replies, Reply};
 use h1::Framing;
@@ -152,7 +151,7 @@ impl<R: Replies> Runner<'_, R> {
             // As nginx counts it, with what nobody asked for.
             last.length += if whole > 0 { whole + surplus as u64 } else { 0 };
         }
-        let answer = self.answer_of(block, &rules);
+        let answer = self.answer_of(&rules);
         let flow = self.send(answer);
         let comes = self.course.filtering.is_some() && flow == Flow::Done;
         if !comes || self.relay().is_some_and(|relay| relay.complete) {
@@ -179,23 +178,28 @@ impl<R: Replies> Runner<'_, R> {
 
     /// What the upstream asks of us; the end where another path of ours answers.
     fn accelerated(&mut self, rules: &Arc<ProxyRules>) -> Option<Flow> {
-        let answered = core::mem::take(&mut self.course.answered);
-        let find = |what: Accel| {
-            let is = |field: &Field<'_>| AnswerField::of(field.name) == AnswerField::Accel(what);
-            Fields::new(&answered).find(is).filter(|_| !rules.ignored.has(what)).map(|field| field.value.to_vec())
-        };
-        let (to, rate) = (find(Accel::Redirect), find(Accel::LimitRate));
-        let buffering = find(Accel::Buffering);
-        let media_type =
-            Fields::new(&answered).find(|field| field.is("content-type")).map(|field| field.value.to_vec());
-        self.course.answered = answered;
-        if let Some(rate) = rate.as_deref().and_then(accel::limit_rate) {
-            self.course.limit_rate = Some(rate);
+        let (mut to, mut rate, mut buffering, mut media_type) = (None, None, None, None);
+        for Field { name, value } in Fields::new(&self.course.answered) {
+            let place = match AnswerField::of(name) {
+                AnswerField::ContentType => &mut media_type,
+                AnswerField::Accel(what) if rules.ignored.has(what) => continue,
+                AnswerField::Accel(Accel::Redirect) => &mut to,
+                AnswerField::Accel(Accel::LimitRate) => &mut rate,
+                AnswerField::Accel(Accel::Buffering) => &mut buffering,
+                _ => continue,
+            };
+            // Of several the first counts.
+            place.get_or_insert(value);
         }
-        if let (Some(on), Some(relay)) = (buffering.as_deref().and_then(accel::buffering), self.relay()) {
+        let (rate, buffering) = (rate.and_then(accel::limit_rate), buffering.and_then(accel::buffering));
+        let to = to.map(|to| (to.to_vec(), media_type.map(<[u8]>::to_vec)));
+        if rate.is_some() {
+            self.course.limit_rate = rate;
+        }
+        if let (Some(on), Some(relay)) = (buffering, self.relay()) {
             relay.buffering = on;
         }
-        let to = to?;
+        let (to, media_type) = to?;
         self.course.kept_type = media_type;
         self.keep_fields(|field| AnswerField::goes_along(field.name));
         let redirect = accel::redirect(&to);
@@ -215,38 +219,36 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// What clients are told of an answer.
-    fn answer_of(&mut self, block: &Block, rules: &Arc<ProxyRules>) -> Answer {
-        let _ = block;
+    fn answer_of(&mut self, rules: &Arc<ProxyRules>) -> Answer {
         let Some(relay) = self.course.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
         let body = match relay.whole.take() {
             Some(whole) => AnswerBody::Bytes(whole),
             None if relay.complete && relay.asked != Method::Head => AnswerBody::None,
             None => AnswerBody::Upstream(None),
         };
-        let length = relay.length;
-        let status = relay.status;
         let answered = core::mem::take(&mut self.course.answered);
-        let told = Fields::new(&answered).find(|field| field.is("content-length"));
-        let told = told.and_then(|field| semantics::number::parse(field.value));
         let body = match body {
             // Of HEAD it is told how long its body would be.
-            AnswerBody::Upstream(_) if self.course.relay.as_ref().is_some_and(|relay| relay.complete) => {
-                AnswerBody::Upstream(told)
+            AnswerBody::Upstream(_) if relay.complete => {
+                let told = Fields::new(&answered).find(|field| field.is("content-length"));
+                AnswerBody::Upstream(told.and_then(|field| semantics::number::parse(field.value)))
             }
-            AnswerBody::Upstream(_) => AnswerBody::Upstream(length),
+            AnswerBody::Upstream(_) => AnswerBody::Upstream(relay.length),
             body => body,
         };
+        let status = relay.status;
         let mut answer = Answer::new(status, body);
         answer.of_upstream = true;
         answer.takes_ranges = rules.forces_ranges;
         let mut lines = core::mem::take(&mut self.course.kept_fields);
         let mut charset = None;
         for field in Fields::new(&answered) {
-            if let AnswerField::Accel(Accel::Charset) = AnswerField::of(field.name) {
+            let what = AnswerField::of(field.name);
+            if what == AnswerField::Accel(Accel::Charset) {
                 charset = Some(field.value.to_vec()).filter(|_| !rules.ignored.has(Accel::Charset));
             }
             if !rules.hides.has(field.name) {
-                self.take_field(&mut answer, field, rules, &mut lines);
+                self.take_field(&mut answer, (what, field), rules, &mut lines);
             }
         }
         if let (Some(charset), Some(media_type)) = (charset, answer.media_type.as_mut())
@@ -259,9 +261,15 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// One field of an answer.
-    fn take_field(&mut self, answer: &mut Answer, field: Field<'_>, rules: &Arc<ProxyRules>, lines: &mut Vec<u8>) {
+    fn take_field(
+        &mut self,
+        answer: &mut Answer,
+        (what, field): (AnswerField, Field<'_>),
+        rules: &Arc<ProxyRules>,
+        lines: &mut Vec<u8>,
+    ) {
         let Field { name, value } = field;
-        match AnswerField::of(name) {
+        match what {
             AnswerField::OfConnection => {}
             AnswerField::ContentType => answer.media_type = Some(value.to_vec()),
             AnswerField::ETag => match core::str::from_utf8(value) {

@@ -3,6 +3,7 @@
 use super::bodies::BodyReading;
 use super::relay::{Choice, Relay, RelayStage};
 use super::run::{Flow, Runner};
+use super::written::put_number;
 use crate::logging::ErrorLevel;
 use crate::program::{Block, Program};
 use crate::proxying::{ProxyPass, ProxyRules, RequestField};
@@ -42,7 +43,7 @@ impl<R: Replies> Runner<'_, R> {
             Err(status) => return Flow::Status(status),
         };
         let mut head = Vec::with_capacity(512);
-        let Some((asked, method, uri)) = self.write_request(&rules, &destination, &mut head) else {
+        let Some((asked, unrepeatable, uri)) = self.write_request(&rules, &destination, &mut head) else {
             return Flow::Status(500);
         };
         if !self.course.tries.is_empty() {
@@ -62,7 +63,7 @@ impl<R: Replies> Runner<'_, R> {
             began: self.clock.now,
             reader: ResponseReader::new(),
             asked,
-            unrepeatable: is_unrepeatable(&method),
+            unrepeatable,
             head,
             uri,
             body: self.course.relay_body.take(),
@@ -167,26 +168,27 @@ impl<R: Replies> Runner<'_, R> {
         groups[usize::from(*number)].balancer.begin(key)
     }
 
-    /// Writes the head. The method that is asked with, by name, and where in the head
-    /// the target stands; nothing if it would be no request.
+    /// Writes the head. The method that is asked with, whether asking twice may do twice
+    /// what is asked, and where in the head the target stands; nothing if it would be no
+    /// request.
     fn write_request(
         &mut self,
         rules: &Arc<ProxyRules>,
         destination: &Destination,
         out: &mut Vec<u8>,
-    ) -> Option<(Method, Vec<u8>, (u32, u32))> {
-        let method = match &rules.method {
-            Some(method) => self.scope().get(method),
-            None => match self.course.method {
-                Method::Other => self.request.method_name().to_vec(),
-                method => method.name().as_bytes().to_vec(),
-            },
-        };
-        if method.is_empty() || !method.iter().all(|byte| semantics::scan::is_token(*byte)) {
+    ) -> Option<(Method, bool, (u32, u32))> {
+        match &rules.method {
+            Some(method) => self.scope().write(method, out),
+            None => out.extend_from_slice(match self.course.method {
+                Method::Other => self.request.method_name(),
+                method => method.name().as_bytes(),
+            }),
+        }
+        if out.is_empty() || !out.iter().all(|byte| semantics::scan::is_token(*byte)) {
             self.tell(ErrorLevel::ERROR, || b"invalid method to proxy".to_vec());
             return None;
         }
-        out.extend_from_slice(&method);
+        let (method, unrepeatable) = (Method::from_name(out), is_unrepeatable(out));
         out.push(b' ');
         let start = out.len();
         if destination.is_whole {
@@ -212,21 +214,26 @@ impl<R: Replies> Runner<'_, R> {
         out.extend_from_slice(if rules.http11 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
         self.write_fields(rules, out);
         out.extend_from_slice(b"\r\n");
-        Some((Method::from_name(&method), method, (start as u32, end as u32)))
+        Some((method, unrepeatable, (start as u32, end as u32)))
     }
 
     fn write_fields(&mut self, rules: &Arc<ProxyRules>, out: &mut Vec<u8>) {
         let request = Arc::clone(&rules.request);
         for (name, field) in &request.fields {
-            let value = match field {
-                RequestField::Value(value) => self.scope().get(value),
-                RequestField::Host => self.course.proxy_host.clone(),
-                RequestField::BodyLength => self.body_length(),
+            let line = out.len();
+            out.extend_from_slice(name);
+            out.extend_from_slice(b": ");
+            let start = out.len();
+            match field {
+                RequestField::Value(value) => self.scope().write(value, out),
+                RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
+                RequestField::BodyLength => self.write_body_length(out),
                 // What is passed on has a length by then.
-                RequestField::Chunked => Vec::new(),
-            };
-            if !value.is_empty() {
-                proxy::fields::put(name, &value, out);
+                RequestField::Chunked => {}
+            }
+            match out.len() > start {
+                true => proxy::fields::end_line(start, out),
+                false => out.truncate(line),
             }
         }
         if !rules.passes_fields {
@@ -242,14 +249,13 @@ impl<R: Replies> Runner<'_, R> {
         }
     }
 
-    /// How long the body is that is passed on; nothing if there is none.
-    fn body_length(&mut self) -> Vec<u8> {
-        let passes = self.course.relay_body.as_ref().map(BodyContent::length);
-        match passes {
-            Some(length) => length.to_string().into_bytes(),
+    /// Writes how long the body is that is passed on; nothing if there is none.
+    fn write_body_length(&self, out: &mut Vec<u8>) {
+        match self.course.relay_body.as_ref().map(BodyContent::length) {
+            Some(length) => _ = put_number(out, length),
             // It said so of a body that has nothing.
-            None if self.request.known(Known::ContentLength).is_some() => b"0".to_vec(),
-            None => Vec::new(),
+            None if self.request.known(Known::ContentLength).is_some() => out.push(b'0'),
+            None => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Servers are asked, one after the other, until one answers.
 
-use super::relay::{Choice, IdleLink, Relay, RelayStage, UpstreamTry};
+use super::relay::{Choice, IdleLink, Relay, RelayStage, UpstreamTry, peer_text};
 use super::run::{Flow, Runner};
 use crate::logging::ErrorLevel;
 use app::{Closed, ConnectError, Unreachable};
@@ -74,18 +74,25 @@ impl<R: Replies> Runner<'_, R> {
     /// Chooses a server, and connects to it.
     fn ask_one(&mut self) -> Result<(), Failure> {
         let now = self.clock.now;
-        let chance = self.course.request_id().0;
-        let secret = self.loaded.chance(chance);
-        let mut numbers = SplitMix64::new(secret);
-        let mut random = || numbers.bits();
+        let (loaded, chance) = (Rc::clone(&self.loaded), self.course.request_id().0);
+        // Most ways to choose need no chance.
+        let mut numbers = None;
+        let mut random = || numbers.get_or_insert_with(|| SplitMix64::new(loaded.chance(chance))).bits();
         let chosen = self.balancer(|balancer, relay| {
             let peer = balancer.choose(&mut relay.attempts, seconds(now), &mut random);
             relay.last_peer = peer.or(relay.last_peer);
             let group = balancer.group();
-            (peer.map(|peer| (peer, group.address(peer).clone())), group.name.clone())
+            // Its name stands for whom nobody is chosen from.
+            peer.map(|peer| (peer, group.address(peer).clone())).ok_or_else(|| Rc::from(&*group.name))
         });
-        let Some((peer, name)) = chosen else { return Err(Failure::Error) };
-        let text = peer.as_ref().map_or_else(|| Rc::from(&*name), |(_, address)| peer_text(address));
+        let Some(chosen) = chosen else { return Err(Failure::Error) };
+        let (peer, text) = match chosen {
+            Ok((peer, address)) => {
+                let text = self.text_of(peer, &address);
+                (Some((peer, address)), text)
+            }
+            Err(name) => (None, name),
+        };
         self.course.tries.push(UpstreamTry { peer: Some(text), began: now, ..UpstreamTry::default() });
         let Some((peer, address)) = peer else {
             self.tell_of_upstream("no live upstreams", "connecting to upstream");
@@ -96,6 +103,16 @@ impl<R: Replies> Runner<'_, R> {
             return Ok(());
         }
         self.connect(&address)
+    }
+
+    /// A peer as logs name it.
+    fn text_of(&self, peer: PeerId, address: &PeerAddress) -> Rc<[u8]> {
+        let Some(Choice::Group(number)) = self.course.relay.as_ref().map(|relay| &relay.choice) else {
+            return peer_text(address);
+        };
+        let groups = self.loaded.groups.borrow();
+        let text = groups.get(usize::from(*number)).and_then(|group| group.texts.get(peer.place()));
+        text.map_or_else(|| peer_text(address), Rc::clone)
     }
 
     fn connect(&mut self, address: &PeerAddress) -> Result<(), Failure> {
@@ -452,11 +469,6 @@ fn seconds(now: Time) -> i64 {
 
 fn millis(now: Time) -> u64 {
     now.as_nanos() / 1_000_000
-}
-
-/// A peer as logs name it.
-fn peer_text(address: &PeerAddress) -> Rc<[u8]> {
-    Rc::from(address.to_string().into_bytes())
 }
 
 impl super::Rest {
