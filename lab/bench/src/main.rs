@@ -272,11 +272,9 @@ fn call(command: Command) -> Result<bool, BenchError> {
             cores: (0, 1),
         }),
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
-        Command::Dpdk { rounds, seconds, nearside } => dpdk::run(&dpdk::Plan {
-            nearside: program(nearside)?,
-            rounds,
-            duration: Duration::from_secs(seconds.max(1)),
-        }),
+        Command::Dpdk { rounds, seconds, nearside } => {
+            dpdk::run(&dpdk::Plan { nearside: program(nearside)?, rounds, duration: span(seconds) })
+        }
         Command::Kernel { rounds, seconds, engines, rows, nearside } => {
             kernel::run(&kernel::Plan { nearside: program(nearside)?, rounds, duration: span(seconds), engines, rows })
         }
