@@ -12,6 +12,7 @@ mod af_xdp;
 mod answer;
 mod dates;
 mod differences;
+mod faults;
 mod hosts;
 mod proxied;
 mod random;
