@@ -44,7 +44,6 @@ enum Fate {
 }
 
 /// All of one request, which both sides know by its number.
-#[derive(Debug)]
 struct Plan {
     number: usize,
     ends: Ends,
@@ -54,6 +53,14 @@ struct Plan {
     sent: Vec<u8>,
     /// Bytes that the upstream writes at a time.
     piece: usize,
+}
+
+impl core::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { number, ends, fate, body, sent, piece } = self;
+        let (body, sent) = (body.len(), sent.len());
+        write!(f, "{number}: {body} bytes {ends:?} {fate:?}, {piece} at a time, after {sent}")
+    }
 }
 
 /// What nothing else has.
@@ -77,7 +84,14 @@ impl Plan {
         if random.below(4) == 0 {
             plan.sent = stamped(number, [10, 40_000][random.below(2)]);
         }
-        let at = random.below(plan.answer().len());
+        let answer = plan.answer();
+        // Every other time behind a line.
+        let lines = answer.windows(2).enumerate().filter(|(_, two)| two == b"\r\n").map(|(at, _)| at + 2);
+        let lines: Vec<usize> = lines.filter(|at| *at < answer.len()).collect();
+        let at = match random.below(2) {
+            0 => lines[random.below(lines.len())],
+            _ => random.below(answer.len()),
+        };
         plan.fate = match random.below(10) {
             0 | 1 => Fate::Closed(at),
             2 => Fate::Reset(at),
@@ -92,12 +106,14 @@ impl Plan {
 
     /// The answer, as if nothing was wrong with it.
     fn answer(&self) -> Vec<u8> {
-        let head = match self.ends {
-            Ends::ByLength => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", self.body.len()),
-            Ends::ByChunks => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
-            Ends::ByClose => "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
+        let ends = match self.ends {
+            Ends::ByLength => format!("Content-Length: {}\r\n", self.body.len()),
+            Ends::ByChunks => "Transfer-Encoding: chunked\r\n".to_owned(),
+            Ends::ByClose => String::new(),
         };
-        let mut out = head.into_bytes();
+        // Else another request could be on its way when it closes.
+        let close = if self.keeps() { "" } else { "Connection: close\r\n" };
+        let mut out = format!("HTTP/1.1 200 OK\r\n{ends}{close}\r\n").into_bytes();
         if self.ends != Ends::ByChunks {
             out.extend_from_slice(&self.body);
             return out;
@@ -111,8 +127,14 @@ impl Plan {
         out
     }
 
+    /// Whether its upstream answers another one on the same connection.
+    fn keeps(&self) -> bool {
+        self.fate == Fate::Whole && self.ends != Ends::ByClose && self.number / 3 % 2 == 0
+    }
+
     fn request(&self) -> Vec<u8> {
-        let place = if matches!(self.fate, Fate::Silent(_)) { "silent" } else { ["kept", "new"][self.number % 2] };
+        let places = ["kept", "new", "streamed"];
+        let place = if matches!(self.fate, Fate::Silent(_)) { "silent" } else { places[self.number % 3] };
         let method = if self.sent.is_empty() { "GET" } else { "POST" };
         let length = self.sent.len();
         let head = format!("{method} /{place}/{} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n", self.number);
@@ -134,7 +156,6 @@ impl Plan {
 }
 
 /// What a client is given.
-#[derive(Debug)]
 struct Given {
     status: u16,
     body: Vec<u8>,
@@ -185,8 +206,7 @@ fn answer_one(mut stream: &TcpStream) -> Option<()> {
         Fate::Reset(_) => set_socket_linger(stream, Some(Duration::ZERO)).ok().and(None),
         // Until it is given up.
         Fate::Silent(_) => stream.read(&mut [0]).ok().and(None),
-        Fate::Whole if plan.ends != Ends::ByClose && number % 2 == 0 => Some(()),
-        _ => None,
+        _ => plan.keeps().then_some(()),
     }
 }
 
@@ -217,7 +237,7 @@ fn ask(address: &str, numbers: core::ops::Range<usize>) -> Result<usize, String>
             Ok(0) => break Ok(()),
             Ok(length) => came.extend_from_slice(&piece[..length]),
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => break Ok(()),
-            Err(e) => break Err(format!("{e} with {plans:?}")),
+            Err(e) => break Err(format!("{e}; came {}; {plans:?}", came.escape_ascii())),
         }
     };
     drop(reader);
@@ -235,7 +255,9 @@ fn judge(plans: &[Plan], came: &[u8], left: bool) -> Result<usize, String> {
             return if left { Ok(whole) } else { Err(format!("no answer to {plan:?} in {}", came.escape_ascii())) };
         };
         if !plan.allows(&given) && !(left && !given.is_whole && plan.body.starts_with(&given.body)) {
-            return Err(format!("{plan:?} was answered with {given:?}"));
+            let Given { status, body, is_whole } = given;
+            let body = body.escape_ascii();
+            return Err(format!("{plan:?} was answered with {status}, whole: {is_whole}, {body}"));
         }
         if !given.is_whole {
             return Ok(whole);
@@ -245,7 +267,7 @@ fn judge(plans: &[Plan], came: &[u8], left: bool) -> Result<usize, String> {
     match next_answer(&mut rest) {
         Some(last) if last.status == 200 && rest.is_empty() => Ok(whole),
         _ if left => Ok(whole),
-        other => Err(format!("behind all of them came {other:?}")),
+        _ => Err(format!("behind {plans:?} came {}", came.escape_ascii())),
     }
 }
 
@@ -296,6 +318,8 @@ const CONFIGURATION: &str = "user root; worker_processes 1; daemon off; pid ngin
     server {\n\
     listen 127.0.0.1:80;\n\
     location /kept/ { proxy_http_version 1.1; proxy_set_header Connection ''; proxy_pass http://kept; }\n\
+    location /streamed/ { proxy_http_version 1.1; proxy_set_header Connection ''; proxy_request_buffering off; \
+    proxy_pass http://kept; }\n\
     location /new/ { proxy_pass http://127.0.0.1:9000; }\n\
     location /silent/ { proxy_read_timeout 50ms; proxy_pass http://127.0.0.1:9000; }\n\
     location /last { return 200 last; }\n\

@@ -80,6 +80,13 @@ fn request(stream: &mut TcpStream, arrived: &mut Vec<u8>) -> Option<(String, Vec
         let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name))?;
         Some(line[name.len()..].trim().to_owned())
     };
+    if field("transfer-encoding:").is_some() {
+        // As it came: in how many chunks is not told.
+        while !arrived.ends_with(b"0\r\n\r\n") {
+            more(arrived)?;
+        }
+        return Some((head, std::mem::take(arrived)));
+    }
     let length: usize = field("content-length:").and_then(|value| value.parse().ok()).unwrap_or(0);
     while arrived.len() < length {
         more(arrived)?;

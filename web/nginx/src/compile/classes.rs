@@ -166,7 +166,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "it is not there yet"), &["proxy_pass_trailers"]),
     (RefusedUnless("0", "it is not there yet"), &["proxy_limit_rate"]),
     (NOT_YET, &["proxy_set_body"]),
-    (Idle("bodies are read before their requests are passed on"), &["proxy_request_buffering"]),
     (Idle("its directive is off"), &["mirror_request_body"]),
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),

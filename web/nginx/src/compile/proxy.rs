@@ -96,6 +96,7 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
     }),
     rule!("proxy_intercept_errors", |rules, directive| rules.intercepts = is_on(directive)),
     rule!("proxy_buffering", |rules, directive| rules.buffering = is_on(directive)),
+    rule!("proxy_request_buffering", |rules, directive| rules.request_buffering = is_on(directive)),
     rule!("proxy_buffer_size", |rules, directive| {
         rules.head_max = bytes(argument(directive, 0));
     }),

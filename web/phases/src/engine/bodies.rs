@@ -29,8 +29,6 @@
 //! [`Engine::on_body_news`] is told of. An exchange that is over lets go of what was
 //! read, wherever it is.
 
-#![cfg_attr(not(test), allow(dead_code, reason = "streams of bodies come with what reads them as they come"))]
-
 use super::course::Course;
 use super::course_body::{BodyFailure, BodyState, CourseBody};
 use super::run::{Flow, Runner};
@@ -277,12 +275,10 @@ impl Engine {
     /// Bytes of a streamed body: how many of them whatever answers takes.
     fn stream_body<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> usize {
         #[cfg(test)]
-        return self.echo_bytes(replies, token, bytes);
-        #[cfg(not(test))]
-        {
-            let _ = (replies, token, bytes);
-            0
+        if self.rest.relay_of(token).is_none() {
+            return self.echo_bytes(replies, token, bytes);
         }
+        self.on_streamed_bytes(replies, token, bytes)
     }
 
     /// News of a body for whatever answers.
@@ -290,13 +286,15 @@ impl Engine {
         #[cfg(test)]
         self.echo_news(token, &news);
         if self.rest.relay_of(token).is_some() {
-            if let BodyNews::Piece(piece) = news {
-                self.on_relay_piece(replies, token, piece.as_deref().ok());
+            match news {
+                BodyNews::Piece(piece) => self.on_relay_piece(replies, token, piece.as_deref().ok()),
+                BodyNews::Ended => self.on_streamed_end(replies, token, true),
+                BodyNews::Broken => self.on_streamed_end(replies, token, false),
             }
             return;
         }
-        // It goes on where it asked.
-        let _ = news;
+        // It goes on where it asked; whom it was passed on to wants no more of it.
+        #[cfg(test)]
         self.go_on(replies, token);
     }
 

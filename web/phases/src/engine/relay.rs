@@ -38,6 +38,8 @@ pub(crate) struct Relay {
     pub body: Option<BodyContent>,
     pub body_at: u64,
     pub body_done: bool,
+    /// Or it goes on as it comes.
+    pub stream: Option<BodyStream>,
     /// Where in the body the piece is from that is being read back, for whichever server
     /// it was asked.
     pub piece_at: Option<u64>,
@@ -69,6 +71,15 @@ pub(crate) struct Relay {
     pub last_peer: Option<PeerId>,
     /// More is read than the client takes at once.
     pub buffering: bool,
+}
+
+/// A body that goes on to an upstream as it comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BodyStream {
+    /// Bytes of it; if nobody knows, it goes in chunks.
+    pub length: Option<u64>,
+    /// Some of it is left with the client until there is room.
+    pub held: bool,
 }
 
 /// Where a request is that is passed on.

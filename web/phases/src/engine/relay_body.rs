@@ -4,6 +4,7 @@
 use super::course::{Course, CourseState};
 use super::relay::{IDLE, RelayStage};
 use super::relay_run::told_of;
+use super::run::Runner;
 use super::{Engine, Rest};
 use app::{Body, Closed};
 use exchange::{ExchangeId, Piece, Replies, UpstreamEvent, UpstreamId};
@@ -268,6 +269,53 @@ impl Engine {
         self.run_from(replies, token, course, &request.get(), |runner| Some(runner.on_body_piece(piece)));
     }
 
+    /// Bytes of a body that goes on as it comes. How many were taken.
+    pub(super) fn on_streamed_bytes<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> usize {
+        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return 0 };
+        // Nobody wants the rest of it.
+        let Some(relay) = course.relay.as_deref_mut() else { return bytes.len() };
+        let (Some(link), Some(stream), true) = (relay.link, &mut relay.stream, relay.sent) else { return 0 };
+        let room = TUNNEL_MAX.saturating_sub(replies.unsent_upstream(link));
+        let bytes = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+        stream.held = room == bytes.len();
+        let mut framing = 0;
+        if !bytes.is_empty() {
+            let line = if stream.length.is_none() { format!("{:x}\r\n", bytes.len()) } else { String::new() };
+            let end: &[u8] = if stream.length.is_none() { b"\r\n" } else { b"" };
+            for piece in [line.as_bytes(), bytes, end] {
+                replies.send_upstream(link, Piece::Bytes(piece));
+            }
+            framing = line.len() + end.len();
+        }
+        relay.body_at += bytes.len() as u64;
+        if let Some(last) = course.tries.last_mut() {
+            last.sent += (bytes.len() + framing) as u64;
+        }
+        self.with_runner(replies, token, |runner| runner.watch_streaming());
+        bytes.len()
+    }
+
+    /// A body that goes on as it comes is over, or will not be whole.
+    pub(super) fn on_streamed_end<R: Replies>(&mut self, replies: &mut R, token: u32, whole: bool) {
+        let Some(relay) = self.rest.relay_of(token) else { return };
+        if whole {
+            self.with_runner(replies, token, |runner| runner.end_stream());
+            return;
+        }
+        let replying = relay.stage == RelayStage::Body;
+        self.with_runner(replies, token, |runner| runner.end_relay());
+        if !replying {
+            // It ends with what the body failed with.
+            self.go_on(replies, token);
+            return;
+        }
+        let id = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
+        self.rest.end(replies, token, false);
+        if let Some(id) = id {
+            replies.abort(id);
+        }
+    }
+
     /// Bytes of a client whose connection is a tunnel. How many were taken.
     pub(super) fn on_tunnel_bytes<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
         let now = replies.now();
@@ -330,6 +378,49 @@ impl Engine {
     }
 }
 
+impl<R: Replies> Runner<'_, R> {
+    /// There is room for more of a body that goes on as it comes.
+    pub(super) fn go_on_streaming(&mut self) {
+        let id = self.course.id;
+        let Some(stream) = self.relay().and_then(|relay| relay.stream.as_mut()) else { return };
+        stream.held = false;
+        self.replies.resume(id);
+        self.watch_streaming();
+    }
+
+    /// The upstream is waited for while it takes none of the body, or has all of it; not
+    /// while the client is waited for.
+    fn watch_streaming(&mut self) {
+        let now = self.clock.now;
+        let Some(relay) = self.course.relay.as_deref().filter(|relay| relay.stage == RelayStage::Head) else { return };
+        let Some(link) = relay.link else { return };
+        let busy = self.replies.unsent_upstream(link) > app::SEND_LOW_WATER;
+        let at = match (busy, relay.body_done) {
+            (true, _) => Some(now + relay.rules.send),
+            (false, true) => Some(now + relay.rules.read),
+            (false, false) => None,
+        };
+        self.replies.set_upstream_timer(link, at);
+    }
+
+    /// All of a body that goes on as it comes was sent.
+    pub(super) fn end_stream(&mut self) {
+        let Some(relay) = self.course.relay.as_deref_mut() else { return };
+        let (Some(link), Some(stream), true) = (relay.link, relay.stream, relay.sent) else { return };
+        if core::mem::replace(&mut relay.body_done, true) {
+            return;
+        }
+        if stream.length.is_none() {
+            let last = b"0\r\n\r\n";
+            self.replies.send_upstream(link, Piece::Bytes(last));
+            if let Some(one) = self.course.tries.last_mut() {
+                one.sent += last.len() as u64;
+            }
+        }
+        self.watch_streaming();
+    }
+}
+
 impl Rest {
     pub(super) fn relay_of(&mut self, token: u32) -> Option<&mut super::relay::Relay> {
         self.courses.get_mut(token as usize)?.as_deref_mut()?.relay.as_deref_mut()
@@ -344,7 +435,6 @@ impl Rest {
         };
         let (taken, ended) = course.take_body(bytes);
         let Some(relay) = course.relay.as_deref_mut() else { return (taken, ended) };
-        relay.held = taken < bytes.len() && matches!(ended, Ended::Not);
         if let Some(link) = relay.link {
             // While the client is waited for, the upstream is not.
             let at = if relay.held { None } else { Some(now + relay.rules.read) };
@@ -406,9 +496,13 @@ impl Course {
         };
         let limits = ResponseLimits::default();
         let mut at = 0;
+        relay.held = false;
         let ended = loop {
             let rest = bytes.get(at..).unwrap_or_default();
             if room == 0 && !rest.is_empty() {
+                // Until the client has taken some. What is left of a line that is not
+                // whole waits for its upstream.
+                relay.held = true;
                 break Ended::Not;
             }
             match relay.reader.on_bytes(

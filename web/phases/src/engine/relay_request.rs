@@ -1,7 +1,8 @@
 //! What is sent to an upstream: the request line, the fields, and where it goes.
 
 use super::bodies::BodyReading;
-use super::relay::{Choice, Relay, RelayStage};
+use super::course_body::BodyState;
+use super::relay::{BodyStream, Choice, Relay, RelayStage};
 use super::run::{Flow, Runner};
 use super::written::put_number;
 use crate::logging::ErrorLevel;
@@ -33,7 +34,11 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn pass_on(&mut self, block: &Block, pass: &ProxyPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);
         let rules = Arc::clone(&block.proxy);
-        match self.read_body(BodyReading::Whole) {
+        let Ok(stream) = self.body_stream(&rules) else {
+            self.tell(ErrorLevel::ERROR, || b"the body of the request was passed on already".to_vec());
+            return Flow::Status(502);
+        };
+        match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
             Flow::On => {}
             flow => return flow,
         }
@@ -43,7 +48,7 @@ impl<R: Replies> Runner<'_, R> {
             Err(status) => return Flow::Status(status),
         };
         let mut head = Vec::with_capacity(512);
-        let Some((asked, unrepeatable, uri)) = self.write_request(&rules, &destination, &mut head) else {
+        let Some((asked, unrepeatable, uri)) = self.write_request(&rules, &destination, stream, &mut head) else {
             return Flow::Status(500);
         };
         if !self.course.tries.is_empty() {
@@ -69,6 +74,7 @@ impl<R: Replies> Runner<'_, R> {
             body: self.course.relay_body.take(),
             body_at: 0,
             body_done: false,
+            stream,
             piece_at: None,
             sent: false,
             carried: 0,
@@ -87,6 +93,20 @@ impl<R: Replies> Runner<'_, R> {
         }));
         self.replies.be_patient(self.course.id);
         self.ask_next()
+    }
+
+    /// Whether the body goes on as it comes; an error where some of it is gone already.
+    fn body_stream(&self, rules: &ProxyRules) -> Result<Option<BodyStream>, ()> {
+        let Some(body) = self.course.body.as_deref().filter(|_| rules.passes_body) else { return Ok(None) };
+        let stream = BodyStream { length: body.length, held: false };
+        // Without chunks there is no telling where it ends.
+        let may = rules.http11 || body.length.is_some();
+        match body.state {
+            BodyState::Streamed(0) if may => Ok(Some(stream)),
+            BodyState::Streamed(_) => Err(()),
+            BodyState::Left if may && !rules.request_buffering => Ok(Some(stream)),
+            _ => Ok(None),
+        }
     }
 
     /// Where the request goes; the status of one that goes nowhere.
@@ -175,6 +195,7 @@ impl<R: Replies> Runner<'_, R> {
         &mut self,
         rules: &Arc<ProxyRules>,
         destination: &Destination,
+        stream: Option<BodyStream>,
         out: &mut Vec<u8>,
     ) -> Option<(Method, bool, (u32, u32))> {
         match &rules.method {
@@ -212,12 +233,12 @@ impl<R: Replies> Runner<'_, R> {
             return None;
         }
         out.extend_from_slice(if rules.http11 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
-        self.write_fields(rules, out);
+        self.write_fields(rules, stream, out);
         out.extend_from_slice(b"\r\n");
         Some((method, unrepeatable, (start as u32, end as u32)))
     }
 
-    fn write_fields(&mut self, rules: &Arc<ProxyRules>, out: &mut Vec<u8>) {
+    fn write_fields(&mut self, rules: &Arc<ProxyRules>, stream: Option<BodyStream>, out: &mut Vec<u8>) {
         let request = Arc::clone(&rules.request);
         for (name, field) in &request.fields {
             let line = out.len();
@@ -227,8 +248,14 @@ impl<R: Replies> Runner<'_, R> {
             match field {
                 RequestField::Value(value) => self.scope().write(value, out),
                 RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
-                RequestField::BodyLength => self.write_body_length(out),
-                // What is passed on has a length by then.
+                RequestField::BodyLength => match stream {
+                    Some(stream) => stream.length.iter().for_each(|length| put_number(*length, out)),
+                    None => self.write_body_length(out),
+                },
+                // What was read has a length.
+                RequestField::Chunked if stream.is_some_and(|stream| stream.length.is_none()) => {
+                    out.extend_from_slice(b"chunked");
+                }
                 RequestField::Chunked => {}
             }
             match out.len() > start {

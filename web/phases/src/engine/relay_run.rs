@@ -191,6 +191,9 @@ impl<R: Replies> Runner<'_, R> {
             last.connect.get_or_insert(now.since(last.began));
             last.sent += sent;
         }
+        if self.course.body.as_ref().is_some_and(|body| body.ended) {
+            self.end_stream();
+        }
         self.send_body();
     }
 
@@ -199,6 +202,10 @@ impl<R: Replies> Runner<'_, R> {
         let now = self.clock.now;
         let Some(relay) = self.course.relay.as_deref_mut() else { return };
         let Some(link) = relay.link else { return };
+        if relay.stream.is_some() {
+            self.go_on_streaming();
+            return;
+        }
         let before = relay.body_at;
         match &relay.body {
             _ if relay.body_done => {}
@@ -284,7 +291,9 @@ impl<R: Replies> Runner<'_, R> {
         let relay = self.course.relay.as_deref_mut()?;
         let late = relay.rules.tries_for.is_some_and(|most| now.since(relay.began) >= most);
         let repeats = relay.sent && relay.unrepeatable;
-        if !chosen || relay.attempts.left() == 0 || late || !relay.rules.next.has(failure, repeats) {
+        // What went on as it came cannot be sent again.
+        let spent = relay.stream.is_some() && relay.body_at > 0;
+        if spent || !chosen || relay.attempts.left() == 0 || late || !relay.rules.next.has(failure, repeats) {
             self.end_relay();
             return Some(Flow::Status(status));
         }
@@ -385,7 +394,8 @@ impl super::Rest {
         let Some(link) = relay.link.take() else { return };
         // A request of which something is left is the last.
         let sent = relay.body_done && replies.unsent_upstream(link) == 0;
-        if !(relay.complete && relay.keeps && sent) {
+        // Nobody is told a second time that its upstream has ended.
+        if !(relay.complete && relay.keeps && sent && !relay.ended) {
             match relay.complete && sent {
                 true => replies.let_go(link),
                 false => replies.cut(link),
