@@ -285,17 +285,16 @@ impl Engine {
     fn on_body_news<R: Replies>(&mut self, replies: &mut R, token: u32, news: BodyNews) {
         #[cfg(test)]
         self.echo_news(token, &news);
-        if self.rest.relay_of(token).is_some() {
-            match news {
-                BodyNews::Piece(piece) => self.on_relay_piece(replies, token, piece.as_deref().ok()),
-                BodyNews::Ended => self.on_streamed_end(replies, token, true),
-                BodyNews::Broken => self.on_streamed_end(replies, token, false),
+        match news {
+            // Whom it was passed on to wants no more of it.
+            _ if self.rest.relay_of(token).is_none() => {
+                #[cfg(test)]
+                self.go_on(replies, token);
             }
-            return;
+            BodyNews::Piece(piece) => self.on_relay_piece(replies, token, piece.as_deref().ok()),
+            BodyNews::Ended => self.on_streamed_end(replies, token, true),
+            BodyNews::Broken => self.on_streamed_end(replies, token, false),
         }
-        // It goes on where it asked; whom it was passed on to wants no more of it.
-        #[cfg(test)]
-        self.go_on(replies, token);
     }
 
     fn on_body_settled<R: Replies>(&mut self, replies: &mut R, token: u32, whole: Result<bool, BodyError>) {
