@@ -249,7 +249,7 @@ impl<R: Replies> Runner<'_, R> {
                 RequestField::Value(value) => self.scope().write(value, out),
                 RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
                 RequestField::BodyLength => match stream {
-                    Some(stream) => stream.length.iter().for_each(|length| put_number(*length, out)),
+                    Some(stream) => _ = stream.length.map(|length| put_number(out, length)),
                     None => self.write_body_length(out),
                 },
                 // What was read has a length.
