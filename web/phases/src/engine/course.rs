@@ -454,8 +454,10 @@ impl Course {
         (self.uri, self.args, self.sent.fields) =
             (cleared(memory.uri), cleared(memory.args), cleared(memory.sent.fields));
         (self.slots, self.cached, self.captures) = (memory.slots, memory.cached, memory.captures);
-        self.stamps = memory.stamps;
+        (self.answered, self.proxy_host) = (cleared(memory.answered), cleared(memory.proxy_host));
+        (self.stamps, self.tries) = (memory.stamps, memory.tries);
         self.stamps.clear();
+        self.tries.clear();
         self.slots.clear();
         self.slots.resize(loaded.program.variables.slots(), None);
         self.cached.clear();

@@ -163,7 +163,8 @@ impl<R: Replies> Runner<'_, R> {
     /// The fields are kept for what is logged of them.
     fn keep_answer(&mut self) {
         if let Some(relay) = self.course.relay.as_deref() {
-            self.course.answered = relay.fields().to_vec();
+            self.course.answered.clear();
+            self.course.answered.extend_from_slice(relay.fields());
         }
     }
 

@@ -113,7 +113,8 @@ impl<R: Replies> Runner<'_, R> {
     fn destination(&mut self, pass: &ProxyPass) -> Result<Destination, u16> {
         match pass {
             ProxyPass::Fixed(fixed) => {
-                self.course.proxy_host = fixed.host.to_vec();
+                self.course.proxy_host.clear();
+                self.course.proxy_host.extend_from_slice(&fixed.host);
                 self.course.proxy_port = fixed.port.as_ref().map(|port| port.to_vec());
                 Ok(Destination {
                     choice: Choice::Group(fixed.group.0),

@@ -74,10 +74,13 @@ impl<R: Replies> Runner<'_, R> {
     /// Chooses a server, and connects to it.
     fn ask_one(&mut self) -> Result<(), Failure> {
         let now = self.clock.now;
-        let (loaded, chance) = (Rc::clone(&self.loaded), self.course.request_id().0);
+        let (loaded, token) = (Rc::clone(&self.loaded), self.token);
         // Most ways to choose need no chance.
         let mut numbers = None;
-        let mut random = || numbers.get_or_insert_with(|| SplitMix64::new(loaded.chance(chance))).bits();
+        let mut random = || {
+            let seed = || loaded.chance(now.as_nanos() ^ u64::from(token).rotate_right(16));
+            numbers.get_or_insert_with(|| SplitMix64::new(seed())).bits()
+        };
         let chosen = self.balancer(|balancer, relay| {
             let peer = balancer.choose(&mut relay.attempts, seconds(now), &mut random);
             relay.last_peer = peer.or(relay.last_peer);
