@@ -122,10 +122,11 @@ impl AnswerField {
     pub fn of(name: &[u8]) -> Self {
         // The longest that is known has 18 bytes.
         let mut lower = [0; 18];
-        let Some(lower) = lower.get_mut(..name.len()) else { return Self::Other };
-        lower.copy_from_slice(name);
+        let Some(start) = lower.get_mut(..name.len()) else { return Self::Other };
+        start.copy_from_slice(name);
+        // All of it at once takes less than some of it.
         lower.make_ascii_lowercase();
-        match &*lower {
+        match &lower[..name.len()] {
             b"content-type" => Self::ContentType,
             b"last-modified" => Self::LastModified,
             b"etag" => Self::ETag,
@@ -183,9 +184,8 @@ pub fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 /// Ends the line of a field whose value begins at `start`, likewise.
 pub fn end_line(start: usize, out: &mut Vec<u8>) {
     for byte in out.get_mut(start..).unwrap_or_default() {
-        if matches!(byte, b'\r' | b'\n' | 0) {
-            *byte = b' ';
-        }
+        // Written whatever it is, so that many go at once.
+        *byte = if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte };
     }
     out.extend_from_slice(b"\r\n");
 }

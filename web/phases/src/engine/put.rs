@@ -36,6 +36,15 @@ impl<R: Replies> Runner<'_, R> {
         self.course.sent.length = length;
         let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
         let pace = if bytes > 0 { self.pace(bytes) } else { None };
+        let pieces = match pieces {
+            Pieces::Bytes(text) if pace.is_none() && !(status == 200 && self.is_shared()) => {
+                let reply = Reply { status: told, length, fields: &fields };
+                self.replies.reply(self.course.id, self.request, &reply, &[Piece::Bytes(&text)]);
+                self.is_put(fields, bytes);
+                return Flow::Done;
+            }
+            pieces => pieces,
+        };
         let (source, mut parts) = match pieces {
             Pieces::None | Pieces::Upstream => (None, Vec::new()),
             Pieces::Memory(body) => (Some((body, 0)), vec![Part::Content(0..bytes)]),
@@ -57,11 +66,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let pieces: Vec<Piece<'_>> = parts.iter().filter_map(|part| piece(part, source.as_ref())).collect();
         self.replies.reply(self.course.id, self.request, &reply, &pieces);
-        self.course.sent.fields = fields;
-        self.course.sent.body = bytes;
-        self.course.sent.head = self.replies.head_len();
-        self.course.sent.complete = true;
-        self.course.state = CourseState::Over;
+        self.is_put(fields, bytes);
         if status == 200 && self.is_shared() {
             match (source, parts.as_mut_slice()) {
                 (Some(source), [Part::Content(_)]) => self.remember(source, bytes),
@@ -74,6 +79,15 @@ impl<R: Replies> Runner<'_, R> {
             }
         }
         Flow::Done
+    }
+
+    /// All of an answer is queued, with so many bytes of a body.
+    fn is_put(&mut self, fields: Vec<u8>, bytes: u64) {
+        self.course.sent.fields = fields;
+        self.course.sent.body = bytes;
+        self.course.sent.head = self.replies.head_len();
+        self.course.sent.complete = true;
+        self.course.state = CourseState::Over;
     }
 
     /// Queues an answer whose content passes filters, or has fields behind it.

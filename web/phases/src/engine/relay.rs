@@ -53,8 +53,6 @@ pub(crate) struct Relay {
     pub answer: Vec<u8>,
     pub fields_at: usize,
     pub status: u16,
-    /// The client asked for another protocol.
-    pub upgrades: bool,
     /// The answer's body, where all of it came with its head.
     pub whole: Option<Vec<u8>>,
     /// Bytes of the body that come, where that is known.

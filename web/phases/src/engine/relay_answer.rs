@@ -140,7 +140,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
         if status == 101 {
-            if relay.upgrades {
+            if self.request.fields().any(|field| field.is("upgrade")) {
                 return self.begin_tunnel();
             }
             self.tell_of_upstream("upstream sent unexpected upgrade", "reading response header from upstream");
@@ -179,6 +179,9 @@ impl<R: Replies> Runner<'_, R> {
 
     /// What the upstream asks of us; the end where another path of ours answers.
     fn accelerated(&mut self, rules: &Arc<ProxyRules>) -> Option<Flow> {
+        if !may_ask(&self.course.answered) {
+            return None;
+        }
         let (mut to, mut rate, mut buffering, mut media_type) = (None, None, None, None);
         for Field { name, value } in Fields::new(&self.course.answered) {
             let place = match AnswerField::of(name) {
@@ -420,6 +423,21 @@ impl<R: Replies> Runner<'_, R> {
 
 const LIMITS: ResponseLimits =
     ResponseLimits { head: u16::MAX, fields: 1000, interim: 8, chunk_line: 1024, trailers: 16384 };
+
+/// Whether the names of fields, as lines, allow that something is asked of us
+/// (`X-Accel-…`): most answers have none that begins so.
+fn may_ask(lines: &[u8]) -> bool {
+    let mut at = 0;
+    loop {
+        if lines.get(at..at + 3).is_some_and(|start| start.eq_ignore_ascii_case(b"x-a")) {
+            return true;
+        }
+        match semantics::scan::find(lines, at, b'\n') {
+            Some(end) => at = end + 1,
+            None => return false,
+        }
+    }
+}
 
 /// A coding that content can be taken out of.
 fn coding_of(value: &[u8]) -> Option<Coding> {

@@ -57,7 +57,6 @@ impl<R: Replies> Runner<'_, R> {
         }
         let mut attempts = self.attempts(&destination.choice);
         attempts.limit(rules.tries);
-        let upgrades = self.request.fields().any(|field| field.is("upgrade"));
         self.course.relay = Some(Box::new(Relay {
             link: None,
             stage: RelayStage::Connects,
@@ -82,7 +81,6 @@ impl<R: Replies> Runner<'_, R> {
             answer: Vec::new(),
             fields_at: 0,
             status: 0,
-            upgrades,
             whole: None,
             length: None,
             complete: false,
