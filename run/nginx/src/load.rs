@@ -64,9 +64,11 @@ impl NginxPlan {
 
     /// The file that the error log is, if it is one.
     pub fn error_log(&self, process: &ProcessRules) -> Option<PathBuf> {
-        match process.error_log.first().map(|log| &log.target) {
+        let mut targets = process.error_log.iter().map(|log| &log.target);
+        match targets.find(|target| !target.is_syslog()) {
             Some(ErrorLogTarget::File(path)) => Some(path.clone()),
-            Some(ErrorLogTarget::Stderr) => None,
+            Some(_) => None,
+            // A syslog server has a file beside it.
             None => {
                 let given = self.error_log.as_ref().filter(|path| path.as_os_str() != "stderr");
                 given.map(|path| self.prefix().join(path))

@@ -3,14 +3,15 @@
 use crate::load::Loaded;
 use crate::plan::{NginxPlan, PATIENCE};
 use crate::{over_links, over_sockets};
+use access_log::LogPlace;
 use core::time::Duration;
 use host::Silos;
-use nginx::{Compiled, ProcessRules};
+use nginx::{Compiled, ErrorLog, ErrorLogTarget, ProcessRules};
 use phases::Program;
 use phases::program::{ConnectionRules, HeadRules};
-use serve::{Privileges, ServePath, ServePlan, Settings, SignalRules};
+use serve::{Privileges, ServePath, ServePlan, Settings, SignalRules, SyslogErrors};
 use server::{ExchangeTerms, HeadTerms};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Arc;
@@ -64,6 +65,7 @@ pub fn plan(
         signals: SignalRules::Nginx { daemon: process.daemon },
         pid_file: process.pid.clone(),
         error_log: plan.error_log(&process),
+        error_syslog: error_syslog(&process),
         metrics: plan.metrics,
         again,
     })
@@ -91,6 +93,8 @@ fn given(
         ("max-connections", vec![process.connections.to_string()]),
         ("user", user),
         ("client_body_temp_path", folders),
+        // Sockets to servers of logs are made by a process that may.
+        ("syslog", syslog_servers(program, process)),
         // Connected to by a process that may.
         ("upstreams", vec![program.summary().reads.to_string()]),
         // What silos are made for at the start.
@@ -98,6 +102,27 @@ fn given(
     ]
     .map(|(name, values)| (name.to_owned(), values))
     .into()
+}
+
+/// The servers of logs that are told of the process's own lines.
+fn error_syslog(process: &ProcessRules) -> Vec<SyslogErrors> {
+    let server = |log: &ErrorLog| match &log.target {
+        ErrorLogTarget::Syslog(place) => Some(SyslogErrors { place: place.clone(), level: log.level }),
+        ErrorLogTarget::Stderr | ErrorLogTarget::File(_) => None,
+    };
+    process.error_log.iter().filter_map(server).collect()
+}
+
+/// All servers of logs, once each.
+fn syslog_servers(program: &Program, process: &ProcessRules) -> Vec<String> {
+    let server = |place: &LogPlace| match place {
+        LogPlace::Syslog(place) => Some(format!("{:?}", place.server)),
+        _ => None,
+    };
+    let of_requests = program.logs.iter().filter_map(|log| server(&log.place));
+    let own = error_syslog(process).into_iter().map(|log| format!("{:?}", log.place.server));
+    let all: BTreeSet<String> = of_requests.chain(own).collect();
+    all.into_iter().collect()
 }
 
 fn server(program: Program, process: &ProcessRules, connections: usize) -> server::Config {

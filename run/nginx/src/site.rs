@@ -117,6 +117,7 @@ pub fn site_served(
     served.signals = SignalRules::Own;
     served.pid_file.clone_from(&plan.pid_file);
     served.error_log = None;
+    served.error_syslog.clear();
     if let ServePath::Kernel(kernel) = &mut served.path {
         kernel.restart = plan.restart.clone();
     }

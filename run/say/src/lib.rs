@@ -27,7 +27,7 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What ends a command: a sentence for the user.
 pub type Failure = Box<dyn Error>;
@@ -66,6 +66,15 @@ impl Level {
             Self::Info => "notice",
             Self::Warning => "warn",
             Self::Error => "error",
+        }
+    }
+
+    /// nginx's number.
+    const fn number(self) -> u8 {
+        match self {
+            Self::Info => 6,
+            Self::Warning => 5,
+            Self::Error => 4,
         }
     }
 
@@ -108,10 +117,42 @@ pub fn as_nginx(offset: fn(u64) -> i32) {
 
 static AS_NGINX: OnceLock<fn(u64) -> i32> = OnceLock::new();
 
+/// Who else is told of each line: how bad it is by nginx's numbers, the local time as if
+/// it were that of Greenwich, and the line as nginx's.
+type Hearer = Box<dyn FnMut(u8, &HttpDate, &str) + Send>;
+
+static HEARER: Mutex<Option<Hearer>> = Mutex::new(None);
+
+/// Lines are also told to `hear`, in place of whom they were told to before: how bad each
+/// is by nginx's numbers, the local time as if it were that of Greenwich, and the line,
+/// which is as nginx's. It says nothing itself, and waits for nobody.
+pub fn also_to(hear: impl FnMut(u8, &HttpDate, &str) + Send + 'static) {
+    *hearer() = Some(Box::new(hear));
+}
+
+/// Lines are told to nobody else any more.
+pub fn to_nobody_else() {
+    *hearer() = None;
+}
+
+fn hearer() -> MutexGuard<'static, Option<Hearer>> {
+    HEARER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn tell_hearer(level: Level, text: &str) {
+    let mut hearer = hearer();
+    let (Some(hear), Some(offset)) = (hearer.as_mut(), AS_NGINX.get()) else { return };
+    let time = Clock.unix();
+    let offset = offset(time.as_secs());
+    let date = HttpDate::from_unix(time.as_secs().saturating_add_signed(offset.into()));
+    text.lines().for_each(|line| hear(level.number(), &date, of_nginx(level, line, time, offset).trim_end()));
+}
+
 fn log(level: Level, text: &str) {
     static JOURNAL: OnceLock<bool> = OnceLock::new();
     let journal = *JOURNAL.get_or_init(|| is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()));
     let time = (!journal).then(|| Clock.unix());
+    tell_hearer(level, text);
     put(io::stderr(), &lines(level, text, time), |lost| {
         lines(Level::Warning, &format!("{lost} lines are lost: nobody read them in time"), time)
     });

@@ -28,6 +28,7 @@ mod check;
 mod check_places;
 mod confine;
 mod control;
+mod error_log;
 mod exposed;
 mod holder;
 mod kernel;
@@ -53,9 +54,10 @@ mod ward;
 mod worker;
 
 pub use check_places::metrics_address;
+pub use error_log::tell_syslog;
 pub use plan::{
     Control, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules,
-    TakeOver,
+    SyslogErrors, TakeOver,
 };
 pub use takeover::own_program;
 

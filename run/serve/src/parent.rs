@@ -20,7 +20,9 @@ mod traces;
 
 use super::bell::Bell;
 use super::control::ChannelError;
+use super::error_log::tell_syslog;
 use super::pid_file;
+use super::places;
 use super::privileges::Decision;
 use super::supervisor::restart_of;
 use super::systemd;
@@ -233,7 +235,7 @@ impl Parent {
         match (said, role) {
             (FromChild::Ready { status }, Role::Coming) => {
                 if let Some(plan) = self.openings.take_plan() {
-                    self.plan = *plan;
+                    self.adopt(*plan);
                 }
                 self.on_serving(at);
                 systemd::ready(cut(&status));
@@ -251,7 +253,7 @@ impl Parent {
             }
             (FromChild::Reloaded { well }, Role::Serving) => {
                 if let Some(plan) = self.openings.take_plan().filter(|_| well) {
-                    self.plan = *plan;
+                    self.adopt(*plan);
                 }
             }
             (FromChild::Lost { index, queue, mtu, mac }, Role::Serving) => {
@@ -266,6 +268,17 @@ impl Parent {
             (FromChild::Neighbour { ip }, Role::Serving | Role::Leaving) => self.ask_neighbour(ip, now),
             // Of the moment, and the moment is over.
             _ => {}
+        }
+    }
+
+    /// This is in force, the parent's own error log included.
+    fn adopt(&mut self, plan: ServePlan) {
+        let now = core::mem::replace(&mut self.plan, plan);
+        if now.error_log != self.plan.error_log {
+            places::reopen_error_log(&self.plan, self.openings.identity());
+        }
+        if now.error_syslog != self.plan.error_syslog {
+            tell_syslog(&self.plan);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What `serve` is to do, over either data path.
 
+use access_log::SyslogPlace;
 use host::values::BadValue;
 use host::{Cores, HostPlan, Workers};
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
@@ -30,12 +31,23 @@ pub struct ServePlan {
     pub pid_file: Option<PathBuf>,
     /// The file that standard error leads to, to be opened again with the logs.
     pub error_log: Option<PathBuf>,
+    /// The servers of logs that are told of the process's own lines, too.
+    pub error_syslog: Vec<SyslogErrors>,
     /// Where metrics, and whether it lives and is ready, are told over HTTP.
     pub metrics: Option<SocketAddr>,
     /// What it is asked to do now, by the same command line and the file that
     /// this names, or the file that is given in its place; or what is wrong with
     /// them, a sentence for the user.
     pub again: fn(Option<File>) -> Result<Self, String>,
+}
+
+/// A server of logs that is told of the process's own lines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SyslogErrors {
+    /// Where it is, and how it is told.
+    pub place: SyslogPlace,
+    /// The least that it is told, by nginx's numbers: 4 `error`, 8 `debug`.
+    pub level: u8,
 }
 
 /// What signals that end a process mean.

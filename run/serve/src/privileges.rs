@@ -133,6 +133,7 @@ mod tests {
             signals: SignalRules::Own,
             pid_file: None,
             error_log: None,
+            error_syslog: Vec::new(),
             metrics: None,
             again: |_| Err(String::new()),
         }

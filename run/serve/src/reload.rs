@@ -6,7 +6,9 @@
 //! changes.
 
 use super::asked::Asked;
+use super::error_log::tell_syslog;
 use super::orders::{NewSettings, Orders};
+use super::places;
 use super::settings::{self, Step};
 use super::systemd;
 use super::ward::{self, Brought};
@@ -110,6 +112,17 @@ impl Reload {
         tell(page, done, said);
     }
 
+    /// This is in force, the error log of the process included.
+    fn adopt(&mut self, plan: ServePlan) {
+        let now = core::mem::replace(&mut self.plan, plan);
+        if now.error_log != self.plan.error_log {
+            places::reopen_error_log(&self.plan, None);
+        }
+        if now.error_syslog != self.plan.error_syslog {
+            tell_syslog(&self.plan);
+        }
+    }
+
     /// What workers are to take up, and what there is to be said of it.
     fn begin(&mut self, prepare: &impl Prepare) -> Result<(Vec<NewSettings>, String), Failure> {
         let stays = |why: String| format!("{why}; everything stays as it was");
@@ -148,7 +161,7 @@ impl Reload {
             let remedy = settings::remedy(&plan, left.len());
             said.push_str(&format!("; left as it was: {}, which {remedy}", left.join(", ")));
         }
-        self.plan = plan;
+        self.adopt(plan);
         Ok((news, said))
     }
 }

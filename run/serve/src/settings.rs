@@ -73,6 +73,12 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     for name in &changed {
         plan.settings.adopt(name, &asked.settings);
     }
+    if changed.iter().any(|name| name == "configuration") {
+        plan.error_log.clone_from(&asked.error_log);
+    }
+    if changed.iter().any(|name| name == "syslog") {
+        plan.error_syslog.clone_from(&asked.error_syslog);
+    }
     // What of it stays as it is, and why, is told below, or by `Change::prepare`.
     plan.server = asked.server.clone();
     if let (false, Content::Directory(plan), Content::Directory(now)) =
@@ -109,7 +115,7 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
 }
 
 /// What a process that has given its rights up cannot begin with.
-const OF_RIGHTS: [&str; 2] = ["client_body_temp_path", "upstreams"];
+const OF_RIGHTS: [&str; 3] = ["client_body_temp_path", "syslog", "upstreams"];
 
 /// Whether `asked` takes a successor, where one is started for an nginx.conf: as
 /// nginx starts new workers for each.

@@ -22,6 +22,7 @@ mod targets;
 
 pub use places::{Buffering, LogPlace, OpenFiles, SyslogPlace, SyslogServer};
 pub use set::LogSet;
+pub use syslog::SyslogLines;
 pub use targets::OpenLogs;
 
 use core::net::{IpAddr, SocketAddr};

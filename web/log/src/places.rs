@@ -60,8 +60,10 @@ pub struct OpenFiles {
 pub struct SyslogPlace {
     /// Where it is.
     pub server: SyslogServer,
-    /// Facility and severity: 8 times the one, and the other.
-    pub priority: u8,
+    /// By its number (RFC 3164 section 4.1.1).
+    pub facility: u8,
+    /// That of lines that have none of their own.
+    pub severity: u8,
     /// Who tells.
     pub tag: String,
     /// Whether the name of this machine is told.

@@ -2,6 +2,7 @@
 
 use crate::handing::Handing;
 use crate::record::{HEAD, Record};
+use crate::syslog::time_of;
 use crate::targets::OpenLogs;
 use crate::{Error, LINE_MAX};
 use semantics::date::HttpDate;
@@ -34,20 +35,24 @@ impl LogSet {
 
     /// A new second began: `date` is local time, as if it were that of Greenwich.
     pub fn set_time(&mut self, date: &HttpDate) {
-        // From `Sun, 06 Nov 1994 08:49:37 GMT`, as RFC 3164 section 4.1.2 has it.
-        let date = date.as_bytes();
-        self.time[..3].copy_from_slice(&date[8..11]);
-        self.time[4..6].copy_from_slice(&date[5..7]);
-        if self.time[4] == b'0' {
-            self.time[4] = b' ';
-        }
-        self.time[7..].copy_from_slice(&date[17..25]);
+        self.time = time_of(date);
     }
 
     /// Logs a line, which `write` writes without its end: to the log at this place
     /// of those that were opened.
     #[inline]
     pub fn line(&mut self, log: u16, now: Time, write: impl FnOnce(&mut Vec<u8>)) {
+        self.any_line(log, None, now, write);
+    }
+
+    /// As [`LogSet::line`], a line that a syslog server is told as severe as this (RFC 3164
+    /// section 4.1.1).
+    pub fn severe_line(&mut self, log: u16, severity: u8, now: Time, write: impl FnOnce(&mut Vec<u8>)) {
+        self.any_line(log, Some(severity), now, write);
+    }
+
+    #[inline]
+    fn any_line(&mut self, log: u16, severity: Option<u8>, now: Time, write: impl FnOnce(&mut Vec<u8>)) {
         if !self.has_room(now) {
             return;
         }
@@ -55,7 +60,7 @@ impl LogSet {
             self.begin(log, b"", b"");
         }
         if let Some(head) = self.logs.syslog_head(log) {
-            head.write(&self.time, &mut self.handing.buffer);
+            head.write(severity, &self.time, &mut self.handing.buffer);
             write(&mut self.handing.buffer);
             // The next line is another datagram.
             self.end();

@@ -3,6 +3,7 @@
 use crate::places::{SyslogPlace, SyslogServer};
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::net::SocketAddrUnix;
+use semantics::date::HttpDate;
 use std::io;
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -11,13 +12,16 @@ use std::os::unix::net::UnixDatagram;
 /// What begins each line: `<190>Nov 23 05:08:03 host nginx: `, but for the time.
 #[derive(Debug)]
 pub(crate) struct SyslogHead {
-    priority: Vec<u8>,
+    /// By the severity of a line (RFC 3164 section 4.1.1).
+    priorities: [Vec<u8>; 8],
+    /// That of lines that have none of their own.
+    usual: usize,
     name: Vec<u8>,
 }
 
 impl SyslogHead {
     pub fn new(place: &SyslogPlace) -> Self {
-        let priority = format!("<{}>", place.priority).into_bytes();
+        let of = |severity: u8| format!("<{}>", u32::from(place.facility) * 8 + u32::from(severity)).into_bytes();
         let mut name = String::from(" ");
         if place.hostname {
             let host = rustix::system::uname();
@@ -26,14 +30,54 @@ impl SyslogHead {
         }
         name.push_str(&place.tag);
         name.push_str(": ");
-        Self { priority, name: name.into_bytes() }
+        let priorities = [0, 1, 2, 3, 4, 5, 6, 7].map(of);
+        Self { priorities, usual: usize::from(place.severity.min(7)), name: name.into_bytes() }
     }
 
-    /// Writes it.
-    pub fn write(&self, time: &[u8; 15], out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.priority);
+    /// Writes it, for a line as severe as this, or as usual.
+    pub fn write(&self, severity: Option<u8>, time: &[u8; 15], out: &mut Vec<u8>) {
+        let at = severity.map_or(self.usual, |severity| usize::from(severity.min(7)));
+        out.extend_from_slice(&self.priorities[at]);
         out.extend_from_slice(time);
         out.extend_from_slice(&self.name);
+    }
+}
+
+/// `Nov  3 05:08:03` (RFC 3164 section 4.1.2): `date` is local time, as if it were that
+/// of Greenwich.
+pub(crate) fn time_of(date: &HttpDate) -> [u8; 15] {
+    // From `Sun, 06 Nov 1994 08:49:37 GMT`.
+    let (date, mut time) = (date.as_bytes(), *b"Jan  1 00:00:00");
+    time[..3].copy_from_slice(&date[8..11]);
+    time[4..6].copy_from_slice(&date[5..7]);
+    if time[4] == b'0' {
+        time[4] = b' ';
+    }
+    time[7..].copy_from_slice(&date[17..25]);
+    time
+}
+
+/// Lines to a syslog server that are written by whoever has them, one after the other.
+#[derive(Debug)]
+pub struct SyslogLines {
+    head: SyslogHead,
+    socket: SyslogSocket,
+}
+
+impl SyslogLines {
+    /// Lines to the server at `place`, which may not be there yet.
+    #[must_use]
+    pub fn new(place: &SyslogPlace) -> Self {
+        Self { head: SyslogHead::new(place), socket: SyslogSocket::new(place.server.clone()) }
+    }
+
+    /// Sends a line as severe as this: a datagram. `date` is local time, as if it were
+    /// that of Greenwich. One that there is no room for, or nobody to take, is lost.
+    pub fn send(&mut self, severity: u8, date: &HttpDate, line: &str) {
+        let mut datagram = Vec::with_capacity(64 + line.len());
+        self.head.write(Some(severity), &time_of(date), &mut datagram);
+        datagram.extend_from_slice(line.as_bytes());
+        let _ = self.socket.send(&datagram);
     }
 }
 

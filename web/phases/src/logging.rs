@@ -8,6 +8,7 @@ mod syslog;
 pub use directive::{AccessLogLine, LogUse, open_log_file_cache};
 pub use escape::LogEscape;
 pub use format::{HeadPart, LogFormat, QuickLine};
+pub use syslog::syslog_place;
 
 use crate::value::Value;
 use access_log::LogPlace;
@@ -41,6 +42,12 @@ impl ErrorLevel {
     #[must_use]
     pub const fn milder(self) -> Self {
         Self(self.0 + 1)
+    }
+
+    /// Its severity (RFC 3164 section 4.1.1).
+    #[must_use]
+    pub const fn severity(self) -> u8 {
+        self.0.saturating_sub(1)
     }
 
     /// Its word.

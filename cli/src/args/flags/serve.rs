@@ -283,7 +283,7 @@ impl ServeArgs {
             let mut plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
             plan.config.per_source = per_source;
             let path = ServePath::Kernel(plan);
-            let (signals, error_log) = (SignalRules::Own, None);
+            let (signals, error_log, error_syslog) = (SignalRules::Own, None, Vec::new());
             let again = serve_again;
             return Ok(ServePlan {
                 server,
@@ -294,6 +294,7 @@ impl ServeArgs {
                 signals,
                 pid_file,
                 error_log,
+                error_syslog,
                 metrics,
                 again,
             });
@@ -306,8 +307,20 @@ impl ServeArgs {
         let (restart, json) = (self.restart.plan_over(&host)?, self.json);
         let listen = Box::new(PortPlan { everywhere: ports(self.listen)?, at: Vec::new() });
         let path = ServePath::Link { host, listen, copies, restart: restart.map(Box::new), json };
-        let (signals, error_log, again) = (SignalRules::Own, None, serve_again);
-        Ok(ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, metrics, again })
+        let (signals, error_log, error_syslog, again) = (SignalRules::Own, None, Vec::new(), serve_again);
+        Ok(ServePlan {
+            server,
+            path,
+            settings,
+            check,
+            privileges,
+            signals,
+            pid_file,
+            error_log,
+            error_syslog,
+            metrics,
+            again,
+        })
     }
 }
 

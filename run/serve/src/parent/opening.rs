@@ -49,6 +49,11 @@ impl Openings {
         Self { identity, bell, busy, plan, successor, links }
     }
 
+    /// Whose logs are.
+    pub const fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
     /// Whether something is being opened.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
@@ -167,7 +172,7 @@ impl Opened {
                 file.seek(SeekFrom::Start(0)).map_err(told)?;
                 self.settings = Some(file);
                 // Links stay what they are: those of a successor may be others.
-                ServePlan { server: asked.server, ..plan.clone() }
+                ServePlan { server: asked.server, error_log: asked.error_log, ..plan.clone() }
             }
         };
         if let Content::Directory(directory) = &asked.server.content {
@@ -178,6 +183,9 @@ impl Opened {
         }
         if let AccessLog::File(path) = &asked.server.access_log {
             self.log = Some((bytes(path), open_log(path, identity)?));
+        }
+        if let Some(path) = asked.error_log.as_ref().filter(|path| plan.error_log.as_ref() != Some(path)) {
+            self.others.push((bytes(path), open_log(path, identity)?));
         }
         if let Content::Program(program, _) = &asked.server.content {
             for path in program.log_files() {

@@ -14,6 +14,7 @@ mod dates;
 mod differences;
 mod faults;
 mod hosts;
+mod operators;
 mod proxied;
 mod random;
 mod reach;

@@ -92,7 +92,7 @@ fn a_syslog_server_gets_a_datagram_for_each_line() {
     let path = folder.0.join("socket");
     let tag = "nginx".to_owned();
     let server = SyslogServer::Unix(path.clone());
-    let place = LogPlace::Syslog(SyslogPlace { server, priority: 190, tag, hostname: false });
+    let place = LogPlace::Syslog(SyslogPlace { server, facility: 23, severity: 6, tag, hostname: false });
     let mut set = set(&[place, LogPlace::Named { open: None, symlinks: true }]);
     set.set_time(&HttpDate::from_unix(784_111_777));
     put(&mut set, 0, "nobody is there");
@@ -115,7 +115,9 @@ fn a_syslog_server_may_begin_anew() {
     let unix = folder.0.join("socket");
     let udp = std::net::UdpSocket::bind("127.0.0.1:0").expect("bound");
     let at = udp.local_addr().expect("an address");
-    let place = |server| LogPlace::Syslog(SyslogPlace { server, priority: 6, tag: "t".to_owned(), hostname: false });
+    let place = |server| {
+        LogPlace::Syslog(SyslogPlace { server, facility: 0, severity: 6, tag: "t".to_owned(), hostname: false })
+    };
     let first = std::os::unix::net::UnixDatagram::bind(&unix).expect("bound");
     let mut set = set(&[place(SyslogServer::Unix(unix.clone())), place(SyslogServer::Udp(at))]);
     for round in 0..2 {

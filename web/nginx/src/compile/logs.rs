@@ -91,6 +91,7 @@ impl Compiler<'_> {
         let place = match log.target {
             ErrorLogTarget::Stderr => LogPlace::Stderr,
             ErrorLogTarget::File(path) => LogPlace::File { path, buffering: None },
+            ErrorLogTarget::Syslog(server) => LogPlace::Syslog(server),
         };
         let mut logs = if layer.first("error_log") { Vec::new() } else { layer.block.error_logs.to_vec() };
         logs.push(self.error_log_use(place, log.level));
@@ -99,19 +100,24 @@ impl Compiler<'_> {
     }
 
     /// The error logs of blocks that have none of their own: those of the process, of
-    /// which the first is its standard error.
+    /// which the first that is no syslog server is its standard error. There is one
+    /// always.
     pub(super) fn usual_error_logs(&mut self, layer: &mut Layer) -> Step {
         let configuration = self.configuration;
-        let mut logs = Vec::new();
+        let (mut logs, mut is_led) = (Vec::new(), false);
         for directive in configuration.directives.iter().filter(|one| one.name == b"error_log") {
             let log = self.error_log(directive)?;
             let place = match log.target {
-                ErrorLogTarget::File(path) if !logs.is_empty() => LogPlace::File { path, buffering: None },
-                _ => LogPlace::Stderr,
+                ErrorLogTarget::Syslog(server) => LogPlace::Syslog(server),
+                ErrorLogTarget::File(path) if is_led => LogPlace::File { path, buffering: None },
+                ErrorLogTarget::File(_) | ErrorLogTarget::Stderr => {
+                    is_led = true;
+                    LogPlace::Stderr
+                }
             };
             logs.push(self.error_log_use(place, log.level));
         }
-        if logs.is_empty() {
+        if !is_led {
             logs.push(self.error_log_use(LogPlace::Stderr, ErrorLevel::ERROR.0));
         }
         layer.block.error_logs = logs.into();

@@ -3,7 +3,9 @@
 use super::arguments::{argument, told};
 use super::{Compiler, Step, path_of};
 use crate::reader::Directive;
+use access_log::SyslogPlace;
 use core::time::Duration;
+use phases::logging::syslog_place;
 use phases::units::{number, time};
 use std::path::PathBuf;
 
@@ -49,6 +51,8 @@ pub enum ErrorLogTarget {
     Stderr,
     /// Appended to this file.
     File(PathBuf),
+    /// To a syslog server, each as severe as it is.
+    Syslog(SyslogPlace),
 }
 
 /// Levels, from the worst.
@@ -61,6 +65,13 @@ const DEBUG_LEVELS: [&[u8]; 7] =
 /// The number of a level, by its word.
 pub(super) fn level_of(word: &[u8]) -> Option<u8> {
     LEVELS.iter().position(|known| *known == word).map(|at| at as u8 + 1)
+}
+
+impl ErrorLogTarget {
+    /// Whether a syslog server is told: then no file is written to.
+    pub const fn is_syslog(&self) -> bool {
+        matches!(self, Self::Syslog(_))
+    }
 }
 
 impl ProcessRules {
@@ -126,7 +137,12 @@ impl Compiler<'_> {
         let place = directive.place;
         let target = match argument(directive, 0) {
             b"stderr" => ErrorLogTarget::Stderr,
-            text if text.starts_with(b"syslog:") || text.starts_with(b"memory:") => {
+            text if text.starts_with(b"syslog:") => {
+                let mut resolve = |host: &str| (self.around.resolve)(host).first().copied();
+                let server = syslog_place(&text[b"syslog:".len()..], &mut resolve);
+                ErrorLogTarget::Syslog(server.map_err(|why| self.refused(place, why))?)
+            }
+            text if text.starts_with(b"memory:") => {
                 let what = format!("\"error_log\" to \"{}\"", told(text));
                 return Err(self.unsupported(place, &what));
             }

@@ -183,6 +183,10 @@ fn the_process_is_told_what_to_be() {
         ("", "[emerg] no \"events\" section in configuration"),
         ("worker_processes x;", "[emerg] \"worker_processes\" directive invalid value in /c/nginx.conf:1"),
         ("events { use kqueue; }", "[emerg] invalid event type \"kqueue\" in /c/nginx.conf:1"),
+        (
+            "error_log syslog:server=127.0.0.1:514,severity=loud;",
+            "[emerg] unknown syslog severity \"loud\" in /c/nginx.conf:1",
+        ),
         ("error_log x loud;", "[emerg] invalid log level \"loud\" in /c/nginx.conf:1"),
         ("error_log x info warn;", "[emerg] duplicate log level \"warn\" in /c/nginx.conf:1"),
     ] {

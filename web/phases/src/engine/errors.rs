@@ -97,7 +97,7 @@ fn put_line(
     let mut logs = loaded.logs.borrow_mut();
     let Some(logs) = logs.as_mut() else { return false };
     for log in block.error_logs.iter().filter(|log| level <= log.level) {
-        logs.line(log.log, clock.now, |out| out.extend_from_slice(&line));
+        logs.severe_line(log.log, level.severity(), clock.now, |out| out.extend_from_slice(&line));
     }
     loaded.tell();
     true

@@ -1,6 +1,7 @@
 //! `access_log` and `open_log_file_cache`.
 
-use super::{LogTarget, syslog};
+use super::LogTarget;
+use super::syslog::syslog_place;
 use crate::maps::Compiling;
 use crate::units::{size, time};
 use crate::value::Value;
@@ -54,7 +55,7 @@ impl AccessLogLine {
             _ => {}
         }
         let (mut place, named) = match path.strip_prefix(b"syslog:") {
-            Some(rest) => (LogPlace::Syslog(syslog::place(rest, resolve)?), None),
+            Some(rest) => (LogPlace::Syslog(syslog_place(rest, resolve)?), None),
             None => place(path, prefix, compiling)?,
         };
         let format = options.first().map_or_else(|| b"combined".to_vec(), |name| name.to_vec());

@@ -24,7 +24,10 @@ const TAG_MAX: usize = 32;
 pub(super) type Resolving<'a> = &'a mut dyn FnMut(&str) -> Option<core::net::IpAddr>;
 
 /// A place from what follows `syslog:`.
-pub(super) fn place(text: &[u8], resolve: Resolving<'_>) -> Result<SyslogPlace, String> {
+///
+/// # Errors
+/// What is wrong with it, in nginx's words.
+pub fn syslog_place(text: &[u8], resolve: Resolving<'_>) -> Result<SyslogPlace, String> {
     let text = String::from_utf8_lossy(text);
     let (mut server, mut facility, mut severity, mut tag, mut hostname) = (None, None, None, None, true);
     let number = |names: &[&str], name: &str, kind: &str| {
@@ -67,8 +70,8 @@ pub(super) fn place(text: &[u8], resolve: Resolving<'_>) -> Result<SyslogPlace, 
     }
     let server = server.ok_or("no syslog server specified")?;
     // local7.info
-    let priority = facility.unwrap_or(23) * 8 + severity.unwrap_or(6);
-    Ok(SyslogPlace { server, priority, tag: tag.unwrap_or_else(|| "nginx".into()), hostname })
+    let (facility, severity) = (facility.unwrap_or(23), severity.unwrap_or(6));
+    Ok(SyslogPlace { server, facility, severity, tag: tag.unwrap_or_else(|| "nginx".into()), hostname })
 }
 
 /// Where the server is; what is wrong, in nginx's words.

@@ -132,10 +132,10 @@ fn places_are_those_that_are_written() {
         panic!("a syslog server");
     };
     assert_eq!(syslog.server, SyslogServer::Udp("127.0.0.1:12345".parse().unwrap()));
-    assert_eq!((syslog.priority, &*syslog.tag, syslog.hostname), (19 * 8 + 3, "t_1", false));
+    assert_eq!((syslog.facility, syslog.severity, &*syslog.tag, syslog.hostname), (19, 3, "t_1", false));
     let LogPlace::Syslog(syslog) = place("syslog:server=[::1]") else { panic!("a syslog server") };
     assert_eq!(syslog.server, SyslogServer::Udp("[::1]:514".parse().unwrap()));
-    assert_eq!((syslog.priority, &*syslog.tag, syslog.hostname), (190, "nginx", true));
+    assert_eq!((syslog.facility, syslog.severity, &*syslog.tag, syslog.hostname), (23, 6, "nginx", true));
 }
 
 #[test]
