@@ -278,6 +278,25 @@ pub trait Net {
 
     /// Our own address; `None` for a Unix socket.
     fn local(&self, id: ConnId) -> Option<SocketAddr>;
+
+    /// Which Unix socket the client connected to: the [number](path_number) of its path, as
+    /// it is listened on; `None` for anything else.
+    fn local_unix(&self, id: ConnId) -> Option<u64> {
+        let _ = id;
+        None
+    }
+}
+
+/// A number for the path of a Unix socket, which an abstract one begins with `@` (FNV-1a
+/// of 64 bits). Who listens chooses the paths, and nobody else.
+#[must_use]
+pub const fn path_number(path: &[u8]) -> u64 {
+    let (mut number, mut at) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    while at < path.len() {
+        number = (number ^ path[at] as u64).wrapping_mul(0x0100_0000_01b3);
+        at += 1;
+    }
+    number
 }
 
 /// An application: a per-silo value that owns its connections' state.

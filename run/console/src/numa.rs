@@ -15,7 +15,7 @@ use crate::plan::NumaPlan;
 use report::Process;
 use say::Failure;
 use serde_json::json;
-use silo::page::{Reader, living, usual_folder};
+use silo::page::{Reader, living_of_user};
 use silo::pin::allowed_cores;
 use std::io::Write;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
     }
     let readers = match &plan.page {
         Some(page) => vec![Reader::open(page)?],
-        None => living(&usual_folder()?)?,
+        None => living_of_user()?,
     };
     let processes: Vec<Process> = readers.iter().filter_map(Process::read).collect();
     if plan.json {

@@ -11,7 +11,7 @@ use host::aggregation::{self, BondPort};
 use latency::Series;
 use say::{Failure, println};
 use serde_json::{Map, Value, json};
-use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living, usual_folder};
+use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living_of_user};
 use std::io::Write;
 use std::thread;
 
@@ -34,7 +34,7 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
     }
     let readers = match &plan.page {
         Some(path) => vec![Reader::open(path)?],
-        None => living(&usual_folder()?)?,
+        None => living_of_user()?,
     };
     if readers.is_empty() && !plan.json {
         println!("no process of this user publishes statistics");

@@ -11,7 +11,7 @@ use report::{
     sweep_rates,
 };
 use say::Failure;
-use silo::page::{living, usual_folder};
+use silo::page::living_of_user;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -88,7 +88,7 @@ fn server(plan: &ServerPlan) -> Result<Option<ServerTime>, Failure> {
         ServerPlan::Page(path) => ServerTime::page(path).map(Some),
         ServerPlan::Process(pid) => ServerTime::process(*pid).map(Some),
         ServerPlan::Usual => {
-            let pages = usual_folder().ok().and_then(|folder| living(&folder).ok()).unwrap_or_default();
+            let pages = living_of_user().unwrap_or_default();
             let mut servers = pages.into_iter().filter(|page| page.label().starts_with("serve"));
             match (servers.next(), servers.next()) {
                 (Some(only), None) => Ok(ServerTime::read_from(only).ok()),

@@ -12,10 +12,6 @@ use sockets::{Config, Endpoint, KeepAlive, ListenOptions, OwnOptions, StreamOpti
 /// How long a successor may take to serve.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Linux's own times (tcp(7)).
-const KEEP_ALIVE: KeepAlive =
-    KeepAlive { idle: Duration::from_secs(7_200), interval: Duration::from_secs(75), probes: 9 };
-
 /// What a client that sends nothing at first is waited for, before it is handed
 /// over.
 const DEFERRED: Duration = Duration::from_secs(1);
@@ -70,7 +66,8 @@ pub fn path(
 
 /// Where no option is written.
 fn usual_options() -> ListenOptions {
-    ListenOptions { v6_only: true, ..ListenOptions::default() }
+    // A Unix socket is everybody's, as nginx makes it.
+    ListenOptions { v6_only: true, unix_mode: Some(0o666), ..ListenOptions::default() }
 }
 
 /// The options of one address; of its connections, those that are not as all have them.
@@ -79,6 +76,7 @@ fn own_options(rules: &SocketRules, stream: &StreamOptions) -> OwnOptions {
     let buffer = |bytes: Option<u64>| bytes.map(|bytes| u32::try_from(bytes.clamp(1, i32::MAX as u64)).unwrap_or(1));
     let own = StreamOptions {
         keep_alive: rules.keep_alive.and_then(keep_alive),
+        no_keep_alive: rules.keep_alive == Some(KeepAliveRules::Off),
         send_buffer: buffer(rules.send),
         receive_buffer: buffer(rules.receive),
         ..stream.clone()
@@ -95,22 +93,14 @@ fn own_options(rules: &SocketRules, stream: &StreamOptions) -> OwnOptions {
     }
 }
 
-const fn keep_alive(rules: KeepAliveRules) -> Option<KeepAlive> {
+/// What is not said is as the system, or the socket, has it.
+fn keep_alive(rules: KeepAliveRules) -> Option<KeepAlive> {
     match rules {
         KeepAliveRules::Off => None,
         KeepAliveRules::On { idle, interval, probes } => Some(KeepAlive {
-            idle: match idle {
-                Some(idle) => idle,
-                None => KEEP_ALIVE.idle,
-            },
-            interval: match interval {
-                Some(interval) => interval,
-                None => KEEP_ALIVE.interval,
-            },
-            probes: match probes {
-                Some(probes) => probes,
-                None => KEEP_ALIVE.probes,
-            },
+            idle: idle.unwrap_or_default(),
+            interval: interval.unwrap_or_default(),
+            probes: probes.unwrap_or_default(),
         }),
     }
 }

@@ -9,7 +9,7 @@ use host::Silos;
 use nginx::{Compiled, ErrorLog, ErrorLogTarget, ProcessRules};
 use phases::Program;
 use phases::program::{ConnectionRules, HeadRules};
-use serve::{Privileges, ServePath, ServePlan, Settings, SignalRules, SyslogErrors};
+use serve::{ErrorLogs, Privileges, ServePath, ServePlan, Settings, SignalRules, SyslogErrors};
 use server::{ExchangeTerms, HeadTerms};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -64,8 +64,7 @@ pub fn plan(
         privileges: Privileges { user, supervise: false },
         signals: SignalRules::Nginx { daemon: process.daemon },
         pid_file: process.pid.clone(),
-        error_log: plan.error_log(&process),
-        error_syslog: error_syslog(&process),
+        error_log: ErrorLogs { file: plan.error_log(&process), syslog: error_syslog(&process) },
         metrics: plan.metrics,
         again,
     })
@@ -126,7 +125,8 @@ fn syslog_servers(program: &Program, process: &ProcessRules) -> Vec<String> {
 }
 
 fn server(program: Program, process: &ProcessRules, connections: usize) -> server::Config {
-    let requests = program.first_block().map_or(u32::MAX, |block| block.connection.requests);
+    // Those of the first server, in answers that are ready; others look at their own.
+    let first = program.first_block().map(|block| block.connection);
     // Those of the first listener come first.
     let (heads, exchanges) = (&program.terms.heads, &program.terms.exchanges);
     let base = server::Limits::default();
@@ -134,7 +134,9 @@ fn server(program: Program, process: &ProcessRules, connections: usize) -> serve
     let exchanges: Vec<ExchangeTerms> = exchanges.iter().map(exchange_terms).collect();
     let mut config = server::Config::program(Arc::new(program));
     config.limits.connections = connections;
-    config.limits.requests_per_connection = Some(requests);
+    config.limits.requests_per_connection = first.map(|first| first.requests);
+    // A connection's age is known up to 52 days.
+    config.limits.connection_age = first.map(|first| first.age).filter(|age| *age <= AGE_MAX);
     config.timeouts.drain = process.shutdown.unwrap_or(PATIENCE);
     if let Some(head) = heads.first() {
         config.limits.http = head.limits;
@@ -142,6 +144,9 @@ fn server(program: Program, process: &ProcessRules, connections: usize) -> serve
     (config.head_terms, config.exchange_terms) = (heads, exchanges);
     config
 }
+
+/// The age of connections that can be told.
+const AGE_MAX: Duration = Duration::from_hours(50 * 24);
 
 /// The least time that a timer is set to.
 const SOONEST: Duration = Duration::from_millis(1);

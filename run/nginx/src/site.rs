@@ -6,7 +6,7 @@ use crate::plan::{NginxAction, NginxLinks, NginxPlan, NginxWorkers};
 use crate::served;
 use nginx::Surroundings;
 use say::Failure;
-use serve::{Privileges, RestartPlan, ServePath, ServePlan, SignalRules};
+use serve::{ErrorLogs, Privileges, RestartPlan, ServePath, ServePlan, SignalRules};
 use site_toml::{CompiledSite, TEXT_MAX, as_nginx_conf, compile_site};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -116,8 +116,7 @@ pub fn site_served(
     served.privileges = plan.privileges.clone();
     served.signals = SignalRules::Own;
     served.pid_file.clone_from(&plan.pid_file);
-    served.error_log = None;
-    served.error_syslog.clear();
+    served.error_log = ErrorLogs::default();
     if let ServePath::Kernel(kernel) = &mut served.path {
         kernel.restart = plan.restart.clone();
     }

@@ -95,7 +95,7 @@ fn waits_for_us() -> bool {
 }
 
 fn lead_to_error_log(plan: &ServePlan) -> Result<(), Failure> {
-    let Some(path) = plan.error_log.as_deref() else { return Ok(()) };
+    let Some(path) = plan.error_log.file.as_deref() else { return Ok(()) };
     let led = serve::open_error_log(plan, path).and_then(|file| Ok(rustix::stdio::dup2_stderr(&file)?));
     led.map_err(|why| format!("open() \"{}\" failed ({})", path.display(), reason(&why)).into())
 }

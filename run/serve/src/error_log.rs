@@ -1,13 +1,13 @@
 //! The error log of the process: its own lines go to servers of logs, too.
 
 use crate::plan::{ServePlan, SyslogErrors};
-use access_log::SyslogLines;
+use server::SyslogLines;
 
 /// Has the servers that `plan` names told of lines from now on, and no others. Their
 /// sockets are made now: a process that has given its rights up can make none.
 pub fn tell_syslog(plan: &ServePlan) {
     let one = |log: &SyslogErrors| (log.level, SyslogLines::new(&log.place));
-    let mut servers: Vec<(u8, SyslogLines)> = plan.error_syslog.iter().map(one).collect();
+    let mut servers: Vec<(u8, SyslogLines)> = plan.error_log.syslog.iter().map(one).collect();
     if servers.is_empty() {
         say::to_nobody_else();
         return;

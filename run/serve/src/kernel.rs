@@ -18,7 +18,7 @@ use host::figures::Board;
 use host::machine;
 use host::machine::Seating;
 use say::Failure;
-use server::{Change, Server, WallClock};
+use server::{Change, ConnectionNumbers, Server, WallClock};
 use silo::Clock;
 use silo::page::Page;
 use sockets::fleet::{self, FleetError, Stop};
@@ -60,6 +60,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let starts = board.columns().into_iter().enumerate().map(|(index, column)| {
         let listeners = listeners.for_worker(index);
         let (config, mut server) = (config.clone(), server.clone());
+        server.numbers = ConnectionNumbers::of(index, workers);
         server.latency = latencies.as_ref().map(|table| table.board(index));
         let seat = steering.as_ref().and_then(|steering| steering.seat(index));
         Some(Start { index, config, server, listeners, column, seat, orders: &orders, reopen: &reopen })
@@ -67,9 +68,8 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let starts: Mutex<Vec<Option<Start<'_>>>> = Mutex::new(starts.collect());
     // What is attached stays. Kept here it would keep sockets from a successor's program.
     drop(steering);
-    let endpoints = listeners.endpoints();
+    let (endpoints, stop) = (listeners.endpoints(), Stop::default());
     let path = KernelPath { listeners: Some(listeners), managed, board, prepare: Even(workers), predecessor };
-    let stop = Stop::default();
     thread::scope(|scope| {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
             let one = |index: usize| {
@@ -155,6 +155,17 @@ impl DataPath for KernelPath {
     fn on_followed(&mut self) {
         if let Some(mut listeners) = self.listeners.take() {
             listeners.disown_files();
+        }
+    }
+
+    /// Options of what is listened on still, as nginx sets them again.
+    fn on_reloaded(&mut self, plan: &ServePlan) {
+        let (Some(listeners), ServePath::Kernel(kernel)) = (&self.listeners, &plan.path) else { return };
+        if !matches!(plan.signals, SignalRules::Nginx { .. }) {
+            return;
+        }
+        for (at, why) in listeners.set_options(&kernel.options, &kernel.config.stream) {
+            say::warning(format_args!("listen {at}: {why}; it stays as it was"));
         }
     }
 

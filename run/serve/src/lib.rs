@@ -56,8 +56,8 @@ mod worker;
 pub use check_places::metrics_address;
 pub use error_log::tell_syslog;
 pub use plan::{
-    Control, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings, SignalRules,
-    SyslogErrors, TakeOver,
+    Control, ErrorLogs, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings,
+    SignalRules, SyslogErrors, TakeOver,
 };
 pub use takeover::own_program;
 

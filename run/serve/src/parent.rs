@@ -274,10 +274,10 @@ impl Parent {
     /// This is in force, the parent's own error log included.
     fn adopt(&mut self, plan: ServePlan) {
         let now = core::mem::replace(&mut self.plan, plan);
-        if now.error_log != self.plan.error_log {
+        if now.error_log.file != self.plan.error_log.file {
             places::reopen_error_log(&self.plan, self.openings.identity());
         }
-        if now.error_syslog != self.plan.error_syslog {
+        if now.error_log.syslog != self.plan.error_log.syslog {
             tell_syslog(&self.plan);
         }
     }

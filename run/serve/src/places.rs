@@ -44,7 +44,7 @@ pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd>
 /// Has standard error lead to the file that `plan` names, if it does, as that is
 /// now. A process that may not open it goes on with the one before.
 pub fn reopen_error_log(plan: &ServePlan, identity: Option<&Identity>) {
-    let Some(path) = &plan.error_log else { return };
+    let Some(path) = &plan.error_log.file else { return };
     let opened = helper::opened::of(path).map_or_else(|| open_log(path, identity), Ok);
     let led = opened.and_then(|file| {
         // Another call than dup2(2), which is given up.

@@ -1,8 +1,8 @@
 //! What `serve` is to do, over either data path.
 
-use access_log::SyslogPlace;
 use host::values::BadValue;
 use host::{Cores, HostPlan, Workers};
+use server::SyslogPlace;
 use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use sockets::{Config, Endpoint, ListenOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,16 +29,23 @@ pub struct ServePlan {
     pub signals: SignalRules,
     /// Where the process id goes.
     pub pid_file: Option<PathBuf>,
-    /// The file that standard error leads to, to be opened again with the logs.
-    pub error_log: Option<PathBuf>,
-    /// The servers of logs that are told of the process's own lines, too.
-    pub error_syslog: Vec<SyslogErrors>,
+    /// Where its own lines go.
+    pub error_log: ErrorLogs,
     /// Where metrics, and whether it lives and is ready, are told over HTTP.
     pub metrics: Option<SocketAddr>,
     /// What it is asked to do now, by the same command line and the file that
     /// this names, or the file that is given in its place; or what is wrong with
     /// them, a sentence for the user.
     pub again: fn(Option<File>) -> Result<Self, String>,
+}
+
+/// Where lines of the process go beside standard error.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ErrorLogs {
+    /// The file that standard error leads to, to be opened again with the logs.
+    pub file: Option<PathBuf>,
+    /// The servers of logs that are told, too.
+    pub syslog: Vec<SyslogErrors>,
 }
 
 /// A server of logs that is told of the process's own lines.

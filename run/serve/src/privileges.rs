@@ -117,7 +117,7 @@ fn has(map: &str, uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Privileges, Settings, SignalRules};
+    use crate::plan::{ErrorLogs, Privileges, Settings, SignalRules};
     use host::HostPlan;
     use host::drivers::LinkSpec;
 
@@ -132,8 +132,7 @@ mod tests {
             privileges: Privileges { user: user.map(str::to_owned), supervise },
             signals: SignalRules::Own,
             pid_file: None,
-            error_log: None,
-            error_syslog: Vec::new(),
+            error_log: ErrorLogs::default(),
             metrics: None,
             again: |_| Err(String::new()),
         }

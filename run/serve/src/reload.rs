@@ -74,11 +74,12 @@ impl Reload {
     }
 
     /// Has all workers take up what is new, if it was asked for and can be
-    /// had; and tells of it, on `page` too, when all have.
-    pub fn look(&mut self, (orders, asked): (&Orders, &Asked), prepare: &impl Prepare, page: &mut Page) {
+    /// had; and tells of it, on `page` too, when all have. Whether another plan is in
+    /// force now.
+    pub fn look(&mut self, (orders, asked): (&Orders, &Asked), prepare: &impl Prepare, page: &mut Page) -> bool {
         if !orders.all_reloaded() {
             // One after the other: there is one place for news.
-            return;
+            return false;
         }
         if let Some(said) = self.pending.take() {
             let replaced = orders.replaced();
@@ -88,7 +89,7 @@ impl Reload {
         }
         let wishes = asked.reloads.load(Ordering::Relaxed);
         if core::mem::replace(&mut self.seen, wishes) == wishes {
-            return;
+            return false;
         }
         systemd::reloading("reading settings and content again");
         self.began = Clock.now();
@@ -99,8 +100,12 @@ impl Reload {
             Ok((news, said)) => {
                 self.pending = Some(said);
                 orders.reload(news);
+                true
             }
-            Err(why) => self.over(page, false, &why.to_string()),
+            Err(why) => {
+                self.over(page, false, &why.to_string());
+                false
+            }
         }
     }
 
@@ -115,10 +120,10 @@ impl Reload {
     /// This is in force, the error log of the process included.
     fn adopt(&mut self, plan: ServePlan) {
         let now = core::mem::replace(&mut self.plan, plan);
-        if now.error_log != self.plan.error_log {
+        if now.error_log.file != self.plan.error_log.file {
             places::reopen_error_log(&self.plan, None);
         }
-        if now.error_syslog != self.plan.error_syslog {
+        if now.error_log.syslog != self.plan.error_log.syslog {
             tell_syslog(&self.plan);
         }
     }

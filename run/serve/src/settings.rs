@@ -74,10 +74,10 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
         plan.settings.adopt(name, &asked.settings);
     }
     if changed.iter().any(|name| name == "configuration") {
-        plan.error_log.clone_from(&asked.error_log);
+        plan.error_log.file.clone_from(&asked.error_log.file);
     }
     if changed.iter().any(|name| name == "syslog") {
-        plan.error_syslog.clone_from(&asked.error_syslog);
+        plan.error_log.syslog.clone_from(&asked.error_log.syslog);
     }
     // What of it stays as it is, and why, is told below, or by `Change::prepare`.
     plan.server = asked.server.clone();
@@ -106,6 +106,10 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
         (ServePath::Kernel(plan), ServePath::Kernel(asked)) => {
             plan.config.spin = asked.config.spin;
             plan.config.max_connections = asked.config.max_connections;
+            if is_nginx(now) {
+                // Those of addresses that are listened on still.
+                plan.options.clone_from(&asked.options);
+            }
             (plan.restart.timeout, plan.restart.drain) = (asked.restart.timeout, asked.restart.drain);
         }
         // Told apart above.

@@ -72,6 +72,11 @@ pub trait DataPath {
     /// A successor serves.
     fn on_followed(&mut self) {}
 
+    /// Other settings are taken up.
+    fn on_reloaded(&mut self, plan: &ServePlan) {
+        let _ = plan;
+    }
+
     /// Nobody is to be accepted any more.
     fn on_stop(&mut self) {}
 
@@ -342,7 +347,9 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
     /// SIGHUP: settings and content are read again.
     fn on_reload(&mut self) {
         let (prepare, page) = self.path.parts();
-        self.reload.look((self.orders, &self.asked), prepare, page);
+        if self.reload.look((self.orders, &self.asked), prepare, page) {
+            self.path.on_reloaded(self.reload.plan());
+        }
         if let (Some(ours), Some(asked)) = (&mut self.restart, restart_of(self.reload.plan())) {
             (ours.timeout, ours.drain) = (asked.timeout, asked.drain);
             self.succession.set_timeout(asked.timeout);

@@ -258,7 +258,7 @@ fn place(wanted: Option<&TakeOver>) -> Result<Option<PathBuf>, Failure> {
     let path = match (std::env::var_os(VARIABLE), wanted) {
         (Some(path), _) => PathBuf::from(path),
         (None, Some(TakeOver::At(path))) => path.clone(),
-        (None, Some(TakeOver::Only)) => the_only_one(&silo::page::usual_folder()?)?,
+        (None, Some(TakeOver::Only)) => the_only_one(&silo::page::usual_folders()?)?,
         (None, None) => return Ok(None),
     };
     Ok(Some(path))
@@ -284,10 +284,13 @@ pub fn usual_control(pid: u32) -> std::io::Result<PathBuf> {
     Ok(silo::page::usual_folder()?.join(format!("{pid}.{EXTENSION}")))
 }
 
-/// The only control socket in `folder` that somebody listens on.
-fn the_only_one(folder: &Path) -> Result<PathBuf, String> {
-    let entries = std::fs::read_dir(folder).map_err(|why| format!("cannot look into {}: {why}", folder.display()))?;
-    let paths = entries.flatten().map(|entry| entry.path());
+/// The only control socket in `folders` that somebody listens on.
+fn the_only_one(folders: &[PathBuf]) -> Result<PathBuf, String> {
+    let look = |folder: &PathBuf| {
+        std::fs::read_dir(folder).map_err(|why| format!("cannot look into {}: {why}", folder.display()))
+    };
+    let entries = folders.iter().map(look).collect::<Result<Vec<_>, _>>()?;
+    let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
     let mut living: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
         // To ask is to connect; whoever is asked hears no more of it.
@@ -318,11 +321,11 @@ mod tests {
         std::fs::write(folder.join("1.page"), "").unwrap();
         // Of a process that was killed.
         drop(std::os::unix::net::UnixListener::bind(folder.join("2.control")).unwrap());
-        assert!(the_only_one(&folder).unwrap_err().contains("no process"));
+        assert!(the_only_one(core::slice::from_ref(&folder)).unwrap_err().contains("no process"));
         let first = Listener::bind(&folder.join("3.control"), false).unwrap();
-        assert_eq!(the_only_one(&folder).unwrap(), first.path());
+        assert_eq!(the_only_one(core::slice::from_ref(&folder)).unwrap(), first.path());
         let _second = Listener::bind(&folder.join("4.control"), false).unwrap();
-        let told = the_only_one(&folder).unwrap_err();
+        let told = the_only_one(core::slice::from_ref(&folder)).unwrap_err();
         assert!(told.contains("2 processes") && told.contains("3.control") && told.contains("4.control"), "{told}");
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -368,4 +368,11 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
             Side::Kernel => self.kernel.local(id),
         }
     }
+
+    fn local_unix(&self, id: ConnId) -> Option<u64> {
+        match self.side(id) {
+            Side::Own(id) => self.own.local_unix(id),
+            Side::Kernel => self.kernel.local_unix(id),
+        }
+    }
 }

@@ -216,6 +216,9 @@ pub struct StreamOptions {
     pub no_push: bool,
     /// SO_KEEPALIVE and its times (RFC 9293 §3.8.4). Default off.
     pub keep_alive: Option<KeepAlive>,
+    /// SO_KEEPALIVE is switched off, where a socket that was there before may have it.
+    /// Default no.
+    pub no_keep_alive: bool,
     /// SO_SNDBUF, bytes; fixes the size, which the kernel else adapts.
     pub send_buffer: Option<u32>,
     /// SO_RCVBUF, bytes; likewise.
@@ -241,6 +244,7 @@ impl Default for StreamOptions {
             no_delay: true,
             no_push: true,
             keep_alive: None,
+            no_keep_alive: false,
             send_buffer: None,
             receive_buffer: None,
             pacing_rate: None,
@@ -255,11 +259,11 @@ impl Default for StreamOptions {
 /// TCP_KEEPIDLE, TCP_KEEPINTVL and TCP_KEEPCNT (tcp(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeepAlive {
-    /// Silence before the first probe; resolution 1 s.
+    /// Silence before the first probe; resolution 1 s. None: as it is.
     pub idle: Duration,
-    /// Between probes; resolution 1 s.
+    /// Between probes; resolution 1 s. None: as it is.
     pub interval: Duration,
-    /// Unanswered probes that end the connection.
+    /// Unanswered probes that end the connection. None: as it is.
     pub probes: u32,
 }
 

@@ -4,6 +4,7 @@ use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 use rustix::net::SocketAddrUnix;
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -102,6 +103,17 @@ pub(crate) fn unix_address(path: &Path) -> rustix::io::Result<SocketAddrUnix> {
         [b'@', name @ ..] => SocketAddrUnix::new_abstract_name(name),
         _ => SocketAddrUnix::new(path),
     }
+}
+
+/// The path of a Unix socket that has one.
+pub(crate) fn unix_path(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let unix = SocketAddrUnix::try_from(rustix::net::getsockname(fd).ok()?).ok()?;
+    let path = match (unix.abstract_name(), unix.path_bytes()) {
+        (Some(name), _) => [&b"@"[..], name].concat(),
+        (None, Some(path)) => path.to_vec(),
+        (None, None) => return None,
+    };
+    Some(path.strip_suffix(b"\0").map(<[u8]>::to_vec).unwrap_or(path))
 }
 
 #[cfg(test)]

@@ -183,6 +183,21 @@ impl Listeners {
         .collect()
     }
 
+    /// Has sockets that listen be as these options have it from now on, and their new
+    /// connections as `stream` has it: for a change while they serve. What cannot be had
+    /// is returned, and left as it was; whether `[::]` takes IPv4 stays.
+    pub fn set_options(&self, options: &ListenOptions, stream: &StreamOptions) -> Vec<(Endpoint, OptionError)> {
+        let mut refused = Vec::new();
+        for Dealt { socket, .. } in &self.sockets {
+            let (fd, at) = (socket.fd.as_fd(), &socket.endpoint);
+            let unix = matches!(at, Endpoint::Unix(_));
+            let set = option::set_listen_again(fd, options.at(at), unix)
+                .and_then(|()| option::set_stream(fd, options.stream_at(at).unwrap_or(stream), unix));
+            refused.extend(set.err().map(|why| (at.clone(), why)));
+        }
+        refused
+    }
+
     /// Every socket with what it listens on, in the order of their making: to
     /// hand on.
     pub fn iter(&self) -> impl Iterator<Item = (&Endpoint, BorrowedFd<'_>)> {

@@ -6,6 +6,7 @@
 
 use crate::config::StreamOptions;
 use crate::counters::Counters;
+use crate::endpoint::unix_path;
 use crate::send::BUDGET;
 use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
@@ -255,6 +256,11 @@ impl Net for Sockets {
     fn local(&self, id: ConnId) -> Option<SocketAddr> {
         let fd = self.table.get(id)?.fd()?;
         rustix::net::getsockname(fd).ok()?.try_into().ok().map(unmapped)
+    }
+
+    fn local_unix(&self, id: ConnId) -> Option<u64> {
+        let path = unix_path(self.table.get(id)?.fd()?)?;
+        Some(app::path_number(&path))
     }
 }
 

@@ -47,6 +47,24 @@ pub(crate) fn set_listen(fd: BorrowedFd<'_>, options: &ListenOptions) -> Result 
     Ok(())
 }
 
+/// Sets the same for a socket that listens already, with how many may wait; what it was
+/// set to before and is set to no more stays, but for its deferring.
+pub(crate) fn set_listen_again(fd: BorrowedFd<'_>, options: &ListenOptions, unix: bool) -> Result {
+    let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
+    rustix::net::listen(fd, backlog).map_err(|e| OptionError {
+        option: "the backlog",
+        value: options.backlog.to_string(),
+        source: e.into(),
+    })?;
+    if unix {
+        return Ok(());
+    }
+    if options.defer_accept.is_none() {
+        set(fd, "TCP_DEFER_ACCEPT", libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, 0)?;
+    }
+    set_listen(fd, options)
+}
+
 /// Sets what connections have: on a connection, or on a listening socket,
 /// from which Linux has each accepted one inherit it.
 pub(crate) fn set_stream(fd: BorrowedFd<'_>, options: &StreamOptions, unix: bool) -> Result {
@@ -64,11 +82,20 @@ pub(crate) fn set_stream(fd: BorrowedFd<'_>, options: &StreamOptions, unix: bool
     if let Some(name) = &options.congestion {
         sockopt::set_tcp_congestion(fd, name).map_err(named("TCP_CONGESTION", name.clone()))?;
     }
+    if options.no_keep_alive {
+        sockopt::set_socket_keepalive(fd, false).map_err(named("SO_KEEPALIVE", "off".into()))?;
+    }
     if let Some(times) = options.keep_alive {
         sockopt::set_socket_keepalive(fd, true).map_err(named("SO_KEEPALIVE", "on".into()))?;
-        set(fd, "TCP_KEEPIDLE", libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, whole_seconds(times.idle))?;
-        set(fd, "TCP_KEEPINTVL", libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, whole_seconds(times.interval))?;
-        set(fd, "TCP_KEEPCNT", libc::IPPROTO_TCP, libc::TCP_KEEPCNT, times.probes)?;
+        for (name, option, value) in [
+            ("TCP_KEEPIDLE", libc::TCP_KEEPIDLE, whole_seconds(times.idle)),
+            ("TCP_KEEPINTVL", libc::TCP_KEEPINTVL, whole_seconds(times.interval)),
+            ("TCP_KEEPCNT", libc::TCP_KEEPCNT, times.probes),
+        ] {
+            if value > 0 {
+                set(fd, name, libc::IPPROTO_TCP, option, value)?;
+            }
+        }
     }
     if let Some(time) = options.user_timeout {
         // A time beyond 24 days is none.

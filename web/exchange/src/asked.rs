@@ -1,6 +1,6 @@
 //! What a ready answer may depend on.
 
-use core::net::SocketAddr;
+use crate::LocalAddress;
 use semantics::Known;
 use wire::Time;
 
@@ -22,8 +22,8 @@ pub trait Asked {
     /// The first value of a field that is looked for in every head.
     fn known(&self, field: Known) -> Option<&[u8]>;
 
-    /// The address that the client connected to.
-    fn local(&self) -> Option<SocketAddr>;
+    /// Where the client connected to.
+    fn local(&self) -> LocalAddress;
 
     /// The time of this turn.
     fn now(&self) -> Time;

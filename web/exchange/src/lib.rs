@@ -39,9 +39,10 @@ pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, Prox
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{Body, ConnId, Wake};
+use app::{Body, ConnId, Net, Wake};
 use core::net::SocketAddr;
 use core::ops::Range;
+use core::time::Duration;
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
@@ -119,15 +120,48 @@ pub enum Piece<'a> {
     Body(&'a Body, (u32, u32)),
 }
 
+/// Where a client connected to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LocalAddress {
+    /// An address.
+    Inet(SocketAddr),
+    /// A Unix socket whose path has this [number](app::path_number).
+    Unix(u64),
+    /// That cannot be told.
+    #[default]
+    Unknown,
+}
+
+impl LocalAddress {
+    /// Where the client of a connection connected to.
+    pub fn of<N: Net>(net: &N, id: ConnId) -> Self {
+        match net.local(id) {
+            Some(address) => Self::Inet(address),
+            None => net.local_unix(id).map_or(Self::Unknown, Self::Unix),
+        }
+    }
+
+    /// The address, if it is one.
+    #[must_use]
+    pub const fn inet(self) -> Option<SocketAddr> {
+        match self {
+            Self::Inet(address) => Some(address),
+            Self::Unix(_) | Self::Unknown => None,
+        }
+    }
+}
+
 /// Whom an exchange is with, and over what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct About {
     /// The client's address; none on a Unix socket.
     pub peer: Option<SocketAddr>,
-    /// The address that it connected to; none on a Unix socket.
-    pub local: Option<SocketAddr>,
-    /// A number of the connection's own.
+    /// Where it connected to.
+    pub local: LocalAddress,
+    /// The number of the connection: which one it is of those that came.
     pub connection: u64,
+    /// The time since it began, up to 52 days.
+    pub age: Duration,
     /// Requests on the connection before this one.
     pub requests: u32,
     /// Whether the client speaks HTTP/1.0.
@@ -518,14 +552,14 @@ pub trait Handler {
     /// The most bytes that the body of this request, on a connection to this address,
     /// may have, if that is not for
     /// the carrier to say.
-    fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
+    fn body_max(&mut self, local: LocalAddress, request: &Request<'_>) -> Option<u64> {
         let _ = (local, request);
         None
     }
 
     /// The numbers of the terms that a connection to this address begins with: of heads
     /// and of exchanges. Asked where the carrier was told of any.
-    fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {
+    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
         let _ = local;
         (0, 0)
     }
@@ -536,7 +570,7 @@ pub trait Handler {
     }
 
     /// Whether those that connect to this address do.
-    fn begins_with_proxy_header(&self, local: Option<SocketAddr>) -> bool {
+    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
         let _ = local;
         false
     }

@@ -287,6 +287,7 @@ impl Files {
                 Done::LookUp { entry, found } => self.on_found(replies, entry, found),
                 Done::Read { work, buffer, outcome } => self.on_chunk(replies, work, buffer, outcome),
                 Done::Listed { work, listing } => self.on_listed(work, listing),
+                Done::RealPath { work, path, found } => self.on_real_path(work, path, found),
                 Done::Reopened => {}
             }
         }

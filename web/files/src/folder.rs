@@ -3,6 +3,9 @@
 use crate::worker::FileReader;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, statat};
 use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// Names that a listing has, at most.
 const NAMES_MAX: usize = 1 << 17;
@@ -33,6 +36,15 @@ pub enum NameKind {
 
 /// What is in a folder, but for `.` and `..`; or why it cannot be told.
 pub type Listing = Result<Vec<Name>, ListError>;
+
+/// Where a path lies once no link is left in it; or why that cannot be told.
+pub type RealPath = io::Result<Box<[u8]>>;
+
+/// Follows the links of `path`.
+pub fn real_path(path: &[u8]) -> RealPath {
+    let found = std::fs::canonicalize(OsStr::from_bytes(path))?;
+    Ok(found.into_os_string().into_vec().into())
+}
 
 /// Why what is in a folder cannot be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 
 use crate::Files;
 use crate::config::Directory;
-use crate::folder::Listing;
+use crate::folder::{Listing, RealPath};
 use crate::ids::{EntryId, Stamp, WorkId};
 use crate::reader::Job;
 use crate::store::{Entry, Freshness, Kind};
@@ -128,16 +128,29 @@ impl Files {
     /// Asks what is in the folder at `path`: `waiter` is told, and takes it. Nothing
     /// if there is too much to do; else the exchange's mark.
     pub fn list(&mut self, id: ExchangeId, path: &[u8], waiter: u32) -> Option<u32> {
+        let work = self.ask_reader(id, waiter)?;
+        self.reader.submit(Job::List { work, path: path.into() });
+        Some(work.place)
+    }
+
+    /// Asks where `path` lies once no link is left in it; the rest is as of
+    /// [`Files::list`].
+    pub fn real_path(&mut self, id: ExchangeId, path: &[u8], waiter: u32) -> Option<u32> {
+        let work = self.ask_reader(id, waiter)?;
+        self.reader.submit(Job::RealPath { work, path: path.into() });
+        Some(work.place)
+    }
+
+    /// Who waits for something that is looked for once, unless there is too much to do.
+    fn ask_reader(&mut self, id: ExchangeId, waiter: u32) -> Option<WorkId> {
         if self.store.asked >= self.limits.waiting {
             self.counters.overloads += 1;
             return None;
         }
-        let work =
-            self.works.add(Work { id, request: None, wait: None, stream: None, again: false, guest: Some(waiter) });
         self.working += 1;
         self.store.asked += 1;
-        self.reader.submit(Job::List { work, path: path.into() });
-        Some(work.place)
+        let guest = Some(waiter);
+        Some(self.works.add(Work { id, request: None, wait: None, stream: None, again: false, guest }))
     }
 
     /// What is in the folder that `waiter` asked for.
@@ -146,13 +159,32 @@ impl Files {
         Some(self.listings.swap_remove(at).1)
     }
 
+    /// The path that `waiter` asked for, and where it lies.
+    pub fn take_real_path(&mut self, waiter: u32) -> Option<(Box<[u8]>, RealPath)> {
+        let at = self.real_paths.iter().position(|(whose, ..)| *whose == waiter)?;
+        let (_, path, found) = self.real_paths.swap_remove(at);
+        Some((path, found))
+    }
+
     pub(crate) fn on_listed(&mut self, work: WorkId, listing: Listing) {
+        if let Some(waiter) = self.wake_asker(work) {
+            self.listings.push((waiter, listing));
+        }
+    }
+
+    pub(crate) fn on_real_path(&mut self, work: WorkId, path: Box<[u8]>, found: RealPath) {
+        if let Some(waiter) = self.wake_asker(work) {
+            self.real_paths.push((waiter, path, found));
+        }
+    }
+
+    /// Who waits for this goes on, if it is still there.
+    fn wake_asker(&mut self, work: WorkId) -> Option<u32> {
         self.store.asked -= 1;
         self.working -= 1;
-        if let Some(Work { guest: Some(waiter), .. }) = self.works.take(work) {
-            self.listings.push((waiter, listing));
-            self.woken.push_back(waiter);
-        }
+        let Work { guest: Some(waiter), .. } = self.works.take(work)? else { return None };
+        self.woken.push_back(waiter);
+        Some(waiter)
     }
 
     /// Who waited, and now knows, or has to look again.

@@ -42,7 +42,7 @@ mod worker;
 
 pub use config::{Directory, Error, FileLimits, ReaderKind, SMALL_CHUNK, Symlinks};
 pub use counters::Counters;
-pub use folder::{ListError, Listing, Name, NameKind};
+pub use folder::{ListError, Listing, Name, NameKind, RealPath};
 pub use guest::{FileId, InMemory, Lead, Look, Overloaded, Streamed};
 pub use ids::Stamp;
 pub use links::LinkRule;
@@ -91,6 +91,7 @@ pub struct Files {
     woken: VecDeque<u32>,
     /// What folders have, for those of them that asked.
     listings: Vec<(u32, Listing)>,
+    real_paths: Vec<(u32, Box<[u8]>, RealPath)>,
 }
 
 /// New rules for a [`Files`] that goes on, made ready by a thread that may wait.
@@ -147,6 +148,7 @@ impl Files {
             ahead: 0,
             woken: VecDeque::new(),
             listings: Vec::new(),
+            real_paths: Vec::new(),
         }
     }
 

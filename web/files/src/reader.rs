@@ -1,7 +1,7 @@
 //! The way to the file system and back, without waiting.
 
 use crate::config::{Directory, Error, ReaderKind};
-use crate::folder::Listing;
+use crate::folder::{Listing, RealPath, real_path};
 use crate::ids::{EntryId, WorkId};
 use crate::target::Key;
 use crate::worker::{FileReader, Found, Known, ReadOutcome, Source};
@@ -51,6 +51,12 @@ pub enum Job {
         work: WorkId,
         path: Box<[u8]>,
     },
+    /// Where does a path lie once no link is left in it?
+    RealPath {
+        /// For whom.
+        work: WorkId,
+        path: Box<[u8]>,
+    },
     /// Open the root again.
     Reopen,
     /// From now on this one looks: another root, or other rules for it.
@@ -63,6 +69,7 @@ pub enum Done {
     LookUp { entry: EntryId, found: Found },
     Read { work: WorkId, buffer: Vec<u8>, outcome: ReadOutcome },
     Listed { work: WorkId, listing: Listing },
+    RealPath { work: WorkId, path: Box<[u8]>, found: RealPath },
     Reopened,
 }
 
@@ -296,6 +303,10 @@ fn serve(worker: &mut FileReader, job: Job) -> Done {
             Done::Read { work, buffer, outcome }
         }
         Job::List { work, path } => Done::Listed { work, listing: worker.list(&path) },
+        Job::RealPath { work, path } => {
+            let found = real_path(&path);
+            Done::RealPath { work, path, found }
+        }
         Job::Reopen => {
             worker.reopen();
             Done::Reopened

@@ -74,6 +74,7 @@ impl Default for ConnectionRules {
             keepalive: Duration::from_secs(75),
             keepalive_told: None,
             requests: 1000,
+            age: Duration::from_secs(3_600),
             body: Duration::from_secs(60),
             send: Duration::from_secs(60),
             lingering: Duration::from_secs(30),

@@ -39,6 +39,7 @@ mod passing;
 mod put;
 mod ranges;
 mod ready;
+mod real_root;
 mod relay;
 mod relay_answer;
 mod relay_body;
@@ -46,6 +47,7 @@ mod relay_request;
 mod relay_run;
 mod relay_values;
 mod reply;
+mod roots;
 mod run;
 mod script;
 mod squeeze;
@@ -53,18 +55,18 @@ mod text;
 mod values;
 mod written;
 
-use crate::program::{Program, ServerId};
+use crate::program::{ConnectionRules, Program, ServerId};
 use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::{Body, Wake};
-use core::net::SocketAddr;
+use core::time::Duration;
 pub use parts::{EngineParts, NewProgram, PrepareError};
 
 use course::{Course, CourseState, Depends, Loaded};
-use exchange::{Asked, ExchangeId, HeadWriter, Replies, UpstreamId};
+use exchange::{Asked, ExchangeId, HeadWriter, LocalAddress, Replies, UpstreamId};
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
-use host::is_doubtful;
+use host::{is_doubtful, listener_at};
 use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
@@ -123,9 +125,10 @@ pub(crate) struct Rest {
     /// of them by.
     verifier: Option<Verifier>,
     tickets: u32,
-    /// Requests on a connection, at most, whatever a place says: those of the first
-    /// server.
+    /// Requests on a connection, at most, and its age, whatever a place says: those of the
+    /// first server.
     requests: u32,
+    age: Duration,
     /// What this silo has counted, for all to tell of.
     share: Arc<SiloShare>,
     /// Compresses what is in memory, if any place is to; and what is not.
@@ -178,6 +181,7 @@ impl Engine {
                 verifier: Verifier::start(VerifierLimits::default(), event, &cpus).ok(),
                 tickets: 0,
                 requests: u32::MAX,
+                age: Duration::MAX,
                 share: Arc::default(),
                 squeezer: Squeezer::start(SQUEEZED_MAX, event, &cpus).ok(),
                 encoders: Encoders::default(),
@@ -204,6 +208,7 @@ impl Engine {
         let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
         let block = first.and_then(|server| program.blocks.get(server.block.0 as usize));
         self.rest.requests = block.map_or(u32::MAX, |block| block.connection.requests);
+        self.rest.age = block.map_or(Duration::MAX, |block| block.connection.age);
         self.rest.share = self.loaded.program.silos.join();
         self.reads = self.retired.iter().chain([&self.loaded]).any(|loaded| loaded.bodies.borrow().is_some());
     }
@@ -259,7 +264,7 @@ impl Engine {
     }
 
     /// The listener that a client came to.
-    fn listener(loaded: &Loaded, single: Option<u16>, local: impl FnOnce() -> Option<SocketAddr>) -> u16 {
+    fn listener(loaded: &Loaded, single: Option<u16>, local: impl FnOnce() -> LocalAddress) -> u16 {
         match single {
             Some(listener) => listener,
             None => listener_at(&loaded.program, local()),
@@ -449,26 +454,6 @@ impl Engine {
     }
 }
 
-/// The listener at an address: the very one, or the one for all at its port.
-fn listener_at(program: &Program, local: Option<SocketAddr>) -> u16 {
-    let Some(local) = local else {
-        return program.listeners.iter().position(|listener| listener.address.is_none()).unwrap_or(0) as u16;
-    };
-    let local = SocketAddr::new(local.ip().to_canonical(), local.port());
-    let at = |wanted: &dyn Fn(&SocketAddr) -> bool| {
-        program.listeners.iter().position(|listener| listener.address.is_some_and(|address| wanted(&address)))
-    };
-    let exact = at(&|address| *address == local);
-    let family = || {
-        at(&|address| {
-            address.port() == local.port() && address.ip().is_unspecified() && address.is_ipv4() == local.is_ipv4()
-        })
-    };
-    let port = || at(&|address| address.port() == local.port() && address.ip().is_unspecified());
-    // A connection outlives the listener that took it: nobody else answers there.
-    exact.or_else(family).or_else(port).map_or(u16::MAX, |at| at as u16)
-}
-
 impl Rest {
     /// What the request by `token` waits by.
     pub fn next_ticket(&mut self, token: u32) -> u64 {
@@ -553,7 +538,8 @@ impl<R: Replies> Runner<'_, R> {
         let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
         // What is ready counts no requests but those of the whole server.
         let keeps = keeps.map(|block| block.connection);
-        keeps.is_some_and(|keeps| !keeps.keepalive.is_zero() && keeps.requests >= self.rest.requests)
+        let as_first = |keeps: &ConnectionRules| keeps.requests >= self.rest.requests && keeps.age >= self.rest.age;
+        keeps.is_some_and(|keeps| !keeps.keepalive.is_zero() && as_first(&keeps))
             && course.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin

@@ -83,10 +83,10 @@ impl Core {
             | Self::Pid
             | Self::ServerName
             | Self::DocumentRoot
-            | Self::RealpathRoot
             | Self::Scheme
             | Self::Https => Reach::Always,
-            Self::DateGmt | Self::DateLocal | Self::TimeIso8601 | Self::TimeLocal => Reach::Second,
+            // Links lead elsewhere at any time.
+            Self::DateGmt | Self::DateLocal | Self::TimeIso8601 | Self::TimeLocal | Self::RealpathRoot => Reach::Second,
             Self::Uri | Self::DocumentUri | Self::RequestFilename | Self::RequestMethod | Self::ServerProtocol => {
                 Reach::Path
             }

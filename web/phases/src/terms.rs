@@ -28,6 +28,8 @@ pub struct ConnectionRules {
     pub keepalive_told: Option<Duration>,
     /// `keepalive_requests`.
     pub requests: u32,
+    /// `keepalive_time`.
+    pub age: Duration,
     /// `client_body_timeout`.
     pub body: Duration,
     /// `send_timeout`.
@@ -129,7 +131,7 @@ impl ProgramTerms {
 /// What of the rules is time that connections are given.
 const fn times(rules: ConnectionRules) -> ConnectionRules {
     // A connection that is not kept is given none for the next request.
-    ConnectionRules { keepalive_told: None, requests: 0, ..rules }
+    ConnectionRules { keepalive_told: None, requests: 0, age: Duration::ZERO, ..rules }
 }
 
 /// The number of `one` in the list, where it is put if it is not yet.

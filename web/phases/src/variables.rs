@@ -217,6 +217,13 @@ impl VariableTable {
         (0..=u16::MAX).map_while(|number| self.get(number)).any(|known| matches!(known, Variable::SentHeader(_)))
     }
 
+    /// Whether some value asks where a root lies (`$realpath_root`).
+    #[must_use]
+    pub fn asks_for_real_roots(&self) -> bool {
+        let mut all = (0..=u16::MAX).map_while(|number| self.get(number));
+        all.any(|known| matches!(known, Variable::Core(Core::RealpathRoot)))
+    }
+
     /// What a number stands for.
     #[must_use]
     pub fn get(&self, number: u16) -> Option<&Variable> {

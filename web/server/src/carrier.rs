@@ -1,5 +1,6 @@
 //! What carries exchanges: connections, what they wait for, the log.
 
+use crate::beginnings::Beginnings;
 use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
 use crate::dialled::DialledTable;
@@ -11,7 +12,7 @@ use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
 use core::net::SocketAddr;
 use core::ops::Range;
-use exchange::{About, Ending, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
+use exchange::{About, Ending, ExchangeId, LocalAddress, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
 use h1::response;
 use latency::Recorder;
 use semantics::date::HttpDate;
@@ -26,6 +27,8 @@ use wire::Time;
 pub struct Carrier {
     // What the short way touches comes first.
     pub conns: Vec<ServedConnection>,
+    /// When they began, which is seldom asked for.
+    pub beginnings: Beginnings,
     /// The unix second, its date, and when it ends.
     pub second: u64,
     pub date: HttpDate,
@@ -207,7 +210,7 @@ impl Carrier {
 
     /// Tells of a reply that was begun, with what was sent of it: the log, and who traces.
     pub fn close_line(&mut self, id: ConnId, now: Time) {
-        trace::end(&mut self.conns, id, now, None);
+        trace::end((&self.beginnings, &mut self.conns), id, now, None);
         let Some(more) = self.conns[id.index()].more.as_mut() else { return };
         let (line, sent, slot) = (more.line.take(), more.sent, usize::from(more.slot));
         if let (Some(line), Some(log)) = (line, self.logs.get_mut(slot).and_then(Option::as_mut)) {
@@ -238,7 +241,8 @@ impl<N: Net> Answering<'_, N> {
     fn over(&mut self, id: ConnId, request: &Request<'_>, status: Status, (head, body): (usize, u64), ending: Ending) {
         self.carrier.count(status, true);
         self.record(id, status.code(), head as u64 + body);
-        trace::end(&mut self.carrier.conns, id, self.net.now(), Some((status, head as u64 + body)));
+        let Carrier { beginnings, conns, .. } = &mut *self.carrier;
+        trace::end((beginnings, conns), id, self.net.now(), Some((status, head as u64 + body)));
         self.carrier.answered(self.net, id, head, body);
         let now = self.net.now();
         if let Some(log) = self.carrier.logs.get_mut(self.slot).and_then(Option::as_mut) {
@@ -447,9 +451,10 @@ impl<N: Net> Replies for Answering<'_, N> {
         let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
         About {
             peer: self.net.peer(id),
-            local: self.net.local(id),
-            connection: trace::number(id),
-            requests: conn.map_or(0, |conn| conn.requests),
+            local: LocalAddress::of(self.net, id),
+            connection: self.carrier.beginnings.number(id.index()),
+            age: self.carrier.beginnings.age(id.index(), self.net.now()),
+            requests: conn.map_or(0, ServedConnection::answered),
             http10: conn.is_some_and(|conn| conn.ending.is_http10()),
             goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),
         }

@@ -90,7 +90,8 @@ impl Server {
         let Change { config, site, hosts } = change;
         let carrier = &mut self.carrier;
         let terms = TermTable::of(&config);
-        if terms.is_shorter(&carrier.terms) {
+        let age = |limits: &Limits| limits.connection_age.unwrap_or(Duration::MAX);
+        if terms.is_shorter(&carrier.terms) || age(&config.limits) < age(&carrier.limits) {
             carrier.unsettled = Some(0);
         }
         carrier.terms = terms;
@@ -190,6 +191,7 @@ impl Carrier {
         let connections = limits.connections.max(self.limits.connections);
         self.limits = Limits { connections, ..limits.clone() };
         self.conns.reserve(connections.saturating_sub(self.conns.len()));
+        self.beginnings.reserve(connections);
         self.unsent_max = limits.unsent_bytes;
         // One that ends answers no more of them.
         if self.requests_max > 0 {
@@ -229,6 +231,7 @@ impl Carrier {
         };
         if let Some(span) = span {
             let left = conn.last.left(span, now).unwrap_or(Duration::ZERO);
+            let left = self.until_old(index, left, now);
             net.set_timer(id, Some(now + left));
         }
     }

@@ -38,7 +38,7 @@ pub struct ServedConnection {
     pub queued: u32,
     /// See [`ServedConnection::set_mark`].
     pub mark: u32,
-    /// Requests answered.
+    /// Requests answered, or more than any may answer: [`OLD`].
     pub requests: u32,
     pub state: State,
     pub flags: u8,
@@ -90,6 +90,10 @@ pub const MARKED: u8 = 16;
 
 /// Its body comes, and is for the handler.
 pub const TAKES_BODY: u8 = 128;
+
+/// Of the number of requests: as many as a connection may answer, whatever it has
+/// answered. Its next answer is its last.
+pub const OLD: u32 = 1 << 31;
 
 /// Of a mark, what counts bytes.
 const ACKNOWLEDGED: u32 = (1 << 28) - 1;
@@ -233,6 +237,11 @@ impl ServedConnection {
     /// Whether its reply is sent in chunks.
     pub fn is_chunked(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.chunked)
+    }
+
+    /// Requests answered.
+    pub const fn answered(&self) -> u32 {
+        self.requests & !OLD
     }
 
     /// The slot of the host whose exchange is under way.

@@ -7,14 +7,15 @@
 
 use crate::Server;
 use crate::carrier::{Carrier, Drain};
-use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State, Tick};
+use crate::conn::{DRY, ENDED, FINISHED, MARKED, OLD, PARTIAL, PAUSED, State, Tick};
 use crate::terms::Terms;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{ExchangeId, Handler};
+use exchange::{ExchangeId, Handler, LocalAddress};
 use h1::server::{RequestLimits, Waiting};
 use semantics::Status;
 use site::ExchangeTerms;
+use wire::Time;
 
 /// Connections looked at in one call of `drain`, or of `settle`: a million take several
 /// turns, during which others are served.
@@ -34,6 +35,8 @@ impl<H: Handler> Server<H> {
             return;
         }
         let header = self.carrier.terms.head(conn.terms).timeout;
+        self.carrier.grow_old(net.now(), id);
+        let conn = &self.carrier.conns[id.index()];
         match conn.state {
             State::Vacant | State::Tunnel => {}
             State::Proxied => match conn.last.left(header, net.now()) {
@@ -133,8 +136,25 @@ impl Carrier {
     /// Sets the connection's timer.
     pub(crate) fn arm<N: Net>(&mut self, net: &mut N, id: ConnId, span: Duration) {
         self.conns[id.index()].flags &= !MARKED;
-        let at = net.now() + span;
-        net.set_timer(id, Some(at));
+        let now = net.now();
+        net.set_timer(id, Some(now + self.until_old(id.index(), span, now)));
+    }
+
+    /// This time, or until the connection is so old that its next answer is to be its
+    /// last, if that is sooner.
+    #[inline]
+    pub(crate) fn until_old(&self, index: usize, span: Duration, now: Time) -> Duration {
+        let Some(age) = self.limits.connection_age else { return span };
+        self.beginnings.until(index, age, now).map_or(span, |left| left.min(span))
+    }
+
+    /// A timer ran out: the connection may be so old. Its next answer is the last then, as
+    /// where it has answered as many requests as it may.
+    fn grow_old(&mut self, now: Time, id: ConnId) {
+        let Some(age) = self.limits.connection_age else { return };
+        if self.beginnings.until(id.index(), age, now).is_none() {
+            self.conns[id.index()].requests |= OLD;
+        }
     }
 
     /// While a request, or its body, is waited for: whether its client is to be told that
@@ -303,7 +323,7 @@ impl<H: Handler> Server<H> {
         if !self.carrier.terms.by_address {
             return Terms::FIRST;
         }
-        let local = net.local(id);
+        let local = LocalAddress::of(net, id);
         let (head, exchange) = self.handlers.first().map_or((0, 0), |handler| handler.terms_at(local));
         Terms::of(head, exchange)
     }

@@ -30,6 +30,7 @@
 //! | `change` | sites and settings that change meanwhile |
 #![forbid(unsafe_code)]
 
+mod beginnings;
 mod carrier;
 mod change;
 mod conn;
@@ -49,18 +50,19 @@ mod trace;
 mod tunnel;
 mod upstreams;
 
-pub use access_log::{AccessLog, LineFormat};
+pub use access_log::{AccessLog, LineFormat, SyslogLines, SyslogPlace};
 pub use change::{Change, Replaced};
 pub use counters::Counters;
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
 pub use site::{
-    Config, ConfigError, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX, Respond, SiteHandler,
-    Timeouts, WallClock,
+    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX, Respond,
+    SiteHandler, Timeouts, WallClock,
 };
 
 use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
+use beginnings::Beginnings;
 use carrier::{Answering, Carrier};
 use change::start_log;
 use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, Tick};
@@ -183,6 +185,7 @@ impl Server {
         let conns = &self.carrier.conns;
         let start = conns.as_ptr().addr();
         each(start..start + conns.capacity() * size_of::<ServedConnection>());
+        each(self.carrier.beginnings.memory());
         self.handlers.iter().for_each(|handler| handler.memory(each));
     }
 
@@ -241,6 +244,7 @@ impl<H: Handler> Server<H> {
         let limits = config.limits.clone();
         let carrier = Carrier {
             conns: Vec::with_capacity(limits.connections),
+            beginnings: Beginnings::new(limits.connections, config.numbers),
             second: 0,
             date: HttpDate::from_unix(0),
             next_second: Time::ZERO,
@@ -360,6 +364,7 @@ impl<H: Handler> App for Server<H> {
         let now = net.now();
         let behind = self.carrier.behind_proxies && self.begins_with_proxy_header(net, id);
         let state = if behind { State::Proxied } else { State::Ready };
+        self.carrier.beginnings.begin(index, now);
         self.carrier.counters.connections += 1;
         self.carrier.counters.connections_open += 1;
         let terms = self.terms_of(net, id);
@@ -373,7 +378,7 @@ impl<H: Handler> App for Server<H> {
             flags: if short { FIRST } else { 0 },
             ..ServedConnection::vacant()
         };
-        trace::accepted(net, id, self.carrier.counters.connections_open);
+        trace::accepted(net, id, &self.carrier.beginnings, self.carrier.counters.connections_open);
         if self.carrier.draining.is_some() {
             self.carrier.counters.connections_refused += 1;
             self.carrier.close_after_queue(net, id);
@@ -450,7 +455,7 @@ impl<H: Handler> App for Server<H> {
         if conn.is_asked() {
             self.left(net, id);
         }
-        trace::closed(&self.carrier.conns[id.index()], id, why);
+        trace::closed(&self.carrier.beginnings, &self.carrier.conns[id.index()], id, why);
         self.carrier.conns[id.index()] = ServedConnection::vacant();
     }
 

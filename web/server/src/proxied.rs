@@ -4,13 +4,13 @@ use crate::Server;
 use crate::carrier::Answering;
 use crate::conn::{PARTIAL, State};
 use app::{ConnId, Net};
-use exchange::{BadProxyHeader, ExchangeId, Handler, PROXY_HEADER_MAX, ProxyHeader};
+use exchange::{BadProxyHeader, ExchangeId, Handler, LocalAddress, PROXY_HEADER_MAX, ProxyHeader};
 
 impl<H: Handler> Server<H> {
     /// Whether a connection begins with what a proxy says of it.
     #[cold]
     pub(crate) fn begins_with_proxy_header<N: Net>(&self, net: &N, id: ConnId) -> bool {
-        let local = net.local(id);
+        let local = LocalAddress::of(net, id);
         self.handlers.iter().any(|handler| handler.begins_with_proxy_header(local))
     }
 

@@ -11,8 +11,7 @@ use crate::trace;
 use app::{ConnId, Net};
 use core::cell::OnceCell;
 use core::hint::cold_path;
-use core::net::SocketAddr;
-use exchange::{Asked, Ending, ExchangeId, Handler, Ready};
+use exchange::{Asked, Ending, ExchangeId, Handler, LocalAddress, Ready};
 use h1::Framing;
 use h1::server::{Plain, RequestEvent, Transfer};
 use semantics::{Form, Known, Method, Request, Status};
@@ -397,8 +396,8 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
         self.head.known(field)
     }
 
-    fn local(&self) -> Option<SocketAddr> {
-        self.net.local(self.id)
+    fn local(&self) -> LocalAddress {
+        LocalAddress::of(self.net, self.id)
     }
 
     fn now(&self) -> Time {
@@ -474,7 +473,7 @@ impl Carrier {
             let line = line(net, id, request, Status::OK);
             log.line(&line, bytes.saturating_sub(head) as u64, now);
         }
-        trace::ready(id, request, bytes as u64);
+        trace::ready(&self.beginnings, id, request, bytes as u64);
     }
 
     /// A long response was queued: whether its peer takes it is watched, unless

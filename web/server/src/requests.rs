@@ -6,7 +6,7 @@ use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending
 use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
-use exchange::{BodyCut, Ending, ExchangeId, Handler, Replies, RequestBody};
+use exchange::{BodyCut, Ending, ExchangeId, Handler, LocalAddress, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -209,7 +209,7 @@ impl<H: Handler> Server<H> {
     fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer, slot: u16) {
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let takes = handler.takes_body(request);
-        let most = handler.body_max(net.local(id), request);
+        let most = handler.body_max(LocalAddress::of(net, id), request);
         let most = most.unwrap_or_else(|| self.body_max(request));
         let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
@@ -308,7 +308,8 @@ impl<H: Handler> Server<H> {
     fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16, body: RequestBody) {
         self.carrier.conns[id.index()].state = State::Waiting;
         if self.carrier.tells_all {
-            trace::begin(&mut self.carrier.conns[id.index()], id, request, net.now());
+            let Carrier { beginnings, conns, .. } = &mut self.carrier;
+            trace::begin(beginnings, &mut conns[id.index()], id, request, net.now());
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let mut replies = Answering {

@@ -51,7 +51,7 @@ impl Carrier {
         if let Some(recorder) = &self.recorder {
             recorder.on_rejected(status.code(), bytes);
         }
-        trace::refused(id, status, bytes);
+        trace::refused(&self.beginnings, id, status, bytes);
     }
 }
 

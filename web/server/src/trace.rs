@@ -3,6 +3,7 @@
 //! The short way asks nobody: once a second it is looked whether somebody traces, and
 //! from then on what is plain takes the way of heads that are parsed as a whole.
 
+use crate::beginnings::Beginnings;
 use crate::conn::{ServedConnection, Traced};
 use app::{Closed, ConnId, Net};
 use semantics::{Request, Status};
@@ -12,8 +13,8 @@ use wire::Time;
 const LEFT: u16 = 499;
 
 /// A connection's number, as `$connection` has it.
-pub const fn number(id: ConnId) -> u64 {
-    (id.generation() as u64) << 32 | id.index() as u64
+fn number(beginnings: &Beginnings, id: ConnId) -> u64 {
+    beginnings.number(id.index())
 }
 
 /// Whether somebody traces requests.
@@ -22,46 +23,47 @@ pub fn is_on() -> bool {
 }
 
 #[inline]
-pub fn accepted<N: Net>(net: &N, id: ConnId, open: u64) {
+pub fn accepted<N: Net>(net: &N, id: ConnId, beginnings: &Beginnings, open: u64) {
     if probes::connection_accepted::is_traced() {
         let peer = net.peer(id).map(|peer| peer.to_string()).unwrap_or_default();
-        probes::connection_accepted::fire(number(id), peer.as_bytes(), open);
+        probes::connection_accepted::fire(number(beginnings, id), peer.as_bytes(), open);
     }
 }
 
 #[inline]
-pub fn closed(conn: &ServedConnection, id: ConnId, why: Closed) {
+pub fn closed(beginnings: &Beginnings, conn: &ServedConnection, id: ConnId, why: Closed) {
     if probes::connection_closed::is_traced() {
-        probes::connection_closed::fire(number(id), conn.requests.into(), u64::from(why == Closed::Finished));
+        let answered = conn.answered();
+        probes::connection_closed::fire(number(beginnings, id), answered.into(), u64::from(why == Closed::Finished));
     }
 }
 
 /// What was ready was sent.
 #[inline(never)]
-pub fn ready(id: ConnId, request: &Request<'_>, bytes: u64) {
+pub fn ready(beginnings: &Beginnings, id: ConnId, request: &Request<'_>, bytes: u64) {
     let (host, path) = (request.authority(), request.path());
     if probes::request_begin::is_traced() {
-        probes::request_begin::fire(number(id), host, path);
+        probes::request_begin::fire(number(beginnings, id), host, path);
     }
     if probes::request_end::is_traced() {
-        probes::request_end::fire(number(id), host, path, Status::OK.code().into(), bytes, 0);
+        probes::request_end::fire(number(beginnings, id), host, path, Status::OK.code().into(), bytes, 0);
     }
 }
 
 /// What is no request was answered.
 #[inline]
-pub fn refused(id: ConnId, status: Status, bytes: u64) {
+pub fn refused(beginnings: &Beginnings, id: ConnId, status: Status, bytes: u64) {
     if probes::request_end::is_traced() {
-        probes::request_end::fire(number(id), b"", b"", status.code().into(), bytes, 0);
+        probes::request_end::fire(number(beginnings, id), b"", b"", status.code().into(), bytes, 0);
     }
 }
 
 /// A request goes to its handler. What it asks for is kept, because its head is not.
 #[cold]
-pub fn begin(conn: &mut ServedConnection, id: ConnId, request: &Request<'_>, now: Time) {
+pub fn begin(beginnings: &Beginnings, conn: &mut ServedConnection, id: ConnId, request: &Request<'_>, now: Time) {
     let (host, path) = (request.authority(), request.path());
     if probes::request_begin::is_traced() {
-        probes::request_begin::fire(number(id), host, path);
+        probes::request_begin::fire(number(beginnings, id), host, path);
     }
     if probes::request_end::is_traced() {
         let more = conn.more();
@@ -73,18 +75,35 @@ pub fn begin(conn: &mut ServedConnection, id: ConnId, request: &Request<'_>, now
 /// It is over: with this response in one piece, or with as much as was sent of the one
 /// that was begun.
 #[inline]
-pub fn end(conns: &mut [ServedConnection], id: ConnId, now: Time, whole: Option<(Status, u64)>) {
+pub fn end(
+    (beginnings, conns): (&Beginnings, &mut [ServedConnection]),
+    id: ConnId,
+    now: Time,
+    whole: Option<(Status, u64)>,
+) {
     if probes::request_end::is_traced() {
-        end_traced(conns, id, now, whole);
+        end_traced((beginnings, conns), id, now, whole);
     }
 }
 
 #[cold]
-fn end_traced(conns: &mut [ServedConnection], id: ConnId, now: Time, whole: Option<(Status, u64)>) {
+fn end_traced(
+    (beginnings, conns): (&Beginnings, &mut [ServedConnection]),
+    id: ConnId,
+    now: Time,
+    whole: Option<(Status, u64)>,
+) {
     let Some(more) = conns.get_mut(id.index()).and_then(|conn| conn.more.as_deref_mut()) else { return };
     // Nobody traced when it began; or it was told.
     let Some(Traced { host, path, began }) = more.traced.take().map(|traced| *traced) else { return };
     let (status, bytes) = whole.map_or_else(|| more.outcome(), |(status, bytes)| (status.code(), bytes));
     let status = if status == 0 { LEFT } else { status };
-    probes::request_end::fire(number(id), &host, &path, status.into(), bytes, now.since(began).as_nanos() as u64);
+    probes::request_end::fire(
+        number(beginnings, id),
+        &host,
+        &path,
+        status.into(),
+        bytes,
+        now.since(began).as_nanos() as u64,
+    );
 }

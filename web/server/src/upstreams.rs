@@ -92,6 +92,7 @@ impl<N: Net> Upstreams for Answering<'_, N> {
             UpstreamAddress::Inet(to) => self.net.connect(from, to)?,
             UpstreamAddress::Unix(path) => self.net.connect_unix(path)?,
         };
+        self.carrier.beginnings.begin_upstream();
         self.carrier.upstreams.insert(id, self.slot as u16, mark);
         Ok(UpstreamId::of(id))
     }

@@ -40,6 +40,8 @@ pub struct Config {
     pub log_format: LineFormat,
     /// Where latencies are counted; they are not without. Default: none.
     pub latency: Option<SeriesBoard>,
+    /// How connections are numbered. Default: as those of the only silo.
+    pub numbers: ConnectionNumbers,
 }
 
 /// What is served.
@@ -57,6 +59,29 @@ pub enum Content {
 
 /// So many terms of heads there may be.
 pub const HEAD_TERMS_MAX: usize = ProgramTerms::HEADS_MAX;
+
+/// How a silo numbers its connections: with those of others no number is twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionNumbers {
+    /// The first one's.
+    pub first: u64,
+    /// From one to the next: how many silos there are.
+    pub step: u64,
+}
+
+impl ConnectionNumbers {
+    /// Those of the silo with this index, of so many.
+    #[must_use]
+    pub const fn of(index: usize, silos: usize) -> Self {
+        Self { first: index as u64 + 1, step: if silos == 0 { 1 } else { silos as u64 } }
+    }
+}
+
+impl Default for ConnectionNumbers {
+    fn default() -> Self {
+        Self::of(0, 1)
+    }
+}
 
 /// So many terms of exchanges there may be.
 pub const EXCHANGE_TERMS_MAX: usize = ProgramTerms::EXCHANGES_MAX;
@@ -123,6 +148,9 @@ pub struct Limits {
     /// Requests answered on one connection; the last carries
     /// `Connection: close`. Default none.
     pub requests_per_connection: Option<u32>,
+    /// How old a connection is whose next answer is its last, and says so. Default
+    /// none.
+    pub connection_age: Option<Duration>,
     /// Bytes queued towards a peer above which its next pipelined request
     /// waits. Default 256 KiB; at least one more than `app::SEND_LOW_WATER`.
     pub unsent_bytes: usize,
@@ -194,6 +222,7 @@ impl Config {
             helper_cpus: Vec::new(),
             log_format: LineFormat::default(),
             latency: None,
+            numbers: ConnectionNumbers::default(),
         }
     }
 
@@ -252,10 +281,10 @@ impl Limits {
         (self.waiting, self.log_bytes) = (now.waiting, now.log_bytes);
     }
 
-    /// Requests answered on one connection, at least one.
+    /// Requests answered on one connection, at least one and at most 2^31.
     #[must_use]
     pub fn most_requests(&self) -> u32 {
-        self.requests_per_connection.unwrap_or(u32::MAX).max(1)
+        self.requests_per_connection.unwrap_or(u32::MAX).clamp(1, 1 << 31)
     }
 
     /// Those that files are served within.
@@ -279,6 +308,7 @@ impl Default for Limits {
             connections: 1 << 20,
             http: h1::server::RequestLimits::default(),
             requests_per_connection: None,
+            connection_age: None,
             unsent_bytes: 256 << 10,
             streams: 16_384,
             stream_bytes: 256 << 20,

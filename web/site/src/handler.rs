@@ -3,10 +3,10 @@
 use crate::config::{ConfigError, Content, Respond};
 use crate::fixed::Fixed;
 use app::Wake;
-use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Handler, HeadWriter, Ready, Replies, RequestBody, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Handler, HeadWriter, LocalAddress, Ready, Replies, RequestBody, UpstreamEvent,
+    UpstreamId,
 };
 use files::{Directory, Files, Reader};
 use phases::{Engine, EngineParts, NewProgram};
@@ -359,7 +359,7 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_refused(replies, id, status, line))
     }
 
-    fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {
+    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
         each!(self, handler => handler.terms_at(local))
     }
 
@@ -367,7 +367,7 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.is_behind_proxies())
     }
 
-    fn begins_with_proxy_header(&self, local: Option<SocketAddr>) -> bool {
+    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
         each!(self, handler => handler.begins_with_proxy_header(local))
     }
 
@@ -375,7 +375,7 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.answers_too_long())
     }
 
-    fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
+    fn body_max(&mut self, local: LocalAddress, request: &Request<'_>) -> Option<u64> {
         each!(self, handler => handler.body_max(local, request))
     }
 }

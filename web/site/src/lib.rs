@@ -14,8 +14,8 @@ mod handler;
 
 pub use clock::WallClock;
 pub use config::{
-    Config, ConfigError, Content, EXCHANGE_TERMS_MAX, ExchangeTerms, HEAD_TERMS_MAX, HeadTerms, Host, Limits,
-    RESPOND_SIZE_MAX, Respond, Timeouts,
+    Config, ConfigError, ConnectionNumbers, Content, EXCHANGE_TERMS_MAX, ExchangeTerms, HEAD_TERMS_MAX, HeadTerms,
+    Host, Limits, RESPOND_SIZE_MAX, Respond, Timeouts,
 };
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};

@@ -10,7 +10,7 @@ use app::{Prefix, SourceRule};
 use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
 use nginx_command::{SiteForm, SitePlan, SiteTask};
-use serve::{Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
+use serve::{ErrorLogs, Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
 use server::{AccessLog, LineFormat, Respond};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -283,7 +283,7 @@ impl ServeArgs {
             let mut plan = self.sockets.plan(self.restart, self.listen, self.host, max_connections)?;
             plan.config.per_source = per_source;
             let path = ServePath::Kernel(plan);
-            let (signals, error_log, error_syslog) = (SignalRules::Own, None, Vec::new());
+            let (signals, error_log) = (SignalRules::Own, ErrorLogs::default());
             let again = serve_again;
             return Ok(ServePlan {
                 server,
@@ -294,7 +294,6 @@ impl ServeArgs {
                 signals,
                 pid_file,
                 error_log,
-                error_syslog,
                 metrics,
                 again,
             });
@@ -307,20 +306,8 @@ impl ServeArgs {
         let (restart, json) = (self.restart.plan_over(&host)?, self.json);
         let listen = Box::new(PortPlan { everywhere: ports(self.listen)?, at: Vec::new() });
         let path = ServePath::Link { host, listen, copies, restart: restart.map(Box::new), json };
-        let (signals, error_log, error_syslog, again) = (SignalRules::Own, None, Vec::new(), serve_again);
-        Ok(ServePlan {
-            server,
-            path,
-            settings,
-            check,
-            privileges,
-            signals,
-            pid_file,
-            error_log,
-            error_syslog,
-            metrics,
-            again,
-        })
+        let (signals, error_log, again) = (SignalRules::Own, ErrorLogs::default(), serve_again);
+        Ok(ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, metrics, again })
     }
 }
 

@@ -267,6 +267,7 @@ impl SocketArgs {
             busy_poll: self.busy_poll,
             congestion: host.congestion,
             user_timeout: host.user_timeout,
+            no_keep_alive: false,
             not_sent_low_water: self.notsent_lowat,
         };
         let options = ListenOptions {

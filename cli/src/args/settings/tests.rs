@@ -54,21 +54,9 @@ fn refusal(text: &str) -> String {
 
 /// What a plan is, but for where its settings came from.
 fn shown(plan: &ServePlan) -> String {
-    let ServePlan {
-        server,
-        path,
-        settings,
-        check,
-        privileges,
-        signals,
-        pid_file,
-        error_log,
-        error_syslog,
-        metrics,
-        again: _,
-    } = plan;
+    let ServePlan { server, path, settings, check, privileges, signals, pid_file, error_log, metrics, again: _ } = plan;
     format!(
-        "{server:?} {path:?} {:?} {check} {privileges:?} {signals:?} {pid_file:?} {error_log:?} {error_syslog:?} {metrics:?}",
+        "{server:?} {path:?} {:?} {check} {privileges:?} {signals:?} {pid_file:?} {error_log:?} {metrics:?}",
         settings.given
     )
 }

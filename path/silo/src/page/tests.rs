@@ -1,4 +1,5 @@
 use super::*;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const METRICS: [Metric; 3] = [
@@ -254,6 +255,26 @@ fn the_usual_folder_is_ours_alone() {
     assert!(metadata.is_dir() && metadata.mode() & 0o022 == 0);
     assert!(usual_path().unwrap().starts_with(&folder));
     assert!(living(&folder).is_ok());
+    assert!(usual_folders().unwrap().contains(&folder) && living_of_user().is_ok());
+}
+
+/// Whoever makes a folder first could read and change what lies in it.
+#[test]
+fn a_folder_of_somebody_elses_is_not_used() {
+    let folder = Folder::new("usual");
+    let uid = rustix::process::getuid().as_raw();
+    let path = folder.file("made");
+    assert_eq!(place::make(path.clone(), uid).unwrap(), path);
+    assert_eq!(place::make(path.clone(), uid).unwrap(), path, "made before");
+    let why = place::make(path.clone(), uid + 1).unwrap_err().to_string();
+    assert!(why.contains(&format!("is user {uid}'s, who made it first")), "{why}");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o770)).unwrap();
+    assert!(place::make(path.clone(), uid).unwrap_err().to_string().contains("may be written to by others"));
+    let link = folder.file("link");
+    std::os::unix::fs::symlink("/", &link).unwrap();
+    assert!(place::make(link, uid).unwrap_err().to_string().contains("is no folder"));
+    let why = place::make(folder.file("none/inner"), uid).unwrap_err().to_string();
+    assert!(why.contains("cannot make"), "{why}");
 }
 
 #[test]

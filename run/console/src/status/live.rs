@@ -14,7 +14,7 @@ use ratatui::widgets::{Block, Paragraph};
 use say::Failure;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use silo::Clock;
-use silo::page::{Reader, living, usual_folder};
+use silo::page::{Reader, living_of_user};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub(super) fn live(plan: &StatusPlan) -> Result<(), Failure> {
 fn look(plan: &StatusPlan) -> Result<BTreeMap<u32, PageLook>, Failure> {
     let readers = match &plan.page {
         Some(path) => vec![Reader::open(path)?],
-        None => living(&usual_folder()?)?,
+        None => living_of_user()?,
     };
     // One may go away meanwhile.
     Ok(readers.iter().filter_map(|reader| Some((reader.pid(), PageLook::take(reader)?))).collect())

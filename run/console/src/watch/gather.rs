@@ -9,7 +9,7 @@ use perf::{Tracefs, cost};
 use rustix::time::{ClockId, clock_gettime};
 use say::Failure;
 use silo::Clock;
-use silo::page::{living, usual_folder};
+use silo::page::living_of_user;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -117,7 +117,7 @@ const LOOKED_AT: [&str; 12] = [
 
 /// What this user's processes publish; they may come and go meanwhile.
 fn pages() -> BTreeMap<u32, Bypass> {
-    let readers = usual_folder().and_then(|folder| living(&folder)).unwrap_or_default();
+    let readers = living_of_user().unwrap_or_default();
     let page = |reader: &silo::page::Reader| {
         let snapshot = reader.snapshot().ok()?;
         let silo = |silo: &silo::page::SiloSnapshot| {

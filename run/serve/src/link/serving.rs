@@ -21,7 +21,7 @@ use host::{Finish, Layout, Losses, Neighbourhood, Notices, Port, SiloPlace, Silo
 use latency::SeriesTable;
 use link::LinkState;
 use say::Failure;
-use server::{Change, Server, WallClock};
+use server::{Change, ConnectionNumbers, Server, WallClock};
 use silo::placement::Far;
 use silo::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Clock, Next, Pace, Silo, Usage};
 use sockets::fleet::Stop;
@@ -149,6 +149,7 @@ impl SiloWork for ServingSilos<'_> {
         stack.listen_on(&self.listen.everywhere, &self.listen.at);
         let clock = WallClock::new(Clock.now(), Clock.unix());
         let mut server = self.domains.server(self.layout, seat, &self.server);
+        server.numbers = ConnectionNumbers::of(seat.index, self.silos);
         server.latency = self.latencies.as_ref().map(|table| table.board(seat.index));
         let app = Server::new(server, clock).map_err(|why| why.to_string())?;
         let starting = Starting { column, neighbourhood, near, end };

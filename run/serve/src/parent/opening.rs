@@ -184,7 +184,7 @@ impl Opened {
         if let AccessLog::File(path) = &asked.server.access_log {
             self.log = Some((bytes(path), open_log(path, identity)?));
         }
-        if let Some(path) = asked.error_log.as_ref().filter(|path| plan.error_log.as_ref() != Some(path)) {
+        if let Some(path) = asked.error_log.file.as_ref().filter(|path| plan.error_log.file.as_ref() != Some(path)) {
             self.others.push((bytes(path), open_log(path, identity)?));
         }
         if let Content::Program(program, _) = &asked.server.content {
@@ -231,7 +231,7 @@ fn logs(plan: &ServePlan) -> Vec<PathBuf> {
     if let Content::Program(program, _) = &plan.server.content {
         paths.extend(program.log_files().map(Path::to_owned));
     }
-    paths.extend(plan.error_log.clone());
+    paths.extend(plan.error_log.file.clone());
     paths
 }
 

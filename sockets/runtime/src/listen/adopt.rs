@@ -2,8 +2,9 @@
 
 use super::{BindError, Dealt, File, Listeners, Socket, bound, failed, one_tcp, open, set_blocking};
 use crate::config::{ListenOptions, Model, StreamOptions};
-use crate::endpoint::Endpoint;
-use rustix::net::{SocketAddrUnix, SocketType, getsockname, sockopt};
+use crate::endpoint::{Endpoint, unix_path};
+use crate::option;
+use rustix::net::{SocketType, sockopt};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -110,6 +111,14 @@ impl Listeners {
                 }
             }
         }
+        // A manager's are as it has them.
+        if origin == Origin::Predecessor {
+            for fd in &fds {
+                let unix = matches!(endpoint, Endpoint::Unix(_));
+                let set = option::set_listen_again(fd.as_fd(), options.at(endpoint), unix);
+                set.map_err(|why| BindError::Option(endpoint.clone(), why))?;
+            }
+        }
         self.deal(endpoint, fds, own, options.stream_at(endpoint));
         Ok(())
     }
@@ -142,12 +151,5 @@ fn endpoint_of(fd: BorrowedFd<'_>) -> Option<Endpoint> {
     if let Some(address) = bound(fd) {
         return Some(Endpoint::Tcp(address));
     }
-    let unix = SocketAddrUnix::try_from(getsockname(fd).ok()?).ok()?;
-    let path = match (unix.abstract_name(), unix.path_bytes()) {
-        (Some(name), _) => [b"@", name].concat(),
-        (None, Some(path)) => path.to_vec(),
-        (None, None) => return None,
-    };
-    let path = path.strip_suffix(b"\0").map(<[u8]>::to_vec).unwrap_or(path);
-    Some(Endpoint::Unix(PathBuf::from(std::ffi::OsString::from_vec(path))))
+    Some(Endpoint::Unix(PathBuf::from(std::ffi::OsString::from_vec(unix_path(fd)?))))
 }

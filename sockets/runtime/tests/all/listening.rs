@@ -33,6 +33,7 @@ fn connections_inherit_their_options() {
         congestion: Some("reno".into()),
         user_timeout: Some(Duration::from_millis(61_500)),
         not_sent_low_water: Some(16_384),
+        ..StreamOptions::default()
     };
     let config = Config { stream, ..Config::default() };
     let worker =
@@ -371,6 +372,43 @@ fn addresses_have_options_of_their_own() {
     let deferred: Vec<bool> = options(libc::TCP_DEFER_ACCEPT).map(|seconds| seconds > 0).collect();
     assert_eq!(deferred, [false, true, false]);
     running.stop();
+}
+
+/// While they serve, and by who takes them over.
+#[test]
+fn options_of_what_listens_change() {
+    let at: Vec<Endpoint> = vec!["127.0.0.1:0".parse().unwrap()];
+    let times = KeepAlive { idle: Duration::from_secs(77), interval: Duration::from_secs(7), probes: 3 };
+    let stream = StreamOptions { keep_alive: Some(times), receive_buffer: Some(40_000), ..StreamOptions::default() };
+    let deferred = ListenOptions { backlog: 7, defer_accept: Some(Duration::from_secs(1)), ..ListenOptions::default() };
+    let mut listeners = Listeners::bind(&at, &ListenOptions::default(), Model::Reuseport, 2).unwrap();
+    let told = |listeners: &Listeners| {
+        let of = |(_, fd): (&Endpoint, std::os::fd::BorrowedFd<'_>)| {
+            let fd = fd.try_clone_to_owned().unwrap();
+            let deferred = number(&fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) > 0;
+            let keeps = sockopt::socket_keepalive(&fd).unwrap().then(|| sockopt::tcp_keepidle(&fd).unwrap().as_secs());
+            (deferred, keeps, sockopt::socket_recv_buffer_size(&fd).unwrap())
+        };
+        let all: Vec<_> = listeners.iter().map(of).collect();
+        assert!(all.len() == 2 && all[0] == all[1], "{all:?}");
+        all[0]
+    };
+    assert_eq!((told(&listeners).0, told(&listeners).1), (false, None));
+    assert!(listeners.set_options(&deferred, &stream).is_empty());
+    assert_eq!(told(&listeners), (true, Some(77), 80_000));
+    // What is not set stays, but for the deferring.
+    assert!(listeners.set_options(&ListenOptions::default(), &StreamOptions::default()).is_empty());
+    assert_eq!(told(&listeners), (false, Some(77), 80_000));
+    let off = StreamOptions { no_keep_alive: true, ..StreamOptions::default() };
+    assert!(listeners.set_options(&ListenOptions::default(), &off).is_empty());
+    assert_eq!(told(&listeners), (false, None, 80_000));
+    let fds = listeners.iter().map(|(_, fd)| fd.try_clone_to_owned().unwrap()).collect();
+    listeners.disown_files();
+    let at = listeners.endpoints();
+    let taken = Listeners::adopt(fds, Origin::Predecessor, &at, &deferred, Model::Reuseport, 2).unwrap();
+    assert_eq!(told(&taken), (true, None, 80_000));
+    let bad = StreamOptions { congestion: Some("no-such".into()), ..StreamOptions::default() };
+    assert_eq!(taken.set_options(&deferred, &bad).len(), 2);
 }
 
 /// `[::]` alone, when asked for.

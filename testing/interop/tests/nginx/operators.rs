@@ -2,13 +2,16 @@
 //! and what becomes of sockets.
 
 use crate::NGINX;
-use crate::answer::Connection;
+use crate::answer::{Answer, Connection};
 use crate::theirs;
-use interop::{Nearside, Running, in_namespace, scratch, wait_for};
-use rustix::process::Signal;
+use interop::{Nearside, Running, in_namespace, output, scratch, wait_for};
+use rustix::net::sockopt;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
 use std::fs;
-use std::io::ErrorKind;
-use std::os::unix::net::UnixDatagram;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -64,8 +67,8 @@ fn write_conf(folder: &std::path::Path, conf: &str) {
 }
 
 /// What `observe` sees of nginx, and of ours.
-fn both<T>(mut observe: impl FnMut(bool) -> T) -> [T; 2] {
-    [true, false].map(|is_nginx| observe(is_nginx))
+fn both<T>(observe: impl FnMut(bool) -> T) -> [T; 2] {
+    [true, false].map(observe)
 }
 
 fn get(path: &str) -> Option<u16> {
@@ -121,6 +124,236 @@ fn errors_are_told_to_syslog_servers() {
         assert_eq!(told[0], told[1]);
         assert_eq!(told[0].0.iter().filter(|line| line.starts_with("<155>")).count(), 2, "{told:?}");
     });
+}
+
+/// Which connection of all a request came by, and what becomes of one that is old.
+#[test]
+fn connections_are_counted_and_end_by_their_age() {
+    const CONF: &str = "\
+        http { log_format told '$connection $connection_requests $uri'; access_log access.log told;\n\
+        server { listen 127.0.0.1:80; root www; {server}\n\
+        location = /made { {location} return 200 made; }\n\
+        location = /file { {location} try_files /file =404; }\n\
+        location = /at { {location} return 200 \"$connection $connection_requests\"; }\n\
+        location = /any { return 200 \"$connection $connection_requests\"; }\n\
+        } }";
+    const PATHS: [&str; 4] = ["/made", "/file", "/at", "/any"];
+    in_namespace(&[NGINX], || {
+        let of = |server: &str, location: &str| CONF.replace("{server}", server).replace("{location}", location);
+        for (conf, lives) in
+            [(of("keepalive_time 1s;", ""), [false; 4]), (of("", "keepalive_time 1s;"), [false, false, false, true])]
+        {
+            let told = both(|is_nginx| connections_of(is_nginx, &conf, PATHS));
+            assert_eq!(told[0], told[1]);
+            assert_eq!(told[0].0.each_ref().map(|(_, lives, ..)| *lives), lives);
+        }
+    });
+}
+
+/// What became of a connection that is old, by what is asked for then, and the access log.
+#[expect(clippy::type_complexity, reason = "what is compared, and named nowhere")]
+fn connections_of(
+    is_nginx: bool,
+    conf: &str,
+    paths: [&'static str; 4],
+) -> ([(Option<u16>, bool, bool, Vec<u8>); 4], Vec<String>) {
+    let server = Server::start(is_nginx, "connections", conf);
+    fs::write(server.folder.join("www/file"), "a file").unwrap();
+    // What is asked for twice is ready the third time.
+    assert_eq!(paths.repeat(2).into_iter().map(get).collect::<Vec<_>>(), [Some(200); 8]);
+    let mut connections = paths.map(|path| (path, Connection::open(ADDRESS)));
+    for (path, connection) in &mut connections {
+        let status = ask(connection, "/any").status();
+        assert_eq!(status, Some(200), "{path}");
+    }
+    std::thread::sleep(Duration::from_millis(1_300));
+    let last = connections.each_mut().map(|(path, connection)| {
+        let answer = ask(connection, path);
+        (answer.status(), answer.lives, answer.field("connection").map(str::to_owned), answer.body)
+    });
+    let log = || server.text("access.log").lines().map(str::to_owned).collect::<Vec<_>>();
+    wait_for("the log", PATIENCE, || log().len() == 16);
+    let mut log = log();
+    log.sort();
+    server.running.stop();
+    (last.map(|(status, lives, field, body)| (status, lives, lives || field.is_some(), body)), log)
+}
+
+fn ask(connection: &mut Connection, path: &str) -> Answer {
+    connection.ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes(), b"GET")
+}
+
+/// Unix sockets with servers of their own: who answers there, what the sockets are, and
+/// that a reload keeps them and the end removes them.
+#[test]
+fn unix_sockets_have_servers_of_their_own() {
+    const CONF: &str = "\
+        http { access_log off; default_type text/plain; etag off;\n\
+        server { listen 127.0.0.1:80; server_name tcp; root www;\n\
+        location = /told { return 200 '$server_name $server_addr $server_port $remote_addr $host'; }\n\
+        }\n\
+        server { listen unix:{folder}/one; listen unix:{folder}/two; server_name first; root www;\n\
+        add_header X-Server $server_name always;\n\
+        location = /told { return 200 '$server_name $server_addr $server_port $remote_addr $host'; }\n\
+        location = /moved { return 301 /elsewhere; }\n\
+        }\n\
+        server { listen unix:{folder}/two default_server; server_name second; root www;\n\
+        add_header X-Server $server_name always; client_max_body_size 1;\n\
+        location = /told { return 200 '$server_name $server_addr $server_port $remote_addr $host'; }\n\
+        }\n\
+        server { listen unix:{folder}/three proxy_protocol; server_name third;\n\
+        add_header X-Server $server_name always;\n\
+        location / { return 200 '$server_name $server_addr $proxy_protocol_addr'; }\n\
+        } }";
+    in_namespace(&[NGINX], || {
+        let told = both(|is_nginx| {
+            let server = Server::start(is_nginx, "unix", CONF);
+            fs::write(server.folder.join("www/file"), "a file\n").unwrap();
+            set_time(&server.folder.join("www/file"));
+            let mut told = Vec::new();
+            for round in 0..3 {
+                for name in ["one", "two"] {
+                    for host in ["first", "second", "tcp", "other"] {
+                        for asked in ["GET /told", "GET /file", "GET /missing", "HEAD /moved", "POST /told"] {
+                            let body = if asked.starts_with("POST") { "Content-Length: 2\r\n" } else { "" };
+                            let request =
+                                format!("{asked} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{body}\r\n");
+                            let body = if body.is_empty() { "" } else { "xy" };
+                            let answer = ask_unix(&server.folder.join(name), &(request + body));
+                            told.push(format!("{name} {host} {asked}: {answer}"));
+                        }
+                    }
+                }
+                let header = "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n";
+                let request = format!("{header}GET / HTTP/1.1\r\nHost: third\r\nConnection: close\r\n\r\n");
+                told.push(ask_unix(&server.folder.join("three"), &request));
+                if round == 0 {
+                    server.reload(CONF);
+                }
+            }
+            let folder = server.folder.clone();
+            let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode();
+            told.push(format!("{:?}", ["one", "two", "three"].map(mode)));
+            server.running.stop();
+            told.push(format!("{:?}", ["one", "two", "three"].map(|name| folder.join(name).exists())));
+            let folder = folder.to_str().unwrap();
+            told.into_iter().map(|line| line.replace(folder, "")).collect::<Vec<_>>()
+        });
+        for (nginx, ours) in told[0].iter().zip(&told[1]) {
+            assert_eq!(nginx, ours);
+        }
+        assert!(told[0].iter().any(|line| line.contains("second unix:/two  unix: other")), "{:?}", told[0]);
+    });
+}
+
+fn set_time(path: &std::path::Path) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).unwrap();
+}
+
+/// What a Unix socket answers, but for its time, names of servers, and pages of errors.
+fn ask_unix(path: &std::path::Path, request: &str) -> String {
+    let mut stream = UnixStream::connect(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let mut lines = head.lines();
+    let status = lines.next().unwrap_or_default().split(' ').nth(1).unwrap_or_default().to_owned();
+    let is_page = body.contains("<html>");
+    // One folder's name is longer than the other's.
+    let is_apart = status != "200" || body.contains(" unix:/");
+    let is_told = |line: &&str| !line.starts_with("Date:") && !line.starts_with("Server:");
+    let mut fields: Vec<&str> = lines
+        .filter(is_told)
+        .filter(|line| status != "301" && !(is_apart && line.starts_with("Content-Length")))
+        .collect();
+    fields.sort_unstable();
+    format!("{status} {} {}", fields.join(" "), if is_page { "" } else { body })
+}
+
+/// What a reload says of an address that is listened on still.
+#[test]
+fn options_of_listen_change_at_a_reload() {
+    const OPTIONS: [&str; 4] = [
+        "backlog=100 rcvbuf=32k sndbuf=64k so_keepalive=30m:10:5 deferred",
+        "backlog=200 rcvbuf=64k sndbuf=32k so_keepalive=off",
+        "backlog=300 so_keepalive=:20 deferred",
+        // What is not said any more stays, but for the deferring.
+        "backlog=400",
+    ];
+    in_namespace(&[NGINX], || {
+        let told = both(|is_nginx| {
+            let conf = |options: &str| {
+                format!("http {{ access_log off; server {{ listen {ADDRESS} {options}; root www; }} }}")
+            };
+            let server = Server::start(is_nginx, "listen", &conf(OPTIONS[0]));
+            let seen = OPTIONS.map(|options| {
+                server.reload(&conf(options));
+                let mut seen = None;
+                wait_for(options, PATIENCE, || {
+                    seen = listening(server.running.id());
+                    // Said last by the one, and before the deferring by the other.
+                    let deferred = u32::from(options.contains("deferred"));
+                    seen.is_some_and(|seen| {
+                        options.contains(&format!("backlog={} ", seen[0])) || options == format!("backlog={}", seen[0])
+                    }) && seen.map(|seen| seen[1]) == Some(deferred)
+                });
+                assert_eq!(get("/"), Some(403));
+                seen
+            });
+            server.running.stop();
+            seen
+        });
+        assert_eq!(told[0], told[1]);
+    });
+}
+
+/// Of the socket that a process listens on: how many may wait, whether it is deferred,
+/// its buffers, and its keep-alive with three times.
+fn listening(pid: u32) -> Option<[u32; 8]> {
+    let told = output(Command::new("ss").args(["-Hltn", "src", ADDRESS]));
+    let backlog = told.split_whitespace().nth(2)?.parse().ok()?;
+    let process = rustix::process::Pid::from_raw(pid.cast_signed())?;
+    let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten() {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        let Ok(fd) = pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) else { continue };
+        let is = rustix::net::getsockname(&fd).ok().and_then(|at| std::net::SocketAddr::try_from(at).ok());
+        if is != ADDRESS.parse().ok() || !sockopt::socket_acceptconn(&fd).unwrap_or(false) {
+            continue;
+        }
+        let seconds = |time: rustix::io::Result<Duration>| time.map_or(u32::MAX, |time| time.as_secs() as u32);
+        return Some([
+            backlog,
+            u32::from(is_deferred(&fd)),
+            sockopt::socket_recv_buffer_size(&fd).ok()? as u32,
+            sockopt::socket_send_buffer_size(&fd).ok()? as u32,
+            u32::from(sockopt::socket_keepalive(&fd).ok()?),
+            seconds(sockopt::tcp_keepidle(&fd)),
+            seconds(sockopt::tcp_keepintvl(&fd)),
+            sockopt::tcp_keepcnt(&fd).ok()?,
+        ]);
+    }
+    None
+}
+
+fn is_deferred(fd: &OwnedFd) -> bool {
+    let (mut seconds, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    // SAFETY: both are this function's own, and as long as they say.
+    let read = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_DEFER_ACCEPT,
+            (&raw mut seconds).cast(),
+            &raw mut length,
+        )
+    };
+    assert_eq!(read, 0);
+    seconds > 0
 }
 
 /// A datagram that is there, without times and numbers of processes and connections.

@@ -170,6 +170,7 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     plain!("lingering_timeout", |layer, directive| layer.block.connection.lingering_pause = duration(directive)),
     plain!("send_timeout", |layer, directive| layer.block.connection.send = duration(directive)),
     plain!("keepalive_requests", |layer, directive| layer.block.connection.requests = count(directive)),
+    plain!("keepalive_time", |layer, directive| layer.block.connection.age = duration(directive)),
     plain!("absolute_redirect", |layer, directive| layer.block.redirects.absolute = is_on(directive)),
     plain!("server_name_in_redirect", |layer, directive| layer.block.redirects.server_name = is_on(directive)),
     plain!("port_in_redirect", |layer, directive| layer.block.redirects.port = is_on(directive)),

@@ -182,8 +182,12 @@ impl Reaches<'_> {
         if block.connection.keepalive.is_zero() {
             self.directive("keepalive_timeout", own, "the connection ends with each answer");
         }
-        let first = self.program.first_block().map_or(0, |block| block.connection.requests);
-        if !block.connection.keepalive.is_zero() && block.connection.requests < first {
+        let of_first = self.program.first_block().map(|block| block.connection).unwrap_or_default();
+        let is_kept = !block.connection.keepalive.is_zero();
+        if is_kept && block.connection.age < of_first.age {
+            self.directive("keepalive_time", own, "shorter than the first server's: the connection's age is looked at");
+        }
+        if is_kept && block.connection.requests < of_first.requests {
             let why = "fewer than the first server's: the requests of a connection are counted";
             self.directive("keepalive_requests", own, why);
         }

@@ -4,6 +4,7 @@ use super::course_body::CourseBody;
 use super::making::Filtering;
 use super::paced::Paced;
 use super::relay::{Relay, SiloGroup, UpstreamTry};
+use super::roots::RealRoots;
 use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
@@ -57,6 +58,10 @@ pub(crate) struct Loaded {
     pub groups: RefCell<Vec<SiloGroup>>,
     /// Another program is in its place.
     pub is_replaced: Cell<bool>,
+    /// Some value may ask where a root lies.
+    pub asks_for_real_roots: bool,
+    /// What is known of that.
+    pub real_roots: RefCell<RealRoots>,
 }
 
 impl Loaded {
@@ -73,6 +78,7 @@ impl Loaded {
         let told = Cell::new(summary.logs);
         let groups = RefCell::new(SiloGroup::of(&program));
         let is_replaced = Cell::new(false);
+        let asks_for_real_roots = program.variables.asks_for_real_roots();
         Self {
             program,
             matcher,
@@ -86,6 +92,8 @@ impl Loaded {
             told,
             groups,
             is_replaced,
+            asks_for_real_roots,
+            real_roots: RefCell::default(),
         }
     }
 
@@ -298,6 +306,8 @@ pub(crate) struct Course {
     pub whole_path: bool,
     /// What is looked for next was waited for.
     pub waited: bool,
+    /// The last place whose root was looked for ([`RealRoots`]).
+    pub real_root: Option<BlockId>,
     /// A file was another when it was to be sent.
     pub again: bool,
     /// What it is refused with, whatever its location says, and by what answers
@@ -401,6 +411,7 @@ impl Course {
             uri_changed: false,
             whole_path: false,
             waited: false,
+            real_root: None,
             again: false,
             refused: None,
             too_long: false,

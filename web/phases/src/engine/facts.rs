@@ -10,8 +10,10 @@ use crate::secure_link;
 use crate::variables::Core;
 use crate::zone::local_name;
 use bodies::BodyContent;
+use core::time::Duration;
 use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
 
 impl Scope<'_> {
     pub(super) fn core(&mut self, core: Core, out: &mut Vec<u8>) -> bool {
@@ -21,6 +23,30 @@ impl Scope<'_> {
             .or_else(|| self.of_answer(core, out))
             .or_else(|| self.of_time(core, out));
         found.or_else(|| self.of_links(core, out)).unwrap_or(false)
+    }
+
+    /// Where the root lies once its links are followed.
+    fn real_root(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(block) = self.block() else { return false };
+        let path = self.get(&block.root.path);
+        let known = self.loaded.real_roots.borrow();
+        // What is refused before it comes to a place has looked for none.
+        let Some(real) = known.get(&path).unwrap_or(Some(&path)) else { return false };
+        out.extend_from_slice(real);
+        true
+    }
+
+    /// Where the client connected to: an address, or a Unix socket as it is written.
+    fn server_address(&self, out: &mut Vec<u8>) -> bool {
+        let listener = self.loaded.program.listeners.get(usize::from(self.course.listener));
+        match (self.course.about.local.inet(), listener.and_then(|listener| listener.path.as_ref())) {
+            (None, Some(path)) => {
+                out.extend_from_slice(b"unix:");
+                out.extend_from_slice(path.as_os_str().as_bytes());
+                true
+            }
+            (local, _) => put_address(local, out),
+        }
     }
 
     /// What a request's link and referer are worth.
@@ -96,13 +122,11 @@ impl Scope<'_> {
                 }
             }
             Core::ServerName => out.extend_from_slice(self.server_name()),
-            Core::DocumentRoot | Core::RealpathRoot => {
+            Core::DocumentRoot => {
                 let Some(block) = self.block() else { return Some(false) };
                 block.root.path.write(self, out);
-                if core == Core::RealpathRoot && out.len() > 1 && out.ends_with(b"/") {
-                    out.pop();
-                }
             }
+            Core::RealpathRoot => return Some(self.real_root(out)),
             Core::RequestFilename => return Some(self.file_path(out)),
             Core::RemoteUser if self.course.is_refused() => return Some(false),
             Core::RemoteUser => {
@@ -178,13 +202,17 @@ impl Scope<'_> {
             Core::RemotePort => port(course.peer, out),
             Core::RealipRemoteAddr => put_address(about.peer, out),
             Core::RealipRemotePort => port(about.peer, out),
-            Core::ServerAddr => put_address(about.local, out),
-            Core::ServerPort => port(about.local, out),
+            Core::ServerAddr => self.server_address(out),
+            Core::ServerPort => port(about.local.inet(), out),
             Core::ProxyProtocolAddr => proxied.is_some_and(|told| put_address(Some(told.source), out)),
             Core::ProxyProtocolPort => proxied.is_some_and(|told| port_told(told.source, out)),
             Core::ProxyProtocolServerAddr => proxied.is_some_and(|told| put_address(Some(told.destination), out)),
             Core::ProxyProtocolServerPort => proxied.is_some_and(|told| port_told(told.destination, out)),
             Core::Connection => put_number(out, about.connection),
+            Core::ConnectionTime => {
+                let begun = self.course.started;
+                put_seconds(out, about.age + self.clock.now.since(begun))
+            }
             Core::ConnectionRequests => put_number(out, u64::from(about.requests) + 1),
             Core::NginxVersion => put(out, crate::NGINX_VERSION),
             Core::Hostname => {
@@ -209,10 +237,7 @@ impl Scope<'_> {
             }
             Core::BodyBytesSent => put_number(out, sent.body),
             Core::BytesSent => put_number(out, sent.body + sent.head),
-            Core::RequestTime => {
-                let millis = self.clock.now.since(course.started).as_millis();
-                put(out, format_args!("{}.{:03}", millis / 1000, millis % 1000))
-            }
+            Core::RequestTime => put_seconds(out, self.clock.now.since(course.started)),
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
             Core::GzipRatio => sent.packed.is_some_and(|(whole, packed)| put(out, ratio(whole, packed))),
             Core::LimitReqStatus => course.requests_status.is_some_and(|status| {
@@ -262,6 +287,11 @@ fn ratio(whole: u64, packed: u64) -> String {
     let packed = packed.max(1);
     let hundredths = whole * 100 / packed + u64::from(whole * 1_000 / packed % 10 > 4);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+/// `12.042`, and that it is told.
+fn put_seconds(out: &mut Vec<u8>, time: Duration) -> bool {
+    put(out, format_args!("{}.{:03}", time.as_secs(), time.subsec_millis()))
 }
 
 #[cfg(test)]

@@ -11,13 +11,14 @@ use super::values::{Clock, Scope};
 use app::Wake;
 use core::hint::cold_path;
 use core::ops::Range;
-use exchange::{Asked, BodyCut, ExchangeId, Handler, Ready, Replies, RequestBody, UpstreamEvent, UpstreamId};
+use exchange::{
+    Asked, BodyCut, ExchangeId, Handler, LocalAddress, Ready, Replies, RequestBody, UpstreamEvent, UpstreamId,
+};
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
 use semantics::{Form, Method, Offsets, Request, Status};
 use std::cmp::Reverse;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use wire::Time;
 
@@ -334,7 +335,7 @@ impl Handler for Engine {
         true
     }
 
-    fn body_max(&mut self, local: Option<SocketAddr>, request: &Request<'_>) -> Option<u64> {
+    fn body_max(&mut self, local: LocalAddress, request: &Request<'_>) -> Option<u64> {
         let loaded = Rc::clone(&self.loaded);
         let program = &loaded.program;
         let listener = program.listeners.get(usize::from(Self::listener(&loaded, self.single, || local)))?;
@@ -350,7 +351,7 @@ impl Handler for Engine {
         Some(if block.body_max == 0 { u64::MAX } else { block.body_max })
     }
 
-    fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {
+    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
         self.loaded.program.terms.of_listener(Self::listener(&self.loaded, self.single, || local))
     }
 
@@ -358,7 +359,7 @@ impl Handler for Engine {
         self.loaded.is_behind_proxies()
     }
 
-    fn begins_with_proxy_header(&self, local: Option<SocketAddr>) -> bool {
+    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
         let listener = Self::listener(&self.loaded, self.single, || local);
         self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.proxy_protocol)
     }

@@ -1,7 +1,11 @@
-//! The host that a request names.
+//! The host that a request names, and the address that it came to.
 
 use crate::names::lower;
+use crate::program::{ListenerRules, Program};
+use core::net::SocketAddr;
+use exchange::LocalAddress;
 use semantics::{Form, Known, Request};
+use std::os::unix::ffi::OsStrExt;
 
 /// Whether a request names a host by a name that may be one, or none.
 pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
@@ -62,6 +66,36 @@ pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {
     };
     let end = if name[..end].ends_with(b".") { end - 1 } else { end };
     out.truncate(start + end);
+}
+
+/// The listener at an address: the very one, or the one for all at its port.
+pub(super) fn listener_at(program: &Program, local: LocalAddress) -> u16 {
+    let local = match local {
+        LocalAddress::Inet(local) => local,
+        LocalAddress::Unix(number) => {
+            let is = |listener: &ListenerRules| {
+                let path = listener.path.as_ref().map(|path| path.as_os_str().as_bytes());
+                path.is_some_and(|path| app::path_number(path) == number)
+            };
+            return program.listeners.iter().position(is).map_or(u16::MAX, |at| at as u16);
+        }
+        LocalAddress::Unknown => {
+            return program.listeners.iter().position(|listener| listener.address.is_none()).unwrap_or(0) as u16;
+        }
+    };
+    let local = SocketAddr::new(local.ip().to_canonical(), local.port());
+    let at = |wanted: &dyn Fn(&SocketAddr) -> bool| {
+        program.listeners.iter().position(|listener| listener.address.is_some_and(|address| wanted(&address)))
+    };
+    let exact = at(&|address| *address == local);
+    let family = || {
+        at(&|address| {
+            address.port() == local.port() && address.ip().is_unspecified() && address.is_ipv4() == local.is_ipv4()
+        })
+    };
+    let port = || at(&|address| address.port() == local.port() && address.ip().is_unspecified());
+    // A connection outlives the listener that took it: nobody else answers there.
+    exact.or_else(family).or_else(port).map_or(u16::MAX, |at| at as u16)
 }
 
 #[cfg(test)]

@@ -419,7 +419,7 @@ impl<R: Replies> Runner<'_, R> {
             } else {
                 self.host(out);
             }
-            let local = self.course.about.local;
+            let local = self.course.about.local.inet();
             if out.len() == before
                 && let Some(local) = local
             {
@@ -447,7 +447,8 @@ impl<R: Replies> Runner<'_, R> {
         let terms = self.loaded.program.terms.of_block(self.course.block);
         self.replies.set_terms(self.course.id, terms);
         let rules = &block.connection;
-        if rules.keepalive.is_zero() || self.course.about.requests.saturating_add(1) >= rules.requests {
+        let about = &self.course.about;
+        if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
             self.set_last();
         } else if let Some(told) = rules.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());

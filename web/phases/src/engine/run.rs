@@ -96,6 +96,13 @@ impl<R: Replies> Runner<'_, R> {
 
     /// One phase.
     fn step(&mut self) -> Flow {
+        if self.loaded.asks_for_real_roots
+            && self.course.real_root != Some(self.course.block)
+            && !matches!(self.course.phase, Phase::Start | Phase::Find)
+            && let Some(flow) = self.find_real_root()
+        {
+            return flow;
+        }
         match self.course.phase {
             Phase::Start => {
                 if let Some(status) = self.course.refused {

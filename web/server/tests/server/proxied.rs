@@ -2,10 +2,9 @@
 
 use crate::support::World;
 use app::ConnId;
-use core::net::SocketAddr;
 use core::time::Duration;
 use semantics::{Request, Status};
-use server::exchange::{ExchangeId, Handler, Piece, Replies, Reply, RequestBody};
+use server::exchange::{ExchangeId, Handler, LocalAddress, Piece, Replies, Reply, RequestBody};
 use server::{Config, Respond};
 
 const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
@@ -20,8 +19,8 @@ impl Handler for Behind {
         true
     }
 
-    fn begins_with_proxy_header(&self, local: Option<SocketAddr>) -> bool {
-        local.is_some_and(|local| local.port() == 80)
+    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
+        local.inet().is_some_and(|local| local.port() == 80)
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {

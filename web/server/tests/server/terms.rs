@@ -2,10 +2,9 @@
 
 use crate::support::World;
 use app::ConnId;
-use core::net::SocketAddr;
 use core::time::Duration;
 use semantics::{Request, Status};
-use server::exchange::{ExchangeId, Handler, Piece, Replies, Reply, RequestBody};
+use server::exchange::{ExchangeId, Handler, LocalAddress, Piece, Replies, Reply, RequestBody};
 use server::{Config, ExchangeTerms, HeadTerms, Respond};
 
 const fn seconds(count: u64) -> Duration {
@@ -16,8 +15,8 @@ const fn seconds(count: u64) -> Duration {
 struct Told;
 
 impl Handler for Told {
-    fn terms_at(&self, local: Option<SocketAddr>) -> (u8, u8) {
-        assert!(local.is_some());
+    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
+        assert!(local.inet().is_some());
         (1, 2)
     }
 
@@ -135,4 +134,31 @@ fn the_rest_is_read_as_long_as_it_comes() {
     assert!(world.is_open(id));
     world.advance(Duration::from_millis(200));
     assert!(!world.is_open(id));
+}
+
+/// Whatever is answered, by the short way or another, and however long it was silent.
+#[test]
+fn a_connection_of_an_age_ends_with_its_next_answer() {
+    for (path, keep_alive, asked_at) in [
+        ("/", 65, &[30, 60, 90, 120][..]),
+        ("/", 1_000, &[10, 500]),
+        ("/", 1_000, &[10, 99, 101]),
+        ("/?x", 1_000, &[10, 150]),
+    ] {
+        let mut config = Config::respond(Respond::Text("short".to_owned()));
+        config.timeouts.http.keep_alive = seconds(keep_alive);
+        config.limits.connection_age = Some(seconds(100));
+        let mut world = World::new(config);
+        let id = world.open();
+        let mut now = 0;
+        for at in asked_at {
+            world.advance(seconds(at - now));
+            now = *at;
+            assert!(!world.conn(id).finished, "{path} {at}: it is silent, and no more");
+            world.send(id, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let got = String::from_utf8(world.got(id)).unwrap();
+            let is_last = *at > 100;
+            assert_eq!((got.contains("Connection: close"), world.conn(id).finished), (is_last, is_last), "{path} {at}");
+        }
+    }
 }

@@ -2,8 +2,7 @@ use super::super::course::{Course, Depends, Loaded};
 use super::{ENTRIES_MAX, ReadyTable, expires_in};
 use crate::program::{Program, ServerId};
 use app::{Body, ConnId};
-use core::net::SocketAddr;
-use exchange::{Asked, ExchangeId, HeadWriter, Reply};
+use exchange::{Asked, ExchangeId, HeadWriter, LocalAddress, Reply};
 use files::Stamp;
 use semantics::Known;
 use semantics::date::HttpDate;
@@ -35,8 +34,8 @@ impl Asked for Path<'_> {
         None
     }
 
-    fn local(&self) -> Option<SocketAddr> {
-        None
+    fn local(&self) -> LocalAddress {
+        LocalAddress::Unknown
     }
 
     fn now(&self) -> Time {

@@ -1,0 +1,55 @@
+//! `$realpath_root`: where a root lies once its links are followed. The reader finds that
+//! out before anything of the place is asked for; it is looked for again in each second
+//! in which it is needed.
+
+use super::run::{Flow, Runner};
+use crate::logging::ErrorLevel;
+use exchange::Replies;
+use std::io;
+
+impl<R: Replies> Runner<'_, R> {
+    /// Finds out where the root of the place lies, once for each place that the request
+    /// comes to; what is to be done before it goes on.
+    #[cold]
+    pub(super) fn find_real_root(&mut self) -> Option<Flow> {
+        let block = Self::block(&self.loaded, self.course)?;
+        let loaded = std::rc::Rc::clone(&self.loaded);
+        let path = self.scope().get(&loaded.program.blocks.get(block)?.root.path);
+        let second = self.clock.second;
+        if let Some((asked, found)) = self.files.take_real_path(self.token) {
+            self.course.waited = false;
+            if let Err(why) = &found {
+                self.tell(ErrorLevel::CRIT, || failed(&asked, why));
+            }
+            loaded.real_roots.borrow_mut().put(asked, found.ok(), second);
+        }
+        if loaded.real_roots.borrow().is_known(&path, second) || path.contains(&0) {
+            self.course.real_root = Some(self.course.block);
+            return None;
+        }
+        let Some(mark) = self.files.real_path(self.course.id, &path, self.token) else {
+            return Some(Flow::Status(503));
+        };
+        self.course.inner = Some(mark);
+        Some(Flow::Waits)
+    }
+}
+
+/// As nginx tells it.
+fn failed(path: &[u8], why: &io::Error) -> Vec<u8> {
+    let told = why.to_string();
+    let word = told.split(" (os error").next().unwrap_or(&told);
+    let number = why.raw_os_error().unwrap_or_default();
+    [b"realpath() \"", path, format!("\" failed ({number}: {word})").as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_told_as_nginx_tells_it() {
+        let why = io::Error::from_raw_os_error(2);
+        assert_eq!(failed(b"/x", &why), b"realpath() \"/x\" failed (2: No such file or directory)");
+    }
+}
