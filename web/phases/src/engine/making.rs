@@ -15,6 +15,7 @@ use wire::Time;
 /// Bytes that may be queued towards one client: its share of these, within these
 /// bounds. The lower one is above [`app::SEND_LOW_WATER`], at which it is asked again.
 const QUEUED: usize = 64 << 20;
+const RELAYED: usize = 8 << 20;
 const QUEUED_EACH: (usize, usize) = (app::SEND_LOW_WATER + (16 << 10), 1 << 20);
 
 /// An answer that is being made.
@@ -107,7 +108,17 @@ impl Makings {
 
     /// Bytes that may be queued towards one client.
     pub fn queued_max(&self) -> usize {
-        (QUEUED / self.count.get().max(1)).clamp(QUEUED_EACH.0, QUEUED_EACH.1)
+        self.share_of(QUEUED)
+    }
+
+    /// The same of what upstreams send, which is fresh in the processor's caches, and
+    /// stays there as long as not much of it waits.
+    pub fn relayed_max(&self) -> usize {
+        self.share_of(RELAYED)
+    }
+
+    fn share_of(&self, all: usize) -> usize {
+        (all / self.count.get().max(1)).clamp(QUEUED_EACH.0, QUEUED_EACH.1)
     }
 }
 
@@ -134,6 +145,12 @@ impl Filtering {
             told: 0,
             _counted: makings.begin(),
         }
+    }
+
+    /// Whether what comes now may go to its client as it is: nothing is before it, changes
+    /// it or delays it.
+    pub fn is_direct(&self) -> bool {
+        self.begun && !self.finished && self.pace.is_none() && self.pipeline.is_empty() && self.waiting.is_empty()
     }
 
     /// Queues the head of its answer.

@@ -2,6 +2,7 @@
 //! connections that are passed on both ways.
 
 use super::course::{Course, CourseState};
+use super::making::Filtering;
 use super::relay::{IDLE, RelayStage};
 use super::relay_run::told_of;
 use super::run::Runner;
@@ -429,11 +430,11 @@ impl Rest {
     /// Takes some of a body: as much as may wait for its client. How many bytes were
     /// taken, and whether it is over.
     fn take_body<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> (usize, Ended) {
-        let now = replies.now();
+        let (now, most) = (replies.now(), self.makings.relayed_max());
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
             return (bytes.len(), Ended::Not);
         };
-        let (taken, ended) = course.take_body(bytes);
+        let (taken, ended) = course.take_body(replies, most, bytes);
         let Some(relay) = course.relay.as_deref_mut() else { return (taken, ended) };
         if let Some(link) = relay.link {
             // While the client is waited for, the upstream is not.
@@ -461,9 +462,14 @@ impl Rest {
     pub(super) fn read_more<R: Replies>(&mut self, replies: &mut R, token: u32) {
         let now = replies.now();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        let room = course.room_ahead();
+        let (id, room) = (course.id, course.room_ahead());
+        let is_direct = course.filtering.as_deref().is_some_and(Filtering::is_direct);
         let Some(relay) = course.relay.as_deref_mut() else { return };
-        if relay.stage == RelayStage::Body && relay.held && room >= relay.ahead_max().div_ceil(2) {
+        if relay.stage == RelayStage::Body
+            && relay.held
+            && room >= relay.ahead_max().div_ceil(2)
+            && (!is_direct || replies.unsent(id) <= app::SEND_LOW_WATER)
+        {
             relay.held = false;
             if let Some(link) = relay.link {
                 replies.set_upstream_timer(link, Some(now + relay.rules.read));
@@ -489,8 +495,15 @@ impl Course {
         self.relay.as_ref().map_or(0, |relay| relay.ahead_max().saturating_sub(waiting))
     }
 
-    fn take_body(&mut self, bytes: &[u8]) -> (usize, Ended) {
+    /// Takes some of a body. What nothing changes or delays goes to the client as it is,
+    /// up to `most` bytes that are unsent; all else waits until it is made.
+    fn take_body<R: Replies>(&mut self, replies: &mut R, most: usize, bytes: &[u8]) -> (usize, Ended) {
         let mut room = self.room_ahead();
+        let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
+        if is_direct {
+            room = most.saturating_sub(replies.unsent(self.id));
+        }
+        let mut passed = 0;
         let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
             return (0, Ended::Not);
         };
@@ -513,6 +526,11 @@ impl Course {
                 ResponseEvent::Body { bytes, consumed } => {
                     at += consumed;
                     room = room.saturating_sub(bytes.len());
+                    if is_direct {
+                        replies.bytes(self.id, bytes);
+                        passed += bytes.len() as u64;
+                        continue;
+                    }
                     let body = Body::new(bytes.to_vec());
                     let all = body.len();
                     filtering.add(&body, 0..all);
@@ -528,6 +546,8 @@ impl Course {
                 }
             }
         };
+        filtering.told += passed;
+        self.sent.body += passed;
         if let Some(last) = self.tries.last_mut() {
             last.received += at as u64;
             // As nginx counts it, with what is between chunks.
