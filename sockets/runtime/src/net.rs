@@ -254,8 +254,7 @@ impl Net for Sockets {
     }
 
     fn local(&self, id: ConnId) -> Option<SocketAddr> {
-        let fd = self.table.get(id)?.fd()?;
-        rustix::net::getsockname(fd).ok()?.try_into().ok().map(unmapped)
+        self.table.local(id, |fd| rustix::net::getsockname(fd).ok()?.try_into().ok().map(unmapped))
     }
 
     fn local_unix(&self, id: ConnId) -> Option<u64> {

@@ -2,6 +2,7 @@
 
 use crate::timers::Timer;
 use app::{ConnId, IDLE_CHOICES, IDLE_LOOKS};
+use core::cell::RefCell;
 use core::net::SocketAddr;
 use core::time::Duration;
 use rope::Rope;
@@ -180,6 +181,9 @@ pub(crate) struct Table {
     conns: Vec<Socket>,
     /// Beside them, because only access logs and limits by address ask.
     peers: Vec<Option<SocketAddr>>,
+    /// Our own addresses that were asked for, each with its connection's generation: the
+    /// kernel is asked once.
+    locals: RefCell<Vec<Option<(u32, SocketAddr)>>>,
     free: Vec<u32>,
     live: usize,
     limit: usize,
@@ -187,7 +191,8 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(limit: usize) -> Self {
-        let mut table = Self { conns: Vec::new(), peers: Vec::new(), free: Vec::new(), live: 0, limit };
+        let mut table =
+            Self { conns: Vec::new(), peers: Vec::new(), locals: RefCell::default(), free: Vec::new(), live: 0, limit };
         table.set_limit(limit);
         table
     }
@@ -296,6 +301,29 @@ impl Table {
 
     pub(crate) fn peer(&self, id: ConnId) -> Option<SocketAddr> {
         self.get(id).and_then(|_| self.peers[id.index()])
+    }
+
+    /// Our own address at a connection; `ask` asks the kernel.
+    pub(crate) fn local(
+        &self,
+        id: ConnId,
+        ask: impl FnOnce(BorrowedFd<'_>) -> Option<SocketAddr>,
+    ) -> Option<SocketAddr> {
+        let conn = self.get(id)?;
+        let mut locals = self.locals.borrow_mut();
+        if let Some(Some((generation, local))) = locals.get(id.index())
+            && *generation == id.generation()
+        {
+            return Some(*local);
+        }
+        let local = ask(conn.fd()?)?;
+        if !conn.flags.has(Flags::CONNECTING) {
+            if locals.len() <= id.index() {
+                locals.resize(id.index() + 1, None);
+            }
+            locals[id.index()] = Some((id.generation(), local));
+        }
+        Some(local)
     }
 
     /// The peer of what stands at `slot`, whatever its state.
