@@ -275,6 +275,36 @@ impl ReceivedBody {
         self.reading
     }
 
+    /// The same body for another reader; none before it has [content](Self::content). It
+    /// has its own ticket, and what it is in stays for as long as either is there.
+    #[must_use]
+    pub fn share(&self) -> Option<Self> {
+        let content = self.content.clone()?;
+        Some(Self {
+            common: Rc::clone(&self.common),
+            rules: self.rules,
+            length: self.length,
+            ticket: 0,
+            memory: Vec::new(),
+            held: 0,
+            received: self.received,
+            written: self.written,
+            writing: None,
+            waits: false,
+            filed: self.filed && self.common.take_file(),
+            file: self.file.clone(),
+            path: self.path.clone(),
+            ended: true,
+            content: Some(content),
+            reading: false,
+        })
+    }
+
+    /// From now on the store knows it by this.
+    pub const fn set_ticket(&mut self, ticket: u64) {
+        self.ticket = ticket;
+    }
+
     /// What was asked for is there.
     pub const fn on_read(&mut self) {
         self.reading = false;

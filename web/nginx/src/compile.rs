@@ -25,6 +25,7 @@ mod process;
 mod proxy;
 mod script;
 mod settings;
+mod subrequests;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Who may see a place: `allow`, `deny`, `auth_basic`, `satisfy`.
 
+use crate::subrequests::PermissionRules;
 use crate::value::Value;
 use app::Prefix;
 use core::net::IpAddr;
@@ -13,7 +14,9 @@ pub struct AccessRules {
     pub addresses: Vec<(Option<Prefix>, bool)>,
     /// `auth_basic` and `auth_basic_user_file`.
     pub basic: Option<BasicAuth>,
-    /// One of both is enough (`satisfy any`).
+    /// `auth_request`.
+    pub permission: PermissionRules,
+    /// One of them is enough (`satisfy any`).
     pub any: bool,
 }
 
@@ -41,7 +44,7 @@ impl AccessRules {
     /// Whether anything is asked of anybody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.addresses.is_empty() && self.basic.is_none()
+        self.addresses.is_empty() && self.basic.is_none() && self.permission.uri.is_empty()
     }
 
     /// What `allow` and `deny` say of an address (`None`: a Unix socket's client);

@@ -64,6 +64,8 @@ impl Default for Block {
             msie_padding: true,
             symlinks: SymlinkRules::default(),
             proxy: Arc::default(),
+            subrequests: Arc::default(),
+            mirrors: false,
         }
     }
 }

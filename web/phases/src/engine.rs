@@ -12,6 +12,7 @@
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
 //! | `relay…` | requests that are passed on to upstreams, and their answers |
+//! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
 //! | `ready` | whole responses that are ready |
 
 mod bodies;
@@ -31,11 +32,15 @@ mod host;
 mod listing;
 mod log;
 mod making;
+mod mirrors;
 mod pace;
 mod paced;
 mod pages;
 mod parts;
 mod passing;
+mod permission;
+mod placed;
+mod postponed;
 mod put;
 mod ranges;
 mod ready;
@@ -51,8 +56,12 @@ mod roots;
 mod run;
 mod script;
 mod squeeze;
+mod sub_course;
+mod sub_run;
+mod subs;
 mod text;
 mod values;
+mod within;
 mod written;
 
 use crate::program::{ConnectionRules, Program, ServerId};
@@ -82,6 +91,7 @@ use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
+use subs::Subs;
 use values::Clock;
 use wire::Time;
 
@@ -144,6 +154,8 @@ pub(crate) struct Rest {
     /// to be closed.
     idle: IdlePlaces,
     hangups: Vec<UpstreamId>,
+    /// Requests within requests.
+    subs: Subs,
 }
 
 /// Bytes of compressed content that are kept.
@@ -190,6 +202,7 @@ impl Engine {
                 makings: Makings::default(),
                 idle: IdlePlaces::default(),
                 hangups: Vec::new(),
+                subs: Subs::default(),
             },
             single: None,
             moved: false,
@@ -387,7 +400,7 @@ impl Engine {
             self.rest.make_ready(token);
             return true;
         }
-        self.go_on(replies, token);
+        self.go_on_any(replies, token);
         true
     }
 
@@ -499,6 +512,7 @@ impl Rest {
 
     fn recycle(&mut self, mut course: Box<Course>) {
         // What it counted as, counts no more.
+        self.end_sub(&mut course);
         course.held.clear();
         (course.filtering, course.body) = (None, None);
         self.abandon(&mut course);

@@ -17,7 +17,7 @@ pub(crate) use charset::Recoder;
 pub use charset::{CharsetError, CharsetMap, Charsets, Recoding};
 pub use pipeline::FilterValues;
 pub(crate) use pipeline::{Pipeline, Ran};
-pub use ssi::{Ssi, SsiRules};
+pub use ssi::{Include, Ssi, SsiRules, SsiValues};
 pub use substitute::SubstituteRules;
 pub(crate) use substitute::Substitution;
 

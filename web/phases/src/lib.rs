@@ -38,6 +38,8 @@ pub mod script;
 pub mod secure_link;
 pub mod silos;
 pub mod small;
+pub mod subrequests;
+mod symlinks;
 mod terms;
 pub mod types;
 pub mod units;

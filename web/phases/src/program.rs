@@ -22,6 +22,8 @@ use crate::names::Names;
 use crate::proxying::ProxyRules;
 use crate::script::Instruction;
 use crate::silos::Silos;
+use crate::subrequests::SubrequestRules;
+pub use crate::symlinks::{SymlinkKind, SymlinkRules};
 pub use crate::terms::{ConnectionRules, HeadRules};
 use crate::terms::{ProgramTerms, TooManyTerms};
 use crate::types::TypeTable;
@@ -114,7 +116,7 @@ impl ProgramSummary {
             tells: all.tells || block.content == ContentRules::StubStatus,
             codes: all.codes || block.compression.codes(),
             real_ip: all.real_ip || block.real_ip.is_some(),
-            reads: all.reads || block.content.reads_bodies(),
+            reads: all.reads || block.reads_bodies(),
         })
     }
 }
@@ -313,6 +315,18 @@ pub struct Block {
     pub symlinks: SymlinkRules,
     /// `proxy_…`
     pub proxy: Arc<ProxyRules>,
+    /// `add_before_body`, `mirror` and others that make requests within requests.
+    pub subrequests: Arc<SubrequestRules>,
+    /// There are copies of its requests; made when the block is complete.
+    pub mirrors: bool,
+}
+
+impl Block {
+    /// Whether bodies of requests are read here.
+    #[must_use]
+    pub fn reads_bodies(&self) -> bool {
+        self.content.reads_bodies() || self.mirrors && self.subrequests.mirrors_body
+    }
 }
 
 /// Where files are.
@@ -466,6 +480,8 @@ impl FilterSet {
     pub const RECODE: u8 = 4;
     /// `ssi`.
     pub const SSI: u8 = 8;
+    /// `add_before_body` and `add_after_body`.
+    pub const ADDITION: u8 = 16;
 
     /// Those whose rules a block has.
     #[must_use]
@@ -481,7 +497,9 @@ impl FilterSet {
             _ => true,
         };
         let recode = if same { 0 } else { Self::RECODE };
-        Self(gunzip | substitute | recode | if block.ssi.on { Self::SSI } else { 0 })
+        let rules = &block.subrequests;
+        let addition = if rules.before.is_some() || rules.after.is_some() { Self::ADDITION } else { 0 };
+        Self(gunzip | substitute | recode | addition | if block.ssi.on { Self::SSI } else { 0 })
     }
 
     /// Whether there is any.
@@ -570,24 +588,3 @@ pub struct SecureLink {
 /// A set of methods, as bits by [`semantics::Method`] as nginx names them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Methods(pub Vec<Box<[u8]>>);
-
-/// `disable_symlinks`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SymlinkRules {
-    /// Which are not followed.
-    pub kind: SymlinkKind,
-    /// Those in this beginning of a path are (`from=`).
-    pub from: Option<Value>,
-}
-
-/// Which symbolic links are not followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SymlinkKind {
-    /// All are.
-    #[default]
-    Followed,
-    /// None is.
-    Refused,
-    /// None but those of the owner of what it leads to.
-    OfOwner,
-}

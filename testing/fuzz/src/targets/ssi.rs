@@ -3,7 +3,7 @@
 use super::cuts;
 use crate::Target;
 use phases::Value;
-use phases::filters::{FilterValues, Ssi, SsiRules};
+use phases::filters::{FilterValues, Include, Ssi, SsiRules, SsiValues};
 use std::sync::Arc;
 
 pub(crate) const TARGET: Target = Target {
@@ -27,6 +27,10 @@ pub(crate) const TARGET: Target = Target {
         b"config timefmt=\"%A %V\"",
         b"config errmsg=\"",
         b"include virtual=\"/x\"",
+        b"include file=\"y/%2e%2e?\"",
+        b" wait=\"yes\"",
+        b" set=\"x\"",
+        b" stub=\"b\"",
         b"encoding=\"url\"",
         b"default='",
         b"\\",
@@ -35,8 +39,12 @@ pub(crate) const TARGET: Target = Target {
     max_len: 1_000,
 };
 
-/// Variables of a request that has few.
-struct Few;
+/// Variables of a request that has few, and what is included in it.
+#[derive(Default)]
+struct Few {
+    set: SsiValues,
+    included: Vec<Include>,
+}
 
 impl FilterValues for Few {
     fn value(&mut self, value: &Value) -> Vec<u8> {
@@ -50,18 +58,37 @@ impl FilterValues for Few {
     fn second(&mut self) -> u64 {
         784_111_777
     }
+
+    fn ssi(&mut self) -> &mut SsiValues {
+        &mut self.set
+    }
+
+    fn path(&mut self) -> Vec<u8> {
+        b"/folder/page.html".to_vec()
+    }
+
+    fn include(&mut self, include: Include) -> bool {
+        let leads_up = include.uri.split(|byte| *byte == b'/').any(|part| part == b"..");
+        assert!(!leads_up && !include.uri.is_empty() && !include.uri.contains(&0), "{include:?}");
+        self.included.push(include);
+        self.included.len() % 3 != 0
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 /// What comes of pieces of content, each given room for `most` bytes; nothing if the
 /// answer breaks.
-fn made(pieces: &[&[u8]], most: usize) -> Option<Vec<u8>> {
+fn made(pieces: &[&[u8]], most: usize) -> Option<(Vec<u8>, Vec<Include>)> {
     let mut ssi = Ssi::new(Arc::new(SsiRules { value_length: 40, ..SsiRules::default() }));
-    let mut out = Vec::new();
+    let (mut out, mut values) = (Vec::new(), Few::default());
     for (number, piece) in pieces.iter().enumerate() {
         let (last, mut at) = (number + 1 == pieces.len(), 0);
         loop {
             let before = out.len();
-            let taken = ssi.take((&piece[at..], last), (&mut out, most), &mut Few).ok()?;
+            let taken = ssi.take((&piece[at..], last), (&mut out, most), &mut values).ok()?;
             assert!(out.len() - before <= most.saturating_add(6 << 16), "one value more at most");
             at += taken.bytes;
             if at == piece.len() && taken.ended == last {
@@ -70,7 +97,7 @@ fn made(pieces: &[&[u8]], most: usize) -> Option<Vec<u8>> {
             assert!(taken.bytes > 0, "it goes on");
         }
     }
-    Some(out)
+    Some((out, values.included))
 }
 
 fn run(input: &[u8]) {

@@ -197,14 +197,18 @@ fn comparable(answer: &Answer, relative_expiry: bool) -> Answer {
     out
 }
 
-/// Takes the server's name out of a page of nginx's; returns its length, 0 without.
+/// Takes the server's name out of pages of nginx's, of which one may have several; returns
+/// its length, 0 without.
 fn token_in_page(body: &mut Vec<u8>) -> usize {
     let (before, after) = (&b"<hr><center>"[..], &b"</center>"[..]);
-    let Some(at) = body.windows(before.len()).position(|here| here == before) else { return 0 };
-    let start = at + before.len();
-    let Some(length) = body[start..].windows(after.len()).position(|here| here == after) else { return 0 };
-    body.drain(start..start + length);
-    length
+    let (mut from, mut all) = (0, 0);
+    while let Some(at) = body[from..].windows(before.len()).position(|here| here == before) {
+        from += at + before.len();
+        let Some(length) = body[from..].windows(after.len()).position(|here| here == after) else { break };
+        body.drain(from..from + length);
+        all += length;
+    }
+    all
 }
 
 fn replace(body: &mut Vec<u8>, what: &[u8], with: &[u8]) {

@@ -46,12 +46,15 @@ const ONCE: &[(&str, &str)] = &[
     ("content", "GET /huge.txt | Accept-Encoding: gzip"),
     ("proxied-application", "GET /impatient/late"),
     ("proxied-application", "GET /impatient/late-body | ~part"),
+    ("within", "GET /asked/late"),
+    ("within", "GET /pages/late.html"),
+    ("within", "GET /copied/up/late"),
 ];
 
 /// Serves the site `name` twice and compares all answers.
 fn compare(name: &'static str) {
     in_namespace(&[NGINX], move || {
-        if name.starts_with("proxied") {
+        if name.starts_with("proxied") || name == "within" {
             upstream::start();
         }
         let mut twins = Twins::start(name);
@@ -140,6 +143,11 @@ fn a_site_in_toml() {
 #[test]
 fn a_site_that_changes_what_it_serves() {
     compare("content");
+}
+
+#[test]
+fn a_site_of_requests_within_requests() {
+    compare("within");
 }
 
 #[test]

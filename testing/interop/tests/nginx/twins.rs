@@ -229,6 +229,8 @@ fn of_request(line: &str) -> Option<String> {
     }
     // Nor is a file in a file told apart from one that is not there.
     let said = &said.replace("(20: Not a directory)", "(2: No such file or directory)");
+    // What it did last for a request within this one is told of this one, too.
+    let said = &said.replace(" while sending to client", "");
     let excess = said.split_once(", excess: ").and_then(|(before, after)| {
         let end = after.find(|c: char| c != '.' && !c.is_ascii_digit())?;
         Some(format!("{before}, excess{}", &after[end..]))

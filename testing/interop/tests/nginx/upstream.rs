@@ -137,6 +137,13 @@ fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[
         "error" => send(&whole("500 Internal Server Error", text, b"broken\n")),
         "busy" => send(&whole("503 Service Unavailable", "Retry-After: 7\r\n", b"busy\n")),
         "secret" => send(&whole("401 Unauthorized", "WWW-Authenticate: Basic realm=\"up\"\r\n", b"who?\n")),
+        // What it was asked, for whoever logs it.
+        "told" => {
+            let line = head.split("\r\n").next().unwrap_or_default();
+            let original = head.lines().find_map(|line| line.strip_prefix("X-Original-URI: ")).unwrap_or("-");
+            let fields = format!("X-Told: {line} {} {original}\r\n", body.len());
+            send(&whole("200 OK", &fields, b"told"))
+        }
         "inside" => send(&whole("200 OK", "X-Accel-Redirect: /kept/page.html\r\nSet-Cookie: in=side\r\n", b"no")),
         "named" => send(&whole("200 OK", "X-Accel-Redirect: @kept\r\n", b"no")),
         "above" => send(&whole("200 OK", "X-Accel-Redirect: /kept/../../etc/passwd\r\n", b"no")),

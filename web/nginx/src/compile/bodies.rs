@@ -44,7 +44,7 @@ impl Compiler<'_> {
         let all = core::mem::take(&mut self.program.temp_folders);
         let kept = &mut self.program.temp_folders;
         for block in &mut self.program.blocks {
-            let rules = all.get(usize::from(block.body.folder)).filter(|_| block.content.reads_bodies());
+            let rules = all.get(usize::from(block.body.folder)).filter(|_| block.reads_bodies());
             block.body.folder = 0;
             let Some(rules) = rules else { continue };
             let at = kept.iter().position(|known| known == rules).unwrap_or_else(|| {

@@ -4,6 +4,7 @@
 
 use super::proxy::PROXY_SETTERS;
 use super::settings::{SETTERS, Setter};
+use super::subrequests::SUBREQUEST_SETTERS;
 use crate::rules::Rule;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -61,8 +62,7 @@ const EVENTS: DirectiveClass = Idle("workers share connections and events otherw
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
 const BODIES: DirectiveClass = Idle("a body in memory is in one piece, and read when it is wanted");
-const LATER: DirectiveClass =
-    Refused("there are no subrequests, no cache and no other protocol than HTTP to upstreams yet");
+const LATER: DirectiveClass = Refused("there is no cache and no other protocol than HTTP to upstreams yet");
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on by its protocol");
 const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached, and there is no TLS to upstreams");
 const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded by proxy_buffers, and in memory");
@@ -86,7 +86,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "referer_hash_bucket_size",
             "connection_pool_size",
             "request_pool_size",
-            "subrequest_output_buffer_size",
             "output_buffers",
             "ssi_min_file_chunk",
             "ssi_ignore_recycled_buffers",
@@ -136,7 +135,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Idle("a core is dumped where the system has it"), &["worker_rlimit_core", "working_directory"]),
     (Idle("the environment is kept"), &["env"]),
     (Idle("no directive that is there resolves names while it serves"), &["resolver", "resolver_timeout"]),
-    (Idle("there is no subrequest that could be logged"), &["log_subrequest"]),
     (Idle("they are not passed on"), &["early_hints"]),
     (
         BUFFERS,
@@ -157,7 +155,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "it is not there yet"), &["proxy_pass_trailers"]),
     (RefusedUnless("0", "it is not there yet"), &["proxy_limit_rate"]),
     (NOT_YET, &["proxy_set_body"]),
-    (Idle("its directive is off"), &["mirror_request_body"]),
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),
@@ -182,14 +179,9 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "grpc_pass",
             "memcached_pass",
             "tunnel_pass",
-            "auth_request",
-            "auth_request_set",
-            "add_before_body",
-            "add_after_body",
         ],
     ),
-    (RefusedUnless("off", "there are no subrequests yet"), &["mirror"]),
-    (RefusedUnless("0", "there are no subrequests yet"), &["slice"]),
+    (RefusedUnless("0", "long answers are not asked for by parts yet"), &["slice"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
     (
         MEMORY_OF_CODINGS,
@@ -233,7 +225,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("ssl", NO_TLS, false),
     ("v2", Idle("no listener speaks HTTP/2"), false),
     ("v3", Idle("no listener speaks HTTP/3"), false),
-    ("addition", Idle("nothing is added to bodies"), false),
     ("dav", Idle("dav_methods is off"), false),
     ("image", Idle("image_filter is off"), false),
     ("mp4", Idle("there is no mp4"), false),
@@ -260,7 +251,7 @@ fn index() -> &'static Index {
 
 /// What directives of blocks do.
 fn setters() -> impl Iterator<Item = (&'static str, Setter)> {
-    SETTERS.iter().chain(PROXY_SETTERS).copied()
+    SETTERS.iter().chain(PROXY_SETTERS).chain(SUBREQUEST_SETTERS).copied()
 }
 
 /// Each name that a table has, as often as they have it.

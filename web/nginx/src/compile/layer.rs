@@ -239,6 +239,7 @@ impl Compiler<'_> {
             Arc::make_mut(&mut layer.block.substitute).prepare();
         }
         layer.finish_proxy();
+        layer.block.mirrors = !layer.block.subrequests.mirrors.is_empty();
         layer.block.filters = FilterSet::of(&layer.block);
         Ok(())
     }

@@ -150,7 +150,7 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
         ("upstream a { server b resolve; }", "\"resolve\" of the \"server\" directive"),
         ("server { listen 443 ssl; }", "\"listen ... ssl\""),
-        ("server { mirror /x; }", "\"mirror\" directive with another value than \"off\""),
+        ("server { slice 1m; }", "\"slice\" directive with another value than \"0\""),
     ] {
         let why = compiled(text).unwrap_err();
         assert!(why.starts_with("[emerg] not supported here: ") && why.contains(said), "{why}");
@@ -245,4 +245,31 @@ fn upstreams_are_groups_of_addresses() {
     assert_eq!((keyed.group.balancing(), keyed.key.is_some()), (Balancing::ConsistentKey, true));
     assert!(keyed.idle.is_none() && keyed.group.is_single());
     assert_eq!(compiled.notes[0].name, "zone");
+}
+
+#[test]
+fn requests_within_requests_are_inherited_as_others_are() {
+    let text = "mirror /a; mirror /b; auth_request /who; auth_request_set $a $uri; add_after_body /end;
+        server { location /x { mirror off; auth_request off; }
+            location /y { mirror /c; auth_request_set $b 1; add_after_body \"\"; mirror_request_body off; } }";
+    let program = compiled(text).unwrap().program;
+    let block = |label: &[u8]| program.blocks.iter().find(|block| *block.label == *label).unwrap();
+    let told = |label: &[u8]| {
+        let block = block(label);
+        let (rules, permission) = (&block.subrequests, &block.access.permission);
+        (rules.mirrors.len(), block.mirrors, permission.uri.len(), permission.set.len(), rules.after.is_some())
+    };
+    assert_eq!(told(b"server"), (2, true, 4, 1, true));
+    assert_eq!(told(b"/x"), (0, false, 0, 1, true));
+    assert_eq!(told(b"/y"), (1, true, 4, 1, false));
+    assert!(block(b"server").reads_bodies() && !block(b"/x").reads_bodies() && !block(b"/y").reads_bodies());
+    for (text, said) in [
+        ("server { mirror /a; mirror off; }", "\"mirror\" directive is duplicate"),
+        ("server { mirror off; mirror /a; }", "\"mirror\" directive is duplicate"),
+        ("server { auth_request /a; auth_request /b; }", "\"auth_request\" directive is duplicate"),
+        ("server { auth_request_set a b; }", "invalid variable name \"a\""),
+    ] {
+        let why = compiled(text).unwrap_err();
+        assert!(why.contains(said), "{why}");
+    }
 }

@@ -167,8 +167,18 @@ impl Reaches<'_> {
     /// Directives that keep answers off whatever variables they name.
     fn directives(&mut self, block: &Block, own: bool) {
         if !block.access.is_empty() {
-            let name = if block.access.basic.is_some() { "auth_basic" } else { "allow, deny" };
+            let name = match (&block.access.basic, block.access.permission.uri.is_empty()) {
+                (Some(_), _) => "auth_basic",
+                (None, false) => "auth_request",
+                (None, true) => "allow, deny",
+            };
             self.directive(name, own, "who asks is looked at in each request");
+        }
+        if block.mirrors {
+            self.directive("mirror", own, "each request is copied");
+        }
+        if block.subrequests.before.is_some() || block.subrequests.after.is_some() {
+            self.directive("add_before_body, add_after_body", false, "they are asked for each time");
         }
         if !block.limits.requests.is_empty() {
             self.directive("limit_req", own, "each request is counted");

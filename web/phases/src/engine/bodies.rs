@@ -266,7 +266,13 @@ impl Engine {
             }
             BodyEvent::Read(read) => {
                 received.on_read();
-                self.on_body_news(replies, token, BodyNews::Piece(read));
+                let news = BodyNews::Piece(read);
+                match self.rest.sub_at(token) {
+                    Some(id) => {
+                        self.with_sub(replies, id, |engine, within, token| engine.on_body_news(within, token, news));
+                    }
+                    None => self.on_body_news(replies, token, news),
+                }
             }
         }
         None

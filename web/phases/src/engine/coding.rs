@@ -34,6 +34,10 @@ pub(super) fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
 impl<R: Replies> Runner<'_, R> {
     /// What the client takes here.
     pub(super) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
+        if self.course.sub.is_some() {
+            // What it is part of is coded.
+            return Accepted::default();
+        }
         self.course.depends.on(Depends::ENCODING);
         let request = self.request;
         let has = |known| request.at().has(known);
@@ -80,7 +84,7 @@ impl<R: Replies> Runner<'_, R> {
     /// Which coding an answer gets, which has these lines of fields, too.
     fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8], making: &Making) -> Chosen {
         let rules = &block.compression;
-        if !rules.is_on() {
+        if !rules.is_on() || self.course.sub.is_some() {
             return Chosen { coding: None, vary: false };
         }
         let accepted = self.accepted(rules);
@@ -206,7 +210,11 @@ impl<R: Replies> Runner<'_, R> {
                     self.course.depends.on(Depends::SECOND);
                     return vary;
                 };
-                making.pipeline.push(Filter::encode(encoder, (coding, level)));
+                let filter = Filter::encode(encoder, (coding, level));
+                match &mut making.postponed {
+                    Some(postponed) => postponed.coding.push(filter),
+                    None => making.pipeline.push(filter),
+                }
                 making.is_open = true;
             }
             AnswerBody::None | AnswerBody::Unknown => return vary,

@@ -96,6 +96,12 @@ impl<R: Replies> Runner<'_, R> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         let block: &Block = &loaded.program.blocks[at];
+        if block.mirrors && !self.is_sub() {
+            match self.mirror(block) {
+                Flow::On => {}
+                flow => return flow,
+            }
+        }
         match block.content {
             ContentRules::Files => {}
             #[cfg(test)]

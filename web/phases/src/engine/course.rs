@@ -5,6 +5,8 @@ use super::making::Filtering;
 use super::paced::Paced;
 use super::relay::{Relay, SiloGroup, UpstreamTry};
 use super::roots::RealRoots;
+use super::sub_course::{ChildCourses, SubCourse};
+use crate::filters::{Include, SsiValues};
 use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
@@ -366,6 +368,14 @@ pub(crate) struct Course {
     /// The target is another than was sent; and the location's prefix is no part of it.
     pub rewritten: bool,
     pub rewritten_here: bool,
+    /// It is a request within another.
+    pub sub: Option<Box<SubCourse>>,
+    /// It has made such.
+    pub children: Option<Box<ChildCourses>>,
+    /// What commands of SSI have set: of a main request, all of those within it.
+    pub ssi: Option<Box<SsiValues>>,
+    /// What is to be included before anything more is made.
+    pub include: Option<Box<Include>>,
     /// The handler's mark for files.
     pub inner: Option<u32>,
     pub state: CourseState,
@@ -448,6 +458,10 @@ impl Course {
             proxy_port: None,
             rewritten: false,
             rewritten_here: false,
+            sub: None,
+            children: None,
+            ssi: None,
+            include: None,
             inner: None,
             state: CourseState::Runs,
             sent: Sent::default(),
@@ -533,8 +547,16 @@ impl Course {
         self.rewritten = true;
         self.proxy_host.clear();
         self.proxy_port = None;
+        self.forget_subs();
         (self.internal, self.uri_changed, self.whole_path) = (true, false, false);
         (self.phase, self.at) = (Phase::Server, 0);
+    }
+
+    /// What was found out by requests within this one is found out again in another place.
+    pub fn forget_subs(&mut self) {
+        if let Some(children) = &mut self.children {
+            (children.permission, children.mirrored) = (None, false);
+        }
     }
 
     /// Enters a phase.

@@ -66,6 +66,22 @@ impl CourseBody {
         }
     }
 
+    /// The same body, for a request within the one that it came with; none before all of
+    /// it was read.
+    pub fn share(&self) -> Option<Box<Self>> {
+        let BodyState::Kept(received) = &self.state else { return None };
+        let state = BodyState::Kept(Box::new(received.share()?));
+        let (length, most) = (self.length, self.most);
+        Some(Box::new(Self { length, state, ended: true, wire: 0, most, failure: None, is_told: true }))
+    }
+
+    /// Its reader waits by this.
+    pub const fn set_ticket(&mut self, ticket: u64) {
+        if let BodyState::Kept(received) = &mut self.state {
+            received.set_ticket(ticket);
+        }
+    }
+
     /// Whether it is read, or was.
     pub const fn is_read(&self) -> bool {
         matches!(self.state, BodyState::Kept(_) | BodyState::Streamed(_))

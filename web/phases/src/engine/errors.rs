@@ -62,7 +62,7 @@ impl Scope<'_> {
 
 /// Tells what went wrong with a request; `text` is not asked for where nobody wants to
 /// know.
-fn tell(
+pub(super) fn tell(
     (loaded, course): (&Loaded, &Course),
     request: &Request<'_>,
     clock: &Clock,
@@ -117,6 +117,7 @@ fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<
         }
     };
     part(b"request", Some(request.line()));
+    part(b"subrequest", course.sub.as_ref().map(|_| &course.uri[..]));
     part(b"upstream", course.upstream_url().as_deref());
     part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
     part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));

@@ -102,10 +102,12 @@ impl Scope<'_> {
             Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
             Core::RequestUri => out.extend_from_slice(target_path(request)),
             Core::Request => out.extend_from_slice(request.line()),
-            Core::RequestMethod => out.extend_from_slice(match self.course.method {
-                semantics::Method::Other => request.method_name(),
-                method => method.name().as_bytes(),
-            }),
+            Core::RequestMethod => {
+                out.extend_from_slice(match self.course.sub.as_ref().map_or(self.course.method, |sub| sub.method) {
+                    semantics::Method::Other => request.method_name(),
+                    method => method.name().as_bytes(),
+                })
+            }
             Core::ServerProtocol => {
                 out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
             }
@@ -178,6 +180,7 @@ impl Scope<'_> {
                 out.extend_from_slice(path);
                 true
             }),
+            Core::RequestLength if self.course.sub.is_some() => put_number(out, 0),
             Core::RequestLength => put_number(out, request.head().len() as u64 + body.map_or(0, |body| body.wire)),
             _ => return None,
         })

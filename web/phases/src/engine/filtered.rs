@@ -17,6 +17,9 @@ impl<R: Replies> Runner<'_, R> {
         if block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip) {
             self.unpack(answer, block, added, making);
         }
+        if block.filters.has(FilterSet::ADDITION) && answer.status == 200 && !self.is_sub() {
+            self.add_bodies(answer, block, making);
+        }
         if block.filters.has(FilterSet::SUBSTITUTE) {
             self.substitute(answer, block, making);
         }
@@ -33,7 +36,20 @@ impl<R: Replies> Runner<'_, R> {
                 (answer.modified, answer.etag) = (None, None);
             }
             making.is_open = true;
+            making.postponed.get_or_insert_default();
         }
+    }
+
+    /// `add_before_body` and `add_after_body`.
+    fn add_bodies(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
+        let rules = &block.subrequests;
+        if !is_among(&rules.types, answer) {
+            return;
+        }
+        let postponed = making.postponed.get_or_insert_default();
+        (postponed.before, postponed.after) = (rules.before.clone(), rules.after.clone());
+        making.is_open = true;
+        answer.changes();
     }
 
     /// `charset` and `source_charset`.
@@ -55,6 +71,7 @@ impl<R: Replies> Runner<'_, R> {
     /// as a whole.
     pub(super) fn may_pass(answer: &Answer, block: &Block) -> bool {
         block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip)
+            || block.filters.has(FilterSet::ADDITION) && is_among(&block.subrequests.types, answer)
             || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.substitute.types, answer)
             || block.filters.has(FilterSet::RECODE) && is_among(&block.charset.types, answer)
             || block.filters.has(FilterSet::SSI) && is_among(&block.ssi.types, answer)

@@ -9,7 +9,7 @@ use super::run::{Flow, Runner};
 use super::text::put_field;
 use super::values::{Clock, Scope};
 use super::{Engine, Rest};
-use crate::filters::{Broken, FilterValues};
+use crate::filters::{Broken, FilterValues, Include, SsiValues};
 use crate::program::Block;
 use crate::value::Value;
 use app::{Body, Wake};
@@ -54,10 +54,15 @@ impl<R: Replies> Runner<'_, R> {
         let pace = pace.map(|rate| (rate, self.clock.now));
         let mut filtering =
             Filtering::new(&self.rest.makings, making.pipeline, (length, pace), content, (of_file, comes));
-        let whole = !of_file && !comes && bytes as u64 <= WHOLE_MAX && pace.is_none();
+        let adds = making.postponed.as_ref().is_some_and(|postponed| postponed.adds());
+        filtering.postponed = making.postponed;
+        let whole = !of_file && !comes && bytes as u64 <= WHOLE_MAX && pace.is_none() && !adds;
         if whole && !filtering.pipeline.is_empty() && !self.expects_trailers() {
             let mut out = Vec::new();
             let mut budget = TURN;
+            if filtering.postponed.is_some() {
+                return self.make_with_includes(filtering);
+            }
             match filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope()) {
                 Ok(true) => {
                     self.course.sent.packed = filtering.pipeline.encoded().map(|whole| (whole, 0));
@@ -70,6 +75,46 @@ impl<R: Replies> Runner<'_, R> {
                 }
                 Err(Broken) => return Made::Broken,
             }
+        }
+        Made::Begun(filtering, None)
+    }
+
+    /// The same of content that may have others within it: if it has none, it is whole.
+    fn make_with_includes(&mut self, mut filtering: Filtering) -> Made {
+        let (mut out, mut budget) = (Vec::new(), TURN);
+        let made = filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope());
+        let Ok(ended) = made else { return Made::Broken };
+        let Some(postponed) = &mut filtering.postponed else { return Made::Broken };
+        let include = self.course.include.take();
+        if ended && include.is_none() {
+            let mut coded = Vec::new();
+            let whole = out.len();
+            if postponed.coding.is_empty() {
+                coded = out;
+            } else {
+                let mut at = 0;
+                loop {
+                    let input = out.get(at..).unwrap_or_default();
+                    let mut budget = u64::MAX;
+                    let ran =
+                        postponed.coding.run((input, true), (&mut coded, usize::MAX), &mut budget, &mut self.scope());
+                    match ran {
+                        Ok(ran) if ran.ended => break,
+                        Ok(ran) if ran.taken > 0 => at += ran.taken,
+                        _ => return Made::Broken,
+                    }
+                }
+                self.course.sent.packed = Some((whole as u64, 0));
+                postponed.coding.give_back(&mut self.rest.encoders);
+            }
+            filtering.pipeline.give_back(&mut self.rest.encoders);
+            return Made::Whole(coded);
+        }
+        postponed.push_own(out);
+        if let Some(include) = include {
+            self.course.depends.on(super::course::Depends::OTHER);
+            self.replies.be_patient(self.course.id);
+            self.rest.place((self.token, self.course), self.request, postponed, *include);
         }
         Made::Begun(filtering, None)
     }
@@ -96,7 +141,9 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Whether fields follow the body.
     pub(super) fn expects_trailers(&self) -> bool {
-        let Some(at) = Self::block(&self.loaded, self.course) else { return false };
+        let Some(at) = Self::block(&self.loaded, self.course).filter(|_| self.course.sub.is_none()) else {
+            return false;
+        };
         expects_trailers(&self.loaded.program.blocks[at], self.course.sent.status)
     }
 }
@@ -126,11 +173,33 @@ impl FilterValues for Scope<'_> {
     fn tell(&mut self, fault: &dyn Fn() -> Vec<u8>) {
         Scope::tell(self, fault);
     }
+
+    fn ssi(&mut self) -> &mut SsiValues {
+        self.course.ssi.get_or_insert_default()
+    }
+
+    fn path(&mut self) -> Vec<u8> {
+        self.course.uri.clone()
+    }
+
+    fn include(&mut self, include: Include) -> bool {
+        if let Some(why) = self.course.refuses_sub() {
+            let (_, text) = why.told(&include.uri);
+            Scope::tell(self, || text);
+            return false;
+        }
+        self.course.include = Some(Box::new(include));
+        true
+    }
+
+    fn waits(&self) -> bool {
+        self.course.include.is_some()
+    }
 }
 
 impl Course {
     /// What its filters and trailers ask for.
-    fn with_scope<T>(&mut self, clock: &Clock, act: impl FnOnce(&mut Scope<'_>) -> T) -> Option<T> {
+    pub(super) fn with_scope<T>(&mut self, clock: &Clock, act: impl FnOnce(&mut Scope<'_>) -> T) -> Option<T> {
         let request = self.request.take()?;
         let loaded = Rc::clone(&self.loaded);
         let done = {
@@ -195,7 +264,7 @@ impl Engine {
         while self.rest.makings.left > 0
             && let Some(token) = self.rest.makings.ready.pop_front()
         {
-            self.make_more(replies, token);
+            self.make_more_any(replies, token);
         }
         let mut left = POLLED.min(self.rest.makings.list.len());
         while left > 0 && self.rest.makings.left > 0 {
@@ -205,13 +274,21 @@ impl Engine {
             if self.rest.is_made(token, id) {
                 left -= 1;
                 self.rest.makings.next += 1;
-                self.make_more(replies, token);
+                self.make_more_any(replies, token);
             } else {
                 let makings = &mut self.rest.makings;
                 makings.list.swap_remove(makings.next);
             }
         }
         if self.rest.makings.ready.is_empty() { Wake::Idle } else { Wake::Now }
+    }
+
+    /// The same of any, be it a subrequest's.
+    fn make_more_any<R: Replies>(&mut self, replies: &mut R, token: u32) {
+        match self.rest.sub_at(token) {
+            Some(id) => _ = self.with_sub(replies, id, |engine, within, token| engine.make_more(within, token)),
+            None => self.make_more(replies, token),
+        }
     }
 
     /// Makes some more of an answer.
@@ -299,7 +376,7 @@ impl Rest {
         let queued_max = self.makings.queued_max();
         let mut share = SHARE.min(self.makings.left);
         let before = share;
-        let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_mut) else {
+        let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else {
             return Progress::Broken;
         };
         let progress = loop {
@@ -318,14 +395,17 @@ impl Rest {
                 }
                 room = room.min(usize::try_from(allowed).unwrap_or(usize::MAX));
             }
-            let (length, ended) = match course.some(replies, filtering, room.min(PIECE), (&mut share, &clock)) {
-                Ok(made) => made,
-                Err(Broken) => break Progress::Broken,
+            let most = room.min(PIECE);
+            let made = if filtering.postponed.is_some() {
+                self.some_in_order(replies, (token, &mut course), filtering, most, (&mut share, &clock))
+            } else {
+                course.some(replies, filtering, most, (&mut share, &clock))
             };
+            let Ok((length, ended)) = made else { break Progress::Broken };
             filtering.told += length;
             course.sent.body += length;
             if ended {
-                course.sent.packed = filtering.pipeline.encoded().map(|whole| (whole, filtering.told));
+                course.sent.packed = filtering.encoded().map(|whole| (whole, filtering.told));
                 let trailers = course.trailers(&clock);
                 replies.finish_with(course.id, &trailers);
                 filtering.finished = true;
@@ -335,9 +415,15 @@ impl Rest {
                 break Progress::Waits(None);
             }
         };
+        if let Some(place) = self.courses.get_mut(token as usize) {
+            *place = Some(course);
+        }
         self.makings.left = self.makings.left.saturating_sub(before - share);
         if filtering.finished {
             filtering.pipeline.give_back(&mut self.encoders);
+            if let Some(postponed) = &mut filtering.postponed {
+                postponed.coding.give_back(&mut self.encoders);
+            }
         }
         progress
     }

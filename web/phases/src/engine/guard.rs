@@ -116,6 +116,9 @@ impl<R: Replies> Runner<'_, R> {
             return Flow::On;
         }
         self.course.depends.on(Depends::OTHER);
+        if !rules.permission.uri.is_empty() {
+            return self.access_by_permission(rules);
+        }
         let realm = rules.basic.as_ref().map(|basic| self.scope().get(&basic.realm)).filter(|realm| realm != b"off");
         match (rules.decide(self.course.peer.map(|peer| peer.ip()), realm.is_some()), &rules.basic, realm) {
             (Access::Granted, ..) => Flow::On,
@@ -138,7 +141,7 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// Whether a password that came along is right.
-    fn password(&mut self, basic: &BasicAuth, realm: &[u8]) -> Flow {
+    pub(super) fn password(&mut self, basic: &BasicAuth, realm: &[u8]) -> Flow {
         let file = self.scope().get(&basic.file);
         if self.course.known_to.as_deref() == Some(&*file) {
             return Flow::On;

@@ -25,6 +25,9 @@ use wire::Time;
 /// Of what was no request, at most this much is told.
 const LINE_MAX: usize = 8 << 10;
 
+/// How often subrequests and who asked for them go on in a turn.
+const ROUNDS_MAX: u32 = 4;
+
 /// Whether a field of a head is longer than a buffer is, its end included: of the first
 /// server's until the host is told, of that host's behind it. If so, whether the host is
 /// told before it.
@@ -153,7 +156,10 @@ impl Handler for Engine {
         mark: u32,
         event: UpstreamEvent<'_>,
     ) -> usize {
-        self.on_upstream_event(replies, id, mark, event)
+        match self.rest.sub_at(mark) {
+            Some(sub) => self.on_upstream_of_sub(replies, sub, (id, mark), event),
+            None => self.on_upstream_event(replies, id, mark, event),
+        }
     }
 
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
@@ -195,17 +201,26 @@ impl Handler for Engine {
         }
         let Some(course) = self.rest.courses[token as usize].take() else { return };
         self.files.on_gone(id, course.inner);
+        let has_children = course.children.is_some();
         self.rest.give_back(token, course);
+        if has_children {
+            self.drop_subs(id);
+        }
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
         for id in core::mem::take(&mut self.rest.hangups) {
             replies.cut(id);
         }
-        let mut wake = self.files.on_turn(&mut Passing { replies, rest: &mut self.rest });
+        let within = !self.rest.subs.is_idle();
+        let mut wake = if within {
+            self.on_files_turn(replies)
+        } else {
+            self.files.on_turn(&mut Passing { replies, rest: &mut self.rest })
+        };
         let mut went_on = false;
         while let Some(token) = self.files.next_woken() {
-            self.go_on(replies, token);
+            self.go_on_any(replies, token);
             went_on = true;
         }
         if self.rest.verifier.as_mut().is_some_and(Verifier::arrived) {
@@ -219,7 +234,17 @@ impl Handler for Engine {
         }
         went_on |= self.reads && self.take_bodies(replies);
         went_on |= self.wake_delayed(replies);
-        let makes = self.make_all(replies);
+        let mut makes = self.make_all(replies);
+        if !self.rest.subs.is_idle() {
+            // Whoever has some of an answer passes it on.
+            let mut rounds = ROUNDS_MAX;
+            while rounds > 0 && self.run_subs(replies) {
+                went_on = true;
+                makes = self.make_all(replies);
+                rounds -= 1;
+            }
+            makes = makes.earlier(self.subs_wake());
+        }
         if went_on {
             // They may have asked for more.
             wake = self.files.end_turn(&mut Passing { replies, rest: &mut self.rest });

@@ -23,7 +23,14 @@ const BODY_CUT: u16 = 400;
 
 impl Rest {
     /// Logs a request that is over.
-    pub(super) fn log(&self, course: &mut Course, request: &Request<'_>) {
+    pub(super) fn log(&mut self, course: &mut Course, request: &Request<'_>) {
+        if course.sub.is_some() {
+            self.note_sub(course, request);
+            let block = course.loaded.program.blocks.get(course.block.0 as usize);
+            if !block.is_some_and(|block| block.log_subrequest) {
+                return;
+            }
+        }
         write_lines(course, request, &self.clock, &[]);
     }
 

@@ -1,6 +1,7 @@
 //! Answers that are made as their clients take them: what is known of one, and of all of
 //! a silo.
 
+use super::placed::Postponed;
 use crate::filters::{Broken, FilterValues, Pipeline, Ran};
 use app::Body;
 use core::cell::Cell;
@@ -41,6 +42,8 @@ pub(crate) struct Filtering {
     pub pace: Option<(Rate, Time)>,
     /// Bytes of its output that were queued.
     pub told: u64,
+    /// It has others within it.
+    pub postponed: Option<Box<Postponed>>,
     _counted: Counted,
 }
 
@@ -59,6 +62,8 @@ pub(crate) struct Making {
     pub pipeline: Pipeline,
     /// How long it comes to be, nobody knows.
     pub is_open: bool,
+    /// It may have others within it.
+    pub postponed: Option<Box<Postponed>>,
 }
 
 impl Making {
@@ -68,7 +73,7 @@ impl Making {
 
     /// Whether content is not sent as it is.
     pub fn is_needed(&self) -> bool {
-        !self.pipeline.is_empty()
+        !self.pipeline.is_empty() || self.postponed.is_some()
     }
 }
 
@@ -143,6 +148,7 @@ impl Filtering {
             of_file,
             pace,
             told: 0,
+            postponed: None,
             _counted: makings.begin(),
         }
     }
@@ -172,6 +178,12 @@ impl Filtering {
     /// There is no more; whether that is news.
     pub const fn end(&mut self) -> bool {
         !core::mem::replace(&mut self.ended, true)
+    }
+
+    /// Bytes that were compressed, if any are.
+    pub fn encoded(&self) -> Option<u64> {
+        let coding = self.postponed.as_ref().map_or(&self.pipeline, |postponed| &postponed.coding);
+        coding.encoded()
     }
 
     /// Bytes that wait.

@@ -20,6 +20,10 @@ const LINGER: Duration = Duration::from_millis(50);
 impl<R: Replies> Runner<'_, R> {
     /// How fast this answer of so many bytes may be sent, if that is limited.
     pub(super) fn pace(&mut self, length: u64) -> Option<Rate> {
+        if self.is_sub() {
+            // It is part of what is sent at the pace of another.
+            return None;
+        }
         let loaded = std::rc::Rc::clone(&self.loaded);
         let block = &loaded.program.blocks[Self::block(&loaded, self.course)?];
         let number = |value: Vec<u8>| crate::units::size(&value).ok();

@@ -213,4 +213,4 @@ impl Relay {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::engine) mod tests;

@@ -146,7 +146,9 @@ impl<R: Replies> Runner<'_, R> {
             self.tell_of_upstream("upstream sent unexpected upgrade", "reading response header from upstream");
             return self.failed(Failure::InvalidHeader);
         }
-        let whole = relay.whole.as_ref().map_or(0, Vec::len) as u64;
+        // Of an answer whose head alone counts nginx takes no more.
+        let is_head_only = self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only());
+        let whole = relay.whole.as_ref().filter(|_| !is_head_only).map_or(0, Vec::len) as u64;
         if let Some(last) = self.course.tries.last_mut() {
             // As nginx counts it, with what nobody asked for.
             last.length += if whole > 0 { whole + surplus as u64 } else { 0 };

@@ -28,6 +28,9 @@ impl<R: Replies> Runner<'_, R> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
         let block = &loaded.program.blocks[at];
+        if let Some(flow) = self.stub(status) {
+            return flow;
+        }
         self.course.told = Some(status);
         if matches!(status, 408 | 499) {
             // Nobody waits for an answer.
@@ -134,7 +137,9 @@ impl<R: Replies> Runner<'_, R> {
         }
         let mut added = core::mem::take(&mut self.course.kept_fields);
         self.tell_beforehand(&answer, block);
-        self.add_fields(&mut answer, &block.fields, &mut added);
+        if self.course.sub.is_none() {
+            self.add_fields(&mut answer, &block.fields, &mut added);
+        }
         let mut making = Making::new();
         making.is_open = matches!(answer.body, AnswerBody::Upstream(None));
         if block.filters.any() {
@@ -164,10 +169,10 @@ impl<R: Replies> Runner<'_, R> {
         let mut fields = fields.into_bytes();
         fields.extend_from_slice(&added);
         let bodiless = matches!(answer.status, 204 | 304);
-        if bodiless || self.course.method == Method::Head {
+        if bodiless || self.is_head_only() {
             let length = (!bodiless && !making.is_open).then_some(length);
             self.spare(making);
-            return self.put((answer.status, length, fields), Pieces::None);
+            return self.put_head(&answer, length, fields);
         }
         if making.is_needed()
             || matches!(pieces, Pieces::Upstream)
@@ -176,6 +181,22 @@ impl<R: Replies> Runner<'_, R> {
             return self.put_made((answer.status, Some(length), fields), pieces, making);
         }
         self.put((answer.status, Some(length), fields), pieces)
+    }
+
+    /// Whether its client is told no content.
+    fn is_head_only(&self) -> bool {
+        self.course.method == Method::Head || self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only())
+    }
+
+    /// Queues an answer without content.
+    fn put_head(&mut self, answer: &Answer, length: Option<u64>, fields: Vec<u8>) -> Flow {
+        let flow = self.put((answer.status, length, fields), Pieces::None);
+        let asks = self.is_sub() && self.loaded.asks_for_sent;
+        if let (204, true, Some(media_type)) = (answer.status, asks, &answer.media_type) {
+            // Clients are not told of it, but this is none.
+            put_field(b"Content-Type", media_type, &mut self.course.sent.fields);
+        }
+        flow
     }
 
     /// Cuts the ranges that are asked for out of an answer. Its length, and how
@@ -251,7 +272,7 @@ impl<R: Replies> Runner<'_, R> {
     /// Whether the request's conditions hold, in nginx's order.
     fn precondition(&mut self, answer: &Answer, block: &Block) -> Precondition {
         let (request, second) = (self.request, self.clock.second);
-        if request.is_plain() {
+        if request.is_plain() || self.course.sub.is_some() {
             return Precondition::Holds;
         }
         self.course.depends.on(Depends::OTHER);
@@ -290,7 +311,8 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     fn ranges(&mut self, answer: &Answer, length: u64, most: Option<u32>) -> Ranged {
-        let Some(value) = self.request.known(Known::Range) else { return Ranged::Whole };
+        let value = self.request.known(Known::Range).filter(|_| self.course.sub.is_none());
+        let Some(value) = value else { return Ranged::Whole };
         self.course.depends.on(Depends::OTHER);
         if self.course.method != Method::Get && self.course.method != Method::Head {
             return Ranged::Whole;

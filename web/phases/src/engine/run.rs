@@ -141,7 +141,8 @@ impl<R: Replies> Runner<'_, R> {
                 self.next(flow, Phase::Access)
             }
             Phase::Access => {
-                let flow = self.access();
+                // nginx asks this of main requests alone.
+                let flow = if self.is_sub() { Flow::On } else { self.access() };
                 self.next(flow, Phase::Try)
             }
             Phase::Try => self.try_files(),
@@ -242,6 +243,7 @@ impl<R: Replies> Runner<'_, R> {
         let Some(block) = found else { return Flow::Status(500) };
         self.course.proxy_host.clear();
         self.course.proxy_port = None;
+        self.course.forget_subs();
         (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
         self.enter_place(crate::BlockId(block));
         Flow::On

@@ -1,6 +1,6 @@
 //! Filters behind each other.
 
-use super::{Broken, Filter, FilterStep};
+use super::{Broken, Filter, FilterStep, Include, SsiValues};
 use crate::value::Value;
 use gzip::{Encoder, Encoders};
 
@@ -12,6 +12,14 @@ pub trait FilterValues {
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>>;
     /// The unix second.
     fn second(&mut self) -> u64;
+    /// What commands have set, for all content of a request.
+    fn ssi(&mut self) -> &mut SsiValues;
+    /// The path that was asked for.
+    fn path(&mut self) -> Vec<u8>;
+    /// Something is included here; whether it is. It [waits](Self::waits) then.
+    fn include(&mut self, include: Include) -> bool;
+    /// Nothing more is to be made of content before what was included has its place.
+    fn waits(&self) -> bool;
     /// Something is wrong with the content: for the error log, where it has such lines.
     fn tell(&mut self, fault: &dyn Fn() -> Vec<u8>) {
         let _ = fault;

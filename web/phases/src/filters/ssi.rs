@@ -4,11 +4,13 @@
 //! back. The beginning of a command that the content ends in goes, as with nginx.
 
 mod commands;
+mod include;
 mod text;
 mod words;
 
 use super::{Broken, FilterStep, FilterValues};
 use commands::{Executor, Outcome};
+pub use include::Include;
 use std::sync::Arc;
 use words::{Word, Words};
 
@@ -32,6 +34,17 @@ impl Default for SsiRules {
         let types = Some(vec![b"text/html"[..].into()]);
         Self { on: false, silent: false, last_modified: false, value_length: 255, types }
     }
+}
+
+/// What commands have set, for all content of one request and of those within it.
+#[derive(Debug, Default)]
+pub struct SsiValues {
+    /// Names and values.
+    pub(crate) values: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Groups of the expression that matched last.
+    pub(crate) captures: Vec<Vec<u8>>,
+    /// Blocks, by their names.
+    pub(crate) blocks: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What begins a command.
@@ -67,13 +80,13 @@ impl Ssi {
         values: &mut dyn FilterValues,
     ) -> Result<FilterStep, Broken> {
         let (start, mut at) = (out.len(), 0);
-        while at < input.len() && out.len() - start < most {
+        while at < input.len() && out.len() - start < most && !values.waits() {
             let rest = &input[at..];
             if self.begun == 0 {
                 let room = most.saturating_sub(out.len() - start);
                 let plain = rest.iter().take(room).position(|byte| *byte == b'<');
                 let length = plain.unwrap_or(rest.len().min(room));
-                self.executor.plain(&rest[..length], out);
+                self.executor.plain(&rest[..length], out, values);
                 at += length;
                 if plain.is_some() {
                     (self.begun, at) = (1, at + 1);
@@ -82,7 +95,7 @@ impl Ssi {
             }
             at += 1;
             if self.begun < BEGIN.len() {
-                self.begin(rest[0], out);
+                self.begin(rest[0], out, values);
                 continue;
             }
             let word = self.words.take(rest[0]);
@@ -102,11 +115,11 @@ impl Ssi {
                 }
             }
         }
-        Ok(FilterStep { bytes: at, ended: last && at == input.len() })
+        Ok(FilterStep { bytes: at, ended: last && at == input.len() && !values.waits() })
     }
 
     /// One byte more of what may be the beginning of a command.
-    fn begin(&mut self, byte: u8, out: &mut Vec<u8>) {
+    fn begin(&mut self, byte: u8, out: &mut Vec<u8>, values: &mut dyn FilterValues) {
         if byte == BEGIN[self.begun] {
             self.begun += 1;
             if self.begun == BEGIN.len() {
@@ -114,11 +127,11 @@ impl Ssi {
             }
             return;
         }
-        self.executor.plain(&BEGIN[..self.begun], out);
+        self.executor.plain(&BEGIN[..self.begun], out, values);
         self.begun = 0;
         match byte {
             b'<' => self.begun = 1,
-            byte => self.executor.plain(&[byte], out),
+            byte => self.executor.plain(&[byte], out, values),
         }
     }
 

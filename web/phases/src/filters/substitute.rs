@@ -215,8 +215,10 @@ impl Substitution {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filters::{Include, SsiValues};
 
-    struct Literal;
+    #[derive(Default)]
+    struct Literal(SsiValues);
 
     impl FilterValues for Literal {
         fn value(&mut self, value: &Value) -> Vec<u8> {
@@ -229,6 +231,22 @@ mod tests {
 
         fn second(&mut self) -> u64 {
             0
+        }
+
+        fn ssi(&mut self) -> &mut SsiValues {
+            &mut self.0
+        }
+
+        fn path(&mut self) -> Vec<u8> {
+            b"/folder/page.html".to_vec()
+        }
+
+        fn include(&mut self, _include: Include) -> bool {
+            false
+        }
+
+        fn waits(&self) -> bool {
+            false
         }
     }
 
@@ -243,7 +261,8 @@ mod tests {
         loop {
             let end = text.len().min(at + piece);
             let last = end == text.len();
-            let taken = filter.take((&text[at..end], last), (&mut out, most), &mut Literal).expect("no break");
+            let taken =
+                filter.take((&text[at..end], last), (&mut out, most), &mut Literal::default()).expect("no break");
             at += taken.bytes;
             if taken.ended {
                 assert_eq!(at, text.len());

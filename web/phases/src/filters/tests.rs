@@ -2,7 +2,8 @@ use super::*;
 use crate::value::Value;
 use gzip::Encoders;
 
-struct Nothing;
+#[derive(Default)]
+struct Nothing(SsiValues);
 
 impl FilterValues for Nothing {
     fn value(&mut self, _value: &Value) -> Vec<u8> {
@@ -16,6 +17,22 @@ impl FilterValues for Nothing {
     fn second(&mut self) -> u64 {
         0
     }
+
+    fn ssi(&mut self) -> &mut SsiValues {
+        &mut self.0
+    }
+
+    fn path(&mut self) -> Vec<u8> {
+        b"/folder/page.html".to_vec()
+    }
+
+    fn include(&mut self, _include: Include) -> bool {
+        false
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 /// What filters make of content that comes in pieces of such a length, as they are
@@ -26,7 +43,7 @@ fn made(pipeline: &mut Pipeline, content: &[u8], piece: usize, most: usize) -> R
         let end = content.len().min(at + piece);
         let last = end == content.len();
         let (before, mut budget) = (out.len(), 100_000);
-        let ran = pipeline.run((&content[at..end], last), (&mut out, most), &mut budget, &mut Nothing)?;
+        let ran = pipeline.run((&content[at..end], last), (&mut out, most), &mut budget, &mut Nothing::default())?;
         at += ran.taken;
         assert!(out.len() - before <= most + (32 << 10), "bounded");
         if ran.ended {

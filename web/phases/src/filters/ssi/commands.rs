@@ -1,5 +1,7 @@
 //! Commands are executed.
 
+use super::SsiValues;
+use super::include::{Include, split};
 use super::text::{Zone, escape_url, time, unquote};
 use super::words::Words;
 use crate::filters::{Broken, FilterValues};
@@ -10,6 +12,9 @@ use pcre::{Matcher, Regex, RegexOptions};
 /// Bytes of a value that others are put into, and values that are set, at most.
 const VALUE_MAX: usize = 64 << 10;
 const VALUES_MAX: usize = 1024;
+
+/// Bytes of blocks, of all content of a request.
+const BLOCKS_MAX: usize = 1 << 20;
 
 /// What came of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,10 +65,6 @@ pub(super) struct Executor {
     encoding: Encoding,
     error: Vec<u8>,
     time: Vec<u8>,
-    /// Names and values that were set.
-    values: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Groups of the expression that matched last.
-    captures: Vec<Vec<u8>>,
 }
 
 impl Default for Executor {
@@ -76,17 +77,17 @@ impl Default for Executor {
             encoding: Encoding::Entity,
             error: b"[an error occurred while processing the directive]".to_vec(),
             time: b"%A, %d-%b-%Y %H:%M:%S %Z".to_vec(),
-            values: Vec::new(),
-            captures: Vec::new(),
         }
     }
 }
 
 impl Executor {
     /// Content outside of commands.
-    pub fn plain(&self, text: &[u8], out: &mut Vec<u8>) {
+    pub fn plain(&self, text: &[u8], out: &mut Vec<u8>, values: &mut dyn FilterValues) {
         if self.passes {
             out.extend_from_slice(text);
+        } else if self.block {
+            add_to_block(text, values);
         }
     }
 
@@ -118,6 +119,9 @@ impl Executor {
             _ => 0,
         };
         if !self.passes && *name != b"endblock" && (self.block || needs == 0) {
+            if self.block {
+                add_to_block(&words.written(), values);
+            }
             return Ok(Done);
         }
         if needs > 0 && (self.condition == 0 || self.condition > needs) {
@@ -126,21 +130,7 @@ impl Executor {
         if words.too_many {
             return fails(values, &[b"too many SSI command parameters: \"", name, b"\""]);
         }
-        let mut found: [Option<&[u8]>; 5] = [None; 5];
-        for (word, value) in &words.parameters {
-            match known.iter().position(|(known, _)| known == word) {
-                Some(at) if found[at].is_none() => found[at] = Some(value),
-                at => {
-                    let what: &[u8] = if at.is_some() { b"duplicate \"" } else { b"invalid parameter name: \"" };
-                    let place: &[u8] = if at.is_some() { b"\" parameter in \"" } else { b"\" in \"" };
-                    return fails(values, &[what, word, place, name, b"\" SSI command"]);
-                }
-            }
-        }
-        if let Some(((absent, _), _)) = known.iter().zip(&found).find(|((_, must), found)| *must && found.is_none()) {
-            let what: [&[u8]; 5] = [b"mandatory \"", absent, b"\" parameter is absent in \"", name, b"\" SSI command"];
-            return fails(values, &what);
-        }
+        let Some(found) = parameters(words, (name, known), values) else { return Ok(Failed) };
         let first = found[0].unwrap_or_default();
         match *name {
             b"echo" => return Ok(self.echo(first, (found[1], found[2]), out, values)),
@@ -154,10 +144,16 @@ impl Executor {
             b"if" | b"elif" => return self.condition(*name == b"if", first, values),
             b"else" => (self.passes, self.condition) = (!self.chosen, 2),
             b"endif" => (self.passes, self.chosen, self.condition) = (true, false, 0),
-            b"block" => (self.passes, self.block) = (false, true),
+            b"block" => {
+                let blocks = &mut values.ssi().blocks;
+                if blocks.len() >= VALUES_MAX {
+                    return Ok(Failed);
+                }
+                blocks.push((first.to_vec(), Vec::new()));
+                (self.passes, self.block) = (false, true);
+            }
             b"endblock" => (self.passes, self.block) = (true, false),
-            // What it includes would be another request within this one.
-            _ => return Ok(Failed),
+            _ => return self.include(found, values),
         }
         Ok(Done)
     }
@@ -165,11 +161,11 @@ impl Executor {
     /// A variable by its name, in lower case; an error if it cannot be told.
     fn variable(&self, name: &[u8], values: &mut dyn FilterValues) -> Result<Option<Vec<u8>>, Broken> {
         if let [digit @ b'0'..=b'9'] = name
-            && let Some(capture) = self.captures.get(usize::from(digit - b'0'))
+            && let Some(capture) = values.ssi().captures.get(usize::from(digit - b'0'))
         {
             return Ok(Some(capture.clone()));
         }
-        if let Some((_, value)) = self.values.iter().find(|(known, _)| known == name) {
+        if let Some((_, value)) = values.ssi().values.iter().find(|(known, _)| known == name) {
             return Ok(Some(value.clone()));
         }
         let local;
@@ -185,18 +181,58 @@ impl Executor {
         time(values.second(), zone, &self.time).map(Some).ok_or(Broken)
     }
 
-    fn keep(&mut self, name: &[u8], value: Vec<u8>) -> Outcome {
-        // A group of an expression is not changed.
-        if matches!(name, [digit @ b'0'..=b'9'] if usize::from(digit - b'0') < self.captures.len()) {
-            return Done;
+    /// `include`: another request within this one.
+    fn include(&self, found: [Option<&[u8]>; 5], values: &mut dyn FilterValues) -> Result<Outcome, Broken> {
+        let [path, file, wait, set, stub] = found;
+        let (target, waits) = match (path, file, wait) {
+            (Some(path), Some(file), _) => {
+                let parts: [&[u8]; 5] = [b"inclusion may be either virtual=\"", path, b"\" or file=\"", file, b"\""];
+                return fails(values, &parts);
+            }
+            (None, None, _) => return fails(values, &[b"no parameter in \"include\" SSI command"]),
+            _ if set.is_some() && stub.is_some() => {
+                return fails(values, &[b"\"set\" and \"stub\" cannot be used together in \"include\" SSI command"]);
+            }
+            (None, Some(file), Some(_)) => {
+                return fails(values, &[b"\"wait\" cannot be used with file=\"", file, b"\""]);
+            }
+            (None, Some(file), None) => (file, true),
+            (Some(path), None, None) => (path, false),
+            (Some(path), None, Some(wait)) if wait.eq_ignore_ascii_case(b"no") => (path, false),
+            (Some(path), None, Some(wait)) if wait.eq_ignore_ascii_case(b"yes") => (path, true),
+            (Some(_), None, Some(wait)) => {
+                return fails(values, &[b"invalid value \"", wait, b"\" in the \"wait\" parameter"]);
+            }
+        };
+        let Some(mut text) = self.evaluate(target, values)? else { return Ok(Failed) };
+        if text.first().map_or(!target.contains(&b'$'), |first| *first != b'/') {
+            // Beside what includes it.
+            let mut beside = values.path();
+            beside.truncate(beside.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1));
+            text.splice(0..0, beside);
         }
-        let full = self.values.len() >= VALUES_MAX;
-        match self.values.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = value,
-            None if full => return Failed,
-            None => self.values.push((name.to_vec(), value)),
+        let (uri, args) = match split(&text) {
+            Ok(parts) => parts,
+            Err(path) => return fails(values, &[b"unsafe URI \"", &path, b"\" was detected"]),
+        };
+        let stub = match stub {
+            None => None,
+            Some(name) => {
+                let block = values.ssi().blocks.iter().find(|(known, _)| known == name).map(|(_, block)| block.clone());
+                let Some(block) = block else {
+                    return fails(values, &[b"\"stub\"=\"", name, b"\" for \"include\" not found"]);
+                };
+                Some(block)
+            }
+        };
+        let set = set.map(<[u8]>::to_ascii_lowercase);
+        if let Some(name) = &set
+            && values.ssi().keep(name, Vec::new(), false) == Failed
+        {
+            return Ok(Failed);
         }
-        Done
+        let waits = waits || set.is_some();
+        Ok(if values.include(Include { uri, args, waits, set, stub }) { Done } else { Failed })
     }
 
     fn echo(
@@ -228,7 +264,7 @@ impl Executor {
 
     fn set(&mut self, name: &[u8], value: &[u8], values: &mut dyn FilterValues) -> Result<Outcome, Broken> {
         let Some(value) = self.evaluate(value, values)? else { return Ok(Failed) };
-        Ok(self.keep(&name.to_ascii_lowercase(), value))
+        Ok(values.ssi().keep(&name.to_ascii_lowercase(), value, true))
     }
 
     /// A text with its variables; nothing if it is none.
@@ -292,7 +328,7 @@ impl Executor {
             None => !left.is_empty(),
             Some([b'/', pattern @ .., b'/']) => {
                 let Some(pattern) = self.evaluate(pattern, values)? else { return Ok(Failed) };
-                match self.matches(&pattern, &left) {
+                match matches(&pattern, &left, values.ssi()) {
                     Some(matches) => matches != negated,
                     None => return Ok(Failed),
                 }
@@ -307,22 +343,83 @@ impl Executor {
         (self.passes, self.chosen, self.condition) = (holds, holds, 1);
         Ok(Done)
     }
+}
 
-    /// Whether an expression matches; nothing if it is none, or went astray.
-    fn matches(&mut self, pattern: &[u8], subject: &[u8]) -> Option<bool> {
-        let regex = Regex::new(pattern, RegexOptions { caseless: false }).ok()?;
-        let mut matcher = Matcher::new()?;
-        let Some(found) = matcher.find(&regex, subject).ok()? else { return Some(false) };
-        let group = |number: usize| found.get(number).and_then(|range| subject.get(range)).unwrap_or_default().to_vec();
-        let last = (0..=regex.groups() as usize).rev().find(|number| found.get(*number).is_some()).unwrap_or(0);
-        self.captures = (0..=last).map(group).collect();
-        let named: Vec<(Vec<u8>, Vec<u8>)> =
-            regex.names().iter().map(|(name, number)| (name.as_bytes().to_vec(), group((*number).into()))).collect();
-        for (name, value) in named {
-            self.keep(&name.to_ascii_lowercase(), value);
+impl SsiValues {
+    /// Sets a variable: or lets it be as it is, if it is there.
+    pub(super) fn keep(&mut self, name: &[u8], value: Vec<u8>, replaces: bool) -> Outcome {
+        // A group of an expression is not changed.
+        if matches!(name, [digit @ b'0'..=b'9'] if usize::from(digit - b'0') < self.captures.len()) {
+            return Done;
         }
-        Some(true)
+        let full = self.values.len() >= VALUES_MAX;
+        match self.values.iter_mut().find(|(known, _)| known == name) {
+            Some(_) if !replaces => {}
+            Some((_, known)) => *known = value,
+            None if full => return Failed,
+            None => self.values.push((name.to_vec(), value)),
+        }
+        Done
     }
+
+    /// Sets a variable to what was included.
+    pub(crate) fn set(&mut self, name: &[u8], value: Vec<u8>) {
+        let _ = self.keep(name, value, true);
+    }
+}
+
+/// Some more of the block that is being read.
+fn add_to_block(text: &[u8], values: &mut dyn FilterValues) {
+    let blocks = &mut values.ssi().blocks;
+    let held: usize = blocks.iter().map(|(_, block)| block.len()).sum();
+    if held + text.len() > BLOCKS_MAX {
+        return tell(values, &[b"too long \"block\" SSI command"]);
+    }
+    if let Some((_, block)) = blocks.last_mut() {
+        block.extend_from_slice(text);
+    }
+}
+
+/// Whether an expression matches; nothing if it is none, or went astray.
+fn matches(pattern: &[u8], subject: &[u8], values: &mut SsiValues) -> Option<bool> {
+    let regex = Regex::new(pattern, RegexOptions { caseless: false }).ok()?;
+    let mut matcher = Matcher::new()?;
+    let Some(found) = matcher.find(&regex, subject).ok()? else { return Some(false) };
+    let group = |number: usize| found.get(number).and_then(|range| subject.get(range)).unwrap_or_default().to_vec();
+    let last = (0..=regex.groups() as usize).rev().find(|number| found.get(*number).is_some()).unwrap_or(0);
+    values.captures = (0..=last).map(group).collect();
+    let named: Vec<(Vec<u8>, Vec<u8>)> =
+        regex.names().iter().map(|(name, number)| (name.as_bytes().to_vec(), group((*number).into()))).collect();
+    for (name, value) in named {
+        values.keep(&name.to_ascii_lowercase(), value, true);
+    }
+    Some(true)
+}
+
+/// The values of a command's parameters; nothing if they are not its own, or not all there.
+fn parameters<'w>(
+    words: &'w Words,
+    (name, known): (&[u8], &[(&[u8], bool)]),
+    values: &mut dyn FilterValues,
+) -> Option<[Option<&'w [u8]>; 5]> {
+    let mut found: [Option<&[u8]>; 5] = [None; 5];
+    for (word, value) in &words.parameters {
+        match known.iter().position(|(known, _)| known == word) {
+            Some(at) if found[at].is_none() => found[at] = Some(value),
+            at => {
+                let what: &[u8] = if at.is_some() { b"duplicate \"" } else { b"invalid parameter name: \"" };
+                let place: &[u8] = if at.is_some() { b"\" parameter in \"" } else { b"\" in \"" };
+                tell(values, &[what, word, place, name, b"\" SSI command"]);
+                return None;
+            }
+        }
+    }
+    if let Some(((absent, _), _)) = known.iter().zip(&found).find(|((_, must), found)| *must && found.is_none()) {
+        let what: [&[u8]; 5] = [b"mandatory \"", absent, b"\" parameter is absent in \"", name, b"\" SSI command"];
+        tell(values, &what);
+        return None;
+    }
+    Some(found)
 }
 
 /// The error log is told.

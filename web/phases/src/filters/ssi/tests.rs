@@ -1,7 +1,9 @@
 use super::*;
 use crate::value::Value;
 
-struct Some2;
+/// What is included, and what was set.
+#[derive(Default)]
+struct Some2(SsiValues, Vec<Include>);
 
 impl FilterValues for Some2 {
     fn value(&mut self, _value: &Value) -> Vec<u8> {
@@ -19,14 +21,32 @@ impl FilterValues for Some2 {
     fn second(&mut self) -> u64 {
         784_111_777
     }
+
+    fn ssi(&mut self) -> &mut SsiValues {
+        &mut self.0
+    }
+
+    fn path(&mut self) -> Vec<u8> {
+        b"/folder/page.html".to_vec()
+    }
+
+    fn include(&mut self, include: Include) -> bool {
+        self.1.push(include);
+        true
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
 }
 
 fn made_with(rules: SsiRules, text: &str, piece: usize, most: usize) -> Result<String, Broken> {
     let mut ssi = Ssi::new(Arc::new(rules));
     let (text, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
+    let mut values = Some2::default();
     loop {
         let end = text.len().min(at + piece);
-        let taken = ssi.take((&text[at..end], end == text.len()), (&mut out, most), &mut Some2)?;
+        let taken = ssi.take((&text[at..end], end == text.len()), (&mut out, most), &mut values)?;
         at += taken.bytes;
         if taken.ended {
             return Ok(String::from_utf8(out).expect("text"));
@@ -36,19 +56,35 @@ fn made_with(rules: SsiRules, text: &str, piece: usize, most: usize) -> Result<S
 
 /// What the error log is told.
 #[derive(Default)]
-struct Told(Vec<String>);
+struct Told(Vec<String>, Some2);
 
 impl FilterValues for Told {
     fn value(&mut self, value: &Value) -> Vec<u8> {
-        Some2.value(value)
+        self.1.value(value)
     }
 
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        Some2.named(name)
+        self.1.named(name)
     }
 
     fn second(&mut self) -> u64 {
-        Some2.second()
+        self.1.second()
+    }
+
+    fn ssi(&mut self) -> &mut SsiValues {
+        self.1.ssi()
+    }
+
+    fn path(&mut self) -> Vec<u8> {
+        self.1.path()
+    }
+
+    fn include(&mut self, include: Include) -> bool {
+        self.1.include(include)
+    }
+
+    fn waits(&self) -> bool {
+        false
     }
 
     fn tell(&mut self, fault: &dyn Fn() -> Vec<u8>) {
@@ -136,7 +172,6 @@ fn commands_are_executed() {
             "broken",
         ),
         ("<!--#config timefmt=\"%s\" --><!--#echo var=\"date_gmt\" -->", "784111777"),
-        ("<!--#include virtual=\"/x\" -->", E),
         ("<!--#echo var=\"uri\" other=\"\" -->", E),
         ("<!--#echo var=\"uri\" var=\"uri\" -->", E),
         ("<!--#echo var=uri -->b", &format!("{E}b")),
@@ -213,4 +248,51 @@ fn nothing_grows_without_end() {
     assert_eq!(made(&format!("<!--#{} -->", "x".repeat(33))), E);
     let rules = SsiRules { silent: true, ..SsiRules::default() };
     assert_eq!(made_with(rules, "a<!--#x -->b", 4, 4).as_deref(), Ok("ab"));
+}
+
+/// What is included of a text; and what the text is without.
+fn included(text: &str) -> (Vec<Include>, String) {
+    let (mut ssi, mut values, mut out) = (Ssi::new(Arc::default()), Some2::default(), Vec::new());
+    let taken = ssi.take((text.as_bytes(), true), (&mut out, usize::MAX), &mut values).expect("no break");
+    assert_eq!(taken.bytes, text.len());
+    (values.1, String::from_utf8(out).expect("text"))
+}
+
+#[test]
+fn other_paths_are_included() {
+    let of = |uri: &str, args: &str| Include {
+        uri: uri.as_bytes().to_vec(),
+        args: args.as_bytes().to_vec(),
+        waits: false,
+        set: None,
+        stub: None,
+    };
+    const E: &str = "[an error occurred while processing the directive]";
+    for (text, expected, out) in [
+        ("a<!--#include virtual=\"/x\" -->b", Some(of("/x", "")), "ab"),
+        ("<!--#include virtual=\"x?y=$empty&z=1\" -->", Some(of("/folder/x", "y=&z=1")), ""),
+        ("<!--#include virtual=\"$uri\" -->", Some(of("/a<b>.html", "")), ""),
+        ("<!--#include file=\"x\" -->", Some(Include { waits: true, ..of("/folder/x", "") }), ""),
+        ("<!--#include virtual=\"/x\" wait=\"YES\" -->", Some(Include { waits: true, ..of("/x", "") }), ""),
+        ("<!--#include virtual=\"/x\" wait=\"no\" -->", Some(of("/x", "")), ""),
+        (
+            "<!--#include virtual=\"/x\" set=\"A\" --><!--#echo var=\"a\" default=\"none\" -->",
+            Some(Include { waits: true, set: Some(b"a".to_vec()), ..of("/x", "") }),
+            "",
+        ),
+        (
+            "<!--#block name=\"b\" -->in <!--#echo var='uri' --><!--#endblock --><!--#include virtual=\"/x\" stub=\"b\" -->",
+            Some(Include { stub: Some(b"in <!--#echo var=\"uri\" -->".to_vec()), ..of("/x", "") }),
+            "",
+        ),
+        ("<!--#include virtual=\"/x\" wait=\"perhaps\" -->", None, E),
+        ("<!--#include virtual=\"/x\" file=\"y\" -->", None, E),
+        ("<!--#include -->", None, E),
+        ("<!--#include file=\"y\" wait=\"yes\" -->", None, E),
+        ("<!--#include virtual=\"/x\" set=\"a\" stub=\"b\" -->", None, E),
+        ("<!--#include virtual=\"/x\" stub=\"b\" -->", None, E),
+        ("<!--#include virtual=\"/../x\" -->", None, E),
+    ] {
+        assert_eq!(included(text), (expected.into_iter().collect(), out.to_owned()), "{text}");
+    }
 }

@@ -82,6 +82,16 @@ impl Words {
         word
     }
 
+    /// The command as it would be written.
+    pub fn written(&self) -> Vec<u8> {
+        let mut out = [super::BEGIN, &self.name].concat();
+        for (name, value) in &self.parameters {
+            out.extend_from_slice(&[b" ", &name[..], b"=\"", value, b"\""].concat());
+        }
+        out.extend_from_slice(b" -->");
+        out
+    }
+
     /// What is wrong with a byte in a state.
     fn fault_in(&self, state: State, byte: u8) -> Vec<u8> {
         let (name, value) = self.parameters.last().map_or((&b""[..], &b""[..]), |(name, value)| (name, value));

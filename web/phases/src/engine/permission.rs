@@ -1,0 +1,161 @@
+//! Whether a request may go on is asked of another path (`auth_request`).
+
+use super::course::Course;
+use super::run::{Flow, Runner};
+use super::sub_course::{Permission, SubResult, SubUse};
+use super::subs::AskedSub;
+use super::values::Scope;
+use crate::access::AccessRules;
+use crate::logging::ErrorLevel;
+use crate::script::SetTarget;
+use exchange::{ExchangeId, Replies};
+use semantics::{Fields, Request};
+use std::rc::Rc;
+
+/// Fields that a client is challenged by, of an answer with this status.
+const UNAUTHORIZED: u16 = 401;
+const FORBIDDEN: u16 = 403;
+
+/// The challenges of an answer.
+pub(super) fn challenges(course: &Course) -> Vec<Vec<u8>> {
+    if course.sent.status != UNAUTHORIZED {
+        return Vec::new();
+    }
+    let of = |lines: &[u8]| -> Vec<Vec<u8>> {
+        let is = |field: &semantics::Field<'_>| field.is("www-authenticate");
+        Fields::new(lines).filter(is).map(|field| field.value.to_vec()).collect()
+    };
+    let sent = of(&course.sent.fields);
+    // What an upstream said is told even where an error page is in its place.
+    if sent.is_empty() { of(&course.answered) } else { sent }
+}
+
+impl super::Rest {
+    /// Notes how a subrequest ended.
+    pub(super) fn note_sub(&mut self, course: &mut Course, request: &Request<'_>) {
+        let Some(sub) = course.sub.as_deref() else { return };
+        let (id, parent) = (sub.id, sub.parent);
+        if !matches!(sub.purpose, SubUse::Permission | SubUse::Memory(..)) {
+            return;
+        }
+        let asks = matches!(sub.purpose, SubUse::Permission);
+        let mut result = SubResult { status: course.sent.status, ..SubResult::default() };
+        if asks {
+            result.values = self.permission_values(course, parent, request);
+            result.challenges = challenges(course);
+        }
+        if !asks {
+            let block = course.loaded.program.blocks.get(course.block.0 as usize);
+            let most = block.map_or(0, |block| block.subrequests.memory_max);
+            let told = course.sent.length;
+            result.is_too_long = told.unwrap_or(course.sent.body) > most;
+            if result.is_too_long {
+                let length = told.map_or_else(String::new, |length| format!(": {length}"));
+                let text = || format!("too big subrequest response{length}").into_bytes();
+                super::errors::tell((&course.loaded, course), request, &self.clock, (ErrorLevel::ERROR, text));
+            }
+        }
+        self.subs.results.push((id, result));
+    }
+
+    /// What `auth_request_set` of the request that asked has, as the one that was asked
+    /// has it.
+    pub(super) fn permission_values(
+        &self,
+        course: &mut Course,
+        parent: (u32, ExchangeId),
+        request: &Request<'_>,
+    ) -> Vec<Vec<u8>> {
+        let loaded = Rc::clone(&course.loaded);
+        let block = self.peek(parent.0, parent.1).and_then(|parent| loaded.program.blocks.get(parent.block.0 as usize));
+        let Some(block) = block else { return Vec::new() };
+        let clock = self.clock;
+        let mut scope = Scope { loaded: &loaded, course, request, clock: &clock, depth: 0, escapes_captures: false };
+        block.access.permission.set.iter().map(|(_, value)| scope.get(value)).collect()
+    }
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// Whether its client may see this, where another path is asked, too.
+    pub(super) fn access_by_permission(&mut self, rules: &AccessRules) -> Flow {
+        if self.course.children.as_ref().is_some_and(|children| children.permission.is_some()) {
+            return self.permission(rules);
+        }
+        let fields = self.course.kept_fields.len();
+        let mut code = 0;
+        match (rules.of_address(self.course.peer.map(|peer| peer.ip())), rules.any) {
+            (Some(true), true) => return Flow::On,
+            (Some(false), false) => {
+                self.tell(ErrorLevel::ERROR, || b"access forbidden by rule".to_vec());
+                return Flow::Status(FORBIDDEN);
+            }
+            (Some(false), true) => code = FORBIDDEN,
+            _ => {}
+        }
+        let realm = rules.basic.as_ref().map(|basic| self.scope().get(&basic.realm)).filter(|realm| realm != b"off");
+        if let (Some(basic), Some(realm)) = (&rules.basic, realm) {
+            match self.password(basic, &realm) {
+                Flow::On if rules.any => return Flow::On,
+                Flow::On => {}
+                Flow::Status(status @ (UNAUTHORIZED | FORBIDDEN)) if rules.any => {
+                    code = if code == UNAUTHORIZED { code } else { status };
+                }
+                flow => return flow,
+            }
+        }
+        // As nginx: a body that came is not for whoever is asked.
+        let asked = AskedSub { uri: &rules.permission.uri, args: b"", purpose: SubUse::Permission, has_body: false };
+        let Some(_) = self.ask_sub(asked) else { return Flow::Status(500) };
+        self.course.children.get_or_insert_default().permission = Some(Permission::Asked { code, fields });
+        Flow::Waits
+    }
+
+    /// What was said of it.
+    fn permission(&mut self, rules: &AccessRules) -> Flow {
+        let Some(children) = self.course.children.as_deref_mut() else { return Flow::Status(500) };
+        let (code, fields, result) = match children.permission.take() {
+            Some(Permission::Said { code, fields, result }) => (code, fields, result),
+            asked => {
+                children.permission = asked;
+                return Flow::Waits;
+            }
+        };
+        let set = rules.permission.set.iter().map(|(target, _)| *target).zip(&result.values);
+        set.for_each(|(target, value)| self.set_to(target, value));
+        match result.status {
+            200..=299 => {
+                if rules.any {
+                    // A password is not asked for any more.
+                    self.course.kept_fields.truncate(fields);
+                }
+                Flow::On
+            }
+            status @ (UNAUTHORIZED | FORBIDDEN) => {
+                for challenge in &result.challenges {
+                    super::text::put_field(b"WWW-Authenticate", challenge, &mut self.course.kept_fields);
+                }
+                let status = if rules.any && code == UNAUTHORIZED { code } else { status };
+                if rules.any && status == FORBIDDEN {
+                    self.tell(ErrorLevel::ERROR, || b"access forbidden by rule".to_vec());
+                }
+                Flow::Status(status)
+            }
+            status => {
+                self.tell(ErrorLevel::ERROR, || format!("auth request unexpected status: {status}").into_bytes());
+                Flow::Status(500)
+            }
+        }
+    }
+
+    fn set_to(&mut self, target: SetTarget, value: &[u8]) {
+        match target {
+            SetTarget::Slot(slot) => {
+                if let Some(place) = self.course.slots.get_mut(usize::from(slot)) {
+                    *place = Some(value.into());
+                }
+            }
+            SetTarget::Arguments => (self.course.args, self.course.rewritten) = (value.to_vec(), true),
+            SetTarget::LimitRate => self.course.limit_rate = crate::units::size(value).ok(),
+        }
+    }
+}

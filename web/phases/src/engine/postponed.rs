@@ -1,0 +1,239 @@
+//! Answers that have others within them: what is included stands at its place in the
+//! order, whenever it comes.
+//!
+//! ```text
+//!  content ─► filters ─► own ─ sub ─ own ─ sub … ─► coding ─► client
+//!                               ▲           ▲
+//!                            the answers of subrequests, as they come
+//! ```
+//!
+//! As little is made ahead as keeps clients busy: content of one's own up to
+//! [`OWN_MAX`], and [`SUBS_MAX`] subrequests that are not over, one where a silo has many.
+//! What waits of a subrequest's answer bounds how much more of it is made.
+
+use super::course::Course;
+use super::making::Filtering;
+use super::placed::{Next, Placed, PlacedSub, Postponed};
+use super::sub_course::{SubId, SubUse};
+use super::subs::{AskedSub, SubWork};
+use super::values::Clock;
+use crate::filters::{Broken, Include};
+use app::Body;
+use core::ops::Range;
+use exchange::{ExchangeId, Replies};
+use semantics::Request;
+
+/// Bytes of own content that wait for their place to be reached.
+const OWN_MAX: usize = 64 << 10;
+
+/// Subrequests of one request that are not over, and of a silo from which on each request
+/// has but one.
+const SUBS_MAX: usize = 16;
+const SUBS_OF_ALL: usize = 1_024;
+
+/// Output that is made at once, bytes.
+const PIECE: usize = 32 << 10;
+
+impl super::Rest {
+    /// Queues at most about `most` bytes more of an answer that has others within it; how
+    /// many, and whether these were the last.
+    pub(super) fn some_in_order<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        (token, course): (u32, &mut Course),
+        filtering: &mut Filtering,
+        most: usize,
+        (share, clock): (&mut u64, &Clock),
+    ) -> Result<(u64, bool), Broken> {
+        let Some(mut postponed) = filtering.postponed.take() else { return Err(Broken) };
+        let made = self.make_own((token, &mut *course), filtering, &mut postponed, (share, clock));
+        let queued = match made {
+            Ok(()) => self.queue_next(replies, course, &mut postponed, most, (share, clock)),
+            Err(Broken) => Err(Broken),
+        };
+        filtering.postponed = Some(postponed);
+        queued
+    }
+
+    /// Makes own content, and what is included in it, as far as there is room.
+    fn make_own(
+        &mut self,
+        (token, course): (u32, &mut Course),
+        filtering: &mut Filtering,
+        postponed: &mut Postponed,
+        (share, clock): (&mut u64, &Clock),
+    ) -> Result<(), Broken> {
+        if let Some(before) = postponed.before.take() {
+            self.add_path((token, &mut *course), postponed, &before);
+        }
+        while !postponed.made && postponed.waits.is_none() && postponed.own < OWN_MAX && *share > 0 {
+            let unfinished = postponed.unfinished();
+            if unfinished >= SUBS_MAX || unfinished > 0 && self.subs.alive >= SUBS_OF_ALL {
+                return Ok(());
+            }
+            if filtering.pipeline.is_empty() {
+                match filtering.waiting.pop_front() {
+                    Some((body, range)) => postponed.push_body(body, range),
+                    None if filtering.ended => postponed.made = true,
+                    None => return Ok(()),
+                }
+                continue;
+            }
+            let mut out = Vec::new();
+            let made = course.with_scope(clock, |scope| filtering.step((&mut out, PIECE), share, scope));
+            postponed.made = made.unwrap_or(Err(Broken))?;
+            let moved = !out.is_empty();
+            postponed.push_own(out);
+            match course.include.take() {
+                Some(include) => self.place_kept((token, &mut *course), postponed, *include),
+                None if !moved && !postponed.made => return Ok(()),
+                None => {}
+            }
+        }
+        if postponed.made
+            && let Some(after) = postponed.after.take()
+        {
+            self.add_path((token, course), postponed, &after);
+        }
+        Ok(())
+    }
+
+    /// Queues what follows, as far as it is there.
+    fn queue_next<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        course: &mut Course,
+        postponed: &mut Postponed,
+        most: usize,
+        (share, clock): (&mut u64, &Clock),
+    ) -> Result<(u64, bool), Broken> {
+        let id = course.id;
+        let mut queued = 0;
+        while queued < most as u64 && *share > 0 {
+            let (piece, of, last) = match postponed.next(most - queued as usize) {
+                Next::Waits => break,
+                Next::Piece(body, range, of) => (Some((body, range)), of, false),
+                Next::Over => (None, None, true),
+            };
+            let length = piece.as_ref().map_or(0, |(_, range)| range.len());
+            if let Some(of) = of {
+                self.subs.work.push_back(SubWork::Room(of, length));
+            }
+            if postponed.coding.is_empty() {
+                *share = share.saturating_sub(64);
+                queued += length as u64;
+                if let Some((body, range)) = piece.filter(|_| length > 0) {
+                    replies.body(id, &body, range);
+                }
+            } else {
+                queued += code(replies, course, postponed, piece, (&mut *share, clock))?;
+            }
+            if last {
+                return Ok((queued, true));
+            }
+        }
+        Ok((queued, false))
+    }
+
+    /// What is at a path stands here.
+    fn add_path(&mut self, (token, course): (u32, &mut Course), postponed: &mut Postponed, uri: &[u8]) {
+        let include = Include { uri: uri.to_vec(), args: Vec::new(), waits: false, set: None, stub: None };
+        self.place_kept((token, course), postponed, include);
+    }
+
+    /// The same where the request is kept with its course.
+    fn place_kept(&mut self, (token, course): (u32, &mut Course), postponed: &mut Postponed, include: Include) {
+        let Some(request) = course.request.take() else { return };
+        self.place((token, &mut *course), &request.get(), postponed, include);
+        course.request = Some(request);
+    }
+
+    /// Something is included here.
+    pub(super) fn place(
+        &mut self,
+        (token, course): (u32, &mut Course),
+        request: &Request<'_>,
+        postponed: &mut Postponed,
+        include: Include,
+    ) {
+        let Include { uri, args, waits, set, stub } = include;
+        let purpose = match set {
+            Some(name) => SubUse::Memory(name),
+            None => SubUse::Content(stub.clone()),
+        };
+        let asked = AskedSub { uri: &uri, args: &args, purpose, has_body: true };
+        match self.ask_sub((token, &mut *course), request, asked) {
+            Ok(id) => {
+                if waits {
+                    postponed.waits = Some(id);
+                }
+                postponed.items.push_back(Placed::Sub(PlacedSub::new(id, stub)));
+            }
+            Err(why) => {
+                let (level, text) = why.told(&uri);
+                super::errors::tell((&course.loaded, course), request, &self.clock, (level, || text));
+            }
+        }
+    }
+
+    /// Some of the answer of a subrequest is for `parent`. Whether it has a place.
+    pub(super) fn add_placed(&mut self, (token, id): (u32, ExchangeId), sub: SubId, (body, range): (Body, Range<u32>)) {
+        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
+        let Some(course) = course.filter(|course| course.id == id) else { return };
+        if let Some(postponed) = course.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut())
+            && postponed.add(sub, body, range)
+        {
+            self.make_ready(token);
+        }
+    }
+
+    /// All of it came.
+    pub(super) fn end_placed(&mut self, (token, id): (u32, ExchangeId), sub: SubId) {
+        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
+        let Some(course) = course.filter(|course| course.id == id) else { return };
+        if let Some(postponed) = course.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) {
+            postponed.end(sub);
+            self.make_ready(token);
+        }
+    }
+}
+
+/// Queues what becomes of a piece in the answer's coding; without one, of its end.
+fn code<R: Replies>(
+    replies: &mut R,
+    course: &mut Course,
+    postponed: &mut Postponed,
+    piece: Option<(Body, Range<u32>)>,
+    (share, clock): (&mut u64, &Clock),
+) -> Result<u64, Broken> {
+    let id = course.id;
+    let last = piece.is_none();
+    let mut bytes: &[u8] = &[];
+    if let Some((body, range)) = &piece {
+        bytes = body.as_slice().get(range.start as usize..range.end as usize).unwrap_or_default();
+    }
+    let mut queued = 0;
+    loop {
+        let mut out = Vec::new();
+        // A piece is short: it is taken as a whole, whatever that costs.
+        let mut budget = u64::MAX;
+        let ran = course
+            .with_scope(clock, |scope| postponed.coding.run((bytes, last), (&mut out, PIECE), &mut budget, scope));
+        let ran = ran.unwrap_or(Err(Broken))?;
+        *share = share.saturating_sub(u64::MAX - budget);
+        bytes = bytes.get(ran.taken..).unwrap_or_default();
+        let moved = ran.taken > 0 || !out.is_empty();
+        if !out.is_empty() {
+            queued += out.len() as u64;
+            let body = Body::new(out);
+            let length = body.len();
+            replies.body(id, &body, 0..length);
+        }
+        if last && ran.ended || bytes.is_empty() && !last {
+            return Ok(queued);
+        }
+        if !moved {
+            return Err(Broken);
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Requests within requests: what is known of each, and of all of a silo.
+//!
+//! A subrequest is a course as any other: its head is that of the request that made it,
+//! its id none of the carrier's. It runs by [`SubReplies`](super::within::SubReplies),
+//! which keeps what it is answered in its record; after each step the engine hands that to
+//! the request that asked, which goes on. Nothing runs within the step of another request:
+//! what is to be done is queued here, and done in the turn.
+//!
+//! ```text
+//!  parent ── ask_sub ──► work ──► (turn) begin ──► its phases ──► SubReplies ──► record
+//!     ▲                                                                            │
+//!     └── goes on, or has content at its place in the order ◄──────────────────────┘
+//! ```
+//!
+//! As with nginx the variables that `set` writes are those of the main request: they are
+//! lent to whichever subrequest runs.
+
+use super::content::{Answer, AnswerBody};
+use super::course::{Course, Loaded};
+use super::run::{Flow, Runner};
+use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
+use crate::filters::SsiValues;
+use crate::limits::{HeldCount, LimitStatus};
+use crate::logging::ErrorLevel;
+use app::Body;
+use core::ops::Range;
+use exchange::{ExchangeId, Replies};
+use semantics::Request;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+/// Subrequests within each other, at most (`NGX_HTTP_MAX_SUBREQUESTS` of nginx, and one).
+const DEPTH_MAX: u8 = 51;
+
+/// Subrequests that one request makes in all, at most; so many nginx counts at a time.
+const COUNT_MAX: u32 = 65_535 - 1_000;
+
+/// Copies of requests that are under way, of one silo, at most.
+const MIRRORS_MAX: usize = 1_024;
+
+/// What happened to the answer of a subrequest.
+#[derive(Debug)]
+pub(super) enum SubEvent {
+    /// Some of it.
+    Content(Body, Range<u32>),
+    /// There is no more.
+    Over,
+    /// Its connection is to be closed without a word.
+    HangUp,
+}
+
+/// What is known of a subrequest, apart from its course.
+#[derive(Debug)]
+pub(super) struct SubRecord {
+    /// What its course waits by.
+    pub token: u32,
+    /// The exchange that all is for, and who asked.
+    pub main: ExchangeId,
+    main_token: u32,
+    pub parent: (u32, ExchangeId),
+    pub is_mirror: bool,
+    /// Content that is kept for a variable, by its name.
+    pub memory: Option<(Vec<u8>, Vec<u8>)>,
+    events: Vec<SubEvent>,
+    /// Bytes that whoever asked has not taken.
+    pub unsent: usize,
+    finished: bool,
+}
+
+impl SubRecord {
+    pub fn push(&mut self, event: SubEvent) {
+        match &event {
+            SubEvent::Content(_, range) => self.unsent += range.len(),
+            SubEvent::Over | SubEvent::HangUp if self.finished => return,
+            SubEvent::Over | SubEvent::HangUp => {
+                // Nobody is to wait for what is known to be all.
+                (self.finished, self.unsent) = (true, 0);
+            }
+        }
+        self.events.push(event);
+    }
+
+    pub fn take_events(&mut self) -> Vec<SubEvent> {
+        core::mem::take(&mut self.events)
+    }
+
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+}
+
+pub(super) type SubTable = HashMap<SubId, SubRecord>;
+
+/// What is to be done about subrequests.
+#[derive(Debug)]
+pub(super) enum SubWork {
+    /// One begins.
+    Begin(SubId, Box<Course>),
+    /// Who asked has taken so many bytes of its answer.
+    Room(SubId, usize),
+    /// Who asked goes on.
+    GoOn(u32, ExchangeId),
+}
+
+/// The subrequests of a silo.
+#[derive(Debug, Default)]
+pub(crate) struct Subs {
+    pub(super) table: SubTable,
+    pub(super) work: VecDeque<SubWork>,
+    last: u32,
+    mirrors: usize,
+    /// Those whose courses are not over.
+    pub alive: usize,
+    /// What is the main request's, while its subrequest that was running is over.
+    returned: Option<SharedValues>,
+    pub results: Vec<(SubId, SubResult)>,
+}
+
+impl Subs {
+    /// Whether there is anything to look after.
+    pub fn is_idle(&self) -> bool {
+        self.table.is_empty() && self.work.is_empty()
+    }
+
+    pub(super) fn remove(&mut self, id: SubId) -> Option<SubRecord> {
+        let record = self.table.remove(&id)?;
+        self.mirrors -= usize::from(record.is_mirror);
+        Some(record)
+    }
+
+    pub fn take_result(&mut self, id: SubId) -> SubResult {
+        let at = self.results.iter().position(|(known, _)| *known == id);
+        // One that was cut short has none.
+        at.map_or(SubResult { status: 500, ..SubResult::default() }, |at| self.results.swap_remove(at).1)
+    }
+}
+
+/// What subrequests share with their main request.
+#[derive(Debug, Default)]
+pub(crate) struct SharedValues {
+    slots: Vec<Option<Box<[u8]>>>,
+    cached: Vec<(u16, Option<Box<[u8]>>)>,
+    requests_status: Option<LimitStatus>,
+    connections_status: Option<LimitStatus>,
+    held: Vec<HeldCount>,
+    ssi: Option<Box<SsiValues>>,
+}
+
+impl SharedValues {
+    fn swap(&mut self, course: &mut Course) {
+        core::mem::swap(&mut self.slots, &mut course.slots);
+        core::mem::swap(&mut self.cached, &mut course.cached);
+        core::mem::swap(&mut self.requests_status, &mut course.requests_status);
+        core::mem::swap(&mut self.connections_status, &mut course.connections_status);
+        core::mem::swap(&mut self.held, &mut course.held);
+        core::mem::swap(&mut self.ssi, &mut course.ssi);
+    }
+}
+
+/// A subrequest that is asked for.
+pub(super) struct AskedSub<'a> {
+    pub uri: &'a [u8],
+    pub args: &'a [u8],
+    pub purpose: SubUse,
+    /// It has the body of the request that asks, if that was read.
+    pub has_body: bool,
+}
+
+/// Why there is no such subrequest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SubRefusal {
+    Cycle,
+    TooMany,
+    InMemory,
+}
+
+impl SubRefusal {
+    /// For the error log.
+    pub fn told(self, uri: &[u8]) -> (ErrorLevel, Vec<u8>) {
+        match self {
+            Self::Cycle => (ErrorLevel::ERROR, [b"subrequests cycle while processing \"", uri, b"\""].concat()),
+            Self::TooMany => {
+                let what = &b"request reference counter overflow while processing \""[..];
+                (ErrorLevel::CRIT, [what, uri, b"\""].concat())
+            }
+            Self::InMemory => (ErrorLevel::ERROR, [b"nested in-memory subrequest \"", uri, b"\""].concat()),
+        }
+    }
+}
+
+impl super::Rest {
+    /// Makes a subrequest, which begins in this turn.
+    pub(super) fn ask_sub(
+        &mut self,
+        (token, parent): (u32, &mut Course),
+        request: &Request<'_>,
+        asked: AskedSub<'_>,
+    ) -> Result<SubId, SubRefusal> {
+        if let Some(why) = parent.refuses_sub() {
+            return Err(why);
+        }
+        let of = parent.sub.as_deref();
+        let left = of.map_or(DEPTH_MAX, |sub| sub.left);
+        let is_mirror = matches!(asked.purpose, SubUse::Mirror);
+        if is_mirror && self.subs.mirrors >= MIRRORS_MAX {
+            return Err(SubRefusal::TooMany);
+        }
+        let main = of.map_or((token, parent.id), |sub| sub.main);
+        let children = match of {
+            None => parent.children.get_or_insert_default(),
+            Some(_) => match self.courses.get_mut(main.0 as usize).and_then(Option::as_deref_mut) {
+                Some(course) if course.id == main.1 => course.children.get_or_insert_default(),
+                _ => return Err(SubRefusal::TooMany),
+            },
+        };
+        if children.count >= COUNT_MAX {
+            return Err(SubRefusal::TooMany);
+        }
+        children.count += 1;
+        self.subs.mirrors += usize::from(is_mirror);
+        self.subs.alive += 1;
+        self.subs.last = self.subs.last.wrapping_add(1);
+        let id = SubId::new(self.subs.last);
+        let loaded = Rc::clone(&parent.loaded);
+        let mut course =
+            self.spare.pop().unwrap_or_else(|| Box::new(Course::new(Rc::clone(&loaded), id.exchange_id())));
+        course.begin_within(parent, &loaded, id.exchange_id());
+        course.started = self.clock.now;
+        course.uri.extend_from_slice(asked.uri);
+        course.args.extend_from_slice(asked.args);
+        course.request = Some((*request).into());
+        course.body = parent.body.as_ref().filter(|_| asked.has_body).and_then(|body| body.share());
+        let of = parent.sub.as_deref();
+        if is_mirror {
+            course.method = parent.method;
+            // It may outlive the request, and has its variables as they are now.
+            course.slots.clone_from(&parent.slots);
+            (course.requests_status, course.connections_status) = (parent.requests_status, parent.connections_status);
+        }
+        course.sub = Some(Box::new(SubCourse {
+            id,
+            parent: (token, parent.id),
+            main,
+            purpose: asked.purpose,
+            method: of.map_or(parent.method, |sub| sub.method),
+            media_type: bare_type(&parent.sent.fields),
+            left: left - 1,
+        }));
+        self.subs.work.push_back(SubWork::Begin(id, course));
+        Ok(id)
+    }
+
+    /// Gives a subrequest its place. Whether who asked is still there, or nobody is needed.
+    pub(super) fn place_sub(&mut self, id: SubId, mut course: Box<Course>) -> bool {
+        let Some(sub) = course.sub.as_deref() else { return false };
+        let (parent, main, is_mirror) = (sub.parent, sub.main, matches!(sub.purpose, SubUse::Mirror));
+        let memory = match &sub.purpose {
+            SubUse::Memory(name) => Some((name.clone(), Vec::new())),
+            _ => None,
+        };
+        if !is_mirror && self.peek(parent.0, parent.1).is_none() {
+            self.recycle(course);
+            return false;
+        }
+        let token = self.token();
+        let ticket = self.next_ticket(token);
+        course.body.iter_mut().for_each(|body| body.set_ticket(ticket));
+        if let Some(place) = self.courses.get_mut(token as usize) {
+            *place = Some(course);
+        }
+        let (main_token, main) = main;
+        let record = SubRecord {
+            token,
+            main,
+            main_token,
+            parent,
+            is_mirror,
+            memory,
+            events: Vec::new(),
+            unsent: 0,
+            finished: false,
+        };
+        self.subs.table.insert(id, record);
+        true
+    }
+
+    /// Lends the main request's values to a subrequest that is to run. Whether it has them.
+    pub(super) fn lend(&mut self, id: SubId) -> bool {
+        let Some(record) = self.subs.table.get(&id).filter(|record| !record.is_mirror) else { return false };
+        let (token, main, main_id) = (record.token, record.main_token, record.main);
+        let mut values = SharedValues::default();
+        let at = |courses: &mut [Option<Box<Course>>], token: u32, id: ExchangeId, values: &mut SharedValues| {
+            let course = courses.get_mut(token as usize).and_then(Option::as_deref_mut);
+            course.filter(|course| course.id == id).map(|course| values.swap(course)).is_some()
+        };
+        if !at(&mut self.courses, main, main_id, &mut values) {
+            return false;
+        }
+        if !at(&mut self.courses, token, id.exchange_id(), &mut values) {
+            at(&mut self.courses, main, main_id, &mut values);
+            return false;
+        }
+        true
+    }
+
+    /// The main request has its values again.
+    pub(super) fn return_values(&mut self, (token, id): (u32, SubId), main: (u32, ExchangeId)) {
+        let mut values = SharedValues::default();
+        let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
+        match course.filter(|course| course.id == id.exchange_id()) {
+            Some(course) => values.swap(course),
+            // It is over.
+            None => values = self.subs.returned.take().unwrap_or_default(),
+        }
+        let main = self.courses.get_mut(main.0 as usize).and_then(Option::as_deref_mut).filter(|one| one.id == main.1);
+        if let Some(main) = main {
+            values.swap(main);
+        }
+    }
+
+    /// A subrequest is over: what it had on loan goes back.
+    pub(super) fn end_sub(&mut self, course: &mut Course) {
+        let Some(sub) = course.sub.take() else { return };
+        self.subs.alive = self.subs.alive.saturating_sub(1);
+        if !matches!(sub.purpose, SubUse::Mirror) {
+            let mut values = SharedValues::default();
+            values.swap(course);
+            self.subs.returned = Some(values);
+        }
+    }
+
+    /// Those whom nobody waits for any more: all that a request has made, but for its copies.
+    pub(super) fn subs_of(&self, main: ExchangeId) -> Vec<SubId> {
+        let of = |(id, record): (&SubId, &SubRecord)| (record.main == main && !record.is_mirror).then_some(*id);
+        self.subs.table.iter().filter_map(of).collect()
+    }
+
+    /// The subrequest that waits by a token, if it is one.
+    pub(super) fn sub_at(&self, token: u32) -> Option<SubId> {
+        if self.subs.table.is_empty() {
+            return None;
+        }
+        Some(self.courses.get(token as usize)?.as_deref()?.sub.as_deref()?.id)
+    }
+}
+
+/// The media type that an answer's fields tell, without what is told beside it.
+fn bare_type(fields: &[u8]) -> Vec<u8> {
+    let told = semantics::Fields::new(fields).find(|field| field.is("content-type"));
+    let told = told.map(|field| field.value).unwrap_or_default();
+    told.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_vec()
+}
+
+impl SubRecord {
+    pub const fn main_at(&self) -> (u32, ExchangeId) {
+        (self.main_token, self.main)
+    }
+}
+
+impl Course {
+    /// Why it may make no subrequest, as far as it knows.
+    pub(super) fn refuses_sub(&self) -> Option<SubRefusal> {
+        let sub = self.sub.as_deref()?;
+        if sub.left == 0 {
+            return Some(SubRefusal::Cycle);
+        }
+        matches!(sub.purpose, SubUse::Memory(_)).then_some(SubRefusal::InMemory)
+    }
+
+    /// Begins as a subrequest of another.
+    fn begin_within(&mut self, parent: &Self, loaded: &Rc<Loaded>, id: ExchangeId) {
+        *self = Self::new(Rc::clone(loaded), id);
+        self.slots.resize(loaded.program.variables.slots(), None);
+        (self.about, self.peer, self.proxied) = (parent.about, parent.peer, parent.proxied.clone());
+        (self.listener, self.class, self.server) = (parent.listener, parent.class, parent.server);
+        self.series = parent.series;
+        let server = loaded.program.servers.get(usize::from(self.server.0));
+        if let Some(block) = server.map(|server| server.block) {
+            (self.block, self.place) = (block, block);
+        }
+        self.internal = true;
+        self.rewritten = true;
+        self.phase = super::course::Phase::Server;
+        self.depends.on(super::course::Depends::OTHER);
+    }
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// Makes a subrequest of this request.
+    pub(super) fn ask_sub(&mut self, asked: AskedSub<'_>) -> Option<SubId> {
+        self.course.depends.on(super::course::Depends::OTHER);
+        let uri = asked.uri.to_vec();
+        let made = self.rest.ask_sub((self.token, self.course), self.request, asked);
+        match made {
+            Ok(id) => {
+                self.replies.be_patient(self.course.id);
+                Some(id)
+            }
+            Err(why) => {
+                let (level, text) = why.told(&uri);
+                self.tell(level, || text);
+                None
+            }
+        }
+    }
+
+    /// What stands in place of an error, in a subrequest that has such.
+    pub(super) fn stub(&mut self, status: u16) -> Option<Flow> {
+        let sub = self.course.sub.as_deref_mut().filter(|_| !matches!(status, 408 | 499))?;
+        let SubUse::Content(stub) = &mut sub.purpose else { return None };
+        let text = stub.take()?;
+        let media_type = core::mem::take(&mut sub.media_type);
+        self.course.told = None;
+        let mut answer = Answer::new(200, AnswerBody::Bytes(text));
+        answer.media_type = Some(media_type);
+        Some(self.send(answer))
+    }
+
+    /// Whether this is a request within another.
+    pub(super) const fn is_sub(&self) -> bool {
+        self.course.sub.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! What a request within a request sees of the carrier: its answer goes to whoever asked,
+//! all else to the carrier.
+
+use super::sub_course::SubId;
+use super::subs::{SubEvent, SubTable};
+use app::{Body, ConnectError};
+use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
+use exchange::{
+    About, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, UpstreamAddress, UpstreamId, Upstreams,
+};
+use rustix::fd::OwnedFd;
+use semantics::date::HttpDate;
+use semantics::{Request, Status};
+use std::sync::Arc;
+use wire::Time;
+
+/// A carrier whose exchanges are others, but for those of subrequests: what these are
+/// answered is told to their records in `table`.
+///
+/// The carrier is of any kind, so that what answers subrequests is there but once.
+pub(super) struct SubReplies<'a> {
+    pub replies: &'a mut dyn Replies,
+    pub table: &'a mut SubTable,
+}
+
+impl SubReplies<'_> {
+    fn push(&mut self, id: SubId, event: SubEvent) {
+        if let Some(one) = self.table.get_mut(&id) {
+            one.push(event);
+        }
+    }
+
+    /// The exchange that a subrequest is for.
+    fn main(&self, id: ExchangeId) -> ExchangeId {
+        SubId::of(id).and_then(|id| self.table.get(&id)).map_or(id, |one| one.main)
+    }
+}
+
+impl Replies for SubReplies<'_> {
+    fn now(&self) -> Time {
+        self.replies.now()
+    }
+
+    fn second(&self) -> u64 {
+        self.replies.second()
+    }
+
+    fn date(&self) -> HttpDate {
+        self.replies.date()
+    }
+
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+        let Some(sub) = SubId::of(id) else { return self.replies.reply(id, request, reply, body) };
+        for piece in body {
+            match *piece {
+                Piece::Bytes(bytes) => self.bytes(id, bytes),
+                Piece::Body(body, (start, end)) => self.push(sub, SubEvent::Content(body.clone(), start..end)),
+            }
+        }
+        self.push(sub, SubEvent::Over);
+    }
+
+    fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
+        match SubId::of(id) {
+            // None is answered with what is ready.
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.reply_ready(id, request, ready),
+        }
+    }
+
+    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.reply_status(id, request, status, fields),
+        }
+    }
+
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        if SubId::of(id).is_none() {
+            self.replies.begin(id, request, reply);
+        }
+    }
+
+    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
+        if SubId::of(id).is_none() {
+            self.replies.begin_open(id, request, reply, chunked);
+        }
+    }
+
+    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Content(body.clone(), range)),
+            None => self.replies.body(id, body, range),
+        }
+    }
+
+    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
+        let Some(sub) = SubId::of(id) else { return self.replies.bytes(id, bytes) };
+        let body = Body::new(bytes.to_vec());
+        let length = body.len();
+        self.push(sub, SubEvent::Content(body, 0..length));
+    }
+
+    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        SubId::of(id).is_none() && self.replies.file(id, file, range)
+    }
+
+    fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
+        if SubId::of(id).is_some() { 0 } else { self.replies.take_back(id, most) }
+    }
+
+    fn finish(&mut self, id: ExchangeId) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.finish(id),
+        }
+    }
+
+    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.finish_with(id, trailers),
+        }
+    }
+
+    fn end(&mut self, id: ExchangeId) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.end(id),
+        }
+    }
+
+    fn abort(&mut self, id: ExchangeId) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.abort(id),
+        }
+    }
+
+    fn cut_short(&mut self, id: ExchangeId) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.cut_short(id),
+        }
+    }
+
+    fn be_patient(&mut self, id: ExchangeId) {
+        if SubId::of(id).is_none() {
+            self.replies.be_patient(id);
+        }
+    }
+
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::Over),
+            None => self.replies.begin_tunnel(id, request, reply),
+        }
+    }
+
+    fn resume(&mut self, id: ExchangeId) {
+        if SubId::of(id).is_none() {
+            self.replies.resume(id);
+        }
+    }
+
+    fn read_body(&mut self, id: ExchangeId, most: u64) {
+        if SubId::of(id).is_none() {
+            self.replies.read_body(id, most);
+        }
+    }
+
+    fn body_received(&self, id: ExchangeId) -> u64 {
+        if SubId::of(id).is_some() { 0 } else { self.replies.body_received(id) }
+    }
+
+    fn about(&self, id: ExchangeId) -> About {
+        self.replies.about(self.main(id))
+    }
+
+    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
+        self.replies.series(host, location)
+    }
+
+    fn set_series(&mut self, id: ExchangeId, series: u16) {
+        // Latencies are those of exchanges.
+        if SubId::of(id).is_none() {
+            self.replies.set_series(id, series);
+        }
+    }
+
+    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
+        self.replies.proxied(self.main(id))
+    }
+
+    fn totals(&self) -> Totals {
+        self.replies.totals()
+    }
+
+    fn head_len(&self) -> u64 {
+        self.replies.head_len()
+    }
+
+    fn set_last(&mut self, id: ExchangeId) {
+        if SubId::of(id).is_none() {
+            self.replies.set_last(id);
+        }
+    }
+
+    fn set_terms(&mut self, id: ExchangeId, number: u8) {
+        if SubId::of(id).is_none() {
+            self.replies.set_terms(id, number);
+        }
+    }
+
+    fn hang_up(&mut self, id: ExchangeId) {
+        match SubId::of(id) {
+            Some(sub) => self.push(sub, SubEvent::HangUp),
+            None => self.replies.hang_up(id),
+        }
+    }
+
+    fn unsent(&self, id: ExchangeId) -> usize {
+        match SubId::of(id) {
+            Some(sub) => self.table.get(&sub).map_or(0, |one| one.unsent),
+            None => self.replies.unsent(id),
+        }
+    }
+
+    /// Whoever takes the main answer will take this.
+    fn taken(&self, id: ExchangeId) -> u32 {
+        self.replies.taken(self.main(id))
+    }
+
+    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        if SubId::of(id).is_none() {
+            self.replies.set_mark(id, mark);
+        }
+    }
+
+    fn mark(&self, id: ExchangeId) -> Option<u32> {
+        match SubId::of(id) {
+            Some(sub) => self.table.get(&sub).map(|one| one.token),
+            None => self.replies.mark(id),
+        }
+    }
+}
+
+impl Upstreams for SubReplies<'_> {
+    fn dial(&mut self, to: UpstreamAddress<'_>, from: Option<IpAddr>, mark: u32) -> Result<UpstreamId, ConnectError> {
+        self.replies.dial(to, from, mark)
+    }
+
+    fn set_upstream_mark(&mut self, id: UpstreamId, mark: u32) {
+        self.replies.set_upstream_mark(id, mark);
+    }
+
+    fn send_upstream(&mut self, id: UpstreamId, piece: Piece<'_>) {
+        self.replies.send_upstream(id, piece);
+    }
+
+    fn send_file_upstream(&mut self, id: UpstreamId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+        self.replies.send_file_upstream(id, file, range)
+    }
+
+    fn unsent_upstream(&self, id: UpstreamId) -> usize {
+        self.replies.unsent_upstream(id)
+    }
+
+    fn resume_upstream(&mut self, id: UpstreamId) {
+        self.replies.resume_upstream(id);
+    }
+
+    fn set_upstream_timer(&mut self, id: UpstreamId, at: Option<Time>) {
+        self.replies.set_upstream_timer(id, at);
+    }
+
+    fn finish_upstream(&mut self, id: UpstreamId) {
+        self.replies.finish_upstream(id);
+    }
+
+    fn let_go(&mut self, id: UpstreamId) {
+        self.replies.let_go(id);
+    }
+
+    fn cut(&mut self, id: UpstreamId) {
+        self.replies.cut(id);
+    }
+
+    fn upstream_local(&self, id: UpstreamId) -> Option<SocketAddr> {
+        self.replies.upstream_local(id)
+    }
+}
