@@ -71,7 +71,7 @@ impl FilterValues for Few {
         let leads_up = include.uri.split(|byte| *byte == b'/').any(|part| part == b"..");
         assert!(!leads_up && !include.uri.is_empty() && !include.uri.contains(&0), "{include:?}");
         self.included.push(include);
-        self.included.len() % 3 != 0
+        !self.included.len().is_multiple_of(3)
     }
 
     fn waits(&self) -> bool {

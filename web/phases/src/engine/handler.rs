@@ -147,6 +147,9 @@ impl Handler for Engine {
 
     fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         self.on_client_left(replies, id);
+        if !self.rest.subs.is_idle() {
+            self.on_client_left_within(replies, id);
+        }
     }
 
     fn on_upstream<R: Replies>(

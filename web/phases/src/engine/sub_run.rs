@@ -16,6 +16,9 @@ const MEMORY_MAX: usize = 1 << 20;
 /// nginx's number for an exchange that is over without a word.
 const CLOSED: u16 = 444;
 
+/// And for one whose client did not wait.
+const LEFT: u16 = 499;
+
 /// Steps of subrequests in a turn, at most.
 const STEPS_MAX: usize = 256;
 
@@ -170,6 +173,28 @@ impl Engine {
         event: UpstreamEvent<'_>,
     ) -> usize {
         self.with_sub(replies, sub, |engine, within, _| engine.on_upstream_event(within, id, mark, event)).unwrap_or(0)
+    }
+
+    /// The client of a request sends no more, for which upstreams are asked: as nginx has it,
+    /// it has left.
+    #[cold]
+    pub(super) fn on_client_left_within<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let Some(token) = replies.mark(id) else { return };
+        let Some(course) = self.rest.peek(token, id) else { return };
+        let (begun, inner) = (course.state == CourseState::Sends, course.inner);
+        let subs = self.rest.subs_of(id);
+        let asked = subs.iter().filter_map(|sub| Some(self.rest.subs.table.get(sub)?.token)).collect::<Vec<u32>>();
+        let mut matters = |token: u32| self.rest.relay_of(token).is_some_and(|relay| !relay.rules.ignores_client_end);
+        if !asked.into_iter().any(matters) {
+            return;
+        }
+        if !begun && let Some(course) = self.rest.course_of(replies, id) {
+            (course.sent.status, course.told) = (LEFT, None);
+        }
+        self.files.on_gone(id, inner);
+        self.rest.end(replies, token, false);
+        replies.abort(id);
+        self.drop_subs(id);
     }
 
     /// All that an exchange has made is let go of, but for copies.
