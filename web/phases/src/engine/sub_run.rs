@@ -184,7 +184,7 @@ impl Engine {
         let (begun, inner) = (course.state == CourseState::Sends, course.inner);
         let subs = self.rest.subs_of(id);
         let asked = subs.iter().filter_map(|sub| Some(self.rest.subs.table.get(sub)?.token)).collect::<Vec<u32>>();
-        let mut matters = |token: u32| self.rest.relay_of(token).is_some_and(|relay| !relay.rules.ignores_client_end);
+        let matters = |token: u32| self.rest.relay_of(token).is_some_and(|relay| !relay.rules.ignores_client_end);
         if !asked.into_iter().any(matters) {
             return;
         }
