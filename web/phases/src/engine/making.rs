@@ -156,7 +156,12 @@ impl Filtering {
     /// Whether what comes now may go to its client as it is: nothing is before it, changes
     /// it or delays it.
     pub fn is_direct(&self) -> bool {
-        self.begun && !self.finished && self.pace.is_none() && self.pipeline.is_empty() && self.waiting.is_empty()
+        self.begun
+            && !self.finished
+            && self.pace.is_none()
+            && self.pipeline.is_empty()
+            && self.waiting.is_empty()
+            && self.postponed.is_none()
     }
 
     /// Queues the head of its answer.
