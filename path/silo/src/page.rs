@@ -16,14 +16,15 @@
 //! 16  label, 64 bytes
 //! 24  for each metric 64 bytes: kind, length, name
 //!     for each silo, from a multiple of 64 bytes: sequence, time, a word for each metric
-//!     for each series 256 bytes: length, name
+//!     for each series 256 bytes: generation and length, name
 //!     for each silo, from a multiple of 64 bytes: the words of each series
 //!     the process's note, 512 bytes: sequence, wall clock, whether all is well, length, text
 //! ```
 //!
 //! A silo's sequence, and the note's, is odd while it stores (a sequence lock with one writer),
 //! so a reader gets values of one moment or knows that it did not. The words of
-//! series are stored one by one, as they grow: each is of some moment.
+//! series are stored one by one, as they grow: each is of some moment. A series whose name
+//! has no length is nobody's; one that becomes another's gets a new generation.
 
 mod place;
 mod reader;
@@ -317,22 +318,37 @@ impl SeriesArea {
         SiloWords { mapping: Arc::clone(&self.mapping), range: at..at + words }
     }
 
-    /// Names a series; the ones before it have names. A name is given once.
-    pub fn set_name(&self, series: usize, name: &str) {
-        if series >= self.layout.series.count {
-            return;
-        }
+    /// Names a series, which is of this generation from now on; the ones before it have, or
+    /// had, names.
+    pub fn set_name(&self, series: usize, generation: u32, name: &str) {
         let name = cut(name, SERIES_NAME_BYTES - WORD);
-        let at = self.layout.series_name(series) / WORD;
-        let Some(words) = self.mapping.words().get(at..at + SERIES_NAME_BYTES / WORD) else { return };
+        self.clear_name(series);
+        let Some(words) = self.name(series) else { return };
         for (word, bytes) in words[1..].iter().zip(name.as_bytes().chunks(WORD)) {
             let mut whole = [0; WORD];
             whole[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
         }
-        words[0].store(name.len() as u64, Ordering::Relaxed);
+        words[0].store(u64::from(generation) << 32 | name.len() as u64, Ordering::Release);
         if let Some(named) = self.mapping.words().get(NAMED) {
-            named.store(series as u64 + 1, Ordering::Release);
+            named.fetch_max(series as u64 + 1, Ordering::Release);
+        }
+    }
+
+    /// A series is nobody's any more.
+    pub fn clear_name(&self, series: usize) {
+        let Some(words) = self.name(series) else { return };
+        words[0].store(0, Ordering::Relaxed);
+        // A reader that sees the next name's letters sees this.
+        fence(Ordering::Release);
+    }
+
+    fn name(&self, series: usize) -> Option<&[AtomicU64]> {
+        let at = self.layout.series_name(series) / WORD;
+        if series < self.layout.series.count {
+            self.mapping.words().get(at..at + SERIES_NAME_BYTES / WORD)
+        } else {
+            None
         }
     }
 }
@@ -434,7 +450,7 @@ impl From<io::Error> for PageError {
 }
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"NEARSTAT");
-const LAYOUT: u64 = 3;
+const LAYOUT: u64 = 4;
 const EXTENSION: &str = "page";
 const WORD: usize = size_of::<u64>();
 const HEAD_WORDS: usize = 16;

@@ -139,7 +139,7 @@ impl Collector for PageSource {
 pub fn places(reader: &Reader) -> Vec<Series> {
     // A page that went away has none.
     let series = reader.series().unwrap_or_default();
-    series.iter().map(|one| Series::read(&one.name, &one.silos)).filter(Series::is_used).collect()
+    series.iter().map(|one| Series::read(&one.name, one.generation, &one.silos)).filter(Series::is_used).collect()
 }
 
 /// Requests by host and location. Nothing where nobody counts them.

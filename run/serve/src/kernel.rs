@@ -17,6 +17,7 @@ use core::time::Duration;
 use host::figures::Board;
 use host::machine;
 use host::machine::Seating;
+use latency::SeriesTable;
 use say::Failure;
 use server::{Change, ConnectionNumbers, Server, WallClock};
 use silo::Clock;
@@ -68,8 +69,8 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let starts: Mutex<Vec<Option<Start<'_>>>> = Mutex::new(starts.collect());
     // What is attached stays. Kept here it would keep sockets from a successor's program.
     drop(steering);
-    let (endpoints, stop) = (listeners.endpoints(), Stop::default());
-    let path = KernelPath { listeners: Some(listeners), managed, board, prepare: Even(workers), predecessor };
+    let (endpoints, stop, prepare) = (listeners.endpoints(), Stop::default(), Even { workers, latencies });
+    let path = KernelPath { listeners: Some(listeners), managed, board, prepare, predecessor };
     thread::scope(|scope| {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
             let one = |index: usize| {
@@ -212,11 +213,14 @@ fn worker_config(plan: &KernelPlan, workers: usize) -> (Config, Vec<String>) {
 }
 
 /// So many workers, each of which has an even part of what is asked for.
-pub struct Even(pub usize);
+struct Even {
+    workers: usize,
+    latencies: Option<Arc<SeriesTable>>,
+}
 
 impl Prepare for Even {
     fn prepare(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<NewSettings>, Failure> {
-        let (Self(workers), ServePath::Kernel(plan)) = (self, &next.path) else { return Ok(Vec::new()) };
+        let (Self { workers, .. }, ServePath::Kernel(plan)) = (self, &next.path) else { return Ok(Vec::new()) };
         let (config, warnings) = worker_config(plan, *workers);
         // Of the rest there was a word at the start.
         if now.server.limits.connections != next.server.limits.connections {
@@ -233,6 +237,10 @@ impl Prepare for Even {
             })
         };
         (0..*workers).map(one).collect()
+    }
+
+    fn latencies(&self) -> Option<&SeriesTable> {
+        self.latencies.as_deref()
     }
 }
 

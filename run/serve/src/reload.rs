@@ -13,10 +13,12 @@ use super::settings::{self, Step};
 use super::systemd;
 use super::ward::{self, Brought};
 use crate::plan::ServePlan;
+use latency::SeriesTable;
 use say::Failure;
 use server::Content;
 use silo::Clock;
 use silo::page::Page;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::thread;
 use wire::Time;
@@ -31,6 +33,20 @@ pub trait Prepare {
     /// # Errors
     /// If something cannot be had; nothing has changed then.
     fn prepare(&self, now: &ServePlan, next: &ServePlan) -> Result<Vec<NewSettings>, Failure>;
+
+    /// Where latencies are counted, if they are.
+    fn latencies(&self) -> Option<&SeriesTable>;
+}
+
+/// Ends the series of hosts and locations that `plan` has no more, before the new ones
+/// look for places.
+fn end_series(table: &SeriesTable, plan: &ServePlan) {
+    let Content::Program(program, _) = &plan.server.content else { return };
+    let name = |name: &[u8]| latency::series_host(if name.is_empty() { b"_" } else { name });
+    let hosts: BTreeSet<String> = program.servers.iter().map(|server| name(&server.name)).collect();
+    let locations: BTreeSet<String> =
+        program.blocks.iter().map(|block| latency::series_location(&block.label)).collect();
+    table.retain(|host, location| hosts.contains(host) && locations.contains(location));
 }
 
 /// What watches for the wish.
@@ -158,6 +174,9 @@ impl Reload {
             .into());
         }
         let news = prepare.prepare(&self.plan, &plan).map_err(|why| format!("{why}; everything stays as it was"))?;
+        if let Some(table) = prepare.latencies() {
+            end_series(table, &plan);
+        }
         let mut said = DONE.to_owned();
         if !changed.is_empty() {
             said.push_str(&format!("; changed: {}", changed.join(", ")));

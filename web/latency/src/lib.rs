@@ -24,5 +24,5 @@ pub use buckets::{BUCKETS, Histogram, LONGEST, bucket_of, upper_bound};
 pub use recorder::{Pace, Recorder};
 pub use series::{
     CLASSES, NAME_MAX, OTHER, SERIES_MAX, Series, SeriesBoard, SeriesHeap, SeriesMemory, SeriesTable, SeriesWords,
-    WORDS,
+    WORDS, series_host, series_location,
 };

@@ -1,7 +1,10 @@
 //! What a silo adds to its series, a turn at a time.
 
 use crate::buckets::bucket_of;
-use crate::series::{BYTES, CLASSES, FIRST_CLASS, OTHER, SERIES_MAX, SUM, SeriesBoard, WORDS, add};
+use crate::series::{
+    BYTES, CLASSES, FIRST_CLASS, GENERATION, OTHER, PLACE_BITS, SERIES_MAX, SUM, SeriesBoard, WORDS, add, mark,
+};
+use core::sync::atomic::Ordering;
 use wire::Time;
 
 /// Exchanges that ended in one turn, before they are added.
@@ -140,8 +143,14 @@ impl Recorder {
     }
 
     fn words(&self, series: u16) -> &[core::sync::atomic::AtomicU64] {
-        let at = usize::from(series) % SERIES_MAX * WORDS;
-        self.board.words().get(at..at + WORDS).unwrap_or_default()
+        let of = |series: u16| {
+            let at = usize::from(series) % SERIES_MAX * WORDS;
+            self.board.words().get(at..at + WORDS).unwrap_or_default()
+        };
+        let words = of(series);
+        // Another has its place by now, and its host is gone.
+        let now = words.get(GENERATION).map(|word| word.load(Ordering::Relaxed) as u32);
+        if now.is_some_and(|now| mark(now) != series >> PLACE_BITS) { of(OTHER) } else { words }
     }
 }
 
@@ -196,6 +205,41 @@ mod tests {
         }
         assert_eq!(memory.read()[0].clone().latency.count(), 5 + 10 * ENDED_MAX as u64);
         assert_eq!(recorder.ended.capacity(), ENDED_MAX);
+    }
+
+    /// Whoever has the place of one that is gone begins at zero, and gets nothing of what
+    /// ends late.
+    #[test]
+    fn a_place_that_is_taken_again_has_nothing_of_who_had_it() {
+        let memory = SeriesHeap::default();
+        let table = SeriesTable::new(memory.clone());
+        let mut recorder = Recorder::new(table.board(0));
+        let old = recorder.board().series(b"old", b"/");
+        let kept = recorder.board().series(b"kept", b"/");
+        let end = |series| Pace { series, status: 200, bytes: 5, began: at(0) };
+        for series in [old, old, kept] {
+            recorder.on_end(end(series), at(10));
+        }
+        recorder.on_turn_over(at(10));
+        table.retain(|host, _| host == "kept");
+        let hosts = || memory.read().into_iter().map(|one| (one.host, one.bytes)).collect::<Vec<_>>();
+        assert_eq!(hosts(), [("other".to_owned(), 0), ("kept".to_owned(), 5)]);
+        let new = recorder.board().series(b"new", b"/");
+        assert!(new != old && usize::from(new) % SERIES_MAX == usize::from(old) % SERIES_MAX);
+        assert_eq!(hosts()[1], ("new".to_owned(), 0));
+        recorder.on_end(end(old), at(20));
+        recorder.on_end(end(new), at(20));
+        recorder.on_ready(new, 7, at(20));
+        recorder.on_turn_over(at(20));
+        assert_eq!(hosts(), [("other".to_owned(), 5), ("new".to_owned(), 12), ("kept".to_owned(), 5)]);
+        // It comes back, and is another.
+        assert_ne!(recorder.board().series(b"old", b"/"), old);
+        // Numbers stay apart from the one that means none.
+        for _ in 0..3_000 {
+            table.retain(|_, _| false);
+            assert_ne!(recorder.board().series(b"again", b"/"), u16::MAX);
+        }
+        assert_eq!(hosts(), [("other".to_owned(), 5), ("again".to_owned(), 0)]);
     }
 
     #[test]

@@ -21,13 +21,26 @@ pub const NAME_MAX: usize = 240;
 /// Of these a host's, at most.
 const HOST_MAX: usize = 120;
 
-/// Words of a series: its histogram, the sum of latencies, bytes, and responses by
-/// class.
-pub const WORDS: usize = BUCKETS + 2 + CLASSES;
+/// Words of a series: its histogram, the sum of latencies, bytes, responses by class, and
+/// whose they are.
+pub const WORDS: usize = BUCKETS + 3 + CLASSES;
 
 pub(crate) const SUM: usize = BUCKETS;
 pub(crate) const BYTES: usize = BUCKETS + 1;
 pub(crate) const FIRST_CLASS: usize = BUCKETS + 2;
+/// The generation of the series that a silo counts for.
+pub(crate) const GENERATION: usize = BUCKETS + 2 + CLASSES;
+
+/// Of a series' number, what tells its place: the rest is of its generation.
+pub(crate) const PLACE_BITS: u32 = SERIES_MAX.trailing_zeros();
+
+/// Generations that numbers tell apart; one number is left for what has no series.
+const GENERATIONS: u32 = (1 << (u16::BITS - PLACE_BITS)) - 1;
+
+/// What of a number is of this generation.
+pub(crate) const fn mark(generation: u32) -> u16 {
+    (generation % GENERATIONS) as u16
+}
 
 /// A silo's words, which nobody else writes to: [`SERIES_MAX`] times [`WORDS`].
 pub trait SeriesWords: Send + Sync {
@@ -40,13 +53,20 @@ pub trait SeriesMemory: Send + Sync {
     /// A silo's part.
     fn silo(&self, silo: usize) -> Arc<dyn SeriesWords>;
 
-    /// Makes the name of a series known to readers.
-    fn set_name(&self, series: u16, name: &str);
+    /// Makes the name of a series known to readers: the place is its own from now on, by
+    /// this generation.
+    fn set_name(&self, place: u16, generation: u32, name: &str);
+
+    /// The place is nobody's.
+    fn clear_name(&self, place: u16);
 }
 
 /// Series in memory of this process's own, of one silo: for measurements and tests.
 #[derive(Clone, Debug)]
-pub struct SeriesHeap(Arc<(Vec<AtomicU64>, Mutex<Vec<String>>)>);
+pub struct SeriesHeap(Arc<(Vec<AtomicU64>, Mutex<HeapNames>)>);
+
+/// Generations and names, by places.
+type HeapNames = BTreeMap<u16, (u32, String)>;
 
 impl Default for SeriesHeap {
     fn default() -> Self {
@@ -66,10 +86,13 @@ impl SeriesMemory for SeriesHeap {
         Arc::new(self.clone())
     }
 
-    fn set_name(&self, series: u16, name: &str) {
+    fn set_name(&self, place: u16, generation: u32, name: &str) {
         let mut names = self.0.1.lock().unwrap_or_else(PoisonError::into_inner);
-        names.truncate(usize::from(series));
-        names.push(name.to_owned());
+        names.insert(place, (generation, name.to_owned()));
+    }
+
+    fn clear_name(&self, place: u16) {
+        self.0.1.lock().unwrap_or_else(PoisonError::into_inner).remove(&place);
     }
 }
 
@@ -78,17 +101,38 @@ impl SeriesHeap {
     #[must_use]
     pub fn read(&self) -> Vec<Series> {
         let names = self.0.1.lock().unwrap_or_else(PoisonError::into_inner);
-        let one = |(name, words): (&String, &[AtomicU64])| {
-            Series::read(name, &[words.iter().map(|word| word.load(Ordering::Relaxed)).collect()])
+        let one = |(place, (generation, name)): (&u16, &(u32, String))| {
+            let words = self.0.0.chunks_exact(WORDS).nth(usize::from(*place)).unwrap_or_default();
+            Series::read(name, *generation, &[words.iter().map(|word| word.load(Ordering::Relaxed)).collect()])
         };
-        names.iter().zip(self.0.0.chunks_exact(WORDS)).map(one).collect()
+        names.iter().map(one).collect()
     }
 }
 
 /// Which series is whose.
 pub struct SeriesTable {
     memory: Box<dyn SeriesMemory>,
-    known: Mutex<BTreeMap<String, u16>>,
+    known: Mutex<Known>,
+}
+
+/// Which series are whose now.
+#[derive(Debug, Default)]
+struct Known {
+    /// Places and generations, by names.
+    names: BTreeMap<String, (u16, u32)>,
+    /// Places that are nobody's any more, and their generations so far.
+    free: Vec<(u16, u32)>,
+}
+
+impl Known {
+    /// A place for one more.
+    fn take(&mut self) -> Option<(u16, u32)> {
+        if let Some((place, generation)) = self.free.pop() {
+            return Some((place, generation.wrapping_add(1)));
+        }
+        let next = self.names.len() + 1;
+        (next < SERIES_MAX).then_some((next as u16, 0))
+    }
 }
 
 /// The series of one silo; shared by what belongs to it.
@@ -102,7 +146,7 @@ impl SeriesTable {
     /// No series but [`OTHER`].
     #[must_use]
     pub fn new(memory: impl SeriesMemory + 'static) -> Arc<Self> {
-        memory.set_name(OTHER, &name_of(b"other", b"other"));
+        memory.set_name(OTHER, 0, &name_of(b"other", b"other"));
         Arc::new(Self { memory: Box::new(memory), known: Mutex::default() })
     }
 
@@ -110,6 +154,22 @@ impl SeriesTable {
     #[must_use]
     pub fn board(self: &Arc<Self>, silo: usize) -> SeriesBoard {
         SeriesBoard { table: Arc::clone(self), words: self.memory.silo(silo) }
+    }
+
+    /// Ends the series that `keeps` does not want, by host and location as they are
+    /// [told](series_host): others may have their places, and begin at zero there.
+    pub fn retain(&self, keeps: impl Fn(&str, &str) -> bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { names, free } = &mut *known;
+        names.retain(|name, (place, generation)| {
+            let (host, location) = name.split_once('\t').unwrap_or((name, ""));
+            let kept = keeps(host, location);
+            if !kept {
+                self.memory.clear_name(*place);
+                free.push((*place, *generation));
+            }
+            kept
+        });
     }
 }
 
@@ -120,17 +180,31 @@ impl SeriesBoard {
     pub fn series(&self, host: &[u8], location: &[u8]) -> u16 {
         let name = name_of(host, location);
         let mut known = self.table.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(series) = known.get(&name) {
-            return *series;
+        let (place, generation) = match known.names.get(&name) {
+            Some(found) => *found,
+            None => {
+                let Some((place, generation)) = known.take() else { return OTHER };
+                self.table.memory.set_name(place, generation, &name);
+                known.names.insert(name, (place, generation));
+                (place, generation)
+            }
+        };
+        drop(known);
+        self.begin(place, generation);
+        mark(generation) << PLACE_BITS | place
+    }
+
+    /// What this silo has counted for whoever had the place before is forgotten.
+    fn begin(&self, place: u16, generation: u32) {
+        let at = usize::from(place) * WORDS;
+        let Some(words) = self.words().get(at..at + WORDS) else { return };
+        if words[GENERATION].load(Ordering::Relaxed) == u64::from(generation) {
+            return;
         }
-        let next = known.len() + 1;
-        if next >= SERIES_MAX {
-            return OTHER;
-        }
-        let series = next as u16;
-        self.table.memory.set_name(series, &name);
-        known.insert(name, series);
-        series
+        // Readers leave out what is of another generation, and this is of none meanwhile.
+        words[GENERATION].store(u64::MAX, Ordering::Release);
+        words[..GENERATION].iter().for_each(|word| word.store(0, Ordering::Release));
+        words[GENERATION].store(generation.into(), Ordering::Release);
     }
 
     /// The words of this silo's series.
@@ -154,15 +228,26 @@ impl fmt::Debug for SeriesBoard {
 
 /// Host and location in one text, with a tab between them.
 fn name_of(host: &[u8], location: &[u8]) -> String {
-    let part = |bytes: &[u8], most: usize| {
-        let text: String =
-            String::from_utf8_lossy(bytes).chars().map(|char| if char.is_control() { '?' } else { char }).collect();
-        let end = text.floor_char_boundary(most);
-        text.get(..end).unwrap_or_default().to_owned()
-    };
-    let host = part(host, HOST_MAX);
-    let location = part(location, NAME_MAX - HOST_MAX - 1);
-    format!("{host}\t{location}")
+    format!("{}\t{}", series_host(host), series_location(location))
+}
+
+/// A host's name, as series have it.
+#[must_use]
+pub fn series_host(name: &[u8]) -> String {
+    told(name, HOST_MAX)
+}
+
+/// A location, as series have it.
+#[must_use]
+pub fn series_location(location: &[u8]) -> String {
+    told(location, NAME_MAX - HOST_MAX - 1)
+}
+
+fn told(bytes: &[u8], most: usize) -> String {
+    let text: String =
+        String::from_utf8_lossy(bytes).chars().map(|char| if char.is_control() { '?' } else { char }).collect();
+    let end = text.floor_char_boundary(most);
+    text.get(..end).unwrap_or_default().to_owned()
 }
 
 /// A series, as a reader has it.
@@ -181,10 +266,13 @@ pub struct Series {
 }
 
 impl Series {
-    /// That of this name, with the words of all silos added up.
+    /// That of this name and generation, with the words of all silos added up that count for
+    /// it.
     #[must_use]
-    pub fn read(name: &str, silos: &[Vec<u64>]) -> Self {
+    pub fn read(name: &str, generation: u32, silos: &[Vec<u64>]) -> Self {
         let (host, location) = name.split_once('\t').unwrap_or((name, ""));
+        let is_its = |words: &&Vec<u64>| words.get(GENERATION) == Some(&u64::from(generation));
+        let silos: Vec<&Vec<u64>> = silos.iter().filter(is_its).collect();
         let sum = |at: usize| silos.iter().filter_map(|words| words.get(at)).fold(0, |a: u64, b| a.wrapping_add(*b));
         let counts = (0..BUCKETS).map(sum).collect();
         Self {

@@ -148,14 +148,22 @@ impl Reader {
             Ok((0..words).map(|at| word(&bytes, at)).collect())
         };
         let one = |series: usize| {
-            let mut name = [0; SERIES_NAME_BYTES];
-            self.source.read(&mut name, self.layout.series_name(series))?;
-            let len = usize::try_from(word(&name, 0)).unwrap_or(0).min(SERIES_NAME_BYTES - WORD);
-            let text = String::from_utf8_lossy(&name[WORD..][..len]).into_owned();
+            let at = self.layout.series_name(series);
+            let (mut name, mut again) = ([0; SERIES_NAME_BYTES], [0; WORD]);
+            self.source.read(&mut name, at)?;
             let silos = (0..self.layout.silos).map(|silo| read_words(silo, series));
-            Ok(NamedSeries { name: text, silos: silos.collect::<Result<_, PageError>>()? })
+            let silos = silos.collect::<Result<_, PageError>>()?;
+            self.source.read(&mut again, at)?;
+            let first = word(&name, 0);
+            if first == 0 || first != u64::from_ne_bytes(again) {
+                // Nobody's, or becoming somebody's.
+                return Ok(None);
+            }
+            let len = (first as u32 as usize).min(SERIES_NAME_BYTES - WORD);
+            let text = String::from_utf8_lossy(&name[WORD..][..len]).into_owned();
+            Ok(Some(NamedSeries { name: text, generation: (first >> 32) as u32, silos }))
         };
-        (0..named).map(one).collect()
+        (0..named).filter_map(|series| one(series).transpose()).collect()
     }
 
     /// The note that the process last put on the page, if it did.
@@ -207,6 +215,8 @@ impl Reader {
 pub struct NamedSeries {
     /// Its name.
     pub name: String,
+    /// How many had its place before.
+    pub generation: u32,
     /// The words of each silo.
     pub silos: Vec<Vec<u64>>,
 }

@@ -285,9 +285,9 @@ fn series_are_read_as_they_grow() {
     let (file, own) = (Reader::open(page.path()).unwrap(), page.reader().unwrap());
     assert_eq!(file.series().unwrap(), []);
     let area = page.series();
-    area.set_name(0, "first");
-    area.set_name(1, &"x".repeat(1_000));
-    area.set_name(3, "there is no such");
+    area.set_name(0, 0, "first");
+    area.set_name(1, 7, &"x".repeat(1_000));
+    area.set_name(3, 0, "there is no such");
     area.silo(1).words()[5].store(7, Ordering::Relaxed);
     area.silo(0).words()[0].store(u64::MAX, Ordering::Relaxed);
     assert_eq!([0, 1, 2].map(|silo| area.silo(silo).words().len()), [15, 15, 0]);
@@ -295,10 +295,16 @@ fn series_are_read_as_they_grow() {
         let series = reader.series().unwrap();
         assert_eq!(series.len(), 2);
         let silos = vec![vec![u64::MAX, 0, 0, 0, 0], vec![0; 5]];
-        assert_eq!(series[0], NamedSeries { name: "first".to_owned(), silos });
+        assert_eq!(series[0], NamedSeries { name: "first".to_owned(), generation: 0, silos });
         assert_eq!((series[1].name.len(), series[1].silos[1][0]), (SERIES_NAME_BYTES - WORD, 7));
+        assert_eq!(series[1].generation, 7);
         assert_eq!(reader.note().unwrap(), None, "they lie apart");
     }
+    area.clear_name(0);
+    assert_eq!(own.series().unwrap().iter().map(|one| one.generation).collect::<Vec<_>>(), [7], "one is nobody's");
+    area.set_name(0, 1, "second");
+    let names: Vec<_> = file.series().unwrap().into_iter().map(|one| (one.name.len(), one.generation)).collect();
+    assert_eq!(names, [(6, 1), (SERIES_NAME_BYTES - WORD, 7)]);
     let large = SeriesShape { count: 1 << 20, words: 1 << 20 };
     assert!(matches!(
         Page::create(&folder.file("b"), "", Duration::ZERO, &METRICS, (1, large)),

@@ -20,8 +20,12 @@ impl SeriesMemory for Area {
         Arc::new(Part(self.0.silo(silo)))
     }
 
-    fn set_name(&self, series: u16, name: &str) {
-        self.0.set_name(usize::from(series), name);
+    fn set_name(&self, place: u16, generation: u32, name: &str) {
+        self.0.set_name(usize::from(place), generation, name);
+    }
+
+    fn clear_name(&self, place: u16) {
+        self.0.clear_name(usize::from(place));
     }
 }
 

@@ -106,6 +106,10 @@ impl Prepare for ServingSilos<'_> {
         self.domains.set_limits(&next.server.content, *copies);
         Ok(news)
     }
+
+    fn latencies(&self) -> Option<&SeriesTable> {
+        self.latencies.as_deref()
+    }
 }
 
 impl SiloWork for ServingSilos<'_> {

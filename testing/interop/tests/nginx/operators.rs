@@ -7,8 +7,10 @@ use crate::theirs;
 use interop::{Nearside, Running, in_namespace, output, scratch, wait_for};
 use rustix::net::sockopt;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
+use std::ffi::CString;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -31,7 +33,11 @@ struct Server {
 impl Server {
     /// Serves by `conf`, in which `{folder}` is its folder.
     fn start(is_nginx: bool, name: &str, conf: &str) -> Self {
-        let folder = Self::folder(is_nginx, name);
+        Self::start_in(is_nginx, Self::folder(is_nginx, name), conf)
+    }
+
+    /// The same in a folder that is there.
+    fn start_in(is_nginx: bool, folder: PathBuf, conf: &str) -> Self {
         write_conf(&folder, conf);
         let mut command = if is_nginx { Command::new(theirs::program()) } else { Nearside::command(["nginx"]) };
         command.arg("-p").arg(&folder).arg("-c").arg(folder.join("nginx.conf")).args(["-e", "default.log"]);
@@ -354,6 +360,67 @@ fn is_deferred(fd: &OwnedFd) -> bool {
     };
     assert_eq!(read, 0);
     seconds > 0
+}
+
+/// Bodies of requests that a disk has no room for: an error for each, nothing is left of
+/// them, and what needs no room is served.
+#[test]
+fn a_full_folder_for_bodies_fails_their_requests_alone() {
+    const CONF: &str = "\
+        http { access_log off; client_body_temp_path {folder}/temp; client_body_buffer_size 8k;\n\
+        server { listen 127.0.0.1:80; client_max_body_size 0;\n\
+        location / { proxy_pass http://127.0.0.1:8080; error_log error.log; }\n\
+        }\n\
+        server { listen 127.0.0.1:8080; client_max_body_size 0; return 200 told; } }";
+    in_namespace(&[NGINX], || {
+        // SAFETY: takes flags by value and moves only this thread.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0);
+        mount(None, "/", libc::MS_REC | libc::MS_PRIVATE, "");
+        let told = both(|is_nginx| {
+            let folder = Server::folder(is_nginx, "full");
+            let temp = folder.join("temp");
+            fs::create_dir(&temp).unwrap();
+            mount(Some("tmpfs"), temp.to_str().unwrap(), 0, "size=256k");
+            let server = Server::start_in(is_nginx, folder, CONF);
+            // A file goes with its request, or soon after it.
+            let empty = || fs::read_dir(&temp).unwrap().next().is_none();
+            let statuses = [4_000, 1 << 20, 100, 100_000, 1 << 20, 1 << 20, 200_000].map(|length| {
+                wait_for("an empty folder", PATIENCE, empty);
+                post(length)
+            });
+            let lines = || server.text("error.log").matches("(28: No space left on device)").count();
+            wait_for("lines about it", PATIENCE, || lines() == 3);
+            wait_for("an empty folder", PATIENCE, empty);
+            server.running.stop();
+            statuses
+        });
+        assert_eq!(told[0], told[1]);
+        assert_eq!(told[1], [200, 500, 200, 200, 500, 500, 200].map(Some));
+    });
+}
+
+fn mount(what: Option<&str>, at: &str, flags: libc::c_ulong, options: &str) {
+    let text = |text: &str| CString::new(text).unwrap();
+    let (source, kind, at, options) = (text("none"), what.map(text), text(at), text(options));
+    // SAFETY: all are texts that outlive the call; none of the kind is taken for changes of flags.
+    let mounted = unsafe {
+        let kind = kind.as_ref().map_or(core::ptr::null(), |kind| kind.as_ptr());
+        libc::mount(source.as_ptr(), at.as_ptr(), kind, flags, options.as_ptr().cast())
+    };
+    assert_eq!(mounted, 0, "{at:?}: {}", std::io::Error::last_os_error());
+}
+
+/// The status of what a body of so many bytes is answered with.
+fn post(length: usize) -> Option<u16> {
+    let mut stream = TcpStream::connect(ADDRESS).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    // Who refuses it need not read it to its end.
+    let _ = stream.write_all(&vec![b'x'; length]);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).split(' ').nth(1)?.parse().ok()
 }
 
 /// A datagram that is there, without times and numbers of processes and connections.
