@@ -315,6 +315,21 @@ impl ResponseReader {
         }
     }
 
+    /// Bytes that are left of a body of known length.
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        (self.state == State::Length).then_some(self.remaining)
+    }
+
+    /// So many bytes of such a body went by without being offered.
+    pub fn skip(&mut self, bytes: u64) {
+        if self.state == State::Length {
+            let bytes = bytes.min(self.remaining);
+            self.remaining -= bytes;
+            self.body += bytes;
+        }
+    }
+
     /// Bytes of the current or last response's body so far.
     #[inline]
     #[must_use]

@@ -228,6 +228,20 @@ pub trait Net {
         false
     }
 
+    /// Has the next `len` bytes that arrive at `from` go to `to`, behind what is queued
+    /// there, without the application (splice(2)); returns whether that begins. Where it
+    /// does not, as by default, nothing was changed, and the application passes them on
+    /// by itself. While it lasts, [`App::on_passed`] tells how many went, in place of
+    /// [`App::on_data`]; what the application leaves unconsumed in the call that it begins
+    /// in goes first. Nothing else may be queued at `to` meanwhile, and neither be
+    /// finished. It ends with the last byte, with `from`'s end, and where either
+    /// connection is gone; bytes on their way count as unsent at `to`.
+    #[inline]
+    fn pass(&mut self, from: ConnId, to: ConnId, len: u64) -> bool {
+        let _ = (from, to, len);
+        false
+    }
+
     /// Takes back at most `most` bytes of what is queued, from the end on, as
     /// far as they were never sent, if the data path can: returns how many
     /// that is. None after [`Net::finish`].
@@ -317,6 +331,12 @@ pub trait App {
     /// [`HELD_LIMIT`] unconsumed bytes before it stops receiving.
     #[must_use]
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize;
+
+    /// So many bytes more that arrived at `id` went to another connection
+    /// ([`Net::pass`]).
+    fn on_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
+        let _ = (net, id, bytes);
+    }
 
     /// The peer sends no more (FIN), after all of its data was offered.
     /// `held` bytes were left unconsumed and will not be added to. Finishes by

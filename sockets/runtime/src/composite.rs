@@ -131,6 +131,11 @@ impl<A: App> App for Composite<A> {
         self.call(net, |app, net| app.on_data(net, id, data))
     }
 
+    fn on_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
+        let id = self.upward(id);
+        self.call(net, |app, net| app.on_passed(net, id, bytes));
+    }
+
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
         let id = self.upward(id);
         self.call(net, |app, net| app.on_end(net, id, held));
@@ -198,6 +203,10 @@ impl<A: App, S: Net> App for Bridge<'_, A, S> {
 
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         self.call(net, |app, net| app.on_data(net, id, data))
+    }
+
+    fn on_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
+        self.call(net, |app, net| app.on_passed(net, id, bytes));
     }
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
@@ -293,6 +302,14 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         match self.side(id) {
             Side::Own(id) => self.own.send_file(id, file, range),
             Side::Kernel => self.kernel.send_file(id, file, range),
+        }
+    }
+
+    fn pass(&mut self, from: ConnId, to: ConnId, len: u64) -> bool {
+        match (self.side(from), self.side(to)) {
+            (Side::Kernel, Side::Kernel) => self.kernel.pass(from, to, len),
+            (Side::Own(from), Side::Own(to)) => self.own.pass(from, to, len),
+            _ => false,
         }
     }
 

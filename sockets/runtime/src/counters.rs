@@ -58,6 +58,8 @@ app::counters! {
         sent_bytes,
         /// Of these, those that went from files by sendfile(2).
         sent_file_bytes,
+        /// Of these, those that went from one connection to another by splice(2).
+        passed_bytes,
         /// Calls to send.
         sends,
         /// Of these, those that a ring sent without a copy.

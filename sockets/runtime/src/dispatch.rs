@@ -23,6 +23,13 @@ pub(crate) trait Driver {
     /// comes of it later is the engine's to go on with.
     fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent;
 
+    /// Has the kernel tell when a connection has room, of one that passes on what
+    /// arrives at another. An engine that cannot pass is not asked.
+    fn watch_room(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
+        let _ = (net, id);
+        Sent::Blocked
+    }
+
     /// Closes a connection's descriptor; `flags` is what the connection had.
     fn close(&mut self, fd: OwnedFd, flags: Flags);
 }
@@ -142,7 +149,7 @@ pub(crate) fn on_flushed<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, bef
 /// A connection takes nothing any more: nothing is sent, but what arrived
 /// before is still delivered, and tells why.
 #[cold]
-fn fail(net: &mut Sockets, id: ConnId) {
+pub(crate) fn fail(net: &mut Sockets, id: ConnId) {
     if let Some(conn) = net.table.get_mut(id) {
         conn.queue.clear();
         conn.flags.set(Flags::BROKEN);
@@ -182,7 +189,9 @@ fn offer_resumed<A: App>(app: &mut A, net: &mut Sockets) {
     for id in core::mem::take(&mut net.resumed) {
         let Some(conn) = net.table.get_mut(id) else { continue };
         conn.flags.clear(Flags::RESUMED);
-        if let Some(held) = conn.take_held() {
+        // What is passed on is not the application's to take.
+        let passes = conn.flags.has(Flags::PASSES);
+        if !passes && let Some(held) = conn.take_held() {
             let consumed = app.on_data(net, id, held.bytes()).min(held.bytes().len());
             let Some(conn) = net.table.get_mut(id) else { continue };
             conn.put_held(held, consumed);
@@ -320,6 +329,10 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
     let Some(conn) = net.table.slot_mut(slot) else { return };
     let (connecting, unix) = (conn.flags.has(Flags::CONNECTING), conn.flags.has(Flags::UNIX));
     let flags = conn.flags;
+    if flags.has(Flags::PASSES | Flags::FED) {
+        let id = ConnId::new(slot, conn.generation());
+        net.leave_passes(id);
+    }
     let Some((id, fd)) = net.table.vacate(slot) else { return };
     net.counters.closed += 1;
     if flags.has(Flags::COUNTED)

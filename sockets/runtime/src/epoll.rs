@@ -11,6 +11,7 @@ use crate::dispatch::{self, Driver, Engine};
 use crate::listen::Listener;
 use crate::luck::Luck;
 use crate::net::Sockets;
+use crate::passing;
 use crate::send::{self, Sent};
 use crate::table::{Flags, Socket};
 use app::{App, ConnId, HELD_LIMIT};
@@ -122,7 +123,11 @@ impl Epoll {
             }
             if flags.contains(EventFlags::OUT) {
                 conn.flags.clear(Flags::BLOCKED);
+                let fed = conn.flags.has(Flags::FED);
                 dispatch::flush_id(app, net, &mut self.poll, id);
+                if fed && let Some((from, _)) = net.passes.to(id) {
+                    net.read_on(from);
+                }
             }
         }
         if flags.intersects(EventFlags::IN | READ_ON) {
@@ -148,6 +153,9 @@ impl Epoll {
     fn read<A: App>(&mut self, app: &mut A, net: &mut Sockets, id: ConnId, on: bool) {
         for _ in 0..READS {
             let Some(conn) = net.table.get_mut(id) else { return };
+            if conn.flags.has(Flags::PASSES) {
+                return passing::go(app, net, &mut self.poll, id);
+            }
             if conn.held() >= HELD_LIMIT {
                 return stop_reading(net, id, on);
             }
@@ -158,6 +166,9 @@ impl Epoll {
                 Ok((n, _)) => {
                     dispatch::deliver(app, net, id, &self.buffer[..n]);
                     if n < BUFFER && !on {
+                        return;
+                    }
+                    if goes_on_later(net, id) {
                         return;
                     }
                 }
@@ -218,6 +229,16 @@ impl Engine for Epoll {
         }
         dispatch::settle(app, net, &mut self.poll);
     }
+}
+
+/// Whether the application wants what it left before anything more: else that would be
+/// copied behind it.
+fn goes_on_later(net: &mut Sockets, id: ConnId) -> bool {
+    let wants = net.table.get(id).is_some_and(|conn| conn.flags.has(Flags::RESUMED) && conn.held() > 0);
+    if wants {
+        net.read_on(id);
+    }
+    wants
 }
 
 /// A read found nothing.
@@ -343,9 +364,16 @@ impl Driver for Poll {
         let Some(conn) = net.table.get_mut(id) else { return Sent::All };
         let sent = send::send_queue(conn, (net.send_budget, net.stream.no_push), &mut net.counters);
         if sent == Sent::Blocked && !conn.flags.has(Flags::WATCHES_ROOM | Flags::UNWATCHED) {
-            return self.watch_room(conn, id);
+            return self.ask_for_room(conn, id);
         }
         sent
+    }
+
+    fn watch_room(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
+        match net.table.get_mut(id) {
+            Some(conn) if !conn.flags.has(Flags::WATCHES_ROOM | Flags::UNWATCHED) => self.ask_for_room(conn, id),
+            _ => Sent::Blocked,
+        }
     }
 
     fn close(&mut self, fd: OwnedFd, _flags: Flags) {
@@ -369,7 +397,7 @@ impl Poll {
     }
 
     #[cold]
-    fn watch_room(&self, conn: &mut Socket, id: ConnId) -> Sent {
+    fn ask_for_room(&self, conn: &mut Socket, id: ConnId) -> Sent {
         let Some(fd) = conn.fd() else { return Sent::All };
         match epoll::modify(&self.fd, fd, data(id), ARRIVALS_AND_ROOM) {
             Ok(()) => {

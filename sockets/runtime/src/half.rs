@@ -100,6 +100,7 @@ impl KernelHalf {
         let mut net = Sockets::new(now, connections, stream, None);
         net.sources = Sources::new(per_source);
         net.send_budget = SEND_BUDGET;
+        net.passes.can = true;
         try_options(&net).map_err(|why| StartError::Option(None, why))?;
         prepare(&listeners, &net.stream)?;
         let epoll = Box::new(Epoll::new().map_err(StartError::Engine)?);

@@ -16,6 +16,7 @@
 //! | `dispatch` | calls of the application, the same for every engine |
 //! | `half`, `composite`, `routes` | connections beside those of a silo's own stack |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
+//! | `pipes`, `passing` | bytes that go from one connection to another |
 //! | `luck` | whether a new connection's request is there already |
 //! | `blocking` | waiting in accept(2) |
 //! | `uring` | completions: the engine over io_uring |
@@ -38,6 +39,8 @@ mod listen;
 mod luck;
 mod net;
 mod option;
+mod passing;
+mod pipes;
 mod routes;
 mod send;
 pub mod steer;

@@ -7,6 +7,7 @@
 use crate::config::StreamOptions;
 use crate::counters::Counters;
 use crate::endpoint::unix_path;
+use crate::pipes::Passes;
 use crate::send::BUDGET;
 use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
@@ -44,6 +45,8 @@ pub struct Sockets {
     pub(crate) seat: Option<WorkCounter>,
     /// Clients with their connections, where these are limited.
     pub(crate) sources: Sources,
+    /// Bytes that go from one connection to another.
+    pub(crate) passes: Passes,
     pub(crate) counters: Counters,
     pub(crate) stream: StreamOptions,
     /// Most bytes that one connection hands over before others have their turn.
@@ -65,6 +68,7 @@ impl Sockets {
             unanswered: Vec::new(),
             seat: None,
             sources: Sources::default(),
+            passes: Passes::default(),
             counters: Counters::default(),
             stream,
             send_budget: BUDGET,
@@ -129,6 +133,33 @@ impl Sockets {
         if !conn.flags.has(Flags::AGAIN) {
             conn.flags.set(Flags::AGAIN);
             self.again.push(id);
+        }
+    }
+
+    /// Reads on in the next pass, and what then arrives is for whoever it is for.
+    pub(crate) fn read_on(&mut self, id: ConnId) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        conn.flags.set(Flags::UNREAD);
+        self.go_on(id);
+    }
+
+    /// What arrives at `from` is the application's again.
+    pub(crate) fn end_pass(&mut self, from: ConnId) {
+        let Some(to) = self.passes.end(from) else { return };
+        for (id, flag) in [(from, Flags::PASSES), (to, Flags::FED)] {
+            if let Some(conn) = self.table.get_mut(id) {
+                conn.flags.clear(flag);
+            }
+        }
+    }
+
+    /// A connection is gone: nothing goes from there, or to it.
+    #[cold]
+    pub(crate) fn leave_passes(&mut self, id: ConnId) {
+        self.end_pass(id);
+        if let Some((from, _)) = self.passes.to(id) {
+            self.end_pass(from);
+            self.read_on(from);
         }
     }
 
@@ -199,9 +230,30 @@ impl Net for Sockets {
         true
     }
 
+    fn pass(&mut self, from: ConnId, to: ConnId, len: u64) -> bool {
+        const NEITHER: u32 = Flags::CONNECTING | Flags::BROKEN;
+        if !self.passes.can || len == 0 || from == to {
+            return false;
+        }
+        let source = self.table.get(from).is_some_and(|conn| !conn.flags.has(NEITHER | Flags::ENDED | Flags::PASSES));
+        let target = self.table.get(to).is_some_and(|conn| !conn.flags.has(NEITHER | Flags::FINISHED | Flags::FED));
+        if !source || !target || !self.passes.begin(from, to, len) {
+            return false;
+        }
+        for (id, flag) in [(from, Flags::PASSES), (to, Flags::FED)] {
+            if let Some(conn) = self.table.get_mut(id) {
+                conn.flags.set(flag);
+            }
+        }
+        self.read_on(from);
+        true
+    }
+
     #[inline]
     fn unsent(&self, id: ConnId) -> usize {
-        self.table.get(id).map_or(0, |conn| conn.queue.unsent())
+        let Some(conn) = self.table.get(id) else { return 0 };
+        let passing = if conn.flags.has(Flags::FED) { self.passes.to(id).map_or(0, |(_, inside)| inside) } else { 0 };
+        conn.queue.unsent() + passing
     }
 
     fn finish(&mut self, id: ConnId) {

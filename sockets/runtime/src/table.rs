@@ -79,6 +79,10 @@ impl Flags {
     pub(crate) const COUNTED: u32 = 1 << 20;
     /// Nothing arrived yet, and what does is acknowledged with its answer.
     pub(crate) const UNHEARD: u32 = 1 << 21;
+    /// What arrives goes to another connection, without the application.
+    pub(crate) const PASSES: u32 = 1 << 22;
+    /// What arrives at another connection comes here.
+    pub(crate) const FED: u32 = 1 << 23;
     /// io_uring: a receive is under way.
     pub(crate) const ARMED: u32 = 1 << 17;
     /// io_uring: that receive was told to end.
@@ -107,6 +111,11 @@ impl Socket {
         Self { fd: None, generation: 0, flags: Flags(0), timer: Timer::IDLE, queue: Queue::EMPTY, held: None }
     }
 
+    /// Which of the connections that had its slot it is.
+    pub(crate) const fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Its descriptor; `None` in a free slot only.
     #[inline]
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -125,6 +134,8 @@ impl Socket {
             | Flags::AGAIN
             | Flags::BROKEN
             | Flags::RESUMED
+            | Flags::PASSES
+            | Flags::FED
             | Flags::UNWATCHED;
         self.flags.has(Flags::USED) && !self.flags.has(BUSY) && self.held() == 0 && self.queue.unsent() == 0
     }

@@ -131,6 +131,7 @@ impl<A: App> Worker<A> {
             Ok(uring) => (Engine::Uring(Box::new(uring)), None),
             Err(why) => (Engine::Epoll(Box::new(Epoll::new().map_err(StartError::Engine)?)), why),
         };
+        net.passes.can = matches!(engine, Engine::Epoll(_));
         Ok(Self { app, net, accepting: Accepting::new(listeners), engine, no_ring, blocking, spin })
     }
 

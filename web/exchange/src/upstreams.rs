@@ -12,7 +12,7 @@
 //! it tells of the connection. A connection that a handler has let go of, and one that
 //! is closed, is named by nothing any more: slot and generation are its own.
 
-use crate::Piece;
+use crate::{ExchangeId, Piece};
 use app::{Closed, ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -61,6 +61,8 @@ pub enum UpstreamEvent<'a> {
     /// rest is offered again with what follows, or after [`Upstreams::resume_upstream`], and
     /// closes the receive window meanwhile.
     Data(&'a [u8]),
+    /// So many bytes more went to a client by themselves ([`Upstreams::pass_on`]).
+    Passed(u64),
     /// Its peer sends no more, and so many bytes were left untaken.
     End {
         /// Those bytes.
@@ -111,6 +113,19 @@ pub trait Upstreams {
     fn unsent_upstream(&self, id: UpstreamId) -> usize {
         let _ = id;
         0
+    }
+
+    /// Has its next `bytes` go to the client of an exchange by themselves, as some of the
+    /// body of its reply, which has a length; whether that begins ([`app::Net::pass`]).
+    /// [`UpstreamEvent::Passed`] tells of them.
+    fn pass_on(&mut self, id: UpstreamId, to: ExchangeId, bytes: u64) -> bool {
+        let _ = (id, to, bytes);
+        false
+    }
+
+    /// So many bytes of the body of a reply went so.
+    fn note_passed(&mut self, to: ExchangeId, bytes: u64) {
+        let _ = (to, bytes);
     }
 
     /// What was left of [`UpstreamEvent::Data`] is offered again.

@@ -48,6 +48,7 @@ mod real_root;
 mod relay;
 mod relay_answer;
 mod relay_body;
+mod relay_pass;
 mod relay_request;
 mod relay_run;
 mod relay_values;

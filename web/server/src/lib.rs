@@ -396,6 +396,10 @@ impl<H: Handler> App for Server<H> {
         self.on_ready_data(net, id, data, now)
     }
 
+    fn on_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
+        self.on_upstream_passed(net, id, bytes);
+    }
+
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
         let conn = self.carrier.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
         let Some(conn) = conn else { return self.on_upstream_end(net, id, held) };

@@ -6,12 +6,13 @@
 
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
+use crate::conn::State;
 use crate::dialled::Dialled;
 use app::{Closed, ConnId, ConnectError, Net};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
-use exchange::{Handler, Piece, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
+use exchange::{ExchangeId, Handler, Piece, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
@@ -48,6 +49,12 @@ impl<H: Handler> Server<H> {
         }
         let taken = self.tell_upstream(net, id, UpstreamEvent::Data(data));
         taken.map_or(data.len(), |taken| taken.min(data.len()))
+    }
+
+    /// Bytes of an upstream went to a client by themselves.
+    #[cold]
+    pub(crate) fn on_upstream_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
+        let _ = self.tell_upstream(net, id, UpstreamEvent::Passed(bytes));
     }
 
     pub(crate) fn on_upstream_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
@@ -119,6 +126,19 @@ impl<N: Net> Upstreams for Answering<'_, N> {
 
     fn unsent_upstream(&self, id: UpstreamId) -> usize {
         if self.is_dialled(id) { self.net.unsent(id.conn()) } else { 0 }
+    }
+
+    fn pass_on(&mut self, id: UpstreamId, to: ExchangeId, bytes: u64) -> bool {
+        let Some(to) = self.begun(to).filter(|_| self.is_dialled(id)) else { return false };
+        let conn = &self.carrier.conns[to.index()];
+        let is_plain = conn.state == State::Replying && !conn.is_chunked();
+        is_plain && self.net.pass(id.conn(), to, bytes)
+    }
+
+    fn note_passed(&mut self, to: ExchangeId, bytes: u64) {
+        if let Some(to) = self.begun(to) {
+            self.note(to, bytes);
+        }
     }
 
     fn resume_upstream(&mut self, id: UpstreamId) {

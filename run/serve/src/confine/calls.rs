@@ -281,6 +281,7 @@ const DESCRIPTORS: &[u32] = &[
     libc::F_SETFD as u32,
     libc::F_GETFL as u32,
     libc::F_SETFL as u32,
+    libc::F_SETPIPE_SZ as u32,
     libc::F_GET_SEALS as u32,
     libc::F_ADD_SEALS as u32,
 ];

@@ -6,6 +6,7 @@ mod connecting;
 mod ends;
 mod files;
 mod listening;
+mod passing;
 mod pressure;
 mod resuming;
 mod serving;

@@ -9,6 +9,8 @@ mod by_destination;
 mod ends;
 #[path = "../all/files.rs"]
 mod files;
+#[path = "../all/passing.rs"]
+mod passing;
 #[path = "../all/pressure.rs"]
 mod pressure;
 mod relay;

@@ -26,6 +26,8 @@ mod timers;
 #[path = "../all/unix.rs"]
 mod unix;
 
+use support::puppet::{Do, Seen, Theatre};
+
 /// What the workers of these tests use.
 const ENGINE: sockets::Engine = sockets::Engine::IoUring;
 
@@ -43,6 +45,24 @@ fn the_ring_is_to_be_had() {
         assert!(!required("CI") && !required("NEARSIDE_REQUIRE_TOOLS"), "{why}");
         println!("skipped: {why}");
     }
+}
+
+/// What readiness alone can is refused: the application passes bytes on by itself.
+#[test]
+fn a_ring_passes_nothing_on() {
+    let config = sockets::Config { engine: ENGINE, ..sockets::Config::default() };
+    let worker = sockets::Worker::new(config.clone(), Vec::new(), support::Echo::default()).unwrap();
+    if worker.engine().0 == sockets::Engine::Epoll {
+        return println!("skipped: no ring");
+    }
+    let (listeners, address) = support::listen(sockets::Model::Reuseport, 1);
+    let theatre = Theatre::open(config, listeners.for_worker(0));
+    let streams = [support::client(address), support::client(address)];
+    let [from, to] = [theatre.opened(), theatre.opened()];
+    theatre.tell(Do::Pass(from, to, 1));
+    assert_eq!(theatre.next(), Seen::Passes(false));
+    drop(streams);
+    let _ = theatre.close();
 }
 
 /// Model `blocking` waits in accept(2), and says that it does.

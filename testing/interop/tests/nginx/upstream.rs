@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ const LATE: Duration = Duration::from_millis(2_500);
 
 /// Starts it; it ends with the process.
 pub(crate) fn start() {
+    // While nobody waits for it.
+    let _ = huge(0);
     let listener = TcpListener::bind(ADDRESS).expect("a port of the test's own");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
@@ -120,6 +123,7 @@ fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[
         }
         "empty" => send(b"HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n"),
         "big" => send(&whole("200 OK", text, &[b'x'; 300_000])),
+        "huge" => send(&whole("200 OK", text, huge(1_000_000))),
         "fields" => {
             let fields = "Content-Type: text/html; charset=utf-8\r\nX-One: 1\r\nx-two: 2\r\nServer: up\r\n\
                           Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"e\"\r\nX-Pad: x\r\nVary: Cookie\r\n\
@@ -156,6 +160,13 @@ fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[
     }
 }
 
+/// Bytes that tell where they stand.
+fn huge(length: usize) -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    let byte = |at: u32| at.wrapping_mul(2_654_435_761).to_be_bytes()[0];
+    &BYTES.get_or_init(|| (0..1_000_000).map(byte).collect())[..length]
+}
+
 /// What is no answer, or not all of one; nothing if it is to be one.
 fn answer_wrongly(name: &str, send: &mut dyn FnMut(&[u8]) -> bool) -> Option<bool> {
     Some(match name {
@@ -178,6 +189,14 @@ fn answer_wrongly(name: &str, send: &mut dyn FnMut(&[u8]) -> bool) -> Option<boo
         }
         "cut-length" => {
             send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it");
+            false
+        }
+        "cut-huge" => {
+            let _ = send(b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n") && send(huge(700_000));
+            false
+        }
+        "surplus-huge" => {
+            let _ = send(b"HTTP/1.1 200 OK\r\nContent-Length: 700000\r\n\r\n") && send(huge(700_010));
             false
         }
         "cut-chunk" => {

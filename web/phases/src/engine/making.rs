@@ -164,6 +164,12 @@ impl Filtering {
             && self.postponed.is_none()
     }
 
+    /// Whether all that is left of it are so many bytes that may do so.
+    pub fn passes_as_it_is(&self, left: u64) -> bool {
+        let whole = self.told.checked_add(left).map(AnswerLength::Known) == Some(self.length);
+        whole && self.is_direct() && !self.ended && !self.of_file
+    }
+
     /// Queues the head of its answer.
     pub fn begin<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         match self.length {

@@ -63,6 +63,8 @@ pub(crate) struct Relay {
     pub keeps: bool,
     /// Bytes wait at the data path until the client has taken some.
     pub held: bool,
+    /// The rest of the body goes to the client by itself.
+    pub passes: bool,
     /// The upstream sends no more than what waits there.
     pub ended: bool,
     /// The server that was chosen last.

@@ -98,9 +98,16 @@ impl Engine {
                 if !matches!(ended, Ended::Not) {
                     ended
                 } else {
+                    self.rest.pass_on(replies, token);
                     return all;
                 }
             }
+            UpstreamEvent::Passed(bytes) => {
+                self.rest.take_passed(replies, token, bytes);
+                return 0;
+            }
+            // It is the client that is waited for, or no longer.
+            UpstreamEvent::Timer if self.rest.passes_slowly(replies, token) => return 0,
             UpstreamEvent::End { held } => match self.rest.end_body(replies, token, held) {
                 Some(ended) => ended,
                 None => return 0,
@@ -224,7 +231,7 @@ impl Engine {
                 self.end_tunnel(replies, token, false);
                 0
             }
-            UpstreamEvent::Opened => 0,
+            UpstreamEvent::Opened | UpstreamEvent::Passed(_) => 0,
         }
     }
 

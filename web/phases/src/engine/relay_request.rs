@@ -86,6 +86,7 @@ impl<R: Replies> Runner<'_, R> {
             complete: false,
             keeps: false,
             held: false,
+            passes: false,
             ended: false,
             last_peer: None,
         }));

@@ -347,6 +347,8 @@ impl<R: Replies> Runner<'_, R> {
                 Came::nothing(Flow::Waits)
             }
             UpstreamEvent::Data(bytes) => self.on_head_bytes(bytes),
+            // Nothing passes by itself before the body.
+            UpstreamEvent::Passed(_) => Came { flow: Flow::Waits, taken: 0 },
             UpstreamEvent::Room => {
                 self.send_body();
                 Came::nothing(Flow::Waits)

@@ -26,6 +26,9 @@ pub enum Seen {
     Close(ConnId, Closed),
     Connect(Result<ConnId, ConnectError>),
     Unsent(usize),
+    /// Whether it begins.
+    Passes(bool),
+    Passed(ConnId, u64),
     Addresses(Option<SocketAddr>, Option<SocketAddr>),
     StoppedListening,
     Counted(Box<Counters>),
@@ -38,6 +41,7 @@ pub enum Do {
     ConnectUnix(PathBuf),
     Send(ConnId, Vec<u8>),
     SendFile(ConnId, Vec<u8>, Arc<OwnedFd>, core::ops::Range<u64>),
+    Pass(ConnId, ConnId, u64),
     Finish(ConnId),
     Abort(ConnId),
     Resume(ConnId),
@@ -88,6 +92,7 @@ impl Puppet {
                 net.send_bytes(id, &head);
                 assert!(net.send_file(id, &file, range));
             }
+            Do::Pass(from, to, len) => self.tell(Seen::Passes(net.pass(from, to, len))),
             Do::Finish(id) => net.finish(id),
             Do::Abort(id) => net.abort(id),
             Do::Resume(id) => net.resume(id),
@@ -117,6 +122,10 @@ impl App for Puppet {
         let taken = data.len().min(self.take);
         self.tell(Seen::Data(id, data[..taken].to_vec()));
         taken
+    }
+
+    fn on_passed<N: Net>(&mut self, _net: &mut N, id: ConnId, bytes: u64) {
+        self.tell(Seen::Passed(id, bytes));
     }
 
     fn on_end<N: Net>(&mut self, _net: &mut N, id: ConnId, held: usize) {
