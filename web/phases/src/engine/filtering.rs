@@ -280,7 +280,12 @@ impl Engine {
                 makings.list.swap_remove(makings.next);
             }
         }
-        if self.rest.makings.ready.is_empty() { Wake::Idle } else { Wake::Now }
+        let makings = &mut self.rest.makings;
+        if makings.ready.is_empty() && !makings.moved {
+            return Wake::Idle;
+        }
+        makings.moved = false;
+        Wake::Now
     }
 
     /// The same of any, be it a subrequest's.
@@ -403,6 +408,7 @@ impl Rest {
             };
             let Ok((length, ended)) = made else { break Progress::Broken };
             filtering.told += length;
+            self.makings.moved |= length > 0 && filtering.postponed.is_some();
             course.sent.body += length;
             if ended {
                 course.sent.packed = filtering.encoded().map(|whole| (whole, filtering.told));

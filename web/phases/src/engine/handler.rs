@@ -243,7 +243,7 @@ impl Handler for Engine {
             let mut rounds = ROUNDS_MAX;
             while rounds > 0 && self.run_subs(replies) {
                 went_on = true;
-                makes = self.make_all(replies);
+                makes = makes.earlier(self.make_all(replies));
                 rounds -= 1;
             }
             makes = makes.earlier(self.subs_wake());

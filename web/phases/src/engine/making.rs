@@ -98,6 +98,9 @@ pub(crate) struct Makings {
     pub ready: VecDeque<u32>,
     /// What is left of the turn's budget.
     pub left: u64,
+    /// An answer that has others within it was queued as far as there was room: there may
+    /// be more as soon as that is sent.
+    pub moved: bool,
 }
 
 impl Makings {

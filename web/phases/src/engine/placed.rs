@@ -37,13 +37,15 @@ pub(crate) struct PlacedSub {
     over: bool,
     /// It had some content.
     any: bool,
+    /// It knows that its place was reached.
+    told: bool,
     /// What it is if it had none.
     stub: Option<Vec<u8>>,
 }
 
 impl PlacedSub {
     pub const fn new(id: SubId, stub: Option<Vec<u8>>) -> Self {
-        Self { id, content: VecDeque::new(), over: false, any: false, stub }
+        Self { id, content: VecDeque::new(), over: false, any: false, told: false, stub }
     }
 }
 
@@ -91,6 +93,11 @@ impl Postponed {
         }
     }
 
+    /// Whether what follows is of this subrequest.
+    pub fn is_next(&self, id: SubId) -> bool {
+        matches!(self.items.front(), Some(Placed::Sub(sub)) if sub.id == id)
+    }
+
     pub fn unfinished(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Placed::Sub(sub) if !sub.over)).count()
     }
@@ -121,7 +128,10 @@ impl Postponed {
                         }
                         return Next::Piece(piece.0, piece.1, Some(sub.id));
                     }
-                    None if !sub.over => return Next::Waits,
+                    None if !sub.over => {
+                        let told = core::mem::replace(&mut sub.told, true);
+                        return if told { Next::Waits } else { Next::Reached(sub.id) };
+                    }
                     None => sub.stub.take().filter(|_| !sub.any),
                 },
             };
@@ -141,5 +151,7 @@ pub(crate) enum Next {
     /// This, of a subrequest, perhaps.
     Piece(Body, Range<u32>, Option<SubId>),
     Waits,
+    /// The same, for this, whose place was not reached before.
+    Reached(SubId),
     Over,
 }

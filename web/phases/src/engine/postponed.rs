@@ -8,7 +8,8 @@
 //! ```
 //!
 //! As little is made ahead as keeps clients busy: content of one's own up to
-//! [`OWN_MAX`], and [`SUBS_MAX`] subrequests that are not over, one where a silo has many.
+//! [`OWN_MAX`], and [`SUBS_MAX`] subrequests that are not over; where a silo has many, one
+//! of what is sent next.
 //! What waits of a subrequest's answer bounds how much more of it is made.
 
 use super::course::Course;
@@ -68,7 +69,8 @@ impl super::Rest {
         }
         while !postponed.made && postponed.waits.is_none() && postponed.own < OWN_MAX && *share > 0 {
             let unfinished = postponed.unfinished();
-            if unfinished >= SUBS_MAX || unfinished > 0 && self.subs.alive >= SUBS_OF_ALL {
+            let many = self.subs.alive >= SUBS_OF_ALL;
+            if unfinished >= SUBS_MAX || many && (unfinished > 0 || !self.is_active(course)) {
                 return Ok(());
             }
             if filtering.pipeline.is_empty() {
@@ -98,6 +100,20 @@ impl super::Rest {
         Ok(())
     }
 
+    /// Whether it is what its client waits for: what is made of it is sent next.
+    fn is_active(&self, course: &Course) -> bool {
+        let mut of = course.sub.as_deref();
+        while let Some(sub) = of {
+            let Some(parent) = self.peek(sub.parent.0, sub.parent.1) else { return false };
+            let placed = parent.filtering.as_deref().and_then(|filtering| filtering.postponed.as_deref());
+            if !placed.is_some_and(|placed| placed.is_next(sub.id)) {
+                return false;
+            }
+            of = parent.sub.as_deref();
+        }
+        true
+    }
+
     /// Queues what follows, as far as it is there.
     fn queue_next<R: Replies>(
         &mut self,
@@ -112,6 +128,10 @@ impl super::Rest {
         while queued < most as u64 && *share > 0 {
             let (piece, of, last) = match postponed.next(most - queued as usize) {
                 Next::Waits => break,
+                Next::Reached(of) => {
+                    self.subs.work.push_back(SubWork::Room(of, 0));
+                    break;
+                }
                 Next::Piece(body, range, of) => (Some((body, range)), of, false),
                 Next::Over => (None, None, true),
             };

@@ -20,7 +20,7 @@ const CLOSED: u16 = 444;
 const LEFT: u16 = 499;
 
 /// Steps of subrequests in a turn, at most.
-const STEPS_MAX: usize = 256;
+const STEPS_MAX: usize = 32;
 
 impl Engine {
     /// What is to be done about subrequests is, as far as a turn allows. Whether anything
