@@ -28,20 +28,40 @@ pub struct AnswerRules {
     pub bodyless: bool,
 }
 
-/// The most that is kept of what a program says of errors, until it is taken.
-pub const ERRORS_MAX: usize = 4_096;
+/// The most that is kept of what a program says of errors in one record.
+pub const STDERR_MAX: usize = 2_048;
+
+/// What a program says of errors, in one record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StderrLine {
+    /// Its first [`STDERR_MAX`] bytes.
+    pub text: Vec<u8>,
+    /// It was said before the answer's head was whole.
+    pub in_head: bool,
+}
+
+/// What says that an answer has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnswerEnd {
+    /// The connection's end.
+    Connection,
+    /// That of the records with the answer.
+    Stdout,
+    /// That of the request.
+    Request,
+}
 
 /// Why an answer is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AnswerError {
     /// Its records are none.
     Record(RecordError),
     /// Its head is none.
     Head(HeadError),
     /// It ended within its head.
-    EndInHead,
+    EndInHead(AnswerEnd),
     /// It ended before the length that it told.
-    EndInBody,
+    EndInBody(AnswerEnd),
 }
 
 impl fmt::Display for AnswerError {
@@ -49,8 +69,12 @@ impl fmt::Display for AnswerError {
         match self {
             Self::Record(why) => why.fmt(f),
             Self::Head(why) => why.fmt(f),
-            Self::EndInHead => f.write_str("upstream prematurely closed FastCGI stdout or its connection"),
-            Self::EndInBody => f.write_str("upstream prematurely closed connection"),
+            Self::EndInHead(AnswerEnd::Request) => f.write_str("upstream sent unexpected FastCGI record: 3"),
+            Self::EndInHead(end) | Self::EndInBody(end) => f.write_str(match end {
+                AnswerEnd::Connection => "upstream prematurely closed connection",
+                AnswerEnd::Stdout => "upstream prematurely closed FastCGI stdout",
+                AnswerEnd::Request => "upstream prematurely closed FastCGI request",
+            }),
         }
     }
 }
@@ -86,12 +110,17 @@ enum AnswerStage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnswerReader {
     records: Option<RecordReader>,
-    head: HeadReader,
+    fields: HeadReader,
     bodyless: bool,
     stage: AnswerStage,
+    /// Bytes that were read, and how many of them there were at the end of the head.
+    read: u64,
+    head: Option<u64>,
     /// Something came that does not belong to it.
     surplus: bool,
-    errors: Vec<u8>,
+    /// What was said of errors: records that are whole, and the one that is not.
+    errors: Vec<StderrLine>,
+    error: Vec<u8>,
 }
 
 impl AnswerReader {
@@ -99,8 +128,17 @@ impl AnswerReader {
     #[must_use]
     pub fn new(rules: AnswerRules) -> Self {
         let records = (rules.protocol == CgiProtocol::FastCgi).then(RecordReader::new);
-        let (head, stage) = (HeadReader::new(rules.head), AnswerStage::Head);
-        Self { records, head, bodyless: rules.bodyless, stage, surplus: false, errors: Vec::new() }
+        Self {
+            records,
+            fields: HeadReader::new(rules.head),
+            bodyless: rules.bodyless,
+            stage: AnswerStage::Head,
+            read: 0,
+            head: None,
+            surplus: false,
+            errors: Vec::new(),
+            error: Vec::new(),
+        }
     }
 
     /// Reads all of `data`, and writes what it comes to behind `out`: at most as much
@@ -109,7 +147,10 @@ impl AnswerReader {
     /// # Errors
     /// It is no answer.
     pub fn read(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), AnswerError> {
-        let Some(mut records) = self.records.take() else { return self.stdout(data, out) };
+        let Some(mut records) = self.records.take() else {
+            self.read += data.len() as u64;
+            return self.stdout(data, out);
+        };
         let read = self.records(&mut records, data, out);
         self.records = Some(records);
         read
@@ -120,15 +161,24 @@ impl AnswerReader {
         loop {
             let (read, event) = records.read(rest)?;
             rest = &rest[read..];
+            self.read += read as u64;
             match event {
                 RecordEvent::Nothing => return Ok(()),
                 RecordEvent::Stdout(bytes) => self.stdout(bytes, out)?,
-                RecordEvent::StdoutEnd | RecordEvent::End { .. } => self.finish(out)?,
-                RecordEvent::Stderr(bytes) => {
-                    let room = ERRORS_MAX.saturating_sub(self.errors.len());
-                    self.errors.extend_from_slice(&bytes[..bytes.len().min(room)]);
-                }
+                RecordEvent::StdoutEnd => self.finish(AnswerEnd::Stdout, out)?,
+                RecordEvent::End { .. } => self.finish(AnswerEnd::Request, out)?,
+                RecordEvent::Stderr(bytes) => self.stderr(bytes, records.record_is_whole()),
             }
+        }
+    }
+
+    /// A piece of what is said of errors; with `is_last` the record is whole.
+    fn stderr(&mut self, bytes: &[u8], is_last: bool) {
+        let room = STDERR_MAX.saturating_sub(self.error.len());
+        self.error.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if is_last {
+            let in_head = self.stage == AnswerStage::Head;
+            self.errors.push(StderrLine { text: core::mem::take(&mut self.error), in_head });
         }
     }
 
@@ -139,8 +189,10 @@ impl AnswerReader {
     pub fn end(&mut self, out: &mut Vec<u8>) -> Result<(), AnswerError> {
         match (self.stage, &self.records) {
             // Their end is told.
-            (AnswerStage::Chunked | AnswerStage::Bodyless, Some(_)) => Err(AnswerError::EndInBody),
-            _ => self.finish(out),
+            (AnswerStage::Chunked | AnswerStage::Bodyless, Some(_)) => {
+                Err(AnswerError::EndInBody(AnswerEnd::Connection))
+            }
+            _ => self.finish(AnswerEnd::Connection, out),
         }
     }
 
@@ -157,15 +209,34 @@ impl AnswerReader {
     }
 
     /// What the program said of errors since this was asked last.
-    pub fn take_errors(&mut self) -> Vec<u8> {
+    pub fn take_errors(&mut self) -> Vec<StderrLine> {
         core::mem::take(&mut self.errors)
+    }
+
+    /// Whether more came than the answer's length.
+    #[must_use]
+    pub const fn has_surplus(&self) -> bool {
+        self.surplus
+    }
+
+    /// Bytes that were read, records' heads among them.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.read
+    }
+
+    /// How many of these came behind the head, once it is whole.
+    #[must_use]
+    pub fn body_bytes(&self) -> Option<u64> {
+        self.head.map(|head| self.read - head)
     }
 
     fn stdout(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), AnswerError> {
         if self.stage == AnswerStage::Head {
-            let (read, head) = self.head.read(bytes)?;
+            let (read, head) = self.fields.read(bytes)?;
             let Some(head) = head else { return Ok(()) };
             bytes = &bytes[read..];
+            self.head = Some(self.read - bytes.len() as u64);
             self.begin(&head, out);
         }
         match &mut self.stage {
@@ -212,10 +283,10 @@ impl AnswerReader {
     }
 
     /// The program has nothing more to say.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), AnswerError> {
+    fn finish(&mut self, by: AnswerEnd, out: &mut Vec<u8>) -> Result<(), AnswerError> {
         match self.stage {
-            AnswerStage::Head => return Err(AnswerError::EndInHead),
-            AnswerStage::Counted(_) => return Err(AnswerError::EndInBody),
+            AnswerStage::Head => return Err(AnswerError::EndInHead(by)),
+            AnswerStage::Counted(_) => return Err(AnswerError::EndInBody(by)),
             AnswerStage::Chunked => out.extend_from_slice(b"0\r\n\r\n"),
             AnswerStage::Bodyless | AnswerStage::Over => {}
         }

@@ -178,6 +178,12 @@ impl RecordReader {
         self.stage == Stage::Over
     }
 
+    /// Whether all of the record is read whose piece was told last.
+    #[must_use]
+    pub fn record_is_whole(&self) -> bool {
+        self.content == 0
+    }
+
     /// Reads on. Returns how many bytes of `data` were read, and what they say; to be
     /// asked again with the rest until there is [`RecordEvent::Nothing`].
     ///

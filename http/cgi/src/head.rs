@@ -28,40 +28,57 @@ pub struct Head {
     pub status: Status,
     /// The words behind the status; perhaps none.
     pub reason: Box<[u8]>,
-    /// Lines of fields, each with its CR LF, without `Status`.
+    /// Lines of fields, each with its CR LF; `Status` is among them.
     pub fields: Vec<u8>,
     /// `Content-Length`.
     pub length: Option<u64>,
 }
 
 /// Why a head is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HeadError {
     /// It is longer than the limit: "upstream sent too big header".
     TooBig,
     /// A line is no field: "upstream sent invalid header".
-    Malformed,
-    /// `Status` is none: "upstream sent invalid status".
-    Status,
+    Malformed {
+        /// The line up to what may not stand there, cut for people.
+        line: Box<[u8]>,
+        /// What may not.
+        byte: u8,
+    },
+    /// `Status` is this, which is none: "upstream sent invalid status".
+    Status(Box<[u8]>),
     /// `Content-Length` is none, or there are two fields of what there may be one.
     Length,
-    /// A transfer coding, which CGI has not.
-    TransferCoding,
 }
 
 impl fmt::Display for HeadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooBig => "upstream sent too big header",
-            Self::Malformed => "upstream sent invalid header",
-            Self::Status => "upstream sent invalid status",
-            Self::Length => "upstream sent invalid \"Content-Length\"",
-            Self::TransferCoding => "upstream sent \"Transfer-Encoding\"",
-        })
+        let shown = String::from_utf8_lossy;
+        match self {
+            Self::TooBig => f.write_str("upstream sent too big header"),
+            Self::Malformed { line, byte } => {
+                write!(f, "upstream sent invalid header: \"{}\\x{byte:02x}...\"", shown(line))
+            }
+            Self::Status(value) => write!(f, "upstream sent invalid status \"{}\"", shown(value)),
+            Self::Length => f.write_str("upstream sent invalid \"Content-Length\""),
+        }
     }
 }
 
 impl core::error::Error for HeadError {}
+
+/// How much of a line is told.
+const TOLD: usize = 200;
+
+impl HeadError {
+    /// At `at` of this line something stands that may not; behind it, its end.
+    fn malformed(line: &[u8], at: usize) -> Self {
+        let start = line.get(..at).unwrap_or(line);
+        let line_end = line.get(at).copied().unwrap_or(b'\n');
+        Self::Malformed { line: start.get(..TOLD).unwrap_or(start).into(), byte: line_end }
+    }
+}
 
 /// Reads a head, in any pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -140,9 +157,14 @@ impl HeadReader {
         if first && self.rules.status_line && line.starts_with(b"HTTP/") {
             return self.status_line(line).map(|()| false);
         }
-        let colon = line.iter().position(|byte| !is_token(*byte)).filter(|at| *at > 0 && line[*at] == b':');
-        let colon = colon.ok_or(HeadError::Malformed)?;
-        let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
+        let end = line.iter().position(|byte| !is_token(*byte)).unwrap_or(line.len());
+        if end == 0 || line.get(end) != Some(&b':') {
+            return Err(HeadError::malformed(line, end));
+        }
+        if let Some(at) = line.iter().position(|byte| is_control(*byte)) {
+            return Err(HeadError::malformed(line, at));
+        }
+        let (name, value) = (&line[..end], trim(&line[end + 1..]));
         self.field(name, value).map(|()| false)
     }
 
@@ -152,20 +174,15 @@ impl HeadReader {
         let is_version = matches!(version, [b'H', b'T', b'T', b'P', b'/', a, b'.', b]
             if a.is_ascii_digit() && b.is_ascii_digit());
         if !is_version {
-            return Err(HeadError::Malformed);
+            return Err(HeadError::malformed(line, line.len()));
         }
         self.set_status(trim(rest))
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        if value.iter().any(|byte| *byte < b' ' && *byte != b'\t' || *byte == 0x7f) {
-            return Err(HeadError::Malformed);
-        }
         match name.len() {
-            6 if name.eq_ignore_ascii_case(b"Status") => {
-                // That of a status line counts first.
-                return if self.status.is_some() { Ok(()) } else { self.set_status(value) };
-            }
+            // That of a status line counts first.
+            6 if self.status.is_none() && name.eq_ignore_ascii_case(b"Status") => self.set_status(value)?,
             8 => self.location |= name.eq_ignore_ascii_case(b"Location"),
             14 if name.eq_ignore_ascii_case(b"Content-Length") => {
                 let length = number::parse(value).ok_or(HeadError::Length)?;
@@ -173,7 +190,8 @@ impl HeadReader {
                     return Err(HeadError::Length);
                 }
             }
-            17 if name.eq_ignore_ascii_case(b"Transfer-Encoding") => return Err(HeadError::TransferCoding),
+            // Bodies of CGI have no coding: whoever says so passes on what another said.
+            17 if name.eq_ignore_ascii_case(b"Transfer-Encoding") => return Ok(()),
             _ => {}
         }
         for part in [name, b": ", value, b"\r\n"] {
@@ -183,13 +201,14 @@ impl HeadReader {
     }
 
     fn set_status(&mut self, value: &[u8]) -> Result<(), HeadError> {
+        let refused = || HeadError::Status(value.get(..TOLD).unwrap_or(value).into());
         let [a @ b'2'..=b'5', b @ b'0'..=b'9', c @ b'0'..=b'9', reason @ ..] = value else {
-            return Err(HeadError::Status);
+            return Err(refused());
         };
         let digit = |byte: &u8| u16::from(*byte - b'0');
-        let status = Status::from_code(digit(a) * 100 + digit(b) * 10 + digit(c)).ok_or(HeadError::Status)?;
-        if reason.iter().any(|byte| *byte < b' ' && *byte != b'\t' || *byte == 0x7f) {
-            return Err(HeadError::Status);
+        let status = Status::from_code(digit(a) * 100 + digit(b) * 10 + digit(c)).ok_or_else(refused)?;
+        if reason.iter().any(|byte| is_control(*byte)) {
+            return Err(refused());
         }
         self.status = Some((status, trim(reason).into()));
         Ok(())
@@ -200,4 +219,9 @@ impl HeadReader {
         let (status, reason) = self.status.take().unwrap_or_else(|| (usual(), Box::default()));
         Head { status, reason, fields: core::mem::take(&mut self.fields), length: self.length }
     }
+}
+
+/// What a value may not have.
+const fn is_control(byte: u8) -> bool {
+    byte < b' ' && byte != b'\t' || byte == 0x7f
 }

@@ -1,4 +1,4 @@
-use super::answer::{AnswerError, AnswerReader, AnswerRules, CgiProtocol};
+use super::answer::{AnswerEnd, AnswerError, AnswerReader, AnswerRules, CgiProtocol, STDERR_MAX};
 use super::fastcgi::{self, RecordError, RecordEvent, RecordReader};
 use super::head::{Head, HeadError, HeadReader, HeadRules};
 use super::*;
@@ -214,7 +214,7 @@ fn heads_are_those_of_cgi() {
     assert_eq!(found.fields, b"Content-type: text/html\r\nX-A: b\r\n");
     let (found, body) = head(RULES, b"Status: 404 Not there\r\ncontent-length: 12\r\n\r\n").unwrap().unwrap();
     assert_eq!((found.status.code(), &*found.reason, found.length), (404, &b"Not there"[..], Some(12)));
-    assert_eq!((found.fields.as_slice(), body), (&b"content-length: 12\r\n"[..], &b""[..]));
+    assert_eq!((found.fields.as_slice(), body), (&b"Status: 404 Not there\r\ncontent-length: 12\r\n"[..], &b""[..]));
     let (found, _) = head(RULES, b"Location: /x\n\n").unwrap().unwrap();
     assert_eq!(found.status, Status::FOUND);
     let (found, _) = head(RULES, b"Location: /x\nStatus: 201\n\n").unwrap().unwrap();
@@ -222,40 +222,50 @@ fn heads_are_those_of_cgi() {
     let (found, body) = head(RULES, b"\nbody").unwrap().unwrap();
     assert_eq!((found.status, found.fields.len(), body), (Status::OK, 0, &b"body"[..]));
     assert_eq!(head(RULES, b"A: b\nC"), Ok(None));
+    // A coding that there is not.
+    let (found, _) = head(RULES, b"Transfer-Encoding: chunked\nA: b\n\n").unwrap().unwrap();
+    assert_eq!(found.fields, b"A: b\r\n");
 }
 
 #[test]
 fn heads_may_begin_with_a_status_line_where_that_is_usual() {
     let rules = HeadRules { status_line: true, ..RULES };
     let (found, _) = head(rules, b"HTTP/1.1 503 Busy\r\nStatus: 200\r\nA: b\r\n\r\n").unwrap().unwrap();
-    assert_eq!((found.status.code(), &*found.reason, found.fields.as_slice()), (503, &b"Busy"[..], &b"A: b\r\n"[..]));
+    assert_eq!(
+        (found.status.code(), &*found.reason, found.fields.as_slice()),
+        (503, &b"Busy"[..], &b"Status: 200\r\nA: b\r\n"[..])
+    );
     for (text, why) in [
-        (&b"HTTP/1.1\r\n\r\n"[..], HeadError::Status),
-        (b"HTTP/x 200\r\n\r\n", HeadError::Malformed),
-        (b"A: b\r\nHTTP/1.1 200\r\n\r\n", HeadError::Malformed),
+        (&b"HTTP/1.1\r\n\r\n"[..], "upstream sent invalid status \"\""),
+        (b"HTTP/x 200\r\n\r\n", "upstream sent invalid header: \"HTTP/x 200\\x0a...\""),
+        (b"A: b\r\nHTTP/1.1 200\r\n\r\n", "upstream sent invalid header: \"HTTP\\x2f...\""),
     ] {
-        assert_eq!(HeadReader::new(rules).read(text).unwrap_err(), why, "{}", text.escape_ascii());
+        let refused = HeadReader::new(rules).read(text).unwrap_err();
+        assert_eq!(refused.to_string(), why, "{}", text.escape_ascii());
     }
-    assert_eq!(HeadReader::new(RULES).read(b"HTTP/1.1 200 OK\r\n\r\n").unwrap_err(), HeadError::Malformed);
+    let refused = HeadReader::new(RULES).read(b"HTTP/1.1 200 OK\r\n\r\n").unwrap_err();
+    assert_eq!(refused, HeadError::Malformed { line: b"HTTP"[..].into(), byte: b'/' });
 }
 
 #[test]
 fn heads_that_are_none_are_refused() {
     let long = [&b"A: "[..], &[b'x'; 300]].concat();
     let many = b"A: b\n".repeat(60);
+    let malformed = |line: &str, byte| HeadError::Malformed { line: line.as_bytes().into(), byte };
+    let status = |value: &str| HeadError::Status(value.as_bytes().into());
     for (text, why) in [
-        (&b"no colon\n\n"[..], HeadError::Malformed),
-        (b": no name\n\n", HeadError::Malformed),
-        (b"A : b\n\n", HeadError::Malformed),
-        (b"A: b\n folded\n\n", HeadError::Malformed),
-        (b"A: b\rC: d\n\n", HeadError::Malformed),
-        (b"A: b\0\n\n", HeadError::Malformed),
-        (b"Status: 99\n\n", HeadError::Status),
-        (b"Status: 100 Continue\n\n", HeadError::Status),
-        (b"Status: ok\n\n", HeadError::Status),
+        (&b"no colon\n\n"[..], malformed("no", b' ')),
+        (b"nocolon\n\n", malformed("nocolon", b'\n')),
+        (b": no name\n\n", malformed("", b':')),
+        (b"A : b\n\n", malformed("A", b' ')),
+        (b"A: b\n folded\n\n", malformed("", b' ')),
+        (b"A: b\rC: d\n\n", malformed("A: b", b'\r')),
+        (b"A: b\0\n\n", malformed("A: b", 0)),
+        (b"Status: 99\n\n", status("99")),
+        (b"Status: 100 Continue\n\n", status("100 Continue")),
+        (b"Status: ok\n\n", status("ok")),
         (b"Content-Length: -1\n\n", HeadError::Length),
         (b"Content-Length: 1\nContent-length: 1\n\n", HeadError::Length),
-        (b"Transfer-Encoding: chunked\n\n", HeadError::TransferCoding),
         (&long, HeadError::TooBig),
         (&many, HeadError::TooBig),
     ] {
@@ -278,7 +288,7 @@ fn answered(
     if protocol == CgiProtocol::Plain {
         reader.end(&mut out)?;
     }
-    let errors = String::from_utf8(reader.take_errors()).unwrap();
+    let errors = reader.take_errors().into_iter().map(|line| String::from_utf8(line.text).unwrap()).collect();
     Ok((String::from_utf8(out).unwrap(), reader.is_whole(), reader.may_be_kept(), errors))
 }
 
@@ -289,16 +299,22 @@ fn answers_become_those_of_http() {
     let records =
         [record(6, head, 0), record(7, b"oh", 1), record(6, b"body", 4), record(6, b"", 0), record(3, &[0; 8], 0)];
     let (text, whole, kept, errors) = answered(FastCgi, false, &[&records.concat()]).unwrap();
-    assert_eq!(text, "HTTP/1.1 404 Gone astray\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n");
+    assert_eq!(
+        text,
+        "HTTP/1.1 404 Gone astray\r\nStatus: 404 Gone astray\r\nA: b\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+    );
     assert_eq!((whole, kept, errors.as_str()), (true, true, "oh"));
     // Without the end of the request it is whole, and the connection not free.
     let (other, whole, kept, _) = answered(FastCgi, false, &[&records[..4].concat()]).unwrap();
     assert_eq!((other.as_str(), whole, kept), (text.as_str(), true, false));
     // No body, whatever is sent.
     let (text, whole, kept, _) = answered(FastCgi, true, &[&records.concat()]).unwrap();
-    assert_eq!((text.as_str(), whole, kept), ("HTTP/1.1 404 Gone astray\r\nA: b\r\n\r\n", true, true));
+    assert_eq!(
+        (text.as_str(), whole, kept),
+        ("HTTP/1.1 404 Gone astray\r\nStatus: 404 Gone astray\r\nA: b\r\n\r\n", true, true)
+    );
     let (text, ..) = answered(Plain, false, &[b"Status: 304\n\nno"]).unwrap();
-    assert_eq!(text, "HTTP/1.1 304 Not Modified\r\n\r\n");
+    assert_eq!(text, "HTTP/1.1 304 Not Modified\r\nStatus: 304\r\n\r\n");
     // By its length; what is too much stays here.
     let (text, whole, ..) = answered(Plain, false, &[b"Content-Length: 4\n\nbo", b"dymore"]).unwrap();
     assert_eq!((text.as_str(), whole), ("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody", true));
@@ -314,11 +330,43 @@ fn answers_that_end_early_are_told_from_whole_ones() {
         reader.read(answer, &mut Vec::new())?;
         reader.end(&mut Vec::new())
     };
-    assert_eq!(end(&record(6, b"A: b\n\nbody", 0)), Err(AnswerError::EndInBody));
-    assert_eq!(end(&record(6, b"A: b\n", 0)), Err(AnswerError::EndInHead));
-    assert_eq!(end(&record(3, &[0; 8], 0)), Err(AnswerError::EndInHead));
+    let in_head = |end| Err(AnswerError::EndInHead(end));
+    let in_body = |end| Err(AnswerError::EndInBody(end));
+    assert_eq!(end(&record(6, b"A: b\n\nbody", 0)), in_body(AnswerEnd::Connection));
+    assert_eq!(end(&record(6, b"A: b\n", 0)), in_head(AnswerEnd::Connection));
+    assert_eq!(end(&record(3, &[0; 8], 0)), in_head(AnswerEnd::Request));
+    assert_eq!(end(&record(6, b"", 0)), in_head(AnswerEnd::Stdout));
+    let short = record(6, b"Content-Length: 5\n\nbody", 0);
+    assert_eq!(end(&[short.clone(), record(6, b"", 0)].concat()), in_body(AnswerEnd::Stdout));
+    assert_eq!(end(&[short, record(3, &[0; 8], 0)].concat()), in_body(AnswerEnd::Request));
     assert_eq!(end(&[record(6, b"A: b\n\n", 0), record(6, b"", 0)].concat()), Ok(()));
-    assert_eq!(answered(Plain, false, &[b"Content-Length: 4\n\nbod"]), Err(AnswerError::EndInBody));
-    assert_eq!(answered(Plain, false, &[b"A: b\n"]), Err(AnswerError::EndInHead));
-    assert_eq!(answered(Plain, false, &[b"A b\n"]), Err(AnswerError::Head(HeadError::Malformed)));
+    let plain = |answer: &[u8]| answered(Plain, false, &[answer]).map(|_| ());
+    assert_eq!(plain(b"Content-Length: 4\n\nbod"), in_body(AnswerEnd::Connection));
+    assert_eq!(plain(b"A: b\n"), in_head(AnswerEnd::Connection));
+    let malformed = HeadError::Malformed { line: b"A"[..].into(), byte: b' ' };
+    assert_eq!(plain(b"A b\n"), Err(AnswerError::Head(malformed)));
+}
+
+#[test]
+fn each_record_of_errors_is_a_line_and_bytes_are_counted() {
+    let records = [
+        record(7, b"first", 3),
+        record(7, &[b'x'; STDERR_MAX + 1], 0),
+        record(7, b"", 0),
+        record(6, b"A: b\n\n12345", 0),
+        record(7, b"last", 0),
+        record(6, b"", 0),
+    ]
+    .concat();
+    for size in [1, 5, records.len()] {
+        let rules = AnswerRules { protocol: CgiProtocol::FastCgi, head: RULES, bodyless: false };
+        let (mut reader, mut out) = (AnswerReader::new(rules), Vec::new());
+        records.chunks(size).for_each(|piece| reader.read(piece, &mut out).unwrap());
+        let lines = reader.take_errors();
+        let told: Vec<(usize, bool)> = lines.iter().map(|line| (line.text.len(), line.in_head)).collect();
+        assert_eq!(told, [(5, true), (STDERR_MAX, true), (4, false)], "by {size}");
+        assert_eq!(reader.bytes(), records.len() as u64);
+        assert_eq!(reader.body_bytes(), Some(5 + 12 + 8));
+        assert!(!reader.has_surplus() && reader.take_errors().is_empty());
+    }
 }
