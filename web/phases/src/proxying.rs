@@ -94,6 +94,8 @@ pub struct ProxyRules {
     pub head_max: u32,
     /// `proxy_buffers`: what is read ahead of a client.
     pub ahead: u32,
+    /// `proxy_limit_rate`: bytes a second that are read of an answer; 0 is any number.
+    pub rate: u32,
     /// `proxy_ignore_client_abort`
     pub ignores_client_end: bool,
     /// `proxy_connect_timeout`
@@ -138,6 +140,7 @@ impl Default for ProxyRules {
             request_buffering: true,
             head_max: 4 << 10,
             ahead: 32 << 10,
+            rate: 0,
             ignores_client_end: false,
             connect: minute,
             send: minute,

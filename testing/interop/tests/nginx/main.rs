@@ -10,6 +10,7 @@
 
 mod af_xdp;
 mod answer;
+mod back_pressure;
 mod dates;
 mod differences;
 mod faults;
@@ -44,6 +45,7 @@ const LEFT: &[(&str, &str)] = &[("content", "/slow/long.txt"), ("content", "/slo
 /// What is asked once, by site: it takes long.
 const ONCE: &[(&str, &str)] = &[
     ("content", "GET /huge.txt | Accept-Encoding: gzip"),
+    ("proxied-application", "GET /limited/big"),
     ("proxied-application", "GET /impatient/late"),
     ("proxied-application", "GET /impatient/late-body | ~part"),
     ("within", "GET /asked/late"),

@@ -122,7 +122,7 @@ fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[
             false
         }
         "empty" => send(b"HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n"),
-        "big" => send(&whole("200 OK", text, &[b'x'; 300_000])),
+        "big" => send(&whole("200 OK", text, &[b'x'; 100_000])),
         "huge" => send(&whole("200 OK", text, huge(1_000_000))),
         "fields" => {
             let fields = "Content-Type: text/html; charset=utf-8\r\nX-One: 1\r\nx-two: 2\r\nServer: up\r\n\

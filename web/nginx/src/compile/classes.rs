@@ -153,8 +153,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Idle("idle connections are watched by their time limits"), &["proxy_socket_keepalive"]),
     (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache"]),
     (RefusedUnless("off", "it is not there yet"), &["proxy_pass_trailers"]),
-    (RefusedUnless("0", "it is not there yet"), &["proxy_limit_rate"]),
-    (NOT_YET, &["proxy_set_body"]),
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),

@@ -96,6 +96,19 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
     }),
     rule!("proxy_intercept_errors", |rules, directive| rules.intercepts = is_on(directive)),
     rule!("proxy_buffering", |rules, directive| rules.buffering = is_on(directive)),
+    ("proxy_set_body", |compiler, layer, directive| {
+        let value = compiler.value(argument(directive, 0), directive.place)?;
+        Arc::make_mut(&mut layer.block.proxy).body = Some(value);
+        Ok(())
+    }),
+    ("proxy_limit_rate", |compiler, layer, directive| {
+        let text = argument(directive, 0);
+        if text.contains(&b'$') {
+            return Err(compiler.unsupported(directive.place, "variables in the \"proxy_limit_rate\" directive"));
+        }
+        Arc::make_mut(&mut layer.block.proxy).rate = bytes(text);
+        Ok(())
+    }),
     rule!("proxy_request_buffering", |rules, directive| rules.request_buffering = is_on(directive)),
     rule!("proxy_buffer_size", |rules, directive| {
         rules.head_max = bytes(argument(directive, 0));

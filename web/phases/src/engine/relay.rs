@@ -67,6 +67,10 @@ pub(crate) struct Relay {
     pub passes: bool,
     /// The upstream sends no more than what waits there.
     pub ended: bool,
+    /// No more is read than the rate allows, until its timer runs out; since when it is
+    /// read.
+    pub paced: bool,
+    pub answered: Time,
     /// The server that was chosen last.
     pub last_peer: Option<PeerId>,
     /// More is read than the client takes at once.
@@ -205,6 +209,20 @@ impl Relay {
         (self.body_at, self.body_done) = (0, false);
         (self.sent, self.whole, self.length, self.complete, self.keeps) = (false, None, None, false, false);
         (self.held, self.ended, self.carried, self.status, self.fields_at) = (false, false, 0, 0, 0);
+    }
+
+    /// Bytes of a body that may be read by now, of which `so_far` were; or how long none may.
+    pub fn allowed(&self, so_far: u64, now: Time) -> Result<usize, Duration> {
+        let rate = u64::from(self.rules.rate);
+        if rate == 0 || !self.buffering {
+            return Ok(usize::MAX);
+        }
+        // A second's worth at once, as nginx has it.
+        let millis = now.since(self.answered).as_millis() as u64 + 1_000;
+        match (rate.saturating_mul(millis) / 1_000).checked_sub(so_far) {
+            Some(left @ 1..) => Ok(usize::try_from(left).unwrap_or(usize::MAX)),
+            _ => Err(Duration::from_millis((so_far * 1_000 / rate).saturating_sub(millis) + 1)),
+        }
     }
 
     /// Bytes of a body that may wait for their client.

@@ -60,7 +60,7 @@ impl<R: Replies> Runner<'_, R> {
                     relay.fields_at = at + line;
                     at += consumed;
                     relay.answer.truncate(at);
-                    relay.stage = RelayStage::Body;
+                    (relay.stage, relay.answered) = (RelayStage::Body, now);
                     break None;
                 }
                 ResponseEvent::Body { .. } | ResponseEvent::EndOfBody { .. } => break Some(Error::Malformed),

@@ -8,12 +8,16 @@ use super::relay_run::told_of;
 use super::run::Runner;
 use super::{Engine, Rest};
 use app::{Body, Closed};
+use core::time::Duration;
 use exchange::{ExchangeId, Piece, Replies, UpstreamEvent, UpstreamId};
 use h1::client::{ResponseEvent, ResponseLimits};
 use std::rc::Rc;
 
 /// Bytes of a tunnel that wait for one side, at most.
 const TUNNEL_MAX: usize = app::SEND_LOW_WATER + (16 << 10);
+
+/// When more is read of what is read at a rate.
+const PACE: Duration = Duration::from_millis(20);
 
 /// What came of some of a body.
 enum Ended {
@@ -112,6 +116,7 @@ impl Engine {
                 Some(ended) => ended,
                 None => return 0,
             },
+            UpstreamEvent::Timer if self.rest.is_its_time(replies, token) => return 0,
             UpstreamEvent::Timer => Ended::Cut("upstream timed out (110: Connection timed out)".to_owned()),
             UpstreamEvent::Closed(why) => Ended::Cut(told_of(why, false)),
             UpstreamEvent::Room => {
@@ -441,11 +446,19 @@ impl Rest {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
             return (bytes.len(), Ended::Not);
         };
-        let (taken, ended) = course.take_body(replies, most, bytes);
+        let so_far = course.tries.last().map_or(0, |last| last.length);
+        let allowed = course.relay.as_ref().map_or(Ok(usize::MAX), |relay| relay.allowed(so_far, now));
+        let offered = allowed.map_or(0, |allowed| allowed.min(bytes.len()));
+        let (taken, ended) = course.take_body(replies, most, (bytes, offered));
         let Some(relay) = course.relay.as_deref_mut() else { return (taken, ended) };
+        relay.paced = offered < bytes.len() && taken == offered && matches!(ended, Ended::Not);
         if let Some(link) = relay.link {
             // While the client is waited for, the upstream is not.
-            let at = if relay.held { None } else { Some(now + relay.rules.read) };
+            let at = match allowed {
+                _ if relay.paced => Some(now + allowed.err().unwrap_or(PACE)),
+                _ if relay.held => None,
+                _ => Some(now + relay.rules.read),
+            };
             replies.set_upstream_timer(link, at);
         }
         (taken, ended)
@@ -504,7 +517,14 @@ impl Course {
 
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
     /// up to `most` bytes that are unsent; all else waits until it is made.
-    fn take_body<R: Replies>(&mut self, replies: &mut R, most: usize, bytes: &[u8]) -> (usize, Ended) {
+    /// Of what came the first so many bytes are offered.
+    fn take_body<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        most: usize,
+        (all, offered): (&[u8], usize),
+    ) -> (usize, Ended) {
+        let bytes = all.get(..offered).unwrap_or(all);
         let mut room = self.room_ahead();
         let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
         if is_direct {
@@ -546,7 +566,10 @@ impl Course {
                     at += consumed;
                     break Ended::Whole;
                 }
-                ResponseEvent::NeedMore => break if relay.ended { relay.at_end(bytes.len() - at) } else { Ended::Not },
+                ResponseEvent::NeedMore if relay.ended && bytes.len() == all.len() => {
+                    break relay.at_end(bytes.len() - at);
+                }
+                ResponseEvent::NeedMore => break Ended::Not,
                 ResponseEvent::Failed { .. } => break Ended::Cut("upstream sent invalid chunked response".to_owned()),
                 ResponseEvent::Interim { .. } | ResponseEvent::Response { .. } => {
                     break Ended::Cut("upstream sent more than was asked for".to_owned());

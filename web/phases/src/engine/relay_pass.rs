@@ -18,8 +18,21 @@ impl Rest {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (Some(relay), Some(filtering)) = (course.relay.as_deref_mut(), course.filtering.as_deref()) else { return };
         let (Some(link), Some(left)) = (relay.link, relay.reader.left()) else { return };
-        let is_next = !relay.held && !relay.ended && left >= PASSED_FROM && filtering.passes_as_it_is(left);
+        // What is read at a rate is read here.
+        let is_free = !relay.held && !relay.ended && relay.rules.rate == 0;
+        let is_next = is_free && left >= PASSED_FROM && filtering.passes_as_it_is(left);
         relay.passes = is_next && replies.pass_on(link, course.id, left - SEEN_LAST);
+    }
+
+    /// Whether more may be read by now of what is read at a rate: it is asked for.
+    pub(super) fn is_its_time<R: Replies>(&mut self, replies: &mut R, token: u32) -> bool {
+        let Some(relay) = self.relay_of(token).filter(|relay| relay.paced) else { return false };
+        relay.paced = false;
+        if let Some(link) = relay.link {
+            replies.set_upstream_timer(link, None);
+            replies.resume_upstream(link);
+        }
+        true
     }
 
     /// Bytes of a body went to the client by themselves.

@@ -8,6 +8,7 @@ use super::written::put_number;
 use crate::logging::ErrorLevel;
 use crate::program::{Block, Program};
 use crate::proxying::{ProxyPass, ProxyRules, RequestField};
+use app::Body;
 use bodies::BodyContent;
 use exchange::Replies;
 use h1::client::ResponseReader;
@@ -42,7 +43,10 @@ impl<R: Replies> Runner<'_, R> {
             Flow::On => {}
             flow => return flow,
         }
-        self.course.relay_body = self.body_content().filter(|_| rules.passes_body);
+        self.course.relay_body = match &rules.body {
+            Some(body) => Some(BodyContent::Memory(Body::new(self.scope().get(body)))),
+            None => self.body_content().filter(|_| rules.passes_body),
+        };
         let destination = match self.destination(pass) {
             Ok(destination) => destination,
             Err(status) => return Flow::Status(status),
@@ -88,6 +92,8 @@ impl<R: Replies> Runner<'_, R> {
             held: false,
             passes: false,
             ended: false,
+            paced: false,
+            answered: self.clock.now,
             last_peer: None,
         }));
         self.replies.be_patient(self.course.id);
@@ -96,7 +102,8 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Whether the body goes on as it comes; an error where some of it is gone already.
     fn body_stream(&self, rules: &ProxyRules) -> Result<Option<BodyStream>, ()> {
-        let Some(body) = self.course.body.as_deref().filter(|_| rules.passes_body) else { return Ok(None) };
+        let passes = rules.passes_body && rules.body.is_none();
+        let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
         let stream = BodyStream { length: body.length, held: false };
         // Without chunks there is no telling where it ends.
         let may = rules.http11 || body.length.is_some();
