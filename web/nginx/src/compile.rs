@@ -16,6 +16,7 @@ mod bodies;
 mod classes;
 mod content;
 mod effect;
+mod gateways;
 mod hosts;
 mod layer;
 mod limits;

@@ -103,6 +103,8 @@ pub enum Answers {
     EmptyGif,
     /// `proxy_pass`.
     Proxy,
+    /// `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`.
+    Gateway,
 }
 
 /// Why answers are not given ready.
@@ -192,6 +194,7 @@ fn explain_place(
         ContentRules::StubStatus => Answers::StubStatus,
         ContentRules::EmptyGif => Answers::EmptyGif,
         ContentRules::Proxy(_) => Answers::Proxy,
+        ContentRules::Gateway(_) => Answers::Gateway,
         ContentRules::Files if always_returns(block).is_some() => Answers::Return,
         ContentRules::Files if block.root.alias.is_some() => Answers::Alias,
         ContentRules::Files => Answers::Root,

@@ -1,5 +1,6 @@
 //! What answers in a place.
 
+use crate::gateways::{GatewayPass, GatewayTarget};
 use crate::proxying::ProxyPass;
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub enum ContentRules {
     EmptyGif,
     /// `proxy_pass`.
     Proxy(Arc<ProxyPass>),
+    /// `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`.
+    Gateway(Arc<GatewayPass>),
     /// What was sent: as it came, or once it was whole.
     #[cfg(test)]
     Echo(bool),
@@ -27,8 +30,15 @@ impl ContentRules {
     pub fn location(&self) -> Option<usize> {
         match self {
             Self::Proxy(pass) => pass.location(),
+            Self::Gateway(pass) => pass.location,
             _ => None,
         }
+    }
+
+    /// Whether requests are passed on.
+    #[must_use]
+    pub const fn passes_on(&self) -> bool {
+        matches!(self, Self::Proxy(_) | Self::Gateway(_))
     }
 
     /// Whether it reads bodies of requests.
@@ -36,7 +46,7 @@ impl ContentRules {
     pub const fn reads_bodies(&self) -> bool {
         match self {
             Self::Files | Self::StubStatus | Self::EmptyGif => false,
-            Self::Proxy(_) => true,
+            Self::Proxy(_) | Self::Gateway(_) => true,
             #[cfg(test)]
             Self::Echo(_) => true,
         }
@@ -45,6 +55,10 @@ impl ContentRules {
     /// Whether each request says where it goes.
     #[must_use]
     pub fn computes_upstream(&self) -> bool {
-        matches!(self, Self::Proxy(pass) if matches!(**pass, ProxyPass::Computed { .. }))
+        match self {
+            Self::Proxy(pass) => matches!(**pass, ProxyPass::Computed { .. }),
+            Self::Gateway(pass) => matches!(pass.to, GatewayTarget::Computed(_)),
+            _ => false,
+        }
     }
 }

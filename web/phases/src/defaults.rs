@@ -66,6 +66,7 @@ impl Default for Block {
             proxy: Arc::default(),
             subrequests: Arc::default(),
             mirrors: false,
+            gateways: Arc::default(),
         }
     }
 }

@@ -26,6 +26,8 @@ mod errors;
 mod facts;
 mod filtered;
 mod filtering;
+mod gateway;
+mod gateway_answer;
 mod guard;
 mod handler;
 mod host;

@@ -22,6 +22,7 @@ mod defaults;
 mod engine;
 pub mod expires;
 pub mod filters;
+pub mod gateways;
 mod ids;
 pub mod limits;
 mod locations;

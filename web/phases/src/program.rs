@@ -13,6 +13,7 @@ use crate::autoindex::AutoindexRules;
 use crate::compression::CompressionRules;
 pub use crate::content_rules::ContentRules;
 use crate::filters::{Charsets, SsiRules, SubstituteRules};
+use crate::gateways::Gateways;
 pub use crate::ids::{BlockId, ServerId, UpstreamGroupId};
 use crate::limits::{LimitRules, Zone};
 use crate::locations::Locations;
@@ -91,6 +92,8 @@ pub struct UpstreamGroup {
     pub key: Option<Value>,
     /// How connections to them are kept (`keepalive`); none are not.
     pub idle: Option<IdleRules>,
+    /// The port, where it is that of a host and no `upstream`.
+    pub port: Option<u16>,
 }
 
 /// What some block of a program has: found once, by a thread that may take its time, for
@@ -315,6 +318,8 @@ pub struct Block {
     pub symlinks: SymlinkRules,
     /// `proxy_…`
     pub proxy: Arc<ProxyRules>,
+    /// `fastcgi_…`, `uwsgi_…`, `scgi_…`
+    pub gateways: Arc<Gateways>,
     /// `add_before_body`, `mirror` and others that make requests within requests.
     pub subrequests: Arc<SubrequestRules>,
     /// There are copies of its requests; made when the block is complete.

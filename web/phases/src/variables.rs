@@ -369,6 +369,8 @@ core! {
     DateLocal b"date_local",
     DocumentRoot b"document_root",
     DocumentUri b"document_uri",
+    FastcgiPathInfo b"fastcgi_path_info",
+    FastcgiScriptName b"fastcgi_script_name",
     GzipRatio b"gzip_ratio",
     Host b"host",
     Hostname b"hostname",

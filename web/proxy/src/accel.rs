@@ -50,17 +50,24 @@ pub fn buffering(value: &[u8]) -> Option<bool> {
     }
 }
 
-/// `X-Accel-Redirect`: the path, decoded, and the query; nothing if it could lead out of
-/// a folder.
-#[must_use]
-pub fn redirect(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+/// `X-Accel-Redirect`: the path, decoded, and the query.
+///
+/// # Errors
+/// It could lead out of a folder, as it is told to people: decoded, where that shows it.
+pub fn redirect(value: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Vec<u8>> {
     let (path, query) = match value.iter().position(|byte| *byte == b'?') {
         Some(at) => (&value[..at], &value[at + 1..]),
         None => (value, &b""[..]),
     };
-    if path.is_empty() || path == b"?" {
-        return None;
+    let leads_up = |path: &[u8]| path.split(|byte| *byte == b'/').any(|segment| segment == b"..");
+    if path.is_empty() || leads_up(path) {
+        return Err(value.to_vec());
     }
+    let decoded = decoded(path).ok_or_else(|| value.to_vec())?;
+    if leads_up(&decoded) || decoded.contains(&0) { Err(decoded) } else { Ok((decoded, query.to_vec())) }
+}
+
+fn decoded(path: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;
     while let [byte, after @ ..] = rest {
@@ -74,8 +81,7 @@ pub fn redirect(value: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
             decoded.push(*byte);
         }
     }
-    let leads_up = decoded.split(|byte| *byte == b'/').any(|segment| segment == b"..");
-    (!leads_up && !decoded.contains(&0)).then(|| (decoded, query.to_vec()))
+    Some(decoded)
 }
 
 #[cfg(test)]
@@ -92,9 +98,11 @@ mod tests {
 
     #[test]
     fn a_redirect_leads_nowhere_above() {
-        assert_eq!(redirect(b"/a%20b?c=%20"), Some((b"/a b".to_vec(), b"c=%20".to_vec())));
-        for value in [&b"/../a"[..], b"/a/..", b"/%2e%2e/a", b"/a%00", b"/%4", b"/%zz", b"", b"?a"] {
-            assert_eq!(redirect(value), None);
+        assert_eq!(redirect(b"/a%20b?c=%20"), Ok((b"/a b".to_vec(), b"c=%20".to_vec())));
+        for value in [&b"/../a"[..], b"/a/..", b"/%4", b"/%zz", b"", b"?a"] {
+            assert_eq!(redirect(value), Err(value.to_vec()));
         }
+        assert_eq!(redirect(b"/%2e%2e/a?b"), Err(b"/../a".to_vec()));
+        assert_eq!(redirect(b"/a%00"), Err(b"/a\0".to_vec()));
     }
 }

@@ -99,6 +99,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "app",
             "access_log",
             "bodies",
+            "cgi",
             "exchange",
             "files",
             "gzip",

@@ -2,6 +2,7 @@
 //! refused. Each has one row; those of a module that are not told have that of
 //! the module.
 
+use super::gateways::{FASTCGI_SETTERS, SCGI_SETTERS, UWSGI_SETTERS};
 use super::proxy::PROXY_SETTERS;
 use super::settings::{SETTERS, Setter};
 use super::subrequests::SUBREQUEST_SETTERS;
@@ -148,11 +149,41 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "proxy_socket_sndbuf",
             "proxy_headers_hash_max_size",
             "proxy_headers_hash_bucket_size",
+            "fastcgi_send_lowat",
+            "fastcgi_socket_rcvbuf",
+            "fastcgi_socket_sndbuf",
+            "uwsgi_socket_rcvbuf",
+            "uwsgi_socket_sndbuf",
+            "scgi_socket_rcvbuf",
+            "scgi_socket_sndbuf",
+            "fastcgi_busy_buffers_size",
+            "fastcgi_temp_path",
+            "fastcgi_max_temp_file_size",
+            "fastcgi_temp_file_write_size",
+            "uwsgi_busy_buffers_size",
+            "uwsgi_temp_path",
+            "uwsgi_max_temp_file_size",
+            "uwsgi_temp_file_write_size",
+            "scgi_busy_buffers_size",
+            "scgi_temp_path",
+            "scgi_max_temp_file_size",
+            "scgi_temp_file_write_size",
         ],
     ),
-    (Idle("idle connections are watched by their time limits"), &["proxy_socket_keepalive"]),
-    (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache"]),
-    (RefusedUnless("off", "it is not there yet"), &["proxy_pass_trailers"]),
+    (
+        Idle("idle connections are watched by their time limits"),
+        &["proxy_socket_keepalive", "fastcgi_socket_keepalive", "uwsgi_socket_keepalive", "scgi_socket_keepalive"],
+    ),
+    (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
+    (
+        RefusedUnless("off", "it is not there yet"),
+        &["proxy_pass_trailers", "proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"],
+    ),
+    (
+        RefusedUnless("0", "it is not there yet"),
+        &["fastcgi_limit_rate", "uwsgi_limit_rate", "scgi_limit_rate"],
+    ),
+    (NOT_YET, &["uwsgi_string"]),
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),
@@ -163,16 +194,9 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
         LATER,
         &[
             "post_action",
-            "proxy_store",
             "proxy_cache_path",
-            "fastcgi_pass",
-            "fastcgi_store",
             "fastcgi_cache_path",
-            "scgi_pass",
-            "scgi_store",
             "scgi_cache_path",
-            "uwsgi_pass",
-            "uwsgi_store",
             "uwsgi_cache_path",
             "grpc_pass",
             "memcached_pass",
@@ -214,9 +238,9 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("degradation", NOT_YET, true),
     ("geoip", Refused("there is no GeoIP: write a geo block"), true),
     ("proxy", NO_PROXY_CACHE, false),
-    ("fastcgi", NO_UPSTREAM, false),
-    ("scgi", NO_UPSTREAM, false),
-    ("uwsgi", NO_UPSTREAM, false),
+    ("fastcgi", NO_PROXY_CACHE, false),
+    ("scgi", NO_PROXY_CACHE, false),
+    ("uwsgi", NO_PROXY_CACHE, false),
     ("grpc", NO_UPSTREAM, false),
     ("memcached", NO_UPSTREAM, false),
     ("tunnel", NO_UPSTREAM, false),
@@ -249,7 +273,8 @@ fn index() -> &'static Index {
 
 /// What directives of blocks do.
 fn setters() -> impl Iterator<Item = (&'static str, Setter)> {
-    SETTERS.iter().chain(PROXY_SETTERS).chain(SUBREQUEST_SETTERS).copied()
+    let gateways = [FASTCGI_SETTERS, UWSGI_SETTERS, SCGI_SETTERS].into_iter().flatten();
+    SETTERS.iter().chain(PROXY_SETTERS).chain(SUBREQUEST_SETTERS).chain(gateways).copied()
 }
 
 /// Each name that a table has, as often as they have it.

@@ -111,7 +111,7 @@ impl Layer {
         block.try_files = None;
         block.limit_except = None;
         // nginx keeps the handler of the location that the `if` stands in.
-        let passes = scope == Scope::LimitExcept && matches!(block.content, ContentRules::Proxy(_));
+        let passes = scope == Scope::LimitExcept && block.content.passes_on();
         if scope != Scope::If && !passes {
             block.content = ContentRules::Files;
         }
@@ -240,6 +240,7 @@ impl Compiler<'_> {
         }
         layer.finish_proxy();
         layer.block.mirrors = !layer.block.subrequests.mirrors.is_empty();
+        layer.finish_gateways();
         layer.block.filters = FilterSet::of(&layer.block);
         Ok(())
     }

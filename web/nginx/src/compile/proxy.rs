@@ -136,12 +136,7 @@ impl Compiler<'_> {
     fn proxy_pass(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
         let place = directive.place;
         let text = argument(directive, 0);
-        let location = match &layer.scope {
-            Scope::Location(Pattern::Exact(path) | Pattern::Prefix(path) | Pattern::FirmPrefix(path)) => {
-                Some(path.len())
-            }
-            _ => None,
-        };
+        let location = layer.path().map(<[u8]>::len);
         let starts = |with: &[u8]| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
         if text.contains(&b'$') {
             let url = self.value(text, place)?;
@@ -280,6 +275,14 @@ impl Compiler<'_> {
 }
 
 impl Layer {
+    /// The path of a location that is one for a path.
+    pub(super) fn path(&self) -> Option<&[u8]> {
+        match &self.scope {
+            Scope::Location(Pattern::Exact(path) | Pattern::Prefix(path) | Pattern::FirmPrefix(path)) => Some(path),
+            _ => None,
+        }
+    }
+
     /// What follows of the settings, now that all of the block are known.
     pub(super) fn finish_proxy(&mut self) {
         let usual = match &self.block.content {
@@ -302,10 +305,7 @@ impl Layer {
 /// `proxy_redirect default`; nothing where the URL has variables.
 fn usual_redirect(pass: &ProxyPass, layer: &Layer) -> Option<Rewrite> {
     let ProxyPass::Fixed(pass) = pass else { return None };
-    let location = match &layer.scope {
-        Scope::Location(Pattern::Exact(path) | Pattern::Prefix(path) | Pattern::FirmPrefix(path)) => path.as_slice(),
-        _ => b"",
-    };
+    let location = layer.path().unwrap_or_default();
     let (pattern, with) = match &*pass.uri {
         b"" => ([&*pass.url, b"/"].concat(), &b"/"[..]),
         _ => (pass.url.to_vec(), location),

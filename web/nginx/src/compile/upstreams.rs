@@ -73,21 +73,16 @@ impl Compiler<'_> {
             };
             self.refused(directive.place, what)
         })?;
-        let id = self.add_group(group, draft.key, idle, directive.place)?;
+        let id = self
+            .add_group(UpstreamGroup { group: Arc::new(group), key: draft.key, idle, port: None }, directive.place)?;
         self.upstreams.push(Known { name, port: None, id });
         Ok(())
     }
 
-    fn add_group(
-        &mut self,
-        group: Group,
-        key: Option<Value>,
-        idle: Option<IdleRules>,
-        place: Place,
-    ) -> Step<UpstreamGroupId> {
+    fn add_group(&mut self, group: UpstreamGroup, place: Place) -> Step<UpstreamGroupId> {
         let number = u16::try_from(self.program.upstreams.len());
         let number = number.map_err(|_| self.refused(place, "too many upstreams: at most 65536".to_owned()))?;
-        self.program.upstreams.push(UpstreamGroup { group: Arc::new(group), key, idle });
+        self.program.upstreams.push(group);
         Ok(UpstreamGroupId(number))
     }
 
@@ -254,7 +249,8 @@ impl Compiler<'_> {
         let addresses = addresses.map_err(|what| self.refused(place, format!("{what} in upstream \"{text}\"")))?;
         let server = GroupServer::new(url.name, addresses);
         let group = Group::new(url.name, Balancing::RoundRobin, &[server]).map_err(|why| nowhere(why.to_string()))?;
-        let id = self.add_group(group, None, None, place)?;
+        let group = UpstreamGroup { group: Arc::new(group), key: None, idle: None, port: Some(port) };
+        let id = self.add_group(group, place)?;
         self.upstreams.push(Known { name, port: Some(port), id });
         Ok(id)
     }

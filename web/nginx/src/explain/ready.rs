@@ -204,8 +204,8 @@ impl Reaches<'_> {
         if block.content == ContentRules::StubStatus {
             self.directive("stub_status", own, "its numbers change with each request");
         }
-        if matches!(block.content, ContentRules::Proxy(_)) {
-            self.directive("proxy_pass", own, "an upstream is asked each time");
+        if let Some(directive) = asks(&block.content) {
+            self.directive(directive, own, "an upstream is asked each time");
         }
         if let Some(status) = always_returns(block).filter(|status| *status != 200) {
             self.directive("return", own, &format!("only answers of status 200 are kept, and its own is {status}"));
@@ -297,4 +297,13 @@ pub(super) fn slower(program: &Program, block: &Block) -> Vec<Slower> {
     .filter(|(holds, ..)| *holds)
     .map(|(_, directive, why)| Slower { directive, why })
     .collect()
+}
+
+/// The directive by which an upstream is asked.
+fn asks(content: &ContentRules) -> Option<&'static str> {
+    match content {
+        ContentRules::Proxy(_) => Some("proxy_pass"),
+        ContentRules::Gateway(pass) => Some(pass.protocol.directive()),
+        _ => None,
+    }
 }

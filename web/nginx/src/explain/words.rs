@@ -48,6 +48,7 @@ fn place(f: &mut fmt::Formatter<'_>, place: &ExplainedPlace) -> fmt::Result {
         Answers::StubStatus => "numbers of connections",
         Answers::EmptyGif => "an empty picture",
         Answers::Proxy => "what an upstream answers",
+        Answers::Gateway => "what a program answers",
     };
     let kind = match place.answers {
         Answers::Root => Some("root"),

@@ -107,6 +107,7 @@ impl<R: Replies> Runner<'_, R> {
             #[cfg(test)]
             ContentRules::Echo(streamed) => return self.echo(streamed),
             ContentRules::Proxy(ref pass) => return self.pass_on(block, pass),
+            ContentRules::Gateway(ref pass) => return self.pass_to_program(block, pass),
             _ => return self.fixed_content(block),
         }
         if self.course.uri.last() == Some(&b'/') {
@@ -123,6 +124,12 @@ impl<R: Replies> Runner<'_, R> {
         while let Some(name) = block.index.get(self.course.at as usize) {
             let name = self.scope().get(name);
             if name.first() == Some(&b'/') {
+                // Another name was looked for in vain: is the folder there at all?
+                if self.course.at > 0
+                    && let Err(flow) = self.existing_folder(block)
+                {
+                    return flow;
+                }
                 return self.redirect(&name, &[]);
             }
             let mut path = Vec::new();
@@ -147,29 +154,33 @@ impl<R: Replies> Runner<'_, R> {
             }
             self.course.at += 1;
         }
-        // Is the folder there at all?
-        let mut path = Vec::new();
-        self.scope().file_path(&mut path);
-        match self.look(&path) {
-            Ok(At::Directory)
-                if (block.autoindex.on || block.autoindex.random) && self.course.method != Method::Post =>
-            {
+        match self.existing_folder(block) {
+            Ok(path) if (block.autoindex.on || block.autoindex.random) && self.course.method != Method::Post => {
                 self.list(block, &path)
             }
-            Ok(At::Directory) => self.no_index(&path),
-            Ok(At::Forbidden) => {
+            Ok(path) => self.no_index(&path),
+            Err(flow) => flow,
+        }
+    }
+
+    /// The path of the folder that is asked for, if it is there.
+    fn existing_folder(&mut self, block: &Block) -> Result<Vec<u8>, Flow> {
+        let mut path = Vec::new();
+        self.scope().file_path(&mut path);
+        match self.look(&path)? {
+            At::Directory => Ok(path),
+            At::Forbidden => {
                 self.tell_of_file("", &path, "is forbidden", FORBIDDEN);
-                Flow::Status(403)
+                Err(Flow::Status(403))
             }
-            Ok(At::Failed) => Flow::Status(500),
-            Ok(At::Missing | At::File(_)) => {
+            At::Failed => Err(Flow::Status(500)),
+            At::Missing | At::File(_) => {
                 if let Some(name) = block.index.first() {
                     path.extend_from_slice(&self.scope().get(name));
                 }
                 self.tell_of_file("", &path, "is not found", MISSING);
-                Flow::Status(404)
+                Err(Flow::Status(404))
             }
-            Err(flow) => flow,
         }
     }
 

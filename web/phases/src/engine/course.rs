@@ -362,6 +362,8 @@ pub(crate) struct Course {
     pub answered: Vec<u8>,
     pub front_fields: Vec<u8>,
     pub kept_type: Option<Vec<u8>>,
+    /// The server that was asked, where something else answers now: for people.
+    pub passed_to: Option<Vec<u8>>,
     /// What `$proxy_host` and `$proxy_port` stand for.
     pub proxy_host: Vec<u8>,
     pub proxy_port: Option<Vec<u8>>,
@@ -454,6 +456,7 @@ impl Course {
             answered: Vec::new(),
             front_fields: Vec::new(),
             kept_type: None,
+            passed_to: None,
             proxy_host: Vec::new(),
             proxy_port: None,
             rewritten: false,

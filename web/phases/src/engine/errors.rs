@@ -118,7 +118,7 @@ fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<
     };
     part(b"request", Some(request.line()));
     part(b"subrequest", course.sub.as_ref().map(|_| &course.uri[..]));
-    part(b"upstream", course.upstream_url().as_deref());
+    part(b"upstream", course.upstream_url(true).as_deref());
     part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
     part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
 }
@@ -164,13 +164,15 @@ fn put_proxy_fault(bytes: &[u8], out: &mut Vec<u8>) {
 }
 
 impl Course {
-    /// What is asked for at the server that is asked now.
-    fn upstream_url(&self) -> Option<Vec<u8>> {
-        let relay = self.relay.as_ref()?;
+    /// What is asked for at the server that is asked now; without what stands between a
+    /// path and it once the server `is_asked` no more, as nginx has it.
+    pub(super) fn upstream_url(&self, is_asked: bool) -> Option<Vec<u8>> {
+        let Some(relay) = &self.relay else { return self.passed_to.clone() };
         let peer = self.tries.last()?.peer.as_ref()?;
         let uri = relay.head.get(relay.uri.0 as usize..relay.uri.1 as usize)?;
-        let apart: &[u8] = if peer.starts_with(b"unix:") { b":" } else { b"" };
-        Some([&b"http://"[..], peer, apart, uri].concat())
+        let apart: &[u8] = if is_asked && peer.starts_with(b"unix:") { b":" } else { b"" };
+        let scheme = relay.gateway.as_ref().map_or(&b"http://"[..], |answer| answer.scheme());
+        Some([scheme, peer, apart, uri].concat())
     }
 }
 

@@ -147,6 +147,8 @@ impl Scope<'_> {
                 }
                 return Some(put_address(self.course.peer, out));
             }
+            Core::FastcgiScriptName => return Some(self.script_name(false, out)),
+            Core::FastcgiPathInfo => return Some(self.script_name(true, out)),
             Core::ProxyHost => {
                 out.extend_from_slice(&self.course.proxy_host);
                 return Some(!self.course.proxy_host.is_empty());

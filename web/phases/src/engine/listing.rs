@@ -30,7 +30,7 @@ impl<R: Replies> Runner<'_, R> {
                 answer.media_type = Some(StubStatus::MEDIA_TYPE.to_vec());
                 answer
             }
-            ContentRules::Files | ContentRules::Proxy(_) => return Flow::Status(404),
+            ContentRules::Files | ContentRules::Proxy(_) | ContentRules::Gateway(_) => return Flow::Status(404),
             #[cfg(test)]
             ContentRules::Echo(_) => return Flow::Status(404),
         };

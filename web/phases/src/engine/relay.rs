@@ -1,6 +1,7 @@
 //! Requests that are passed on to upstreams: how far each has come, and what a silo
 //! knows of the servers that are asked.
 
+use super::gateway_answer::GatewayAnswer;
 use crate::program::{Program, UpstreamGroup};
 use crate::proxying::ProxyRules;
 use bodies::BodyContent;
@@ -75,6 +76,8 @@ pub(crate) struct Relay {
     pub last_peer: Option<PeerId>,
     /// More is read than the client takes at once.
     pub buffering: bool,
+    /// A program answers.
+    pub gateway: Option<Box<GatewayAnswer>>,
 }
 
 /// A body that goes on to an upstream as it comes.
@@ -82,8 +85,42 @@ pub(crate) struct Relay {
 pub(crate) struct BodyStream {
     /// Bytes of it; if nobody knows, it goes in chunks.
     pub length: Option<u64>,
+    /// It goes in records of FastCGI.
+    pub records: bool,
     /// Some of it is left with the client until there is room.
     pub held: bool,
+}
+
+/// What pads records.
+const ZEROS: &[u8] = &[0; 8];
+
+impl BodyStream {
+    /// The most bytes that are framed together.
+    pub const fn part_max(&self) -> usize {
+        if self.records { cgi::fastcgi::STDIN_PIECE } else { usize::MAX }
+    }
+
+    /// Writes what stands before so many bytes of it; returns what stands behind them.
+    pub fn frame(&self, bytes: usize, out: &mut Vec<u8>) -> &'static [u8] {
+        if self.records {
+            let padding = cgi::fastcgi::stdin_head(bytes, out);
+            return ZEROS.get(..padding).unwrap_or_default();
+        }
+        if self.length.is_some() {
+            return b"";
+        }
+        out.extend_from_slice(format!("{bytes:x}\r\n").as_bytes());
+        b"\r\n"
+    }
+
+    /// Writes what stands behind all of it.
+    pub fn end(&self, out: &mut Vec<u8>) {
+        if self.records {
+            cgi::fastcgi::end_stdin(out);
+        } else if self.length.is_none() {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+    }
 }
 
 /// Where a request is that is passed on.
@@ -192,6 +229,11 @@ impl IdlePlaces {
 }
 
 impl Relay {
+    /// Whether the request's body is sent in records.
+    pub fn frames(&self) -> bool {
+        self.gateway.as_ref().is_some_and(|answer| answer.frames())
+    }
+
     /// Who is asked now.
     pub const fn peer(&self) -> Option<PeerId> {
         self.attempts.current()
@@ -207,6 +249,9 @@ impl Relay {
         self.reader = ResponseReader::new();
         self.answer.clear();
         (self.body_at, self.body_done) = (0, false);
+        if let Some(gateway) = &mut self.gateway {
+            gateway.begin_again();
+        }
         (self.sent, self.whole, self.length, self.complete, self.keeps) = (false, None, None, false, false);
         (self.held, self.ended, self.carried, self.status, self.fields_at) = (false, false, 0, 0, 0);
     }

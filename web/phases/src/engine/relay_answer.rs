@@ -32,7 +32,7 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> Came {
         let now = self.clock.now;
         let Some(relay) = self.course.relay.as_deref_mut() else { return Came { flow: Flow::Waits, taken: 0 } };
-        let limits = ResponseLimits { head: u16::try_from(relay.rules.head_max).unwrap_or(u16::MAX), ..LIMITS };
+        let limits = relay.head_limits();
         if relay.stage == RelayStage::Connects || relay.link.is_none() {
             return Came { flow: Flow::Waits, taken: 0 };
         }
@@ -92,7 +92,9 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(last) = self.course.tries.last_mut() {
             last.status = relay.status;
             last.header = Some(now.since(last.began));
-            last.received += taken as u64 + surplus as u64;
+            if relay.gateway.is_none() {
+                last.received += taken as u64 + surplus as u64;
+            }
         }
         self.on_surplus(surplus);
         Came { flow: self.on_answer(surplus), taken: taken + surplus }
@@ -131,7 +133,7 @@ impl<R: Replies> Runner<'_, R> {
             if status == 401 {
                 self.keep_fields(|field| field.is("www-authenticate"));
             }
-            self.end_relay();
+            self.give_up_relay();
             return Flow::Status(status);
         }
         self.keep_answer();
@@ -149,7 +151,7 @@ impl<R: Replies> Runner<'_, R> {
         // Of an answer whose head alone counts nginx takes no more.
         let is_head_only = self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only());
         let whole = relay.whole.as_ref().filter(|_| !is_head_only).map_or(0, Vec::len) as u64;
-        if let Some(last) = self.course.tries.last_mut() {
+        if let Some(last) = self.course.tries.last_mut().filter(|_| relay.gateway.is_none()) {
             // As nginx counts it, with what nobody asked for.
             last.length += if whole > 0 { whole + surplus as u64 } else { 0 };
         }
@@ -209,15 +211,17 @@ impl<R: Replies> Runner<'_, R> {
         self.course.kept_type = media_type;
         self.keep_fields(|field| AnswerField::goes_along(field.name));
         let redirect = accel::redirect(&to);
-        if redirect.is_none() && !to.starts_with(b"@") {
-            let told = format!("unsafe URI \"{}\" was detected", String::from_utf8_lossy(&to));
+        self.give_up_relay();
+        if let Err(told) = redirect.as_ref().map_err(|told| String::from_utf8_lossy(told))
+            && !to.starts_with(b"@")
+        {
+            let told = format!("unsafe URI \"{told}\" was detected");
             self.tell_of_upstream(&told, "reading response header from upstream");
         }
-        self.end_relay();
         if let Some(name) = to.strip_prefix(b"@") {
             return Some(self.enter_named(name));
         }
-        let Some((path, query)) = redirect else { return Some(Flow::Status(404)) };
+        let Ok((path, query)) = redirect else { return Some(Flow::Status(404)) };
         if self.course.method != Method::Head {
             self.course.method = Method::Get;
         }
@@ -447,6 +451,12 @@ fn coding_of(value: &[u8]) -> Option<Coding> {
 }
 
 impl Relay {
+    /// A program's head was measured before it was made one of HTTP.
+    fn head_limits(&self) -> ResponseLimits {
+        let most = if self.gateway.is_some() { u32::MAX } else { self.rules.head_max };
+        ResponseLimits { head: u16::try_from(most).unwrap_or(u16::MAX), ..LIMITS }
+    }
+
     /// Takes the body, where it has a length and all of it is there. Returns how many
     /// bytes that is.
     fn take_whole(&mut self, rest: &[u8]) -> usize {

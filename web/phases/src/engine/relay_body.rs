@@ -45,11 +45,26 @@ impl Engine {
         }
         let course = self.rest.courses.get_mut(mark as usize).and_then(Option::as_mut);
         let stage = course.and_then(|course| course.relay.as_ref()).filter(|relay| relay.link == Some(id));
-        match stage.map(|relay| relay.stage) {
+        match stage.map(|relay| relay.gateway.is_some()) {
             None => {
                 replies.cut(id);
                 all
             }
+            Some(true) => self.on_program_event(replies, (id, mark), event),
+            Some(false) => self.on_plain_event(replies, (id, mark), event),
+        }
+    }
+
+    /// The same, of what is HTTP.
+    pub(super) fn on_plain_event<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        (id, mark): (UpstreamId, u32),
+        event: UpstreamEvent<'_>,
+    ) -> usize {
+        let relay = self.rest.relay_of(mark).filter(|relay| relay.link == Some(id));
+        match relay.map(|relay| relay.stage) {
+            None => 0,
             Some(RelayStage::Connects | RelayStage::Head) => self.on_early_event(replies, mark, event),
             Some(RelayStage::Body) => self.on_body_event(replies, mark, event),
             Some(RelayStage::Tunnel) => self.on_tunnel_event(replies, mark, event),
@@ -58,21 +73,36 @@ impl Engine {
 
     /// Before the answer's body: the request goes on by it.
     fn on_early_event<R: Replies>(&mut self, replies: &mut R, token: u32, event: UpstreamEvent<'_>) -> usize {
-        let Some(place) = self.rest.courses.get_mut(token as usize) else { return 0 };
-        let Some(mut course) = place.take() else { return 0 };
-        let Some(request) = course.request.take() else {
-            *place = Some(course);
-            return 0;
-        };
-        course.state = CourseState::Runs;
         let mut taken = 0;
-        self.run_from(replies, token, course, &request.get(), |runner| {
+        self.run_early(replies, token, |runner| {
             let came = runner.on_upstream_event(event);
             taken = came.taken;
-            Some(came.flow)
+            came.flow
         });
-        self.go_on_reading(replies, token);
         taken
+    }
+
+    /// A request goes on by what `act` makes of it.
+    pub(super) fn run_early<R: Replies>(
+        &mut self,
+        replies: &mut R,
+        token: u32,
+        act: impl FnOnce(&mut super::run::Runner<'_, R>) -> super::run::Flow,
+    ) {
+        let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
+        let Some(mut course) = place.take() else { return };
+        let Some(request) = course.request.take() else {
+            *place = Some(course);
+            return;
+        };
+        course.state = CourseState::Runs;
+        self.run_from(replies, token, course, &request.get(), |runner| Some(act(runner)));
+        self.go_on_reading(replies, token);
+    }
+
+    /// A body will not be whole, for this reason.
+    pub(super) fn cut_answer<R: Replies>(&mut self, replies: &mut R, token: u32, why: String) {
+        self.on_body_over(replies, token, Ended::Cut(why));
     }
 
     /// What of a body came with its head is offered again.
@@ -165,7 +195,7 @@ impl Engine {
     }
 
     /// Acts on a request that is kept.
-    fn with_runner<R: Replies, T>(
+    pub(super) fn with_runner<R: Replies, T>(
         &mut self,
         replies: &mut R,
         token: u32,
@@ -291,14 +321,14 @@ impl Engine {
         let room = TUNNEL_MAX.saturating_sub(replies.unsent_upstream(link));
         let bytes = bytes.get(..room.min(bytes.len())).unwrap_or_default();
         stream.held = room == bytes.len();
-        let mut framing = 0;
-        if !bytes.is_empty() {
-            let line = if stream.length.is_none() { format!("{:x}\r\n", bytes.len()) } else { String::new() };
-            let end: &[u8] = if stream.length.is_none() { b"\r\n" } else { b"" };
-            for piece in [line.as_bytes(), bytes, end] {
+        let (mut framing, mut line) = (0, Vec::new());
+        for part in bytes.chunks(stream.part_max()) {
+            line.clear();
+            let end = stream.frame(part.len(), &mut line);
+            for piece in [&line, part, end] {
                 replies.send_upstream(link, Piece::Bytes(piece));
             }
-            framing = line.len() + end.len();
+            framing += line.len() + end.len();
         }
         relay.body_at += bytes.len() as u64;
         if let Some(last) = course.tries.last_mut() {
@@ -423,9 +453,10 @@ impl<R: Replies> Runner<'_, R> {
         if core::mem::replace(&mut relay.body_done, true) {
             return;
         }
-        if stream.length.is_none() {
-            let last = b"0\r\n\r\n";
-            self.replies.send_upstream(link, Piece::Bytes(last));
+        let mut last = Vec::new();
+        stream.end(&mut last);
+        if !last.is_empty() {
+            self.replies.send_upstream(link, Piece::Bytes(&last));
             if let Some(one) = self.course.tries.last_mut() {
                 one.sent += last.len() as u64;
             }
@@ -515,6 +546,14 @@ impl Course {
         self.relay.as_ref().map_or(0, |relay| relay.ahead_max().saturating_sub(waiting))
     }
 
+    /// The same, with what goes to its client as it is: up to `most` bytes that are unsent.
+    pub(super) fn room_for_body<R: Replies>(&self, replies: &R, most: usize) -> usize {
+        match self.filtering.as_deref().is_some_and(Filtering::is_direct) {
+            true => most.saturating_sub(replies.unsent(self.id)),
+            false => self.room_ahead(),
+        }
+    }
+
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
     /// up to `most` bytes that are unsent; all else waits until it is made.
     /// Of what came the first so many bytes are offered.
@@ -525,11 +564,10 @@ impl Course {
         (all, offered): (&[u8], usize),
     ) -> (usize, Ended) {
         let bytes = all.get(..offered).unwrap_or(all);
-        let mut room = self.room_ahead();
+        // What was made of a program's answer was measured before.
+        let made = self.relay.as_ref().is_some_and(|relay| relay.gateway.is_some());
+        let mut room = if made { bytes.len() } else { self.room_for_body(replies, most) };
         let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
-        if is_direct {
-            room = most.saturating_sub(replies.unsent(self.id));
-        }
         let mut passed = 0;
         let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
             return (0, Ended::Not);
@@ -578,7 +616,7 @@ impl Course {
         };
         filtering.told += passed;
         self.sent.body += passed;
-        if let Some(last) = self.tries.last_mut() {
+        if let Some(last) = self.tries.last_mut().filter(|_| !made) {
             last.received += at as u64;
             // As nginx counts it, with what is between chunks.
             last.length += at as u64;

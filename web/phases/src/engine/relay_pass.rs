@@ -18,9 +18,10 @@ impl Rest {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (Some(relay), Some(filtering)) = (course.relay.as_deref_mut(), course.filtering.as_deref()) else { return };
         let (Some(link), Some(left)) = (relay.link, relay.reader.left()) else { return };
-        // What is read at a rate is read here.
-        let is_free = !relay.held && !relay.ended && relay.rules.rate == 0;
-        let is_next = is_free && left >= PASSED_FROM && filtering.passes_as_it_is(left);
+        // What is read at a rate is read here, and what a program sends is not yet what
+        // clients read.
+        let is_plain = relay.rules.rate == 0 && relay.gateway.is_none();
+        let is_next = is_plain && !relay.held && !relay.ended && left >= PASSED_FROM && filtering.passes_as_it_is(left);
         relay.passes = is_next && replies.pass_on(link, course.id, left - SEEN_LAST);
     }
 

@@ -2,11 +2,12 @@
 
 use super::bodies::BodyReading;
 use super::course_body::BodyState;
+use super::gateway_answer::GatewayAnswer;
 use super::relay::{BodyStream, Choice, Relay, RelayStage};
 use super::run::{Flow, Runner};
 use super::written::put_number;
 use crate::logging::ErrorLevel;
-use crate::program::{Block, Program};
+use crate::program::{Block, Program, UpstreamGroup};
 use crate::proxying::{ProxyPass, ProxyRules, RequestField};
 use app::Body;
 use bodies::BodyContent;
@@ -14,7 +15,7 @@ use exchange::Replies;
 use h1::client::ResponseReader;
 use proxy::next::is_unrepeatable;
 use proxy::target::{self, TargetSource};
-use proxy::url::{ProxyUrl, UpstreamPlace};
+use proxy::url::{ProxyUrl, UpstreamPlace, parse_port};
 use semantics::{Known, Method};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn pass_on(&mut self, block: &Block, pass: &ProxyPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);
         let rules = Arc::clone(&block.proxy);
-        let Ok(stream) = self.body_stream(&rules) else {
+        let Ok(stream) = self.body_stream(&rules, rules.http11) else {
             self.tell(ErrorLevel::ERROR, || b"the body of the request was passed on already".to_vec());
             return Flow::Status(502);
         };
@@ -52,21 +53,34 @@ impl<R: Replies> Runner<'_, R> {
             Err(status) => return Flow::Status(status),
         };
         let mut head = Vec::with_capacity(512);
-        let Some((asked, unrepeatable, uri)) = self.write_request(&rules, &destination, stream, &mut head) else {
+        let Some(begins) = self.write_request(&rules, &destination, stream, &mut head) else {
             return Flow::Status(500);
         };
+        self.begin_relay(rules, destination.choice, begins, (head, stream), None);
+        self.ask_next()
+    }
+
+    /// A request begins to be passed on: by these rules, to one of these, with this head.
+    pub(super) fn begin_relay(
+        &mut self,
+        rules: Arc<ProxyRules>,
+        choice: Choice,
+        (asked, unrepeatable, uri): (Method, bool, (u32, u32)),
+        (head, stream): (Vec<u8>, Option<BodyStream>),
+        gateway: Option<Box<GatewayAnswer>>,
+    ) {
         if !self.course.tries.is_empty() {
             // Another pass of one request stands apart.
             self.course.tries.push(super::relay::UpstreamTry::default());
         }
-        let mut attempts = self.attempts(&destination.choice);
+        let mut attempts = self.attempts(&choice);
         attempts.limit(rules.tries);
         self.course.relay = Some(Box::new(Relay {
             link: None,
             stage: RelayStage::Connects,
             buffering: rules.buffering,
             rules,
-            choice: destination.choice,
+            choice,
             attempts,
             began: self.clock.now,
             reader: ResponseReader::new(),
@@ -95,18 +109,19 @@ impl<R: Replies> Runner<'_, R> {
             paced: false,
             answered: self.clock.now,
             last_peer: None,
+            gateway,
         }));
         self.replies.be_patient(self.course.id);
-        self.ask_next()
     }
 
-    /// Whether the body goes on as it comes; an error where some of it is gone already.
-    fn body_stream(&self, rules: &ProxyRules) -> Result<Option<BodyStream>, ()> {
+    /// Whether the body goes on as it comes, and where it `has_end` also one whose length
+    /// nobody knows; an error where some of it is gone already.
+    pub(super) fn body_stream(&self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, ()> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
-        let stream = BodyStream { length: body.length, held: false };
+        let stream = BodyStream { length: body.length, records: false, held: false };
         // Without chunks there is no telling where it ends.
-        let may = rules.http11 || body.length.is_some();
+        let may = has_end || body.length.is_some();
         match body.state {
             BodyState::Streamed(0) if may => Ok(Some(stream)),
             BodyState::Streamed(_) => Err(()),
@@ -156,25 +171,34 @@ impl<R: Replies> Runner<'_, R> {
         parsed.place.write_host(&mut host);
         self.course.proxy_host = host;
         self.course.proxy_port = parsed.place.port_text().map(<[u8]>::to_vec);
-        let address = match parsed.place {
-            UpstreamPlace::Unix { path } => Some(PeerAddress::Unix(path_of(path))),
-            place @ UpstreamPlace::Host { .. } => place.literal().map(PeerAddress::Inet),
-        };
-        let choice = match (named(&self.loaded.program, &parsed.place), address) {
-            (Some(group), _) => Choice::Group(group),
-            (None, Some(address)) => {
-                let server = GroupServer::new(address.to_string().as_bytes(), vec![address]);
-                let group = Group::new(&server.name.clone(), Balancing::RoundRobin, &[server]).map_err(|_| 500_u16)?;
-                Choice::Own(Box::new(Balancer::new(Arc::new(group))))
-            }
-            (None, None) => {
-                let UpstreamPlace::Host { name, .. } = parsed.place else { return Err(502) };
-                let name = shown(name);
-                self.tell(ErrorLevel::ERROR, || format!("no resolver defined to resolve {name}").into_bytes());
-                return Err(502);
-            }
-        };
+        let choice = self.choice_of(parsed.place, Some(80))?;
         Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location })
+    }
+
+    /// Who is meant by an address; where nothing says which `port`, it is one that has
+    /// none. The status if nobody is.
+    pub(super) fn choice_of(&mut self, place: UpstreamPlace<'_>, port: Option<u16>) -> Result<Choice, u16> {
+        if let Some(group) = named(&self.loaded.program, &place, port) {
+            return Ok(Choice::Group(group));
+        }
+        if let (UpstreamPlace::Host { name, port: None }, None) = (&place, port) {
+            let name = String::from_utf8_lossy(name).into_owned();
+            self.tell(ErrorLevel::ERROR, || format!("no port in upstream \"{name}\"").into_bytes());
+            return Err(500);
+        }
+        let address = match place {
+            UpstreamPlace::Unix { path } => Some(PeerAddress::Unix(path_of(path))),
+            UpstreamPlace::Host { .. } => place.literal().map(PeerAddress::Inet),
+        };
+        if let Some(address) = address {
+            let server = GroupServer::new(address.to_string().as_bytes(), vec![address]);
+            let group = Group::new(&server.name.clone(), Balancing::RoundRobin, &[server]).map_err(|_| 500_u16)?;
+            return Ok(Choice::Own(Box::new(Balancer::new(Arc::new(group)))));
+        }
+        let UpstreamPlace::Host { name, .. } = place else { return Err(502) };
+        let name = String::from_utf8_lossy(name).into_owned();
+        self.tell(ErrorLevel::ERROR, || format!("no resolver defined to resolve {name}").into_bytes());
+        Err(502)
     }
 
     /// Begins to choose among servers.
@@ -299,10 +323,17 @@ fn is_quoted(path: &[u8]) -> bool {
     path.contains(&b'%')
 }
 
-/// The group of this name.
-fn named(program: &Program, place: &UpstreamPlace<'_>) -> Option<u16> {
-    let UpstreamPlace::Host { name, port: None } = place else { return None };
-    program.upstreams.iter().position(|one| one.group.name.eq_ignore_ascii_case(name)).map(|at| at as u16)
+/// The group of this name: an `upstream`, if no port is told, or one of a host that stands
+/// elsewhere with its port; `usual` is that of hosts that have none.
+fn named(program: &Program, place: &UpstreamPlace<'_>, usual: Option<u16>) -> Option<u16> {
+    let UpstreamPlace::Host { name, port } = place else { return None };
+    let told = port.and_then(parse_port);
+    let is_meant = |one: &UpstreamGroup| match one.port {
+        None => told.is_none(),
+        port => port == told.or(usual),
+    };
+    let found = |one: &UpstreamGroup| is_meant(one) && one.group.name.eq_ignore_ascii_case(name);
+    program.upstreams.iter().position(found).map(|at| at as u16)
 }
 
 fn path_of(bytes: &[u8]) -> std::path::PathBuf {

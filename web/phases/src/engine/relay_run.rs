@@ -13,6 +13,9 @@ use std::rc::Rc;
 use upstream::{Balancer, KeptConnection, PeerAddress, PeerId, PutBack};
 use wire::Time;
 
+/// Bytes of a body that are one record.
+const STDIN_PIECE: u32 = cgi::fastcgi::STDIN_PIECE as u32;
+
 /// Bytes of a body that are read back at a time.
 const PIECE: usize = 64 << 10;
 
@@ -209,17 +212,22 @@ impl<R: Replies> Runner<'_, R> {
             self.go_on_streaming();
             return;
         }
-        let before = relay.body_at;
+        let (before, mut framing) = (relay.body_at, 0);
         match &relay.body {
             _ if relay.body_done => {}
             None => relay.body_done = true,
+            Some(BodyContent::Memory(body)) if relay.frames() => {
+                framing = send_records(self.replies, link, body);
+                (relay.body_at, relay.body_done) = (body.len().into(), true);
+            }
             Some(BodyContent::Memory(body)) => {
                 self.replies.send_upstream(link, Piece::Body(body, (0, body.len())));
                 (relay.body_at, relay.body_done) = (body.len().into(), true);
             }
             Some(BodyContent::File(file)) if file.length == 0 => relay.body_done = true,
             Some(BodyContent::File(file)) => {
-                if before == 0 && self.replies.send_file_upstream(link, &file.file, 0..file.length) {
+                let whole = before == 0 && !relay.frames();
+                if whole && self.replies.send_file_upstream(link, &file.file, 0..file.length) {
                     (relay.body_at, relay.body_done) = (file.length, true);
                 } else if relay.piece_at.is_none()
                     && self.replies.unsent_upstream(link) <= app::SEND_LOW_WATER
@@ -230,7 +238,7 @@ impl<R: Replies> Runner<'_, R> {
                 }
             }
         }
-        let more = relay.body_at - before;
+        let more = relay.body_at - before + framing;
         let busy = self.replies.unsent_upstream(link) > app::SEND_LOW_WATER;
         let span = if busy { relay.rules.send } else { relay.rules.read };
         self.replies.set_upstream_timer(link, Some(now + span));
@@ -256,12 +264,23 @@ impl<R: Replies> Runner<'_, R> {
             self.send_body();
             return Flow::Waits;
         }
-        self.replies.send_upstream(link, Piece::Bytes(bytes));
         relay.body_at += bytes.len() as u64;
         let length = relay.body.as_ref().map_or(0, BodyContent::length);
         relay.body_done = relay.body_at >= length;
+        let mut records = Vec::new();
+        let sent = if relay.frames() {
+            records.reserve(bytes.len() + 64);
+            cgi::fastcgi::stdin(bytes, &mut records);
+            if relay.body_done {
+                cgi::fastcgi::end_stdin(&mut records);
+            }
+            &records
+        } else {
+            bytes
+        };
+        self.replies.send_upstream(link, Piece::Bytes(sent));
         if let Some(last) = self.course.tries.last_mut() {
-            last.sent += bytes.len() as u64;
+            last.sent += sent.len() as u64;
         }
         self.send_body();
         Flow::Waits
@@ -297,7 +316,7 @@ impl<R: Replies> Runner<'_, R> {
         // What went on as it came cannot be sent again.
         let spent = relay.stream.is_some() && relay.body_at > 0;
         if spent || !chosen || relay.attempts.left() == 0 || late || !relay.rules.next.has(failure, repeats) {
-            self.end_relay();
+            self.give_up_relay();
             return Some(Flow::Status(status));
         }
         relay.begin_again();
@@ -328,6 +347,13 @@ impl<R: Replies> Runner<'_, R> {
         self.release_peer(false);
         let Some(mut relay) = self.course.relay.take() else { return };
         self.rest.end_link(self.replies, &self.loaded, &mut relay, now);
+    }
+
+    /// The same; something else answers, and what it has to tell is told with the server
+    /// that was asked.
+    pub(super) fn give_up_relay(&mut self) {
+        self.course.passed_to = self.course.upstream_url(false);
+        self.end_relay();
     }
 
     pub(super) fn release_peer(&mut self, failed: bool) {
@@ -372,6 +398,26 @@ impl<R: Replies> Runner<'_, R> {
     }
 }
 
+/// Queues a body in records, and their end. What of it is shared is not copied. Returns
+/// how many bytes are not of the body.
+fn send_records<R: Replies>(replies: &mut R, link: UpstreamId, body: &app::Body) -> u64 {
+    let (mut at, length, mut framing) = (0, body.len(), 0);
+    while at < length {
+        let end = length.min(at + STDIN_PIECE);
+        let mut head = Vec::new();
+        let padding = cgi::fastcgi::stdin_head((end - at) as usize, &mut head);
+        replies.send_upstream(link, Piece::Bytes(&head));
+        replies.send_upstream(link, Piece::Body(body, (at, end)));
+        replies.send_upstream(link, Piece::Bytes(&[0; 8][..padding]));
+        framing += head.len() + padding;
+        at = end;
+    }
+    let mut end = Vec::new();
+    cgi::fastcgi::end_stdin(&mut end);
+    replies.send_upstream(link, Piece::Bytes(&end));
+    (framing + end.len()) as u64
+}
+
 /// What a connection's end is in the system's words.
 pub(super) fn told_of(why: Closed, connects: bool) -> String {
     let errno = match why {
@@ -399,8 +445,9 @@ impl super::Rest {
         let Some(link) = relay.link.take() else { return };
         // A request of which something is left is the last.
         let sent = relay.body_done && replies.unsent_upstream(link) == 0;
+        let keeps = relay.keeps && relay.gateway.as_ref().is_none_or(|answer| answer.may_be_kept() && !answer.ended);
         // Nobody is told a second time that its upstream has ended.
-        if !(relay.complete && relay.keeps && sent && !relay.ended) {
+        if !(relay.complete && keeps && sent && !relay.ended) {
             match relay.complete && sent {
                 true => replies.let_go(link),
                 false => replies.cut(link),

@@ -7,7 +7,7 @@ use super::pages;
 use super::put::Pieces;
 use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
-use super::text::{location_value, put_field};
+use super::text::{bare_type, location_value, put_field};
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
 use core::ops::Range;
 use exchange::{FieldLines, Part, Replies};
@@ -98,7 +98,13 @@ impl<R: Replies> Runner<'_, R> {
         if let AnswerBody::Bytes(text) = &answer.body
             && !text.is_empty()
         {
-            answer.media_type = Some(b"text/html".to_vec());
+            let mut media_type = b"text/html".to_vec();
+            // That of an answer which was given up for another stays (X-Accel-Redirect).
+            let kept = self.course.kept_type.as_deref().unwrap_or_default();
+            if let Some((_, charset)) = kept.split_at(bare_type(kept).len()).1.split_first() {
+                media_type.extend_from_slice(&[b"; ", charset.trim_ascii()].concat());
+            }
+            answer.media_type = Some(media_type);
         }
         answer.location = self.location.take();
         self.send(answer)
@@ -247,7 +253,8 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Writes the fields that say what an answer is.
     fn name(&mut self, answer: &Answer, block: &Block, fields: &mut FieldLines) {
-        if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status != 204) {
+        // Without content there is no type, but for what others say.
+        if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status != 204 || answer.of_upstream) {
             fields.field("Content-Type", media_type);
         }
         if let Some(modified) = answer.modified.filter(|_| matches!(answer.status, 200 | 206 | 304)) {
@@ -338,7 +345,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         self.course.sent.length = Some(answer.body.length());
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
-        if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status == 204) {
+        if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status == 204 && !answer.of_upstream) {
             fields.field("Content-Type", media_type);
         }
         self.name(answer, block, &mut fields);
