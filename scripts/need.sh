@@ -65,6 +65,10 @@ want_test() {
     want tshark tshark
     want python3 python3
     want valgrind valgrind
+    # What requests are passed on to; its name has its version.
+    ls /usr/sbin/php-fpm* >/dev/null 2>&1 || add php-fpm
+    want uwsgi uwsgi-core
+    [ -e /usr/lib/uwsgi/plugins/python3_plugin.so ] || add uwsgi-plugin-python3
     # The allocator experiment loads it into nginx.
     ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || add libjemalloc2
 }

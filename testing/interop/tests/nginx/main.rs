@@ -16,6 +16,7 @@ mod differences;
 mod faults;
 mod hosts;
 mod operators;
+mod programs;
 mod proxied;
 mod random;
 mod reach;
@@ -28,6 +29,7 @@ mod twins;
 mod upstream;
 
 use interop::{Program, in_namespace};
+use programs::Programs;
 use requests::Asked;
 use twins::Twins;
 
@@ -55,10 +57,12 @@ const ONCE: &[(&str, &str)] = &[
 
 /// Serves the site `name` twice and compares all answers.
 fn compare(name: &'static str) {
-    in_namespace(&[NGINX], move || {
+    let needed = [vec![NGINX], programs::needed(name)].concat();
+    in_namespace(&needed, move || {
         if name.starts_with("proxied") || name == "within" {
             upstream::start();
         }
+        let programs = Programs::of_site(name);
         let mut twins = Twins::start(name);
         let list = requests::of_site(name, twins.prefix());
         let mut mixed = random::mixed(&list, RANDOM);
@@ -83,6 +87,7 @@ fn compare(name: &'static str) {
             failures.extend(twins.differ_on_new_connections(asked));
         }
         twins.stop();
+        drop(programs);
         assert!(failures.is_empty(), "{}", told(name, &failures, list.len() + mixed.len()));
     });
 }
@@ -160,4 +165,34 @@ fn a_site_of_experiments() {
 #[test]
 fn an_application_behind_a_proxy() {
     compare("proxied-application");
+}
+
+#[test]
+fn programs_behind_gateways() {
+    compare("proxied-programs");
+}
+
+#[test]
+fn programs_of_a_blog() {
+    compare("wordpress");
+}
+
+#[test]
+fn programs_of_a_file_share() {
+    compare("nextcloud");
+}
+
+#[test]
+fn programs_of_an_application() {
+    compare("django");
+}
+
+#[test]
+fn an_application_of_rails_behind_a_proxy() {
+    compare("proxied-rails");
+}
+
+#[test]
+fn a_forge_behind_a_proxy() {
+    compare("proxied-gitlab");
 }

@@ -249,6 +249,7 @@ fn configure(from: &Path, to: &Path, side: &Side) {
         } else if !["tree.txt", "requests.txt"].iter().any(|list| name == *list) {
             let text = fs::read_to_string(&path).unwrap();
             let text = text.replace("{process}", PROCESS).replace("{address}", side.address);
+            let text = text.replace("{scratch}", &scratch("nginx").to_string_lossy());
             fs::write(to.join(name), text.replace("{side}", side.name)).unwrap();
         }
     }
