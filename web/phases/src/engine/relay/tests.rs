@@ -553,10 +553,12 @@ pub(in crate::engine) fn ask_for(
 
 #[test]
 fn a_thousand_faulty_answers_harm_nobody() {
-    faulty_answers_harm_nobody(engine(true, |_| {}));
+    let passed = faulty_answers_harm_nobody(engine(true, |_| {}));
+    assert!(passed > 20, "{passed}");
 }
 
-fn faulty_answers_harm_nobody(mut engine: Engine) {
+/// How many bodies went to their clients by themselves.
+fn faulty_answers_harm_nobody(mut engine: Engine) -> usize {
     let (mut whole, mut cut, mut errors) = (0, 0, 0);
     let passed = ask_for(&mut engine, (0x0b5e_55ed, 1_000), |client| {
         let own = format!("<{}>", client.tag);
@@ -573,7 +575,6 @@ fn faulty_answers_harm_nobody(mut engine: Engine) {
         }
     });
     assert!(whole > 300 && cut > 20 && errors > 50, "{whole} {cut} {errors}");
-    assert!(passed > 20, "{passed}");
     // And none counts as asked any more.
     let loaded = std::rc::Rc::clone(&engine.loaded);
     let groups = loaded.groups.borrow();
@@ -583,4 +584,5 @@ fn faulty_answers_harm_nobody(mut engine: Engine) {
     let peer = again.choose(&mut attempts, 1, &mut || 0).expect("a server");
     assert_eq!(balancer.connections(peer), 0);
     let _ = again.release(&mut attempts, 1, false);
+    passed
 }
