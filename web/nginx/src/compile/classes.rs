@@ -179,10 +179,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
         RefusedUnless("off", "it is not there yet"),
         &["proxy_pass_trailers", "proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"],
     ),
-    (
-        RefusedUnless("0", "it is not there yet"),
-        &["fastcgi_limit_rate", "uwsgi_limit_rate", "scgi_limit_rate"],
-    ),
+    (RefusedUnless("0", "it is not there yet"), &["fastcgi_limit_rate", "uwsgi_limit_rate", "scgi_limit_rate"]),
     (NOT_YET, &["uwsgi_string"]),
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
