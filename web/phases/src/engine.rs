@@ -53,6 +53,7 @@ mod relay_body;
 mod relay_pass;
 mod relay_request;
 mod relay_run;
+mod relay_tunnel;
 mod relay_values;
 mod reply;
 mod roots;

@@ -39,7 +39,7 @@ fn serve(mut stream: TcpStream) {
         if name == "switch" {
             return switch(&mut stream, arrived);
         }
-        if !answer(&mut stream, name, method, &head, &body) || !keeps {
+        if !answer(&mut stream, name, (method, keeps), &head, &body) || !keeps {
             return;
         }
     }
@@ -99,10 +99,13 @@ fn request(stream: &mut TcpStream, arrived: &mut Vec<u8>) -> Option<(String, Vec
 }
 
 /// Answers; whether another request may follow.
-fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[u8]) -> bool {
+fn answer(stream: &mut TcpStream, name: &str, (method, keeps): (&str, bool), head: &str, body: &[u8]) -> bool {
     let mut send = |bytes: &[u8]| stream.write_all(bytes).is_ok();
+    // Who keeps the connection otherwise may ask there again before its end comes.
+    let ends = if keeps { "" } else { "Connection: close\r\n" };
     let whole = |status: &str, fields: &str, body: &[u8]| {
-        let mut out = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+        let length = body.len();
+        let mut out = format!("HTTP/1.1 {status}\r\n{fields}{ends}Content-Length: {length}\r\n\r\n").into_bytes();
         if method != "HEAD" {
             out.extend_from_slice(body);
         }
@@ -114,14 +117,14 @@ fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[
     let text = "Content-Type: text/plain\r\n";
     match name {
         "chunked" => {
-            send(format!("HTTP/1.1 200 OK\r\n{text}Transfer-Encoding: chunked\r\n\r\n").as_bytes())
+            send(format!("HTTP/1.1 200 OK\r\n{text}{ends}Transfer-Encoding: chunked\r\n\r\n").as_bytes())
                 && (method == "HEAD" || send(b"5;a=b\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"))
         }
         "close" => {
             send(format!("HTTP/1.0 200 OK\r\n{text}\r\nup to the end").as_bytes());
             false
         }
-        "empty" => send(b"HTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n"),
+        "empty" => send(format!("HTTP/1.1 204 No Content\r\n{ends}X-A: b\r\n\r\n").as_bytes()),
         "big" => send(&whole("200 OK", text, &[b'x'; 100_000])),
         "huge" => send(&whole("200 OK", text, huge(1_000_000))),
         "fields" => {
@@ -136,7 +139,7 @@ fn answer(stream: &mut TcpStream, name: &str, method: &str, head: &str, body: &[
         "away" => send(&whole("302 Found", "Location: http://elsewhere.example/\r\n", b"gone")),
         "below" => send(&whole("302 Found", "Location: /below/\r\n", b"")),
         "refresh" => send(&whole("200 OK", "Refresh: 5; url=http://172.31.77.1:9000/there\r\n", b"soon")),
-        "unmodified" => send(b"HTTP/1.1 304 Not Modified\r\nETag: \"e\"\r\n\r\n"),
+        "unmodified" => send(format!("HTTP/1.1 304 Not Modified\r\n{ends}ETag: \"e\"\r\n\r\n").as_bytes()),
         "missing" => send(&whole("404 Not Found", text, b"nothing here\n")),
         "error" => send(&whole("500 Internal Server Error", text, b"broken\n")),
         "busy" => send(&whole("503 Service Unavailable", "Retry-After: 7\r\n", b"busy\n")),
