@@ -124,7 +124,8 @@ impl Running {
         self.end(false)
     }
 
-    /// Asks it to end until it does: the second time means at once.
+    /// Asks it to end twice, which means at once. A third time would have its parent, if
+    /// it has one, kill it.
     ///
     /// # Panics
     /// As [`Running::stop`].
@@ -134,10 +135,12 @@ impl Running {
 
     fn end(mut self, insist: bool) -> String {
         self.signal(Signal::TERM);
-        let mut ended = None;
+        let (mut ended, mut looks) = (None, 0);
         wait_for(&format!("{}: the end after SIGTERM", self.name), PATIENCE, || {
             ended = self.child.try_wait().expect("a child can be waited for");
-            if ended.is_none() && insist {
+            looks += 1;
+            // Two signals at once may count as one.
+            if ended.is_none() && insist && looks == 5 {
                 self.signal(Signal::TERM);
             }
             ended.is_some()
