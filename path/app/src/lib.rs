@@ -287,6 +287,27 @@ pub trait Net {
         false
     }
 
+    /// Secures the connection with `layer` from here on, both ways; returns whether that
+    /// begins. What was queued before goes out as it is, what is queued from now on is
+    /// plaintext, which records carry; what arrived and was not consumed, the bytes that the
+    /// application leaves in the call at hand included, is the peer's records, and
+    /// [`App::on_data`] gets their plaintext. [`App::on_end`] comes with the peer's
+    /// close_notify, or with its FIN where none came ([`Net::was_cut`]); what is sent ends
+    /// with close_notify before the FIN. Once for a connection, and not after
+    /// [`Net::finish`]. A data path that cannot, the default, has changed nothing.
+    fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {
+        let _ = (id, layer);
+        false
+    }
+
+    /// Whether a secured connection's peer ended without saying so in a record, so that
+    /// somebody on the way may have ended it (RFC 8446 section 6.1): by a FIN alone, or by
+    /// what could not be opened.
+    fn was_cut(&self, id: ConnId) -> bool {
+        let _ = id;
+        false
+    }
+
     /// The peer's address; `None` for a Unix socket.
     fn peer(&self, id: ConnId) -> Option<SocketAddr>;
 

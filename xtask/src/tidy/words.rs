@@ -19,12 +19,13 @@ enum Place {
 }
 
 /// Crates that take time, randomness and frames as arguments.
-pub(super) const PURE: [&str; 9] = [
+pub(super) const PURE: [&str; 10] = [
     "path/wire/",
     "path/link/",
     "path/tcp/",
     "path/stack/",
     "path/app/",
+    "path/seal/",
     "http/semantics/",
     "http/h1/",
     "http/cgi/",
