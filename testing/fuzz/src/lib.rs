@@ -63,4 +63,5 @@ pub const TARGETS: &[Target] = &[
     targets::request_fields::TARGET,
     targets::site_toml::TARGET,
     targets::ssi::TARGET,
+    targets::tls_records::TARGET,
 ];

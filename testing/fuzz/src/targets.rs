@@ -16,6 +16,7 @@ pub mod site_toml;
 pub mod ssi;
 pub mod stack;
 pub mod tcp_options;
+pub mod tls_records;
 
 use crate::corpus::digest;
 use crate::mutate::Random;

@@ -102,3 +102,8 @@ fn request_fields() {
 fn ssi() {
     replay("ssi");
 }
+
+#[test]
+fn tls_records() {
+    replay("tls_records");
+}

@@ -1,0 +1,171 @@
+//! Keys and secrets, and how the next ones come of them. All are zeroed when they are
+//! dropped, and none can be printed.
+
+use crate::contexts::{self, Place};
+use crate::suite::{KEY_MAX, NONCE_LEN, RecordCipher};
+use aws_lc_rs::aead::LessSafeKey;
+use aws_lc_rs::hkdf;
+use core::fmt;
+use zeroize::Zeroize;
+
+/// Bytes of the longest traffic secret.
+const SECRET_MAX: usize = 48;
+
+/// What seals or opens the records of one direction until the next KeyUpdate: a key, and
+/// what record numbers are mixed with to be nonces.
+pub struct RecordKeys {
+    cipher: RecordCipher,
+    key: [u8; KEY_MAX],
+    iv: [u8; NONCE_LEN],
+    place: Place,
+}
+
+impl RecordKeys {
+    /// Keys as a handshake gives them. Of GCM in TLS 1.2 `iv` is four bytes of salt and
+    /// eight that the record's number is mixed with to stand in the record: whoever sealed
+    /// under the key before goes on with the same, so that no nonce comes twice. `None`
+    /// if the key is not as long as the cipher's.
+    #[must_use]
+    pub fn new(cipher: RecordCipher, key: &[u8], iv: [u8; NONCE_LEN]) -> Option<Self> {
+        let mut keys = Self { cipher, key: [0; KEY_MAX], iv, place: Place::new() };
+        (key.len() == cipher.key_len()).then(|| {
+            keys.key[..key.len()].copy_from_slice(key);
+            keys
+        })
+    }
+
+    /// Their cipher.
+    #[must_use]
+    pub const fn cipher(&self) -> RecordCipher {
+        self.cipher
+    }
+
+    /// The nonce of a record: its number, in the last eight bytes, mixed with the secret
+    /// ones (RFC 8446 section 5.3, RFC 7905 section 2).
+    #[inline]
+    pub(crate) fn nonce(&self, number: u64) -> [u8; NONCE_LEN] {
+        let mut nonce = self.iv;
+        for (byte, of_number) in nonce[NONCE_LEN - 8..].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= of_number;
+        }
+        nonce
+    }
+
+    /// The nonce of a record that bears eight bytes of it (RFC 5288 section 3).
+    #[inline]
+    pub(crate) fn nonce_with(&self, explicit: [u8; 8]) -> [u8; NONCE_LEN] {
+        let mut nonce = self.iv;
+        nonce[NONCE_LEN - 8..].copy_from_slice(&explicit);
+        nonce
+    }
+
+    /// Has `act` work with the key made ready; `None` for want of memory.
+    #[inline]
+    pub(crate) fn with<R>(&mut self, act: impl FnOnce(&LessSafeKey) -> R) -> Option<R> {
+        let key = &self.key[..self.cipher.key_len()];
+        contexts::with(&mut self.place, self.cipher, key, act)
+    }
+
+    /// Gives up what was made of the key; it is made again when it is needed.
+    pub(crate) fn rest(&mut self) {
+        contexts::forget(&self.place);
+    }
+}
+
+/// Overwrites the stack below the caller, where ciphers leave what they computed of a key:
+/// aws-lc copies the table of GHASH there for each record, and does not zero it.
+#[inline(never)]
+pub(crate) fn wipe_stack() {
+    /// Twice what the deepest of those calls takes.
+    const DEPTH: usize = 8 * 1024;
+    let mut area = [0_u8; DEPTH];
+    area.zeroize();
+    core::hint::black_box(&area);
+}
+
+impl Drop for RecordKeys {
+    fn drop(&mut self) {
+        self.key.zeroize();
+        self.iv.zeroize();
+        contexts::forget(&self.place);
+    }
+}
+
+impl fmt::Debug for RecordKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordKeys").field("cipher", &self.cipher).finish_non_exhaustive()
+    }
+}
+
+/// A traffic secret of TLS 1.3, of one direction (RFC 8446 section 7.1).
+pub struct TrafficSecret {
+    cipher: RecordCipher,
+    bytes: [u8; SECRET_MAX],
+}
+
+impl TrafficSecret {
+    /// `None` if it is not as long as the suite's hash gives them.
+    #[must_use]
+    pub fn new(cipher: RecordCipher, secret: &[u8]) -> Option<Self> {
+        let mut own = Self { cipher, bytes: [0; SECRET_MAX] };
+        (secret.len() == cipher.secret_len()).then(|| {
+            own.bytes[..secret.len()].copy_from_slice(secret);
+            own
+        })
+    }
+
+    /// The keys that it stands for (RFC 8446 section 7.3).
+    #[must_use]
+    pub fn keys(&self) -> Option<RecordKeys> {
+        let (mut key, mut iv) = ([0; KEY_MAX], [0; NONCE_LEN]);
+        let key_len = self.cipher.key_len();
+        let made = self.expand(b"key", &mut key[..key_len]) && self.expand(b"iv", &mut iv);
+        let keys = RecordKeys::new(self.cipher, &key[..key_len], iv).filter(|_| made);
+        key.zeroize();
+        iv.zeroize();
+        keys
+    }
+
+    /// Puts the next one in its place, from which it cannot be known (RFC 8446 section 7.2),
+    /// and returns what that stands for.
+    #[must_use]
+    pub fn advance(&mut self) -> Option<RecordKeys> {
+        let mut next = [0; SECRET_MAX];
+        let made = self.expand(b"traffic upd", &mut next[..self.cipher.secret_len()]);
+        if made {
+            self.bytes.copy_from_slice(&next);
+        }
+        next.zeroize();
+        self.keys().filter(|_| made)
+    }
+
+    /// HKDF-Expand-Label without a context (RFC 8446 section 7.1).
+    fn expand(&self, label: &[u8], out: &mut [u8]) -> bool {
+        const PREFIX: &[u8] = b"tls13 ";
+        let secret = hkdf::Prk::new_less_safe(self.cipher.hash(), &self.bytes[..self.cipher.secret_len()]);
+        let len = (out.len() as u16).to_be_bytes();
+        let label_len = [(PREFIX.len() + label.len()) as u8];
+        let info = [&len[..], &label_len, PREFIX, label, &[0]];
+        secret.expand(&info, Length(out.len())).is_ok_and(|made| made.fill(out).is_ok())
+    }
+}
+
+impl Drop for TrafficSecret {
+    fn drop(&mut self) {
+        self.bytes.zeroize();
+    }
+}
+
+impl fmt::Debug for TrafficSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrafficSecret").field("cipher", &self.cipher).finish_non_exhaustive()
+    }
+}
+
+struct Length(usize);
+
+impl hkdf::KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}

@@ -1,0 +1,125 @@
+//! A record from plaintext.
+
+use crate::keys::RecordKeys;
+use crate::suite::{EXPLICIT_LEN, NONCE_LEN, RecordCipher, TAG_LEN, TlsVersion};
+use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
+use aws_lc_rs::error::Unspecified;
+use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
+
+/// The version that records name, whatever it is (RFC 8446 section 5.1).
+pub(crate) const RECORD_VERSION: [u8; 2] = [3, 3];
+
+/// Bytes that sealing adds to a record without padding.
+pub(crate) const fn overhead(cipher: RecordCipher, version: TlsVersion) -> usize {
+    let inner = matches!(version, TlsVersion::V13) as usize;
+    HEADER_LEN + cipher.explicit_len(version) + inner + TAG_LEN
+}
+
+/// What is authenticated beside a record's bytes: its header (RFC 8446 section 5.2), or
+/// its number and a header with the length of the plaintext (RFC 5246 section 6.2.3.3).
+pub(crate) struct Beside {
+    bytes: [u8; 13],
+    len: usize,
+}
+
+impl Beside {
+    #[inline]
+    pub(crate) fn new(version: TlsVersion, number: u64, header: [u8; HEADER_LEN], plain: usize) -> Self {
+        let mut bytes = [0; 13];
+        match version {
+            TlsVersion::V13 => {
+                bytes[..HEADER_LEN].copy_from_slice(&header);
+                Self { bytes, len: HEADER_LEN }
+            }
+            TlsVersion::V12 => {
+                bytes[..8].copy_from_slice(&number.to_be_bytes());
+                bytes[8..11].copy_from_slice(&header[..3]);
+                bytes[11..].copy_from_slice(&(plain as u16).to_be_bytes());
+                Self { bytes, len: 13 }
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn aad(&self) -> Aad<&[u8]> {
+        Aad::from(&self.bytes[..self.len])
+    }
+}
+
+/// Seals into memory that nobody else reads or writes meanwhile: a cipher reads what it
+/// has written, to authenticate it.
+pub(crate) fn seal(
+    keys: &mut RecordKeys,
+    version: TlsVersion,
+    (number, record): (u64, &Record),
+    parts: &[&[u8]],
+    out: &mut [u8],
+) -> Result<(), SealError> {
+    let plain: usize = parts.iter().map(|part| part.len()).sum();
+    let padding = if version == TlsVersion::V13 { usize::from(record.padding) } else { 0 };
+    let len = overhead(keys.cipher(), version) + plain + padding;
+    if plain + padding > MAX_PLAINTEXT || out.len() != len {
+        return Err(SealError::Length);
+    }
+    let kind = match version {
+        TlsVersion::V13 => ContentType::ApplicationData as u8,
+        TlsVersion::V12 => record.kind as u8,
+    };
+    let [high, low] = ((len - HEADER_LEN) as u16).to_be_bytes();
+    let header = [kind, RECORD_VERSION[0], RECORD_VERSION[1], high, low];
+    let beside = Beside::new(version, number, header, plain);
+    let nonce = keys.nonce(number);
+    let explicit = keys.cipher().explicit_len(version);
+
+    out[..HEADER_LEN].copy_from_slice(&header);
+    let sealed = &mut out[HEADER_LEN..];
+    if explicit > 0 {
+        sealed[..EXPLICIT_LEN].copy_from_slice(&nonce[NONCE_LEN - EXPLICIT_LEN..]);
+    }
+    let sealed = &mut sealed[explicit..];
+    let inner = [record.kind as u8];
+    let extra: &[u8] = if version == TlsVersion::V13 { &inner } else { &[] };
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    keys.with(|key| {
+        if padding > 0 {
+            return seal_padded(key, (nonce, beside.aad()), parts, (inner[0], padding), sealed);
+        }
+        let (text, tail) = sealed.split_at_mut(plain);
+        match parts {
+            [only] => key.seal_out_of_place_scatter(nonce, beside.aad(), only, text, extra, tail),
+            several => {
+                gather(several, text);
+                key.seal_in_place_scatter(nonce, beside.aad(), text, extra, tail)
+            }
+        }
+    })
+    .ok_or(SealError::Cipher)?
+    .map_err(|Unspecified| SealError::Cipher)
+}
+
+/// Behind the type stand zeros (RFC 8446 section 5.4).
+#[cold]
+fn seal_padded(
+    key: &LessSafeKey,
+    (nonce, aad): (Nonce, Aad<&[u8]>),
+    parts: &[&[u8]],
+    (kind, padding): (u8, usize),
+    sealed: &mut [u8],
+) -> Result<(), Unspecified> {
+    let (text, tag) = sealed.split_at_mut(sealed.len() - TAG_LEN);
+    let plain = text.len() - padding - 1;
+    gather(parts, &mut text[..plain]);
+    text[plain] = kind;
+    text[plain + 1..].fill(0);
+    key.seal_in_place_scatter(nonce, aad, text, &[], tag)
+}
+
+#[inline]
+fn gather(parts: &[&[u8]], out: &mut [u8]) {
+    let mut rest = out;
+    for part in parts {
+        let (here, behind) = rest.split_at_mut(part.len());
+        here.copy_from_slice(part);
+        rest = behind;
+    }
+}
