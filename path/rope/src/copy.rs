@@ -17,7 +17,8 @@ impl Rope {
     /// Whether the same bytes are queued, in the same slices.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        self.slices().eq(other.slices())
+        let records = |rope: &Self| rope.rest.as_ref().and_then(|rest| rest.records.clone());
+        self.slices().eq(other.slices()) && records(self) == records(other)
     }
 
     fn slices(&self) -> impl Iterator<Item = &[u8]> {
@@ -71,7 +72,9 @@ impl Rope {
     #[inline(never)]
     fn ends_within_rest(&mut self, offset: u32, len: u32) -> bool {
         let head_len = self.head_len;
-        let slice = self.rest.as_mut().and_then(|rest| rest.seek(offset - head_len));
+        // Where records are sent, it is not looked for.
+        let slice = self.rest.as_mut().filter(|rest| rest.records.is_none());
+        let slice = slice.and_then(|rest| rest.seek(offset - head_len));
         slice.is_some_and(|((_, _, slice_len), within)| within + len >= slice_len)
     }
 
@@ -125,6 +128,12 @@ impl Rope {
             note(body, n, &mut begun);
         }
         let Some(rest) = &mut self.rest else { return sum };
+        if rest.records.is_some() {
+            // No plaintext goes where records are sent.
+            debug_assert!(out.is_empty(), "records are sealed");
+            out.fill(0);
+            return Sum::ZERO;
+        }
         while done < out.len() {
             let target = offset + done as u32 - self.head_len;
             let Some(((body, start, len), within)) = rest.seek(target) else { break };
@@ -142,7 +151,7 @@ impl Rope {
 /// Counts a piece of a frame where that is counted. `begun` is whose piece the
 /// last counted one was.
 #[inline]
-fn note(body: &Body, bytes: usize, begun: &mut *const Reads) {
+pub(crate) fn note(body: &Body, bytes: usize, begun: &mut *const Reads) {
     if let Some(reads) = body.reads() {
         cold_path();
         let last = core::mem::replace(begun, reads);
@@ -151,7 +160,7 @@ fn note(body: &Body, bytes: usize, begun: &mut *const Reads) {
 }
 
 impl Slice<NoFile> {
-    const fn body(&self) -> (&Body, u32, u32) {
+    pub(crate) const fn body(&self) -> (&Body, u32, u32) {
         match self {
             Self::Body { body, start, len } => (body, *start, *len),
             Self::File { file, .. } => match *file {},
@@ -162,7 +171,7 @@ impl Slice<NoFile> {
 impl Rest<NoFile> {
     /// The slice that holds byte `target` of the rest (its body, where it
     /// starts there, and its length), and the offset in it.
-    fn seek(&mut self, target: u32) -> Option<((&Body, u32, u32), u32)> {
+    pub(crate) fn seek(&mut self, target: u32) -> Option<((&Body, u32, u32), u32)> {
         if target >= self.bytes {
             return None;
         }

@@ -10,14 +10,22 @@
 //! over kernel sockets what stands first is gathered for a system call
 //! ([`gathers`]). Both release what the peer, or the kernel, has.
 //!
+//! The queue of a secured connection keeps plaintext, and is read as the records that
+//! carry it ([`sealed`](Rope::seal_out)): its length, its offsets and what is released then
+//! count what is sent.
+//!
 //! [`copies`]: Rope::copy_out
 //! [`gathers`]: Rope::gather
 #![forbid(unsafe_code)]
 
 mod copy;
 mod gather;
+mod ledger;
+mod sealed;
 
 pub use gather::{Front, GATHER, Gathered};
+pub use ledger::Message;
+pub use sealed::{SealWith, Workbench};
 
 use app::Body;
 use core::hint::cold_path;
@@ -58,6 +66,8 @@ struct Rest<F> {
     /// it starts, counted from the start of `slices`. Sending is sequential,
     /// so the next copy starts here and no walk is needed.
     cursor: (usize, u32),
+    /// What a secured connection sends this as.
+    records: Option<Box<sealed::Records>>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,7 +88,7 @@ impl<F> Default for Rope<F> {
 
 impl<F> Default for Rest<F> {
     fn default() -> Self {
-        Self { slices: VecDeque::new(), bytes: 0, files: 0, cursor: (0, 0) }
+        Self { slices: VecDeque::new(), bytes: 0, files: 0, cursor: (0, 0), records: None }
     }
 }
 
@@ -86,14 +96,26 @@ impl<F> Rope<F> {
     /// Nothing queued.
     pub const EMPTY: Self = Self { head: None, head_start: 0, head_len: 0, rest: None };
 
-    /// Whether there can be files: known when this is compiled, so that who
-    /// has none pays nothing for them.
-    const FILES: bool = size_of::<F>() > 0;
+    /// Bytes of memory to be sent: of a secured connection, those of its records.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> u32 {
+        match &self.rest {
+            None => self.head_len,
+            Some(rest) => match &rest.records {
+                None => self.head_len + rest.bytes,
+                Some(records) => {
+                    cold_path();
+                    records.ledger.wire_len(rest.bytes)
+                }
+            },
+        }
+    }
 
     /// Bytes of memory queued.
     #[inline]
     #[must_use]
-    pub fn len(&self) -> u32 {
+    pub fn plain_len(&self) -> u32 {
         match &self.rest {
             None => self.head_len,
             Some(rest) => self.head_len + rest.bytes,
@@ -105,15 +127,15 @@ impl<F> Rope<F> {
     #[must_use]
     pub fn unsent(&self) -> usize {
         let files = self.rest.as_ref().map_or(0, |rest| rest.files);
-        (self.len() as usize).saturating_add(usize::try_from(files).unwrap_or(usize::MAX))
+        (self.plain_len() as usize).saturating_add(usize::try_from(files).unwrap_or(usize::MAX))
     }
 
-    /// Whether nothing is queued.
+    /// Whether nothing is to be sent.
     #[inline]
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        // Without files the first slice is in the head.
-        self.head_len == 0 && (!Self::FILES || self.rest.is_none())
+    pub fn is_empty(&self) -> bool {
+        // Without files and records the first slice is in the head.
+        self.head_len == 0 && self.rest.as_ref().is_none_or(|rest| rest.is_spent())
     }
 
     /// Queues `len` bytes of `body` from `start` on. Out-of-range parts are
@@ -128,7 +150,7 @@ impl<F> Rope<F> {
         if len == 0 {
             return Ok(());
         }
-        if self.is_empty() {
+        if self.head_len == 0 && self.rest.is_none() {
             if let Some(spent) = self.head.replace(body.clone()) {
                 cold_path();
                 drop(spent);
@@ -153,7 +175,7 @@ impl<F> Rope<F> {
         if bytes.is_empty() {
             return Ok(());
         }
-        if bytes.len() > (MAX_QUEUED - self.len().min(MAX_QUEUED)) as usize {
+        if bytes.len() > (MAX_QUEUED - self.plain_len().min(MAX_QUEUED)) as usize {
             return Err(QueueFull);
         }
         if self.extend_last(bytes) {
@@ -191,7 +213,7 @@ impl<F> Rope<F> {
 
     #[inline(never)]
     fn push_rest(&mut self, body: Body, start: u32, len: u32) -> Result<(), QueueFull> {
-        if len > MAX_QUEUED - self.len() {
+        if len > MAX_QUEUED - self.plain_len() {
             return Err(QueueFull);
         }
         let rest = self.rest.get_or_insert_default();
@@ -223,6 +245,9 @@ impl<F> Rope<F> {
 
     #[inline(never)]
     fn release_slices(&mut self, n: u64) {
+        if self.rest.as_mut().is_some_and(|rest| rest.release_records(n)) {
+            return;
+        }
         let mut left = n;
         loop {
             if left < u64::from(self.head_len) {
@@ -269,6 +294,14 @@ impl<F> Rope<F> {
                 self.rest = None;
             }
         }
+    }
+}
+
+impl<F> Rest<F> {
+    /// Whether nothing is in it.
+    #[cold]
+    fn is_spent(&self) -> bool {
+        self.slices.is_empty() && self.records.as_ref().is_none_or(|records| records.ledger.is_spent())
     }
 }
 

@@ -1,0 +1,351 @@
+//! What our stack does with a sealed queue: it is pushed plaintext, and its length, its
+//! offsets and what is released count what is sent.
+//!
+//! The first slice of such a queue does not stand inline: what copies plaintext into
+//! transmit slots looks there, and finds nothing.
+
+use crate::ledger::{Content, Ledger, Message, Place};
+use crate::{NoFile, Rest, Rope, Slice, cut};
+use core::hint::cold_path;
+use seal::{Record, SealError};
+use wire::Sum;
+use wire::checksum;
+
+/// Pieces of a record's plaintext that are handed over as they lie; more are put together
+/// first.
+const PARTS: usize = 16;
+
+/// What is made for records, and not kept: one for all connections of a silo.
+#[derive(Debug, Default)]
+pub struct Workbench {
+    /// A record as it is sent. In private memory: what a peer writes to gets finished bytes,
+    /// and is not read.
+    sealed: Vec<u8>,
+    /// The plaintext of a record that lies in many pieces.
+    text: Vec<u8>,
+}
+
+/// A record that is sent in parts, as it is sent, so that it is sealed once for all of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Kept {
+    epoch: u8,
+    number: u64,
+    bytes: Vec<u8>,
+}
+
+/// What a sealed queue has beside its plaintext.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Records {
+    pub ledger: Ledger,
+    kept: Option<Box<Kept>>,
+    /// Bytes that were sent, and bytes that were sealed for that.
+    sent: u64,
+    sealed: u64,
+}
+
+/// Bytes of a connection that may be sealed for each that is sent.
+const SEALED_PER_SENT: u64 = 8;
+/// And as many beside that: what a path costs whose segments shrink, or that loses much.
+const SEALED_FREE: u64 = 1 << 20;
+
+/// Seals a record: [`seal::Layer::seal`].
+pub type SealWith<'a> = &'a mut dyn FnMut(&Record, &[&[u8]], &mut [u8]) -> Result<(), SealError>;
+
+impl Rope {
+    /// What is queued from now on is plaintext of records, to each of which sealing adds
+    /// `overhead`, of `most` bytes of plaintext at most; what is queued already is sent as
+    /// it is. Segments have `segment` bytes.
+    pub fn secure(&mut self, overhead: u16, most: u16, segment: u16) {
+        let raw = self.len();
+        let rest = self.rest.get_or_insert_default();
+        if rest.records.is_some() {
+            return;
+        }
+        if let Some(body) = self.head.take() {
+            let (start, len) = (self.head_start, core::mem::take(&mut self.head_len));
+            rest.slices.push_front(Slice::Body { body, start, len });
+            rest.bytes += len;
+            rest.cursor = (0, 0);
+        }
+        let ledger = Ledger::new(raw, overhead, most, segment);
+        rest.records = Some(Box::new(Records { ledger, kept: None, sent: 0, sealed: 0 }));
+    }
+
+    fn records(&self) -> Option<&Records> {
+        self.rest.as_ref()?.records.as_deref()
+    }
+
+    fn records_mut(&mut self) -> Option<&mut Records> {
+        self.rest.as_mut()?.records.as_deref_mut()
+    }
+
+    /// Segments have so many bytes from now on.
+    pub fn set_segment(&mut self, segment: u16) {
+        if let Some(records) = self.records_mut() {
+            records.ledger.set_segment(segment);
+        }
+    }
+
+    /// Fixes the records of a piece of `len` bytes behind the `sent` ones that have left;
+    /// `large` ones may be longer than a segment. Returns how long the piece is to be.
+    pub fn fix(&mut self, sent: u32, len: u32, large: bool) -> u32 {
+        let plain = self.plain_len();
+        self.records_mut().map_or(len, |records| records.ledger.fix(plain, sent, len, large))
+    }
+
+    /// Says something behind what was sent, before what no record has.
+    pub fn say(&mut self, message: Message) {
+        if let Some(records) = self.records_mut() {
+            records.ledger.say(message);
+        }
+    }
+
+    /// What follows what was said is under the next keys.
+    pub fn begin_epoch(&mut self, epoch: u8) {
+        if let Some(records) = self.records_mut() {
+            records.ledger.begin_epoch(epoch);
+        }
+    }
+
+    /// Nothing is queued any more: `message` ends it.
+    pub fn end(&mut self, message: Message) {
+        if let Some(records) = self.records_mut() {
+            records.ledger.end(message);
+        }
+    }
+
+    /// Epoch and number of the next record, and the epoch of the oldest one that may still
+    /// be sent again.
+    #[must_use]
+    pub fn epochs(&self) -> Option<(u8, u64, u8)> {
+        let ledger = &self.records()?.ledger;
+        let (epoch, number) = ledger.next();
+        Some((epoch, number, ledger.oldest_epoch()))
+    }
+
+    /// Drops at most `most` bytes of the end, as far as no record has them. Returns how many
+    /// that was.
+    pub fn take_back(&mut self, most: u32) -> u32 {
+        let plain = self.plain_len();
+        let Some(rest) = &mut self.rest else { return 0 };
+        let Some(records) = &rest.records else { return 0 };
+        let dropped = most.min(records.ledger.loose(plain));
+        rest.drop_back(dropped);
+        dropped
+    }
+
+    /// Whether more was sealed than was sent would explain: nobody who wants what is sent
+    /// makes it so.
+    #[must_use]
+    pub fn is_overworked(&self) -> bool {
+        let worked =
+            |records: &Records| records.sealed > records.sent.saturating_mul(SEALED_PER_SENT).saturating_add(SEALED_FREE);
+        self.records().is_some_and(worked)
+    }
+
+    /// Bytes that were sent of the records, and bytes that were sealed for that.
+    #[must_use]
+    pub fn sealing(&self) -> (u64, u64) {
+        self.records().map_or((0, 0), |records| (records.sent, records.sealed))
+    }
+
+    /// Gives up memory that nothing is in.
+    pub fn rest(&mut self) {
+        let Some(rest) = &mut self.rest else { return };
+        if rest.slices.is_empty() {
+            rest.slices = std::collections::VecDeque::new();
+        }
+        if let Some(records) = &mut rest.records {
+            records.ledger.rest();
+        }
+    }
+
+    /// Writes what is sent from `offset` on into `out`, whole, and sums it: records that are
+    /// fixed, sealed by `seal`. Of one that is not all there, the part. `out` gets finished
+    /// bytes, and is not read.
+    ///
+    /// # Errors
+    /// That of `seal`, or [`SealError::Length`] where no record has these bytes; what stands
+    /// in `out` is not to be sent.
+    pub fn seal_out(
+        &mut self,
+        offset: u32,
+        out: &mut [u8],
+        bench: &mut Workbench,
+        seal: SealWith<'_>,
+    ) -> Result<Sum, SealError> {
+        let mut sum = Sum::ZERO;
+        let mut done = 0;
+        let rest = self.rest.as_deref_mut().ok_or(SealError::Length)?;
+        while done < out.len() {
+            let records = rest.records.as_ref().ok_or(SealError::Length)?;
+            let place = records.ledger.at(offset + done as u32).ok_or(SealError::Length)?;
+            let n = (out.len() - done).min((place.wire - place.within) as usize);
+            let room = &mut out[done..done + n];
+            let part = match place.content {
+                Content::Raw => rest.copy_raw(&place, room),
+                Content::Data | Content::Said(_) if n == place.wire as usize => {
+                    rest.seal_place(&place, bench, seal)?;
+                    checksum::copy_and_sum(room, &bench.sealed)
+                }
+                Content::Data | Content::Said(_) => {
+                    cold_path();
+                    rest.seal_part(&place, room, bench, seal)?
+                }
+            };
+            sum = sum.append(part, done % 2 == 1);
+            done += n;
+        }
+        if let Some(records) = &mut rest.records {
+            records.sent += out.len() as u64;
+        }
+        Ok(sum)
+    }
+}
+
+impl<F> Rest<F> {
+    /// Drops the first `n` bytes sent, and the plaintext of records that are done. Whether
+    /// there are records.
+    pub(crate) fn release_records(&mut self, n: u64) -> bool {
+        let Some(records) = &mut self.records else { return false };
+        // What is sent and not acknowledged are sequence numbers.
+        let plain = records.ledger.release(n as u32);
+        let passed = |kept: &Kept| {
+            let first = records.ledger.at(0).map(|place| place.record);
+            first.is_none_or(|first| first.epoch != kept.epoch || first.number > kept.number)
+        };
+        if records.kept.as_deref().is_some_and(passed) {
+            records.kept = None;
+        }
+        self.drop_front(plain);
+        true
+    }
+
+    fn drop_front(&mut self, mut n: u32) {
+        self.bytes -= n;
+        while n > 0 {
+            let Some(Slice::Body { start, len, .. }) = self.slices.front_mut() else { return };
+            let part = n.min(*len);
+            let whole = part == *len;
+            *start += part;
+            *len -= part;
+            n -= part;
+            self.cursor = match self.cursor {
+                (0, _) => (0, 0),
+                (index, at) => (index - usize::from(whole), at - part),
+            };
+            if whole {
+                self.slices.pop_front();
+            }
+        }
+    }
+
+    fn drop_back(&mut self, mut n: u32) {
+        self.bytes -= n;
+        self.cursor = (0, 0);
+        while n > 0 {
+            let Some(Slice::Body { len, .. }) = self.slices.back_mut() else { return };
+            if *len > n {
+                *len -= n;
+                break;
+            }
+            n -= *len;
+            self.slices.pop_back();
+        }
+    }
+}
+
+impl Rest<NoFile> {
+    /// What was queued before the queue was sealed.
+    fn copy_raw(&mut self, place: &Place, out: &mut [u8]) -> Sum {
+        let mut sum = Sum::ZERO;
+        let mut done = 0;
+        let (from, _) = place.plain;
+        while done < out.len() {
+            let Some(((body, start, len), within)) = self.seek(from + place.within + done as u32) else { break };
+            let n = (out.len() - done).min((len - within) as usize);
+            let part = body.copy_to((start + within) as usize, &mut out[done..done + n]);
+            sum = sum.append(part, done % 2 == 1);
+            done += n;
+        }
+        sum
+    }
+
+    /// Seals a record onto the bench.
+    fn seal_place(&mut self, place: &Place, bench: &mut Workbench, seal: SealWith<'_>) -> Result<(), SealError> {
+        let Workbench { sealed, text } = bench;
+        sealed.resize(place.wire as usize, 0);
+        if let Some(records) = &mut self.records {
+            records.sealed += u64::from(place.wire);
+        }
+        if let Content::Said(message) = place.content {
+            let (bytes, len) = message.bytes();
+            return seal(&place.record, &[&bytes[..len]], sealed);
+        }
+        let (from, len) = place.plain;
+        let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
+        let count = self.parts(from, len, &mut parts);
+        match count {
+            Some(count) => seal(&place.record, &parts[..count], sealed),
+            None => {
+                cold_path();
+                text.resize(len as usize, 0);
+                let whole = Place { within: 0, ..*place };
+                self.copy_raw(&whole, text);
+                seal(&place.record, &[text], sealed)
+            }
+        }
+    }
+
+    /// The pieces of `len` bytes of plaintext from `from` on: how many, or `None` if there
+    /// are more than there is room for.
+    fn parts<'a>(&'a mut self, from: u32, len: u32, out: &mut [&'a [u8]; PARTS]) -> Option<usize> {
+        let (_, within) = self.seek(from)?;
+        let (index, _) = self.cursor;
+        let mut skip = within;
+        let mut left = len;
+        let mut begun: *const app::Reads = core::ptr::null();
+        for (count, slice) in self.slices.range(index..).enumerate() {
+            let (body, start, slice_len) = slice.body();
+            let n = left.min(slice_len - skip);
+            *out.get_mut(count)? = cut(body, start + skip, n);
+            crate::copy::note(body, n as usize, &mut begun);
+            left -= n;
+            skip = 0;
+            if left == 0 {
+                return Some(count + 1);
+            }
+        }
+        None
+    }
+
+    /// A part of a record. It is kept, so that the parts that follow cost no more: one for
+    /// a connection, until it is acknowledged.
+    fn seal_part(
+        &mut self,
+        place: &Place,
+        out: &mut [u8],
+        bench: &mut Workbench,
+        seal: SealWith<'_>,
+    ) -> Result<Sum, SealError> {
+        let Record { epoch, number, .. } = place.record;
+        let is_it = |kept: &Kept| kept.epoch == epoch && kept.number == number;
+        let known = self.records.as_ref().is_some_and(|records| records.kept.as_deref().is_some_and(is_it));
+        if !known {
+            self.seal_place(place, bench, seal)?;
+            let Some(records) = &mut self.records else { return Err(SealError::Length) };
+            let mut kept = records.kept.take().unwrap_or_else(|| Box::new(Kept { epoch, number, bytes: Vec::new() }));
+            (kept.epoch, kept.number) = (epoch, number);
+            kept.bytes.clear();
+            kept.bytes.extend_from_slice(&bench.sealed);
+            records.kept = Some(kept);
+        }
+        let kept = self.records.as_ref().and_then(|records| records.kept.as_deref()).ok_or(SealError::Length)?;
+        let from = place.within as usize;
+        let part = kept.bytes.get(from..from + out.len()).ok_or(SealError::Length)?;
+        Ok(checksum::copy_and_sum(out, part))
+    }
+}
+
+#[cfg(test)]
+mod tests;

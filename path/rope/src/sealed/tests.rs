@@ -1,0 +1,282 @@
+//! A sealed queue sends the same bytes for the same place, whatever is asked of it and in
+//! whatever pieces, and its records carry what was queued.
+
+use super::*;
+use seal::ContentType;
+use std::collections::HashMap;
+
+const OVERHEAD: u16 = 22;
+
+fn random_from(mut state: u64) -> impl FnMut(u32) -> u32 {
+    move |n| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32 % n.max(1)
+    }
+}
+
+/// The plaintext behind a header with its length, number and kind, and nothing secret.
+#[derive(Default)]
+struct Cipher {
+    seen: HashMap<(u8, u64), Vec<u8>>,
+    sealed: u64,
+}
+
+impl Cipher {
+    fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
+        let text = parts.concat();
+        assert_eq!(out.len(), text.len() + usize::from(OVERHEAD), "just the room that it takes");
+        assert!(text.len() <= seal::MAX_PLAINTEXT);
+        out.fill(0xcc);
+        out[0] = record.kind as u8;
+        out[1..5].copy_from_slice(&(text.len() as u32).to_le_bytes());
+        out[5] = record.epoch;
+        out[6..14].copy_from_slice(&record.number.to_le_bytes());
+        for (to, from) in out[22..].iter_mut().zip(&text) {
+            *to = from ^ 0x5a;
+        }
+        self.sealed += out.len() as u64;
+        let before = self.seen.entry((record.epoch, record.number)).or_insert_with(|| out.to_vec());
+        assert_eq!(before, out, "{record:?} is sealed as something else");
+        Ok(())
+    }
+}
+
+/// Both ends of a connection's one direction, without a network between.
+struct Ends {
+    rope: Rope,
+    bench: Workbench,
+    cipher: Cipher,
+    /// Sent and not acknowledged.
+    in_flight: u32,
+    /// All that was ever sent, by its place.
+    wire: Vec<u8>,
+    acked: usize,
+    segment: u16,
+    plain: Vec<u8>,
+}
+
+impl Ends {
+    fn new(segment: u16, most: u16) -> Self {
+        let mut rope = Rope::EMPTY;
+        rope.secure(OVERHEAD, most, segment);
+        let (bench, cipher) = (Workbench::default(), Cipher::default());
+        Self { rope, bench, cipher, in_flight: 0, wire: Vec::new(), acked: 0, segment, plain: Vec::new() }
+    }
+
+    fn queue(&mut self, bytes: &[u8]) {
+        self.rope.push_bytes(bytes).unwrap();
+        self.plain.extend_from_slice(bytes);
+    }
+
+    fn out(&mut self, offset: u32, len: u32) -> Vec<u8> {
+        let mut out = vec![0; len as usize];
+        let Self { rope, bench, cipher, .. } = self;
+        let sum = rope.seal_out(offset, &mut out, bench, &mut |record, parts, out| cipher.seal(record, parts, out));
+        assert_eq!(sum.unwrap().finish(), checksum::sum(&out).finish());
+        out
+    }
+
+    /// Sends a piece of at most `most` bytes. Returns its length.
+    fn send(&mut self, most: u32, large: bool) -> u32 {
+        let waiting = self.rope.len() - self.in_flight;
+        let len = waiting.min(most);
+        if len == 0 {
+            return 0;
+        }
+        let len = self.rope.fix(self.in_flight, len, large);
+        assert!(len > 0 && len <= most, "{len} of {most}");
+        let piece = self.out(self.in_flight, len);
+        self.wire.extend_from_slice(&piece);
+        self.in_flight += len;
+        assert!(self.rope.len() >= self.in_flight);
+        len
+    }
+
+    fn again(&mut self, offset: u32, len: u32) {
+        let piece = self.out(offset, len);
+        let at = self.acked + offset as usize;
+        assert_eq!(piece, self.wire[at..at + len as usize], "sent again as something else");
+    }
+
+    fn acknowledge(&mut self, n: u32) {
+        self.rope.release(u64::from(n));
+        self.in_flight -= n;
+        self.acked += n as usize;
+    }
+
+    /// What the records carry: kind, epoch, number, plaintext.
+    fn records(&self) -> Vec<(u8, u8, u64, Vec<u8>)> {
+        let mut rest = &self.wire[..];
+        let mut records = Vec::new();
+        while !rest.is_empty() {
+            let len = u32::from_le_bytes(rest[1..5].try_into().unwrap()) as usize;
+            let number = u64::from_le_bytes(rest[6..14].try_into().unwrap());
+            let text = rest[22..22 + len].iter().map(|byte| byte ^ 0x5a).collect();
+            records.push((rest[0], rest[5], number, text));
+            rest = &rest[22 + len..];
+        }
+        records
+    }
+
+    fn drain(&mut self) {
+        while self.send(u32::from(self.segment), false) > 0 {}
+        self.acknowledge(self.in_flight);
+        assert!(self.rope.is_empty());
+        assert_eq!((self.rope.len(), self.rope.plain_len()), (0, 0));
+    }
+}
+
+/// Whatever is queued, sent, sent again, acknowledged, taken back, and whatever segments and
+/// windows are: the records carry it, in order, and each is sealed as one thing alone.
+#[test]
+fn records_are_never_cut_anew() {
+    let mut random = random_from(11);
+    for round in 0..300 {
+        let mut ends = Ends::new(64 + random(1_500) as u16, if round % 3 == 0 { 100 } else { 16_384 });
+        let mut shared = vec![0; 5_000];
+        shared.iter_mut().for_each(|byte| *byte = random(256) as u8);
+        let body = app::Body::new(shared.clone());
+        for _ in 0..120 {
+            match random(9) {
+                0 => {
+                    let (start, len) = (random(2_000), random(3_000));
+                    ends.rope.push(&body, start, len).unwrap();
+                    ends.plain.extend_from_slice(&shared[start as usize..(start + len) as usize]);
+                }
+                1 => {
+                    let bytes = vec![random(256) as u8; random(300) as usize];
+                    ends.queue(&bytes);
+                }
+                2 => {
+                    let back = ends.rope.take_back(random(400)) as usize;
+                    ends.plain.truncate(ends.plain.len() - back);
+                }
+                3 => {
+                    let n = random(ends.in_flight + 1);
+                    ends.acknowledge(n);
+                }
+                4 => {
+                    ends.segment = 64 + random(1_500) as u16;
+                    let segment = ends.segment;
+                    ends.rope.set_segment(segment);
+                }
+                5 if ends.in_flight > 0 => {
+                    let offset = random(ends.in_flight);
+                    let len = 1 + random(ends.in_flight - offset);
+                    ends.again(offset, len);
+                }
+                // A window of any size, or a link that cuts segments itself.
+                6 => _ = ends.send(1 + random(100), false),
+                7 => _ = ends.send(1 + random(60_000), true),
+                _ => _ = ends.send(u32::from(ends.segment), false),
+            }
+        }
+        ends.drain();
+        let records = ends.records();
+        assert!(records.iter().enumerate().all(|(index, record)| record.2 == index as u64));
+        let carried: Vec<u8> = records.into_iter().flat_map(|record| record.3).collect();
+        assert_eq!(carried, ends.plain);
+    }
+}
+
+/// Full segments are one record each, and nothing is sealed twice for them.
+#[test]
+fn a_segment_is_a_record() {
+    let mut ends = Ends::new(1_448, 16_384);
+    ends.queue(&vec![7; 100_000]);
+    for _ in 0..40 {
+        assert_eq!(ends.send(1_448, false), 1_448);
+    }
+    assert_eq!(ends.cipher.sealed, 40 * 1_448);
+    assert!(ends.records().iter().all(|record| record.3.len() == 1_426));
+    let run = size_of::<crate::ledger::Run>();
+    assert!(run <= 32, "one run is all of it: {run}");
+    // A link that cuts segments gets long ones, which end with the piece.
+    let before = ends.records().len();
+    assert_eq!(ends.send(40 * 1_448, true), ends.wire.len() as u32 - 40 * 1_448);
+    let lengths: Vec<_> = ends.records().drain(before..).map(|record| record.3.len()).collect();
+    assert_eq!(lengths, [16_384, 16_384, 10_192]);
+}
+
+/// What was queued before goes out as it is; messages of the data path have their places.
+#[test]
+fn messages_have_their_places() {
+    let mut rope = Rope::EMPTY;
+    rope.push_bytes(b"finished").unwrap();
+    let mut ends = Ends { rope, ..Ends::new(1_448, 16_384) };
+    ends.rope.secure(OVERHEAD, 16_384, 1_448);
+    assert_eq!((ends.rope.len(), ends.rope.plain_len()), (8, 8));
+    ends.queue(b"one");
+    assert_eq!(ends.rope.take_back(100), 3, "none of what goes out as it is");
+    ends.plain.truncate(0);
+    ends.queue(b"one");
+    ends.send(1_448, false);
+    assert!(ends.wire.starts_with(b"finished"));
+    ends.queue(b"two");
+    ends.rope.say(Message::KeyUpdate);
+    ends.rope.begin_epoch(1);
+    assert_eq!(ends.rope.epochs(), Some((1, 0, 0)));
+    ends.rope.end(Message::CloseNotify);
+    ends.drain();
+    assert_eq!(ends.rope.epochs(), Some((1, 2, 1)));
+    ends.rope.say(Message::KeyUpdate);
+    assert!(ends.rope.is_empty(), "nothing is said after the end");
+    ends.wire.drain(..8);
+    let (text, handshake, alert) =
+        (ContentType::ApplicationData as u8, ContentType::Handshake as u8, ContentType::Alert as u8);
+    let expected = [
+        (text, 0, 0, b"one".to_vec()),
+        (handshake, 0, 1, vec![24, 0, 0, 1, 0]),
+        (text, 1, 0, b"two".to_vec()),
+        (alert, 1, 1, vec![1, 0]),
+    ];
+    assert_eq!(ends.records(), expected);
+}
+
+/// Records that are repaired in parts, in order, cost one sealing each; and who has parts
+/// sent without order is found out.
+#[test]
+fn parts_have_a_price() {
+    let mut ends = Ends::new(1_448, 16_384);
+    ends.queue(&vec![1; 200_000]);
+    while ends.send(1_448, false) > 0 {}
+    let before = ends.cipher.sealed;
+    // The path takes segments of 64 bytes from now on.
+    ends.rope.set_segment(64);
+    let mut at = 0;
+    while at < ends.in_flight {
+        let len = 64.min(ends.in_flight - at);
+        ends.again(at, len);
+        at += len;
+    }
+    let cost = ends.cipher.sealed - before;
+    assert!(cost <= u64::from(ends.in_flight), "{cost} for {}", ends.in_flight);
+    assert!(!ends.rope.is_overworked());
+    for round in 0..40 {
+        for record in 0..100 {
+            ends.again(record * 1_448 + round * 7, 1);
+        }
+    }
+    assert!(ends.rope.is_overworked(), "{:?}", ends.rope.sealing());
+    // And small ones from the start are records of their own.
+    let mut small = Ends::new(64, 16_384);
+    small.queue(&vec![1; 10_000]);
+    small.drain();
+    assert_eq!(small.rope.sealing().0, small.rope.sealing().1);
+}
+
+/// A record of many pieces is put together, and one in a few is not.
+#[test]
+fn pieces_make_one_record() {
+    for pieces in [1, PARTS, PARTS + 1, 100] {
+        let mut ends = Ends::new(1_448, 16_384);
+        for piece in 0..pieces {
+            let body = app::Body::new(vec![piece as u8; 10]);
+            ends.rope.push(&body, 0, 10).unwrap();
+            ends.plain.extend_from_slice(body.as_slice());
+        }
+        ends.drain();
+        assert_eq!(ends.records().len(), 1);
+        assert_eq!(ends.records()[0].3, ends.plain);
+    }
+}
