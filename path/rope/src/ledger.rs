@@ -27,6 +27,9 @@ const LEAST: u32 = 64;
 /// never sent in twice its bytes.
 const LEAST_USUAL: u16 = 32;
 
+/// Numbers under each key that data leaves for messages.
+const FOR_MESSAGES: u64 = 16;
+
 /// What the data path says by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
@@ -137,6 +140,8 @@ pub(crate) struct Ledger {
     more: VecDeque<Run>,
     /// Of the next record.
     number: u64,
+    /// Data is not sent under this number and above; messages are.
+    last: u64,
     /// Where SND.UNA is, in what is sent, modulo 2^32.
     wire_base: u32,
     wire_fixed: u32,
@@ -154,12 +159,13 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Of a queue of which `raw` bytes go out as they are. Sealing adds `overhead` to a
-    /// record, which has at most `most` bytes of plaintext.
-    pub fn new(raw: u32, overhead: u16, most: u16, segment: u16) -> Self {
+    /// record, which has at most `most` bytes of plaintext. Keys are for so many `records`.
+    pub fn new(raw: u32, (overhead, most): (u16, u16), segment: u16, records: u64) -> Self {
         let mut ledger = Self {
             first: None,
             more: VecDeque::new(),
             number: 0,
+            last: records.saturating_sub(FOR_MESSAGES),
             wire_base: 0,
             wire_fixed: 0,
             plain_base: 0,
@@ -216,6 +222,16 @@ impl Ledger {
         self.wire_fixed == self.wire_base && !matches!(self.end, End::Due(_))
     }
 
+    /// Whether all that may be sent under the keys was.
+    pub const fn is_used_up(&self) -> bool {
+        self.number >= self.last
+    }
+
+    /// Whether the end was said.
+    pub fn has_ended(&self) -> bool {
+        self.end == End::Said
+    }
+
     /// The number of the next record, and its epoch.
     pub const fn next(&self) -> (u8, u64) {
         (self.epoch, self.number)
@@ -239,6 +255,11 @@ impl Ledger {
             let loose = self.loose(plain);
             if loose == 0 {
                 self.fix_end();
+                break;
+            }
+            if self.number >= self.last {
+                // Not before there are new keys.
+                end = end.min(self.fixed().saturating_sub(sent));
                 break;
             }
             let fits = room.saturating_sub(overhead);
@@ -281,6 +302,11 @@ impl Ledger {
         if self.end == End::Open {
             self.end = End::Due(message);
         }
+    }
+
+    /// What was said is the end.
+    pub const fn end_said(&mut self) {
+        self.end = End::Said;
     }
 
     /// What follows is under the next keys.
@@ -373,4 +399,3 @@ impl Run {
             && self.padding == next.padding
     }
 }
-

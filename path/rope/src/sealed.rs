@@ -54,8 +54,8 @@ pub type SealWith<'a> = &'a mut dyn FnMut(&Record, &[&[u8]], &mut [u8]) -> Resul
 impl Rope {
     /// What is queued from now on is plaintext of records, to each of which sealing adds
     /// `overhead`, of `most` bytes of plaintext at most; what is queued already is sent as
-    /// it is. Segments have `segment` bytes.
-    pub fn secure(&mut self, overhead: u16, most: u16, segment: u16) {
+    /// it is. Segments have `segment` bytes, and keys are for so many `records`.
+    pub fn secure(&mut self, (overhead, most): (u16, u16), segment: u16, records: u64) {
         let raw = self.len();
         let rest = self.rest.get_or_insert_default();
         if rest.records.is_some() {
@@ -67,7 +67,7 @@ impl Rope {
             rest.bytes += len;
             rest.cursor = (0, 0);
         }
-        let ledger = Ledger::new(raw, overhead, most, segment);
+        let ledger = Ledger::new(raw, (overhead, most), segment, records);
         rest.records = Some(Box::new(Records { ledger, kept: None, sent: 0, sealed: 0 }));
     }
 
@@ -114,6 +114,25 @@ impl Rope {
         }
     }
 
+    /// Whether a message of the data path still finds a place: the end was not said.
+    #[must_use]
+    pub fn can_say(&self) -> bool {
+        self.records().is_some_and(|records| !records.ledger.has_ended())
+    }
+
+    /// Whether all that may be sent under the keys was: data waits for others.
+    #[must_use]
+    pub fn is_used_up(&self) -> bool {
+        self.records().is_some_and(|records| records.ledger.is_used_up())
+    }
+
+    /// Nothing is said any more.
+    pub fn end_said(&mut self) {
+        if let Some(records) = self.records_mut() {
+            records.ledger.end_said();
+        }
+    }
+
     /// Epoch and number of the next record, and the epoch of the oldest one that may still
     /// be sent again.
     #[must_use]
@@ -138,8 +157,9 @@ impl Rope {
     /// makes it so.
     #[must_use]
     pub fn is_overworked(&self) -> bool {
-        let worked =
-            |records: &Records| records.sealed > records.sent.saturating_mul(SEALED_PER_SENT).saturating_add(SEALED_FREE);
+        let worked = |records: &Records| {
+            records.sealed > records.sent.saturating_mul(SEALED_PER_SENT).saturating_add(SEALED_FREE)
+        };
         self.records().is_some_and(worked)
     }
 

@@ -138,6 +138,11 @@ pub trait Layer {
         false
     }
 
+    /// Whether [`Layer::next_epoch`] makes keys: TLS 1.3 does, the default.
+    fn updates_keys(&self) -> bool {
+        true
+    }
+
     /// Most records under one key; the data path updates it before, or ends the connection
     /// where it cannot be. 2^24 by default: RFC 8446 section 5.5 has 2^24.5 full ones for
     /// AES-GCM.

@@ -261,6 +261,41 @@ fn deliver_data<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8])
     if consumed < data.len() {
         cold_path();
         stack.hold(id, &data[consumed..]);
+        if stack.is_sealed(id) {
+            // Since this call: what was left are records.
+            offer_held(stack, app, id);
+        }
+    }
+}
+
+/// The same for a secured connection: what arrived are records, and the application is given
+/// what they carry.
+#[inline(never)]
+fn deliver_records<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    let mut plain = stack.take_plain();
+    let taken = stack.open_records(id, data, &mut plain);
+    let mut consumed = plain.len();
+    if !plain.is_empty() && stack.is_live(id) {
+        consumed = app.on_data(stack, id, &plain).min(plain.len());
+    }
+    if consumed < plain.len() || taken < data.len() {
+        stack.hold_opened(id, &plain[consumed..], &data[taken..]);
+    }
+    stack.put_plain(plain);
+}
+
+/// Tells the application that a secured connection's peer sends no more, if that is news.
+#[inline(never)]
+fn end_records<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, finished: bool) {
+    if finished {
+        stack.end_sealed(id);
+    }
+    if stack.is_live(id) && stack.take_end(id) {
+        let held = stack.held(id);
+        app.on_end(stack, id, held);
     }
 }
 
@@ -277,7 +312,10 @@ fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
         app.on_open(stack, id, if accepted { Opened::Accepted } else { Opened::Connected });
         live = stack.is_live(id);
     }
-    if live {
+    if live && outcome.sealed {
+        cold_path();
+        deliver_records(stack, app, id, data);
+    } else if live {
         deliver_data(stack, app, id, data);
     }
     if outcome.readable {
@@ -289,6 +327,10 @@ fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
     }
     if outcome.drained && stack.is_live(id) {
         app.on_sent(stack, id);
+    }
+    if outcome.sealed || (outcome.finished && stack.is_sealed(id)) {
+        cold_path();
+        return end_records(stack, app, id, outcome.finished);
     }
     if outcome.finished && stack.is_live(id) {
         let held = stack.held(id);
@@ -311,10 +353,25 @@ fn offer_held<A: App>(stack: &mut Stack, app: &mut A, id: ConnId) {
     if !stack.is_live(id) {
         return;
     }
-    let Some(held) = stack.take_held(id) else { return };
+    let Some(mut held) = stack.take_held(id) else { return };
+    if stack.is_sealed(id) {
+        let mut plain = stack.take_plain();
+        let taken = stack.open_records(id, held.sealed(), &mut plain);
+        held.open(taken, &plain);
+        stack.put_plain(plain);
+        let len = held.opened().len();
+        let offer = len > 0 && stack.is_live(id);
+        let consumed = if offer { app.on_data(stack, id, held.opened()).min(len) } else { 0 };
+        stack.put_held(id, held, consumed);
+        return end_records(stack, app, id, false);
+    }
     let len = held.contiguous().len();
     let consumed = app.on_data(stack, id, held.contiguous()).min(len);
     stack.put_held(id, held, consumed);
+    if consumed < len && stack.is_sealed(id) {
+        // Since this call: what was left are records.
+        offer_held(stack, app, id);
+    }
 }
 
 /// Offers held bytes again where the application asked for it, once each.

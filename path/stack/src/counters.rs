@@ -116,5 +116,10 @@ parts! {
         /// Connections ended for want of memory, whose applications had waited
         /// longest for more.
         held_ended,
+        /// Secured connections ended because something could not be opened.
+        records_failed,
+        /// Secured connections ended because a record could not be sealed, or
+        /// far more had to be sealed than was sent.
+        sealing_ended,
     }
 }

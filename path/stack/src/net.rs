@@ -62,6 +62,14 @@ impl Net for Stack {
         self.tcp.set_timer(id, at);
     }
 
+    fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {
+        self.tcp.secure(id, layer)
+    }
+
+    fn was_cut(&self, id: ConnId) -> bool {
+        self.tcp.was_cut(id)
+    }
+
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {
         let flow = self.tcp.slots().get(id)?.flow();
         Some(SocketAddr::new(flow.remote(), flow.remote_port))
@@ -140,6 +148,56 @@ impl Stack {
     /// Gives a connection's held bytes back, less `consumed` of them.
     pub fn put_held(&mut self, id: ConnId, held: ReceiveBuffer, consumed: usize) {
         self.tcp.put_held(id, held, consumed);
+    }
+
+    /// Whether a connection is secured: then what arrived for it are records.
+    #[inline]
+    #[must_use]
+    pub fn is_sealed(&self, id: ConnId) -> bool {
+        self.tcp.is_sealed(id)
+    }
+
+    /// Room for the plaintext of what arrived; give it back by [`Stack::put_plain`].
+    #[must_use]
+    pub fn take_plain(&mut self) -> Vec<u8> {
+        self.tcp.take_plain()
+    }
+
+    /// Gives back what [`Stack::take_plain`] gave.
+    pub fn put_plain(&mut self, plain: Vec<u8>) {
+        self.tcp.put_plain(plain);
+    }
+
+    /// Opens the whole records that stand first in what arrived for a secured connection, and
+    /// appends their plaintext. Returns how many bytes were taken; the others are of a record
+    /// that is not all there. Then ask [`Stack::take_end`].
+    pub fn open_records(&mut self, id: ConnId, input: &[u8], plain: &mut Vec<u8>) -> usize {
+        self.tcp.open_records(id, input, plain)
+    }
+
+    /// Keeps plaintext that the application did not consume, and bytes of a record that is not
+    /// all there.
+    pub fn hold_opened(&mut self, id: ConnId, plain: &[u8], sealed: &[u8]) {
+        self.tcp.hold_opened(id, plain, sealed);
+    }
+
+    /// A secured connection's peer has sent its FIN.
+    pub fn end_sealed(&mut self, id: ConnId) {
+        self.tcp.end_sealed(id);
+    }
+
+    /// Whether the application of a secured connection is to be told that the peer sends no
+    /// more; said once.
+    #[must_use]
+    pub fn take_end(&mut self, id: ConnId) -> bool {
+        self.tcp.take_end(id)
+    }
+
+    /// Bytes that were sent of a secured connection's records, and bytes that were sealed for
+    /// that.
+    #[must_use]
+    pub fn sealing(&self, id: ConnId) -> (u64, u64) {
+        self.tcp.slots().get(id).map_or((0, 0), |slot| slot.tcp.sealing())
     }
 
     /// In-order bytes that the application left unconsumed.

@@ -48,7 +48,7 @@ impl Connection {
             // RFC 6298 section 5.3, RFC 8985 section 7.2.
             self.arm_in_flight(cx);
         }
-        if self.flags.has(Flags::ABOVE_LOW_WATER) && self.rope.len() as usize <= app::SEND_LOW_WATER {
+        if self.flags.has(Flags::ABOVE_LOW_WATER) && self.rope.plain_len() as usize <= app::SEND_LOW_WATER {
             self.flags.clear(Flags::ABOVE_LOW_WATER);
             return true;
         }

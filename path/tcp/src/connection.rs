@@ -184,11 +184,18 @@ impl Connection {
         self.state
     }
 
-    /// Bytes queued and not acknowledged.
+    /// Bytes queued and not acknowledged, as the application queued them.
     #[inline]
     #[must_use]
     pub fn unsent(&self) -> u32 {
-        self.rope.len()
+        self.rope.plain_len()
+    }
+
+    /// Whether anything is queued that is not acknowledged.
+    #[inline]
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        !self.rope.is_empty()
     }
 
     /// Most payload of a segment.
@@ -279,12 +286,16 @@ impl Connection {
     /// place behind them.
     pub fn take_back(&mut self, most: u32) -> u32 {
         let sends = matches!(self.state, State::Established | State::CloseWait) && self.can_send();
+        if sends && self.is_sealed() {
+            // What no record has: the others have begun to leave.
+            return self.rope.take_back(most);
+        }
         if sends { self.rope.truncate(self.in_flight().max(self.rope.len().saturating_sub(most))) } else { 0 }
     }
 
     #[inline]
     fn note_queue(&mut self) {
-        if self.rope.len() as usize > app::SEND_LOW_WATER {
+        if self.rope.plain_len() as usize > app::SEND_LOW_WATER {
             self.flags.set(Flags::ABOVE_LOW_WATER);
         }
     }
@@ -293,6 +304,9 @@ impl Connection {
     pub fn finish(&mut self) {
         if self.flags.has(Flags::FINISHED) {
             return;
+        }
+        if self.is_sealed() {
+            self.rope.end(rope::Message::CloseNotify);
         }
         self.flags.set(Flags::FINISHED);
         // RFC 9293 section 3.10.4: in SYN-RECEIVED and SYN-SENT the FIN waits
@@ -335,7 +349,8 @@ impl Connection {
         self.state = State::Closed;
         self.rope.clear();
         self.cold = None;
-        self.flags.clear(Flags::TIMER | Flags::ACK_NOW | Flags::PROBE | Flags::RETRANSMIT | Flags::SLOW);
+        self.flags
+            .clear(Flags::TIMER | Flags::ACK_NOW | Flags::PROBE | Flags::RETRANSMIT | Flags::SEALED | Flags::SLOW);
     }
 
     /// Gives up the cold part and the slow path once nothing needs them.
@@ -368,6 +383,7 @@ impl Connection {
             return false;
         }
         self.mss = mss;
+        self.rope.set_segment(mss);
         if self.in_flight() > 0 && !self.state.opening() {
             // What is in flight was too long to arrive: it is lost, but not to
             // congestion, so the window stays (RFC 1191 section 6.4).
@@ -417,11 +433,12 @@ impl Connection {
     #[inline(always)]
     #[must_use]
     pub fn wants_poll(&self) -> bool {
-        const URGENT: u16 = Flags::ACK_NOW | Flags::PROBE | Flags::RETRANSMIT | Flags::SLOW;
+        const URGENT: u16 = Flags::ACK_NOW | Flags::PROBE | Flags::SLOW;
         self.flags.has(URGENT)
             || self.unacked > 0
             || self.rope.len() > self.in_flight()
             || (self.flags.has(Flags::FINISHED) && !self.flags.has(Flags::FIN_SENT))
+            || (self.flags.has(Flags::RETRANSMIT) && self.state.opening())
     }
 
     /// Whether the stack has the connection on its ready list.

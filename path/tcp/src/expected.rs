@@ -54,7 +54,7 @@ impl Connection {
         header: &Established,
         payload: &[u8],
     ) -> Option<Light> {
-        const HEAVY: u16 = Flags::SLOW | Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
+        const HEAVY: u16 = Flags::SLOW | Flags::SEALED | Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
         let light = self.cold.is_none() && !self.flags.has(HEAVY);
         let timestamps = header.timestamps;
         if !light

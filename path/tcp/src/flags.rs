@@ -25,8 +25,11 @@ impl Flags {
     pub const CWND_LIMITED: u16 = 1 << 8;
     /// Send a window or keepalive probe at the next poll.
     pub const PROBE: u16 = 1 << 9;
-    /// Retransmit the segment at `una` (SYN, or data without SACK).
+    /// Retransmit the SYN. Set only while the connection opens.
     pub const RETRANSMIT: u16 = 1 << 10;
+    /// What is sent are records. Set only once the connection is open, so that both share a
+    /// bit: whatever looks for either takes none of the short ways.
+    pub const SEALED: u16 = Self::RETRANSMIT;
     /// A flight is being timed without timestamps (`ts_recent` holds when it
     /// was sent).
     pub const TIMING: u16 = 1 << 11;

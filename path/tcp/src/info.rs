@@ -99,7 +99,7 @@ impl Connection {
             snd_wnd: self.snd_wnd,
             rcv_wnd: self.rcv_adv.forward_from(self.rcv_nxt),
             in_flight: self.in_flight(),
-            unsent: self.rope.len(),
+            unsent: self.rope.plain_len(),
             sack: self.flags.has(Flags::SACK),
             timestamps: self.flags.has(Flags::TIMESTAMPS),
             peer_shift: self.peer_shift(),

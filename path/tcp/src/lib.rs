@@ -34,6 +34,7 @@ mod receive;
 mod recovery;
 mod rtt;
 mod scoreboard;
+mod sealed;
 #[cfg(test)]
 mod short_ways;
 mod state;
@@ -52,7 +53,7 @@ pub use info::{CongestionState, Info};
 pub use outcome::{Answer, Light, Outcome};
 pub use output::FEW;
 pub use receive::ReceiveBuffer;
-pub use rope::QueueFull;
+pub use rope::{Message, QueueFull, SealWith, Workbench};
 pub use rtt::Rtt;
 pub use scoreboard::Scoreboard;
 pub use state::State;

@@ -11,7 +11,8 @@ use crate::state::State;
 use wire::tcp::{Established, Flags as Bits};
 
 /// Any of these makes a connection a matter for the whole of RFC 9293.
-const HEAVY: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE | Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
+const HEAVY: u16 =
+    Flags::SLOW | Flags::RETRANSMIT | Flags::SEALED | Flags::PROBE | Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
 
 impl Connection {
     /// Takes a segment without options but timestamps that is next in order

@@ -36,6 +36,8 @@ pub struct Outcome {
     pub closed: Option<Closed>,
     /// What to answer.
     pub answer: Answer,
+    /// What came are records of a secured connection: for the stack to say.
+    pub sealed: bool,
 }
 
 /// What a segment changed on a light connection, beside the data that it
@@ -56,6 +58,7 @@ impl Outcome {
         drained: false,
         closed: None,
         answer: Answer::None,
+        sealed: false,
     };
 
     pub(crate) fn closed(why: Closed) -> Self {

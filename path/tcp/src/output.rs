@@ -19,6 +19,9 @@ use wire::tcp::{Flags as Bits, SeqNum};
 /// goes on, and what is not taken at once is dropped anyway.
 const FULL_WINDOW: u32 = 16 * 1024;
 
+/// The same where a record has to be all there before it is read.
+const FULL_WINDOW_SEALED: u32 = FULL_WINDOW + seal::MAX_SEALED as u32;
+
 /// Segments that [`Connection::poll_few`] gives at most.
 pub const FEW: u32 = 3;
 
@@ -33,7 +36,7 @@ impl Connection {
     /// offload).
     #[inline]
     pub fn poll_segment(&mut self, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
-        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE;
+        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::SEALED | Flags::PROBE;
         if self.state != State::Established || self.flags.has(DISTURBED) {
             return self.poll_disturbed(cx, path, burst);
         }
@@ -54,7 +57,7 @@ impl Connection {
     /// have sent alike, and have had nothing to add.
     #[inline(always)]
     pub fn poll_light(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
-        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE | Flags::V6;
+        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::SEALED | Flags::PROBE | Flags::V6;
         let len = self.rope.single()?;
         let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
         let fits = len.wrapping_sub(1) < u32::from(self.mss) && len <= self.snd_wnd.min(self.cwnd);
@@ -81,7 +84,8 @@ impl Connection {
     /// to [`FEW`]: one value for all of them, which [`Emit::piece`] cuts.
     #[inline(always)]
     pub fn poll_few(&mut self, cx: &mut Context<'_>) -> Option<Emit> {
-        const DISTURBED: u16 = Flags::SLOW | Flags::RETRANSMIT | Flags::PROBE | Flags::V6 | Flags::NAGLE;
+        const DISTURBED: u16 =
+            Flags::SLOW | Flags::RETRANSMIT | Flags::SEALED | Flags::PROBE | Flags::V6 | Flags::NAGLE;
         let len = self.rope.single()?;
         let mss = u32::from(self.mss);
         let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
@@ -317,7 +321,7 @@ impl Connection {
         let mut limit = config.receive_limit;
         if full {
             cold_path();
-            limit = limit.min(FULL_WINDOW);
+            limit = limit.min(if self.is_sealed() { FULL_WINDOW_SEALED } else { FULL_WINDOW });
         }
         let edge = self.rcv_nxt.plus(limit.saturating_sub(held));
         let gain = edge.distance_from(self.rcv_adv);
@@ -427,10 +431,16 @@ impl Connection {
                 cold.rack.on_probe(seq, nxt, cx.now);
             }
             self.emit_again(cx, seq, len)
-        } else if len == waiting && self.fin_waits() {
-            self.emit_fin(cx, in_flight, len, Bits::ACK.union(Bits::PSH))
         } else {
-            self.emit_data(cx, in_flight, len, len == waiting)
+            let (len, last) = self.fix(len, waiting, 0);
+            if len == 0 {
+                return None;
+            }
+            if last && self.fin_waits() {
+                self.emit_fin(cx, in_flight, len, Bits::ACK.union(Bits::PSH))
+            } else {
+                self.emit_data(cx, in_flight, len, last)
+            }
         };
         let end = self.nxt;
         if let Some(cold) = &mut self.cold {
@@ -511,10 +521,13 @@ impl Connection {
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
         let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
+        let (len, last) = self.fix(len, waiting, burst);
+        if len == 0 {
+            return None;
+        }
         if let Some(prr) = self.cold.as_mut().and_then(|cold| cold.prr.as_mut()) {
             prr.on_sent(len);
         }
-        let last = len == waiting;
         if last && self.fin_waits() {
             return Some(self.emit_fin(cx, in_flight, len, Bits::ACK.union(Bits::PSH)));
         }
@@ -555,7 +568,8 @@ impl Connection {
         cx.counters.probes += 1;
         let len = self.rope.len().min(self.snd_wnd).min(u32::from(self.mss));
         if len > 0 && self.in_flight() == 0 && self.state.sends() {
-            return Some(self.emit_data(cx, 0, len, len == self.rope.len()));
+            let (len, last) = self.fix(len, self.rope.len(), 0);
+            return if len > 0 { Some(self.emit_data(cx, 0, len, last)) } else { None };
         }
         // Its sequence number is not acceptable, so that the peer looks at
         // nothing else in it (RFC 9293 section 3.10.7.4): an acknowledgement

@@ -120,6 +120,8 @@ pub struct ReceiveBuffer {
     data: Vec<u8>,
     /// Where the in-order bytes start in `data`.
     head: usize,
+    /// How many of these are plaintext of records that were opened; the rest are records.
+    opened: usize,
     /// Stream position of RCV.NXT, from an arbitrary origin.
     next: u64,
     /// Sorted, disjoint, not touching, above `next`.
@@ -208,9 +210,44 @@ impl ReceiveBuffer {
         self.data.get(self.head..).unwrap_or(&[])
     }
 
+    /// What is held is plaintext.
+    pub const fn note_opened(&mut self) {
+        self.opened = self.held();
+    }
+
+    /// The plaintext that is held.
+    #[must_use]
+    pub fn opened(&self) -> &[u8] {
+        self.contiguous().get(..self.opened).unwrap_or(&[])
+    }
+
+    /// The records behind it, the last of which may not be all there.
+    #[must_use]
+    pub fn sealed(&self) -> &[u8] {
+        self.contiguous().get(self.opened..).unwrap_or(&[])
+    }
+
+    /// The first `len` bytes of the records were opened, and `plain` is what they carry.
+    pub fn open(&mut self, len: usize, plain: &[u8]) {
+        let start = (self.head + self.opened).min(self.data.len());
+        let end = (start + len).min(self.data.len());
+        self.data.splice(start..end, plain.iter().copied());
+        self.opened += plain.len();
+        if self.held() == 0 {
+            self.compact();
+        }
+    }
+
+    /// Forgets the records that were not opened: nothing follows.
+    pub fn drop_sealed(&mut self) {
+        self.data.truncate(self.head + self.opened);
+        self.compact();
+    }
+
     /// Drops `len` in-order bytes from the front.
     pub fn consume(&mut self, len: usize) {
         self.head += len.min(self.held());
+        self.opened = self.opened.saturating_sub(len);
         self.compact();
     }
 

@@ -276,6 +276,14 @@ impl Machine {
         one.into_iter().chain(several.into_iter().flatten())
     }
 
+    /// Its packets are no longer than so many bytes from now on.
+    pub fn set_mtu(&mut self, mtu: u16) {
+        match self {
+            Self::One(host) => host.silo.stack.set_mtu(mtu),
+            Self::Several(fleet) => fleet.silos.iter_mut().for_each(|silo| silo.stack.set_mtu(mtu)),
+        }
+    }
+
     /// Who looks at its short ways, if anybody does.
     #[must_use]
     pub fn watcher(&self) -> Option<&Watcher> {

@@ -15,6 +15,7 @@ pub mod fleet;
 pub mod peer;
 pub mod rng;
 pub mod scenario;
+pub mod sealer;
 pub mod shadow;
 pub mod stream;
 pub mod switch;
@@ -23,4 +24,4 @@ pub mod transfer;
 pub mod world;
 
 pub use scenario::Scenario;
-pub use world::{Outcome, simulate, simulate_bare, simulate_silos};
+pub use world::{Outcome, simulate, simulate_bare, simulate_sealed, simulate_silos};

@@ -4,7 +4,7 @@ use clap::Parser;
 use core::time::Duration;
 use sim::transfer::{Transfer, table};
 use sim::world::World;
-use sim::{Outcome, Scenario, simulate, simulate_bare, simulate_silos};
+use sim::{Outcome, Scenario, simulate, simulate_bare, simulate_sealed, simulate_silos};
 use stack::shadow::Way;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,6 +23,9 @@ struct Arguments {
     /// With several silos at half of the hosts.
     #[arg(long)]
     silos: bool,
+    /// With all talks in records, and packets that get shorter.
+    #[arg(long, conflicts_with_all = ["silos", "bare"])]
+    sealed: bool,
     /// Without holding short ways against the general ones.
     #[arg(long)]
     bare: bool,
@@ -66,20 +69,24 @@ fn main() -> ExitCode {
         mathis();
     }
     if let Some(seed) = arguments.seed {
-        return one(seed, arguments.silos, arguments.bare, arguments.trace);
+        let scenario = match (arguments.silos, arguments.sealed) {
+            (true, _) => Scenario::of_silos(seed),
+            (false, true) => Scenario::of_sealed(seed),
+            (false, false) => Scenario::of(seed),
+        };
+        return one(&scenario, arguments.bare, arguments.trace);
     }
     if let Some(count) = arguments.seeds {
-        let simulated = Simulated { silos: arguments.silos, bare: arguments.bare };
+        let simulated = Simulated { silos: arguments.silos, sealed: arguments.sealed, bare: arguments.bare };
         let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
         return many(arguments.first, count, simulated, threads.unwrap_or(1));
     }
     ExitCode::SUCCESS
 }
 
-fn one(seed: u64, silos: bool, bare: bool, trace: bool) -> ExitCode {
-    let scenario = if silos { Scenario::of_silos(seed) } else { Scenario::of(seed) };
+fn one(scenario: &Scenario, bare: bool, trace: bool) -> ExitCode {
     println!("{scenario:#?}");
-    let mut world = if bare { World::new(&scenario) } else { World::shadowed(&scenario, None) };
+    let mut world = if bare { World::new(scenario) } else { World::shadowed(scenario, None) };
     if trace {
         world.trace();
     }
@@ -93,12 +100,14 @@ fn one(seed: u64, silos: bool, bare: bool, trace: bool) -> ExitCode {
 #[derive(Clone, Copy)]
 struct Simulated {
     silos: bool,
+    sealed: bool,
     bare: bool,
 }
 
 impl Simulated {
     fn run(self, seed: u64) -> Outcome {
         match (self.silos, self.bare) {
+            _ if self.sealed => simulate_sealed(seed),
             (silos, true) => simulate_bare(seed, silos),
             (true, false) => simulate_silos(seed),
             (false, false) => simulate(seed),
@@ -108,6 +117,7 @@ impl Simulated {
     /// What has one seed run like this.
     const fn options(self) -> &'static str {
         match (self.silos, self.bare) {
+            _ if self.sealed => " --sealed",
             (false, false) => "",
             (true, false) => " --silos",
             (false, true) => " --bare",

@@ -6,11 +6,14 @@ mod tally;
 pub use tally::{End, Tally};
 
 use crate::rng::Rng;
+use crate::sealer::{Sealer, Sealings};
 use crate::stream::Stream;
 use crate::talk::{Finish, KEY_LEN, Manner, Read, Side, Talk};
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, SEND_LOW_WATER, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use std::cell::RefCell;
+use std::rc::Rc;
 use wire::Time;
 
 /// A connection that cannot be opened is tried again so often.
@@ -54,6 +57,8 @@ pub struct Peer {
     draining: bool,
     /// Hosts that have vanished: what they leave behind may time out.
     gone: Vec<IpAddr>,
+    /// What its connections sealed.
+    sealings: Rc<RefCell<Sealings>>,
     /// What happened so far.
     pub tally: Tally,
 }
@@ -64,8 +69,8 @@ impl Peer {
     pub fn new(name: String, seed: u64, manner: Manner, mut jobs: Vec<Job>) -> Self {
         jobs.sort_by_key(|job| core::cmp::Reverse(job.at));
         let tally = Tally::default();
-        let (rng, conns, gone) = (Rng::new(seed), Vec::new(), Vec::new());
-        Self { name, rng, manner, jobs, conns, open: 0, opening: 0, draining: false, gone, tally }
+        let (rng, conns, gone, sealings) = (Rng::new(seed), Vec::new(), Vec::new(), Rc::default());
+        Self { name, rng, manner, jobs, conns, open: 0, opening: 0, draining: false, gone, sealings, tally }
     }
 
     /// The host with these addresses has vanished.
@@ -89,7 +94,7 @@ impl Peer {
         match net.connect(job.from, job.to) {
             Ok(id) => {
                 let talk = Talk::new(job.key, &self.manner);
-                let conn = Conn::new(id, Some(talk), job.to.ip(), Some(job));
+                let conn = Conn::new(id, Some(talk), job.to.ip(), Some(job), &self.sealings);
                 self.put(conn);
                 self.opening += 1;
             }
@@ -106,6 +111,19 @@ impl Peer {
         let job = Job { tries: job.tries + 1, ..job };
         let at = self.jobs.partition_point(|other| other.at > job.at);
         self.jobs.insert(at, job);
+    }
+
+    /// A connection is over: what was wrong with what it sealed is told.
+    fn settle_sealings(&mut self, conn: Option<&Conn>) {
+        let mut sealings = self.sealings.borrow_mut();
+        for what in sealings.violations.drain(..) {
+            self.tally.complain(format!("{}: {what}", self.name));
+        }
+        self.tally.repairs += core::mem::take(&mut sealings.repairs);
+        self.tally.updates += core::mem::take(&mut sealings.updates);
+        if let Some(talk) = conn.and_then(|conn| conn.talk.as_ref()).filter(|talk| talk.sealed) {
+            sealings.forget(talk.key);
+        }
     }
 
     fn put(&mut self, conn: Conn) {
@@ -145,7 +163,8 @@ impl App for Peer {
                 self.tally.complain(format!("{}: {id:?} is open and has no peer", self.name));
                 return;
             };
-            self.put(Conn::new(id, None, peer.ip(), None));
+            let conn = Conn::new(id, None, peer.ip(), None, &self.sealings);
+            self.put(conn);
         } else {
             self.opening = self.opening.saturating_sub(1);
         }
@@ -155,6 +174,7 @@ impl App for Peer {
                 tally.complain("on_open came twice".into());
             }
             conn.opened = Some(net.now());
+            conn.begin(net, rng, tally);
             conn.pump(net, rng);
         });
     }
@@ -171,6 +191,9 @@ impl App for Peer {
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
         self.with(id, "on_end", |conn, rng, tally| {
+            if conn.secured && net.was_cut(id) {
+                tally.complain("it ended without close_notify".into());
+            }
             conn.end(held, tally);
             conn.pump(net, rng);
         });
@@ -206,6 +229,7 @@ impl App for Peer {
         let Some(retry) = retry else { return };
         let conn = self.conns[id.index()].take();
         self.open -= 1;
+        self.settle_sealings(conn.as_ref());
         if conn.is_some_and(|conn| conn.opened.is_none()) {
             self.opening = self.opening.saturating_sub(1);
         }
@@ -244,6 +268,9 @@ struct Conn {
     received: u64,
     finished: bool,
     aborted: bool,
+    /// What follows is sealed, both ways.
+    secured: bool,
+    sealings: Rc<RefCell<Sealings>>,
     /// The peer has finished.
     ended: bool,
     /// No sending, and no reading, before these.
@@ -254,7 +281,7 @@ struct Conn {
 }
 
 impl Conn {
-    fn new(id: ConnId, talk: Option<Talk>, peer: IpAddr, job: Option<Job>) -> Self {
+    fn new(id: ConnId, talk: Option<Talk>, peer: IpAddr, job: Option<Job>, sealings: &Rc<RefCell<Sealings>>) -> Self {
         Self {
             id,
             peer,
@@ -265,6 +292,8 @@ impl Conn {
             received: 0,
             finished: false,
             aborted: false,
+            secured: false,
+            sealings: Rc::clone(sealings),
             ended: false,
             write_at: Time::ZERO,
             read_at: Time::ZERO,
@@ -298,6 +327,24 @@ impl Conn {
             if self.ended { ", peer finished" } else { "" },
             if abort { ", to be aborted" } else { "" },
         )
+    }
+
+    /// The side that connects sends the key, and seals what follows, if it is sealed.
+    fn begin<N: Net>(&mut self, net: &mut N, rng: &mut Rng, tally: &mut Tally) {
+        if self.connected() && self.talk.as_ref().is_some_and(|talk| talk.sealed) {
+            self.send(net, rng, KEY_LEN as usize);
+            self.secure(net, tally);
+        }
+    }
+
+    fn secure<N: Net>(&mut self, net: &mut N, tally: &mut Tally) {
+        let Some(talk) = &self.talk else { return };
+        self.secured = true;
+        tally.sealed += 1;
+        let sealer = Sealer::new(talk.key, self.connected(), Rc::clone(&self.sealings));
+        if !net.secure(self.id, Box::new(sealer)) {
+            tally.complain("it cannot be sealed".into());
+        }
     }
 
     /// Sends what the side's manner lets it send now, and ends what is due.
@@ -382,6 +429,13 @@ impl Conn {
             };
             self.talk = Some(Talk::new(u64::from_le_bytes(*key), manner));
             tally.heard.insert(u64::from_le_bytes(*key));
+        }
+        if !self.secured && self.talk.as_ref().is_some_and(|talk| talk.sealed) {
+            // The key; what is left of it are records.
+            self.check(&data[..KEY_LEN as usize], tally);
+            tally.bytes += KEY_LEN;
+            self.secure(net, tally);
+            return KEY_LEN as usize;
         }
         let Some((ours, theirs)) = self.sides() else { return 0 };
         let (read, total) = (ours.read, theirs.total);

@@ -67,6 +67,8 @@ pub enum Happening {
     Mended,
     /// No frame passes any more, and the host is forgotten.
     Gone,
+    /// Packets of more bytes do not pass from now on.
+    Shorter(u16),
 }
 
 /// The addresses of host `index`.
@@ -101,6 +103,7 @@ impl Scenario {
             most: weather.most_bytes(),
             aborts: if rng.one_in(3) { rng.range(1, 10) } else { 0 },
             plain: rng.one_in(8),
+            sealed: 4,
             exact: None,
         };
         let mtu = rng.pick(&[1_500, 1_500, 1_500, 1_280, 9_000]);
@@ -138,6 +141,24 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// The same, with all talks sealed, some of them long, and with links whose packets get
+    /// shorter.
+    #[must_use]
+    pub fn of_sealed(seed: u64) -> Self {
+        let mut scenario = Self::of(seed);
+        let rng = &mut Rng::new(seed ^ SEALED);
+        scenario.manner.sealed = 1;
+        for host in 0..scenario.hosts.len() {
+            if rng.one_in(2) {
+                let at = Time::ZERO + rng.millis(0, START_WITHIN_MS);
+                let mtu = rng.pick(&[1_280, 1_400]);
+                scenario.events.push(Event { at, host, what: Happening::Shorter(mtu) });
+            }
+        }
+        scenario.events.sort_by_key(|event| event.at);
+        scenario
+    }
+
     /// The same, with several silos at half of the hosts, and at the first.
     #[must_use]
     pub fn of_silos(seed: u64) -> Self {
@@ -163,6 +184,9 @@ impl Scenario {
 
 /// Tells the silos' random numbers from the others.
 const SILOS: u64 = 0x51_10_50_00;
+
+/// The same, of what is sealed.
+const SEALED: u64 = 0x5e_a1_ed_00;
 
 /// How bad the network is.
 struct Weather {

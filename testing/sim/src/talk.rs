@@ -18,6 +18,8 @@ pub struct Manner {
     pub aborts: u64,
     /// Applications that only send and receive as fast as they can.
     pub plain: bool,
+    /// One talk in so many is sealed behind its key; 0 is none.
+    pub sealed: u64,
     /// Exactly so many bytes up and down, instead of a random number.
     pub exact: Option<(u64, u64)>,
 }
@@ -31,6 +33,8 @@ pub struct Talk {
     pub up: Side,
     /// The side that accepts, and what it sends.
     pub down: Side,
+    /// What follows the key goes in records.
+    pub sealed: bool,
 }
 
 /// One side of a talk.
@@ -102,7 +106,9 @@ impl Talk {
             let side = if rng.one_in(2) { &mut up } else { &mut down };
             side.abort_at = Some(at);
         }
-        Self { key, up, down }
+        // Not of the talk's own numbers: what is sealed is the same talk.
+        let sealed = manner.sealed > 0 && mix(!key) % manner.sealed == 0;
+        Self { key, up, down, sealed }
     }
 
     /// Whether one of the sides is going to abort.

@@ -56,7 +56,7 @@ impl Transfer {
     /// If it does not end, or not as it should.
     #[must_use]
     pub fn run(&self) -> Transferred {
-        let manner = Manner { most: 1, aborts: 0, plain: true, exact: Some((self.bytes, 0)) };
+        let manner = Manner { most: 1, aborts: 0, plain: true, sealed: 0, exact: Some((self.bytes, 0)) };
         let mut rng = Rng::new(self.seed);
         let job =
             Job { at: Time::ZERO, from: None, to: SocketAddr::new(addresses(1)[0], PORT), key: rng.next(), tries: 0 };

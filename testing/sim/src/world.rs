@@ -162,6 +162,10 @@ impl World {
             let station = &mut self.stations[event.host];
             let plan = station.plan.faults;
             let (receive, transmit): (Impairment, Impairment) = match event.what {
+                Happening::Shorter(mtu) => {
+                    station.host.set_mtu(mtu);
+                    continue;
+                }
                 Happening::Cut | Happening::Gone => (cut(), cut()),
                 Happening::Mended => (plan.receive, plan.transmit),
             };
@@ -201,6 +205,12 @@ impl World {
 #[must_use]
 pub fn simulate_silos(seed: u64) -> Outcome {
     World::shadowed(&Scenario::of_silos(seed), None).run()
+}
+
+/// Simulates what `seed` stands for, with all talks sealed.
+#[must_use]
+pub fn simulate_sealed(seed: u64) -> Outcome {
+    World::shadowed(&Scenario::of_sealed(seed), None).run()
 }
 
 /// Simulates what `seed` stands for.

@@ -1,6 +1,6 @@
 //! Seeds, and what a seed promises.
 
-use sim::{Outcome, simulate, simulate_silos};
+use sim::{Outcome, simulate, simulate_sealed, simulate_silos};
 use stack::shadow::Way;
 
 /// Seeds of `cargo test`; the soak runs many more.
@@ -72,6 +72,17 @@ fn seeds_of_several_silos() {
         let taken: u64 = outcomes.iter().filter_map(|outcome| outcome.steering.get(ways)).sum();
         assert!(taken > 0, "{ways}: no seed went this way");
     }
+}
+
+/// All of it in records: what is lost, overtaken, probed for and cut by shorter packets is
+/// sealed again as what it was, and nothing else is ever sealed under its number.
+#[test]
+fn seeds_that_are_sealed() {
+    let outcomes = run(SEEDS, " --sealed", simulate_sealed);
+    let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
+    assert!(sum(|outcome| outcome.tally.sealed) > SEEDS);
+    assert!(sum(|outcome| outcome.tally.repairs) > SEEDS);
+    assert!(sum(|outcome| outcome.tally.updates) > SEEDS);
 }
 
 /// A seed runs the same every time, to the last turn and frame.

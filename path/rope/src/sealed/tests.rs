@@ -58,7 +58,7 @@ struct Ends {
 impl Ends {
     fn new(segment: u16, most: u16) -> Self {
         let mut rope = Rope::EMPTY;
-        rope.secure(OVERHEAD, most, segment);
+        rope.secure((OVERHEAD, most), segment, 1 << 24);
         let (bench, cipher) = (Workbench::default(), Cipher::default());
         Self { rope, bench, cipher, in_flight: 0, wire: Vec::new(), acked: 0, segment, plain: Vec::new() }
     }
@@ -204,7 +204,7 @@ fn messages_have_their_places() {
     let mut rope = Rope::EMPTY;
     rope.push_bytes(b"finished").unwrap();
     let mut ends = Ends { rope, ..Ends::new(1_448, 16_384) };
-    ends.rope.secure(OVERHEAD, 16_384, 1_448);
+    ends.rope.secure((OVERHEAD, 16_384), 1_448, 1 << 24);
     assert_eq!((ends.rope.len(), ends.rope.plain_len()), (8, 8));
     ends.queue(b"one");
     assert_eq!(ends.rope.take_back(100), 3, "none of what goes out as it is");

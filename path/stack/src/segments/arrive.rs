@@ -329,7 +329,7 @@ impl Tcp {
         }
         let before = self.slots.at(slot).tcp.buffered();
         let flight = self.slots.at(slot).tcp.in_flight();
-        let outcome = match out.watched() {
+        let mut outcome = match out.watched() {
             Watched::No => self.with(ip, slot, |tcp, cx, path| tcp.on_segment(cx, path, header, payload)),
             Watched::By(_) => self.compare_expected(ip, slot, header, payload, out),
             Watched::Rehearsal(_) => {
@@ -353,6 +353,7 @@ impl Tcp {
         if self.slots.at(slot).tcp.wants_poll() {
             self.make_ready(slot);
         }
+        outcome.sealed = self.slots.at(slot).tcp.is_sealed();
         self.schedule(slot);
         let data = &payload[outcome.skip as usize..(outcome.skip + outcome.len) as usize];
         Some(Arrival { id, outcome, data, accepted: false })

@@ -28,6 +28,33 @@ impl Reply {
     }
 }
 
+/// Who writes the payload of a connection's segments.
+pub(super) trait Payload {
+    /// Whether that are records.
+    const SEALED: bool;
+
+    /// Writes the payload of `emit` into `out`, and sums it.
+    fn write(&mut self, connection: &mut Connection, emit: &Emit, out: &mut [u8]) -> Sum;
+
+    /// Whether something could not be written: no frame with it is sent.
+    #[inline(always)]
+    fn failed(&self) -> bool {
+        false
+    }
+}
+
+/// Payload is what is queued.
+pub(super) struct Queued;
+
+impl Payload for Queued {
+    const SEALED: bool = false;
+
+    #[inline(always)]
+    fn write(&mut self, connection: &mut Connection, emit: &Emit, out: &mut [u8]) -> Sum {
+        connection.copy_payload(emit, out)
+    }
+}
+
 /// What all frames of one connection share.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a>(pub Outgoing<'a>);
@@ -36,16 +63,27 @@ impl Frame<'_> {
     /// Builds a connection's segment. Returns the frame's length and what the
     /// link is to finish.
     #[inline]
-    pub fn build(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> (usize, Offload) {
+    pub fn build<P: Payload>(
+        &self,
+        out: &mut [u8],
+        flow: &Flow,
+        emit: &Emit,
+        connection: &mut Connection,
+        payload: &mut P,
+    ) -> (usize, Offload) {
         let plain = matches!(emit.options, EmitOptions::Plain) && flow.is_v4() && self.0.is_usual();
         if plain && emit.len <= u32::from(connection.mss()) {
-            let len = self.build_plain(out, flow, emit, connection);
+            let len = if P::SEALED {
+                self.build_piece_of(out, flow, emit, connection, payload)
+            } else {
+                self.build_plain(out, flow, emit, connection)
+            };
             return (len, Offload::NONE);
         }
         if matches!(emit.options, EmitOptions::Syn(_)) {
             return (self.build_syn(out, flow, emit), Offload::NONE);
         }
-        self.build_by_layers(out, flow, emit, connection)
+        self.build_by_layers(out, flow, emit, connection, payload)
     }
 
     /// A connection's SYN or SYN,ACK; 0 for any other segment.
@@ -85,12 +123,24 @@ impl Frame<'_> {
     /// As [`Frame::build_plain`], where the payload is known to be a piece.
     #[inline(always)]
     pub fn build_piece(&self, out: &mut [u8], flow: &Flow, emit: &Emit, connection: &mut Connection) -> usize {
+        self.build_piece_of(out, flow, emit, connection, &mut Queued)
+    }
+
+    #[inline(always)]
+    fn build_piece_of(
+        &self,
+        out: &mut [u8],
+        flow: &Flow,
+        emit: &Emit,
+        connection: &mut Connection,
+        payload: &mut impl Payload,
+    ) -> usize {
         let timestamps =
             if emit.timestamps.is_some() { wire_tcp::ESTABLISHED_HEADER_LEN } else { wire_tcp::HEADER_LEN };
         let at = plain::HEADERS_LEN - wire_tcp::HEADER_LEN + timestamps;
         let len = emit.len as usize;
         let Some(body) = out.get_mut(at..at + len) else { return 0 };
-        let sum = if len > 0 { connection.copy_payload(emit, body) } else { Sum::ZERO };
+        let sum = if len > 0 { payload.write(connection, emit, body) } else { Sum::ZERO };
         self.plain_head(out, flow, emit, sum) + len
     }
 
@@ -107,6 +157,7 @@ impl Frame<'_> {
         flow: &Flow,
         emit: &Emit,
         connection: &mut Connection,
+        payload: &mut impl Payload,
     ) -> (usize, Offload) {
         let timestamps = emit.timestamps.map(|(value, echo)| Timestamps { value, echo });
         let (header_len, options) = match emit.options {
@@ -119,7 +170,7 @@ impl Frame<'_> {
         let len = emit.len as usize;
         let (at, pseudo) = self.0.headers(out, flow, protocol::TCP, header_len + len);
         let (head, body) = out[at..].split_at_mut(header_len);
-        let text = connection.copy_payload(emit, &mut body[..len]);
+        let text = if len > 0 { payload.write(connection, emit, &mut body[..len]) } else { Sum::ZERO };
         let sum = pseudo.add(text);
         match &options {
             None => {

@@ -214,7 +214,10 @@ impl Tcp {
 
     /// In-order bytes that the application left unconsumed.
     pub fn held(&self, id: ConnId) -> usize {
-        self.slots.get(id).map_or(0, |slot| slot.tcp.held().len())
+        let held = |slot: &super::Slot| {
+            if slot.tcp.is_sealed() { slot.tcp.held_opened() } else { slot.tcp.held().len() }
+        };
+        self.slots.get(id).map_or(0, held)
     }
 
     /// Whether what arrived for this connection is still the application's:
@@ -232,7 +235,7 @@ impl Tcp {
     /// The next connection whose held bytes the application asked for.
     pub fn poll_resumed(&mut self) -> Option<ConnId> {
         while let Some(id) = self.events.resumed.pop_front() {
-            if self.is_live(id) && self.held(id) > 0 {
+            if self.is_live(id) && self.slots.get(id).is_some_and(|slot| !slot.tcp.held().is_empty()) {
                 return Some(id);
             }
         }

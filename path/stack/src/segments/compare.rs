@@ -3,7 +3,7 @@
 
 use super::Tcp;
 use super::arrive::{Arrival, Arrived};
-use super::build::{Frame, opening_of};
+use super::build::{Frame, Payload, opening_of};
 use super::slots::Slot;
 use super::timers::DelayedAck;
 use crate::counters::{IpCounters, SegmentCounters};
@@ -404,12 +404,13 @@ impl Frame<'_> {
         flow: &Flow,
         emit: &Emit,
         connection: &mut Connection,
+        payload: &mut impl Payload,
     ) {
         let mut buffer = vec![0; len + usize::from(self.0.mtu())];
         let by_layers = match (opening_of(flow, emit), emit.options) {
             (Some(opening), _) => self.build_opening_by_layers(&mut buffer, flow, &opening),
             (None, EmitOptions::Plain) if self.0.offload() == LinkOffload::default() => {
-                self.build_by_layers(&mut buffer, flow, emit, connection).0
+                self.build_by_layers(&mut buffer, flow, emit, connection, payload).0
             }
             // By layers anyway.
             (None, _) => return,

@@ -23,6 +23,7 @@ mod outbox;
 mod ports;
 mod refuse;
 mod replies;
+mod sealed;
 mod slots;
 mod syn;
 mod time_wait;
@@ -50,6 +51,7 @@ use listen::Listeners;
 use outbox::Outbox;
 use ports::Ports;
 use refuse::Refusals;
+use sealed::Seals;
 use slots::Slots;
 use syn::SynQueue;
 use tcp::{Context, Path};
@@ -74,6 +76,7 @@ pub(crate) struct Tcp {
     challenges: Challenges,
     refusals: Refusals,
     crowd: Crowd,
+    seals: Seals,
     sources: app::Sources,
     ports: Ports,
     secret: Secret,
@@ -138,6 +141,7 @@ impl Tcp {
             challenges: Challenges::new(config, seeds, most),
             refusals: Refusals::new(config, seeds),
             crowd: Crowd::new(now),
+            seals: Seals::default(),
             sources: app::Sources::new(config.per_source.clone()),
             ports: Ports::default(),
             secret: Secret::new(&seeds.secret),

@@ -142,6 +142,11 @@ impl Slots {
         crate::memory::reserved(&self.slots)
     }
 
+    /// Slots that there will ever be.
+    pub fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

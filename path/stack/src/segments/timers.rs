@@ -90,6 +90,9 @@ impl Tcp {
             more |= self.on_half_open_timers(ip, out);
         }
         more |= self.on_time_wait_timers();
+        if self.seals.is_awake() {
+            self.rest_quiet();
+        }
         if !more {
             self.timers.done_ms = self.common.now_ms;
         }
@@ -102,7 +105,8 @@ impl Tcp {
         let delayed = self.timers.delayed_acks.front();
         let delayed = delayed.map(|first| (first.due.wrapping_sub(now_ms) as i32).max(0) as u32);
         let waits = self.waits.next(now_ms);
-        [self.timers.wheel.next(), delayed, self.syns.next(now_ms), waits].into_iter().flatten().min()
+        let quiet = self.seals.is_awake().then_some(super::sealed::QUIET_AFTER);
+        [self.timers.wheel.next(), delayed, self.syns.next(now_ms), waits, quiet].into_iter().flatten().min()
     }
 
     /// Whether applications are to be told something.
@@ -256,6 +260,7 @@ impl Tcp {
         let slot = self.slots.at_mut(index);
         let before = slot.tcp.buffered();
         slot.tcp.discard();
+        self.seals.remove(index);
         self.account(index, before);
         self.slots.remove(index);
     }

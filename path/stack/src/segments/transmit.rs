@@ -1,7 +1,7 @@
 //! Connections have their turns to send.
 
-use super::Tcp;
-use super::build::Frame;
+use super::build::{Frame, Payload, Queued};
+use super::{Slot, Tcp};
 use crate::egress::{CONTROL_RESERVE, Egress};
 use crate::ip::Ip;
 use crate::shadow::Way;
@@ -196,48 +196,52 @@ impl Tcp {
     /// A connection's turn to send. Returns whether there were slots.
     #[inline(never)]
     pub(super) fn transmit(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if self.slots.at(index).tcp.is_sealed() {
+            cold_path();
+            return self.transmit_sealed(ip, index, out);
+        }
         let slot = self.slots.at_mut(index);
         let Some(mac) = ip.neighbours.mac(slot.neighbour) else {
             self.transmit_unresolved(ip, index);
             return true;
         };
-        let flow = slot.flow();
-        let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
-        let traffic_class = slot.tcp.traffic_class();
-        let mut cx = self.common.context(&flow);
-        let frame = Frame(ip.to(mac, traffic_class));
-        let burst = frame.0.burst(path.v6, wire_tcp::MAX_HEADER_LEN);
-        let mut left = SEGMENTS_PER_POLL;
-        let found = loop {
-            // Data leaves a few slots for acknowledgements and handshakes.
-            if slot.tcp.unsent() > 0 && out.room() <= CONTROL_RESERVE {
-                break false;
-            }
-            let Some(buffer) = out.slot() else { break false };
-            let Some(emit) = slot.tcp.poll_segment(&mut cx, path, burst) else {
-                slot.tcp.set_ready(false);
-                break true;
-            };
-            let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp);
-            if out.watched().at_all() {
-                frame.compare_built(out, len, &flow, &emit, &mut slot.tcp);
-            }
-            out.commit(len, offload);
-            if !slot.tcp.wants_poll() {
-                slot.tcp.set_ready(false);
-                break true;
-            }
-            left -= 1;
-            if left == 0 {
-                self.outbox.ready.push(index);
-                break true;
-            }
+        let mut cx = self.common.context(&slot.flow());
+        let sent = send_segments(slot, &mut cx, ip, mac, out, &mut Queued);
+        self.after_turn(index, sent)
+    }
+
+    /// The same, for a secured connection: its payload are records.
+    #[inline(never)]
+    fn transmit_sealed(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        self.tend(index);
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = ip.neighbours.mac(slot.neighbour) else {
+            self.transmit_unresolved(ip, index);
+            return true;
         };
+        let Some(mut sealing) = self.seals.payload(index) else {
+            slot.tcp.set_ready(false);
+            return true;
+        };
+        let mut cx = self.common.context(&slot.flow());
+        let sent = send_segments(slot, &mut cx, ip, mac, out, &mut sealing);
+        let failed = sealing.failed;
+        let found = self.after_turn(index, sent);
+        self.after_sealing(index, failed);
+        found
+    }
+
+    #[inline(always)]
+    fn after_turn(&mut self, index: u32, sent: Sent) -> bool {
+        if sent == Sent::Share {
+            self.outbox.ready.push(index);
+        }
+        let slot = self.slots.at_mut(index);
         self.timers.enter_deadline(index, slot);
         if slot.tcp.take_delayed_ack() {
             self.delay_ack(index);
         }
-        found
+        sent != Sent::NoSlot
     }
 
     /// The neighbour is not resolved yet: what would be sent first is kept by
@@ -257,17 +261,28 @@ impl Tcp {
         let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
         let traffic_class = slot.tcp.traffic_class();
         let mut cx = self.common.context(&flow);
+        let mut sealing = if slot.tcp.is_sealed() { self.seals.payload(index) } else { None };
         for _ in 0..SEGMENTS_PER_POLL {
             let Some(emit) = slot.tcp.poll_segment(&mut cx, path, 0) else { break };
             let frame = Frame(ip.to(Mac::ZERO, traffic_class).without_offload());
-            let (len, _) = frame.build(&mut buffer, &flow, &emit, &mut slot.tcp);
+            let (len, _) = match &mut sealing {
+                None => frame.build(&mut buffer, &flow, &emit, &mut slot.tcp, &mut Queued),
+                Some(sealing) => frame.build(&mut buffer, &flow, &emit, &mut slot.tcp, sealing),
+            };
+            if sealing.as_ref().is_some_and(Payload::failed) {
+                break;
+            }
             ip.neighbours.hold(neighbour, &buffer[..len]);
         }
+        let failed = sealing.is_some_and(|sealing| sealing.failed());
         slot.tcp.set_ready(false);
         if slot.tcp.take_delayed_ack() {
             self.delay_ack(index);
         }
         self.schedule(index);
+        if failed {
+            self.after_sealing(index, failed);
+        }
     }
 
     /// A neighbour answered, or will not: whoever waits tries again.
@@ -278,4 +293,57 @@ impl Tcp {
             }
         }
     }
+}
+
+/// What came of a connection's turn to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Sent {
+    /// It has nothing more to say.
+    All,
+    /// It had its share.
+    Share,
+    /// There is no slot for the rest.
+    NoSlot,
+}
+
+/// Sends what a connection has to send, as far as its share goes.
+#[inline(always)]
+fn send_segments(
+    slot: &mut Slot,
+    cx: &mut Context<'_>,
+    ip: &Ip,
+    mac: Mac,
+    out: &mut impl Egress,
+    payload: &mut impl Payload,
+) -> Sent {
+    let flow = slot.flow();
+    let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
+    let frame = Frame(ip.to(mac, slot.tcp.traffic_class()));
+    let burst = frame.0.burst(path.v6, wire_tcp::MAX_HEADER_LEN);
+    for _ in 0..SEGMENTS_PER_POLL {
+        // Data leaves a few slots for acknowledgements and handshakes.
+        if slot.tcp.has_unsent() && out.room() <= CONTROL_RESERVE {
+            return Sent::NoSlot;
+        }
+        let Some(buffer) = out.slot() else { return Sent::NoSlot };
+        let Some(emit) = slot.tcp.poll_segment(cx, path, burst) else {
+            slot.tcp.set_ready(false);
+            return Sent::All;
+        };
+        let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp, payload);
+        if payload.failed() {
+            cold_path();
+            slot.tcp.set_ready(false);
+            return Sent::All;
+        }
+        if out.watched().at_all() {
+            frame.compare_built(out, len, &flow, &emit, &mut slot.tcp, payload);
+        }
+        out.commit(len, offload);
+        if !slot.tcp.wants_poll() {
+            slot.tcp.set_ready(false);
+            return Sent::All;
+        }
+    }
+    Sent::Share
 }

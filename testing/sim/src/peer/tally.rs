@@ -21,6 +21,12 @@ pub struct Tally {
     pub retried: u64,
     /// Bytes received and found right.
     pub bytes: u64,
+    /// Connections that were sealed, on either side.
+    pub sealed: u64,
+    /// Records that were sealed again.
+    pub repairs: u64,
+    /// Keys made by updates.
+    pub updates: u64,
     /// What must not happen, in words; the first few.
     pub violations: Vec<String>,
     /// Ends that were late, and what the other sides must bear out.
@@ -81,6 +87,9 @@ impl Tally {
         self.late += other.late;
         self.retried += other.retried;
         self.bytes += other.bytes;
+        self.sealed += other.sealed;
+        self.repairs += other.repairs;
+        self.updates += other.updates;
         self.to_bear_out.extend_from_slice(&other.to_bear_out);
         self.whole.extend(&other.whole);
         self.unheard.extend_from_slice(&other.unheard);

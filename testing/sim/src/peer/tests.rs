@@ -36,7 +36,7 @@ impl Net for Nowhere {
 }
 
 const KEY: u64 = 77;
-const MANNER: Manner = Manner { most: 1, aborts: 0, plain: true, exact: Some((1_000, 0)) };
+const MANNER: Manner = Manner { most: 1, aborts: 0, plain: true, sealed: 0, exact: Some((1_000, 0)) };
 
 /// An accepted connection, to which the peer sends 1,000 bytes.
 fn accepting() -> Peer {
