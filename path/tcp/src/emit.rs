@@ -1,5 +1,8 @@
 //! A segment to build, as a connection gives it.
 
+use crate::connection::Connection;
+use crate::context::Context;
+use crate::flags::Flags;
 use wire::tcp::{Flags as Bits, Offer, SackBlocks, SeqNum};
 
 /// A segment to build: everything but the ports.
@@ -46,4 +49,36 @@ pub enum EmitOptions {
     Sack(SackBlocks),
     /// The options of a SYN.
     Syn(Offer),
+}
+
+/// Option bytes of `n` SACK blocks, padded (RFC 2018 section 3).
+const fn sack_len(n: usize) -> u32 {
+    4 + 8 * n as u32
+}
+
+impl Connection {
+    /// Adds SACK blocks to a segment that has room for them: first what came
+    /// twice (RFC 2883 section 4), then what is ahead of a gap.
+    pub(crate) fn with_sack(&mut self, cx: &mut Context<'_>, mut emit: Emit) -> Emit {
+        let Some(cold) = &mut self.cold else { return emit };
+        if !self.flags.has(Flags::SACK) || (!cold.receive.has_gap() && cold.dsack.is_none()) {
+            return emit;
+        }
+        let mut blocks = cold.receive.sack_blocks(self.rcv_nxt, cold.dsack);
+        // With timestamps three blocks fit into the header (RFC 2018
+        // section 3).
+        if emit.timestamps.is_some() {
+            blocks.truncate(3);
+        }
+        if emit.len == 0 || emit.len + sack_len(blocks.len()) <= u32::from(self.mss) {
+            emit.options = EmitOptions::Sack(blocks);
+            if cold.dsack.take().is_some() {
+                cx.counters.dsacks_out += 1;
+                if cold.undisturbed() && self.dupacks == 0 {
+                    self.flags.clear(Flags::SLOW);
+                }
+            }
+        }
+        emit
+    }
 }

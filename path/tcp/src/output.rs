@@ -25,11 +25,6 @@ const FULL_WINDOW_SEALED: u32 = FULL_WINDOW + seal::MAX_SEALED as u32;
 /// Segments that [`Connection::poll_few`] gives at most.
 pub const FEW: u32 = 3;
 
-/// Option bytes of `n` SACK blocks, padded (RFC 2018 section 3).
-const fn sack_len(n: usize) -> u32 {
-    4 + 8 * n as u32
-}
-
 impl Connection {
     /// The next segment to send, or `None`. `burst` is the most payload that
     /// the link takes in one piece (a segment, or more with segmentation
@@ -581,30 +576,5 @@ impl Connection {
             self.flags.set(Flags::ACK_NOW);
         }
         Some(emit)
-    }
-
-    /// Adds SACK blocks to a segment that has room for them: first what came
-    /// twice (RFC 2883 section 4), then what is ahead of a gap.
-    fn with_sack(&mut self, cx: &mut Context<'_>, mut emit: Emit) -> Emit {
-        let Some(cold) = &mut self.cold else { return emit };
-        if !self.flags.has(Flags::SACK) || (!cold.receive.has_gap() && cold.dsack.is_none()) {
-            return emit;
-        }
-        let mut blocks = cold.receive.sack_blocks(self.rcv_nxt, cold.dsack);
-        // With timestamps three blocks fit into the header (RFC 2018
-        // section 3).
-        if emit.timestamps.is_some() {
-            blocks.truncate(3);
-        }
-        if emit.len == 0 || emit.len + sack_len(blocks.len()) <= u32::from(self.mss) {
-            emit.options = EmitOptions::Sack(blocks);
-            if cold.dsack.take().is_some() {
-                cx.counters.dsacks_out += 1;
-                if cold.undisturbed() && self.dupacks == 0 {
-                    self.flags.clear(Flags::SLOW);
-                }
-            }
-        }
-        emit
     }
 }

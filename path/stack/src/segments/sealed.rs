@@ -325,7 +325,6 @@ impl Tcp {
                     slot.tcp.say(Message::KeyUpdate);
                     slot.tcp.begin_epoch(epoch);
                     sealed.owes_update = false;
-                    return;
                 }
                 // TLS 1.2 ends: what is queued goes out still.
                 Err(_) if worn => slot.tcp.end_used_up(),
