@@ -247,6 +247,10 @@ impl Layer for RecordLayer {
         sealing::overhead(self.receives.keys.cipher(), self.version)
     }
 
+    fn updates_keys(&self) -> bool {
+        self.version != TlsVersion::V12 && !matches!(self.afterwards, Afterwards::Nothing)
+    }
+
     #[inline]
     fn most(&self) -> usize {
         usize::from(self.most)
