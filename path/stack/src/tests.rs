@@ -5,6 +5,7 @@ mod fragments;
 mod icmp;
 mod options;
 mod presence;
+mod sealed;
 mod stray;
 
 use crate::segments::MAX_PENDING;

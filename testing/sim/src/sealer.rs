@@ -1,6 +1,7 @@
-//! A seal that hides nothing and finds everything: the bytes of a record follow from its key,
-//! its epoch and its number as with a real one, so that a byte that is missing, doubled or of
-//! another place does not open; and what was sealed under one number is remembered, so that
+//! What seals talks: a real record layer, or one that hides nothing and finds everything: the
+//! bytes of a record follow from its key, its epoch and its number as with a real one, so that
+//! a byte that is missing, doubled or of another place does not open, and there are few
+//! records to a key. Whichever it is, what was sealed under one number is remembered, so that
 //! something else under the same is found out.
 
 use random::mix;
@@ -9,6 +10,7 @@ use seal::{Ask, ContentType, HEADER_LEN, Layer, MAX_PLAINTEXT, Record, SealError
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use tls_record::{Afterwards, Established, KeyedWay, RecordCipher, RecordLayer, TlsSide, TlsVersion, TrafficSecret};
 
 /// Header, inner type, tag: as TLS 1.3 has them.
 const OVERHEAD: usize = HEADER_LEN + 1 + TAG;
@@ -45,28 +47,130 @@ const fn key_of(key: u64, up: bool) -> u64 {
     mix(key ^ if up { 0x7365_616c } else { 0x6f70_656e })
 }
 
-/// One side of one connection.
-#[derive(Debug)]
+/// One side of one connection, whatever it is sealed by.
 pub struct Sealer {
     ours: u64,
-    theirs: u64,
+    layer: Box<dyn Layer>,
     /// The epoch to seal under, and the oldest that has keys.
     epochs: (u8, u8),
-    /// What is expected of the peer: its epoch and number.
-    next: (u8, u64),
     sealings: Rc<RefCell<Sealings>>,
 }
 
 impl Sealer {
     /// Of a talk's key, on the side that connects or accepts.
+    ///
+    /// # Panics
+    /// If a real record layer takes no keys.
     #[must_use]
-    pub const fn new(key: u64, connects: bool, sealings: Rc<RefCell<Sealings>>) -> Self {
+    pub fn new(key: u64, connects: bool, sealings: Rc<RefCell<Sealings>>) -> Self {
         let (ours, theirs) = (key_of(key, connects), key_of(key, !connects));
-        Self { ours, theirs, epochs: (0, 0), next: (0, 0), sealings }
+        let layer: Box<dyn Layer> = if key.is_multiple_of(4) {
+            Box::new(real(key, connects).unwrap_or_else(|| panic!("keys have their length")))
+        } else {
+            Box::new(Plainly { ours, theirs, epoch: 0, next: (0, 0) })
+        };
+        Self { ours, layer, epochs: (0, 0), sealings }
+    }
+
+    fn complain(&self, what: String) {
+        self.sealings.borrow_mut().violations.push(what);
     }
 }
 
+/// TLS 1.3, by a cipher that follows from the talk's key.
+fn real(key: u64, connects: bool) -> Option<RecordLayer> {
+    let cipher = match key / 4 % 3 {
+        0 => RecordCipher::Aes128Gcm,
+        1 => RecordCipher::Aes256Gcm,
+        _ => RecordCipher::ChaCha20Poly1305,
+    };
+    let len = if cipher == RecordCipher::Aes256Gcm { 48 } else { 32 };
+    let secret = |up| {
+        let words = (0..len as u64 / 8).flat_map(|word| mix(key_of(key, up) ^ word).to_le_bytes());
+        TrafficSecret::new(cipher, &words.collect::<Vec<u8>>())
+    };
+    let (sends, receives) = (secret(connects)?, secret(!connects)?);
+    Some(RecordLayer::new(Established {
+        version: TlsVersion::V13,
+        side: if connects { TlsSide::Client } else { TlsSide::Server },
+        sends: KeyedWay { keys: sends.keys()?, number: 0 },
+        receives: KeyedWay { keys: receives.keys()?, number: 0 },
+        afterwards: Afterwards::Secrets { sends, receives },
+        most: MAX_PLAINTEXT,
+    }))
+}
+
 impl Layer for Sealer {
+    fn overhead(&self) -> usize {
+        self.layer.overhead()
+    }
+
+    fn most(&self) -> usize {
+        self.layer.most()
+    }
+
+    fn most_records(&self) -> u64 {
+        self.layer.most_records()
+    }
+
+    fn updates_keys(&self) -> bool {
+        self.layer.updates_keys()
+    }
+
+    fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
+        let alive = [self.epochs.0, self.epochs.1].contains(&record.epoch);
+        if !alive || record.number >= self.layer.most_records() {
+            self.complain(format!("{record:?} is sealed, with keys of {:?}", self.epochs));
+            return Err(SealError::Epoch);
+        }
+        self.layer.seal(record, parts, out)?;
+        let sum = sum_of(0, out);
+        let sealings = &mut *self.sealings.borrow_mut();
+        match sealings.seen.insert((self.ours, record.epoch, record.number), sum) {
+            None => {}
+            Some(before) if before == sum => sealings.repairs += 1,
+            Some(_) => sealings.violations.push(format!("{record:?} is sealed as something else than before")),
+        }
+        Ok(())
+    }
+
+    fn next_epoch(&mut self) -> Result<u8, SealError> {
+        if self.epochs.0 != self.epochs.1 {
+            self.complain(format!("a third epoch is made beside {:?}", self.epochs));
+        }
+        self.sealings.borrow_mut().updates += 1;
+        self.epochs.0 = self.layer.next_epoch()?;
+        Ok(self.epochs.0)
+    }
+
+    fn forget(&mut self, epoch: u8) {
+        if self.epochs.1 != epoch || self.epochs.0 == epoch {
+            self.complain(format!("epoch {epoch} is forgotten of {:?}", self.epochs));
+        }
+        self.epochs.1 = epoch.wrapping_add(1);
+        self.layer.forget(epoch);
+    }
+
+    fn open(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Unsealed {
+        self.layer.open(input, plain)
+    }
+
+    fn rest(&mut self) {
+        self.layer.rest();
+    }
+}
+
+/// The one that hides nothing.
+#[derive(Debug)]
+struct Plainly {
+    ours: u64,
+    theirs: u64,
+    epoch: u8,
+    /// What is expected of the peer: its epoch and number.
+    next: (u8, u64),
+}
+
+impl Layer for Plainly {
     fn overhead(&self) -> usize {
         OVERHEAD
     }
@@ -80,12 +184,6 @@ impl Layer for Sealer {
         if text > MAX_PLAINTEXT || out.len() != text + OVERHEAD {
             return Err(SealError::Length);
         }
-        let alive = [self.epochs.0, self.epochs.1].contains(&record.epoch);
-        if !alive || record.number >= MOST_RECORDS {
-            let what = format!("{record:?} is sealed, with keys of {:?}", self.epochs);
-            self.sealings.borrow_mut().violations.push(what);
-            return Err(SealError::Epoch);
-        }
         let (head, body) = out.split_at_mut(HEADER_LEN);
         head.copy_from_slice(&header(body.len()));
         let mut at = 0;
@@ -97,33 +195,15 @@ impl Layer for Sealer {
         let tag = tag(self.ours, record.epoch, record.number, &body[..=at]);
         body[at + 1..].copy_from_slice(&tag);
         mask(self.ours, record.epoch, record.number, &mut body[..=at]);
-        let sum = sum_of(0, out);
-        let sealings = &mut *self.sealings.borrow_mut();
-        match sealings.seen.insert((self.ours, record.epoch, record.number), sum) {
-            None => {}
-            Some(before) if before == sum => sealings.repairs += 1,
-            Some(_) => sealings.violations.push(format!("{record:?} is sealed as something else than before")),
-        }
         Ok(())
     }
 
     fn next_epoch(&mut self) -> Result<u8, SealError> {
-        let sealings = &mut *self.sealings.borrow_mut();
-        if self.epochs.0 != self.epochs.1 {
-            sealings.violations.push(format!("a third epoch is made beside {:?}", self.epochs));
-        }
-        sealings.updates += 1;
-        self.epochs.0 = self.epochs.0.wrapping_add(1);
-        Ok(self.epochs.0)
+        self.epoch = self.epoch.wrapping_add(1);
+        Ok(self.epoch)
     }
 
-    fn forget(&mut self, epoch: u8) {
-        if self.epochs.1 != epoch || self.epochs.0 == epoch {
-            let what = format!("epoch {epoch} is forgotten of {:?}", self.epochs);
-            self.sealings.borrow_mut().violations.push(what);
-        }
-        self.epochs.1 = epoch.wrapping_add(1);
-    }
+    fn forget(&mut self, _epoch: u8) {}
 
     fn open(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Unsealed {
         let Some(head) = input.first_chunk::<HEADER_LEN>() else { return Unsealed::Needs(HEADER_LEN) };

@@ -57,6 +57,14 @@ struct Sealed {
     rests: bool,
 }
 
+impl Sealed {
+    /// Its keys are used: there is something to give up again.
+    #[inline]
+    fn wake(&mut self, awake: &mut usize) {
+        *awake += usize::from(core::mem::take(&mut self.rests));
+    }
+}
+
 /// What secures the connections, by slot. Nothing is taken before the first.
 #[derive(Default)]
 pub(super) struct Seals {
@@ -113,8 +121,7 @@ impl Seals {
     pub fn payload(&mut self, index: u32) -> Option<Sealing<'_>> {
         let Self { places, bench, awake, .. } = self;
         let sealed = places.get_mut(index as usize)?.as_deref_mut()?;
-        *awake += usize::from(core::mem::take(&mut sealed.rests));
-        Some(Sealing { layer: &mut *sealed.layer, bench, failed: false })
+        Some(Sealing { sealed, bench, awake, failed: false })
     }
 
     /// Whether somebody is to be looked at.
@@ -125,8 +132,9 @@ impl Seals {
 
 /// Writes payload as records.
 pub(super) struct Sealing<'a> {
-    layer: &'a mut dyn Layer,
+    sealed: &'a mut Sealed,
     bench: &'a mut Workbench,
+    awake: &'a mut usize,
     /// A record could not be sealed: what was written is not to be sent.
     pub failed: bool,
 }
@@ -135,7 +143,8 @@ impl Payload for Sealing<'_> {
     const SEALED: bool = true;
 
     fn write(&mut self, connection: &mut Connection, emit: &Emit, out: &mut [u8]) -> Sum {
-        let layer = &mut *self.layer;
+        self.sealed.wake(self.awake);
+        let layer = &mut *self.sealed.layer;
         let sum =
             connection.seal_payload(emit, out, self.bench, &mut |record, parts, out| layer.seal(record, parts, out));
         sum.unwrap_or_else(|_| {
@@ -202,10 +211,12 @@ impl Tcp {
         let index = id.index() as u32;
         let mut at = 0;
         while at < input.len() {
-            let Some(sealed) = self.seals.get_mut(index) else { break };
+            let Seals { places, awake, .. } = &mut self.seals;
+            let Some(sealed) = places.get_mut(index as usize).and_then(Option::as_deref_mut) else { break };
             if sealed.heard != Heard::Open {
                 return input.len();
             }
+            sealed.wake(awake);
             let before = plain.len();
             let consumed = match sealed.layer.open(&input[at..], plain) {
                 Unsealed::Needs(most) if most <= MAX_SEALED => break,
