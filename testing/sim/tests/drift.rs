@@ -9,7 +9,7 @@ use stack::shadow::Way;
 use std::collections::BTreeMap;
 
 /// Seeds looked at until each plant is found.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 16;
 
 /// What is planted where, and what is said of it.
 const PLANTS: [(Way, Tampering, &str); 16] = [
