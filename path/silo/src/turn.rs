@@ -260,11 +260,18 @@ fn deliver_data<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8])
     let consumed = app.on_data(stack, id, data).min(data.len());
     if consumed < data.len() {
         cold_path();
-        stack.hold(id, &data[consumed..]);
-        if stack.is_sealed(id) {
-            // Since this call: what was left are records.
-            offer_held(stack, app, id);
-        }
+        leave_data(stack, app, id, &data[consumed..]);
+    }
+}
+
+/// Keeps what the application left.
+#[cold]
+#[inline(never)]
+fn leave_data<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
+    stack.hold(id, data);
+    if stack.is_sealed(id) {
+        // Since this call: what was left are records.
+        offer_held(stack, app, id);
     }
 }
 

@@ -337,7 +337,7 @@ impl Connection {
 /// Everything but new data and acknowledgements on an undisturbed connection.
 impl Connection {
     #[inline(never)]
-    fn poll_disturbed(&mut self, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
+    pub(crate) fn poll_disturbed(&mut self, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
         match self.state {
             State::Closed | State::TimeWait => return self.poll_last_ack(cx),
             State::SynSent | State::SynReceived => return self.poll_syn(cx, path),

@@ -6,13 +6,13 @@
 //! the data path go among them, and close_notify precedes the FIN.
 
 use crate::connection::Connection;
+use crate::context::{Context, Path};
+use crate::emit::Emit;
 use crate::flags::Flags;
 use crate::state::State;
 use rope::{Message, SealWith, Workbench};
 use seal::SealError;
 use wire::Sum;
-
-use crate::emit::Emit;
 
 impl Connection {
     /// Whether what it sends are records.
@@ -50,6 +50,13 @@ impl Connection {
         let large = burst > u32::from(self.mss) && calm;
         let len = self.rope.fix(in_flight, len, large);
         (len, len == self.rope.len().saturating_sub(in_flight))
+    }
+
+    /// [`Connection::poll_segment`] for a connection that is sealed, apart from the one that
+    /// nearly all are asked by.
+    #[inline(never)]
+    pub fn poll_sealed(&mut self, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
+        self.poll_disturbed(cx, path, burst)
     }
 
     /// Writes the payload of `emit` into `out`, in finished records, and sums it.

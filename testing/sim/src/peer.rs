@@ -119,7 +119,6 @@ impl Peer {
         for what in sealings.violations.drain(..) {
             self.tally.complain(format!("{}: {what}", self.name));
         }
-        self.tally.repairs += core::mem::take(&mut sealings.repairs);
         self.tally.updates += core::mem::take(&mut sealings.updates);
         if let Some(talk) = conn.and_then(|conn| conn.talk.as_ref()).filter(|talk| talk.sealed) {
             sealings.forget(talk.key);

@@ -4,7 +4,7 @@
 use crate::flow::Flow;
 use crate::ip::{Outgoing, network_len};
 use core::hint::cold_path;
-use tcp::{Connection, Emit, EmitOptions};
+use tcp::{Connection, Context, Emit, EmitOptions, Path};
 use wire::offload::PartialChecksum;
 use wire::plain;
 use wire::tcp::{self as wire_tcp, Established, Flags, Opening, SeqNum, TcpHeader, TcpOptions, Timestamps};
@@ -33,6 +33,9 @@ pub(super) trait Payload {
     /// Whether that are records.
     const SEALED: bool;
 
+    /// The connection's next segment.
+    fn poll(connection: &mut Connection, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit>;
+
     /// Writes the payload of `emit` into `out`, and sums it.
     fn write(&mut self, connection: &mut Connection, emit: &Emit, out: &mut [u8]) -> Sum;
 
@@ -48,6 +51,11 @@ pub(super) struct Queued;
 
 impl Payload for Queued {
     const SEALED: bool = false;
+
+    #[inline(always)]
+    fn poll(connection: &mut Connection, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
+        connection.poll_segment(cx, path, burst)
+    }
 
     #[inline(always)]
     fn write(&mut self, connection: &mut Connection, emit: &Emit, out: &mut [u8]) -> Sum {

@@ -7,7 +7,7 @@ use app::{Closed, ConnId};
 use core::hint::cold_path;
 use seal::message::alert;
 use seal::{Ask, Layer, MAX_SEALED, Unsealed};
-use tcp::{Connection, Emit, Message, Workbench};
+use tcp::{Connection, Context, Emit, Message, Path, Workbench};
 use wire::Sum;
 
 /// Records in a row that carry nothing for the application: then the peer only makes work
@@ -141,6 +141,10 @@ pub(super) struct Sealing<'a> {
 
 impl Payload for Sealing<'_> {
     const SEALED: bool = true;
+
+    fn poll(connection: &mut Connection, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
+        connection.poll_sealed(cx, path, burst)
+    }
 
     fn write(&mut self, connection: &mut Connection, emit: &Emit, out: &mut [u8]) -> Sum {
         self.sealed.wake(self.awake);

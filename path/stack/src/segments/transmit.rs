@@ -308,13 +308,13 @@ enum Sent {
 
 /// Sends what a connection has to send, as far as its share goes.
 #[inline(always)]
-fn send_segments(
+fn send_segments<P: Payload>(
     slot: &mut Slot,
     cx: &mut Context<'_>,
     ip: &Ip,
     mac: Mac,
     out: &mut impl Egress,
-    payload: &mut impl Payload,
+    payload: &mut P,
 ) -> Sent {
     let flow = slot.flow();
     let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
@@ -326,7 +326,7 @@ fn send_segments(
             return Sent::NoSlot;
         }
         let Some(buffer) = out.slot() else { return Sent::NoSlot };
-        let Some(emit) = slot.tcp.poll_segment(cx, path, burst) else {
+        let Some(emit) = P::poll(&mut slot.tcp, cx, path, burst) else {
             slot.tcp.set_ready(false);
             return Sent::All;
         };

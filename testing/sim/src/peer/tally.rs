@@ -23,8 +23,6 @@ pub struct Tally {
     pub bytes: u64,
     /// Connections that were sealed, on either side.
     pub sealed: u64,
-    /// Records that were sealed again.
-    pub repairs: u64,
     /// Keys made by updates.
     pub updates: u64,
     /// What must not happen, in words; the first few.
@@ -88,7 +86,6 @@ impl Tally {
         self.retried += other.retried;
         self.bytes += other.bytes;
         self.sealed += other.sealed;
-        self.repairs += other.repairs;
         self.updates += other.updates;
         self.to_bear_out.extend_from_slice(&other.to_bear_out);
         self.whole.extend(&other.whole);
