@@ -70,6 +70,8 @@ struct Rest<F> {
     records: Option<Box<sealed::Records>>,
 }
 
+const _: () = assert!(size_of::<Rest<NoFile>>() <= 80, "a secured connection that rests keeps it");
+
 #[derive(Clone, Debug)]
 enum Slice<F> {
     Body { body: Body, start: u32, len: u32 },

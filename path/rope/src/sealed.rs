@@ -43,6 +43,8 @@ pub(crate) struct Records {
     sealed: u64,
 }
 
+const _: () = assert!(size_of::<Records>() <= 144, "a secured connection that rests keeps it");
+
 /// Bytes of a connection that may be sealed for each that is sent.
 const SEALED_PER_SENT: u64 = 8;
 /// And as many beside that: what a path costs whose segments shrink, or that loses much.

@@ -107,7 +107,7 @@ impl Talk {
             side.abort_at = Some(at);
         }
         // Not of the talk's own numbers: what is sealed is the same talk.
-        let sealed = manner.sealed > 0 && mix(!key) % manner.sealed == 0;
+        let sealed = manner.sealed > 0 && mix(!key).is_multiple_of(manner.sealed);
         Self { key, up, down, sealed }
     }
 

@@ -78,7 +78,7 @@ fn seeds_of_several_silos() {
 /// sealed again as what it was, and nothing else is ever sealed under its number.
 #[test]
 fn seeds_that_are_sealed() {
-    let outcomes = run(SEEDS, " --sealed", simulate_sealed);
+    let outcomes = run(SEEDS / 2, " --sealed", simulate_sealed);
     let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
     assert!(sum(|outcome| outcome.tally.sealed) > SEEDS);
     assert!(sum(|outcome| outcome.tally.updates) > SEEDS);
