@@ -172,7 +172,7 @@ lint: ## check format and lints
 		echo "clippy is not installed here (Debian 12 has no package of it): left out"; \
 	fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1 && [ -n "$(TESTED_DPDK)" ]; then \
-		$(CARGO) clippy --package nearside-cli --all-targets --locked -- --deny warnings; \
+		$(CARGO) clippy --package dpdk --all-targets --locked -- --deny warnings; \
 	fi
 
 tidy: ## check what the compiler does not: names, lengths, links, layers

@@ -44,7 +44,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 18] = [
+const RULES: [(&str, Rule); 19] = [
     ("banned names and words", words::banned),
     ("line length", words::long_lines),
     ("function length", files::long_functions),
@@ -57,6 +57,7 @@ const RULES: [(&str, Rule); 18] = [
     ("documentation of what is public", manifests::docs_are_asked_for),
     ("comments on workspace members", manifests::members_have_comments),
     ("callers of crates", manifests::crates_have_callers),
+    ("examples in documentation", manifests::examples_are_run),
     ("direction of dependencies", manifests::layers),
     ("reasons for dependencies", manifests::dependencies_have_reasons),
     ("lints of crates", manifests::lints_are_shared),

@@ -368,13 +368,14 @@ struct ProxyArgs {
     /// Bytes of a body, as in 1M [default: a small text]
     #[arg(long, value_name = "N", value_parser = count)]
     body: Option<u64>,
+    /// The longest packet on a memif, bytes; loopback, where nginx has its upstream, has 65,536 [default: 1500]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(576..))]
+    mtu: Option<u16>,
 }
 
 impl ProxyArgs {
     fn plan(self) -> Result<proxied::Plan, BenchError> {
-        let body = self.body;
-        let site::Plan { nearside, nginx, rounds, duration, connections, heads } = self.site.plan()?;
-        Ok(proxied::Plan { nearside, nginx, rounds, duration, connections, heads, body })
+        Ok(proxied::Plan { site: self.site.plan()?, body: self.body, mtu: self.mtu })
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ordinary::passing;
 use crate::page::Page;
 use crate::peer::Peer;
 use crate::program::Scratch;
-use crate::site::{PROCESS, nginx, workers};
+use crate::site::{self, PROCESS, nginx, workers};
 use core::net::Ipv4Addr;
 use demo::child::{Interrupt, Program, Running};
 use demo::field::{Ask, Field, Generator, Link};
@@ -34,20 +34,12 @@ use wire::{Mac, Time};
 /// What is measured, and how often.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The program to measure.
-    pub nearside: PathBuf,
-    /// The nginx beside it.
-    pub nginx: PathBuf,
-    /// Each is measured in so many rounds, by turns.
-    pub rounds: u32,
-    /// For so long.
-    pub duration: Duration,
-    /// Connections, each with one request under way.
-    pub connections: u32,
-    /// How heads differ, as `--heads` takes it.
-    pub heads: String,
+    /// The programs, and how they are asked.
+    pub site: site::Plan,
     /// Bytes of a body; none for a small text.
     pub body: Option<u64>,
+    /// The longest packet on a memif, where it is not Ethernet's.
+    pub mtu: Option<u16>,
 }
 
 /// Where the upstream is, seen from the proxy.
@@ -149,20 +141,23 @@ struct Sample {
 /// If it cannot be measured.
 pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let interrupt = Interrupt::watch()?;
-    let stand = Stand::new(Some(&plan.nearside), two_cores()?)?;
+    let stand = Stand::new(Some(&plan.site.nearside), two_cores()?)?;
     let names = Namespaces::make()?;
     names.keep_to_cores(stand.cores)?;
     let folder = Scratch::in_memory()?;
     let bench = Bench { plan, stand: &stand, names: &names, folder: folder.path(), interrupt: &interrupt };
-    let samples = by_turns(plan.rounds, ARMS.len(), |at| {
+    let samples = by_turns(plan.site.rounds, ARMS.len(), |at| {
         let sample = bench.measure(ARMS[at])?;
         let Sample { rate, cost, .. } = sample;
         eprintln!("  {:18} {:>9} requests/s, {cost:.2} us of the proxy each", ARMS[at].name, thousands(rate));
         Ok(Some(sample))
     })?;
-    let Plan { connections, heads, rounds, .. } = plan;
+    let Plan { site: site::Plan { connections, heads, rounds, .. }, .. } = plan;
     let body = plan.body.map_or_else(|| "small answers".to_owned(), |bytes| format!("answers of {bytes} bytes"));
     println!("Requests passed on: {body}, {connections} connections, {heads} heads, {rounds} rounds by turns");
+    if let Some(mtu) = plan.mtu {
+        println!("  A memif's packets have at most {mtu} bytes.");
+    }
     let head = ["requests/s", "p99", "proxy", "each"];
     println!("  {:18} {:>11} {:>10} {:>7} {:>10}", "", head[0], head[1], head[2], head[3]);
     for (arm, samples) in ARMS.iter().zip(&samples) {
@@ -208,7 +203,7 @@ impl Bench<'_> {
         // Who shares a core with the upstream leaves it where there is nothing to do.
         let cores = [stand.cores.0, stand.cores.1];
         let servers = if arm.behind == Behind::Loopback { &cores[..] } else { &cores[..1] };
-        let field = Field { stand, veth: Some(names), tap: None, servers, interrupt };
+        let field = Field { stand, veth: Some(names), tap: None, servers, mtu: plan.mtu, interrupt };
         let upstream = match arm.behind {
             Behind::Loopback => format!("127.0.0.1:{PORT}"),
             Behind::Link => format!("{PEER}:{PORT}"),
@@ -222,7 +217,7 @@ impl Bench<'_> {
         };
         let mut running = None;
         let mut server = if arm.nginx {
-            let nginx = running.insert(nginx(&plan.nginx, &configuration, stand, names)?);
+            let nginx = running.insert(nginx(&plan.site.nginx, &configuration, stand, names)?);
             Server::other(&workers(nginx, interrupt)?)
         } else {
             field.serve_configuration(arm.link, &configuration)?
@@ -233,14 +228,14 @@ impl Bench<'_> {
         };
         let page = (!arm.nginx && arm.link != Link::Kernel).then(|| stand.folder().join("serve.page"));
         let watched = Watched { processes, core: stand.cores.0, page };
-        let duration = plan.duration;
+        let duration = plan.site.duration;
         thread::scope(|scope| {
             let busy = scope.spawn(move || watched.busy(duration).map_err(|why| why.to_string()));
             let (rate, p99, errors) = match arm.behind {
-                Behind::Link => self.ask_as_peer()?,
+                Behind::Link => self.ask_as_peer(&field.memif_link())?,
                 Behind::Loopback => {
-                    let more = [format!("--heads={}", plan.heads)];
-                    let ask = Ask { path: "/", connections: plan.connections, more: &more, duration };
+                    let more = [format!("--heads={}", plan.site.heads)];
+                    let ask = Ask { path: "/", connections: plan.site.connections, more: &more, duration };
                     let asked = field.ask(&mut server, (arm.link, Some(80)), arm.generator, ask)?;
                     (asked.rate, asked.at(99.0), asked.errors)
                 }
@@ -257,7 +252,7 @@ impl Bench<'_> {
         let _ = fs::remove_file(&page);
         let respond = self.plan.body.map_or_else(|| format!("text:{SMALL_BODY}"), |bytes| bytes.to_string());
         let words = [
-            self.plan.nearside.display().to_string(),
+            self.plan.site.nearside.display().to_string(),
             "serve".to_owned(),
             "--user=root".to_owned(),
             format!("--respond={respond}"),
@@ -276,17 +271,16 @@ impl Bench<'_> {
 
     /// Asks over the memif, and answers there what is passed on: requests in a second,
     /// their 99th percentile in microseconds, and how many failed.
-    fn ask_as_peer(&self) -> Result<(f64, f64, u64), BenchError> {
-        let socket = self.stand.folder().join("memif.sock");
-        let link = Memif::open(memif::Config::parse(&format!("memif:{}", socket.display()), Role::Client)?)?;
+    fn ask_as_peer(&self, link: &str) -> Result<(f64, f64, u64), BenchError> {
+        let link = Memif::open(memif::Config::parse(link, Role::Client)?)?;
         let link = link.split_queues().pop().ok_or("no queue")?;
         let server = Field::address(Link::Memif).parse().map_err(|_| "no address")?;
         let mut plan =
             load::Plan::new((Ipv4Addr::to_owned(&server), 80).into(), Request::get(&server.to_string(), "/"));
-        plan.connections = self.plan.connections;
+        plan.connections = self.plan.site.connections;
         plan.warm_up = WARM_UP;
-        plan.stop = Stop::After(self.plan.duration);
-        plan.heads = match self.plan.heads.as_str() {
+        plan.stop = Stop::After(self.plan.site.duration);
+        plan.heads = match self.plan.site.heads.as_str() {
             "browser" => Heads::Browser,
             "short" => Heads::Short,
             _ => Heads::Equal,

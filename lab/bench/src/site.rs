@@ -180,7 +180,7 @@ fn measure(
     let _ = fs::remove_file(&log);
     names.receive_on(arm.own_cores.then_some(stand.cores))?;
     let servers = [stand.cores.0];
-    let field = Field { stand, veth: Some(names), tap: None, servers: &servers, interrupt };
+    let field = Field { stand, veth: Some(names), tap: None, servers: &servers, mtu: None, interrupt };
     let text = ordinary(PROCESS).replace("FOLDER", &folder.display().to_string());
     let configuration = folder.join("nginx.conf");
     fs::write(&configuration, text.replace("HOST", Field::address(arm.link)))?;

@@ -148,7 +148,7 @@ fn measure(
     interrupt: &Interrupt,
 ) -> Result<Sample, BenchError> {
     let servers = [stand.cores.0];
-    let field = Field { stand, veth: Some(names), tap: None, servers: &servers, interrupt };
+    let field = Field { stand, veth: Some(names), tap: None, servers: &servers, mtu: None, interrupt };
     let mut running = None;
     let mut server = if is_nginx {
         let nginx = running.insert(nginx(&plan.nginx, configuration, stand, names)?);

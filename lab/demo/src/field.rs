@@ -9,7 +9,7 @@ use crate::netns::{Alone, DEVICE, Namespaces, SERVER};
 use crate::stand::{Asked, Server, Stand, words};
 use serde::{Deserialize, Serialize};
 use silo::memory::HugePages;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A server of ours, by the way that its frames take.
@@ -134,6 +134,8 @@ pub struct Field<'a> {
     pub tap: Option<&'a Alone>,
     /// Cores of the server, one for each silo or worker.
     pub servers: &'a [u16],
+    /// The longest packet on a memif, where it is not as long as Ethernet's (1,500 bytes).
+    pub mtu: Option<u16>,
     /// Looked at wherever something is waited for.
     pub interrupt: &'a Interrupt,
 }
@@ -149,8 +151,17 @@ const MEMIF_SERVER: &str = "10.78.0.2";
 const MEMIF_CLIENT: &str = "10.78.0.1";
 
 impl Field<'_> {
-    fn memif(&self) -> String {
-        self.stand.folder().join("memif.sock").display().to_string()
+    fn memif(&self) -> PathBuf {
+        self.stand.folder().join("memif.sock")
+    }
+
+    /// The memif, with what both of its ends are to agree on.
+    #[must_use]
+    pub fn memif_link(&self) -> String {
+        let path = format!("memif:{}", self.memif().display());
+        // A frame is in one buffer, with its Ethernet header and a tag.
+        let buffer = |mtu: u16| (u32::from(mtu) + 18).next_multiple_of(64);
+        self.mtu.map_or(path.clone(), |mtu| format!("{path},mtu={mtu},buffer={}", buffer(mtu)))
     }
 
     /// Who polls takes the whole of a core, and two on one core starve each
@@ -222,10 +233,10 @@ impl Field<'_> {
             Link::Kernel => return Vec::new(),
             Link::AfXdp => format!("af_xdp:{DEVICE}"),
             Link::Tap => format!("tap:{DEVICE},addr={TAP_KERNEL}/24"),
-            Link::Memif => format!("memif:{}", self.memif()),
+            Link::Memif => self.memif_link(),
             Link::Dpdk => format!(
                 "dpdk:net_memif0,dev.role=server,dev.socket={},dev.socket-abstract=no,huge={}",
-                self.memif(),
+                self.memif().display(),
                 if has_huge_pages() { "on" } else { "off" }
             ),
         };
@@ -264,7 +275,7 @@ impl Field<'_> {
             words.push(self.idle());
         };
         match (link, generator) {
-            (Link::Memif | Link::Dpdk, _) => own(format!("memif:{}", self.memif()), MEMIF_CLIENT),
+            (Link::Memif | Link::Dpdk, _) => own(self.memif_link(), MEMIF_CLIENT),
             (_, Generator::Bypass) => own(format!("af_xdp:{DEVICE}"), OWN_CLIENT),
             (_, Generator::Sockets) => {
                 words.extend(["--threads=1", "--no-floor"].map(str::to_owned));

@@ -29,7 +29,7 @@ pub fn requests_and_frames(plan: &DemoPlan, program: &Path) -> Result<Vec<(f64, 
     let stand = Stand::new(Some(program), cores(plan)?)?;
     let pages = HugePages::take(stand.folder())?;
     let servers = [stand.cores.0];
-    let field = Field { stand: &stand, veth: None, tap: None, servers: &servers, interrupt: &interrupt };
+    let field = Field { stand: &stand, veth: None, tap: None, servers: &servers, mtu: None, interrupt: &interrupt };
     // The cheapest request.
     let ask = Ask::small(CONNECTIONS, plan.duration);
     let requests = || {

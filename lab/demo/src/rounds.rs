@@ -138,7 +138,8 @@ pub(crate) fn gather(plan: &DemoPlan, program: &Path) -> Result<Parts, Error> {
 /// Whether a server comes up over AF_XDP here.
 fn try_af_xdp(stand: &Stand, kernel: &Kernel, interrupt: &Interrupt) -> Result<(), Error> {
     let servers = [stand.cores.0];
-    Field { stand, veth: Some(kernel.names()), tap: None, servers: &servers, interrupt }.serve(Link::AfXdp, None)?;
+    Field { stand, veth: Some(kernel.names()), tap: None, servers: &servers, mtu: None, interrupt }
+        .serve(Link::AfXdp, None)?;
     Ok(())
 }
 
@@ -248,7 +249,8 @@ impl Parts {
     fn ask_by_load(&self, scenario: Scenario, contender: Contender, duration: Duration) -> Result<Measurement, Error> {
         let (kernel, servers) = (self.kernel.as_ref(), [self.stand.cores.0]);
         let veth = kernel.map(Kernel::names);
-        let field = Field { stand: &self.stand, veth, tap: None, servers: &servers, interrupt: &self.interrupt };
+        let field =
+            Field { stand: &self.stand, veth, tap: None, servers: &servers, mtu: None, interrupt: &self.interrupt };
         let folder = (scenario.content == Content::File).then_some(self.site.as_path());
         let (link, port) = match contender {
             Contender::Memif => (Link::Memif, None),

@@ -171,7 +171,9 @@ fn odd_content_is_told_and_never_panics() {
         let text = fixture(name).to_string();
         let lines: Vec<&str> = text.lines().collect();
         for at in 0..lines.len() {
-            for odd in ["", "-1", "99999999999999999999", "0-4095", "65535", "x", "1-", "\\n\\", "0,0,0", "5-2"] {
+            let odd = ["", "-1", "99999999999999999999", "0-4095", "65535", "x", "1-", "\\n\\", "0,0,0", "5-2"];
+            // Each core has the same files: what one of them is spared, its neighbours get.
+            for odd in odd.iter().skip(at % 4).step_by(4) {
                 let path = lines[at].split(' ').next().unwrap();
                 let changed = format!("{path} {odd}");
                 let all: Vec<&str> =

@@ -39,8 +39,7 @@ pub(crate) fn go<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Drive
         app.on_passed(net, id, passed);
     }
     match stop {
-        Stop::Over => net.read_on(id),
-        Stop::Spent => net.read_on(id),
+        Stop::Over | Stop::Spent => net.read_on(id),
         Stop::Empty => {
             if let Some(conn) = net.table.get_mut(id) {
                 conn.flags.clear(Flags::UNREAD);

@@ -194,7 +194,7 @@ pub(crate) struct Table {
     peers: Vec<Option<SocketAddr>>,
     /// Our own addresses that were asked for, each with its connection's generation: the
     /// kernel is asked once.
-    locals: RefCell<Vec<Option<(u32, SocketAddr)>>>,
+    locals: RefCell<Vec<Option<(u32, Option<SocketAddr>)>>>,
     free: Vec<u32>,
     live: usize,
     limit: usize,
@@ -325,16 +325,17 @@ impl Table {
         if let Some(Some((generation, local))) = locals.get(id.index())
             && *generation == id.generation()
         {
-            return Some(*local);
+            return *local;
         }
-        let local = ask(conn.fd()?)?;
+        // A Unix socket has none, which is kept as well.
+        let local = ask(conn.fd()?);
         if !conn.flags.has(Flags::CONNECTING) {
             if locals.len() <= id.index() {
                 locals.resize(id.index() + 1, None);
             }
             locals[id.index()] = Some((id.generation(), local));
         }
-        Some(local)
+        local
     }
 
     /// The peer of what stands at `slot`, whatever its state.

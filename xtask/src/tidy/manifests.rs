@@ -1,6 +1,7 @@
 //! Rules on crates: who may depend on whom, and why.
 
 use super::Complaint;
+use crate::source::Source;
 use crate::workspace::Workspace;
 
 const ROOT: &str = "Cargo.toml";
@@ -38,6 +39,45 @@ pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
         !runs && !called(&member.name) && !member.folder.starts_with("testing/")
     });
     idle.map(|member| Complaint::file(&format!("{}/Cargo.toml", member.folder), "no crate calls this one")).collect()
+}
+
+/// Examples in a library's documentation are run, and where there are none nobody builds
+/// it once more to look for them.
+pub(super) fn examples_are_run(workspace: &Workspace) -> Vec<Complaint> {
+    let libraries = workspace.members.iter().filter_map(|member| {
+        let root = member.targets.iter().find(|(_, kind)| ["lib", "cdylib"].contains(&kind.as_str()))?;
+        let manifest = format!("{}/Cargo.toml", member.folder);
+        let folder = root.0.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+        let is_run = !workspace.source(&manifest)?.lines.iter().any(|line| line == "doctest = false");
+        Some((manifest, folder, is_run))
+    });
+    let wrong = libraries.filter_map(|(manifest, folder, is_run)| {
+        let of_library = |source: &&Source| source.path.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'));
+        let example = workspace.sources.iter().filter(of_library).find_map(first_example);
+        match (example, is_run) {
+            (Some((path, line)), false) => {
+                Some(Complaint::at(&path, line, format!("{manifest} says `doctest = false`: nobody runs this example")))
+            }
+            (None, true) => Some(Complaint::file(&manifest, "has no example: say `doctest = false` in [lib]")),
+            _ => None,
+        }
+    });
+    wrong.collect()
+}
+
+/// Where the first piece of Rust stands in what documents a file.
+fn first_example(source: &Source) -> Option<(String, usize)> {
+    let mut inside = false;
+    for (number, line) in source.numbered() {
+        let line = line.trim_start();
+        let Some(text) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else { continue };
+        let Some(language) = text.trim().strip_prefix("```") else { continue };
+        if !inside && ["", "rust", "no_run", "should_panic", "compile_fail"].contains(&language.trim()) {
+            return Some((source.path.clone(), number));
+        }
+        inside = !inside;
+    }
+    None
 }
 
 /// What a driver may depend on that is not in [`LAYERS`]. The crate that has their
@@ -306,6 +346,20 @@ mod tests {
     fn workspace(members: Vec<Member>, reasons: &str) -> Workspace {
         let sources = vec![Source::new(REASONS, reasons), Source::new(ROOT, "members = [\n\"a\",\n# b\n\"c\",\n]\n")];
         Workspace { root: "nowhere".into(), files: Vec::new(), sources, members }
+    }
+
+    #[test]
+    fn an_example_is_run_and_none_is_not_looked_for() {
+        let text = "//! ```text\n//! no Rust\n//! ```\nfn one() {}\n/// ```\n/// one();\n/// ```\n";
+        assert_eq!(first_example(&Source::new("a/src/b.rs", text)), Some(("a/src/b.rs".to_owned(), 5)));
+        let complaints = |text: &str, manifest: &str| {
+            let mut workspace = workspace(vec![member("a", "a", &[], &[])], "");
+            workspace.sources = vec![Source::new("a/src/lib.rs", text), Source::new("a/Cargo.toml", manifest)];
+            examples_are_run(&workspace).len()
+        };
+        let (with, without) = ("/// ```\n/// one();\n/// ```\n", "//! ```text\n//! ```\n");
+        assert_eq!([complaints(with, "[lib]\n"), complaints(without, "[lib]\ndoctest = false\n")], [0, 0]);
+        assert_eq!([complaints(without, "[lib]\n"), complaints(with, "[lib]\ndoctest = false\n")], [1, 1]);
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl Procedure for Bypass {
         let stand = self.stand.as_ref().map_err(String::as_str)?;
         let names = self.nginx.as_ref().map(Kernel::names);
         let servers = [stand.cores.0];
-        let field = Field { stand, veth: names, tap: None, servers: &servers, interrupt: setting.interrupt };
+        let field = Field { stand, veth: names, tap: None, servers: &servers, mtu: None, interrupt: setting.interrupt };
         let link = arm.checked_sub(1).map(|ours| OURS[ours]);
         let mut server = match (link, &self.nginx) {
             (Some(link), _) => field.serve(link, None)?,

@@ -138,7 +138,7 @@ impl Procedure for Scaling {
             }
             let tap = (link == Link::Tap).then(|| Alone::make("tap")).transpose()?;
             let (veth, tap) = (veth.as_ref(), tap.as_ref());
-            let field = Field { stand, veth, tap, servers, interrupt: setting.interrupt };
+            let field = Field { stand, veth, tap, servers, mtu: None, interrupt: setting.interrupt };
             let mut server = field.serve(link, None)?;
             // The one that leaves the most to the server.
             let generator = link.generators().last().copied().unwrap_or(Generator::Bypass);

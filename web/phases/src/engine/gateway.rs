@@ -1,6 +1,5 @@
 //! Requests that are passed on to programs: what they are told, and what they say.
 
-use super::bodies::BodyReading;
 use super::gateway_answer::GatewayAnswer;
 use super::relay::{BodyStream, Choice, Relay, RelayStage};
 use super::run::{Flow, Runner};
@@ -63,14 +62,10 @@ impl<R: Replies> Runner<'_, R> {
         self.course.depends.on(super::course::Depends::OTHER);
         let rules = block.gateways.of(pass.protocol);
         let is_fastcgi = pass.protocol == GatewayProtocol::FastCgi;
-        let Ok(stream) = self.body_stream(&rules.relay, is_fastcgi) else {
-            self.tell(ErrorLevel::ERROR, || b"the body of the request was passed on already".to_vec());
-            return Flow::Status(502);
+        let stream = match self.begin_body(&rules.relay, is_fastcgi) {
+            Ok(stream) => stream,
+            Err(flow) => return flow,
         };
-        match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
-            Flow::On => {}
-            flow => return flow,
-        }
         let stream = stream.filter(|stream| stream.length != Some(0));
         let stream = stream.map(|stream| BodyStream { records: is_fastcgi, ..stream });
         let choice = match &pass.to {

@@ -36,14 +36,10 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn pass_on(&mut self, block: &Block, pass: &ProxyPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);
         let rules = Arc::clone(&block.proxy);
-        let Ok(stream) = self.body_stream(&rules, rules.http11) else {
-            self.tell(ErrorLevel::ERROR, || b"the body of the request was passed on already".to_vec());
-            return Flow::Status(502);
+        let stream = match self.begin_body(&rules, rules.http11) {
+            Ok(stream) => stream,
+            Err(flow) => return flow,
         };
-        match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
-            Flow::On => {}
-            flow => return flow,
-        }
         self.course.relay_body = match &rules.body {
             Some(body) => Some(BodyContent::Memory(Body::new(self.scope().get(body)))),
             None => self.body_content().filter(|_| rules.passes_body),
@@ -114,9 +110,22 @@ impl<R: Replies> Runner<'_, R> {
         self.replies.be_patient(self.course.id);
     }
 
+    /// Begins to read the body that is passed on: as [`Self::body_stream`] says, or whole.
+    /// What is to be waited for, or answered, where it cannot be passed on yet.
+    pub(super) fn begin_body(&mut self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, Flow> {
+        let Ok(stream) = self.body_stream(rules, has_end) else {
+            self.tell(ErrorLevel::ERROR, || b"the body of the request was passed on already".to_vec());
+            return Err(Flow::Status(502));
+        };
+        match self.read_body(if stream.is_some() { BodyReading::Streamed } else { BodyReading::Whole }) {
+            Flow::On => Ok(stream),
+            flow => Err(flow),
+        }
+    }
+
     /// Whether the body goes on as it comes, and where it `has_end` also one whose length
     /// nobody knows; an error where some of it is gone already.
-    pub(super) fn body_stream(&self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, ()> {
+    fn body_stream(&self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, ()> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
         let stream = BodyStream { length: body.length, records: false, held: false };
