@@ -165,7 +165,7 @@ pub struct Request<'a> {
 /// A request that waits: its head, kept once, and never parsed again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OwnedRequest {
-    image: Box<[u8]>,
+    image: Vec<u8>,
     at: Offsets,
 }
 
@@ -176,11 +176,25 @@ impl OwnedRequest {
     pub fn get(&self) -> Request<'_> {
         Request { image: &self.image, at: self.at }
     }
+
+    /// A request that waits, in `memory` that something else had.
+    #[must_use]
+    pub fn within(mut memory: Vec<u8>, request: Request<'_>) -> Self {
+        memory.clear();
+        memory.extend_from_slice(request.image);
+        Self { image: memory, at: request.at }
+    }
+
+    /// Its memory, once it waits no more.
+    #[must_use]
+    pub fn into_memory(self) -> Vec<u8> {
+        self.image
+    }
 }
 
 impl From<Request<'_>> for OwnedRequest {
     fn from(request: Request<'_>) -> Self {
-        Self { image: request.image.into(), at: request.at }
+        Self::within(Vec::new(), request)
     }
 }
 

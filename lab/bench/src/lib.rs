@@ -30,6 +30,8 @@ mod client;
 pub mod connections;
 pub mod cost;
 pub mod dpdk;
+#[cfg(test)]
+mod fast_path;
 pub mod frames;
 pub mod generator;
 pub mod goodput;

@@ -1,6 +1,6 @@
 //! Shared immutable bytes.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use wire::Sum;
@@ -45,6 +45,30 @@ const PIECE_SHIFT: u32 = 10;
 /// Pieces shorter than this are summed as they are copied, which costs no more.
 const PIECE_MIN: usize = 512;
 
+/// Memory of small bodies that nobody holds any more, for the next ones: heads of
+/// responses come and go by the million.
+const SPARE_MAX: usize = 64;
+const SPARE_BYTES: core::ops::RangeInclusive<usize> = 64..=4096;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Arc<Vec<u8>>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !SPARE_BYTES.contains(&self.bytes.capacity()) || Arc::strong_count(&self.bytes) > 1 {
+            return;
+        }
+        // At the thread's end there is none.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(Arc::clone(&self.bytes));
+            }
+        });
+    }
+}
+
 /// How much of some bodies went into frames, as often as it did: for those
 /// that lie in another NUMA domain than the silo that sends them.
 #[derive(Debug, Default)]
@@ -86,6 +110,24 @@ impl Body {
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self::shared(Arc::new(bytes))
+    }
+
+    /// A body with a copy of `bytes`, in memory that another one had, where there is some.
+    ///
+    /// # Panics
+    /// As [`Body::new`].
+    #[must_use]
+    pub fn copied(bytes: &[u8]) -> Self {
+        let fits = bytes.len() <= *SPARE_BYTES.end();
+        let spare = if fits { SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten() } else { None };
+        if let Some(mut spare) = spare
+            && let Some(memory) = Arc::get_mut(&mut spare)
+        {
+            memory.clear();
+            memory.extend_from_slice(bytes);
+            return Self::shared(spare);
+        }
+        Self::new(bytes.to_vec())
     }
 
     /// A body of bytes that other silos may have bodies of, too.
@@ -307,6 +349,27 @@ mod tests {
         pieces.note(1, true);
         assert_eq!((reads.frames(), reads.bytes()), (3, 12));
         assert!(Body::new(Vec::new()).reads().is_none());
+    }
+
+    /// What is held is no other body's memory.
+    #[test]
+    fn memory_is_used_again_once_nobody_has_it() {
+        let held = Body::copied(&[1; 100]);
+        let shared = held.bytes();
+        let place = Arc::as_ptr(&shared);
+        drop(held);
+        let other = Body::copied(&[2; 100]);
+        assert_ne!(Arc::as_ptr(&other.0.bytes), place, "a thread reads it still");
+        assert_eq!((shared.as_slice(), other.as_slice()), (&[1; 100][..], &[2; 100][..]));
+        let place = Arc::as_ptr(&other.0.bytes);
+        let again = other.clone();
+        drop(other);
+        assert_ne!(Arc::as_ptr(&Body::copied(&[3; 80]).0.bytes), place, "a connection sends it still");
+        drop(again);
+        let next = Body::copied(&[4; 3]);
+        assert_eq!((Arc::as_ptr(&next.0.bytes), next.as_slice()), (place, &[4; 3][..]));
+        drop(Body::copied(&[5; 5000]));
+        assert!(SPARE.with(|spare| spare.borrow().iter().all(|memory| memory.capacity() <= 4096)));
     }
 
     /// The sum is that of the bytes as they are, also after a change.

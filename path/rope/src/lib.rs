@@ -183,7 +183,7 @@ impl<F> Rope<F> {
         if self.extend_last(bytes) {
             return Ok(());
         }
-        let body = Body::new(bytes.to_vec());
+        let body = Body::copied(bytes);
         self.push(&body, 0, body.len())
     }
 

@@ -59,6 +59,7 @@ mod reply;
 mod roots;
 mod run;
 mod script;
+mod spare;
 mod squeeze;
 mod sub_course;
 mod sub_run;
@@ -88,7 +89,8 @@ use relay::{IdlePlaces, RelayStage};
 use run::{Flow, Runner};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
-use semantics::{Form, Method, Request, Status};
+use semantics::{Form, Method, OwnedRequest, Request, Status};
+use spare::Spare;
 use squeeze::Squeezer;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -128,8 +130,7 @@ pub struct Engine {
 pub(crate) struct Rest {
     courses: Vec<Option<Box<Course>>>,
     free: Vec<u32>,
-    #[allow(clippy::vec_box, reason = "one is moved to its place as it is")]
-    spare: Vec<Box<Course>>,
+    spare: Spare,
     heads: HeadWriter,
     ready: ReadyTable,
     clock: Clock,
@@ -165,9 +166,6 @@ pub(crate) struct Rest {
 /// Bytes of compressed content that are kept.
 const SQUEEZED_MAX: usize = 64 << 20;
 
-/// Courses that are kept to be begun again.
-const SPARE_MAX: usize = 64;
-
 impl Engine {
     /// An engine. `event` becomes readable when a helper has an answer.
     #[must_use]
@@ -187,7 +185,7 @@ impl Engine {
             rest: Rest {
                 courses: Vec::new(),
                 free: Vec::new(),
-                spare: Vec::new(),
+                spare: Spare::default(),
                 heads: heads.clone(),
                 ready,
                 clock: Clock::new(0, HttpDate::from_unix(0), Time::ZERO),
@@ -374,7 +372,7 @@ impl Engine {
 
     fn keep<R: Replies>(&mut self, replies: &mut R, token: u32, mut course: Box<Course>, request: &Request<'_>) {
         if course.request.is_none() {
-            course.request = Some((*request).into());
+            course.request = Some(OwnedRequest::within(self.rest.spare.bytes(), *request));
         }
         replies.set_mark(course.id, token);
         if let Some(place) = self.rest.courses.get_mut(token as usize) {
@@ -499,14 +497,14 @@ impl Rest {
         request: &Request<'_>,
         replies: &R,
     ) -> Box<Course> {
-        let mut course = self.spare.pop().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
+        let mut course = self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
         course.begin(loaded, id, request, replies);
         course
     }
 
     /// What is kept to be begun again names no program but `loaded`.
     fn courses_loaded(&mut self, loaded: &Rc<Loaded>) {
-        self.spare.iter_mut().for_each(|course| course.loaded = Rc::clone(loaded));
+        self.spare.name(loaded);
     }
 
     fn give_back(&mut self, token: u32, course: Box<Course>) {
@@ -520,9 +518,7 @@ impl Rest {
         course.held.clear();
         (course.filtering, course.body) = (None, None);
         self.abandon(&mut course);
-        if self.spare.len() < SPARE_MAX {
-            self.spare.push(course);
-        }
+        self.spare.give_course(course);
     }
 
     pub fn peek(&self, token: u32, id: ExchangeId) -> Option<&Course> {

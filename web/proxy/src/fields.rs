@@ -3,47 +3,50 @@
 /// A set of names of fields, whatever their case.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NameSet {
+    /// In small letters, the shortest first.
     names: Vec<Box<[u8]>>,
-    /// A bit for each length that one of them has; the last for all that are longer. Most
-    /// names that are looked for have a length that none here has.
-    lengths: u64,
+    /// A bit for each [trait](trait_bit) that one of them has. Most names that are looked
+    /// for have one that none here has.
+    traits: u64,
 }
 
 impl NameSet {
     /// None.
     #[must_use]
     pub const fn new() -> Self {
-        Self { names: Vec::new(), lengths: 0 }
+        Self { names: Vec::new(), traits: 0 }
     }
 
     /// One more.
     pub fn insert(&mut self, name: &[u8]) {
-        let name = name.to_ascii_lowercase();
-        if let Err(at) = self.names.binary_search_by(|known| (**known).cmp(&name)) {
-            self.lengths |= length_bit(&name);
-            self.names.insert(at, name.into());
+        if !self.has(name) {
+            let at = self.names.partition_point(|known| known.len() < name.len());
+            self.traits |= trait_bit(name);
+            self.names.insert(at, name.to_ascii_lowercase().into());
         }
     }
 
     /// One less.
     pub fn remove(&mut self, name: &[u8]) {
         self.names.retain(|known| !known.eq_ignore_ascii_case(name));
-        self.lengths = self.names.iter().fold(0, |lengths, name| lengths | length_bit(name));
+        self.traits = self.names.iter().fold(0, |traits, name| traits | trait_bit(name));
     }
 
     /// Whether it is among them.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
-        if self.lengths & length_bit(name) == 0 {
+        if self.traits & trait_bit(name) == 0 {
             return false;
         }
-        let lower = |byte: &u8| byte.to_ascii_lowercase();
-        self.names.binary_search_by(|known| known.iter().copied().cmp(name.iter().map(lower))).is_ok()
+        let of_length = self.names.iter().skip_while(|known| known.len() < name.len());
+        of_length.take_while(|known| known.len() == name.len()).any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
-const fn length_bit(name: &[u8]) -> u64 {
-    1 << if name.len() < 63 { name.len() } else { 63 }
+/// What tells most names apart: their length and their last letter, whatever its case.
+fn trait_bit(name: &[u8]) -> u64 {
+    let last = name.last().map_or(0, |byte| usize::from(byte | 0x20));
+    1 << ((name.len() + 11 * last) % 64)
 }
 
 impl<'a> FromIterator<&'a [u8]> for NameSet {

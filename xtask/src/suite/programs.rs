@@ -75,6 +75,11 @@ pub fn build(arguments: &[String]) -> io::Result<Option<Built>> {
     let (ours, _) = split(arguments);
     let mut command = cargo();
     command.arg("test").args(ours).args(["--no-run", "--message-format=json-render-diagnostics"]);
+    let chooses = ours.iter().any(|word| TARGETS.contains(&word.as_str()));
+    if !chooses {
+        // Neither examples nor programs that no test runs: the lints have compiled them.
+        command.arg("--tests");
+    }
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let out = child.stdout.take().map(BufReader::new);
     let mut built = Built::default();
@@ -87,7 +92,7 @@ pub fn build(arguments: &[String]) -> io::Result<Option<Built>> {
     if !child.wait()?.success() {
         return Ok(None);
     }
-    if documented && !ours.iter().any(|word| TARGETS.contains(&word.as_str())) {
+    if documented && !chooses {
         built.programs.push(Program {
             target: "--doc".to_owned(),
             title: "examples in the documentation".to_owned(),

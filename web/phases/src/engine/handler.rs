@@ -59,21 +59,20 @@ impl Handler for Engine {
             replies.hang_up(id);
             return;
         };
-        if self.codes {
-            course.class = class_of(|known| request.known(known));
-        }
+        course.class = if self.codes { class_of(|known| request.known(known)) } else { 0 };
         course.uri.push(b'/');
-        let mut rest = Vec::new();
+        let mut rest = self.rest.spare.bytes();
         // The path is read before the host is known.
         let default = listener.servers.first().and_then(|server| loaded.program.servers.get(usize::from(server.0)));
         let merges = default.is_none_or(|server| server.merge_slashes);
         let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
         if is_path && normalise_as(request.path(), &mut rest, merges).is_ok() && names_a_host(request) {
-            course.uri.extend_from_slice(&rest);
+            course.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.
             course.refused = Some(400);
         }
+        self.rest.spare.give_bytes(rest);
         let mut by_expression = None;
         let mut find = |expression: u32, name: &[u8]| {
             let matches = loaded.matches(expression, name);

@@ -244,6 +244,12 @@ impl Relay {
         self.answer.get(self.fields_at..).unwrap_or_default()
     }
 
+    /// Lets go of what is held for a request that is over.
+    pub fn forget(&mut self) {
+        (self.body, self.whole, self.gateway) = (None, None, None);
+        self.choice = Choice::Group(0);
+    }
+
     /// Forgets the answer of one server before another is asked.
     pub fn begin_again(&mut self) {
         self.reader = ResponseReader::new();

@@ -433,16 +433,10 @@ const LIMITS: ResponseLimits =
 /// Whether the names of fields, as lines, allow that something is asked of us
 /// (`X-Accel-…`): most answers have none that begins so.
 fn may_ask(lines: &[u8]) -> bool {
-    let mut at = 0;
-    loop {
-        if lines.get(at..at + 3).is_some_and(|start| start.eq_ignore_ascii_case(b"x-a")) {
-            return true;
-        }
-        match semantics::scan::find(lines, at, b'\n') {
-            Some(end) => at = end + 1,
-            None => return false,
-        }
-    }
+    memchr::memchr2_iter(b'x', b'X', lines).any(|at| {
+        let begins = at.checked_sub(1).is_none_or(|before| lines.get(before) == Some(&b'\n'));
+        begins && matches!(lines.get(at + 1..at + 3), Some([b'-', b'a' | b'A']))
+    })
 }
 
 /// A coding that content can be taken out of.

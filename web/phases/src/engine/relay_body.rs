@@ -96,6 +96,7 @@ impl Engine {
         };
         course.state = CourseState::Runs;
         self.run_from(replies, token, course, &request.get(), |runner| Some(act(runner)));
+        self.rest.spare.give_bytes(request.into_memory());
         self.go_on_reading(replies, token);
     }
 
@@ -242,6 +243,7 @@ impl Engine {
         };
         course.state = CourseState::Runs;
         self.run_from(replies, token, course, &request.get(), |runner| Some(runner.on_body_piece(piece)));
+        self.rest.spare.give_bytes(request.into_memory());
     }
 
     /// Bytes of a body that goes on as it comes. How many were taken.

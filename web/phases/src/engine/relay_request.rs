@@ -48,7 +48,8 @@ impl<R: Replies> Runner<'_, R> {
             Ok(destination) => destination,
             Err(status) => return Flow::Status(status),
         };
-        let mut head = Vec::with_capacity(512);
+        let mut head = self.rest.spare.bytes();
+        head.reserve(512);
         let Some(begins) = self.write_request(&rules, &destination, stream, &mut head) else {
             return Flow::Status(500);
         };
@@ -71,7 +72,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let mut attempts = self.attempts(&choice);
         attempts.limit(rules.tries);
-        self.course.relay = Some(Box::new(Relay {
+        let relay = Relay {
             link: None,
             stage: RelayStage::Connects,
             buffering: rules.buffering,
@@ -92,7 +93,7 @@ impl<R: Replies> Runner<'_, R> {
             sent: false,
             carried: 0,
             opened: 0,
-            answer: Vec::new(),
+            answer: self.rest.spare.bytes(),
             fields_at: 0,
             status: 0,
             whole: None,
@@ -106,7 +107,8 @@ impl<R: Replies> Runner<'_, R> {
             answered: self.clock.now,
             last_peer: None,
             gateway,
-        }));
+        };
+        self.course.relay = Some(self.rest.spare.relay(relay));
         self.replies.be_patient(self.course.id);
     }
 

@@ -347,6 +347,7 @@ impl<R: Replies> Runner<'_, R> {
         self.release_peer(false);
         let Some(mut relay) = self.course.relay.take() else { return };
         self.rest.end_link(self.replies, &self.loaded, &mut relay, now);
+        self.rest.spare.give_relay(relay);
     }
 
     /// The same; something else answers, and what it has to tell is told with the server

@@ -122,9 +122,7 @@ impl<R: Replies> Runner<'_, R> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
-        if let Some(told) = self.course.told {
-            answer.status = told;
-        }
+        answer.status = self.course.told.unwrap_or(answer.status);
         if answer.status == 200 && !answer.of_upstream {
             match self.precondition(&answer, block) {
                 Precondition::Holds => {}
@@ -155,8 +153,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         answer.vary |= self.encode(&mut answer, block, &added, &mut making);
         making.is_open |= matches!(answer.body, AnswerBody::Unknown | AnswerBody::Upstream(None));
-        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
-        fields.lines(&core::mem::take(&mut self.course.front_fields));
+        let mut fields = self.first_fields();
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
             self.spare(making);
             // What was added already stays, as with nginx.
@@ -173,7 +170,8 @@ impl<R: Replies> Runner<'_, R> {
         self.name(&answer, block, &mut fields);
         self.keep_alive(block, &mut fields);
         let mut fields = fields.into_bytes();
-        fields.extend_from_slice(&added);
+        fields.append(&mut added);
+        self.course.kept_fields = added; // Their memory, for others.
         let bodiless = matches!(answer.status, 204 | 304);
         if bodiless || self.is_head_only() {
             let length = (!bodiless && !making.is_open).then_some(length);
@@ -187,6 +185,14 @@ impl<R: Replies> Runner<'_, R> {
             return self.put_made((answer.status, Some(length), fields), pieces, making);
         }
         self.put((answer.status, Some(length), fields), pieces)
+    }
+
+    /// An answer's fields begin with those that stand before all others.
+    fn first_fields(&mut self) -> FieldLines {
+        let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
+        fields.lines(&self.course.front_fields);
+        self.course.front_fields.clear();
+        fields
     }
 
     /// Whether its client is told no content.

@@ -223,7 +223,7 @@ impl super::Rest {
         let id = SubId::new(self.subs.last);
         let loaded = Rc::clone(&parent.loaded);
         let mut course =
-            self.spare.pop().unwrap_or_else(|| Box::new(Course::new(Rc::clone(&loaded), id.exchange_id())));
+            self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(&loaded), id.exchange_id())));
         course.begin_within(parent, &loaded, id.exchange_id());
         course.started = self.clock.now;
         course.uri.extend_from_slice(asked.uri);

@@ -3,7 +3,7 @@
 //! Both are shown over the pair, which makes none of its own: what is left is
 //! the server's, the stack's and the silo's.
 
-use bench::rig::{Rig, endless};
+use crate::rig::{Rig, endless};
 use server::{Config, Content, ReaderKind, Respond};
 use silo::memory::{CountingAlloc, HugeAlloc, allocations};
 use std::os::unix::process::ExitStatusExt;
@@ -82,7 +82,7 @@ fn no_system_call_is_made() {
 fn run_sealed(what: &str) -> ExitStatus {
     let this = std::env::current_exe().expect("a path to this program");
     let mut command = Command::new(this);
-    command.args(["--exact", "no_system_call_is_made", "--nocapture"]).env(SEALED, what);
+    command.args(["--exact", "fast_path::no_system_call_is_made", "--nocapture"]).env(SEALED, what);
     command.output().expect("the test can run itself").status
 }
 

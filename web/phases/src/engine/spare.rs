@@ -1,0 +1,72 @@
+//! Memory of requests that are over, for those that follow.
+
+use super::course::{Course, Loaded};
+use super::relay::Relay;
+use std::rc::Rc;
+
+/// How many of each are kept.
+const MAX: usize = 64;
+
+/// Memory of more bytes is not kept: few requests need it.
+const BYTES_MAX: usize = 8 << 10;
+
+/// What a silo keeps to begin requests with.
+#[derive(Debug, Default)]
+pub(super) struct Spare {
+    #[allow(clippy::vec_box, reason = "one is moved to its place as it is")]
+    courses: Vec<Box<Course>>,
+    #[allow(clippy::vec_box, reason = "the same")]
+    relays: Vec<Box<Relay>>,
+    bytes: Vec<Vec<u8>>,
+}
+
+impl Spare {
+    pub fn course(&mut self) -> Option<Box<Course>> {
+        self.courses.pop()
+    }
+
+    pub fn give_course(&mut self, course: Box<Course>) {
+        if self.courses.len() < MAX {
+            self.courses.push(course);
+        }
+    }
+
+    /// A request that is passed on, in the memory of one that was.
+    pub fn relay(&mut self, relay: Relay) -> Box<Relay> {
+        match self.relays.pop() {
+            Some(mut place) => {
+                *place = relay;
+                place
+            }
+            None => Box::new(relay),
+        }
+    }
+
+    /// One that is over, and that has let go of its upstream.
+    pub fn give_relay(&mut self, mut relay: Box<Relay>) {
+        self.give_bytes(core::mem::take(&mut relay.head));
+        self.give_bytes(core::mem::take(&mut relay.answer));
+        relay.forget();
+        if self.relays.len() < MAX {
+            self.relays.push(relay);
+        }
+    }
+
+    /// Some memory, without bytes.
+    pub fn bytes(&mut self) -> Vec<u8> {
+        self.bytes.pop().unwrap_or_default()
+    }
+
+    pub fn give_bytes(&mut self, mut bytes: Vec<u8>) {
+        if self.bytes.len() < MAX && (1..=BYTES_MAX).contains(&bytes.capacity()) {
+            bytes.clear();
+            self.bytes.push(bytes);
+        }
+    }
+
+    /// Nothing that is kept names another program than `loaded`.
+    pub fn name(&mut self, loaded: &Rc<Loaded>) {
+        self.courses.iter_mut().for_each(|course| course.loaded = Rc::clone(loaded));
+        self.relays.clear();
+    }
+}
