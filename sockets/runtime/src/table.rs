@@ -186,6 +186,9 @@ impl Held {
     }
 }
 
+/// A generation, and our own address at its connection; a Unix socket has none.
+type KnownLocal = (u32, Option<SocketAddr>);
+
 /// A table that never shrinks: memory is taken as slots are first used.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -194,7 +197,7 @@ pub(crate) struct Table {
     peers: Vec<Option<SocketAddr>>,
     /// Our own addresses that were asked for, each with its connection's generation: the
     /// kernel is asked once.
-    locals: RefCell<Vec<Option<(u32, Option<SocketAddr>)>>>,
+    locals: RefCell<Vec<Option<KnownLocal>>>,
     free: Vec<u32>,
     live: usize,
     limit: usize,
