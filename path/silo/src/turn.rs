@@ -319,7 +319,9 @@ fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
         app.on_open(stack, id, if accepted { Opened::Accepted } else { Opened::Connected });
         live = stack.is_live(id);
     }
-    if live && outcome.sealed {
+    // It may have been secured as it was opened: then what came with that are records.
+    let sealed = outcome.sealed || (outcome.opened && stack.is_sealed(id));
+    if live && sealed {
         cold_path();
         deliver_records(stack, app, id, data);
     } else if live {
@@ -335,7 +337,7 @@ fn deliver<A: App>(stack: &mut Stack, app: &mut A, arrival: &Arrival<'_>) {
     if outcome.drained && stack.is_live(id) {
         app.on_sent(stack, id);
     }
-    if outcome.sealed || (outcome.finished && stack.is_sealed(id)) {
+    if sealed || (outcome.finished && stack.is_sealed(id)) {
         cold_path();
         return end_records(stack, app, id, outcome.finished);
     }
