@@ -116,6 +116,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("perf", &["silo", "topology"]),
     ("noise", &["perf", "silo"]),
     ("watch", &[]),
+    ("x509", &[]),
+    ("tls_handshake", &["seal", "tls_record", "x509"]),
     ("tls_record", &["seal"]),
     ("sockets", &["wire", "app", "rope", "seal", "silo", "wheel", "ebpf", "topology"]),
     ("ebpf", &[]),

@@ -1,0 +1,258 @@
+//! One handshake, seen from the server.
+
+use crate::captured::{TrafficSecrets, during};
+use crate::clients::ClientVerdict;
+use crate::failure::Failure;
+use crate::hello::Hello;
+use crate::secured::{Cipher, Direction, Secured, Session, SuiteHash, Version};
+use crate::server::ServerTls;
+use crate::suites::{group_name, suite_name};
+use rustls::pki_types::CertificateDer;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{ConnectionTrafficSecrets, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Bytes that a client may send before its handshake is over: a ClientHello, or two, and
+/// certificates.
+const RECEIVED_MAX: usize = 160 << 10;
+
+/// Records in which it may send them.
+const RECORDS_MAX: u32 = 512;
+
+/// The longest record there is (RFC 5246 section 6.2.3), with its head.
+const RECORD_MAX: usize = 5 + (1 << 14) + 2_048;
+
+/// A handshake under way. It is moved to whoever works on it.
+pub struct Acceptor {
+    /// Nothing once it is over.
+    connection: Option<Box<UnbufferedServerConnection>>,
+    server: Arc<ServerTls>,
+    hello: Hello,
+    /// What rustls still looks at.
+    waiting: Vec<u8>,
+    received: usize,
+    records: u32,
+    secrets: TrafficSecrets,
+}
+
+impl core::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Acceptor").field("received", &self.received).finish_non_exhaustive()
+    }
+}
+
+/// What came of the bytes that a handshake was given.
+#[derive(Debug)]
+pub struct Step {
+    /// How many of them it took: whole records from the front.
+    pub consumed: usize,
+    /// What is to be sent, whatever the outcome.
+    pub out: Vec<u8>,
+    /// How it goes on.
+    pub outcome: Outcome,
+}
+
+/// How a handshake goes on.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It waits for more from its client.
+    Waits,
+    /// It is over: what follows is sealed.
+    Done(Box<Secured>),
+    /// It failed; after what is to be sent, the connection ends.
+    Failed(Failure),
+}
+
+impl Acceptor {
+    /// A handshake that begins with `hello`, whose bytes follow by [`Acceptor::on_bytes`].
+    #[must_use]
+    pub fn new(server: Arc<ServerTls>, hello: Hello) -> Self {
+        let connection = UnbufferedServerConnection::new(Arc::clone(&server.config)).ok().map(Box::new);
+        let secrets = TrafficSecrets::default();
+        Self { connection, server, hello, waiting: Vec::new(), received: 0, records: 0, secrets }
+    }
+
+    /// Whether `bytes`, which begin where the last were consumed up to, hold a whole record: what is to be
+    /// worked on.
+    #[must_use]
+    pub fn has_record(bytes: &[u8]) -> bool {
+        record(bytes).is_some()
+    }
+
+    /// Takes whole records from the front of `bytes`, up to the last of the handshake: no byte
+    /// behind it is touched.
+    pub fn on_bytes(&mut self, bytes: &[u8]) -> Step {
+        let mut out = Vec::new();
+        let mut consumed = 0;
+        if self.server.rejects() && self.connection.take().is_some() {
+            // As nginx tells it (RFC 6066 section 3).
+            out.extend_from_slice(&clear_alert(112));
+            return Step { consumed, out, outcome: Outcome::Failed(Failure::Rejected) };
+        }
+        let outcome = loop {
+            let Some(one) = bytes.get(consumed..).and_then(record) else { break Outcome::Waits };
+            consumed += one.len();
+            self.received += one.len();
+            self.records += 1;
+            if one.len() > RECORD_MAX || self.received > RECEIVED_MAX || self.records > RECORDS_MAX {
+                self.connection = None;
+                break Outcome::Failed(Failure::TooLong);
+            }
+            self.waiting.extend_from_slice(one);
+            match self.work(&mut out) {
+                Outcome::Waits => {}
+                over => break over,
+            }
+        };
+        Step { consumed, out, outcome }
+    }
+
+    /// Has rustls look at what waits.
+    fn work(&mut self, out: &mut Vec<u8>) -> Outcome {
+        let Some(connection) = self.connection.as_mut() else { return Outcome::Failed(Failure::Over) };
+        let waiting = &mut self.waiting;
+        let (result, differs) = during(&self.hello, &mut self.secrets, || drive(connection, waiting, out));
+        if differs {
+            self.connection = None;
+            return Outcome::Failed(Failure::Differs);
+        }
+        match result {
+            Ok(false) => Outcome::Waits,
+            Ok(true) => self.over(),
+            Err(why) => {
+                self.connection = None;
+                Outcome::Failed(why)
+            }
+        }
+    }
+
+    /// The handshake is over: what it came to.
+    fn over(&mut self) -> Outcome {
+        let Some(connection) = self.connection.take() else { return Outcome::Failed(Failure::Over) };
+        match self.secured(*connection) {
+            Some(secured) => Outcome::Done(Box::new(secured)),
+            None => Outcome::Failed(Failure::Over),
+        }
+    }
+
+    fn secured(&mut self, connection: UnbufferedServerConnection) -> Option<Secured> {
+        let version = match connection.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => Version::Tls12,
+            ProtocolVersion::TLSv1_3 => Version::Tls13,
+            _ => return None,
+        };
+        let suite = connection.negotiated_cipher_suite()?;
+        let chain = connection.peer_certificates().unwrap_or_default();
+        let verdict = self.server.clients.as_ref().map_or(ClientVerdict::NotAsked, |clients| clients.verdict(chain));
+        let mut id = [0; 32];
+        aws_lc_rs::rand::fill(&mut id).ok()?;
+        let session = Session {
+            version,
+            id,
+            suite: suite_name(suite.suite()),
+            group: connection.negotiated_key_exchange_group().map_or("", |group| group_name(group.name())),
+            protocol: connection.alpn_protocol().map(Into::into),
+            server_name: self.hello.server_name.clone(),
+            resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            client: chain.iter().map(|one: &CertificateDer<'_>| Box::from(one.as_ref())).collect(),
+            verdict,
+            offered: self.hello.suites.as_slice().into(),
+            groups: self.hello.groups.as_slice().into(),
+        };
+        let (secrets, _) = connection.dangerous_into_kernel_connection().ok()?;
+        let (cipher, transmit) = direction(secrets.tx, self.secrets.server.take())?;
+        let (_, receive) = direction(secrets.rx, self.secrets.client.take())?;
+        Some(Secured { transmit, receive, cipher, hash: hash_of(suite), session })
+    }
+}
+
+/// The first record of `bytes`, if it is whole, or is none that may be.
+fn record(bytes: &[u8]) -> Option<&[u8]> {
+    let [_, _, _, high, low] = bytes.get(..5)? else { return None };
+    let length = 5 + usize::from(u16::from_be_bytes([*high, *low]));
+    if length > RECORD_MAX { Some(bytes) } else { bytes.get(..length) }
+}
+
+/// Has rustls go on as far as it can. Whether the handshake is over.
+fn drive(
+    connection: &mut UnbufferedServerConnection,
+    waiting: &mut Vec<u8>,
+    out: &mut Vec<u8>,
+) -> Result<bool, Failure> {
+    loop {
+        let UnbufferedStatus { discard, state } = connection.process_tls_records(waiting);
+        let mut failed = None;
+        let mut result = None;
+        match state {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                let start = out.len();
+                if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
+                    out.resize(start + size.required_size, 0);
+                    if data.encode(&mut out[start..]).is_err() {
+                        result = Some(Err(Failure::Over));
+                    }
+                }
+            }
+            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+            Ok(ConnectionState::BlockedHandshake) => result = Some(Ok(false)),
+            Ok(ConnectionState::WriteTraffic(_)) => result = Some(Ok(true)),
+            Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => result = Some(Err(Failure::Closed)),
+            // No record behind the last of the handshake is given to it, and early data is refused.
+            Ok(_) => result = Some(Err(Failure::Over)),
+            Err(why) => failed = Some(why),
+        }
+        waiting.drain(..discard.min(waiting.len()));
+        if let Some(why) = failed {
+            let why = Failure::Library(why);
+            if why.is_of_certificates() {
+                // OpenSSL chooses by suites, and finds none then.
+                out.extend_from_slice(&clear_alert(40));
+            } else {
+                alert(connection, out);
+            }
+            return Err(why);
+        }
+        if let Some(result) = result {
+            return result;
+        }
+    }
+}
+
+/// A fatal alert before anything is sealed (RFC 8446 section 6).
+const fn clear_alert(description: u8) -> [u8; 7] {
+    [21, 3, 3, 0, 2, 2, description]
+}
+
+/// What rustls has to say of a failure.
+fn alert(connection: &mut UnbufferedServerConnection, out: &mut Vec<u8>) {
+    while let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
+        connection.process_tls_records(&mut [])
+    {
+        let start = out.len();
+        if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
+            out.resize(start + size.required_size, 0);
+            let _ = data.encode(&mut out[start..]);
+        }
+    }
+}
+
+fn direction(
+    (sequence, secrets): (u64, ConnectionTrafficSecrets),
+    secret: Option<Zeroizing<Vec<u8>>>,
+) -> Option<(Cipher, Direction)> {
+    let (cipher, key, iv) = match &secrets {
+        ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (Cipher::Aes128Gcm, key, iv),
+        ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (Cipher::Aes256Gcm, key, iv),
+        ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (Cipher::ChaCha20Poly1305, key, iv),
+        _ => return None,
+    };
+    let iv = Zeroizing::new(iv.as_ref().try_into().ok()?);
+    Some((cipher, Direction { sequence, key: Zeroizing::new(key.as_ref().to_vec()), iv, secret }))
+}
+
+fn hash_of(suite: SupportedCipherSuite) -> SuiteHash {
+    let name = suite.suite().as_str().unwrap_or_default();
+    if name.ends_with("SHA384") { SuiteHash::Sha384 } else { SuiteHash::Sha256 }
+}

@@ -1,0 +1,132 @@
+use super::*;
+
+/// An extension.
+fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
+    [&kind.to_be_bytes()[..], &(data.len() as u16).to_be_bytes(), data].concat()
+}
+
+fn name(text: &str) -> Vec<u8> {
+    let entry = [&[0][..], &(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
+    extension(SERVER_NAME, &[&(entry.len() as u16).to_be_bytes()[..], &entry].concat())
+}
+
+/// A ClientHello with these extensions, without records.
+fn message(extensions: &[Vec<u8>]) -> Vec<u8> {
+    let extensions = extensions.concat();
+    let body = [
+        &[3, 3][..],
+        &[7; 32],
+        &[0],
+        &[0, 4, 0x13, 1, 0xc0, 0x2b],
+        &[1, 0],
+        &(extensions.len() as u16).to_be_bytes(),
+        &extensions,
+    ]
+    .concat();
+    [&[1, 0][..], &(body.len() as u16).to_be_bytes(), &body].concat()
+}
+
+fn record(content: &[u8]) -> Vec<u8> {
+    [&[22, 3, 1][..], &(content.len() as u16).to_be_bytes(), content].concat()
+}
+
+fn usual() -> Vec<u8> {
+    message(&[
+        name("WWW.Example.ORG."),
+        extension(PROTOCOLS, b"\0\x0c\x02h2\x08http/1.1"),
+        extension(VERSIONS, &[4, 3, 4, 3, 3]),
+        extension(GROUPS, &[0, 4, 0x11, 0xec, 0, 29]),
+    ])
+}
+
+#[test]
+fn what_a_client_asks_for_is_read() {
+    let bytes = record(&usual());
+    let First::Whole(hello, length) = first(&[&bytes[..], b"more"].concat()) else { panic!("whole") };
+    assert_eq!(length, bytes.len());
+    assert_eq!(hello.server_name.as_deref(), Some("www.example.org"));
+    assert_eq!(hello.protocols, [Box::from(&b"h2"[..]), Box::from(&b"http/1.1"[..])]);
+    assert_eq!(hello.versions, [0x304, 0x303]);
+    assert_eq!(hello.groups, [0x11ec, 29]);
+    assert_eq!(hello.suites, [0x1301, 0xc02b]);
+}
+
+#[test]
+fn each_part_waits_for_the_rest() {
+    let whole = usual();
+    for cut in [1, 3, 4, 5, 40, whole.len() - 1] {
+        let (one, other) = whole.split_at(cut);
+        for bytes in [record(&whole), [record(one), record(other)].concat()] {
+            let mut needed = 0;
+            for length in 0..bytes.len() {
+                let First::Partial(more) = first(&bytes[..length]) else { panic!("{cut} {length}") };
+                assert!(more > length && more <= bytes.len() && more >= needed, "{cut} {length}: {more}");
+                needed = more;
+            }
+            assert!(matches!(first(&bytes), First::Whole(_, length) if length == bytes.len()));
+        }
+    }
+}
+
+#[test]
+fn what_is_no_hello_is_refused() {
+    use HelloError::{Malformed, TooLong, Unexpected, Version};
+    let whole = usual();
+    let mut two = whole.clone();
+    two.extend_from_slice(&whole);
+    for (bytes, why) in [
+        (vec![0x80, 0x2e, 1, 3, 1], Version),
+        (vec![22, 2, 0, 0, 5], Version),
+        (vec![22, 3, 1, 0, 0], Malformed),
+        (vec![22, 3, 1, 0x40, 1], Malformed),
+        (vec![22, 3, 1, 0, 4, 2], Unexpected),
+        (vec![22, 3, 1, 0, 4, 1, 1], Unexpected),
+        (vec![22, 3, 1, 0, 9, 1, 0, 0xc0, 1], TooLong),
+        (vec![22, 3, 1, 0, 9, 1, 1, 0, 0], TooLong),
+        (record(&two), Unexpected),
+        ([record(&whole[..9]), vec![21, 3, 3, 0, 2, 2, 0]].concat(), Unexpected),
+        (record(&message(&[name("a"), name("a")])), Malformed),
+        (record(&message(&[name("a b")])), Malformed),
+        (record(&message(&[name("")])), Malformed),
+        (record(&message(&[extension(VERSIONS, &[3, 3, 4, 3])])), Malformed),
+        (record(&message(&[extension(PROTOCOLS, &[0, 1, 0])])), Malformed),
+        (record(&message(&[vec![0, 0, 0]])), Malformed),
+    ] {
+        match first(&bytes) {
+            First::Refused(told) if told == why => assert_eq!(told.alert()[..6], [21, 3, 3, 0, 2, 2]),
+            // What is cut is known for bad where its end is there.
+            First::Partial(_) if why == Unexpected && bytes.len() < 12 => {
+                let longer = [&bytes[..], &[0; 16]].concat();
+                assert!(matches!(first(&longer), First::Refused(_)), "{bytes:?}");
+            }
+            other => panic!("{bytes:02x?}: {other:?}, not {why:?}"),
+        }
+    }
+    for plain in [&b"GET / HTTP/1.1\r\n"[..], b"\r\n", b"\0", b"\x15\x03\x01"] {
+        assert_eq!(first(plain), First::Plain);
+    }
+    assert_eq!(first(b""), First::Partial(1));
+    assert!(
+        matches!(first(&record(&message(&[name("192.0.2.1")]))), First::Whole(hello, _) if hello.server_name.is_none())
+    );
+}
+
+#[test]
+fn a_hello_is_no_longer_than_is_waited_for() {
+    let padding = extension(21, &vec![0; 40_000]);
+    let long = message(&[padding]);
+    let records: Vec<u8> = long.chunks(16_000).flat_map(record).collect();
+    assert!(matches!(first(&records), First::Whole(..)));
+    let tiny: Vec<u8> = long.chunks(1).flat_map(record).collect();
+    assert_eq!(first(&tiny), First::Refused(HelloError::TooLong));
+    for length in 0..tiny.len() {
+        match first(&tiny[..length]) {
+            First::Partial(more) => assert!(more > length && more <= 6 * RECORDS_MAX),
+            other => {
+                assert_eq!(other, First::Refused(HelloError::TooLong));
+                return;
+            }
+        }
+    }
+    panic!("it was taken");
+}

@@ -1,0 +1,44 @@
+//! From a handshake to what seals and opens the records behind it.
+
+use crate::secured::{Cipher, Direction, Secured, Session, Version};
+use seal::{Layer, MAX_PLAINTEXT};
+use tls_record::{
+    Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
+};
+
+impl Secured {
+    /// What secures the connection from here on, and what is told of that; `None` where keys
+    /// are not as long as their ciphers have them.
+    #[must_use]
+    pub fn into_layer(self) -> Option<(Box<dyn Layer>, Session)> {
+        let Self { transmit, receive, cipher, session, .. } = self;
+        let cipher = match cipher {
+            Cipher::Aes128Gcm => RecordCipher::Aes128Gcm,
+            Cipher::Aes256Gcm => RecordCipher::Aes256Gcm,
+            Cipher::ChaCha20Poly1305 => RecordCipher::ChaCha20Poly1305,
+        };
+        let afterwards = match (&transmit.secret, &receive.secret) {
+            (Some(sends), Some(receives)) => Afterwards::Secrets {
+                sends: TrafficSecret::new(cipher, sends)?,
+                receives: TrafficSecret::new(cipher, receives)?,
+            },
+            _ => Afterwards::Nothing,
+        };
+        let way = |direction: &Direction| {
+            let keys = RecordKeys::new(cipher, &direction.key, *direction.iv)?;
+            Some(KeyedWay { keys, number: direction.sequence })
+        };
+        let established = Established {
+            version: match session.version {
+                Version::Tls12 => TlsVersion::V12,
+                Version::Tls13 => TlsVersion::V13,
+            },
+            side: TlsSide::Server,
+            sends: way(&transmit)?,
+            receives: way(&receive)?,
+            afterwards,
+            most: MAX_PLAINTEXT,
+        };
+        Some((Box::new(RecordLayer::new(established)), session))
+    }
+}

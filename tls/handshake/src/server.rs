@@ -1,0 +1,196 @@
+//! What a server says and does in handshakes: its certificates, versions, suites, groups,
+//! tickets, and whether it verifies its clients.
+
+use crate::captured::Captured;
+use crate::clients::{ClientVerifier, Clients};
+use crate::resolver::Resolver;
+use crate::sessions::{BoundSessions, SessionCache};
+use crate::suites::{Groups, Suites};
+use crate::tickets::{TicketKeys, Ticketer};
+use aws_lc_rs::digest::{Context, SHA256};
+use core::fmt;
+use rustls::crypto::aws_lc_rs::{default_provider, sign};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::{NoServerSessionStorage, ServerConfig};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use std::sync::Arc;
+use x509::{Certificate, KeyDer};
+
+/// What a server is told.
+#[derive(Debug)]
+pub struct ServerRules {
+    /// Its certificates, one for each type of key, in the order in which they are preferred by
+    /// us; a client's order of signatures goes first.
+    pub identities: Vec<Identity>,
+    /// Whether it speaks TLS 1.2.
+    pub tls12: bool,
+    /// Whether it speaks TLS 1.3.
+    pub tls13: bool,
+    /// The suites of TLS 1.2.
+    pub suites12: Suites,
+    /// Those of TLS 1.3.
+    pub suites13: Suites,
+    /// `ssl_ecdh_curve`.
+    pub groups: Groups,
+    /// `ssl_prefer_server_ciphers`.
+    pub prefers_own: bool,
+    /// `ssl_session_tickets`, with the keys.
+    pub tickets: Option<Arc<TicketKeys>>,
+    /// `ssl_session_cache`.
+    pub sessions: Option<Arc<SessionCache>>,
+    /// `ssl_session_timeout`, seconds.
+    pub lifetime: u32,
+    /// `ssl_verify_client` and what belongs to it.
+    pub clients: Option<Clients>,
+    /// `ssl_reject_handshake`.
+    pub rejects: bool,
+    /// Protocols above TLS (RFC 7301), in the order in which they are preferred.
+    pub protocols: Vec<Vec<u8>>,
+}
+
+/// A certificate with who issued it, and its key.
+#[derive(Debug)]
+pub struct Identity {
+    /// The certificate, then those of who issued it.
+    pub chain: Vec<Certificate>,
+    /// Its key.
+    pub key: KeyDer,
+    /// What its issuer says of it (`ssl_stapling_file`): an OCSP response, DER.
+    pub stapled: Option<Vec<u8>>,
+}
+
+/// Why a server cannot be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ServerError {
+    /// A key is of a kind that signs no handshakes here.
+    Key(usize),
+    /// No suite is there for the versions that it speaks.
+    NoSuite,
+    /// It speaks no version.
+    NoVersion,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Key(_) => "keys are RSA of 2048 to 8192 bits, ECDSA on P-256, P-384 or P-521, or Ed25519",
+            Self::NoSuite => "no cipher suite is left for the protocols",
+            Self::NoVersion => "there is TLS 1.2 and 1.3 alone",
+        })
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// A server, as handshakes see it. Shared by all silos.
+pub struct ServerTls {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) clients: Option<Clients>,
+    rejects: bool,
+    /// Its certificates, for `$ssl_server_…`; by their places in the rules.
+    certificates: usize,
+    binding: [u8; 32],
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerTls").field("certificates", &self.certificates).field("rejects", &self.rejects).finish()
+    }
+}
+
+impl ServerTls {
+    /// The server that rules describe.
+    ///
+    /// # Errors
+    /// See [`ServerError`]: the operator's to mend.
+    pub fn new(rules: ServerRules) -> Result<Self, ServerError> {
+        let mut provider = default_provider();
+        let used = |on: bool, suites: &Suites| if on { suites.0.clone() } else { Vec::new() };
+        provider.cipher_suites = [used(rules.tls13, &rules.suites13), used(rules.tls12, &rules.suites12)].concat();
+        provider.kx_groups = rules.groups.0;
+        let versions: Vec<_> = match (rules.tls13, rules.tls12) {
+            (true, true) if rules.suites12 == Suites::none() => vec![&TLS13],
+            (true, true) => vec![&TLS13, &TLS12],
+            (true, false) => vec![&TLS13],
+            (false, true) => vec![&TLS12],
+            (false, false) => return Err(ServerError::NoVersion),
+        };
+        let mut keys = Vec::new();
+        for (at, identity) in rules.identities.iter().enumerate() {
+            keys.push(Arc::new(certified(identity).ok_or(ServerError::Key(at))?));
+        }
+        let certificates = keys.len();
+        let binding = binding(&rules.identities, rules.clients.as_ref());
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&versions)
+            .map_err(|_| ServerError::NoSuite)?;
+        let verifier = Arc::new(ClientVerifier::new(rules.clients.as_ref()));
+        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(Arc::new(Resolver { keys }));
+        config.ignore_client_order = rules.prefers_own;
+        config.alpn_protocols = rules.protocols;
+        config.enable_secret_extraction = true;
+        config.key_log = Arc::new(Captured);
+        let lifetime = rules.lifetime;
+        if let Some(keys) = rules.tickets {
+            config.ticketer = Arc::new(Ticketer { keys, binding, lifetime });
+        }
+        config.session_storage = match rules.sessions {
+            Some(cache) => Arc::new(BoundSessions { cache: Some(cache), binding, lifetime }),
+            None => Arc::new(NoServerSessionStorage {}),
+        };
+        Ok(Self { config: Arc::new(config), clients: rules.clients, rejects: rules.rejects, certificates, binding })
+    }
+
+    /// Whether it verifies its clients, or asks for their certificates at all.
+    #[must_use]
+    pub const fn asks_clients(&self) -> bool {
+        self.clients.is_some()
+    }
+
+    /// Whether it has the certificates of `other`, and verifies clients as that does: a
+    /// client of one is a client of the other.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.binding == other.binding
+    }
+
+    /// Whether it ends all handshakes (`ssl_reject_handshake`).
+    #[must_use]
+    pub const fn rejects(&self) -> bool {
+        self.rejects
+    }
+}
+
+/// A certificate with its key, as rustls has it. What is known of it is not held against
+/// what webpki expects of a server's: one of version 1, or with CA:TRUE, is as good.
+fn certified(identity: &Identity) -> Option<CertifiedKey> {
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key.secret_bytes()));
+    let key = sign::any_supported_type(&key).ok()?;
+    let chain = identity.chain.iter().map(|one| CertificateDer::from(one.der())).collect();
+    let mut certified = CertifiedKey::new(chain, key);
+    certified.ocsp.clone_from(&identity.stapled);
+    Some(certified)
+}
+
+/// What sessions of a server are bound to: its certificates, and how it verifies clients.
+fn binding(identities: &[Identity], clients: Option<&Clients>) -> [u8; 32] {
+    let mut hash = Context::new(&SHA256);
+    let mut add = |bytes: &[u8]| {
+        hash.update(&(bytes.len() as u64).to_be_bytes());
+        hash.update(bytes);
+    };
+    for identity in identities {
+        add(&identity.chain.first().map(Certificate::der).unwrap_or_default());
+    }
+    if let Some(clients) = clients {
+        add(clients.mode.name());
+        add(&clients.depth.to_be_bytes());
+        for authority in &clients.authorities {
+            add(authority);
+        }
+    }
+    let mut binding = [0; 32];
+    binding.copy_from_slice(hash.finish().as_ref());
+    binding
+}
