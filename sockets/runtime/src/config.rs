@@ -211,8 +211,9 @@ pub struct StreamOptions {
     /// TCP_NODELAY: small writes leave at once (RFC 9293 §3.7.4 otherwise
     /// lets them wait for an acknowledgement). Default yes.
     pub no_delay: bool,
-    /// TCP_CORK around a head and a file sent by sendfile, so that both share
-    /// segments (nginx's tcp_nopush). Default yes.
+    /// A head waits for the file that follows by sendfile, so that both share
+    /// segments, and TCP_CORK is set while a long file is under way (nginx's
+    /// tcp_nopush). Default yes.
     pub no_push: bool,
     /// SO_KEEPALIVE and its times (RFC 9293 §3.8.4). Default off.
     pub keep_alive: Option<KeepAlive>,

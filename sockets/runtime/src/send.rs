@@ -5,13 +5,17 @@ use crate::table::{Flags, Socket};
 use rope::{Front, GATHER};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg, sockopt};
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
 /// Most bytes that one connection of a worker hands over before others have their
 /// turn: some hundred microseconds of copying.
 pub(crate) const BUDGET: usize = 2 << 20;
+
+/// A file that is longer goes through sendfile's pipe in several pieces: 16
+/// pages each.
+const PIPE: u64 = 16 * 4_096;
 
 /// How a queue was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +60,7 @@ pub(crate) fn send_queue(conn: &mut Socket, (budget, no_push): (usize, bool), co
 fn send_slices(conn: &mut Socket, (budget, no_push): (usize, bool), counters: &mut Counters) -> Sent {
     let mut left = budget;
     loop {
+        cork(conn, no_push);
         let step = match (conn.queue.front(), conn.fd()) {
             (Front::Empty, _) | (_, None) => return Sent::All,
             (Front::File(file, offset, len), Some(fd)) => {
@@ -81,6 +86,7 @@ fn send_slices(conn: &mut Socket, (budget, no_push): (usize, bool), counters: &m
             Ok((n, asked)) => {
                 counters.sent_bytes += n as u64;
                 conn.queue.release(n as u64);
+                uncork(conn);
                 left -= n;
                 if n < asked {
                     counters.sends_short += 1;
@@ -96,6 +102,36 @@ fn send_slices(conn: &mut Socket, (budget, no_push): (usize, bool), counters: &m
         }
         if left == 0 && !conn.queue.is_empty() {
             return Sent::Spent;
+        }
+    }
+}
+
+/// Has segments fill while a long file goes. Each piece of the pipe asks the
+/// kernel to wait for more, but for that one call: an acknowledgement that comes
+/// between two pieces would send what is there. With 64 busy connections that
+/// is two segments of 24 for a megabyte, which the client pays for.
+#[inline]
+fn cork(conn: &mut Socket, no_push: bool) {
+    let long = matches!(conn.queue.front(), Front::File(_, _, len) if len > PIPE);
+    // The kernel sends what is there after 200 ms in any case, so that a
+    // failure costs nothing but segments.
+    if long
+        && no_push
+        && !conn.flags.has(Flags::CORKED | Flags::UNIX)
+        && conn.fd().is_some_and(|fd| sockopt::set_tcp_cork(fd, true).is_ok())
+    {
+        conn.flags.set(Flags::CORKED);
+    }
+}
+
+/// What is there leaves, once no file is under way.
+#[inline]
+fn uncork(conn: &mut Socket) {
+    if conn.flags.has(Flags::CORKED) && !matches!(conn.queue.front(), Front::File(..)) {
+        conn.flags.clear(Flags::CORKED);
+        if let Some(fd) = conn.fd() {
+            // A connection that failed has nothing to send.
+            let _ = sockopt::set_tcp_cork(fd, false);
         }
     }
 }

@@ -83,6 +83,8 @@ impl Flags {
     pub(crate) const PASSES: u32 = 1 << 22;
     /// What arrives at another connection comes here.
     pub(crate) const FED: u32 = 1 << 23;
+    /// TCP_CORK is set: a long file is under way.
+    pub(crate) const CORKED: u32 = 1 << 24;
     /// io_uring: a receive is under way.
     pub(crate) const ARMED: u32 = 1 << 17;
     /// io_uring: that receive was told to end.

@@ -48,6 +48,31 @@ fn a_large_file_arrives_behind_its_head() {
     assert!(counters.sends >= (LARGE / PIECE) as u64, "{} sends", counters.sends);
 }
 
+/// The end of a long file does not wait for the 200 ms after which the kernel
+/// lets go of what is corked, nor does the next answer.
+#[test]
+fn what_follows_a_long_file_leaves_at_once() {
+    const ANSWERS: u32 = 20;
+    const LONG: usize = 150_001;
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
+    let mut stream = client(address);
+    let id = theatre.opened();
+    let (bytes, begins) = (content(LONG), std::time::Instant::now());
+    for _ in 0..ANSWERS {
+        theatre.tell(Do::SendFile(id, b"head".to_vec(), file(&bytes), 0..LONG as u64));
+        let mut buffer = vec![0; LONG + 4];
+        stream.read_exact(&mut buffer).unwrap();
+        assert!(buffer[4..] == bytes);
+        theatre.tell(Do::Send(id, b"tail".to_vec()));
+        stream.read_exact(&mut buffer[..4]).unwrap();
+        assert_eq!(buffer[..4], *b"tail");
+    }
+    let took = begins.elapsed();
+    assert!(took < core::time::Duration::from_millis(100) * ANSWERS, "{took:?}");
+    theatre.close();
+}
+
 /// Segments with data that a socket received (TCP_INFO).
 fn segments(stream: &TcpStream) -> u32 {
     // SAFETY: all zeros is a value of it, as of any struct of numbers.
