@@ -384,6 +384,15 @@ impl Turns {
         }
     }
 
+    /// Adds those of the same silo at another time.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.all += other.all;
+        self.busy += other.busy;
+        self.time += other.time;
+        self.busy_time += other.busy_time;
+        self.longest = self.longest.max(other.longest);
+    }
+
     /// Keeps those of the busier silo.
     pub fn merge(&mut self, other: &Self) {
         if other.busy_fraction() > self.busy_fraction() || self.all == 0 {

@@ -6,10 +6,18 @@
 //! that did not. A run is noisy, and near the answer it is a coin's throw; so
 //! a rate is judged by the majority of several runs, and the answer by more.
 //!
-//! A run that missed while the machine was not the generator's and the server's
-//! alone ([`Spoilt`]) says nothing of the server: it is repeated, and where too
-//! many are spoilt there is no answer. One that met the objective all the same
-//! counts, for no disturbance makes a server quicker.
+//! A run is judged by its undisturbed parts ([`crate::Sieve`]). One of which too
+//! little counts ([`Spoilt`]) says nothing of the server: it is repeated, and
+//! where too many are spoilt there is no answer. One that met the objective
+//! though its disturbances could not be told apart counts, for none of them
+//! makes a server quicker.
+//!
+//! Cores are not always as fast: their clock changes, and what looks like a
+//! core may be half of one, of which another tenant has the other half. No wait
+//! tells of that, so each run brings the time that a fixed piece of work took
+//! on its cores meanwhile. Where that was longer than in another run under as
+//! much load or more, a miss says nothing. Under less load cores may be faster
+//! for that very reason, so that such runs are no measure.
 
 mod spoilt;
 
@@ -17,7 +25,16 @@ pub use spoilt::{Spoilt, Surroundings};
 
 use crate::objective::Objective;
 use crate::report::Report;
+use crate::sieve::Sifted;
 use serde::Serialize;
+
+/// A run on cores that took longer than this for the same work, as a share of
+/// the shortest time, says nothing against the server: a tenth is what an
+/// answer may be off.
+const SLOWER: f64 = 1.1;
+
+/// A run at this share of a rate is as much load.
+const AS_MUCH: f64 = 1.0 / 1.5;
 
 /// How to search.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -50,7 +67,8 @@ pub struct FindMaxConfig {
     /// The most runs. Default 100.
     pub trials: u32,
     /// The most runs at one rate that the machine may spoil; with one more the
-    /// search ends without an answer. Default 5.
+    /// search ends without an answer. Default 2: a run goes on by itself until
+    /// enough of it counts.
     pub patience: u32,
 }
 
@@ -66,7 +84,7 @@ impl Default for FindMaxConfig {
             confirm: 3,
             achieved: 0.95,
             trials: 100,
-            patience: 5,
+            patience: 2,
         }
     }
 }
@@ -89,15 +107,23 @@ pub struct Trial {
     /// How the machine spoilt it, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spoilt: Option<Spoilt>,
+    /// How much of it counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sifted: Option<Sifted>,
+    /// What a fixed piece of work took on its slowest core meanwhile, in
+    /// nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace_ns: Option<f64>,
 }
 
 impl Trial {
-    /// A run that is reported on, held against its objectives and against
-    /// what else the machine did.
+    /// What counted of a run, held against its objectives and against what else
+    /// the machine did.
     #[must_use]
-    pub fn judged(report: &Report, objectives: &[Objective], around: &Surroundings) -> Self {
+    pub fn judged(report: &Report, objectives: &[Objective], sifted: &Sifted, around: &Surroundings) -> Self {
         let met = objectives.iter().all(|objective| objective.judge(report).met);
-        Self { spoilt: Spoilt::of(report, objectives, around), ..Self::new(report, met) }
+        let spoilt = Spoilt::of(report, objectives, sifted, around);
+        Self { spoilt, sifted: Some(*sifted), ..Self::new(report, met) }
     }
 
     /// A run that is reported on, and whether it met its objective.
@@ -112,15 +138,18 @@ impl Trial {
             p99_ns: latency.p99_ns,
             p999_ns: latency.p999_ns,
             spoilt: None,
+            sifted: None,
+            pace_ns: None,
         }
     }
 
     /// Whether it says that the rate was met (`true`) or missed; `None` if it
     /// says nothing.
-    fn says(&self, wanted: f64) -> Option<bool> {
+    fn says(&self, wanted: f64, pace_limit: f64) -> Option<bool> {
         let met = self.met && self.achieved >= wanted;
         match self.spoilt {
-            Some(Spoilt::FewSamples { .. }) => None,
+            _ if !met && self.pace_ns.is_some_and(|pace| pace > pace_limit) => None,
+            Some(Spoilt::FewSamples { .. } | Spoilt::Disturbed { .. }) => None,
             Some(_) if !met => None,
             _ => Some(met),
         }
@@ -137,16 +166,10 @@ pub struct Point {
 }
 
 impl Point {
-    fn votes(&self, achieved: f64) -> (u32, u32) {
-        let said =
-            |met: bool| self.trials.iter().filter(|trial| trial.says(achieved * self.rate) == Some(met)).count() as u32;
+    fn votes(&self, achieved: f64, pace_limit: f64) -> (u32, u32) {
+        let says = |trial: &Trial| trial.says(achieved * self.rate, pace_limit);
+        let said = |met: bool| self.trials.iter().filter(|trial| says(trial) == Some(met)).count() as u32;
         (said(true), said(false))
-    }
-
-    /// Runs that say nothing.
-    fn spoilt(&self, achieved: f64) -> u32 {
-        let (good, bad) = self.votes(achieved);
-        self.trials.len() as u32 - good - bad
     }
 
     /// The run with the median of `figure`; of two, the lower.
@@ -179,8 +202,19 @@ pub struct Found {
     /// rate, though those that came met the objective: the limit may be the
     /// generator's, or that of its number of connections.
     pub limited: bool,
+    /// Runs that missed on slower cores than others, and say nothing for it.
+    pub slower: u32,
     /// The curve, by rate.
     pub points: Vec<Point>,
+}
+
+impl Found {
+    /// The slices of all runs; none where no run was cut into slices.
+    #[must_use]
+    pub fn sifted(&self) -> Option<Sifted> {
+        let trials = self.points.iter().flat_map(|point| &point.trials);
+        trials.filter_map(|trial| trial.sifted).reduce(|sum, sifted| sum.plus(&sifted))
+    }
 }
 
 /// The search. Call order: [`FindMax::propose`], a run at that rate,
@@ -256,9 +290,34 @@ impl FindMax {
             return;
         }
         let here = self.points.iter().find(|point| point.rate == self.rate);
-        if here.is_some_and(|point| point.spoilt(self.config.achieved) > self.config.patience) {
+        if here.is_some_and(|point| self.spoilt(point) > self.config.patience) {
             self.state = State::Invalid;
         }
+    }
+
+    /// Runs that met a rate, and that missed it.
+    fn votes(&self, point: &Point) -> (u32, u32) {
+        point.votes(self.config.achieved, self.pace_limit(point.rate))
+    }
+
+    /// Runs that say nothing.
+    fn spoilt(&self, point: &Point) -> u32 {
+        let (good, bad) = self.votes(point);
+        point.trials.len() as u32 - good - bad
+    }
+
+    /// Of these, those that were on slower cores.
+    fn slower(&self, point: &Point) -> u32 {
+        let (_, bad) = self.votes(point);
+        let (_, whatever) = point.votes(self.config.achieved, f64::INFINITY);
+        whatever - bad
+    }
+
+    /// What the fixed piece of work may have taken at this rate.
+    fn pace_limit(&self, rate: f64) -> f64 {
+        let as_much = self.points.iter().filter(|point| point.rate >= AS_MUCH * rate);
+        let paces = as_much.flat_map(|point| &point.trials).filter_map(|trial| trial.pace_ns);
+        SLOWER * paces.fold(f64::INFINITY, f64::min)
     }
 
     /// What was found so far, or in all.
@@ -275,6 +334,7 @@ impl FindMax {
             missed: self.missed,
             cut_short: !matches!(self.state, State::Done | State::Invalid),
             limited: self.points.iter().any(limited),
+            slower: self.points.iter().map(|point| self.slower(point)).sum(),
             points: self.points.clone(),
         }
     }
@@ -282,7 +342,7 @@ impl FindMax {
     /// Whether the rate at hand is met, if that is settled.
     fn verdict(&self) -> Option<bool> {
         let point = self.points.iter().find(|point| point.rate == self.rate)?;
-        let (good, bad) = point.votes(self.config.achieved);
+        let (good, bad) = self.votes(point);
         let enough = match self.state {
             State::Bracket if bad == 0 => 1,
             State::Bracket | State::Bisect | State::Done | State::Invalid => self.config.votes,
@@ -333,7 +393,7 @@ impl FindMax {
     /// The lowest rate above `rate` that more runs missed than met.
     fn worst_above(&self, rate: f64) -> Option<f64> {
         let bad = |point: &&Point| {
-            let (good, bad) = point.votes(self.config.achieved);
+            let (good, bad) = self.votes(point);
             point.rate > rate && bad > good
         };
         self.points.iter().find(bad).map(|point| point.rate)
@@ -342,7 +402,7 @@ impl FindMax {
     /// The highest rate below `rate` that more runs met than missed.
     fn best_below(&self, rate: f64) -> Option<f64> {
         let good = |point: &&Point| {
-            let (good, bad) = point.votes(self.config.achieved);
+            let (good, bad) = self.votes(point);
             point.rate < rate && good > bad
         };
         self.points.iter().rev().find(good).map(|point| point.rate)

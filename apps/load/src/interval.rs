@@ -6,6 +6,7 @@ use crate::samples::Samples;
 use core::ops::Deref;
 use core::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
+use wire::Time;
 
 /// Intervals that may wait for the collector, of one silo. A collector that
 /// comes once per interval needs one; beyond, intervals grow together.
@@ -22,6 +23,8 @@ pub struct Interval {
     pub number: u64,
     /// The stage that it lies in.
     pub stage: Stage,
+    /// The silo's first turn.
+    pub began: Time,
     /// Its start, from the silo's first turn on.
     pub start: Duration,
     /// Its end.
@@ -105,6 +108,19 @@ impl Intervals {
     pub fn take(&mut self) -> Option<Taken<'_>> {
         let interval = self.full.pop().ok()?;
         Some(Taken { interval: Some(interval), back: &mut self.empty })
+    }
+
+    /// The end of the next interval, if one is complete.
+    #[must_use]
+    pub fn next_end(&self) -> Option<Time> {
+        let next = self.full.peek().ok()?;
+        Some(next.began + next.end)
+    }
+
+    /// Whether the silo's [`crate::Load`] is gone: what waits is all.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.full.is_abandoned()
     }
 
     /// Whether the silo's [`crate::Load`] is gone, and no interval waits.

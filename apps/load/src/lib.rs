@@ -60,6 +60,7 @@ mod recorder;
 mod report;
 mod samples;
 mod schedule;
+mod sieve;
 pub mod units;
 mod urls;
 
@@ -82,4 +83,5 @@ pub use report::{
 };
 pub use samples::{CLASSES, Class, Samples};
 pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};
+pub use sieve::{Cause, Disturbance, Sieve, SieveConfig, Sifted, Wish};
 pub use urls::{UrlsError, parse_requests};

@@ -88,6 +88,14 @@ impl Recorder {
         self.counts[index_of(nanos)] += 1;
     }
 
+    /// Counts `n` spans of `nanos`.
+    pub fn record_n(&mut self, nanos: u64, n: u64) {
+        if n > 0 {
+            self.record(nanos);
+            self.counts[index_of(nanos.min(LONGEST))] += n - 1;
+        }
+    }
+
     /// Forgets all samples.
     pub fn clear(&mut self) {
         // Not all buckets: it would take memory for each, and time in a run.

@@ -19,7 +19,7 @@ pub fn found_text(found: &Found, objectives: &[Objective]) -> String {
 #[must_use]
 pub fn found_json(found: &Found, objectives: &[Objective]) -> String {
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
-    format!("{:#}\n", json!({ "objectives": objectives, "found": found }))
+    format!("{:#}\n", json!({ "objectives": objectives, "found": found, "slices": found.sifted() }))
 }
 
 /// Latency over load: the median run of each rate.
@@ -81,6 +81,17 @@ fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Resul
              the limit may be the generator's, or that of its connections"
         )?;
     }
+    if let Some(sifted) = found.sifted().filter(|sifted| sifted.left_out() > 0) {
+        writeln!(out, "{sifted}")?;
+    }
+    if found.slower > 0 {
+        writeln!(
+            out,
+            "{} runs missed it on cores that were slower than in others (their clock, or another tenant), \
+             and do not count",
+            found.slower
+        )?;
+    }
     writeln!(
         out,
         "\n{:>10} {:>10} {:>10} {:>10} {:>10} {:>10}  runs",
@@ -102,7 +113,7 @@ fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use load::Trial;
+    use load::{Sifted, Trial};
 
     fn found() -> Found {
         let trial = |achieved, met, p99_ns| Trial {
@@ -113,6 +124,8 @@ mod tests {
             p99_ns,
             p999_ns: 2 * p99_ns,
             spoilt: None,
+            sifted: None,
+            pace_ns: None,
         };
         Found {
             rate: Some(1_000.0),
@@ -121,6 +134,7 @@ mod tests {
             missed: Some(2_000.0),
             cut_short: false,
             limited: false,
+            slower: 0,
             points: vec![
                 Point { rate: 1_000.0, trials: vec![trial(1_000.0, true, 100_000); 3] },
                 Point { rate: 2_000.0, trials: vec![trial(1_900.0, false, 5_000_000), trial(1_950.0, true, 900_000)] },
@@ -154,6 +168,12 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("the hypervisor took 25") && !text.contains("is the highest rate with"), "{text}");
+        assert!(!text.contains("slices left out"), "{text}");
+        let sifted = |stolen| Some(Sifted { slices: 100, counted: 100 - stolen, stolen, ..Sifted::default() });
+        invalid.points[0].trials[0].sifted = sifted(0);
+        invalid.points[1].trials[0].sifted = sifted(30);
+        let text = found_text(&invalid, &objectives());
+        assert!(text.contains("\n30 of 200 slices left out: 15 % the hypervisor had a core\n"), "{text}");
     }
 
     #[test]
@@ -164,5 +184,10 @@ mod tests {
             (&json["found"]["rate"], &json["found"]["points"][1]["trials"][0]["met"]),
             (&1_000.0.into(), &false.into())
         );
+        assert!(json["slices"].is_null());
+        let mut sifted = found();
+        sifted.points[0].trials[0].sifted = Some(Sifted { slices: 9, server_waited: 4, ..Sifted::default() });
+        let json: serde_json::Value = serde_json::from_str(&found_json(&sifted, &objectives())).expect("our own");
+        assert_eq!((&json["slices"]["slices"], &json["slices"]["server_waited"]), (&9.into(), &4.into()));
     }
 }

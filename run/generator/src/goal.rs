@@ -4,65 +4,64 @@ use super::files::Later;
 use super::noise::Machine;
 use super::print::{INVALID, MISSED, put};
 use super::run::Runner;
-use crate::plan::Form;
+use super::watch::Lookout;
+use crate::plan::{Form, ServerPlan};
 use core::time::Duration;
 use load::units::{seconds, si};
-use load::{Arrival, FindMax, FindMaxConfig, Objective, Plan, Schedule, Stop, Trial};
+use load::{Arrival, FindMax, FindMaxConfig, Found, Objective, Plan, Schedule, SieveConfig, Stop, Surroundings, Trial};
 use report::{found_chart, found_json, found_text};
 use say::Failure;
 use say::eprintln;
-use std::path::Path;
+use std::path::PathBuf;
 
-/// The longest run, where a low rate needs its time for enough samples.
+/// The longest run on a quiet machine, where a low rate needs its time for
+/// enough samples.
 const LONGEST_RUN: Duration = Duration::from_secs(60);
 
 /// Room for a rate that is a little below what was asked for.
 const ROOM: f64 = 1.1;
 
+/// What is searched for.
+#[derive(Debug)]
+pub struct Goal {
+    /// All of them are to be met.
+    pub objectives: Vec<Objective>,
+    /// How to search.
+    pub config: FindMaxConfig,
+    /// Where the curve is drawn.
+    pub svg: Option<PathBuf>,
+    /// Whose threads are watched.
+    pub server: ServerPlan,
+}
+
 /// Searches, prints the curve, and answers the exit code.
 ///
 /// # Errors
 /// What the user is to know.
-pub fn find_max(
-    runner: &Runner,
-    plan: &Plan,
-    objectives: &[Objective],
-    config: FindMaxConfig,
-    form: Form,
-    svg: Option<&Path>,
-) -> Result<u8, Failure> {
-    let svg = svg.map(Later::prepare).transpose()?;
+pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result<u8, Failure> {
+    let Goal { objectives, config, svg, server } = goal;
+    let svg = svg.as_deref().map(Later::prepare).transpose()?;
     let least = ROOM * objectives.iter().map(Objective::least_samples).max().unwrap_or(0) as f64;
     // Below it, no run has the samples that the objectives need.
     let lowest = config.lowest.max(least / LONGEST_RUN.as_secs_f64());
-    let mut search = FindMax::new(FindMaxConfig { lowest, start: config.start.max(lowest), ..config });
+    let mut search = FindMax::new(FindMaxConfig { lowest, start: config.start.max(lowest), ..*config });
+    let bound = SieveConfig::new(objectives, lowest, Duration::ZERO).bound_ns;
+    let bound = bound.map(|nanos| Duration::from_nanos(nanos.min(1e12) as u64));
+    let mut watch = Lookout::new(runner.server(plan, server), &runner.cores(plan), bound);
     while let Some(rate) = search.propose() {
         let mut plan = plan.clone();
         plan.arrival = Arrival::Open(Schedule::constant(rate));
-        if let Stop::After(time) = plan.stop {
-            plan.stop = Stop::After(time.max(Duration::from_secs_f64(least / rate).min(LONGEST_RUN)));
-        }
+        let Stop::After(time) = plan.stop else { return Err("a search is by time, not by requests".into()) };
+        let asked = time.max(Duration::from_secs_f64(least / rate).min(LONGEST_RUN));
+        let config = SieveConfig::new(objectives, rate, asked);
+        // The sieve ends it, once enough counts.
+        plan.stop = Stop::After(config.limit + asked);
         plan.check()?;
-        let before = Machine::look();
-        let outcome = runner.run(&plan, None, None)?;
+        let trial = trial(runner, &plan, objectives, &mut watch, config)?;
         if runner.is_stopped() {
             break;
         }
-        let around = Machine::look().since(&before, std::process::id());
-        let trial = Trial::judged(&outcome.report, objectives, &around);
-        let verdict = match (trial.met, trial.spoilt) {
-            (true, None) => "met".to_owned(),
-            (false, None) => "missed".to_owned(),
-            (true, Some(spoilt)) => format!("met, although {spoilt}"),
-            (false, Some(spoilt)) => format!("not counted: {spoilt}"),
-        };
-        eprintln!(
-            "{:>9}: {} answered, p50 {}, p99 {}, {verdict}",
-            si(rate, "/s"),
-            si(trial.achieved, "/s"),
-            seconds(trial.p50_ns as f64),
-            seconds(trial.p99_ns as f64),
-        );
+        tell(rate, &trial);
         search.record(trial);
     }
     let found = search.found();
@@ -73,12 +72,49 @@ pub fn find_max(
     if let Some(file) = svg {
         file.write(&found_chart(&found).svg())?;
     }
-    if runner.is_stopped() {
-        return Ok(super::print::INTERRUPTED);
-    }
-    Ok(match (found.invalid, found.rate) {
+    Ok(if runner.is_stopped() { super::print::INTERRUPTED } else { code(&found) })
+}
+
+/// One run at one rate.
+fn trial(
+    runner: &Runner,
+    plan: &Plan,
+    objectives: &[Objective],
+    watch: &mut Lookout,
+    config: SieveConfig,
+) -> Result<Trial, Failure> {
+    let before = Machine::look();
+    let (report, sifted) = runner.sifted(plan, watch, config)?;
+    let stolen = watch.stolen_unseen();
+    let around = match watch.is_blind() {
+        true => Surroundings { stolen, ..Machine::look().since(&before, std::process::id()) },
+        false => Surroundings { stolen, ..Surroundings::default() },
+    };
+    Ok(Trial { pace_ns: watch.pace(), ..Trial::judged(&report, objectives, &sifted, &around) })
+}
+
+fn tell(rate: f64, trial: &Trial) {
+    let verdict = match (trial.met, trial.spoilt) {
+        (true, None) => "met".to_owned(),
+        (false, None) => "missed".to_owned(),
+        (true, Some(spoilt)) => format!("met, although {spoilt}"),
+        (false, Some(spoilt)) => format!("not counted: {spoilt}"),
+    };
+    let left_out = trial.sifted.filter(|sifted| sifted.left_out() > 0);
+    let left_out = left_out.map_or(String::new(), |sifted| format!(" ({sifted})"));
+    eprintln!(
+        "{:>9}: {} answered, p50 {}, p99 {}, {verdict}{left_out}",
+        si(rate, "/s"),
+        si(trial.achieved, "/s"),
+        seconds(trial.p50_ns as f64),
+        seconds(trial.p99_ns as f64),
+    );
+}
+
+fn code(found: &Found) -> u8 {
+    match (found.invalid, found.rate) {
         (true, _) => INVALID,
         (false, Some(_)) => 0,
         (false, None) => MISSED,
-    })
+    }
 }

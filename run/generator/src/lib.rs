@@ -10,6 +10,7 @@
 //! | `show`, `view`, `terminal` | how the run goes |
 //! | `resolve`, `floor` | before the run: the target's address, and our own floor |
 //! | `goal`, `sweep` | many runs |
+//! | `watch`, `sift` | what disturbs a run, and which slices of it count |
 //! | `noise` | what else the machine did meanwhile |
 //! | `print` | what comes out, and the exit code |
 
@@ -28,13 +29,16 @@ mod resolve;
 mod run;
 mod server_time;
 mod show;
+mod sift;
 mod sweep;
 pub mod terminal;
 mod view;
+mod watch;
 
 pub use plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, SweepPlan, Task};
 
 use files::Later;
+use goal::Goal;
 use host::Layout;
 use report::render_hgrm;
 use run::Runner;
@@ -58,8 +62,9 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
     let hgrm = output.hgrm.as_deref().map(Later::prepare).transpose()?;
     let mut runner = Runner::new(path, output, &mut load)?;
     let code = match task {
-        Task::FindMax { objectives, config, svg } => {
-            goal::find_max(&runner, &load, &objectives, config, form, svg.as_deref())?
+        Task::FindMax { objectives, config, svg, server } => {
+            let goal = Goal { objectives, config, svg, server };
+            goal::find_max(&runner, &load, &goal, form)?
         }
         Task::Sweep(plan) => sweep::sweep(&mut runner, &load, &plan, form)?,
         Task::Once => {

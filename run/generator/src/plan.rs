@@ -78,6 +78,8 @@ pub enum Task {
         config: FindMaxConfig,
         /// Where the curve is drawn.
         svg: Option<PathBuf>,
+        /// Whose threads are watched, beside our own.
+        server: ServerPlan,
     },
     /// How runs differ by connections and threads.
     Sweep(SweepPlan),
@@ -98,11 +100,11 @@ pub struct SweepPlan {
     pub server: ServerPlan,
 }
 
-/// Where a server's CPU time is read.
+/// Where a server's CPU time is read, or whose waits are watched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServerPlan {
     /// From the page of the only `nearside serve` on this machine, if there
-    /// is one.
+    /// is one; a search over kernel sockets watches who listens.
     Usual,
     /// From this page.
     Page(PathBuf),

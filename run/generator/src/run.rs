@@ -10,13 +10,16 @@ use super::own::ephemeral_ports;
 use super::resolve::resolve;
 use super::server_time::ServerTime;
 use super::show::Show;
-use crate::plan::{LoadPath, LoadSockets, OutputPlan, Place};
+use super::sift::Sifter;
+use super::watch::{Lookout, Whereabouts};
+use crate::plan::{LoadPath, LoadSockets, OutputPlan, Place, ServerPlan};
 use core::time::Duration;
 use host::{HostPlan, Silos};
 use host::{Layout, stop_signals};
-use load::{Figures, Floor, Plan, Ports, Report, Reuse};
+use load::{Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
 use say::Failure;
 use silo::Clock;
+use silo::page::{Reader, living_of_user};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -127,6 +130,53 @@ impl Runner {
         Ok(Outcome { report: Report::new(plan, &figures, outside), seen })
     }
 
+    /// One run of which undisturbed slices alone count, and how many did.
+    ///
+    /// # Errors
+    /// What the user is to know.
+    pub fn sifted(&self, plan: &Plan, watch: &mut Lookout, config: SieveConfig) -> Result<(Report, Sifted), Failure> {
+        let title = title(plan);
+        let mut show = Show::new(self.output.progress, plan, title, &self.signals);
+        let (sender, sources) = channel();
+        let stop = Arc::new(AtomicUsize::new(0));
+        let (quiet, every) = (show.is_live(), config.slice);
+        let sieve = Sieve::new(config, self.workers(plan));
+        let (sides, sieve) = thread::scope(|scope| {
+            let (show, signals) = (&mut show, &*self.signals);
+            let sifter = Sifter { sources, show, watch, sieve, signals, stop: Arc::clone(&stop) };
+            // Its name keeps it from being watched itself.
+            let sifter = thread::Builder::new().name("near-collect".into()).spawn_scoped(scope, || sifter.run())?;
+            let sides = self.work(plan, every, &stop, sender, quiet);
+            let sieve = sifter.join().map_err(|_| "the collector of slices panicked")?;
+            Ok::<_, Failure>((sides?, sieve))
+        })?;
+        let (whole, outside) = merge(sides);
+        let (figures, sifted) = sieve.finish(whole);
+        Ok((Report::new(plan, &figures, outside), sifted))
+    }
+
+    /// The cores that the generator is pinned to, if any.
+    pub fn cores(&self, plan: &Plan) -> Vec<u16> {
+        match &self.way {
+            Way::Link(host) => silos(host, plan)
+                .map_or(Vec::new(), |layout| layout.seats.iter().filter_map(|seat| seat.core).collect()),
+            Way::Kernel(kernel) => kernel.sockets.cores().collect(),
+        }
+    }
+
+    /// Where the server of this plan runs.
+    pub fn server(&self, plan: &Plan, asked: &ServerPlan) -> Whereabouts {
+        let page = match (asked, &self.way) {
+            (ServerPlan::Process(pid), _) => return Whereabouts::below(*pid),
+            (ServerPlan::Page(path), _) => Reader::open(path).ok(),
+            (ServerPlan::Usual, Way::Kernel(kernel)) => {
+                return Whereabouts::find(&plan.targets, Some(&kernel.asked.place));
+            }
+            (ServerPlan::Usual, Way::Link(_)) => only_server(),
+        };
+        page.map_or(Whereabouts::Hidden, |page| Whereabouts::below(page.pid()))
+    }
+
     fn collect(
         &self,
         plan: &Plan,
@@ -141,17 +191,35 @@ impl Runner {
             let collector = Collector { sources, workers, every, files, show, server };
             let collector =
                 thread::Builder::new().name("near-collect".into()).spawn_scoped(scope, || collector.run())?;
-            let sides = self.work(plan, every, sender, quiet);
+            let sides = self.work(plan, every, &self.signals, sender, quiet);
             let seen = collector.join().map_err(|_| "the collector of figures panicked")?;
             Ok((sides?, seen))
         })
     }
 
-    fn work(&self, plan: &Plan, every: Duration, sources: Sender<Source>, quiet: bool) -> Result<Vec<Side>, Failure> {
+    /// `signals` above zero end it.
+    fn work(
+        &self,
+        plan: &Plan,
+        every: Duration,
+        signals: &Arc<AtomicUsize>,
+        sources: Sender<Source>,
+        quiet: bool,
+    ) -> Result<Vec<Side>, Failure> {
         match &self.way {
-            Way::Link(host) => bypass::run(host, &silos(host, plan)?, plan, every, &self.signals, sources, quiet),
-            Way::Kernel(kernel) => kernel.sockets.run(plan, every, &self.signals, &sources),
+            Way::Link(host) => bypass::run(host, &silos(host, plan)?, plan, every, signals, sources, quiet),
+            Way::Kernel(kernel) => kernel.sockets.run(plan, every, signals, &sources),
         }
+    }
+}
+
+/// The page of the only `nearside serve` of this machine; with several nobody
+/// knows which one it is.
+pub fn only_server() -> Option<Reader> {
+    let mut servers = living_of_user().unwrap_or_default().into_iter().filter(|page| page.label().starts_with("serve"));
+    match (servers.next(), servers.next()) {
+        (Some(only), None) => Some(only),
+        _ => None,
     }
 }
 

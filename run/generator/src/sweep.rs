@@ -2,7 +2,7 @@
 
 use super::files;
 use super::print::{INTERRUPTED, put};
-use super::run::Runner;
+use super::run::{Runner, only_server};
 use super::server_time::ServerTime;
 use crate::plan::{Form, ServerPlan, SweepPlan};
 use load::{Cpu, Plan};
@@ -11,7 +11,6 @@ use report::{
     sweep_rates,
 };
 use say::Failure;
-use silo::page::living_of_user;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -87,14 +86,6 @@ fn server(plan: &ServerPlan) -> Result<Option<ServerTime>, Failure> {
     match plan {
         ServerPlan::Page(path) => ServerTime::page(path).map(Some),
         ServerPlan::Process(pid) => ServerTime::process(*pid).map(Some),
-        ServerPlan::Usual => {
-            let pages = living_of_user().unwrap_or_default();
-            let mut servers = pages.into_iter().filter(|page| page.label().starts_with("serve"));
-            match (servers.next(), servers.next()) {
-                (Some(only), None) => Ok(ServerTime::read_from(only).ok()),
-                // With none, or several, nobody knows which one it is.
-                _ => Ok(None),
-            }
-        }
+        ServerPlan::Usual => Ok(only_server().and_then(|page| ServerTime::read_from(page).ok())),
     }
 }

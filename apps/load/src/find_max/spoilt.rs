@@ -2,18 +2,20 @@
 
 use crate::objective::{Metric, Objective};
 use crate::report::Report;
+use crate::sieve::Sifted;
 use crate::units::share;
 use core::fmt;
 use serde::Serialize;
 
-/// What a machine did during a run, beside asking and serving: shares of one
-/// core's time. All zero where nobody could look.
+/// What a machine did during a run that no slice tells: shares of one core's
+/// time. All zero where nobody could look.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Surroundings {
-    /// Taken by the hypervisor from all cores together.
+    /// Taken by the hypervisor from a core in moments too short to be found.
     pub stolen: f64,
-    /// What other programs worked: neither the generator, nor the program that
-    /// worked most beside it, which is the server's if it runs here.
+    /// Where it could not be told for whom threads waited: what other programs
+    /// worked, neither the generator, nor the program that worked most beside
+    /// it, which is the server's if it runs here.
     pub others: f64,
     /// How long the thread that waited most was ready and had no core, of
     /// those that worked.
@@ -37,11 +39,12 @@ pub enum Spoilt {
         /// The longest wait of a thread, likewise.
         waited: f64,
     },
-    /// The generator stood still for a millisecond or more at a time, and was
-    /// not busy.
-    StoodStill {
-        /// A share of the window.
-        share: f64,
+    /// Too little of it was undisturbed, or for too short.
+    Disturbed {
+        /// Slices that count.
+        counted: u64,
+        /// Slices in all.
+        slices: u64,
     },
     /// There are too few samples for the percentile that was asked for.
     FewSamples {
@@ -62,8 +65,9 @@ const USUAL_TOLERANCE: f64 = 0.005;
 /// And where one is asked for, at least and at most.
 const TOLERANCES: (f64, f64) = (0.000_5, 0.05);
 
-/// Share of busy time from which on a generator is late by its own doing.
-const BUSY: f64 = 0.9;
+/// Moments too short to be found may take this much of a core: as each is a
+/// small part of the bound, all that they change is the capacity.
+const SHORT_TOLERANCE: f64 = 0.05;
 
 /// Share of the rate from which on an open loop was answered.
 const ACHIEVED: f64 = 0.95;
@@ -71,21 +75,21 @@ const ACHIEVED: f64 = 0.95;
 impl Spoilt {
     /// Whether the machine spoilt a run, for these objectives.
     #[must_use]
-    pub fn of(report: &Report, objectives: &[Objective], around: &Surroundings) -> Option<Self> {
+    pub fn of(report: &Report, objectives: &[Objective], sifted: &Sifted, around: &Surroundings) -> Option<Self> {
         // A rate is what it is, whoever had the cores.
         if objectives.iter().all(|objective| objective.metric == Metric::Rate) {
             return None;
         }
         let tolerance = tolerance(objectives);
-        if around.stolen > tolerance {
+        let late = sifted.late_ns as f64 / (report.window_ns as f64).max(1.0);
+        if !sifted.enough || late > tolerance {
+            return Some(Self::Disturbed { counted: sifted.counted, slices: sifted.slices });
+        }
+        if around.stolen > SHORT_TOLERANCE {
             return Some(Self::Stolen { share: around.stolen });
         }
         if around.others > OTHERS_TOLERANCE && around.waited > tolerance {
             return Some(Self::Others { share: around.others, waited: around.waited });
-        }
-        let still = report.client.stood_still_ns as f64 / (report.window_ns as f64).max(1.0);
-        if still > tolerance && report.client.busy_fraction < BUSY {
-            return Some(Self::StoodStill { share: still });
         }
         let least = objectives.iter().map(Objective::least_samples).max().unwrap_or(0);
         let samples = report.latency.samples;
@@ -110,14 +114,18 @@ fn tolerance(objectives: &[Objective]) -> f64 {
 impl fmt::Display for Spoilt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Stolen { share: part } => write!(f, "the hypervisor took {} of a core", share(part)),
+            Self::Stolen { share: part } => {
+                write!(f, "the hypervisor took {} of a core in moments too short to be left out", share(part))
+            }
             Self::Others { share: part, waited } => write!(
                 f,
                 "other programs took {} of a core, and a thread waited for one for {} of the time",
                 share(part),
                 share(waited)
             ),
-            Self::StoodStill { share: part } => write!(f, "the generator stood still for {} of the time", share(part)),
+            Self::Disturbed { counted, slices } => {
+                write!(f, "{counted} of {slices} slices were undisturbed for long enough, which is too few")
+            }
             Self::FewSamples { samples, least } => {
                 write!(f, "{samples} samples are too few: the percentile needs {least}")
             }

@@ -153,7 +153,7 @@ fn settings_that_make_no_sense_do_no_harm() {
 /// `seen` says.
 fn disturbed(seed: u64, often: u32, seen: u32) -> Found {
     let mut random = Random::new(seed);
-    let mut search = FindMax::new(FindMaxConfig::default());
+    let mut search = FindMax::new(FindMaxConfig { patience: 5, ..FindMaxConfig::default() });
     while let Some(rate) = search.propose() {
         let disturbed = random.below(100) < often;
         let spoilt = (disturbed && random.below(100) < seen).then_some(Spoilt::Others { share: 0.5, waited: 0.2 });
@@ -186,6 +186,37 @@ fn a_disturbed_machine_gives_no_wrong_answer() {
     assert!((0..200).any(|seed| disturbed(seed, 50, 0).rate.is_none_or(|rate| rate < 4e4)));
 }
 
+/// A server with a wall at 80,000 on cores that have half of their speed in some
+/// runs, which no wait tells.
+fn slowed(seed: u64, often: u32, seen: bool) -> Found {
+    let mut random = Random::new(seed);
+    let mut search = FindMax::new(FindMaxConfig::default());
+    while let Some(rate) = search.propose() {
+        let slow = random.below(100) < often;
+        // Under load the two cores are in each other's way, a little.
+        let pace = (5_000.0 + rate / 1e3) * if slow { 2.0 } else { 1.0 };
+        let met = rate <= if slow { 4e4 } else { 8e4 };
+        search.record(Trial { achieved: rate, met, pace_ns: seen.then_some(pace), ..Trial::default() });
+    }
+    search.found()
+}
+
+#[test]
+fn slow_cores_are_not_held_against_the_server() {
+    let mut answers = 0;
+    for often in [0, 10, 30, 60] {
+        for seed in 0..100 {
+            let found = slowed(seed, often, true);
+            answers += u32::from(found.rate.is_some());
+            let rate = found.rate.unwrap_or(8e4);
+            assert!((rate / 8e4 - 1.0).abs() <= 0.1, "{often} %, seed {seed}: {rate}");
+            assert!(found.invalid != found.rate.is_some() && (often > 0 || found.slower == 0));
+        }
+    }
+    assert!(answers > 200, "{answers} answers");
+    assert!((0..100).any(|seed| slowed(seed, 60, false).rate.is_none_or(|rate| rate < 7.2e4)), "unseen");
+}
+
 #[test]
 fn a_disturbed_run_that_met_the_objective_counts() {
     let mut search = FindMax::new(FindMaxConfig { highest: 4_000.0, ..FindMaxConfig::default() });
@@ -206,7 +237,7 @@ fn few_samples_are_no_answer_either_way() {
         }
         let found = search.found();
         assert!(found.invalid && found.rate.is_none(), "{found:?}");
-        assert_eq!(found.points[0].trials.len(), 6);
+        assert_eq!(found.points[0].trials.len(), 3);
     }
 }
 
@@ -217,54 +248,60 @@ mod spoiling {
     use crate::report::Outside;
     use core::time::Duration;
 
-    fn report(of: impl Fn(&mut Figures)) -> Report {
+    fn spoilt(objective: &str, around: Surroundings, sifted: &Sifted) -> Option<Spoilt> {
         let plan = Plan::new(([10, 0, 0, 2], 80).into(), Request::get("h", "/"));
         let mut figures = Figures { window: Duration::from_secs(1), silos: 1, ..Figures::default() };
         (0..5_000).for_each(|_| figures.latency.record(1_000));
-        of(&mut figures);
-        Report::new(&plan, &figures, Outside::default())
+        let report = Report::new(&plan, &figures, Outside::default());
+        Spoilt::of(&report, &Objective::parse_list(objective).unwrap(), sifted, &around)
     }
 
-    fn spoilt(report: &Report, objective: &str, around: Surroundings) -> Option<Spoilt> {
-        Spoilt::of(report, &Objective::parse_list(objective).unwrap(), &around)
-    }
+    const ENOUGH: Sifted = Sifted {
+        slices: 200,
+        counted: 100,
+        stolen: 0,
+        generator_waited: 0,
+        server_waited: 0,
+        recovering: 100,
+        too_short: 0,
+        late_ns: 0,
+        enough: true,
+    };
 
     #[test]
     fn what_is_lost_is_held_against_what_was_asked() {
         let calm = Surroundings::default();
-        let quiet = report(|_| {});
-        assert_eq!(spoilt(&quiet, "p99<1ms", calm), None);
-        let stolen = Surroundings { stolen: 0.006, ..calm };
-        assert_eq!(spoilt(&quiet, "p99<1ms", stolen), Some(Spoilt::Stolen { share: 0.006 }));
-        assert_eq!(spoilt(&quiet, "p90<1ms", stolen), None);
-        assert_eq!(spoilt(&quiet, "rate<1k", stolen), None);
+        assert_eq!(spoilt("p99<1ms", calm, &ENOUGH), None);
+        // Too short each to matter, and too much in all.
+        assert_eq!(spoilt("p99<1ms", Surroundings { stolen: 0.02, ..calm }, &ENOUGH), None);
+        let stolen = Surroundings { stolen: 0.06, ..calm };
+        assert_eq!(spoilt("p99<1ms", stolen, &ENOUGH), Some(Spoilt::Stolen { share: 0.06 }));
+        assert_eq!(spoilt("rate<1k", stolen, &ENOUGH), None);
         let taken = Surroundings { others: 0.5, waited: 0.1, ..calm };
-        assert_eq!(spoilt(&quiet, "p99<1ms", taken), Some(Spoilt::Others { share: 0.5, waited: 0.1 }));
+        assert_eq!(spoilt("p99<1ms", taken, &ENOUGH), Some(Spoilt::Others { share: 0.5, waited: 0.1 }));
         // Elsewhere on the machine, or by the server and the generator alone.
-        assert_eq!(spoilt(&quiet, "p99<1ms", Surroundings { waited: 0.001, ..taken }), None);
-        assert_eq!(spoilt(&quiet, "p99<1ms", Surroundings { others: 0.002, ..taken }), None);
+        assert_eq!(spoilt("p99<1ms", Surroundings { waited: 0.001, ..taken }, &ENOUGH), None);
+        assert_eq!(spoilt("p99<1ms", Surroundings { others: 0.002, ..taken }, &ENOUGH), None);
     }
 
     #[test]
-    fn a_generator_that_stood_still_spoils_a_run() {
-        let still = report(|figures| (0..10).for_each(|_| figures.samples.delay.record(2_000_000)));
-        assert!(matches!(spoilt(&still, "p99<1ms", Surroundings::default()), Some(Spoilt::StoodStill { .. })));
-        let timers = report(|figures| (0..200).for_each(|_| figures.samples.delay.record(90_000)));
-        assert_eq!(spoilt(&timers, "p99<1ms", Surroundings::default()), None);
+    fn what_counted_must_be_enough_and_undisturbed() {
+        let calm = Surroundings::default();
+        let disturbed = Some(Spoilt::Disturbed { counted: 100, slices: 200 });
+        assert_eq!(spoilt("p99<1ms", calm, &Sifted { enough: false, ..ENOUGH }), disturbed);
+        assert_eq!(spoilt("p99<1ms", calm, &Sifted { late_ns: 6_000_000, ..ENOUGH }), disturbed);
+        assert_eq!(spoilt("p99<1ms", calm, &Sifted { late_ns: 4_000_000, ..ENOUGH }), None);
     }
 
     #[test]
     fn a_percentile_needs_its_samples() {
-        let few = report(|_| {});
         for (objective, least) in
             [("p99<1ms", 1_000), ("p99.9<1ms", 10_000), ("errors<1", 1), ("p50<1ms,lag90<1s", 100)]
         {
             let needed = Objective::parse_list(objective).unwrap().iter().map(Objective::least_samples).max();
             assert_eq!(needed, Some(least), "{objective}");
         }
-        assert_eq!(
-            spoilt(&few, "p99.9<1ms", Surroundings::default()),
-            Some(Spoilt::FewSamples { samples: 5_000, least: 10_000 })
-        );
+        let few = Some(Spoilt::FewSamples { samples: 5_000, least: 10_000 });
+        assert_eq!(spoilt("p99.9<1ms", Surroundings::default(), &ENOUGH), few);
     }
 }

@@ -88,6 +88,7 @@ impl Load {
         cuts.total.merge(&interval.samples);
         interval.number = cuts.number;
         interval.stage = stage;
+        interval.began = self.started;
         interval.start = cuts.start.since(self.started);
         interval.end = now.since(self.started);
         interval.spans = cuts.spans;

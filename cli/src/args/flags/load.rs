@@ -200,11 +200,14 @@ struct GoalArgs {
     /// Find the highest rate that meets this, as in p99<1ms or 'p99<1ms,errors<0.1%',
     /// and print latency over load
     ///
-    /// A run that misses it while other programs took cores from the generator
-    /// or from a server on this machine, the hypervisor took time, or the
-    /// generator stood still, is repeated; with too many of them the search is
-    /// INVALID (exit code 5). Runs last as long as a percentile needs samples,
-    /// 60s at most: ten beyond it.
+    /// Runs are judged by the slices of 10ms in which neither the generator nor
+    /// a server on this machine waited for a core that another program had, and
+    /// the hypervisor had none. Behind a disturbance no request falls due until
+    /// all are answered. A run takes up to five times --duration until so much
+    /// of it counts, and lasts as long as a percentile needs samples, 60s at
+    /// most: ten beyond it. With too little undisturbed time the search is
+    /// INVALID (exit code 5). Waits are told apart where generator and server
+    /// have cores of their own (--cores); a server elsewhere is not watched.
     #[arg(long, value_name = "OBJECTIVE", value_parser = objectives,
           conflicts_with_all = ["rate", "requests", "sweep", "active"])]
     find_max: Option<Objectives>,
@@ -233,13 +236,15 @@ struct GoalArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     svg: Option<PathBuf>,
 
-    /// With --sweep: read the server's CPU time from this process and those below it
-    #[arg(long, value_name = "PID", requires = "sweep", conflicts_with = "server_page")]
+    /// With --sweep: read the server's CPU time from this process and those below it;
+    /// with --find-max: watch their waits [default: of who listens]
+    #[arg(long, value_name = "PID", conflicts_with = "server_page")]
     server_pid: Option<u32>,
 
     /// With --sweep: read the server's CPU time from its statistics page
-    /// [default: that of the only nearside serve that runs here, if there is one]
-    #[arg(long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
+    /// [default: that of the only nearside serve that runs here, if there is one];
+    /// with --find-max: watch the waits of its process
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     server_page: Option<PathBuf>,
 }
 

@@ -133,6 +133,11 @@ impl ConnectionArgs {
 
 impl GoalArgs {
     fn task(&self) -> Result<Task, String> {
+        let server = match (&self.server_page, self.server_pid) {
+            (Some(page), _) => ServerPlan::Page(page.clone()),
+            (None, Some(pid)) => ServerPlan::Process(pid),
+            (None, None) => ServerPlan::Usual,
+        };
         if let Some(objectives) = &self.find_max {
             let objectives: Vec<Objective> = objectives.0.clone();
             let config = FindMaxConfig {
@@ -140,16 +145,15 @@ impl GoalArgs {
                 precision: self.find_precision,
                 ..FindMaxConfig::default()
             };
-            return Ok(Task::FindMax { objectives, config, svg: self.svg.clone() });
+            return Ok(Task::FindMax { objectives, config, svg: self.svg.clone(), server });
         }
         let Some(conns) = &self.sweep else {
-            let refusal = "--svg draws what --sweep or --find-max measures".to_owned();
-            return if self.svg.is_some() { Err(refusal) } else { Ok(Task::Once) };
-        };
-        let server = match (&self.server_page, self.server_pid) {
-            (Some(page), _) => ServerPlan::Page(page.clone()),
-            (None, Some(pid)) => ServerPlan::Process(pid),
-            (None, None) => ServerPlan::Usual,
+            let refusals = [
+                (self.svg.is_some(), "--svg draws what --sweep or --find-max measures"),
+                (server != ServerPlan::Usual, "--server-pid and --server-page are for --sweep and --find-max"),
+            ];
+            let refusal = refusals.iter().find(|(asked, _)| *asked);
+            return refusal.map_or(Ok(Task::Once), |(_, refusal)| Err((*refusal).to_owned()));
         };
         Ok(Task::Sweep(SweepPlan {
             connections: conns.0.clone(),
