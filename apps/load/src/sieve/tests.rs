@@ -181,11 +181,14 @@ fn steals(random: &mut Random, share: f64) -> Vec<Burst> {
     all
 }
 
+/// What disturbs a run, drawn anew for each.
+type Kind = fn(&mut Random) -> Vec<Burst>;
+
 #[test]
 fn a_disturbed_machine_gives_the_quiet_ones_answer() {
     let quiet = quiet();
     assert!((0.85..1.0).contains(&(quiet / CAPACITY)), "{quiet}");
-    let kinds: [(&str, fn(&mut Random) -> Vec<Burst>); 4] = [
+    let kinds: [(&str, Kind); 4] = [
         ("half a core in bursts", |random| bursts(random, 50, 50, 0.5)),
         ("all of it for moments", |random| bursts(random, 20, 80, 0.0)),
         ("2 % stolen", |random| steals(random, 0.02)),

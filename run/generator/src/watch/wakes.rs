@@ -201,17 +201,17 @@ mod tests {
     fn a_core_is_watched_and_let_go() {
         let core = silo::pin::allowed_cores().expect("Linux")[0];
         let mut wakes = Sleepers::start(&[core, u16::MAX], Duration::ZERO);
-        let until = std::time::Instant::now() + Duration::from_secs(10);
+        let until = Clock.now() + Duration::from_secs(10);
         let mut found = Vec::new();
         while found.is_empty() {
-            assert!(std::time::Instant::now() < until, "a wake is late by some nanoseconds");
+            assert!(Clock.now() < until, "a wake is late by some nanoseconds");
             thread::sleep(PERIOD);
             found = wakes.found();
         }
         assert!(found.iter().all(|(from, until)| from < until));
         assert!(wakes.unseen() >= 0.0);
         while wakes.pace().is_none() {
-            assert!(std::time::Instant::now() < until, "some wakes work");
+            assert!(Clock.now() < until, "some wakes work");
             thread::sleep(PERIOD);
             wakes.note_pace(true);
         }
