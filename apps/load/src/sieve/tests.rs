@@ -276,7 +276,7 @@ fn unanswered_requests_count_with_the_age_that_they_have_at_least() {
 
 #[test]
 fn disturbances_that_are_told_late_are_counted() {
-    let mut sieve = Sieve::new(SieveConfig::new(&objectives("errors<1%"), 1e3, Duration::from_secs(1)), 1);
+    let mut sieve = Sieve::new(SieveConfig::new(&objectives("p99<1ms"), 1e3, Duration::from_secs(1)), 1);
     let mut world = World::new(1, Vec::new());
     for n in 0..5 {
         sieve.on_slice(0, &world.slice(OPENS + n * 10 * MS, 1e3));
