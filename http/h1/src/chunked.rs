@@ -18,8 +18,9 @@ pub(crate) enum Boundary {
     Incomplete,
     /// A chunk of `size` bytes begins after `skip` bytes.
     Chunk { size: u64, skip: usize },
-    /// The last chunk and the trailer section end after `skip` bytes.
-    Last { skip: usize },
+    /// The last chunk and the trailer section, which begins at `trailers`, end after
+    /// `skip` bytes.
+    Last { skip: usize, trailers: usize },
     /// Malformed.
     Malformed,
     /// The trailer section is too large.
@@ -92,13 +93,13 @@ fn extensions_end(data: &[u8], start: usize, at: usize, chunk_line: u16) -> Resu
     if valid { Ok(end + 1) } else { Err(Boundary::Malformed) }
 }
 
-/// The trailer section, which is checked and dropped (RFC 9112
-/// section 7.1.2): no trailer field may change what the head said.
+/// The trailer section, which is checked (RFC 9112 section 7.1.2): no trailer field may
+/// change what the head said.
 fn trailers(data: &[u8], at: usize, bounds: Bounds) -> Boundary {
     let end = data.len().min(at + usize::from(bounds.trailers));
     let window = data.get(..end).unwrap_or_default();
     match section(window, at, 0, bounds.trailer_fields) {
-        Section::Complete(skip) => Boundary::Last { skip },
+        Section::Complete(skip) => Boundary::Last { skip, trailers: at },
         Section::Malformed => Boundary::Malformed,
         Section::TooMany => Boundary::TooLarge,
         Section::Incomplete(..) if end - at == usize::from(bounds.trailers) => Boundary::TooLarge,

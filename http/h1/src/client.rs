@@ -100,6 +100,9 @@ pub enum ResponseEvent<'a> {
     EndOfBody {
         /// The length of the framing at the end.
         consumed: usize,
+        /// The lines of the trailer section (RFC 9112 section 7.1.2), each with its
+        /// CR LF: field lines, whatever their names. Empty where there are none.
+        trailers: &'a [u8],
     },
     /// The response cannot be used. Every later call says so again.
     Failed {
@@ -228,7 +231,7 @@ impl ResponseReader {
     pub fn on_bytes<'a>(&mut self, data: &'a [u8], asked: Method, limits: &ResponseLimits) -> ResponseEvent<'a> {
         match self.state {
             State::Head => self.on_head(data, asked, limits),
-            State::Length if self.remaining == 0 => self.end_of_body(0),
+            State::Length if self.remaining == 0 => self.end_of_body(0, b""),
             State::Length | State::Chunk => self.on_body(data, 0),
             State::UntilClose => {
                 self.remaining = u64::MAX;
@@ -285,7 +288,7 @@ impl ResponseReader {
                         return Counted::Complete { summary: self.summary(), consumed: at };
                     }
                 }
-                ResponseEvent::EndOfBody { consumed } => {
+                ResponseEvent::EndOfBody { consumed, .. } => {
                     return Counted::Complete { summary: self.summary(), consumed: at + consumed };
                 }
                 ResponseEvent::Failed { error } => return Counted::Failed { error },
@@ -444,16 +447,20 @@ impl ResponseReader {
                 self.state = State::Chunk;
                 self.on_body(data, skip)
             }
-            Boundary::Last { skip } => self.end_of_body(skip),
+            Boundary::Last { skip, trailers } => {
+                // Without the empty line at their end.
+                let lines = data.get(trailers..skip.saturating_sub(2)).unwrap_or_default();
+                self.end_of_body(skip, lines)
+            }
             Boundary::Malformed => self.fail(Error::Malformed),
             Boundary::TooLarge => self.fail(Error::TooLarge),
         }
     }
 
     #[inline(always)]
-    fn end_of_body<'a>(&mut self, consumed: usize) -> ResponseEvent<'a> {
+    fn end_of_body<'a>(&mut self, consumed: usize, trailers: &'a [u8]) -> ResponseEvent<'a> {
         self.state = if self.keep_alive { State::Head } else { State::Closed };
-        ResponseEvent::EndOfBody { consumed }
+        ResponseEvent::EndOfBody { consumed, trailers }
     }
 }
 

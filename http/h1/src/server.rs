@@ -333,7 +333,7 @@ impl RequestReader {
                 self.state = State::Chunk;
                 self.body(data, skip)
             }
-            Boundary::Last { skip } => self.end_of_body(skip),
+            Boundary::Last { skip, .. } => self.end_of_body(skip),
             Boundary::Malformed => self.reject(data, Status::BAD_REQUEST),
             Boundary::TooLarge => self.reject(data, Status::REQUEST_HEADER_FIELDS_TOO_LARGE),
         }

@@ -38,6 +38,7 @@ macro_rules! statuses {
 statuses! {
     CONTINUE 100 "Continue";
     SWITCHING_PROTOCOLS 101 "Switching Protocols";
+    EARLY_HINTS 103 "Early Hints";
     OK 200 "OK";
     CREATED 201 "Created";
     ACCEPTED 202 "Accepted";

@@ -22,6 +22,7 @@
 //! | [`hosts`] | an nginx.conf with 10,000 hosts beside one with one |
 //! | [`squeezed`] | texts compressed on the fly, beside nginx |
 //! | [`proxied`] | requests passed on to an upstream, on every data path beside nginx |
+//! | [`slow`] | a long answer passed on to a client that takes it slowly |
 //! | [`peer`] | a generator and a server on one host |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
@@ -49,6 +50,7 @@ pub mod readers;
 pub mod rig;
 pub mod silos;
 pub mod site;
+pub mod slow;
 pub mod squeezed;
 pub mod storm;
 pub mod uncached;

@@ -3,7 +3,7 @@
 use bench::cost::{self, Case, CostSide};
 use bench::{
     BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, silos,
-    site, squeezed, storm, uncached, valgrind, watch,
+    site, slow, squeezed, storm, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -181,6 +181,8 @@ enum Command {
     Squeezed(SqueezedArgs),
     /// Requests passed on to an upstream by an nginx.conf, on every data path, beside nginx
     Proxy(ProxyArgs),
+    /// A long answer passed on to a client that takes it slowly: what the proxy holds of it
+    Slow(slow::Plan),
     /// 10,000 hosts by an nginx.conf, beside one: a request, and a reload
     Hosts(HostsArgs),
     /// A download over a link, alone and beside readers that take nothing
@@ -299,6 +301,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Site(args) => site::run(&args.plan()?),
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Proxy(args) => proxied::run(&args.plan()?),
+        Command::Slow(plan) => slow::run(&plan, &program(plan.nearside.clone())?),
         Command::Hosts(args) => hosts::run(&args.plan()?),
         Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
             nearside: program(nearside)?,

@@ -206,6 +206,14 @@ pub trait Replies: Upstreams {
     /// is over.
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]);
 
+    /// Queues an interim reply (RFC 9110 section 15.2) with these fields, as [`FieldLines`]
+    /// writes them, before the final one, to a client that knows of such: one of HTTP/1.1.
+    /// How many bytes were queued.
+    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        let _ = (id, status, fields);
+        0
+    }
+
     /// Queues the head of a reply whose body follows in pieces.
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>);
 

@@ -63,6 +63,7 @@ impl Default for Block {
             server_tokens: true,
             msie_padding: true,
             symlinks: SymlinkRules::default(),
+            early_hints: Arc::default(),
             proxy: Arc::default(),
             subrequests: Arc::default(),
             mirrors: false,

@@ -316,6 +316,9 @@ pub struct Block {
     pub msie_padding: bool,
     /// `disable_symlinks`.
     pub symlinks: SymlinkRules,
+    /// `early_hints`: interim answers of upstreams with hints (103) go on where one of these
+    /// is neither empty nor `0`.
+    pub early_hints: Arc<[Value]>,
     /// `proxy_…`
     pub proxy: Arc<ProxyRules>,
     /// `fastcgi_…`, `uwsgi_…`, `scgi_…`

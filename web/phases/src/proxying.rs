@@ -94,8 +94,11 @@ pub struct ProxyRules {
     pub head_max: u32,
     /// `proxy_buffers`: what is read ahead of a client.
     pub ahead: u32,
-    /// `proxy_limit_rate`: bytes a second that are read of an answer; 0 is any number.
-    pub rate: u32,
+    /// `proxy_limit_rate`: bytes a second that are read of an answer; none, or 0, is any
+    /// number.
+    pub rate: Option<Value>,
+    /// `proxy_pass_trailers`
+    pub passes_trailers: bool,
     /// `proxy_ignore_client_abort`
     pub ignores_client_end: bool,
     /// `proxy_connect_timeout`
@@ -140,7 +143,8 @@ impl Default for ProxyRules {
             request_buffering: true,
             head_max: 4 << 10,
             ahead: 32 << 10,
-            rate: 0,
+            rate: None,
+            passes_trailers: false,
             ignores_client_end: false,
             connect: minute,
             send: minute,

@@ -28,6 +28,9 @@ pub struct SubrequestRules {
     pub mirrors_body: bool,
     /// Bytes of an answer that is kept in memory (`subrequest_output_buffer_size`).
     pub memory_max: u64,
+    /// Bytes of the parts by which a long answer is asked for (`slice`); 0: it is asked for
+    /// as a whole.
+    pub slice: u64,
 }
 
 impl Default for SubrequestRules {
@@ -39,6 +42,7 @@ impl Default for SubrequestRules {
             mirrors: Vec::new(),
             mirrors_body: true,
             memory_max: 4 << 10,
+            slice: 0,
         }
     }
 }

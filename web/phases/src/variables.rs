@@ -61,6 +61,8 @@ pub enum UpstreamValue {
     Field(Box<[u8]>),
     /// `$upstream_cookie_…`: a cookie that it sets.
     Cookie(Box<[u8]>),
+    /// `$upstream_trailer_…`: a field behind the answer, where these go on, likewise.
+    Trailer(Box<[u8]>),
 }
 
 impl UpstreamValue {
@@ -75,11 +77,15 @@ impl UpstreamValue {
             b"response_length" => Self::ResponseLength,
             b"bytes_received" => Self::BytesReceived,
             b"bytes_sent" => Self::BytesSent,
-            _ => match (name.strip_prefix(b"http_"), name.strip_prefix(b"cookie_")) {
-                (Some(field), _) => Self::Field(field.into()),
-                (_, Some(cookie)) => Self::Cookie(cookie.into()),
-                _ => return None,
-            },
+            _ => {
+                type Make = fn(Box<[u8]>) -> UpstreamValue;
+                const KINDS: [(&[u8], Make); 3] = [
+                    (b"http_", UpstreamValue::Field),
+                    (b"cookie_", UpstreamValue::Cookie),
+                    (b"trailer_", UpstreamValue::Trailer),
+                ];
+                return KINDS.iter().find_map(|(start, make)| name.strip_prefix(*start).map(|rest| make(rest.into())));
+            }
         })
     }
 }
@@ -286,16 +292,8 @@ fn refused(name: &[u8]) -> VariableError {
 
 /// nginx's own of which there is nothing here, by their names, and by how these
 /// begin.
-const ABSENT: [&[u8]; 8] = [
-    b"ancient_browser",
-    b"fastcgi_path_info",
-    b"modern_browser",
-    b"msie",
-    b"slice_range",
-    b"uid_got",
-    b"uid_reset",
-    b"uid_set",
-];
+const ABSENT: [&[u8]; 7] =
+    [b"ancient_browser", b"fastcgi_path_info", b"modern_browser", b"msie", b"uid_got", b"uid_reset", b"uid_set"];
 const ABSENT_KINDS: [&[u8]; 3] = [b"ssl_", b"upstream_", b"proxy_protocol_tlv_"];
 
 /// What a name that no configuration defines stands for.
@@ -415,6 +413,7 @@ core! {
     ServerName b"server_name",
     ServerPort b"server_port",
     ServerProtocol b"server_protocol",
+    SliceRange b"slice_range",
     Status b"status",
     TcpinfoRcvSpace b"tcpinfo_rcv_space",
     TcpinfoRtt b"tcpinfo_rtt",

@@ -9,11 +9,13 @@
 //! | [`rewrite`] | redirects and cookies that name the upstream |
 //! | [`next`] | when another server is asked instead |
 //! | [`accel`] | what an upstream may ask of us |
+//! | [`slices`] | parts of a long answer |
 #![forbid(unsafe_code)]
 
 pub mod accel;
 pub mod fields;
 pub mod next;
 pub mod rewrite;
+pub mod slices;
 pub mod target;
 pub mod url;

@@ -320,6 +320,10 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.reply(id, request, &page.reply(), body);
     }
 
+    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        self.send_interim(id, status, fields)
+    }
+
     fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         self.begin_as(id, request, reply, BodyEnd::Length);
     }

@@ -6,8 +6,8 @@ use crate::head;
 use crate::page::line;
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Reply};
-use h1::response;
-use semantics::Request;
+use h1::response::{self, ResponseHead};
+use semantics::{Request, Status};
 
 impl<N: Net> Answering<'_, N> {
     /// Queues the head of a reply whose body ends so.
@@ -24,6 +24,23 @@ impl<N: Net> Answering<'_, N> {
         more.until_close = end == BodyEnd::Connection || end == BodyEnd::Chunk && !chunked;
         more.series = series.or(more.series);
         self.carrier.watch_progress(self.net, id);
+    }
+
+    /// Queues an interim reply; how many bytes that is.
+    pub(crate) fn send_interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        let Some((id, ending)) = self.unanswered(id).filter(|_| status.is_interim()) else { return 0 };
+        if ending.is_http10() {
+            // RFC 9110 section 15.2: such a client knows of none.
+            return 0;
+        }
+        let mut out = core::mem::take(&mut self.carrier.scratch);
+        out.clear();
+        ResponseHead::new(&mut out, status).lines(fields).end();
+        self.carrier.send(self.net, id, &out);
+        self.carrier.counters.responses_1xx += 1;
+        let length = out.len() as u64;
+        self.carrier.scratch = out;
+        length
     }
 
     /// Queues the head of a reply that is not over with it, counts it, and begins its

@@ -45,7 +45,11 @@ fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &ResponseLimits) -
                     }
                     consumed
                 }
-                ResponseEvent::EndOfBody { consumed } => {
+                ResponseEvent::EndOfBody { consumed, trailers } => {
+                    assert!(
+                        data[..consumed].ends_with(&[trailers, b"\r\n"].concat())
+                            || consumed == 0 && trailers.is_empty()
+                    );
                     seen.push(Seen::End);
                     consumed
                 }

@@ -95,8 +95,12 @@ fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &ResponseLimits) -
                     }
                     start += consumed;
                 }
-                ResponseEvent::EndOfBody { consumed } => {
+                ResponseEvent::EndOfBody { consumed, trailers } => {
                     assert!(consumed <= data.len());
+                    assert!(
+                        consumed == 0 && trailers.is_empty()
+                            || data[..consumed].ends_with(&[trailers, b"\r\n"].concat())
+                    );
                     seen.push(Seen::End);
                     start += consumed;
                 }

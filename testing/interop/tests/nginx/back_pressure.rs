@@ -116,16 +116,27 @@ fn serve(
     upstream: impl FnOnce(TcpStream) + Send + 'static,
     client: impl FnOnce(&Running) + Send + 'static,
 ) {
+    serve_at(name, (ADDRESS, &[]), upstream, client);
+}
+
+/// The same at an address, by these options.
+fn serve_at(
+    name: &'static str,
+    (address, options): (&'static str, &'static [&'static str]),
+    upstream: impl FnOnce(TcpStream) + Send + 'static,
+    client: impl FnOnce(&Running) + Send + 'static,
+) {
     in_namespace(&[], move || {
         let folder = scratch(name);
         fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("nginx.conf"), CONFIGURATION).unwrap();
+        let text = CONFIGURATION.replace("listen 127.0.0.1:80", &format!("listen {address}"));
+        fs::write(folder.join("nginx.conf"), text).unwrap();
         let listener = TcpListener::bind("127.0.0.1:9000").unwrap();
         let upstream = thread::spawn(move || upstream(listener.accept().unwrap().0));
         let mut command = Nearside::command(["nginx"]);
-        command.arg("-p").arg(&folder).arg("-c").arg(folder.join("nginx.conf")).args(["-e", "stderr"]);
+        command.arg("-p").arg(&folder).arg("-c").arg(folder.join("nginx.conf")).args(["-e", "stderr"]).args(options);
         let mut server = Running::start(&mut command);
-        server.wait_until_open(ADDRESS);
+        server.wait_until_open(address);
         client(&server);
         upstream.join().unwrap();
         server.stop();
@@ -164,6 +175,53 @@ fn an_upstream_waits_for_a_client_that_takes_nothing() {
 #[test]
 fn an_upstream_waits_for_such_a_client_without_buffers() {
     long_answer("nginx-waits-unbuffered", "/unbuffered");
+}
+
+/// An answer that is long, to a client that takes it slowly for a while, and leaves.
+fn slow_client(name: &'static str, at: (&'static str, &'static [&'static str])) {
+    const RATE: f64 = 10e6;
+    let passage: &'static Passage = Box::leak(Box::default());
+    let upstream = |mut stream: TcpStream| {
+        let _ = head(&stream);
+        stream.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {BODY}\r\n\r\n").as_bytes()).unwrap();
+        passage.send(&stream);
+    };
+    serve_at(name, at, upstream, move |server| {
+        let before = resident(server);
+        let mut stream = TcpStream::connect(at.0).unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let (_, mut taken) = head(&stream);
+        let (begun, mut piece) = (silo::Clock.now(), vec![0; 64 << 10]);
+        let (mut between, mut held) = (0, 0);
+        loop {
+            let since = silo::Clock.now().since(begun);
+            if since >= Duration::from_secs(3) {
+                break;
+            }
+            if (taken as f64) < since.as_secs_f64() * RATE {
+                let length = stream.read(&mut piece).unwrap();
+                assert!(length > 0, "the end after {taken} bytes");
+                taken += length;
+                continue;
+            }
+            between = between.max(passage.sent.load(Ordering::SeqCst).saturating_sub(taken));
+            held = held.max(resident(server));
+            thread::sleep(Duration::from_millis(20));
+        }
+        assert!(taken > 10_000_000, "{taken} bytes came in 3 s");
+        assert_bounded((between, held), before);
+    });
+}
+
+#[test]
+fn an_upstream_waits_for_a_slow_client() {
+    slow_client("nginx-slow", (ADDRESS, &[]));
+}
+
+#[test]
+fn an_upstream_waits_for_a_slow_client_over_a_link() {
+    const LINK: &[&str] = &["--link", "tap:near0,addr=172.31.77.1/24", "--addr", "172.31.77.4/24"];
+    slow_client("nginx-slow-link", ("172.31.77.4:80", LINK));
 }
 
 /// The first second's worth comes at once.

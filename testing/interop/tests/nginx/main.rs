@@ -10,6 +10,7 @@
 
 mod af_xdp;
 mod answer;
+mod around;
 mod back_pressure;
 mod dates;
 mod differences;
@@ -19,6 +20,7 @@ mod operators;
 mod programs;
 mod proxied;
 mod random;
+mod ranged;
 mod reach;
 mod refused;
 mod reloads;
@@ -165,6 +167,11 @@ fn a_site_of_experiments() {
 #[test]
 fn an_application_behind_a_proxy() {
     compare("proxied-application");
+}
+
+#[test]
+fn long_answers_by_slices() {
+    compare("proxied-slices");
 }
 
 #[test]

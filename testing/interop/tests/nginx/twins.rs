@@ -231,6 +231,12 @@ fn of_request(line: &str) -> Option<String> {
     let said = &said.replace("(20: Not a directory)", "(2: No such file or directory)");
     // What it did last for a request within this one is told of this one, too.
     let said = &said.replace(" while sending to client", "");
+    // What was expected newer ones tell.
+    let slice = said.split_once("slice response: ").and_then(|(_, rest)| rest.split_once(", expected: "));
+    let expected = slice
+        .and_then(|(_, rest)| rest.split_once(' '))
+        .map_or(String::new(), |(told, _)| format!(", expected: {told}"));
+    let said = &if expected.is_empty() { said.clone() } else { said.replacen(&expected, "", 1) };
     let excess = said.split_once(", excess: ").and_then(|(before, after)| {
         let end = after.find(|c: char| c != '.' && !c.is_ascii_digit())?;
         Some(format!("{before}, excess{}", &after[end..]))

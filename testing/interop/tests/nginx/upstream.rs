@@ -1,6 +1,7 @@
 //! A small server that requests are passed on to: what it answers is said by the last
 //! part of the path. Most of it is what servers do that are broken.
 
+use crate::ranged;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::OnceLock;
@@ -111,6 +112,9 @@ fn answer(stream: &mut TcpStream, name: &str, (method, keeps): (&str, bool), hea
         }
         out
     };
+    if name.starts_with("ranged") {
+        return ranged::answer(name, (method, ends), head, &mut send);
+    }
     if let Some(goes_on) = answer_wrongly(name, &mut send) {
         return goes_on;
     }
@@ -164,7 +168,7 @@ fn answer(stream: &mut TcpStream, name: &str, (method, keeps): (&str, bool), hea
 }
 
 /// Bytes that tell where they stand.
-fn huge(length: usize) -> &'static [u8] {
+pub(crate) fn huge(length: usize) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     let byte = |at: u32| at.wrapping_mul(2_654_435_761).to_be_bytes()[0];
     &BYTES.get_or_init(|| (0..1_000_000).map(byte).collect())[..length]

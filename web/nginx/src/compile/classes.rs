@@ -136,7 +136,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Idle("a core is dumped where the system has it"), &["worker_rlimit_core", "working_directory"]),
     (Idle("the environment is kept"), &["env"]),
     (Idle("no directive that is there resolves names while it serves"), &["resolver", "resolver_timeout"]),
-    (Idle("they are not passed on"), &["early_hints"]),
     (
         BUFFERS,
         &[
@@ -175,11 +174,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
         &["proxy_socket_keepalive", "fastcgi_socket_keepalive", "uwsgi_socket_keepalive", "scgi_socket_keepalive"],
     ),
     (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
-    (
-        RefusedUnless("off", "it is not there yet"),
-        &["proxy_pass_trailers", "proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"],
-    ),
-    (RefusedUnless("0", "it is not there yet"), &["fastcgi_limit_rate", "uwsgi_limit_rate", "scgi_limit_rate"]),
+    (RefusedUnless("off", "it is not there yet"), &["proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"]),
     (NOT_YET, &["uwsgi_string"]),
     (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
     (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
@@ -200,7 +195,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "tunnel_pass",
         ],
     ),
-    (RefusedUnless("0", "long answers are not asked for by parts yet"), &["slice"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
     (
         MEMORY_OF_CODINGS,

@@ -44,6 +44,11 @@ macro_rules! gateway {
                 relay(layer, GatewayProtocol::$protocol).bind = Some(value);
                 Ok(())
             }),
+            (concat!($prefix, "_limit_rate"), |compiler, layer, directive| {
+                let rate = compiler.rate(directive)?;
+                relay(layer, GatewayProtocol::$protocol).rate = Some(rate);
+                Ok(())
+            }),
             gateway!(rule $prefix, $protocol, "_pass_request_headers", |rules, one| rules.passes_fields = is_on(one)),
             gateway!(rule $prefix, $protocol, "_pass_request_body", |rules, one| rules.passes_body = is_on(one)),
             gateway!(rule $prefix, $protocol, "_ignore_headers", |rules, one| rules.ignored = Ignored::of(words(one))),

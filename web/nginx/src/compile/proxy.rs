@@ -102,13 +102,11 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
         Ok(())
     }),
     ("proxy_limit_rate", |compiler, layer, directive| {
-        let text = argument(directive, 0);
-        if text.contains(&b'$') {
-            return Err(compiler.unsupported(directive.place, "variables in the \"proxy_limit_rate\" directive"));
-        }
-        Arc::make_mut(&mut layer.block.proxy).rate = bytes(text);
+        let rate = compiler.rate(directive)?;
+        Arc::make_mut(&mut layer.block.proxy).rate = Some(rate);
         Ok(())
     }),
+    rule!("proxy_pass_trailers", |rules, directive| rules.passes_trailers = is_on(directive)),
     rule!("proxy_request_buffering", |rules, directive| rules.request_buffering = is_on(directive)),
     rule!("proxy_buffer_size", |rules, directive| {
         rules.head_max = bytes(argument(directive, 0));

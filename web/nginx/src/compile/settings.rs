@@ -69,6 +69,13 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
         layer.block.limit_rate = Some(compiler.rate(directive)?);
         Ok(())
     }),
+    ("early_hints", |compiler, layer, directive| {
+        let values = directive.arguments.iter().map(|word| compiler.value(word, directive.place));
+        let values = values.collect::<Step<Vec<_>>>()?;
+        let before = if layer.first("early_hints") { Vec::new() } else { layer.block.early_hints.to_vec() };
+        layer.block.early_hints = before.into_iter().chain(values).collect();
+        Ok(())
+    }),
     ("limit_rate_after", |compiler, layer, directive| {
         layer.block.limit_rate_after = Some(compiler.rate(directive)?);
         Ok(())
@@ -372,7 +379,7 @@ impl Compiler<'_> {
     }
 
     /// Bytes a second, or bytes: a size, or a value that gives one.
-    fn rate(&mut self, directive: &Directive) -> Step<Value> {
+    pub(super) fn rate(&mut self, directive: &Directive) -> Step<Value> {
         let text = argument(directive, 0);
         match size(text) {
             Ok(bytes) => Ok(Value::literal(bytes.to_string().as_bytes())),

@@ -1,4 +1,4 @@
-//! What makes requests within requests: `auth_request`, `mirror`, `addition`.
+//! What makes requests within requests: `auth_request`, `mirror`, `addition`, `slice`.
 
 use super::arguments::{argument, is_on, told};
 use super::layer::Layer;
@@ -32,6 +32,10 @@ pub(super) const SUBREQUEST_SETTERS: &[(&str, Setter)] = &[
     }),
     ("subrequest_output_buffer_size", |_, layer, directive| {
         rules(layer).memory_max = size(argument(directive, 0)).unwrap_or_default();
+        Ok(())
+    }),
+    ("slice", |_, layer, directive| {
+        rules(layer).slice = size(argument(directive, 0)).unwrap_or_default();
         Ok(())
     }),
     ("log_subrequest", |_, layer, directive| {

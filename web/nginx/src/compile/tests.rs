@@ -150,7 +150,6 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
         ("upstream a { server b resolve; }", "\"resolve\" of the \"server\" directive"),
         ("server { listen 443 ssl; }", "\"listen ... ssl\""),
-        ("server { slice 1m; }", "\"slice\" directive with another value than \"0\""),
     ] {
         let why = compiled(text).unwrap_err();
         assert!(why.starts_with("[emerg] not supported here: ") && why.contains(said), "{why}");

@@ -176,7 +176,7 @@ impl<R: Replies> Runner<'_, R> {
         let passes = !follows || block.filters.any() && Self::may_pass(answer, block);
         match &answer.body {
             // How long it would be, nobody knows.
-            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Upstream(_)
+            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Upstream(_) | AnswerBody::Sliced(..)
                 if self.course.method == Method::Head =>
             {
                 answer.body = AnswerBody::Unknown;
@@ -199,7 +199,11 @@ impl<R: Replies> Runner<'_, R> {
                 self.course.sent.packed = Some((whole, u64::from(body.len())));
                 answer.body = AnswerBody::Memory(body);
             }
-            AnswerBody::File(_) | AnswerBody::Bytes(_) | AnswerBody::Memory(_) | AnswerBody::Upstream(_) => {
+            AnswerBody::File(_)
+            | AnswerBody::Bytes(_)
+            | AnswerBody::Memory(_)
+            | AnswerBody::Upstream(_)
+            | AnswerBody::Sliced(..) => {
                 if self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
                     self.course.depends.on(Depends::SECOND);

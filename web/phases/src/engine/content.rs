@@ -45,6 +45,8 @@ pub(super) enum AnswerBody {
     File(FileAt),
     /// It comes from an upstream; its length, if that is known.
     Upstream(Option<u64>),
+    /// The same by slices, of a whole of so many bytes; the first, if all of it came.
+    Sliced(u64, Option<Vec<u8>>),
 }
 
 impl AnswerBody {
@@ -56,6 +58,7 @@ impl AnswerBody {
             Self::Memory(body) => body.len() as u64,
             Self::File(file) => file.size,
             Self::Upstream(length) => length.unwrap_or(0),
+            Self::Sliced(length, _) => *length,
         }
     }
 }

@@ -5,6 +5,7 @@ use super::making::Filtering;
 use super::paced::Paced;
 use super::relay::{Relay, SiloGroup, UpstreamTry};
 use super::roots::RealRoots;
+use super::sliced::Slices;
 use super::sub_course::{ChildCourses, SubCourse};
 use crate::filters::{Include, SsiValues};
 use crate::limits::{HeldCount, LimitStatus};
@@ -228,7 +229,7 @@ pub(crate) enum Phase {
 }
 
 /// The groups of the expression that matched last.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Captures {
     subject: Vec<u8>,
     groups: Vec<Option<Range<usize>>>,
@@ -262,6 +263,8 @@ impl Captures {
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
     pub status: u16,
+    /// Bytes of hints that came before it.
+    pub hints: u64,
     pub head: u64,
     pub body: u64,
     /// The fields, but for those that are the carrier's.
@@ -360,6 +363,8 @@ pub(crate) struct Course {
     /// Fields of the answer that came, and of those what stands before all others, and a
     /// media type that whatever answers has.
     pub answered: Vec<u8>,
+    /// Fields behind the answer that came, where these go on.
+    pub upstream_trailers: Vec<u8>,
     pub front_fields: Vec<u8>,
     pub kept_type: Option<Vec<u8>>,
     /// The server that was asked, where something else answers now: for people.
@@ -374,6 +379,8 @@ pub(crate) struct Course {
     pub sub: Option<Box<SubCourse>>,
     /// It has made such.
     pub children: Option<Box<ChildCourses>>,
+    /// Its answer is asked for by slices.
+    pub slices: Option<Box<Slices>>,
     /// What commands of SSI have set: of a main request, all of those within it.
     pub ssi: Option<Box<SsiValues>>,
     /// What is to be included before anything more is made.
@@ -454,6 +461,7 @@ impl Course {
             relay_body: None,
             tries: Vec::new(),
             answered: Vec::new(),
+            upstream_trailers: Vec::new(),
             front_fields: Vec::new(),
             kept_type: None,
             passed_to: None,
@@ -463,6 +471,7 @@ impl Course {
             rewritten_here: false,
             sub: None,
             children: None,
+            slices: None,
             ssi: None,
             include: None,
             inner: None,
@@ -551,6 +560,7 @@ impl Course {
         self.rewritten = true;
         self.proxy_host.clear();
         self.proxy_port = None;
+        self.slices = None;
         self.forget_subs();
         (self.internal, self.uri_changed, self.whole_path) = (true, false, false);
         (self.phase, self.at) = (Phase::Server, 0);

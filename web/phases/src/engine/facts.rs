@@ -147,6 +147,7 @@ impl Scope<'_> {
                 }
                 return Some(put_address(self.course.peer, out));
             }
+            Core::SliceRange => return Some(self.slice_range(out)),
             Core::FastcgiScriptName => return Some(self.script_name(false, out)),
             Core::FastcgiPathInfo => return Some(self.script_name(true, out)),
             Core::ProxyHost => {
@@ -241,7 +242,7 @@ impl Scope<'_> {
                 true
             }
             Core::BodyBytesSent => put_number(out, sent.body),
-            Core::BytesSent => put_number(out, sent.body + sent.head),
+            Core::BytesSent => put_number(out, sent.body + sent.head + sent.hints),
             Core::RequestTime => put_seconds(out, self.clock.now.since(course.started)),
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
             Core::GzipRatio => sent.packed.is_some_and(|(whole, packed)| put(out, ratio(whole, packed))),

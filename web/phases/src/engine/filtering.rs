@@ -217,7 +217,8 @@ impl Course {
         let loaded = Rc::clone(&self.loaded);
         let Some(block) = loaded.program.blocks.get(self.block.0 as usize) else { return Vec::new() };
         let safe = super::reply::is_added_to(self.sent.status);
-        let mut lines = Vec::new();
+        // As nginx has it, those of the upstream come first.
+        let mut lines = self.passed_trailers(block);
         self.with_scope(clock, |scope| {
             for field in block.fields.trailers.iter().filter(|field| safe || field.always) {
                 let value = scope.get(&field.value);

@@ -236,7 +236,12 @@ impl Engine {
                 replies.set_upstream_timer(id, None);
                 return all;
             }
-            let piece = &bytes[all..bytes.len().min(all + most)];
+            let allowed = self.rest.allowed_of_program(replies, token, id);
+            if allowed == 0 {
+                return all;
+            }
+            let piece = &bytes[all..bytes.len().min(all + most.min(allowed))];
+            let Some(relay) = self.rest.relay_of(token) else { return bytes.len() };
             let Some(answer) = relay.gateway.as_deref_mut() else { return bytes.len() };
             let read = answer.reader.read(piece, &mut answer.made);
             let mut errors = answer.reader.take_errors();

@@ -4,6 +4,7 @@ use super::Rest;
 use super::course::{Course, CourseState};
 use super::guard::set_real_address;
 use super::host::host_of;
+use super::sub_course::SubUse;
 use super::values::{Clock, Scope};
 use super::written::{put_address, put_known};
 use crate::logging::{HeadPart, LogFormat, LogUse, QuickLine};
@@ -26,6 +27,10 @@ impl Rest {
     pub(super) fn log(&mut self, course: &mut Course, request: &Request<'_>) {
         if course.sub.is_some() {
             self.note_sub(course, request);
+            if course.sub.as_ref().is_some_and(|sub| matches!(&sub.purpose, SubUse::Slice(asked) if !asked.came)) {
+                // Its end is that of the whole.
+                return;
+            }
             let block = course.loaded.program.blocks.get(course.block.0 as usize);
             if !block.is_some_and(|block| block.log_subrequest) {
                 return;

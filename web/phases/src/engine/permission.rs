@@ -35,6 +35,11 @@ impl super::Rest {
     pub(super) fn note_sub(&mut self, course: &mut Course, request: &Request<'_>) {
         let Some(sub) = course.sub.as_deref() else { return };
         let (id, parent) = (sub.id, sub.parent);
+        if let SubUse::Slice(asked) = &sub.purpose {
+            let slice = Some(asked.clone());
+            self.subs.results.push((id, SubResult { status: course.sent.status, slice, ..SubResult::default() }));
+            return;
+        }
         if !matches!(sub.purpose, SubUse::Permission | SubUse::Memory(..)) {
             return;
         }

@@ -13,6 +13,10 @@ pub(crate) struct Postponed {
     pub own: usize,
     /// Of its own there is no more.
     pub made: bool,
+    /// Behind its own, slices follow.
+    pub slices: bool,
+    /// The one of them that is asked for.
+    pub slice: Option<SubId>,
     /// Nothing is made before this is over.
     pub waits: Option<SubId>,
     /// What stands before it, and behind it (`addition`).
@@ -52,7 +56,7 @@ impl PlacedSub {
 impl Postponed {
     /// Whether it is more than its own content.
     pub const fn adds(&self) -> bool {
-        self.before.is_some() || self.after.is_some()
+        self.before.is_some() || self.after.is_some() || self.slices
     }
 
     pub fn push_own(&mut self, out: Vec<u8>) {
@@ -98,6 +102,11 @@ impl Postponed {
         matches!(self.items.front(), Some(Placed::Sub(sub)) if sub.id == id)
     }
 
+    /// Whether all of it that came was taken, and nothing more of it comes.
+    pub fn is_drained(&self) -> bool {
+        self.items.iter().all(|item| matches!(item, Placed::Sub(sub) if sub.over && sub.content.is_empty()))
+    }
+
     pub fn unfinished(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Placed::Sub(sub) if !sub.over)).count()
     }
@@ -106,7 +115,7 @@ impl Postponed {
     pub fn next(&mut self, most: usize) -> Next {
         loop {
             let stub = match self.items.front_mut() {
-                None if self.made => return Next::Over,
+                None if self.made && !self.slices => return Next::Over,
                 None => return Next::Waits,
                 Some(Placed::Own(body, range)) => {
                     let length = range.len().min(most) as u32;

@@ -92,7 +92,11 @@ impl super::Rest {
                 None => {}
             }
         }
+        if postponed.made && postponed.slices && postponed.is_drained() {
+            self.ask_slice((token, &mut *course), postponed)?;
+        }
         if postponed.made
+            && !postponed.slices
             && let Some(after) = postponed.after.take()
         {
             self.add_path((token, course), postponed, &after);
@@ -200,9 +204,17 @@ impl super::Rest {
     pub(super) fn add_placed(&mut self, (token, id): (u32, ExchangeId), sub: SubId, (body, range): (Body, Range<u32>)) {
         let course = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
         let Some(course) = course.filter(|course| course.id == id) else { return };
-        if let Some(postponed) = course.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut())
-            && postponed.add(sub, body, range)
-        {
+        let Some(postponed) = course.filtering.as_deref_mut().and_then(|one| one.postponed.as_deref_mut()) else {
+            return;
+        };
+        let slices = course.slices.as_deref_mut().filter(|_| postponed.slice == Some(sub));
+        let came = range.len();
+        let range = slices.map_or(range.clone(), |slices| slices.cut_of(range));
+        if range.len() < came {
+            // The rest is nobody's.
+            self.subs.work.push_back(SubWork::Room(sub, came - range.len()));
+        }
+        if !range.is_empty() && postponed.add(sub, body, range) {
             self.make_ready(token);
         }
     }

@@ -21,6 +21,8 @@ pub(super) enum Pieces {
     File(FileAt, Vec<Part>),
     /// It comes from an upstream.
     Upstream,
+    /// The same by slices: the first, if all of it came.
+    Slices(Option<Vec<u8>>),
 }
 
 /// Parts of a file that is not in memory.
@@ -46,7 +48,7 @@ impl<R: Replies> Runner<'_, R> {
             pieces => pieces,
         };
         let (source, mut parts) = match pieces {
-            Pieces::None | Pieces::Upstream => (None, Vec::new()),
+            Pieces::None | Pieces::Upstream | Pieces::Slices(_) => (None, Vec::new()),
             Pieces::Memory(body) => (Some((body, 0)), vec![Part::Content(0..bytes)]),
             Pieces::Bytes(text) if pace.is_some() => (Some((Body::new(text), 0)), vec![Part::Content(0..bytes)]),
             Pieces::Bytes(text) => (None, vec![Part::Bytes(text)]),
@@ -102,7 +104,7 @@ impl<R: Replies> Runner<'_, R> {
         };
         self.course.sent.length = length.filter(|_| !is_open);
         let pace = self.pace(if making.is_open { u64::MAX } else { length.unwrap_or(u64::MAX) });
-        let comes = matches!(pieces, Pieces::Upstream);
+        let comes = matches!(pieces, Pieces::Upstream | Pieces::Slices(None));
         let (content, file) = match self.content_of(pieces) {
             Ok(content) => (content, None),
             Err((file, parts)) => (Vec::new(), Some((file, parts))),
@@ -150,8 +152,8 @@ impl<R: Replies> Runner<'_, R> {
             (body, 0..length)
         };
         Ok(match pieces {
-            Pieces::None | Pieces::Upstream => Vec::new(),
-            Pieces::Bytes(text) => vec![whole(Body::new(text))],
+            Pieces::None | Pieces::Upstream | Pieces::Slices(None) => Vec::new(),
+            Pieces::Bytes(text) | Pieces::Slices(Some(text)) => vec![whole(Body::new(text))],
             Pieces::Memory(body) => vec![whole(body)],
             Pieces::File(file, parts) => match self.files.in_memory(file.id) {
                 None => return Err((file, parts)),

@@ -54,10 +54,14 @@ pub(crate) struct Relay {
     pub answer: Vec<u8>,
     pub fields_at: usize,
     pub status: u16,
+    /// Bytes of hints that came before it.
+    pub hints: u32,
     /// The answer's body, where all of it came with its head.
     pub whole: Option<Vec<u8>>,
-    /// Bytes of the body that come, where that is known.
+    /// Bytes of the body that come, where that is known; and that are to come, where it is a
+    /// slice.
     pub length: Option<u64>,
+    pub expects: Option<u64>,
     /// All of the answer has come.
     pub complete: bool,
     /// Another request may follow on the connection.
@@ -68,9 +72,10 @@ pub(crate) struct Relay {
     pub passes: bool,
     /// The upstream sends no more than what waits there.
     pub ended: bool,
-    /// No more is read than the rate allows, until its timer runs out; since when it is
-    /// read.
+    /// No more is read than the rate allows, bytes a second, until its timer runs out; 0 is
+    /// any number. Since when it is read.
     pub paced: bool,
+    pub rate: u64,
     pub answered: Time,
     /// The server that was chosen last.
     pub last_peer: Option<PeerId>,
@@ -254,26 +259,13 @@ impl Relay {
     pub fn begin_again(&mut self) {
         self.reader = ResponseReader::new();
         self.answer.clear();
-        (self.body_at, self.body_done) = (0, false);
+        (self.body_at, self.body_done, self.hints) = (0, false, 0);
         if let Some(gateway) = &mut self.gateway {
             gateway.begin_again();
         }
         (self.sent, self.whole, self.length, self.complete, self.keeps) = (false, None, None, false, false);
+        self.expects = None;
         (self.held, self.ended, self.carried, self.status, self.fields_at) = (false, false, 0, 0, 0);
-    }
-
-    /// Bytes of a body that may be read by now, of which `so_far` were; or how long none may.
-    pub fn allowed(&self, so_far: u64, now: Time) -> Result<usize, Duration> {
-        let rate = u64::from(self.rules.rate);
-        if rate == 0 || !self.buffering {
-            return Ok(usize::MAX);
-        }
-        // A second's worth at once, as nginx has it.
-        let millis = now.since(self.answered).as_millis() as u64 + 1_000;
-        match (rate.saturating_mul(millis) / 1_000).checked_sub(so_far) {
-            Some(left @ 1..) => Ok(usize::try_from(left).unwrap_or(usize::MAX)),
-            _ => Err(Duration::from_millis((so_far * 1_000 / rate).saturating_sub(millis) + 1)),
-        }
     }
 
     /// Bytes of a body that may wait for their client.

@@ -39,12 +39,17 @@ impl<R: Replies> Runner<'_, R> {
         // What is decided by the head is read from memory that nobody else writes to.
         relay.answer.clear();
         relay.answer.extend_from_slice(bytes.get(..bytes.len().min(usize::from(limits.head))).unwrap_or_default());
-        let mut at = 0;
+        let (mut at, mut hints) = (0, Vec::new());
         let failed = loop {
             let offered = relay.answer.get(at..).unwrap_or_default();
             match relay.reader.on_bytes(offered, relay.asked, &limits) {
                 ResponseEvent::NeedMore => break None,
-                ResponseEvent::Interim { consumed, .. } => at += consumed,
+                ResponseEvent::Interim { status, consumed } => {
+                    if status == Status::EARLY_HINTS {
+                        hints.push(at..at + consumed);
+                    }
+                    at += consumed;
+                }
                 ResponseEvent::Failed { error } => break Some(error),
                 ResponseEvent::Response { response, consumed } => {
                     relay.status = response.status.code();
@@ -66,6 +71,12 @@ impl<R: Replies> Runner<'_, R> {
                 ResponseEvent::Body { .. } | ResponseEvent::EndOfBody { .. } => break Some(Error::Malformed),
             }
         };
+        if !hints.is_empty()
+            && let Err(came) = self.on_hints(&hints, bytes.len())
+        {
+            return came;
+        }
+        let Some(relay) = self.course.relay.as_deref_mut() else { return Came { flow: Flow::Waits, taken: 0 } };
         if let Some(error) = failed {
             let told = match (error, misnamed(relay.answer.get(at..).unwrap_or_default())) {
                 (Error::TooLarge, _) => "upstream sent too big header".to_owned(),
@@ -76,6 +87,11 @@ impl<R: Replies> Runner<'_, R> {
             };
             self.tell_of_upstream(&told, "reading response header from upstream");
             return Came { flow: self.failed(Failure::InvalidHeader), taken: bytes.len() };
+        }
+        if relay.stage != RelayStage::Body && at > 0 && bytes.len() > relay.answer.len() {
+            // What is behind them was not looked at: it may be a head.
+            let came = self.on_head_bytes(bytes.get(at..).unwrap_or_default());
+            return Came { flow: came.flow, taken: at + came.taken };
         }
         if relay.stage != RelayStage::Body {
             // Interim answers are taken; of a head that is not whole nothing is.
@@ -137,9 +153,14 @@ impl<R: Replies> Runner<'_, R> {
             return Flow::Status(status);
         }
         self.keep_answer();
+        self.set_rate();
         if let Some(flow) = self.accelerated(&rules) {
             return flow;
         }
+        let slice = match self.take_slice() {
+            Ok(slice) => slice,
+            Err(flow) => return flow,
+        };
         let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
         if status == 101 {
             if self.request.fields().any(|field| field.is("upgrade")) {
@@ -155,7 +176,7 @@ impl<R: Replies> Runner<'_, R> {
             // As nginx counts it, with what nobody asked for.
             last.length += if whole > 0 { whole + surplus as u64 } else { 0 };
         }
-        let answer = self.answer_of(&rules);
+        let answer = self.answer_of(&rules, slice);
         let flow = self.send(answer);
         let comes = self.course.filtering.is_some() && flow == Flow::Done;
         if !comes || self.relay().is_some_and(|relay| relay.complete) {
@@ -228,8 +249,9 @@ impl<R: Replies> Runner<'_, R> {
         Some(self.redirect(&path, &query))
     }
 
-    /// What clients are told of an answer.
-    fn answer_of(&mut self, rules: &Arc<ProxyRules>) -> Answer {
+    /// What clients are told of an answer; it is a `slice` of a whole of so many bytes,
+    /// perhaps.
+    fn answer_of(&mut self, rules: &Arc<ProxyRules>, slice: Option<u64>) -> Answer {
         let Some(relay) = self.course.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
         let body = match relay.whole.take() {
             Some(whole) => AnswerBody::Bytes(whole),
@@ -246,10 +268,15 @@ impl<R: Replies> Runner<'_, R> {
             AnswerBody::Upstream(_) => AnswerBody::Upstream(relay.length),
             body => body,
         };
-        let status = relay.status;
+        let body = match (slice.filter(|_| self.course.slices.is_some()), body) {
+            (None, body) => body,
+            (Some(complete), AnswerBody::Bytes(bytes)) => AnswerBody::Sliced(complete, Some(bytes)),
+            (Some(complete), _) => AnswerBody::Sliced(complete, None),
+        };
+        let status = if slice.is_some() { 200 } else { relay.status };
         let mut answer = Answer::new(status, body);
         answer.of_upstream = true;
-        answer.takes_ranges = rules.forces_ranges;
+        answer.takes_ranges = rules.forces_ranges || slice.is_some();
         let mut lines = core::mem::take(&mut self.course.kept_fields);
         let mut charset = None;
         for field in Fields::new(&answered) {
@@ -257,7 +284,9 @@ impl<R: Replies> Runner<'_, R> {
             if what == AnswerField::Accel(Accel::Charset) {
                 charset = Some(field.value.to_vec()).filter(|_| !rules.ignored.has(Accel::Charset));
             }
-            if !rules.hides.has(field.name) {
+            // Those of a slice are not those of the whole.
+            let of_slice = slice.is_some() && (field.is("content-range") || field.is("accept-ranges"));
+            if !of_slice && !rules.hides.has(field.name) {
                 self.take_field(&mut answer, (what, field), rules, &mut lines);
             }
         }

@@ -3,20 +3,17 @@
 use super::course::{Course, CourseState};
 use super::making::Filtering;
 use super::relay::{IDLE, RelayStage};
+use super::relay_rate::PACE;
 use super::relay_run::told_of;
 use super::run::Runner;
 use super::{Engine, Rest};
 use app::Body;
-use core::time::Duration;
 use exchange::{ExchangeId, Piece, Replies, UpstreamEvent, UpstreamId};
-use h1::client::{ResponseEvent, ResponseLimits};
+use h1::client::ResponseEvent;
 use std::rc::Rc;
 
 /// Bytes of a tunnel that wait for one side, at most.
 pub(super) const TUNNEL_MAX: usize = app::SEND_LOW_WATER + (16 << 10);
-
-/// When more is read of what is read at a rate.
-const PACE: Duration = Duration::from_millis(20);
 
 /// What came of some of a body.
 enum Ended {
@@ -176,6 +173,10 @@ impl Engine {
     }
 
     fn on_body_over<R: Replies>(&mut self, replies: &mut R, token: u32, ended: Ended) {
+        let ended = match self.rest.relay_of(token).and_then(|relay| relay.odd_slice()) {
+            Some(why) if matches!(ended, Ended::Whole) => Ended::Cut(why),
+            _ => ended,
+        };
         let whole = matches!(ended, Ended::Whole);
         if let Ended::Cut(why) = &ended {
             self.with_runner(replies, token, |runner| runner.tell_of_upstream(why, "reading upstream"));
@@ -373,7 +374,9 @@ impl Rest {
             return (bytes.len(), Ended::Not);
         };
         let so_far = course.tries.last().map_or(0, |last| last.length);
-        let allowed = course.relay.as_ref().map_or(Ok(usize::MAX), |relay| relay.allowed(so_far, now));
+        // What was made of a program's answer was waited for before.
+        let plain = course.relay.as_ref().filter(|relay| relay.gateway.is_none());
+        let allowed = plain.map_or(Ok(usize::MAX), |relay| relay.allowed(so_far, now));
         let offered = allowed.map_or(0, |allowed| allowed.min(bytes.len()));
         let (taken, ended) = course.take_body(replies, most, (bytes, offered));
         let Some(relay) = course.relay.as_deref_mut() else { return (taken, ended) };
@@ -467,7 +470,7 @@ impl Course {
         let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
             return (0, Ended::Not);
         };
-        let limits = ResponseLimits::default();
+        let limits = relay.body_limits();
         let mut at = 0;
         relay.held = false;
         let ended = loop {
@@ -491,11 +494,17 @@ impl Course {
                         passed += bytes.len() as u64;
                         continue;
                     }
-                    let body = Body::new(bytes.to_vec());
-                    let all = body.len();
-                    filtering.add(&body, 0..all);
+                    let kept = self.slices.as_deref_mut().map_or(bytes, |slices| slices.cut(bytes));
+                    if !kept.is_empty() {
+                        let body = Body::new(kept.to_vec());
+                        let all = body.len();
+                        filtering.add(&body, 0..all);
+                    }
                 }
-                ResponseEvent::EndOfBody { consumed } => {
+                ResponseEvent::EndOfBody { consumed, trailers } => {
+                    if relay.rules.passes_trailers {
+                        self.upstream_trailers.extend_from_slice(trailers);
+                    }
                     at += consumed;
                     break Ended::Whole;
                 }
@@ -503,7 +512,7 @@ impl Course {
                     break relay.at_end(bytes.len() - at);
                 }
                 ResponseEvent::NeedMore => break Ended::Not,
-                ResponseEvent::Failed { .. } => break Ended::Cut("upstream sent invalid chunked response".to_owned()),
+                ResponseEvent::Failed { error } => break Ended::Cut(relay.body_fault(error, rest)),
                 ResponseEvent::Interim { .. } | ResponseEvent::Response { .. } => {
                     break Ended::Cut("upstream sent more than was asked for".to_owned());
                 }

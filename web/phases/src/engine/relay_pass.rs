@@ -20,20 +20,9 @@ impl Rest {
         let (Some(link), Some(left)) = (relay.link, relay.reader.left()) else { return };
         // What is read at a rate is read here, and what a program sends is not yet what
         // clients read.
-        let is_plain = relay.rules.rate == 0 && relay.gateway.is_none();
+        let is_plain = relay.rate == 0 && relay.gateway.is_none();
         let is_next = is_plain && !relay.held && !relay.ended && left >= PASSED_FROM && filtering.passes_as_it_is(left);
         relay.passes = is_next && replies.pass_on(link, course.id, left - SEEN_LAST);
-    }
-
-    /// Whether more may be read by now of what is read at a rate: it is asked for.
-    pub(super) fn is_its_time<R: Replies>(&mut self, replies: &mut R, token: u32) -> bool {
-        let Some(relay) = self.relay_of(token).filter(|relay| relay.paced) else { return false };
-        relay.paced = false;
-        if let Some(link) = relay.link {
-            replies.set_upstream_timer(link, None);
-            replies.resume_upstream(link);
-        }
-        true
     }
 
     /// Bytes of a body went to the client by themselves.

@@ -12,6 +12,10 @@ impl Scope<'_> {
         match value {
             UpstreamValue::Field(name) => return self.upstream_field(name, out),
             UpstreamValue::Cookie(name) => return self.upstream_cookie(name, out),
+            UpstreamValue::Trailer(name) => {
+                let fields = Fields::new(&self.course.upstream_trailers);
+                return put_joined(fields.map(|field| (field.name, field.value)), name, b", ", out);
+            }
             _ => {}
         }
         let tries = &self.course.tries;
@@ -68,7 +72,7 @@ fn write_one(value: &UpstreamValue, one: &UpstreamTry, out: &mut Vec<u8>) {
         UpstreamValue::ResponseLength => one.length.to_string(),
         UpstreamValue::BytesReceived => one.received.to_string(),
         UpstreamValue::BytesSent => one.sent.to_string(),
-        UpstreamValue::Field(_) | UpstreamValue::Cookie(_) => return,
+        UpstreamValue::Field(_) | UpstreamValue::Cookie(_) | UpstreamValue::Trailer(_) => return,
     };
     out.extend_from_slice(text.as_bytes());
 }

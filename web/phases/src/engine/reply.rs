@@ -28,7 +28,7 @@ impl<R: Replies> Runner<'_, R> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return self.page(None, status) };
         let block = &loaded.program.blocks[at];
-        if let Some(flow) = self.stub(status) {
+        if let Some(flow) = self.stub(status).or_else(|| self.refuse_unsliced(status)) {
             return flow;
         }
         self.course.told = Some(status);
@@ -123,6 +123,9 @@ impl<R: Replies> Runner<'_, R> {
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
         answer.status = self.course.told.unwrap_or(answer.status);
+        if let Some(flow) = self.refuse_unsliced(answer.status) {
+            return flow;
+        }
         if answer.status == 200 && !answer.of_upstream {
             match self.precondition(&answer, block) {
                 Precondition::Holds => {}
@@ -145,6 +148,9 @@ impl<R: Replies> Runner<'_, R> {
             self.add_fields(&mut answer, &block.fields, &mut added);
         }
         let mut making = Making::new();
+        if matches!(answer.body, AnswerBody::Sliced(..)) {
+            making.postponed.get_or_insert_default().slices = true;
+        }
         making.is_open = matches!(answer.body, AnswerBody::Upstream(None));
         if block.filters.any() {
             self.filter(&mut answer, block, &added, &mut making);
@@ -154,11 +160,12 @@ impl<R: Replies> Runner<'_, R> {
         answer.vary |= self.encode(&mut answer, block, &added, &mut making);
         making.is_open |= matches!(answer.body, AnswerBody::Unknown | AnswerBody::Upstream(None));
         let mut fields = self.first_fields();
+        let whole = answer.body.length();
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
             self.spare(making);
             // What was added already stays, as with nginx.
             let mut lines = FieldLines::of(added);
-            lines.content_range_unsatisfied(answer.body.length());
+            lines.content_range_unsatisfied(whole);
             if answer.vary {
                 lines.field("Vary", b"Accept-Encoding");
             }
@@ -222,6 +229,7 @@ impl<R: Replies> Runner<'_, R> {
             AnswerBody::File(file) if file.size == 0 => Pieces::None,
             AnswerBody::File(file) => Pieces::File(file, vec![Part::Content(0..file.size)]),
             AnswerBody::Upstream(_) => Pieces::Upstream,
+            AnswerBody::Sliced(_, first) => return self.cut_slices(answer, block, fields, (length, first)),
         };
         if answer.status != 200
             || !answer.takes_ranges
@@ -232,12 +240,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         match self.ranges(answer, length, block.fields.max_ranges) {
             Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
-            Ranged::Unsatisfiable => {
-                if let Pieces::File(file, _) = pieces {
-                    answer.body = AnswerBody::File(file);
-                }
-                return None;
-            }
+            Ranged::Unsatisfiable => return None,
             Ranged::Parts(parts) => {
                 answer.status = 206;
                 if let Pieces::File(file, all) = &mut pieces {
@@ -323,11 +326,14 @@ impl<R: Replies> Runner<'_, R> {
         Precondition::NotModified
     }
 
-    fn ranges(&mut self, answer: &Answer, length: u64, most: Option<u32>) -> Ranged {
+    /// Which ranges of so many bytes a client asks for.
+    pub(super) fn ranges(&mut self, answer: &Answer, length: u64, most: Option<u32>) -> Ranged {
         let value = self.request.known(Known::Range).filter(|_| self.course.sub.is_none());
         let Some(value) = value else { return Ranged::Whole };
         self.course.depends.on(Depends::OTHER);
-        if self.course.method != Method::Get && self.course.method != Method::Head {
+        // Of what an upstream gives by slices there are parts for any method.
+        let any = answer.of_upstream && self.course.slices.is_some();
+        if !any && self.course.method != Method::Get && self.course.method != Method::Head {
             return Ranged::Whole;
         }
         if let Some(wanted) = self.request.known(Known::IfRange) {

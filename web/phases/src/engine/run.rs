@@ -242,7 +242,7 @@ impl<R: Replies> Runner<'_, R> {
         let found = self.server().and_then(|server| server.locations.named(name));
         let Some(block) = found else { return Flow::Status(500) };
         self.course.proxy_host.clear();
-        self.course.proxy_port = None;
+        (self.course.proxy_port, self.course.slices) = (None, None);
         self.course.forget_subs();
         (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
         self.enter_place(crate::BlockId(block));

@@ -163,8 +163,10 @@ impl<R: Replies> Runner<'_, R> {
         if status == 444 {
             return Flow::HangUp;
         }
-        // Which the text may tell.
-        self.course.sent.status = status;
+        if text.is_some() {
+            // Which it may tell.
+            self.course.sent.status = status;
+        }
         let text = text.map(|text| self.scope().get(text));
         match text {
             Some(text) if matches!(status, 301 | 302 | 303 | 307 | 308) => {

@@ -1,5 +1,6 @@
 //! What is known of a request within another, and of one that has made such.
 
+use super::sliced::SliceAsked;
 use app::ConnId;
 use exchange::ExchangeId;
 use semantics::Method;
@@ -38,6 +39,8 @@ pub(crate) enum SubUse {
     Content(Option<Vec<u8>>),
     /// What a variable of SSI is set to.
     Memory(Vec<u8>),
+    /// A slice of a long answer.
+    Slice(Box<SliceAsked>),
 }
 
 impl SubUse {
@@ -57,6 +60,8 @@ pub(crate) struct SubResult {
     pub challenges: Vec<Vec<u8>>,
     /// What `auth_request_set` sets, in its order.
     pub values: Vec<Vec<u8>>,
+    /// The slice that it was, and which is next.
+    pub slice: Option<Box<SliceAsked>>,
 }
 
 /// What a subrequest is, of its course.

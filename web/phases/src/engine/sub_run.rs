@@ -95,7 +95,11 @@ impl Engine {
         let (main, mut goes_on) = (record.main_at(), true);
         for event in record.take_events() {
             goes_on = match event {
-                SubEvent::HangUp => record.is_mirror,
+                SubEvent::HangUp => {
+                    // Nobody asks for what it came to.
+                    let _ = self.rest.subs.take_result(id);
+                    record.is_mirror
+                }
                 SubEvent::Over => self.rest.end_for_parent(id, &mut record),
                 SubEvent::Content(body, range) => {
                     match &mut record.memory {
@@ -217,7 +221,7 @@ impl super::Rest {
     /// Who asked has the end of an answer. Whether it can go on.
     fn end_for_parent(&mut self, id: SubId, record: &mut SubRecord) -> bool {
         let parent = record.parent;
-        let result = if record.is_mirror { SubResult::default() } else { self.subs.take_result(id) };
+        let mut result = if record.is_mirror { SubResult::default() } else { self.subs.take_result(id) };
         if let Some((name, bytes)) = record.memory.take() {
             if result.is_too_long {
                 return false;
@@ -227,6 +231,9 @@ impl super::Rest {
             if let Some(main) = main.filter(|main| main.id == record.main && (200..300).contains(&result.status)) {
                 main.ssi.get_or_insert_default().set(&name, bytes);
             }
+        }
+        if record.is_slice && !self.end_slice(parent, result.slice.take()) {
+            return false;
         }
         self.end_placed(parent, id);
         let course = self.courses.get_mut(parent.0 as usize).and_then(Option::as_deref_mut);

@@ -32,8 +32,9 @@ use std::rc::Rc;
 /// Subrequests within each other, at most (`NGX_HTTP_MAX_SUBREQUESTS` of nginx, and one).
 const DEPTH_MAX: u8 = 51;
 
-/// Subrequests that one request makes in all, at most; so many nginx counts at a time.
-const COUNT_MAX: u32 = 65_535 - 1_000;
+/// Subrequests that one request makes in all, at most, but for slices: a page that includes
+/// itself twice would else make 2^50. nginx counts 64,535 at a time.
+const COUNT_MAX: u32 = 4_096;
 
 /// Copies of requests that are under way, of one silo, at most.
 const MIRRORS_MAX: usize = 1_024;
@@ -59,6 +60,8 @@ pub(super) struct SubRecord {
     main_token: u32,
     pub parent: (u32, ExchangeId),
     pub is_mirror: bool,
+    /// It is a slice of the answer of who asked: to be whole, or that one ends, too.
+    pub is_slice: bool,
     /// Content that is kept for a variable, by its name.
     pub memory: Option<(Vec<u8>, Vec<u8>)>,
     events: Vec<SubEvent>,
@@ -237,6 +240,9 @@ impl super::Rest {
             course.slots.clone_from(&parent.slots);
             (course.requests_status, course.connections_status) = (parent.requests_status, parent.connections_status);
         }
+        if matches!(asked.purpose, SubUse::Slice(_)) {
+            course.go_on_as(parent);
+        }
         course.sub = Some(Box::new(SubCourse {
             id,
             parent: (token, parent.id),
@@ -254,6 +260,7 @@ impl super::Rest {
     pub(super) fn place_sub(&mut self, id: SubId, mut course: Box<Course>) -> bool {
         let Some(sub) = course.sub.as_deref() else { return false };
         let (parent, main, is_mirror) = (sub.parent, sub.main, matches!(sub.purpose, SubUse::Mirror));
+        let is_slice = matches!(sub.purpose, SubUse::Slice(_));
         let memory = match &sub.purpose {
             SubUse::Memory(name) => Some((name.clone(), Vec::new())),
             _ => None,
@@ -275,6 +282,7 @@ impl super::Rest {
             main_token,
             parent,
             is_mirror,
+            is_slice,
             memory,
             events: Vec::new(),
             unsent: 0,

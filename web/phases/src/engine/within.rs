@@ -31,6 +31,12 @@ impl SubReplies<'_> {
         }
     }
 
+    /// An answer ends before it is whole.
+    fn push_cut(&mut self, id: SubId) {
+        let is_slice = self.table.get(&id).is_some_and(|one| one.is_slice);
+        self.push(id, if is_slice { SubEvent::HangUp } else { SubEvent::Over });
+    }
+
     /// The exchange that a subrequest is for.
     fn main(&self, id: ExchangeId) -> ExchangeId {
         SubId::of(id).and_then(|id| self.table.get(&id)).map_or(id, |one| one.main)
@@ -133,14 +139,14 @@ impl Replies for SubReplies<'_> {
 
     fn abort(&mut self, id: ExchangeId) {
         match SubId::of(id) {
-            Some(sub) => self.push(sub, SubEvent::Over),
+            Some(sub) => self.push_cut(sub),
             None => self.replies.abort(id),
         }
     }
 
     fn cut_short(&mut self, id: ExchangeId) {
         match SubId::of(id) {
-            Some(sub) => self.push(sub, SubEvent::Over),
+            Some(sub) => self.push_cut(sub),
             None => self.replies.cut_short(id),
         }
     }

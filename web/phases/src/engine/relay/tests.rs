@@ -7,6 +7,7 @@ use crate::names::Names;
 use crate::program::{Block, BlockId, ContentRules, ListenerRules, Program, ServerId, UpstreamGroup, VirtualServer};
 use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
 use crate::value::Value;
+use crate::variables::VariableTable;
 use app::{Body, Closed, ConnId, ConnectError};
 use core::net::IpAddr;
 use core::ops::Range;
@@ -27,6 +28,7 @@ use upstream::{Balancing, Group, GroupServer, IdleRules, PeerAddress};
 use wire::Time;
 
 mod programs;
+mod slices;
 
 /// Clients at a time.
 const CLIENTS: usize = 4;
@@ -84,6 +86,8 @@ struct World {
     refuses: bool,
     /// Bodies that went to their clients by themselves, from somewhere on.
     passed: usize,
+    /// What requests say beside what belongs to them.
+    asks_for: fn(u32) -> String,
 }
 
 impl World {
@@ -306,7 +310,11 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         servers: vec![ServerId(0)],
         proxy_protocol: false,
     };
+    let mut variables = VariableTable::default();
+    // The only one that values of a block may have.
+    assert_eq!(variables.number(b"slice_range"), Some(0));
     let program = Program {
+        variables,
         listeners: vec![listener],
         servers: vec![server],
         blocks: vec![block],
@@ -367,7 +375,8 @@ fn id_of(client: usize, generation: u32) -> ExchangeId {
 
 fn ask(engine: &mut Engine, world: &mut World, client: usize, tag: u32) {
     world.clients[client] = Client { tag, ..Client::default() };
-    let head = format!("GET /{tag} HTTP/1.1\r\nHost: a\r\nX-Tag: {tag}\r\n\r\n").into_bytes();
+    let more = (world.asks_for)(tag);
+    let head = format!("GET /{tag} HTTP/1.1\r\nHost: a\r\nX-Tag: {tag}\r\n{more}\r\n").into_bytes();
     let limits = RequestLimits::default();
     let RequestEvent::Request { request, .. } = RequestReader::new().on_bytes(&head, &limits) else {
         panic!("a request")
@@ -467,7 +476,9 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
         let text = String::from_utf8_lossy(&std::mem::take(&mut link.got)).into_owned();
         let count = text.matches("X-Tag: ").count() + text.matches("HTTP_X_TAG").count();
         assert_eq!(count, 1, "one request at a time: {text}");
+        let script = slices::answer(random, &text);
         (link.script, link.closes) = match text.split_once("X-Tag: ").and_then(|(_, rest)| rest.split("\r\n").next()) {
+            Some(_) if script.is_some() => script.unwrap_or_default(),
             Some(tag) => answer(random, tag.parse().expect("a number")),
             None => programs::answer(random, &text),
         };
@@ -500,6 +511,16 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
 pub(in crate::engine) fn ask_for(
     engine: &mut Engine,
     (seed, requests): (u64, u32),
+    show: impl FnMut(&Client),
+) -> usize {
+    ask_with(engine, (seed, requests), |_| String::new(), show)
+}
+
+/// The same, by requests that say more.
+pub(in crate::engine) fn ask_with(
+    engine: &mut Engine,
+    (seed, requests): (u64, u32),
+    asks_for: fn(u32) -> String,
     mut show: impl FnMut(&Client),
 ) -> usize {
     let mut random = Random::new(seed);
@@ -510,6 +531,7 @@ pub(in crate::engine) fn ask_for(
         dialled: 0,
         refuses: false,
         passed: 0,
+        asks_for,
     };
     let mut tag = 0;
     while tag < requests {
