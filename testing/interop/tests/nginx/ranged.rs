@@ -60,6 +60,18 @@ pub(crate) fn answer(
     }
     let end = if kind == "longer" { length } else { end };
     let first = if kind == "shifted" && broken { start + 1 } else { start };
+    let told = told(kind, (start, first, end, length));
+    let (framing, body) = framed(kind, &whole[first..end]);
+    let head = format!(
+        "HTTP/1.1 206 Partial Content\r\n{ends}{told}{modified}Accept-Ranges: bytes\r\nX-Start: {start}\r\n\
+         Content-Type: text/plain\r\n{framing}\r\n"
+    );
+    send(&with_body(head, &body))
+}
+
+/// The range and the tag of a part that begins at `first` where `start` was asked for.
+fn told(kind: &str, (start, first, end, length): (usize, usize, usize, usize)) -> String {
+    let broken = start >= BROKEN_FROM;
     let complete = match kind {
         "grown" => (length + start).to_string(),
         "star" => "*".to_owned(),
@@ -76,24 +88,16 @@ pub(crate) fn answer(
         "tags" => format!("ETag: \"e{}\"\r\n", usize::from(broken)),
         _ => "ETag: \"e\"\r\n".to_owned(),
     };
-    let body = &whole[first..end];
-    let (framing, body) = match kind {
-        "chunked" => {
-            let (one, other) = body.split_at(body.len() / 2);
-            let chunk = |piece: &[u8]| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
-            let chunks: Vec<u8> =
-                [one, other].iter().filter(|piece| !piece.is_empty()).flat_map(|one| chunk(one)).collect();
-            ("Transfer-Encoding: chunked\r\n".to_owned(), [&chunks[..], b"0\r\n\r\n"].concat())
-        }
-        _ => (format!("Content-Length: {}\r\n", body.len()), body.to_vec()),
-    };
-    let head = format!(
-        "HTTP/1.1 206 Partial Content\r\n{ends}{range}{etag}{modified}Accept-Ranges: bytes\r\nX-Start: {start}\r\n\
-         Content-Type: text/plain\r\n{framing}\r\n"
-    );
-    if kind == "cut" && broken {
-        let _ = send(&with_body(head, &body[..body.len() / 2]));
-        return false;
+    range + &etag
+}
+
+/// How the end of a body is told, and what is sent of it.
+fn framed(kind: &str, body: &[u8]) -> (String, Vec<u8>) {
+    if kind != "chunked" {
+        return (format!("Content-Length: {}\r\n", body.len()), body.to_vec());
     }
-    send(&with_body(head, &body))
+    let (one, other) = body.split_at(body.len() / 2);
+    let chunk = |piece: &[u8]| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
+    let chunks: Vec<u8> = [one, other].iter().filter(|piece| !piece.is_empty()).flat_map(|one| chunk(one)).collect();
+    ("Transfer-Encoding: chunked\r\n".to_owned(), [&chunks[..], b"0\r\n\r\n"].concat())
 }

@@ -269,8 +269,11 @@ pub(crate) struct Sent {
     pub body: u64,
     /// The fields, but for those that are the carrier's.
     pub fields: Vec<u8>,
-    /// Those behind the body.
+    /// What stands before all others of an upstream's.
+    pub front: Vec<u8>,
+    /// Those behind the body; and those of the upstream's, where these go on.
     pub trailers: Vec<u8>,
+    pub upstream_trailers: Vec<u8>,
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
@@ -360,12 +363,8 @@ pub(crate) struct Course {
     pub relay: Option<Box<Relay>>,
     pub relay_body: Option<BodyContent>,
     pub tries: Vec<UpstreamTry>,
-    /// Fields of the answer that came, and of those what stands before all others, and a
-    /// media type that whatever answers has.
+    /// Fields of the answer that came, and a media type that whatever answers has.
     pub answered: Vec<u8>,
-    /// Fields behind the answer that came, where these go on.
-    pub upstream_trailers: Vec<u8>,
-    pub front_fields: Vec<u8>,
     pub kept_type: Option<Vec<u8>>,
     /// The server that was asked, where something else answers now: for people.
     pub passed_to: Option<Vec<u8>>,
@@ -461,8 +460,6 @@ impl Course {
             relay_body: None,
             tries: Vec::new(),
             answered: Vec::new(),
-            upstream_trailers: Vec::new(),
-            front_fields: Vec::new(),
             kept_type: None,
             passed_to: None,
             proxy_host: Vec::new(),

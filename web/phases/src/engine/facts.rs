@@ -22,6 +22,7 @@ impl Scope<'_> {
             .or_else(|| self.of_body(core, out))
             .or_else(|| self.of_answer(core, out))
             .or_else(|| self.of_time(core, out));
+        let found = found.or_else(|| (core == Core::SliceRange).then(|| self.slice_range(out)));
         found.or_else(|| self.of_links(core, out)).unwrap_or(false)
     }
 
@@ -147,7 +148,6 @@ impl Scope<'_> {
                 }
                 return Some(put_address(self.course.peer, out));
             }
-            Core::SliceRange => return Some(self.slice_range(out)),
             Core::FastcgiScriptName => return Some(self.script_name(false, out)),
             Core::FastcgiPathInfo => return Some(self.script_name(true, out)),
             Core::ProxyHost => {

@@ -189,6 +189,15 @@ impl Filtering {
         self.waiting.push_back((body.clone(), range));
     }
 
+    /// The same of bytes, which are copied.
+    pub fn add_copy(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            let body = Body::new(bytes.to_vec());
+            let all = 0..body.len();
+            self.waiting.push_back((body, all));
+        }
+    }
+
     /// There is no more; whether that is news.
     pub const fn end(&mut self) -> bool {
         !core::mem::replace(&mut self.ended, true)

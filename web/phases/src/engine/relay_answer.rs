@@ -8,6 +8,7 @@ use super::text::put_field;
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
+use core::ops::Range;
 use exchange::{Replies, Reply};
 use h1::Framing;
 use h1::client::{Error, ResponseEvent, ResponseLimits};
@@ -19,6 +20,7 @@ use semantics::{Field, Fields};
 use semantics::{Method, Status, date};
 use std::rc::Rc;
 use std::sync::Arc;
+use wire::Time;
 
 /// Where a cookie or a redirect is rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,45 +34,10 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> Came {
         let now = self.clock.now;
         let Some(relay) = self.course.relay.as_deref_mut() else { return Came { flow: Flow::Waits, taken: 0 } };
-        let limits = relay.head_limits();
         if relay.stage == RelayStage::Connects || relay.link.is_none() {
             return Came { flow: Flow::Waits, taken: 0 };
         }
-        // What is decided by the head is read from memory that nobody else writes to.
-        relay.answer.clear();
-        relay.answer.extend_from_slice(bytes.get(..bytes.len().min(usize::from(limits.head))).unwrap_or_default());
-        let (mut at, mut hints) = (0, Vec::new());
-        let failed = loop {
-            let offered = relay.answer.get(at..).unwrap_or_default();
-            match relay.reader.on_bytes(offered, relay.asked, &limits) {
-                ResponseEvent::NeedMore => break None,
-                ResponseEvent::Interim { status, consumed } => {
-                    if status == Status::EARLY_HINTS {
-                        hints.push(at..at + consumed);
-                    }
-                    at += consumed;
-                }
-                ResponseEvent::Failed { error } => break Some(error),
-                ResponseEvent::Response { response, consumed } => {
-                    relay.status = response.status.code();
-                    relay.keeps = response.keep_alive;
-                    relay.length = match response.framing {
-                        Framing::Length(length) => Some(length),
-                        Framing::None => Some(0),
-                        Framing::Chunked | Framing::UntilClose => None,
-                    };
-                    relay.complete = response.framing == Framing::None;
-                    let head = relay.answer.get(at..at + consumed).unwrap_or_default();
-                    let line = head.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-                    relay.fields_at = at + line;
-                    at += consumed;
-                    relay.answer.truncate(at);
-                    (relay.stage, relay.answered) = (RelayStage::Body, now);
-                    break None;
-                }
-                ResponseEvent::Body { .. } | ResponseEvent::EndOfBody { .. } => break Some(Error::Malformed),
-            }
-        };
+        let (at, hints, failed) = relay.read_head(bytes, now);
         if !hints.is_empty()
             && let Err(came) = self.on_hints(&hints, bytes.len())
         {
@@ -78,29 +45,23 @@ impl<R: Replies> Runner<'_, R> {
         }
         let Some(relay) = self.course.relay.as_deref_mut() else { return Came { flow: Flow::Waits, taken: 0 } };
         if let Some(error) = failed {
-            let told = match (error, misnamed(relay.answer.get(at..).unwrap_or_default())) {
-                (Error::TooLarge, _) => "upstream sent too big header".to_owned(),
-                (_, Some((name, byte))) => {
-                    format!("upstream sent invalid header: \"{}\\x{byte:02x}...\"", String::from_utf8_lossy(name))
-                }
-                _ => "upstream sent invalid header".to_owned(),
-            };
+            let told = head_fault(error, relay.answer.get(at..).unwrap_or_default());
             self.tell_of_upstream(&told, "reading response header from upstream");
             return Came { flow: self.failed(Failure::InvalidHeader), taken: bytes.len() };
         }
-        if relay.stage != RelayStage::Body && at > 0 && bytes.len() > relay.answer.len() {
-            // What is behind them was not looked at: it may be a head.
-            let came = self.on_head_bytes(bytes.get(at..).unwrap_or_default());
-            return Came { flow: came.flow, taken: at + came.taken };
-        }
         if relay.stage != RelayStage::Body {
             // Interim answers are taken; of a head that is not whole nothing is.
-            if at > 0
-                && let Some(link) = relay.link
-            {
+            let more = at > 0 && bytes.len() > relay.answer.len();
+            if let (Some(link), true) = (relay.link, at > 0) {
                 self.replies.set_upstream_timer(link, Some(now + relay.rules.read));
             }
-            return Came { flow: Flow::Waits, taken: at };
+            if let Some(last) = self.course.tries.last_mut().filter(|_| relay.gateway.is_none()) {
+                last.received += at as u64;
+            }
+            // What is behind them was not looked at: it may be a head.
+            let rest =
+                if more { self.on_head_bytes(bytes.get(at..).unwrap_or_default()) } else { Came::nothing(Flow::Waits) };
+            return Came { flow: rest.flow, taken: at + rest.taken };
         }
         let taken = at + relay.take_whole(bytes.get(at..).unwrap_or_default());
         // Behind 101 the connection is a tunnel.
@@ -328,7 +289,7 @@ impl<R: Replies> Runner<'_, R> {
             },
             AnswerField::OfServer => {
                 // These stand first, where they are in place of ours.
-                let front = &mut self.course.front_fields;
+                let front = &mut self.course.sent.front;
                 let at = if field.is("date") { 0 } else { front.len() };
                 let mut line = Vec::new();
                 put_field(if field.is("date") { b"Date" } else { b"Server" }, value, &mut line);
@@ -473,7 +434,60 @@ fn coding_of(value: &[u8]) -> Option<Coding> {
     Coding::ALL.into_iter().find(|coding| value.eq_ignore_ascii_case(coding.token()))
 }
 
+/// What is wrong with a head, for people; `rest` is what could not be read of it.
+fn head_fault(error: Error, rest: &[u8]) -> String {
+    match (error, misnamed(rest)) {
+        (Error::TooLarge, _) => "upstream sent too big header".to_owned(),
+        (_, Some((name, byte))) => {
+            format!("upstream sent invalid header: \"{}\\x{byte:02x}...\"", String::from_utf8_lossy(name))
+        }
+        _ => "upstream sent invalid header".to_owned(),
+    }
+}
+
 impl Relay {
+    /// Reads the head that these bytes begin with, and what stands before it: how many bytes
+    /// that is, where in them hints are, and what is wrong.
+    fn read_head(&mut self, bytes: &[u8], now: Time) -> (usize, Vec<Range<usize>>, Option<Error>) {
+        let limits = self.head_limits();
+        // What is decided by the head is read from memory that nobody else writes to.
+        self.answer.clear();
+        self.answer.extend_from_slice(bytes.get(..bytes.len().min(usize::from(limits.head))).unwrap_or_default());
+        let (mut at, mut hints) = (0, Vec::new());
+        let failed = loop {
+            let offered = self.answer.get(at..).unwrap_or_default();
+            match self.reader.on_bytes(offered, self.asked, &limits) {
+                ResponseEvent::NeedMore => break None,
+                ResponseEvent::Interim { status, consumed } => {
+                    if status == Status::EARLY_HINTS {
+                        hints.push(at..at + consumed);
+                    }
+                    at += consumed;
+                }
+                ResponseEvent::Failed { error } => break Some(error),
+                ResponseEvent::Response { response, consumed } => {
+                    self.status = response.status.code();
+                    self.keeps = response.keep_alive;
+                    self.length = match response.framing {
+                        Framing::Length(length) => Some(length),
+                        Framing::None => Some(0),
+                        Framing::Chunked | Framing::UntilClose => None,
+                    };
+                    self.complete = response.framing == Framing::None;
+                    let head = self.answer.get(at..at + consumed).unwrap_or_default();
+                    let line = head.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+                    self.fields_at = at + line;
+                    at += consumed;
+                    self.answer.truncate(at);
+                    (self.stage, self.answered) = (RelayStage::Body, now);
+                    break None;
+                }
+                ResponseEvent::Body { .. } | ResponseEvent::EndOfBody { .. } => break Some(Error::Malformed),
+            }
+        };
+        (at, hints, failed)
+    }
+
     /// A program's head was measured before it was made one of HTTP.
     fn head_limits(&self) -> ResponseLimits {
         let most = if self.gateway.is_some() { u32::MAX } else { self.rules.head_max };

@@ -97,8 +97,8 @@ impl Course {
     /// The upstream's trailers, as they go on.
     pub(super) fn passed_trailers(&self, block: &Block) -> Vec<u8> {
         let mut lines = Vec::new();
-        if matches!(block.content, ContentRules::Proxy(_)) && !self.upstream_trailers.is_empty() {
-            put_passed(&self.upstream_trailers, &block.proxy.hides, &mut lines);
+        if matches!(block.content, ContentRules::Proxy(_)) && !self.sent.upstream_trailers.is_empty() {
+            put_passed(&self.sent.upstream_trailers, &block.proxy.hides, &mut lines);
         }
         lines
     }

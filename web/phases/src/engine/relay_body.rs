@@ -7,7 +7,6 @@ use super::relay_rate::PACE;
 use super::relay_run::told_of;
 use super::run::Runner;
 use super::{Engine, Rest};
-use app::Body;
 use exchange::{ExchangeId, Piece, Replies, UpstreamEvent, UpstreamId};
 use h1::client::ResponseEvent;
 use std::rc::Rc;
@@ -495,15 +494,11 @@ impl Course {
                         continue;
                     }
                     let kept = self.slices.as_deref_mut().map_or(bytes, |slices| slices.cut(bytes));
-                    if !kept.is_empty() {
-                        let body = Body::new(kept.to_vec());
-                        let all = body.len();
-                        filtering.add(&body, 0..all);
-                    }
+                    filtering.add_copy(kept);
                 }
                 ResponseEvent::EndOfBody { consumed, trailers } => {
                     if relay.rules.passes_trailers {
-                        self.upstream_trailers.extend_from_slice(trailers);
+                        self.sent.upstream_trailers.extend_from_slice(trailers);
                     }
                     at += consumed;
                     break Ended::Whole;

@@ -13,7 +13,7 @@ impl Scope<'_> {
             UpstreamValue::Field(name) => return self.upstream_field(name, out),
             UpstreamValue::Cookie(name) => return self.upstream_cookie(name, out),
             UpstreamValue::Trailer(name) => {
-                let fields = Fields::new(&self.course.upstream_trailers);
+                let fields = Fields::new(&self.course.sent.upstream_trailers);
                 return put_joined(fields.map(|field| (field.name, field.value)), name, b", ", out);
             }
             _ => {}

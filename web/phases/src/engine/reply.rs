@@ -147,11 +147,7 @@ impl<R: Replies> Runner<'_, R> {
         if self.course.sub.is_none() {
             self.add_fields(&mut answer, &block.fields, &mut added);
         }
-        let mut making = Making::new();
-        if matches!(answer.body, AnswerBody::Sliced(..)) {
-            making.postponed.get_or_insert_default().slices = true;
-        }
-        making.is_open = matches!(answer.body, AnswerBody::Upstream(None));
+        let mut making = making_of(&answer);
         if block.filters.any() {
             self.filter(&mut answer, block, &added, &mut making);
         } else if let Some(media_type) = answer.media_type.take() {
@@ -163,15 +159,8 @@ impl<R: Replies> Runner<'_, R> {
         let whole = answer.body.length();
         let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
             self.spare(making);
-            // What was added already stays, as with nginx.
-            let mut lines = FieldLines::of(added);
-            lines.content_range_unsatisfied(whole);
-            if answer.vary {
-                lines.field("Vary", b"Accept-Encoding");
-            }
-            self.course.kept_fields = lines.into_bytes();
             self.course.sent.fields = fields.into_bytes();
-            return Flow::Status(416);
+            return self.unsatisfied(added, whole, answer.vary);
         };
         self.course.sent.status = answer.status;
         self.name(&answer, block, &mut fields);
@@ -197,9 +186,21 @@ impl<R: Replies> Runner<'_, R> {
     /// An answer's fields begin with those that stand before all others.
     fn first_fields(&mut self) -> FieldLines {
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
-        fields.lines(&self.course.front_fields);
-        self.course.front_fields.clear();
+        fields.lines(&self.course.sent.front);
+        self.course.sent.front.clear();
         fields
+    }
+
+    /// There are no such ranges of so many bytes. What was `added` already stays, as with
+    /// nginx.
+    fn unsatisfied(&mut self, added: Vec<u8>, whole: u64, vary: bool) -> Flow {
+        let mut lines = FieldLines::of(added);
+        lines.content_range_unsatisfied(whole);
+        if vary {
+            lines.field("Vary", b"Accept-Encoding");
+        }
+        self.course.kept_fields = lines.into_bytes();
+        Flow::Status(416)
     }
 
     /// Whether its client is told no content.
@@ -509,6 +510,16 @@ impl<R: Replies> Runner<'_, R> {
 /// Whether an answer with this status has fields that are not for all.
 pub(super) fn is_added_to(status: u16) -> bool {
     ADDED_TO.contains(&status)
+}
+
+/// What an answer is made with at first.
+fn making_of(answer: &Answer) -> Making {
+    let mut making = Making::new();
+    if matches!(answer.body, AnswerBody::Sliced(..)) {
+        making.postponed.get_or_insert_default().slices = true;
+    }
+    making.is_open = matches!(answer.body, AnswerBody::Upstream(None));
+    making
 }
 
 /// Whether a request's conditions hold.

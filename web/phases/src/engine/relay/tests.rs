@@ -27,6 +27,7 @@ use std::sync::Arc;
 use upstream::{Balancing, Group, GroupServer, IdleRules, PeerAddress};
 use wire::Time;
 
+mod answers;
 mod programs;
 mod slices;
 
@@ -329,42 +330,6 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
     Engine::new(parts, limits, &HeadWriter::nothing(), &event)
 }
 
-/// An answer to the request with this tag, well or not so well made, and whether the
-/// connection ends behind it. Its body, where it has one, says whose it is.
-fn answer(random: &mut Random, tag: u32) -> (Vec<u8>, bool) {
-    let body = format!("<{tag}>").repeat(1 + below(random, 400) * below(random, 10));
-    let length = body.len();
-    let chunked = || {
-        let half = length / 2;
-        let (one, other) = body.split_at(half.max(1));
-        let mut out = format!("{:x}\r\n{one}\r\n", one.len());
-        if !other.is_empty() {
-            out += &format!("{:x};x=y\r\n{other}\r\n", other.len());
-        }
-        out
-    };
-    let head = "HTTP/1.1 200 OK\r\nServer: up\r\n";
-    let text = match below(random, 20) {
-        0..5 => format!("{head}Content-Length: {length}\r\n\r\n{body}"),
-        5 | 6 => format!("{head}Transfer-Encoding: chunked\r\n\r\n{}0\r\nX-T: 1\r\n\r\n", chunked()),
-        7 => return (format!("HTTP/1.0 200 OK\r\n\r\n{body}").into(), true),
-        8 => return (format!("{head}Content-Length: {}\r\n\r\n{body}", length + 7).into(), true),
-        9 => return (format!("{head}Transfer-Encoding: chunked\r\n\r\n{}", chunked()).into(), true),
-        10 => format!("{head}Content-Length: {length}\r\nContent-Length: {length}\r\n\r\n{body}"),
-        11 => format!("{head}Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n\r\n{body}"),
-        12 => format!("{head}Content-Length: {length}\r\n\r\n{body}HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n<0>"),
-        13 => "garbage\r\n\r\n".to_owned(),
-        14 => return (head.into(), true),
-        15 => return (Vec::new(), true),
-        16 => format!("{head}Transfer-Encoding: chunked\r\n\r\nzz\r\n{body}"),
-        17 => format!("HTTP/1.1 100 Continue\r\n\r\n{head}Content-Length: {length}\r\n\r\n{body}"),
-        18 => format!("{head}X: {}\r\n\r\n", "a".repeat(9_000)),
-        // Never.
-        _ => String::new(),
-    };
-    (text.into(), below(random, 3) == 0)
-}
-
 fn below(random: &mut Random, most: usize) -> usize {
     random.below(most)
 }
@@ -479,7 +444,7 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
         let script = slices::answer(random, &text);
         (link.script, link.closes) = match text.split_once("X-Tag: ").and_then(|(_, rest)| rest.split("\r\n").next()) {
             Some(_) if script.is_some() => script.unwrap_or_default(),
-            Some(tag) => answer(random, tag.parse().expect("a number")),
+            Some(tag) => answers::answer(random, tag.parse().expect("a number")),
             None => programs::answer(random, &text),
         };
         return;

@@ -48,11 +48,8 @@ pub(super) fn answer(random: &mut Random, request: &str) -> Option<(Vec<u8>, boo
     };
     let body = whole.get(first..behind).unwrap_or_default();
     let etag = if fault == 3 { "other" } else { "e" };
-    let told = match fault {
-        4 => length + 1,
-        5 => length - 1,
-        _ => length,
-    };
+    // What the first says of the whole is believed, and more than that is asked for.
+    let told = if matches!(fault, 4 | 5) { length + 1 } else { length };
     let range = match fault {
         6 => String::new(),
         7 => format!("Content-Range: bytes {start}-{}/*\r\n", end - 1),
