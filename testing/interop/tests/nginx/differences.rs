@@ -69,8 +69,6 @@ const DIFFERENCES: &[Difference] = &[
     Difference { name: "as-chunks", nginx: Some(200), ours: Some(200), versions: ALL },
     // What came before the upstream was silent is passed on.
     Difference { name: "part", nginx: Some(200), ours: Some(200), versions: ALL },
-    // An error page in place of a slice is no part of the answer.
-    Difference { name: "slice-page", nginx: Some(200), ours: Some(200), versions: ALL },
     // A field that programs take for something of their own is not told.
     Difference { name: "told-proxy", nginx: Some(200), ours: Some(200), versions: ALL },
     // A program whose connection ends before it has said that its answer is whole.
