@@ -489,7 +489,7 @@ impl Course {
             (cleared(memory.uri), cleared(memory.args), cleared(memory.sent.fields));
         (self.slots, self.cached, self.captures) = (memory.slots, memory.cached, memory.captures);
         (self.answered, self.proxy_host) = (cleared(memory.answered), cleared(memory.proxy_host));
-        (self.kept_fields, self.front_fields) = (cleared(memory.kept_fields), cleared(memory.front_fields));
+        (self.kept_fields, self.sent.front) = (cleared(memory.kept_fields), cleared(memory.sent.front));
         (self.stamps, self.tries) = (memory.stamps, memory.tries);
         self.stamps.clear();
         self.tries.clear();
