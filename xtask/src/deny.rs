@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 /// Licences under which code may come in, by their SPDX names: those that ask
 /// for no more than to be named. One with a choice needs one of these.
-const LICENCES: [&str; 6] = ["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "Unicode-3.0", "Zlib"];
+const LICENCES: [&str; 7] = ["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Zlib"];
 
 /// Where all of it comes from. Cargo writes this for every mirror of it.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
@@ -28,7 +28,8 @@ const BANNED: [(&str, &str); 8] = [
 
 /// Crates that may be there in two versions, and why. The second goes as soon
 /// as nobody asks for the older one.
-const TWICE: [(&str, &str); 2] = [
+const TWICE: [(&str, &str); 3] = [
+    ("getrandom", "ring names 0.2, and is not built: rustls-webpki has it for who asks for it"),
     ("signal-hook", "crossterm 0.29 is on 0.3 still"),
     ("syn", "some derive macros are on 2 still; nothing of it is in the program"),
 ];
