@@ -148,7 +148,8 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
-		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)"
+		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
+		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000"
 
 # The same targets for libFuzzer, which also wants to know where edges are and
 # what is compared. clang brings its runtime, and links it to the library.

@@ -129,6 +129,12 @@ pub enum ConnectError {
     /// Too many wait to be accepted at the Unix socket, which tells nobody when
     /// that has passed (connect(2), EAGAIN).
     Busy,
+    /// Nobody listens at the Unix socket.
+    Refused,
+    /// There is no such Unix socket.
+    Missing,
+    /// This process may not connect to the Unix socket.
+    Denied,
 }
 
 impl core::fmt::Display for ConnectError {
@@ -139,6 +145,9 @@ impl core::fmt::Display for ConnectError {
             Self::Full => "the connection limit is reached",
             Self::Path => "a Unix socket's path has from 1 to 107 bytes",
             Self::Busy => "too many wait to be accepted at the Unix socket",
+            Self::Refused => "nobody listens at the Unix socket",
+            Self::Missing => "there is no such Unix socket",
+            Self::Denied => "the Unix socket is not for this process",
         })
     }
 }
@@ -187,8 +196,7 @@ pub trait Net {
 
     /// Starts a connection to the Unix stream socket at `path`; one that begins
     /// with `@` names an abstract one (unix(7)). The outcome comes as that of
-    /// [`Net::connect`]; one that nobody listens on, or that is not there, is
-    /// [`Closed::Refused`]. A data path without Unix sockets, the default, has no
+    /// [`Net::connect`]. A data path without Unix sockets, the default, has no
     /// route there.
     ///
     /// # Errors

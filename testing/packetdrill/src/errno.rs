@@ -56,5 +56,8 @@ pub const fn of_connect(error: ConnectError) -> Errno {
         ConnectError::Full => Errno(libc::ENOBUFS),
         ConnectError::Path => Errno(libc::EINVAL),
         ConnectError::Busy => Errno(libc::EAGAIN),
+        ConnectError::Refused => Errno(libc::ECONNREFUSED),
+        ConnectError::Missing => Errno(libc::ENOENT),
+        ConnectError::Denied => Errno(libc::EACCES),
     }
 }

@@ -13,6 +13,7 @@
 pub mod fabric;
 pub mod fleet;
 pub mod peer;
+pub mod proxied;
 pub mod rng;
 pub mod scenario;
 pub mod sealer;
@@ -23,5 +24,6 @@ pub mod talk;
 pub mod transfer;
 pub mod world;
 
+pub use proxied::simulate_proxied;
 pub use scenario::Scenario;
 pub use world::{Outcome, simulate, simulate_bare, simulate_sealed, simulate_silos};

@@ -2,9 +2,10 @@
 
 use clap::Parser;
 use core::time::Duration;
+use sim::proxied::Proxied;
 use sim::transfer::{Transfer, table};
 use sim::world::World;
-use sim::{Outcome, Scenario, simulate, simulate_bare, simulate_sealed, simulate_silos};
+use sim::{Outcome, Scenario, simulate, simulate_bare, simulate_proxied, simulate_sealed, simulate_silos};
 use stack::shadow::Way;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +42,10 @@ struct Arguments {
     /// Threads that run seeds; one for each core if left out.
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
+    /// Run seeds until upstreams behind the web server have failed so often; with a seed, that
+    /// one alone.
+    #[arg(long, value_name = "COUNT", conflicts_with = "seeds")]
+    upstream_faults: Option<u64>,
     /// Print the table of loss, delay and buffer.
     #[arg(long)]
     table: bool,
@@ -68,6 +73,13 @@ fn main() -> ExitCode {
     if arguments.mathis {
         mathis();
     }
+    let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    if let Some(count) = arguments.upstream_faults {
+        return match arguments.seed {
+            Some(seed) => told(seed, &simulate_proxied(seed)),
+            None => many_proxied(arguments.first, count, threads),
+        };
+    }
     if let Some(seed) = arguments.seed {
         let scenario = match (arguments.silos, arguments.sealed) {
             (true, _) => Scenario::of_silos(seed),
@@ -78,8 +90,7 @@ fn main() -> ExitCode {
     }
     if let Some(count) = arguments.seeds {
         let simulated = Simulated { silos: arguments.silos, sealed: arguments.sealed, bare: arguments.bare };
-        let threads = arguments.threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
-        return many(arguments.first, count, simulated, threads.unwrap_or(1));
+        return many(arguments.first, count, simulated, threads);
     }
     ExitCode::SUCCESS
 }
@@ -94,6 +105,44 @@ fn one(scenario: &Scenario, bare: bool, trace: bool) -> ExitCode {
     let shown = Outcome { tally: outcome.tally.without_ends(), ..outcome.clone() };
     println!("{shown:#?}");
     if outcome.tally.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn told(seed: u64, outcome: &Proxied) -> ExitCode {
+    println!("seed {seed}: {outcome:#?}");
+    if outcome.objections.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Seeds of the proxy, until so many faults were injected.
+fn many_proxied(first: u64, faults: u64, threads: usize) -> ExitCode {
+    let next = AtomicU64::new(first);
+    let done: Mutex<(Proxied, Vec<u64>, u64)> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while done.lock().is_ok_and(|done| done.0.faults() < faults) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let outcome = std::panic::catch_unwind(|| simulate_proxied(seed));
+                    let Ok(mut done) = done.lock() else { return };
+                    let failed = match &outcome {
+                        Ok(outcome) => {
+                            done.0.add(outcome);
+                            outcome.objections.join("\n  ")
+                        }
+                        Err(_) => "panicked".into(),
+                    };
+                    done.2 += 1;
+                    if !failed.is_empty() {
+                        done.1.push(seed);
+                        let replay = format!("cargo run --release -p sim -- --upstream-faults 0 --seed {seed}");
+                        println!("seed {seed}:\n  {failed}\n  replay: {replay}");
+                    }
+                }
+            });
+        }
+    });
+    let (all, failed, seeds) = done.into_inner().unwrap_or_default();
+    println!("{seeds} seeds, {} faults, {} failed: {all:#?}", all.faults(), failed.len());
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// How seeds are run.

@@ -9,6 +9,7 @@ use load::{Expect, Figures, Load, Plan, Request, Reuse, Stop};
 use server::{Config, Respond, Server, WallClock};
 use silo::Silo;
 use sim::fabric::{Fabric, Node};
+use sim::proxied::{Proxied, simulate_proxied};
 use sim::scenario::{PORT, addresses, host_config};
 use wire::Time;
 
@@ -52,6 +53,23 @@ fn run(reuse: Reuse, connections: u32, impairment: Impairment) -> Figures {
         assert_eq!((stack.connections(), stack.half_open(), stack.time_wait()), (0, 0, 0));
     }
     client.silo.app.into_figures(fabric.now())
+}
+
+/// Upstreams that fail in every way behind the server as a proxy: nobody has another's
+/// answer, and nothing is left. `sim -- --upstream-faults` runs many more.
+#[test]
+fn upstreams_fail_and_nothing_leaks_or_mixes() {
+    let mut all = Proxied::default();
+    for seed in 0..12 {
+        let outcome = simulate_proxied(seed);
+        assert_eq!(outcome.objections, [""; 0], "seed {seed}");
+        if seed % 4 == 0 {
+            assert_eq!(outcome, simulate_proxied(seed), "seed {seed} is one world");
+        }
+        all.add(&outcome);
+    }
+    assert!(all.faults() > 300 && all.injected.len() > 15, "{all:?}");
+    assert!(all.seen.get("200") > Some(&150) && all.seen.len() > 5, "{all:?}");
 }
 
 /// Each request is answered whole, whatever the network does, on kept and on

@@ -24,6 +24,7 @@ mod listen;
 mod logs;
 mod process;
 mod proxy;
+mod resolvers;
 mod script;
 mod settings;
 mod subrequests;
@@ -41,13 +42,16 @@ use crate::message::{ConfError, Level, Message, Place};
 use crate::reader::{Configuration, Directive};
 use arguments::{inside, told};
 use core::net::IpAddr;
+use core::time::Duration;
 use layer::Layer;
 use listen::Addresses;
 use pcre::{Regex, RegexOptions};
+use phases::program::ResolverRules;
 use phases::variables::VariableError;
 use phases::{Block, BlockId, Program, TooManyTerms, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where a configuration is compiled.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +114,8 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         hosts: Vec::new(),
         server_names: Vec::new(),
         upstreams: Vec::new(),
+        outer_resolver: None,
+        outer_timeout: resolvers::TIMEOUT,
     };
     match compiler.all() {
         Ok((process, sockets)) => Ok(Compiled {
@@ -141,6 +147,9 @@ pub(crate) struct Compiler<'a> {
     server_names: Vec<hosts::ServerName>,
     /// Upstreams by their names.
     upstreams: Vec<upstreams::Known>,
+    /// `resolver` and `resolver_timeout` of `http`.
+    outer_resolver: Option<Arc<ResolverRules>>,
+    outer_timeout: Duration,
 }
 
 /// What one step comes to.
@@ -188,6 +197,7 @@ impl Compiler<'_> {
         self.usual_temp_path();
         self.log_formats(directives, place)?;
         self.zones(directives)?;
+        self.outer_resolver(directives)?;
         for directive in directives {
             match directive.name.as_slice() {
                 b"server" | b"log_format" => {}

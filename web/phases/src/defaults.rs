@@ -67,6 +67,7 @@ impl Default for Block {
             proxy: Arc::default(),
             subrequests: Arc::default(),
             mirrors: false,
+            resolver: None,
             gateways: Arc::default(),
         }
     }

@@ -11,7 +11,7 @@
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
-//! | `relay…` | requests that are passed on to upstreams, and their answers |
+//! | `relay…`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
 //! | `ready` | whole responses that are ready |
 
@@ -30,11 +30,13 @@ mod gateway;
 mod gateway_answer;
 mod guard;
 mod handler;
+mod held;
 mod host;
 mod listing;
 mod log;
 mod making;
 mod mirrors;
+mod names;
 mod pace;
 mod paced;
 mod pages;
@@ -123,8 +125,10 @@ pub struct Engine {
     tells: bool,
     /// Whether answers may be in codings.
     codes: bool,
-    /// Whether bodies of requests may be read, by any program that is there.
+    /// Whether bodies of requests may be read, and names resolved, by any program that is
+    /// there.
     reads: bool,
+    resolves: bool,
     /// Wakes the silo.
     event: Arc<OwnedFd>,
 }
@@ -185,6 +189,7 @@ impl Engine {
             tells: false,
             codes: false,
             reads: false,
+            resolves: false,
             files: Files::new(&directory, reader, limits, event),
             rest: Rest {
                 courses: Vec::new(),
@@ -229,7 +234,9 @@ impl Engine {
         self.rest.requests = block.map_or(u32::MAX, |block| block.connection.requests);
         self.rest.age = block.map_or(Duration::MAX, |block| block.connection.age);
         self.rest.share = self.loaded.program.silos.join();
-        self.reads = self.retired.iter().chain([&self.loaded]).any(|loaded| loaded.bodies.borrow().is_some());
+        let any = |has: fn(&Loaded) -> bool| self.retired.iter().chain([&self.loaded]).any(|loaded| has(loaded));
+        self.reads = any(|loaded| loaded.bodies.borrow().is_some());
+        self.resolves = any(|loaded| loaded.names.borrow().is_some());
     }
 
     /// Takes another program up, for what begins from now on.
@@ -238,6 +245,7 @@ impl Engine {
         let at =
             |program: &Program| program.listeners.iter().map(|one| (one.address, one.path.clone())).collect::<Vec<_>>();
         self.moved |= at(&old.program) != at(&self.loaded.program);
+        self.loaded.take_names_of(&old);
         self.rest.forget_idle(&old);
         self.retired.push(old);
         self.rest.courses_loaded(&self.loaded);

@@ -23,6 +23,7 @@ mod engine;
 pub mod expires;
 pub mod filters;
 pub mod gateways;
+mod groups;
 mod ids;
 pub mod limits;
 mod locations;

@@ -14,6 +14,7 @@ use crate::compression::CompressionRules;
 pub use crate::content_rules::ContentRules;
 use crate::filters::{Charsets, SsiRules, SubstituteRules};
 use crate::gateways::Gateways;
+pub use crate::groups::{GroupNames, UpstreamGroup};
 pub use crate::ids::{BlockId, ServerId, UpstreamGroupId};
 use crate::limits::{LimitRules, Zone};
 use crate::locations::Locations;
@@ -34,11 +35,11 @@ use access_log::{LogPlace, OpenLogs};
 use app::Prefix;
 pub use bodies::{BodyFiles, BodyRules, FolderError, TempFolderRules};
 use pcre::Regex;
+pub use resolver::ResolverRules;
 use rustix::fd::OwnedFd;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use upstream::{Group, IdleRules};
 
 /// What a configuration comes to.
 #[derive(Debug, Default)]
@@ -75,25 +76,13 @@ pub struct Program {
     pub charsets: Charsets,
     /// Groups of servers that requests are passed on to, by [`UpstreamGroupId`].
     pub upstreams: Vec<UpstreamGroup>,
+    /// The process's own error logs, for what is no request's.
+    pub error_logs: Arc<[ErrorLogUse]>,
     /// What its blocks have to say together, once that was asked for.
     pub summed_up: OnceLock<ProgramSummary>,
     /// Folders of bodies of requests (`client_body_temp_path`), by the numbers that
     /// [`BodyRules::folder`] has.
     pub temp_folders: Vec<TempFolderRules>,
-}
-
-/// A group of servers that requests are passed on to: `upstream`, or the addresses of
-/// a host that one is passed to.
-#[derive(Clone, Debug)]
-pub struct UpstreamGroup {
-    /// The servers, and how one of them is chosen.
-    pub group: Arc<Group>,
-    /// What it is chosen by: the key of `hash`.
-    pub key: Option<Value>,
-    /// How connections to them are kept (`keepalive`); none are not.
-    pub idle: Option<IdleRules>,
-    /// The port, where it is that of a host and no `upstream`.
-    pub port: Option<u16>,
 }
 
 /// What some block of a program has: found once, by a thread that may take its time, for
@@ -110,16 +99,21 @@ pub struct ProgramSummary {
     pub real_ip: bool,
     /// Bodies of requests are read: what answers files drops them.
     pub reads: bool,
+    /// Names may be resolved.
+    pub resolves: bool,
 }
 
 impl ProgramSummary {
-    fn of(blocks: &[Block]) -> Self {
-        blocks.iter().fold(Self::default(), |all, block| Self {
+    fn of(program: &Program) -> Self {
+        let named = program.upstreams.iter().any(|group| group.names.is_some());
+        let first = Self { resolves: named, ..Self::default() };
+        program.blocks.iter().fold(first, |all, block| Self {
             logs: all.logs || !block.logs.is_empty(),
             tells: all.tells || block.content == ContentRules::StubStatus,
             codes: all.codes || block.compression.codes(),
             real_ip: all.real_ip || block.real_ip.is_some(),
             reads: all.reads || block.reads_bodies(),
+            resolves: all.resolves || block.resolver.is_some() && block.content.computes_upstream(),
         })
     }
 }
@@ -127,7 +121,7 @@ impl ProgramSummary {
 impl Program {
     /// What its blocks have to say together.
     pub fn summary(&self) -> ProgramSummary {
-        *self.summed_up.get_or_init(|| ProgramSummary::of(&self.blocks))
+        *self.summed_up.get_or_init(|| ProgramSummary::of(self))
     }
 
     /// Numbers what is taken of clients, and waited for, now that listeners, servers and
@@ -327,6 +321,8 @@ pub struct Block {
     pub subrequests: Arc<SubrequestRules>,
     /// There are copies of its requests; made when the block is complete.
     pub mirrors: bool,
+    /// `resolver`, `resolver_timeout`
+    pub resolver: Option<Arc<ResolverRules>>,
 }
 
 impl Block {

@@ -1,6 +1,6 @@
 //! The silo's end.
 
-use crate::lookups::{Addresses, ResolveError, ResolverRules};
+use crate::lookups::{NameAnswer, ResolverRules};
 use crate::rings::{NameDone, NameJob, ResolverShared};
 use crate::thread::Thread;
 use core::fmt;
@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The most that wait for names.
 const WAITING_MAX: usize = 4_096;
@@ -41,34 +41,48 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// Starts the thread, on `cpus`. `event` becomes readable when there is something
-    /// to take.
+    /// Starts the thread, on `cpus`.
     ///
     /// # Errors
     /// The system has no more threads or descriptors.
-    pub fn start(event: &Arc<OwnedFd>, cpus: &[usize]) -> std::io::Result<Self> {
+    pub fn start(cpus: &[usize]) -> std::io::Result<Self> {
         let (jobs, jobs_out) = RingBuffer::new(WAITING_MAX);
         // What waits is bounded: the ring back is never full.
         let (done_in, done) = RingBuffer::new(WAITING_MAX);
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(ResolverShared { posted: AtomicU32::new(0), stop: AtomicBool::new(false), wake });
-        let (theirs, event) = (Arc::clone(&shared), Arc::clone(event));
+        let (posted, stop, event) = (AtomicU32::new(0), AtomicBool::new(false), OnceLock::new());
+        let shared = Arc::new(ResolverShared { posted, stop, event, wake });
+        let theirs = Arc::clone(&shared);
         // It sees that it is to stop, and nobody waits for that.
         let _ = helper::spawn_behind("resolver", cpus, helper::Behind::Tenth, move || {
-            Thread::new(jobs_out, done_in, theirs, event).run();
+            Thread::new(jobs_out, done_in, theirs).run();
         })?;
         Ok(Self { jobs, done, shared, waiting: 0, seen: 0 })
     }
 
-    /// Asks for the addresses of a name; `ticket` is the caller's.
+    /// Has `event` become readable when there is something to take, from before anything
+    /// is asked for on.
+    pub fn wake_by(&self, event: &Arc<OwnedFd>) {
+        let _ = self.shared.event.set(Arc::clone(event));
+    }
+
+    /// Asks for the addresses of a name, or of the hosts of a service there; `ticket` is
+    /// the caller's.
     ///
     /// # Errors
     /// Too much waits.
-    pub fn ask(&mut self, ticket: u64, rules: &Arc<ResolverRules>, name: &[u8]) -> Result<(), ResolverBusy> {
+    pub fn ask(
+        &mut self,
+        ticket: u64,
+        rules: &Arc<ResolverRules>,
+        name: &[u8],
+        service: Option<&[u8]>,
+    ) -> Result<(), ResolverBusy> {
         if self.waiting >= WAITING_MAX {
             return Err(ResolverBusy);
         }
-        let job = NameJob { ticket, rules: Arc::clone(rules), name: name.into() };
+        let service = service.map(Into::into);
+        let job = NameJob { ticket, rules: Arc::clone(rules), name: name.into(), service };
         self.jobs.push(job).map_err(|_| ResolverBusy)?;
         self.waiting += 1;
         self.wake();
@@ -83,7 +97,7 @@ impl Resolver {
     }
 
     /// What was found out next, by its ticket.
-    pub fn take(&mut self) -> Option<(u64, Result<Addresses, ResolveError>)> {
+    pub fn take(&mut self) -> Option<(u64, NameAnswer)> {
         let done = self.done.pop().ok()?;
         self.waiting -= 1;
         Some(done)

@@ -1,5 +1,5 @@
 //! Names of hosts, resolved while requests wait: a DNS client on a thread of its own
-//! (RFC 1034, RFC 1035, RFC 2308).
+//! (RFC 1034, RFC 1035, RFC 2308, RFC 2782).
 //!
 //! ```text
 //!  silo ── ask(ticket, name) ──► Resolver ─ring─► the thread: Lookups, which decide,
@@ -20,4 +20,4 @@ mod rings;
 mod thread;
 
 pub use asking::{Resolver, ResolverBusy};
-pub use lookups::{Addresses, ResolveError, ResolverRules};
+pub use lookups::{Addresses, Found, NameAnswer, ResolveError, ResolverRules, ServiceAddress};

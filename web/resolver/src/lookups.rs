@@ -7,10 +7,15 @@
 //!                        └─ the next one ─┴─ on_failure, on_time
 //! ```
 
-use crate::message::{AddressKind, FORMAT_ERROR, HostName, NoAnswer, Question, Said, read};
+mod services;
+
+pub use services::{FailedTarget, ServiceAddress, ServiceAddresses};
+
+use crate::message::{FORMAT_ERROR, HostName, NoAnswer, Question, RecordKind, Said, ServiceRecord, read};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use services::Services;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use wire::Time;
@@ -32,6 +37,26 @@ pub struct ResolverRules {
 
 /// The addresses of a name.
 pub type Addresses = Arc<[IpAddr]>;
+
+/// What was found out about a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NameAnswer {
+    /// What is there, or why nothing is.
+    pub found: Result<Found, ResolveError>,
+    /// For how long from now; where it failed, when it is worth while to ask again.
+    pub valid: Duration,
+    /// Hosts of a service that have no addresses.
+    pub failed: Vec<FailedTarget>,
+}
+
+/// What a name stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// These addresses.
+    Addresses(Addresses),
+    /// These hosts of a service.
+    Service(ServiceAddresses),
+}
 
 /// Why a name has no addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +100,9 @@ const TTL_MAX: u32 = 86_400;
 /// The longest that there is known to be nothing.
 const NEGATIVE_MAX: u32 = 30;
 
+/// When it is worth while to ask again for what is not there.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LookupLimits {
@@ -111,6 +139,15 @@ pub struct Outgoing {
 
 type Answer = Result<Addresses, ResolveError>;
 
+/// Who waits for a name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Waiter {
+    /// Whoever has the ticket.
+    Caller(u64),
+    /// A service, one of whose hosts it is: its place among them.
+    Service(HostName, usize),
+}
+
 #[derive(Debug)]
 struct Known {
     answer: Answer,
@@ -120,7 +157,7 @@ struct Known {
 /// A name that is asked for.
 #[derive(Debug)]
 struct Lookup {
-    tickets: Vec<u64>,
+    waiters: Vec<Waiter>,
     /// When it is given up.
     until: Time,
     v4: Half,
@@ -154,6 +191,17 @@ struct Asking {
     seconds: u32,
 }
 
+/// What came of a question.
+#[derive(Debug)]
+enum Outcome {
+    Addresses(Vec<IpAddr>, u32),
+    Services(Vec<ServiceRecord>, u32),
+    Nothing(u32),
+    Failed(ResolveError),
+    /// Another name is asked for.
+    Alias(Asking),
+}
+
 /// Names, known and asked for.
 pub struct Lookups {
     rules: Arc<ResolverRules>,
@@ -163,12 +211,13 @@ pub struct Lookups {
     /// Names in the order in which they became known, and when they end.
     order: VecDeque<(HostName, Time)>,
     lookups: HashMap<HostName, Lookup>,
+    services: Services,
     /// Whose question it is.
-    questions: HashMap<QuestionId, (HostName, AddressKind)>,
+    questions: HashMap<QuestionId, (HostName, RecordKind)>,
     waiting: usize,
     outgoing: VecDeque<Outgoing>,
     over: VecDeque<QuestionId>,
-    answers: VecDeque<(u64, Answer)>,
+    answers: VecDeque<(u64, NameAnswer)>,
     next: u64,
     server: usize,
 }
@@ -191,6 +240,7 @@ impl Lookups {
             known: HashMap::new(),
             order: VecDeque::new(),
             lookups: HashMap::new(),
+            services: Services::default(),
             questions: HashMap::new(),
             waiting: 0,
             outgoing: VecDeque::new(),
@@ -203,41 +253,60 @@ impl Lookups {
 
     /// Asks for a name's addresses: [`Lookups::poll_answer`] tells them with the ticket.
     pub fn ask(&mut self, ticket: u64, name: &[u8], now: Time) {
-        let Some(name) = HostName::parse(name) else {
-            return self.answers.push_back((ticket, Err(ResolveError::BadName)));
-        };
-        if let Some(known) = self.known.get(&name).filter(|known| now < known.until) {
-            let answer = self.rotated(&known.answer.clone());
-            return self.answers.push_back((ticket, answer));
+        let waiter = Waiter::Caller(ticket);
+        match HostName::parse(name) {
+            Some(name) => self.ask_for(waiter, &name, now),
+            None => self.answer(waiter, Err(ResolveError::BadName), AGAIN),
+        }
+    }
+
+    fn ask_for(&mut self, waiter: Waiter, name: &HostName, now: Time) {
+        if let Some(known) = self.known.get(name).filter(|known| now < known.until) {
+            let (answer, valid) = (known.answer.clone(), known.until.since(now));
+            return self.answer(waiter, answer, valid);
         }
         if self.waiting >= self.limits.waiting {
-            return self.answers.push_back((ticket, Err(ResolveError::Busy)));
+            return self.answer(waiter, Err(ResolveError::Busy), AGAIN);
         }
-        if let Some(lookup) = self.lookups.get_mut(&name) {
-            lookup.tickets.push(ticket);
+        if let Some(lookup) = self.lookups.get_mut(name) {
+            lookup.waiters.push(waiter);
             self.waiting += 1;
             return;
         }
         if self.lookups.len() >= self.limits.asked {
-            return self.answers.push_back((ticket, Err(ResolveError::Busy)));
+            return self.answer(waiter, Err(ResolveError::Busy), AGAIN);
         }
         self.waiting += 1;
-        let v4 = if self.rules.v4 { self.begin(&name, &name, AddressKind::V4, (0, u32::MAX), now) } else { done() };
-        let v6 = if self.rules.v6 { self.begin(&name, &name, AddressKind::V6, (0, u32::MAX), now) } else { done() };
+        let v4 = if self.rules.v4 { self.begin(name, RecordKind::V4, now) } else { done() };
+        let v6 = if self.rules.v6 { self.begin(name, RecordKind::V6, now) } else { done() };
         let until = now + self.rules.timeout;
-        self.lookups.insert(name.clone(), Lookup { tickets: vec![ticket], until, v4, v6 });
-        self.settle(&name, now);
+        self.lookups.insert(name.clone(), Lookup { waiters: vec![waiter], until, v4, v6 });
+        self.settle(name, now);
+    }
+
+    /// Tells whoever waits.
+    fn answer(&mut self, waiter: Waiter, answer: Answer, valid: Duration) {
+        match waiter {
+            Waiter::Caller(ticket) => {
+                let found = self.rotated(&answer).map(Found::Addresses);
+                self.answers.push_back((ticket, NameAnswer { found, valid, failed: Vec::new() }));
+            }
+            Waiter::Service(service, place) => self.on_target(&service, place, answer, valid),
+        }
+    }
+
+    fn begin(&mut self, name: &HostName, kind: RecordKind, now: Time) -> Half {
+        Half::Asking(self.question((name, name), kind, (0, u32::MAX), now))
     }
 
     /// A new question about `asked`, for those who wait for `name`.
-    fn begin(
+    fn question(
         &mut self,
-        name: &HostName,
-        asked: &HostName,
-        kind: AddressKind,
+        (name, asked): (&HostName, &HostName),
+        kind: RecordKind,
         (aliases, seconds): (u8, u32),
         now: Time,
-    ) -> Half {
+    ) -> Asking {
         self.next += 1;
         let id = QuestionId(self.next);
         self.questions.insert(id, (name.clone(), kind));
@@ -245,17 +314,9 @@ impl Lookups {
         let server = self.server;
         self.server = (self.server + 1) % self.rules.servers.len().max(1);
         let mut asking = Asking { id, question, server, tcp: false, deadline: now, refusals: 0, aliases, seconds };
-        self.send(&mut asking, now);
-        Half::Asking(asking)
-    }
-
-    /// Sends it under a new number.
-    fn send(&mut self, asking: &mut Asking, now: Time) {
-        let Some(server) = self.rules.servers.get(asking.server) else { return };
-        asking.question.id = (self.random)() as u16;
-        asking.deadline = now + PATIENCE;
-        let message = asking.question.message();
-        self.outgoing.push_back(Outgoing { id: asking.id, server: *server, tcp: asking.tcp, message });
+        let number = (self.random)() as u16;
+        self.outgoing.extend(asking.outgoing(&self.rules, number, now));
+        asking
     }
 
     /// The next question to send.
@@ -269,7 +330,7 @@ impl Lookups {
     }
 
     /// What was found out, by its ticket.
-    pub fn poll_answer(&mut self) -> Option<(u64, Answer)> {
+    pub fn poll_answer(&mut self) -> Option<(u64, NameAnswer)> {
         self.answers.pop_front()
     }
 
@@ -281,25 +342,34 @@ impl Lookups {
             Half::Done { .. } => None,
         };
         let lookups = self.lookups.values();
-        lookups.flat_map(|lookup| [Some(lookup.until), of(&lookup.v4), of(&lookup.v6)]).flatten().min()
+        let lookups = lookups.flat_map(|lookup| [Some(lookup.until), of(&lookup.v4), of(&lookup.v6)]).flatten();
+        lookups.chain(self.services.deadlines()).min()
     }
 
     /// Time has passed: the next servers are asked, and names given up.
     pub fn on_time(&mut self, now: Time) {
-        let names: Vec<HostName> = self.lookups.keys().cloned().collect();
-        for name in names {
-            for kind in [AddressKind::V4, AddressKind::V6] {
-                let Some(half) = self.half(&name, kind) else { continue };
-                let Half::Asking(asking) = half else { continue };
-                if asking.deadline <= now {
-                    let id = asking.id;
-                    self.again(id, now);
-                }
-            }
-            if self.lookups.get(&name).is_some_and(|lookup| lookup.until <= now) {
-                self.give_up(&name, now);
-            }
+        let late = |asking: &Asking| (asking.deadline <= now).then_some(asking.id);
+        let of = |half: &Half| match half {
+            Half::Asking(asking) => late(asking),
+            Half::Done { .. } => None,
+        };
+        let halves = self.lookups.values().flat_map(|lookup| [of(&lookup.v4), of(&lookup.v6)]).flatten();
+        let questions: Vec<QuestionId> = halves.chain(self.services.asking().filter_map(late)).collect();
+        questions.into_iter().for_each(|id| self.again(id, now));
+        let over = |(name, lookup): (&HostName, &Lookup)| (lookup.until <= now).then(|| name.clone());
+        for name in self.lookups.iter().filter_map(over).collect::<Vec<_>>() {
+            self.give_up(&name, now);
         }
+        self.give_up_services(now);
+    }
+
+    /// Somebody guesses where the answer to a question is to come: it is asked for in a way
+    /// in which guesses lead nowhere.
+    pub fn on_guesses(&mut self, id: QuestionId, now: Time) {
+        let Some((name, kind)) = self.questions.get(&id).cloned() else { return };
+        let Some(asking) = self.asking(&name, kind) else { return };
+        asking.tcp = true;
+        self.resend(id, now);
     }
 
     /// A question could not be sent, or its server said that nobody is there.
@@ -310,7 +380,7 @@ impl Lookups {
     /// Bytes arrived where the answer to a question is to come; whether they are it.
     pub fn on_message(&mut self, id: QuestionId, message: &[u8], now: Time) -> bool {
         let Some((name, kind)) = self.questions.get(&id).cloned() else { return true };
-        let Some(Half::Asking(asking)) = self.half(&name, kind) else { return true };
+        let Some(asking) = self.asking(&name, kind) else { return true };
         let said = match read(message, &asking.question) {
             Ok(said) => said,
             Err(NoAnswer::Unrelated) => return false,
@@ -327,68 +397,84 @@ impl Lookups {
                 self.resend(id, now);
             }
             Said::Failed(code) => self.refused(id, code, now),
-            Said::Addresses(found, seconds) => {
-                self.finish(id, Half::Done { found, seconds: seconds.min(known), failed: None }, now);
-            }
+            Said::Addresses(found, seconds) => self.finish(id, Outcome::Addresses(found, seconds.min(known)), now),
+            Said::Services(found, seconds) => self.finish(id, Outcome::Services(found, seconds.min(known)), now),
             Said::Nothing(_, seconds) => {
-                let seconds = seconds.min(known).min(NEGATIVE_MAX);
-                self.finish(id, Half::Done { found: Vec::new(), seconds, failed: None }, now);
+                self.finish(id, Outcome::Nothing(seconds.min(known).min(NEGATIVE_MAX)), now);
             }
-            Said::Alias(_, _) if aliases >= ALIASES_MAX => self.refused(id, FORMAT_ERROR, now),
+            // They may lead in a circle.
+            Said::Alias(_, _) if aliases >= ALIASES_MAX => self.finish(id, Outcome::Nothing(0), now),
             Said::Alias(alias, seconds) => {
-                let half = self.begin(&name, &alias, kind, (aliases + 1, seconds.min(known)), now);
-                self.finish(id, half, now);
+                let asking = self.question((&name, &alias), kind, (aliases + 1, seconds.min(known)), now);
+                self.finish(id, Outcome::Alias(asking), now);
             }
         }
         true
     }
 
-    fn half(&mut self, name: &HostName, kind: AddressKind) -> Option<&mut Half> {
-        let lookup = self.lookups.get_mut(name)?;
-        Some(match kind {
-            AddressKind::V4 => &mut lookup.v4,
-            AddressKind::V6 => &mut lookup.v6,
-        })
+    /// The question of this kind that is under way for a name.
+    fn asking(&mut self, name: &HostName, kind: RecordKind) -> Option<&mut Asking> {
+        if kind == RecordKind::Service {
+            return self.services.asking_mut(name);
+        }
+        match self.half(name, kind)? {
+            Half::Asking(asking) => Some(asking),
+            Half::Done { .. } => None,
+        }
+    }
+
+    fn half(&mut self, name: &HostName, kind: RecordKind) -> Option<&mut Half> {
+        match kind {
+            RecordKind::V4 => self.lookups.get_mut(name).map(|lookup| &mut lookup.v4),
+            RecordKind::V6 => self.lookups.get_mut(name).map(|lookup| &mut lookup.v6),
+            RecordKind::Service => None,
+        }
     }
 
     /// Asks the next server.
     fn again(&mut self, id: QuestionId, now: Time) {
         let servers = self.rules.servers.len().max(1);
         let Some((name, kind)) = self.questions.get(&id).cloned() else { return };
-        let Some(Half::Asking(asking)) = self.half(&name, kind) else { return };
+        let Some(asking) = self.asking(&name, kind) else { return };
         asking.server = (asking.server + 1) % servers;
         asking.tcp = false;
         self.resend(id, now);
     }
 
     fn resend(&mut self, id: QuestionId, now: Time) {
+        let (number, rules) = ((self.random)() as u16, Arc::clone(&self.rules));
         let Some((name, kind)) = self.questions.get(&id).cloned() else { return };
-        let Some(half) = self.half(&name, kind) else { return };
-        let taken = core::mem::replace(half, done());
-        let Half::Asking(mut asking) = taken else { return };
-        self.send(&mut asking, now);
-        if let Some(half) = self.half(&name, kind) {
-            *half = Half::Asking(asking);
-        }
+        let outgoing = self.asking(&name, kind).and_then(|asking| asking.outgoing(&rules, number, now));
+        self.outgoing.extend(outgoing);
     }
 
     /// A server could not answer: the next one is asked, once each.
     fn refused(&mut self, id: QuestionId, code: u8, now: Time) {
         let servers = self.rules.servers.len();
         let Some((name, kind)) = self.questions.get(&id).cloned() else { return };
-        let Some(Half::Asking(asking)) = self.half(&name, kind) else { return };
+        let Some(asking) = self.asking(&name, kind) else { return };
         asking.refusals += 1;
         if asking.refusals < servers {
             return self.again(id, now);
         }
-        let failed = Some(ResolveError::Server(code));
-        self.finish(id, Half::Done { found: Vec::new(), seconds: 0, failed }, now);
+        self.finish(id, Outcome::Failed(ResolveError::Server(code)), now);
     }
 
     /// A question is answered, perhaps by another one.
-    fn finish(&mut self, id: QuestionId, becomes: Half, now: Time) {
+    fn finish(&mut self, id: QuestionId, outcome: Outcome, now: Time) {
         let Some((name, kind)) = self.questions.remove(&id) else { return };
         self.over.push_back(id);
+        if kind == RecordKind::Service {
+            return self.finish_service(&name, outcome, now);
+        }
+        let becomes = match outcome {
+            Outcome::Addresses(found, seconds) => Half::Done { found, seconds, failed: None },
+            Outcome::Nothing(seconds) | Outcome::Services(_, seconds) => {
+                Half::Done { found: Vec::new(), seconds, failed: None }
+            }
+            Outcome::Failed(why) => Half::Done { found: Vec::new(), seconds: 0, failed: Some(why) },
+            Outcome::Alias(asking) => Half::Asking(asking),
+        };
         if let Some(half) = self.half(&name, kind) {
             *half = becomes;
         }
@@ -417,29 +503,28 @@ impl Lookups {
 
     /// Nobody answered in time; what is there of one version has to do.
     fn give_up(&mut self, name: &HostName, now: Time) {
-        for kind in [AddressKind::V4, AddressKind::V6] {
+        for kind in [RecordKind::V4, RecordKind::V6] {
             let Some(Half::Asking(asking)) = self.half(name, kind) else { continue };
             let id = asking.id;
-            let failed = Some(ResolveError::Timeout);
-            self.finish(id, Half::Done { found: Vec::new(), seconds: 0, failed }, now);
+            self.finish(id, Outcome::Failed(ResolveError::Timeout), now);
         }
     }
 
     fn tell(&mut self, name: &HostName, answer: Answer, seconds: u32, now: Time) {
         let Some(lookup) = self.lookups.remove(name) else { return };
-        self.waiting -= lookup.tickets.len();
-        for ticket in lookup.tickets {
-            let answer = self.rotated(&answer);
-            self.answers.push_back((ticket, answer));
-        }
-        let span = match (&answer, self.rules.valid) {
+        self.waiting -= lookup.waiters.len();
+        let kept = match (&answer, self.rules.valid) {
             (Ok(_), Some(valid)) => valid,
             (Ok(_), None) => Duration::from_secs(seconds.min(TTL_MAX).into()),
             (Err(ResolveError::NotFound), _) => Duration::from_secs(seconds.min(NEGATIVE_MAX).into()),
             (Err(_), _) => Duration::ZERO,
         };
-        if !span.is_zero() && self.limits.known > 0 {
-            self.keep(name.clone(), answer, now + span, now);
+        if !kept.is_zero() && self.limits.known > 0 {
+            self.keep(name.clone(), answer.clone(), now + kept, now);
+        }
+        let valid = if answer.is_ok() { kept } else { self.rules.valid.unwrap_or(AGAIN) };
+        for waiter in lookup.waiters {
+            self.answer(waiter, answer.clone(), valid);
         }
     }
 
@@ -465,6 +550,16 @@ impl Lookups {
         }
         let first = ((self.random)() % addresses.len() as u64) as usize;
         Ok(addresses[first..].iter().chain(&addresses[..first]).copied().collect())
+    }
+}
+
+impl Asking {
+    /// The message to the server that is next, under this number.
+    fn outgoing(&mut self, rules: &ResolverRules, number: u16, now: Time) -> Option<Outgoing> {
+        let server = *rules.servers.get(self.server)?;
+        self.question.id = number;
+        self.deadline = now + PATIENCE;
+        Some(Outgoing { id: self.id, server, tcp: self.tcp, message: self.question.message() })
     }
 }
 

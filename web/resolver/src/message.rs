@@ -1,12 +1,15 @@
 //! Questions, and what an answer says to one.
+//!
+//! Letters are asked for as they are kept, in small ones: random ones would make an
+//! answer harder to guess, and there are servers that tell names apart by them.
 
 use core::net::IpAddr;
 use domain::base::iana::{Class, Rcode, Rtype};
 use domain::base::name::{Name, ParsedName, ToName};
 use domain::base::{Message, ParsedRecord};
-use domain::rdata::{A, Aaaa, Cname, Soa};
+use domain::rdata::{A, Aaaa, Cname, Soa, Srv};
 
-/// The most addresses that are taken of one answer.
+/// The most addresses, or hosts of a service, that are taken of one answer.
 pub const ADDRESSES_MAX: usize = 64;
 /// The most aliases that are followed within an answer.
 const ALIASES_MAX: usize = 12;
@@ -15,11 +18,36 @@ const NAME_MAX: usize = 253;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum AddressKind {
+pub enum RecordKind {
     /// Addresses of version 4.
     V4,
     /// Addresses of version 6.
     V6,
+    /// Hosts that offer a service (RFC 2782).
+    Service,
+}
+
+impl RecordKind {
+    const fn wire(self) -> Rtype {
+        match self {
+            Self::V4 => Rtype::A,
+            Self::V6 => Rtype::AAAA,
+            Self::Service => Rtype::SRV,
+        }
+    }
+}
+
+/// A host that offers a service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceRecord {
+    /// Those of the least number are asked first.
+    pub priority: u16,
+    /// How much of them it is to have.
+    pub weight: u16,
+    /// Where it offers it.
+    pub port: u16,
+    /// The host.
+    pub target: HostName,
 }
 
 /// The name of a host, in small letters, without a dot at its end.
@@ -75,10 +103,10 @@ impl HostName {
 pub struct Question {
     /// Its number.
     pub id: u16,
-    /// Whose addresses.
+    /// Whose addresses or hosts.
     pub name: HostName,
     /// Which.
-    pub kind: AddressKind,
+    pub kind: RecordKind,
 }
 
 impl Question {
@@ -88,11 +116,7 @@ impl Question {
         let [high, low] = self.id.to_be_bytes();
         let mut message = vec![high, low, 0x01, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         message.extend(self.name.wire());
-        let kind = match self.kind {
-            AddressKind::V4 => Rtype::A,
-            AddressKind::V6 => Rtype::AAAA,
-        };
-        message.extend(kind.to_int().to_be_bytes());
+        message.extend(self.kind.wire().to_int().to_be_bytes());
         message.extend(Class::IN.to_int().to_be_bytes());
         message
     }
@@ -103,6 +127,8 @@ impl Question {
 pub enum Said {
     /// These are its addresses, for so many seconds.
     Addresses(Vec<IpAddr>, u32),
+    /// These hosts offer it, for so many seconds.
+    Services(Vec<ServiceRecord>, u32),
     /// Another name has them, which the answer says nothing more of.
     Alias(HostName, u32),
     /// There are none of this kind, for so many seconds; with `true`, there is no such
@@ -136,10 +162,7 @@ pub fn read(message: &[u8], question: &Question) -> Result<Said, NoAnswer> {
     if header.id() != question.id || !header.qr() || header.opcode().to_int() != 0 {
         return Err(NoAnswer::Unrelated);
     }
-    let wanted = match question.kind {
-        AddressKind::V4 => Rtype::A,
-        AddressKind::V6 => Rtype::AAAA,
-    };
+    let wanted = question.kind.wire();
     let code = header.rcode();
     match message.sole_question() {
         Ok(asked) => {
@@ -189,13 +212,19 @@ fn in_answer(message: &Message<[u8]>, question: &Question, wanted: Rtype) -> Res
             Some(alias) => record.owner().name_eq(alias),
             None => record.owner().name_eq(&first),
         };
-        let mut found = Vec::new();
+        let (mut found, mut services) = (Vec::new(), Vec::new());
         for record in records.iter().filter(|record| record.rtype() == wanted).filter(is_it).take(ADDRESSES_MAX) {
-            found.push(address(record)?);
+            match wanted {
+                // A host that has no name offers nothing (RFC 2782).
+                Rtype::SRV => services.extend(service(record)?),
+                _ => found.push(address(record)?),
+            }
             seconds = seconds.min(record.ttl().as_secs());
         }
-        if !found.is_empty() {
-            return Ok(Said::Addresses(found, seconds));
+        match (found.is_empty(), services.is_empty()) {
+            (false, _) => return Ok(Said::Addresses(found, seconds)),
+            (_, false) => return Ok(Said::Services(services, seconds)),
+            _ => {}
         }
         let Some(record) = records.iter().filter(|record| record.rtype() == Rtype::CNAME).find(is_it) else {
             return match alias {
@@ -213,8 +242,8 @@ fn in_answer(message: &Message<[u8]>, question: &Question, wanted: Rtype) -> Res
         let cname = record.to_record::<Cname<ParsedName<&[u8]>>>().map_err(malformed)?.ok_or(NoAnswer::Malformed)?;
         alias = Some(*cname.data().cname());
     }
-    // Aliases in a circle.
-    Err(NoAnswer::Malformed)
+    // Aliases in a circle lead to nothing.
+    Ok(Said::Nothing(false, 0))
 }
 
 fn address(record: &Parsed<'_>) -> Result<IpAddr, NoAnswer> {
@@ -224,6 +253,15 @@ fn address(record: &Parsed<'_>) -> Result<IpAddr, NoAnswer> {
     }
     let v6 = record.to_record::<Aaaa>().map_err(|_| NoAnswer::Malformed)?.ok_or(NoAnswer::Malformed)?;
     Ok(v6.data().addr().into())
+}
+
+fn service(record: &Parsed<'_>) -> Result<Option<ServiceRecord>, NoAnswer> {
+    let malformed = |_| NoAnswer::Malformed;
+    let record = record.to_record::<Srv<ParsedName<&[u8]>>>().map_err(malformed)?.ok_or(NoAnswer::Malformed)?;
+    let data = record.data();
+    let target = HostName::of_answer(data.target());
+    let made = |target| ServiceRecord { priority: data.priority(), weight: data.weight(), port: data.port(), target };
+    Ok(target.map(made))
 }
 
 /// How long there is nothing: what the authority's record says (RFC 2308 section 5).

@@ -19,6 +19,8 @@ use wire::Time;
 const ANSWER_MAX: usize = 65_535;
 /// Datagrams that are read of one socket before the others have their turn.
 const DATAGRAMS: usize = 16;
+/// Datagrams at one socket that are no answer, after which somebody is taken to guess.
+const GUESSES_MAX: u32 = 32;
 /// Sets of rules whose names are kept apart; configurations before this one are let go of.
 const RULES_MAX: usize = 16;
 
@@ -26,7 +28,6 @@ pub(crate) struct Thread {
     jobs: Consumer<NameJob>,
     done: Producer<NameDone>,
     shared: Arc<ResolverShared>,
-    event: Arc<OwnedFd>,
     started: Instant,
     /// By rules, the latest used last.
     all: Vec<(Arc<ResolverRules>, Lookups)>,
@@ -40,6 +41,8 @@ struct Conversation {
     socket: OwnedFd,
     /// Over TCP: what is to be sent, and what has come.
     stream: Option<Stream>,
+    /// Datagrams that were no answer.
+    guesses: u32,
 }
 
 #[derive(Default)]
@@ -53,6 +56,8 @@ enum Looked {
     /// Nothing that ends it.
     Waiting,
     Answered,
+    /// Somebody guesses.
+    Guessed,
     Failed,
 }
 
@@ -66,14 +71,9 @@ fn random() -> u64 {
 
 impl Thread {
     #[expect(clippy::disallowed_methods, reason = "the thread waits, and knows for how long; no silo does")]
-    pub fn new(
-        jobs: Consumer<NameJob>,
-        done: Producer<NameDone>,
-        shared: Arc<ResolverShared>,
-        event: Arc<OwnedFd>,
-    ) -> Self {
+    pub fn new(jobs: Consumer<NameJob>, done: Producer<NameDone>, shared: Arc<ResolverShared>) -> Self {
         let (started, buffer) = (Instant::now(), vec![0; ANSWER_MAX]);
-        Self { jobs, done, shared, event, started, all: Vec::new(), sockets: HashMap::new(), buffer }
+        Self { jobs, done, shared, started, all: Vec::new(), sockets: HashMap::new(), buffer }
     }
 
     fn now(&self) -> Time {
@@ -85,7 +85,11 @@ impl Thread {
             let now = self.now();
             while let Ok(job) = self.jobs.pop() {
                 let place = self.place(&job.rules);
-                self.all[place].1.ask(job.ticket, &job.name, now);
+                let lookups = &mut self.all[place].1;
+                match &job.service {
+                    Some(service) => lookups.ask_service(job.ticket, service, &job.name, now),
+                    None => lookups.ask(job.ticket, &job.name, now),
+                }
             }
             for place in 0..self.all.len() {
                 if self.all[place].1.next_deadline().is_some_and(|deadline| deadline <= now) {
@@ -136,8 +140,10 @@ impl Thread {
         }
         if told > 0 {
             self.shared.posted.fetch_add(told, Ordering::Release);
-            // A counter that is full is read by whoever is woken by it.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+            if let Some(event) = self.shared.event.get() {
+                // A counter that is full is read by whoever is woken by it.
+                let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+            }
         }
     }
 
@@ -175,6 +181,7 @@ impl Thread {
             };
             match conversation.look(lookups, key.1, &mut self.buffer, now) {
                 Looked::Waiting | Looked::Answered => {}
+                Looked::Guessed => lookups.on_guesses(key.1, now),
                 Looked::Failed => {
                     self.sockets.remove(key);
                     self.all[key.0].1.on_failure(key.1, now);
@@ -200,10 +207,10 @@ fn open(question: &Outgoing) -> Result<Conversation, Errno> {
         // At most 300 bytes.
         let length = (question.message.len() as u16).to_be_bytes();
         let unsent = [&length[..], &question.message].concat();
-        return Ok(Conversation { socket, stream: Some(Stream { unsent, ..Stream::default() }) });
+        return Ok(Conversation { socket, stream: Some(Stream { unsent, ..Stream::default() }), guesses: 0 });
     }
     rustix::net::send(&socket, &question.message, SendFlags::NOSIGNAL)?;
-    Ok(Conversation { socket, stream: None })
+    Ok(Conversation { socket, stream: None, guesses: 0 })
 }
 
 impl Conversation {
@@ -214,8 +221,12 @@ impl Conversation {
                 for _ in 0..DATAGRAMS {
                     match rustix::net::recv(&self.socket, &mut *buffer, RecvFlags::empty()) {
                         Ok((length, _)) if lookups.on_message(id, &buffer[..length], now) => return Looked::Answered,
-                        // Somebody guesses.
-                        Ok(_) => {}
+                        Ok(_) => {
+                            self.guesses += 1;
+                            if self.guesses >= GUESSES_MAX {
+                                return Looked::Guessed;
+                            }
+                        }
                         Err(Errno::AGAIN | Errno::INTR) => return Looked::Waiting,
                         Err(_) => return Looked::Failed,
                     }

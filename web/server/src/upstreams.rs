@@ -80,6 +80,14 @@ impl<H: Handler> Server<H> {
     }
 }
 
+impl<H> Server<H> {
+    /// Connections to upstreams, those included that are not answered yet.
+    #[must_use]
+    pub const fn upstreams_open(&self) -> usize {
+        self.carrier.upstreams.open()
+    }
+}
+
 impl Carrier {
     /// Those that are left at the end of a drain.
     pub(crate) fn cut_upstreams<N: Net>(&self, net: &mut N) {

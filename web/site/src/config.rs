@@ -382,6 +382,7 @@ impl From<PrepareError> for ConfigError {
         match why {
             PrepareError::Log(why) => why.into(),
             PrepareError::Folder(why) => Self::BodyFolder(why.to_string()),
+            PrepareError::Resolver(why) => Self::Helper(why),
         }
     }
 }

@@ -34,6 +34,8 @@ pub struct Attempts {
     /// How often the number was hashed again in vain.
     pub(crate) hashes: u32,
     pub(crate) course: HashCourse,
+    /// Which of the groups that a balancer had it was chosen from.
+    pub(crate) epoch: u32,
 }
 
 /// Where the search by a key stands.
@@ -46,6 +48,19 @@ pub(crate) enum HashCourse {
 }
 
 impl Attempts {
+    /// Of a request of which nobody knows yet whom it goes to.
+    pub const fn none() -> Self {
+        Self {
+            current: None,
+            on_backup: false,
+            tried: Tried::Few(0),
+            left: 0,
+            hashes: 0,
+            course: HashCourse::None,
+            epoch: 0,
+        }
+    }
+
     /// The peer that is asked, from [`crate::Balancer::choose`] to
     /// [`crate::Balancer::release`].
     #[must_use]

@@ -1,6 +1,7 @@
 //! What a silo knows of a group's peers, and which of them is next.
 
 use crate::attempts::{Attempts, BalancingKey, HASHES_MAX, HashCourse, Tried};
+use crate::change::Former;
 use crate::group::{Balancing, Group, PeerId, Rank};
 use core::net::IpAddr;
 use std::sync::Arc;
@@ -36,22 +37,30 @@ pub struct Released {
 pub struct Balancer {
     pub(crate) group: Arc<Group>,
     pub(crate) peers: Vec<PeerState>,
+    /// Groups so far, and those before of which peers are asked still.
+    pub(crate) epoch: u32,
+    pub(crate) former: Former,
 }
 
-impl Balancer {
-    /// A group of which nothing is known yet.
-    #[must_use]
-    pub fn new(group: Arc<Group>) -> Self {
-        let fresh = |weight: u32| PeerState {
+impl PeerState {
+    pub(crate) fn fresh(weight: u32) -> Self {
+        Self {
             current_weight: 0,
             effective_weight: i64::from(weight),
             conns: 0,
             fails: 0,
             accessed: LONG_AGO,
             checked: LONG_AGO,
-        };
-        let peers = group.peers().iter().map(|peer| fresh(peer.weight)).collect();
-        Self { group, peers }
+        }
+    }
+}
+
+impl Balancer {
+    /// A group of which nothing is known yet.
+    #[must_use]
+    pub fn new(group: Arc<Group>) -> Self {
+        let peers = group.peers().iter().map(|peer| PeerState::fresh(peer.weight)).collect();
+        Self { group, peers, epoch: 0, former: Former::default() }
     }
 
     /// The group.
@@ -66,6 +75,13 @@ impl Balancer {
         self.peers[peer.place()].conns
     }
 
+    /// Requests that peers are asked by now, of this group or of those before it.
+    #[must_use]
+    pub fn asked(&self) -> u32 {
+        let now: u32 = self.peers.iter().map(|peer| peer.conns).sum();
+        now + self.former.gone()
+    }
+
     /// A request that has tried nothing yet.
     pub fn begin(&self, key: BalancingKey<'_>) -> Attempts {
         let (first, backup) = (self.group.rank(false), self.group.rank(true));
@@ -77,6 +93,7 @@ impl Balancer {
             left: first.tries + backup_tries,
             hashes: 0,
             course: self.course(key),
+            epoch: self.epoch,
         }
     }
 
@@ -109,7 +126,10 @@ impl Balancer {
     /// uniform bits where the group asks for them.
     pub fn choose(&mut self, attempts: &mut Attempts, now: i64, random: &mut impl FnMut() -> u64) -> Option<PeerId> {
         debug_assert!(attempts.current.is_none(), "the one before was released");
-        let hashes = attempts.hashes <= HASHES_MAX && !self.group.is_single();
+        if attempts.epoch != self.epoch {
+            self.begin_again(attempts);
+        }
+        let hashes = attempts.hashes <= HASHES_MAX && !self.group.is_single() && self.group.has_first();
         let found = match self.group.balancing() {
             Balancing::LeastConnections => self.of_ranks(attempts, now, Self::least_connections),
             Balancing::ClientAddress | Balancing::Key if hashes => self.hashed(attempts, now),
@@ -262,11 +282,21 @@ impl Balancer {
     /// one.
     pub fn release(&mut self, attempts: &mut Attempts, now: i64, failed: bool) -> Released {
         let Some(peer) = attempts.current.take() else { return Released::default() };
-        let settings = &self.group.peers()[peer.place()];
-        let state = &mut self.peers[peer.place()];
+        if attempts.epoch != self.epoch {
+            attempts.left = attempts.left.saturating_sub(1);
+            let Some(place) = self.former.release(attempts.epoch, peer) else { return Released::default() };
+            return self.settle(place, now, failed);
+        }
+        attempts.left = if self.group.is_single() { 0 } else { attempts.left.saturating_sub(1) };
+        self.settle(peer.place(), now, failed)
+    }
+
+    /// A request that a peer was asked is over.
+    fn settle(&mut self, place: usize, now: i64, failed: bool) -> Released {
+        let settings = &self.group.peers()[place];
+        let state = &mut self.peers[place];
         state.conns = state.conns.saturating_sub(1);
         if self.group.is_single() {
-            attempts.left = 0;
             return Released::default();
         }
         let mut disabled = false;
@@ -281,7 +311,6 @@ impl Balancer {
             // It was tried again after its last failure.
             state.fails = 0;
         }
-        attempts.left = attempts.left.saturating_sub(1);
         Released { disabled }
     }
 }

@@ -26,6 +26,14 @@ pub enum Balancing {
     RandomOfTwo,
 }
 
+impl Balancing {
+    /// Whether there may be backups.
+    #[must_use]
+    pub const fn has_backups(self) -> bool {
+        matches!(self, Self::RoundRobin | Self::LeastConnections)
+    }
+}
+
 /// Where a peer is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum PeerAddress {
@@ -166,18 +174,26 @@ impl Group {
     /// # Errors
     /// There are none, or too many.
     pub fn new(name: &[u8], balancing: Balancing, servers: &[GroupServer]) -> Result<Self, GroupError> {
+        let group = Self::of(name, balancing, servers, CONSISTENT_WEIGHT_MAX)?;
+        if group.first.start == group.first.end { Err(GroupError::None) } else { Ok(group) }
+    }
+
+    /// The same, of which there may be none by now.
+    pub(crate) fn of(
+        name: &[u8],
+        balancing: Balancing,
+        servers: &[GroupServer],
+        consistent_weight_max: u64,
+    ) -> Result<Self, GroupError> {
         let mut peers = Vec::new();
         let mut places = HashMap::new();
         let first = rank(&mut peers, &mut places, servers, false);
         let backup = rank(&mut peers, &mut places, servers, true);
-        if first.start == first.end {
-            return Err(GroupError::None);
-        }
         if peers.len() > PEERS_MAX || servers.len() > PEERS_MAX {
             return Err(GroupError::TooMany);
         }
         let points = match balancing {
-            Balancing::ConsistentKey if first.weight > CONSISTENT_WEIGHT_MAX => return Err(GroupError::TooHeavy),
+            Balancing::ConsistentKey if first.weight > consistent_weight_max => return Err(GroupError::TooHeavy),
             Balancing::ConsistentKey => {
                 let peers = &peers[first.start..first.end];
                 Points::of(
@@ -219,6 +235,17 @@ impl Group {
     #[must_use]
     pub const fn is_single(&self) -> bool {
         self.first.end == 1 && self.backup.is_none()
+    }
+
+    /// Whether there is anything to choose from by weight.
+    pub(crate) const fn has_first(&self) -> bool {
+        self.first.weight > 0
+    }
+
+    /// What a peer is known by when its group changes.
+    pub(crate) fn identity(&self, place: usize) -> (bool, &[u8], &PeerAddress, u32) {
+        let peer = &self.peers[place];
+        (place >= self.first.end, self.server_name(peer.server), &peer.address, peer.weight)
     }
 
     /// The peers of a rank.

@@ -2,6 +2,7 @@
 
 use crate::group::{Group, PeerId};
 use core::time::Duration;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// `keepalive` and what belongs to it.
@@ -191,6 +192,41 @@ impl<C: Copy> IdlePool<C> {
         let any = self.all.oldest;
         let kept = (any != NONE).then(|| self.remove_slot(any)).flatten()?;
         Some(kept.conn)
+    }
+
+    /// Goes on with another group: connections to addresses that it has not are returned,
+    /// which are to be closed.
+    pub fn change(&mut self, group: Arc<Group>) -> Vec<C> {
+        let places: HashMap<_, u32> = group.peers().iter().map(|peer| (&peer.address, peer.place)).collect();
+        let mut steps: Vec<Option<u32>> = vec![None; self.by_place.len()];
+        for peer in self.group.peers() {
+            steps[peer.place as usize] = places.get(&peer.address).copied();
+        }
+        let (mut gone, mut slot) = (Vec::new(), self.all.oldest);
+        while let Some(entry) = self.entries.get(slot as usize) {
+            let newer = entry.all.newer;
+            if steps[entry.place as usize].is_none() {
+                gone.extend(self.remove_slot(slot).map(|kept| kept.conn));
+            }
+            slot = newer;
+        }
+        let count = group.peers().iter().map(|peer| peer.place + 1).max().unwrap_or(0);
+        (self.group, self.by_place) = (group, vec![EMPTY; count as usize]);
+        let mut slot = self.all.oldest;
+        while let Some(entry) = self.entries.get_mut(slot as usize) {
+            // The others are gone.
+            let place = steps[entry.place as usize].unwrap_or(0);
+            entry.place = place;
+            let (newer, ends) = (entry.all.newer, &mut self.by_place[place as usize]);
+            entry.same = Links { newer: NONE, older: ends.newest };
+            let before = core::mem::replace(&mut ends.newest, slot);
+            match before {
+                NONE => ends.oldest = slot,
+                before => self.entries[before as usize].same.newer = slot,
+            }
+            slot = newer;
+        }
+        gone
     }
 
     fn remove_slot(&mut self, slot: u32) -> Option<KeptConnection<C>> {

@@ -9,6 +9,9 @@
 //!  IdlePool (of a silo): take a connection to that peer, put it back
 //! ```
 //!
+//! Where servers are known by names, a group changes while it serves
+//! ([`NamedServers`], [`Balancer::change`]): what is known of a peer that stays, stays.
+//!
 //! The choices are those of nginx, peer by peer: for the same requests and
 //! failures in the same seconds, the same sequence. Time and randomness are
 //! arguments. Nothing here is shared between silos: each counts failures and
@@ -17,10 +20,12 @@
 
 mod attempts;
 mod balancer;
+mod change;
 mod checksum;
 mod group;
 mod hashed;
 mod idle;
+mod named;
 mod points;
 #[cfg(test)]
 mod tests;
@@ -29,3 +34,4 @@ pub use attempts::{Attempts, BalancingKey};
 pub use balancer::{Balancer, Released};
 pub use group::{Balancing, Group, GroupError, GroupServer, PeerAddress, PeerId, UpstreamPeer};
 pub use idle::{IdleId, IdlePool, IdleRules, KeptConnection, PutBack};
+pub use named::{FoundPeer, NamedServer, NamedServers};

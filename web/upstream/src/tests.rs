@@ -1,3 +1,5 @@
+mod change;
+
 use super::*;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use random::SplitMix64;

@@ -174,7 +174,7 @@ impl Load {
             }
             Err(ConnectError::NoPort) => connections.no_port += 1,
             Err(ConnectError::Full | ConnectError::Busy) => connections.full += 1,
-            Err(ConnectError::NoRoute | ConnectError::Path) => connections.no_route += 1,
+            Err(_) => connections.no_route += 1,
         }
         self.back_off(now);
         false

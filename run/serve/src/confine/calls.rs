@@ -65,12 +65,22 @@ pub enum ThreadKind {
     BodyWriter,
     /// Tells metrics.
     Metrics,
+    /// Asks DNS servers.
+    Resolver,
 }
 
 impl ThreadKind {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Control, Self::Worker, Self::Silo, Self::FileReader, Self::LogWriter, Self::BodyWriter, Self::Metrics];
+    pub const ALL: [Self; 8] = [
+        Self::Control,
+        Self::Worker,
+        Self::Silo,
+        Self::FileReader,
+        Self::LogWriter,
+        Self::BodyWriter,
+        Self::Metrics,
+        Self::Resolver,
+    ];
 
     /// Of the thread that has this name, in a process with silos or with
     /// workers. One that is not known may do what the main thread may.
@@ -80,6 +90,7 @@ impl ThreadKind {
             b"access-log" => Self::LogWriter,
             b"body-files" => Self::BodyWriter,
             b"metrics" => Self::Metrics,
+            b"resolver" => Self::Resolver,
             b"placement" => Self::Silo,
             _ if helps_a_link(name) => Self::Silo,
             _ if name.starts_with(b"near-w") && silos => Self::Silo,
@@ -98,6 +109,7 @@ impl ThreadKind {
             Self::LogWriter => &[FILES, LOGS],
             Self::BodyWriter => &[FILES, TEMPORARY],
             Self::Metrics => &[METRICS],
+            Self::Resolver => &[RESOLVER],
             Self::Control => &[REQUESTS_TAKE, SOCKETS, EVENTS, LINKS, FILES, LOGS, TEMPORARY, CONTROL],
         };
         let always = own.iter().chain(&[ANYBODY]).flat_map(|list| list.iter());
@@ -108,6 +120,7 @@ impl ThreadKind {
             (Self::Control, false) => &[NARROW_THREADS, NARROW, NARROW_LINKS, LINK_SOCKETS],
             (Self::Control, true) => &[NARROW_THREADS, NARROW, NARROW_LINKS, PEER_SOCKETS],
             (Self::Worker, true) => &[NARROW, NARROW_UPSTREAMS],
+            (Self::Resolver, true) => &[NARROW, NAME_SERVERS],
             _ => &[NARROW],
         };
         calls.extend(more.iter().flat_map(|list| list.iter()));
@@ -257,6 +270,9 @@ const TEMPORARY: &[i64] = &[SYS_pwrite64, SYS_unlinkat, SYS_mkdirat];
 /// Clients answered on a socket that is there.
 const METRICS: &[i64] = &[SYS_accept4, SYS_recvfrom, SYS_sendto, SYS_shutdown, SYS_listen];
 
+/// Questions and answers.
+const RESOLVER: &[i64] = &[SYS_sendto, SYS_recvfrom];
+
 /// What the main thread does beside the others' work.
 const CONTROL: &[i64] = &[SYS_listen, SYS_socketpair, SYS_dup3, SYS_rt_sigaction, SYS_tgkill, SYS_set_robust_list];
 
@@ -326,6 +342,12 @@ const NARROW_UPSTREAMS: &[Call] = &[
     Call { number: SYS_bind, when: When::Always },
 ];
 
+/// Servers of names are asked from sockets that are theirs alone.
+const NAME_SERVERS: &[Call] = &[
+    Call { number: SYS_socket, when: When::OneOf(0, &[libc::AF_INET as u32, libc::AF_INET6 as u32]) },
+    Call { number: SYS_connect, when: When::Always },
+];
+
 /// Threads, and no processes. The newer call's flags lie in memory, where a
 /// filter cannot see them: libc goes on with the older one.
 const NARROW_THREADS: &[Call] = &[
@@ -388,7 +410,9 @@ mod tests {
             assert_eq!(calls.iter().any(|call| call.number == number), expected, "{number}");
         }
         // What a thread starts has its filters too.
-        let started = [ThreadKind::LogWriter.calls(true), ThreadKind::BodyWriter.calls(true)].concat();
+        let started =
+            [ThreadKind::LogWriter, ThreadKind::BodyWriter, ThreadKind::Resolver].map(|kind| kind.calls(true));
+        let started = started.concat();
         for number in started.iter().map(|call| call.number) {
             assert!(may(ThreadKind::Control, number), "{number}");
         }
@@ -409,7 +433,7 @@ mod tests {
         for kind in ThreadKind::ALL {
             assert!(!families(kind, false), "{kind:?}");
             let opens = matches!(kind, ThreadKind::Worker | ThreadKind::Silo | ThreadKind::Control);
-            assert_eq!(families(kind, true), opens, "{kind:?}");
+            assert_eq!(families(kind, true), opens || kind == ThreadKind::Resolver, "{kind:?}");
             let may = |number| kind.calls(true).iter().any(|call| call.number == number);
             assert_eq!(may(SYS_connect) && may(SYS_bind), opens, "{kind:?}");
         }

@@ -32,16 +32,26 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The user called `text`, or with this number, or with the numbers of a
-    /// user and a group, as in 1000:1000.
+    /// The user called `text`, or with this number, or a user and a group in place of its
+    /// own, by names or numbers, as in 1000:1000.
     ///
     /// # Errors
     /// A sentence for the user of the program, if there is none.
     pub fn find(text: &str) -> Result<Self, String> {
-        if let Some((uid, gid)) = text.split_once(':') {
-            let number = |part: &str| part.parse().map_err(|_| format!("--user {text}: write UID:GID in numbers"));
-            let (uid, gid) = (number(uid)?, number(gid)?);
-            return Ok(Self { name: text.to_owned(), uid, gid, groups: vec![gid] });
+        if let Some((user, group)) = text.split_once(':') {
+            let gid = match group.parse().ok() {
+                Some(gid) => gid,
+                None => group_by_name(group)?.ok_or_else(|| format!("--user {text}: there is no group {group:?}"))?,
+            };
+            if let Ok(uid) = user.parse() {
+                return Ok(Self { name: text.to_owned(), uid, gid, groups: vec![gid] });
+            }
+            let (uid, groups) = match by_name(user)? {
+                Some((uid, _, name)) => (uid, groups(&name, gid)),
+                None if user == USUAL => (NOBODY, vec![gid]),
+                None => return Err(format!("--user {text}: there is no user {user:?}")),
+            };
+            return Ok(Self { name: text.to_owned(), uid, gid, groups });
         }
         let number = text.parse::<u32>().ok();
         let entry = match number {
@@ -93,6 +103,20 @@ fn entry(ask: impl FnOnce(*mut libc::passwd, *mut libc::c_char, usize, *mut *mut
     Some((record.pw_uid, record.pw_gid, name.to_owned()))
 }
 
+/// The number of a group.
+fn group_by_name(name: &str) -> Result<Option<u32>, String> {
+    let name = CString::new(name).map_err(|_| "--user: a name has no NUL".to_owned())?;
+    // SAFETY: a record of numbers and pointers, for which zero is a value.
+    let mut record: libc::group = unsafe { core::mem::zeroed() };
+    let mut buffer = vec![0; ENTRY_MAX];
+    let mut found = core::ptr::null_mut();
+    // SAFETY: the name ends with NUL; record and buffer are written within their sizes, and
+    // `found` is null or the record afterwards.
+    let told =
+        unsafe { libc::getgrnam_r(name.as_ptr(), &raw mut record, buffer.as_mut_ptr(), buffer.len(), &raw mut found) };
+    Ok((told == 0 && !found.is_null()).then_some(record.gr_gid))
+}
+
 fn groups(name: &CStr, gid: u32) -> Vec<u32> {
     let mut groups = vec![0; GROUPS_MAX];
     let mut count = GROUPS_MAX as c_int;
@@ -120,9 +144,17 @@ mod tests {
         assert!(nobody.uid != 0 && !nobody.groups.contains(&0), "{nobody:?}");
         let both = Identity::find("4321:1234").expect("numbers need no entry");
         assert_eq!((both.uid, both.gid, both.groups), (4_321, 1_234, vec![1_234]));
-        for (text, reason) in
-            [("no-such-user-here", "no such user"), ("4000000001", "its group"), ("a:b", "numbers"), ("a\0b", "NUL")]
-        {
+        let named = Identity::find("root:4321").expect("a user by its name");
+        assert_eq!((named.uid, named.gid, named.groups.contains(&4_321)), (0, 4_321, true));
+        assert_eq!(Identity::find("0:root").map(|user| (user.uid, user.gid)), Ok((0, 0)));
+        assert_eq!(Identity::find("nobody:root").map(|user| (user.uid, user.gid)), Ok((nobody.uid, 0)));
+        for (text, reason) in [
+            ("no-such-user-here", "no such user"),
+            ("4000000001", "its group"),
+            ("no-such-user-here:0", "there is no user"),
+            ("root:no-such-group-here", "there is no group"),
+            ("a\0b", "NUL"),
+        ] {
             let told = Identity::find(text).expect_err(text);
             assert!(told.contains(reason), "{told}");
         }

@@ -1,7 +1,7 @@
 //! Answers of DNS servers.
 
 use crate::Target;
-use resolver::message::{ADDRESSES_MAX, AddressKind, HostName, NoAnswer, Question, Said, read};
+use resolver::message::{ADDRESSES_MAX, HostName, NoAnswer, Question, RecordKind, Said, read};
 
 pub(crate) const TARGET: Target = Target {
     name: "dns_answer",
@@ -22,19 +22,24 @@ pub(crate) const TARGET: Target = Target {
 };
 
 /// Number, and kind.
-fn questions() -> [Question; 2] {
+fn questions() -> [Question; 3] {
     let name = HostName::parse(b"www.example").expect("a host's name");
-    [AddressKind::V4, AddressKind::V6].map(|kind| Question { id: 0x4e53, name: name.clone(), kind })
+    [RecordKind::V4, RecordKind::V6, RecordKind::Service].map(|kind| Question { id: 0x4e53, name: name.clone(), kind })
 }
 
 fn run(input: &[u8]) {
-    let [v4, v6] = questions();
-    let (one, other) = (read(input, &v4), read(input, &v6));
-    for (said, is_v4) in [(&one, true), (&other, false)] {
+    let all = questions().map(|question| (question.kind, read(input, &question)));
+    for (kind, said) in &all {
         match said {
             Ok(Said::Addresses(found, _)) => {
                 assert!((1..=ADDRESSES_MAX).contains(&found.len()));
-                assert!(found.iter().all(|address| address.is_ipv4() == is_v4));
+                assert!(found.iter().all(|address| address.is_ipv4() == (*kind == RecordKind::V4)));
+                assert_ne!(*kind, RecordKind::Service);
+            }
+            Ok(Said::Services(found, _)) => {
+                assert!((1..=ADDRESSES_MAX).contains(&found.len()));
+                assert!(found.iter().all(|one| HostName::parse(one.target.text()).as_ref() == Some(&one.target)));
+                assert_eq!(*kind, RecordKind::Service);
             }
             Ok(Said::Alias(name, _)) => assert_eq!(HostName::parse(name.text()).as_ref(), Some(name)),
             Ok(Said::Failed(code)) => assert!((1..16).contains(code)),
@@ -42,9 +47,9 @@ fn run(input: &[u8]) {
         }
     }
     // A message with a question answers one of them at most.
-    let answers = |said: &Result<Said, NoAnswer>| *said != Err(NoAnswer::Unrelated);
+    let answered = all.iter().filter(|(_, said)| *said != Err(NoAnswer::Unrelated)).count();
     let has_question = input.get(4..6) != Some(&[0, 0]);
-    assert!(!(has_question && answers(&one) && answers(&other)), "{}", input.escape_ascii());
+    assert!(!has_question || answered <= 1, "{}", input.escape_ascii());
 }
 
 fn seeds() -> Vec<Vec<u8>> {
@@ -58,7 +63,7 @@ fn seeds() -> Vec<Vec<u8>> {
         records.iter().for_each(|record| message.extend_from_slice(record));
         message
     };
-    let [v4, v6] = questions();
+    let [v4, v6, service] = questions();
     let alias = record(b"\xc0\x0c", 5, b"\x01b\xc0\x10");
     let address = |owner: &[u8]| record(owner, 1, &[10, 0, 0, 1]);
     let soa = record(b"\xc0\x10", 6, &[b"\xc0\x0c\xc0\x10".as_slice(), &[0; 20]].concat());
@@ -70,6 +75,7 @@ fn seeds() -> Vec<Vec<u8>> {
         answer(&v6, [0x81, 0x80], [1, 0], &[record(b"\xc0\x0c", 28, &[1; 16])]),
         answer(&v6, [0x81, 0x80], [1, 0], &[alias]),
         answer(&v6, [0x81, 0x83], [0, 1], &[soa]),
+        answer(&service, [0x81, 0x80], [1, 0], &[record(b"\xc0\x0c", 33, b"\0\x01\0\x02\0\x50\x01b\0")]),
         answer(&v4, [0x83, 0x80], [0, 0], &[]),
         answer(&v4, [0x81, 0x82], [0, 0], &[]),
     ]

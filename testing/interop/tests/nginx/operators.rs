@@ -25,14 +25,14 @@ const ADDRESS: &str = "127.0.0.1:80";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One of them, serving in a folder of its own.
-struct Server {
-    folder: PathBuf,
-    running: Running,
+pub(crate) struct Server {
+    pub folder: PathBuf,
+    pub running: Running,
 }
 
 impl Server {
     /// Serves by `conf`, in which `{folder}` is its folder.
-    fn start(is_nginx: bool, name: &str, conf: &str) -> Self {
+    pub(crate) fn start(is_nginx: bool, name: &str, conf: &str) -> Self {
         Self::start_in(is_nginx, Self::folder(is_nginx, name), conf)
     }
 
@@ -54,26 +54,27 @@ impl Server {
         folder
     }
 
-    fn reload(&self, conf: &str) {
+    pub(crate) fn reload(&self, conf: &str) {
         write_conf(&self.folder, conf);
         self.running.signal(Signal::HUP);
     }
 
-    fn text(&self, name: &str) -> String {
+    pub(crate) fn text(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join(name)).unwrap_or_default()
     }
 }
 
 fn write_conf(folder: &std::path::Path, conf: &str) {
+    let user = if conf.starts_with("user ") { "" } else { "user root; " };
     let text = format!(
-        "user root; worker_processes 1; daemon off; pid pid; events {{}}\n{}",
+        "{user}worker_processes 1; daemon off; pid pid; events {{}}\n{}",
         conf.replace("{folder}", folder.to_str().unwrap())
     );
     fs::write(folder.join("nginx.conf"), text).unwrap();
 }
 
 /// What `observe` sees of nginx, and of ours.
-fn both<T>(observe: impl FnMut(bool) -> T) -> [T; 2] {
+pub(crate) fn both<T>(observe: impl FnMut(bool) -> T) -> [T; 2] {
     [true, false].map(observe)
 }
 

@@ -75,21 +75,33 @@ fn php_name() -> &'static str {
 }
 
 fn php_fpm(site: &str) -> Child {
-    let path = scratch("nginx").join(format!("{site}-fpm.conf"));
     // By TCP, or by a path of the test's own.
     let socket = match site {
         "nextcloud" => scratch("nginx").join("nextcloud.sock").to_string_lossy().into_owned(),
         _ => PHP.to_owned(),
     };
-    let text = format!(
-        "[global]\ndaemonize = no\nerror_log = /dev/null\n[www]\nuser = root\ngroup = root\n\
-         listen = {socket}\npm = static\npm.max_children = 12\n"
-    );
+    php_at(site, &[&socket])
+}
+
+/// php-fpm at these sockets, which anybody may connect to.
+pub(crate) fn php_pools(name: &str, sockets: &[&str]) -> Programs {
+    Programs(vec![php_at(name, sockets)])
+}
+
+fn php_at(name: &str, sockets: &[&str]) -> Child {
+    let path = scratch("nginx").join(format!("{name}-fpm.conf"));
+    let mut text = "[global]\ndaemonize = no\nerror_log = /dev/null\n".to_owned();
+    for (number, socket) in sockets.iter().enumerate() {
+        text += &format!(
+            "[pool{number}]\nuser = root\ngroup = root\nlisten = {socket}\nlisten.mode = 0666\npm = static\n\
+             pm.max_children = 12\n"
+        );
+    }
     fs::write(&path, text).expect("a folder for what is scratch");
     let mut command = Command::new(php_name());
     // Without a php.ini, as root, in the foreground; what scripts say of errors is told.
     command.args(["-n", "-R", "-F", "-d", "log_errors=1", "-y"]).arg(&path);
-    began(&mut command, &[&socket])
+    began(&mut command, sockets)
 }
 
 fn uwsgi_server(site: &str) -> Child {

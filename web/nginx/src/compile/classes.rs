@@ -4,6 +4,7 @@
 
 use super::gateways::{FASTCGI_SETTERS, SCGI_SETTERS, UWSGI_SETTERS};
 use super::proxy::PROXY_SETTERS;
+use super::resolvers::RESOLVER_SETTERS;
 use super::settings::{SETTERS, Setter};
 use super::subrequests::SUBREQUEST_SETTERS;
 use crate::rules::Rule;
@@ -135,7 +136,11 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Idle("there is nothing of the kind to debug"), &["debug_points", "debug_connection"]),
     (Idle("a core is dumped where the system has it"), &["worker_rlimit_core", "working_directory"]),
     (Idle("the environment is kept"), &["env"]),
+<<<<<<< HEAD
     (Idle("no directive that is there resolves names while it serves"), &["resolver", "resolver_timeout"]),
+=======
+    (Idle("they are not passed on"), &["early_hints"]),
+>>>>>>> 1fe9ec3e (resolver, upstream, phases, nginx: names are resolved while requests wait, and groups follow DNS)
     (
         BUFFERS,
         &[
@@ -265,7 +270,7 @@ fn index() -> &'static Index {
 /// What directives of blocks do.
 fn setters() -> impl Iterator<Item = (&'static str, Setter)> {
     let gateways = [FASTCGI_SETTERS, UWSGI_SETTERS, SCGI_SETTERS].into_iter().flatten();
-    SETTERS.iter().chain(PROXY_SETTERS).chain(SUBREQUEST_SETTERS).chain(gateways).copied()
+    SETTERS.iter().chain(PROXY_SETTERS).chain(SUBREQUEST_SETTERS).chain(RESOLVER_SETTERS).chain(gateways).copied()
 }
 
 /// Each name that a table has, as often as they have it.

@@ -2,10 +2,12 @@
 
 use super::arguments::{inside, is_script, told};
 use super::hosts::ServerName;
+use super::resolvers::TIMEOUT;
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::OpenFiles;
+use core::time::Duration;
 use phases::access::BasicAuth;
 use phases::logging::AccessLogLine;
 use phases::program::{ContentRules, FieldRules, FilterSet, HeadRules, Methods};
@@ -56,6 +58,8 @@ pub(super) struct Layer {
     pub users: Option<Value>,
     /// `open_log_file_cache`.
     pub open_logs: Option<OpenFiles>,
+    /// `resolver_timeout`.
+    pub resolver_timeout: Duration,
 }
 
 /// `add_header_inherit` and `add_trailer_inherit`.
@@ -100,6 +104,7 @@ impl Layer {
             realm: None,
             users: None,
             open_logs: None,
+            resolver_timeout: TIMEOUT,
         }
     }
 
@@ -126,6 +131,7 @@ impl Layer {
             realm: self.realm.clone(),
             users: self.users.clone(),
             open_logs: self.open_logs.clone(),
+            resolver_timeout: self.resolver_timeout,
         }
     }
 
@@ -241,6 +247,7 @@ impl Compiler<'_> {
         layer.finish_proxy();
         layer.block.mirrors = !layer.block.subrequests.mirrors.is_empty();
         layer.finish_gateways();
+        layer.finish_resolver();
         layer.block.filters = FilterSet::of(&layer.block);
         Ok(())
     }

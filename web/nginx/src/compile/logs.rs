@@ -9,6 +9,7 @@ use crate::message::Place;
 use crate::reader::Directive;
 use access_log::LogPlace;
 use phases::logging::{AccessLogLine, ErrorLevel, ErrorLogUse, LogFormat, LogTarget, LogUse, open_log_file_cache};
+use std::sync::Arc;
 
 /// Where requests are logged if nothing is said.
 const USUAL: &[u8] = b"/var/log/nginx/access.log";
@@ -121,6 +122,7 @@ impl Compiler<'_> {
             logs.push(self.error_log_use(LogPlace::Stderr, ErrorLevel::ERROR.0));
         }
         layer.block.error_logs = logs.into();
+        self.program.error_logs = Arc::clone(&layer.block.error_logs);
         Ok(())
     }
 

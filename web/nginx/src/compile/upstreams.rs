@@ -1,16 +1,17 @@
 //! `upstream`: groups of servers that requests are passed on to.
 
 use super::arguments::{argument, count, duration, inside, told};
-use super::url::{Tail, Url};
+use super::resolvers::{resolver_timeout, with_timeout};
+use super::url::{Tail, Url, UrlHost};
 use super::{Compiler, Step, nowhere};
 use crate::message::{Message, Place};
 use crate::reader::Directive;
 use phases::UpstreamGroupId;
 use phases::Value;
-use phases::program::UpstreamGroup;
+use phases::program::{GroupNames, ResolverRules, UpstreamGroup};
 use phases::units::{number, size, time};
 use std::sync::Arc;
-use upstream::{Balancing, Group, GroupServer, IdleRules, PeerAddress};
+use upstream::{Balancing, Group, GroupServer, IdleRules, NamedServer, NamedServers, PeerAddress};
 
 /// The port of servers that name none.
 const PORT: u16 = 80;
@@ -37,6 +38,11 @@ struct Draft {
     requests: Option<u32>,
     time: Option<core::time::Duration>,
     timeout: Option<core::time::Duration>,
+    /// Servers whose names are resolved while they serve.
+    named: Vec<NamedServer>,
+    resolver: Option<Arc<ResolverRules>>,
+    resolver_timeout: Option<core::time::Duration>,
+    has_zone: bool,
 }
 
 impl Compiler<'_> {
@@ -54,7 +60,7 @@ impl Compiler<'_> {
             }
             self.upstream_rule(&mut draft, one)?;
         }
-        if draft.servers.is_empty() {
+        if draft.servers.is_empty() && draft.named.is_empty() {
             return Err(self.refused(directive.place, "no servers are inside upstream".to_owned()));
         }
         let idle = draft.idle.filter(|connections| *connections > 0).map(|connections| {
@@ -66,15 +72,20 @@ impl Compiler<'_> {
                 timeout: draft.timeout.unwrap_or(usual.timeout),
             }
         });
-        let group = Group::new(written, draft.balancing.unwrap_or_default(), &draft.servers).map_err(|why| {
+        let names = self.group_names(written, &mut draft, directive.place)?;
+        let group = match &names {
+            Some(names) => names.servers.group(&vec![Vec::new(); names.servers.named.len()]),
+            None => Group::new(written, draft.balancing.unwrap_or_default(), &draft.servers),
+        };
+        let group = group.map_err(|why| {
             let what = match why {
                 upstream::GroupError::None => format!("{why} \"{}\"", told(written)),
                 _ => why.to_string(),
             };
             self.refused(directive.place, what)
         })?;
-        let id = self
-            .add_group(UpstreamGroup { group: Arc::new(group), key: draft.key, idle, port: None }, directive.place)?;
+        let group = UpstreamGroup { group: Arc::new(group), key: draft.key, idle, port: None, names };
+        let id = self.add_group(group, directive.place)?;
         self.upstreams.push(Known { name, port: None, id });
         Ok(())
     }
@@ -89,10 +100,7 @@ impl Compiler<'_> {
     fn upstream_rule(&mut self, draft: &mut Draft, directive: &Directive) -> Step {
         let place = directive.place;
         match directive.name.as_slice() {
-            b"server" => {
-                let server = self.upstream_server(draft, directive)?;
-                draft.servers.push(server);
-            }
+            b"server" => self.upstream_server(draft, directive)?,
             b"ip_hash" => self.balance(draft, Balancing::ClientAddress, place),
             b"least_conn" => self.balance(draft, Balancing::LeastConnections, place),
             b"hash" => {
@@ -131,11 +139,12 @@ impl Compiler<'_> {
             b"keepalive_requests" => draft.requests = Some(count(directive)),
             b"keepalive_time" => draft.time = Some(duration(directive)),
             b"keepalive_timeout" => draft.timeout = Some(duration(directive)),
-            b"zone" => self.upstream_zone(directive)?,
-            b"resolver" | b"resolver_timeout" => {
-                let name = directive.rule.map_or("resolver", |rule| rule.name);
-                self.remark(name, place, "names of servers are resolved at the start");
+            b"zone" => {
+                draft.has_zone = true;
+                self.upstream_zone(directive)?;
             }
+            b"resolver" => draft.resolver = Some(self.resolver(directive)?),
+            b"resolver_timeout" => draft.resolver_timeout = Some(resolver_timeout(directive)),
             // There is no other.
             _ => {}
         }
@@ -175,12 +184,13 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn upstream_server(&self, draft: &Draft, directive: &Directive) -> Step<GroupServer> {
+    fn upstream_server(&self, draft: &mut Draft, directive: &Directive) -> Step {
         let place = directive.place;
         let written = argument(directive, 0);
         let mut server = GroupServer::new(written, Vec::new());
         // Those by a key or by chance have no backups.
-        let has_backups = matches!(draft.balancing, None | Some(Balancing::RoundRobin | Balancing::LeastConnections));
+        let has_backups = draft.balancing.unwrap_or_default().has_backups();
+        let (mut resolves, mut service) = (false, None);
         for word in &directive.arguments[1..] {
             let (name, value) = match word.iter().position(|byte| *byte == b'=') {
                 Some(at) => word.split_at(at + 1),
@@ -207,7 +217,18 @@ impl Compiler<'_> {
                     server.down = true;
                     true
                 }
-                b"resolve" | b"drain" | b"service=" | b"route=" | b"slow_start=" => {
+                b"resolve" => {
+                    resolves = true;
+                    true
+                }
+                b"service=" if value.is_empty() => {
+                    return Err(self.refused(place, "service is empty".to_owned()));
+                }
+                b"service=" => {
+                    service = Some(value.into());
+                    true
+                }
+                b"drain" | b"route=" | b"slow_start=" => {
                     return Err(self.unsupported(place, &format!("\"{}\" of the \"server\" directive", told(word))));
                 }
                 _ => false,
@@ -216,8 +237,72 @@ impl Compiler<'_> {
                 return Err(self.invalid_parameter(word, place));
             }
         }
-        server.addresses = self.peer_addresses(written, place)?;
-        Ok(server)
+        match resolves {
+            true => self.named_server(draft, (server, service), directive),
+            false if service.is_some() => {
+                let what = format!("service upstream \"{}\" requires \"resolve\" parameter", told(written));
+                Err(self.refused(place, what))
+            }
+            false => {
+                server.addresses = self.peer_addresses(written, place)?;
+                draft.servers.push(server);
+                Ok(())
+            }
+        }
+    }
+
+    /// One whose name is resolved while it serves, unless it is an address.
+    fn named_server(
+        &self,
+        draft: &mut Draft,
+        (mut settings, service): (GroupServer, Option<Box<[u8]>>),
+        directive: &Directive,
+    ) -> Step {
+        let (place, text) = (directive.place, argument(directive, 0));
+        let refused = |what: &str| self.refused(place, format!("{what} in upstream \"{}\"", told(text)));
+        let url = Url::parse(text, Tail::None).map_err(refused)?;
+        let of_service = |what: &str| self.refused(place, format!("service upstream \"{}\" {what}", told(text)));
+        if service.is_some() && url.port.is_some() {
+            return Err(of_service("may not have port"));
+        }
+        if let UrlHost::Name(host) = url.host {
+            let (host, port) = (host.into(), url.port.unwrap_or(PORT));
+            draft.named.push(NamedServer { settings, host, port, service });
+            return Ok(());
+        }
+        if service.is_some() {
+            return Err(of_service("requires domain name"));
+        }
+        settings.addresses = self.peer_addresses(text, place)?;
+        draft.servers.push(settings);
+        Ok(())
+    }
+
+    /// The servers of a group that have names which are resolved.
+    fn group_names(&self, name: &[u8], draft: &mut Draft, place: Place) -> Step<Option<Arc<GroupNames>>> {
+        let named = core::mem::take(&mut draft.named);
+        if named.is_empty() {
+            return Ok(None);
+        }
+        let at = || {
+            let path = self.configuration.path(place.file).map_or_else(String::new, |path| path.display().to_string());
+            format!("in upstream \"{}\" in {path}:{}", told(name), place.line)
+        };
+        if !draft.has_zone {
+            let upstream = at().replacen("in ", "", 1);
+            let what = format!("resolving names at run time requires {upstream} to be in shared memory");
+            return Err(nowhere(what));
+        }
+        let Some(resolver) = draft.resolver.clone().or_else(|| self.outer_resolver.clone()) else {
+            return Err(nowhere(format!("no resolver defined to resolve names at run time {}", at())));
+        };
+        if !draft.servers.iter().any(|server| !server.backup) && named.iter().all(|one| one.settings.backup) {
+            return Err(self.refused(place, format!("no servers in upstream \"{}\"", told(name))));
+        }
+        let timeout = draft.resolver_timeout.unwrap_or(self.outer_timeout);
+        let (fixed, balancing) = (core::mem::take(&mut draft.servers), draft.balancing.unwrap_or_default());
+        let servers = NamedServers { name: name.into(), balancing, fixed, named };
+        Ok(Some(Arc::new(GroupNames { resolver: with_timeout(resolver, timeout), servers })))
     }
 
     fn peer_addresses(&self, text: &[u8], place: Place) -> Step<Vec<PeerAddress>> {
@@ -249,7 +334,7 @@ impl Compiler<'_> {
         let addresses = addresses.map_err(|what| self.refused(place, format!("{what} in upstream \"{text}\"")))?;
         let server = GroupServer::new(url.name, addresses);
         let group = Group::new(url.name, Balancing::RoundRobin, &[server]).map_err(|why| nowhere(why.to_string()))?;
-        let group = UpstreamGroup { group: Arc::new(group), key: None, idle: None, port: Some(port) };
+        let group = UpstreamGroup { group: Arc::new(group), key: None, idle: None, port: Some(port), names: None };
         let id = self.add_group(group, place)?;
         self.upstreams.push(Known { name, port: Some(port), id });
         Ok(id)

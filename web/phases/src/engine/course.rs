@@ -2,6 +2,7 @@
 
 use super::course_body::CourseBody;
 use super::making::Filtering;
+use super::names::Names;
 use super::paced::Paced;
 use super::relay::{Relay, SiloGroup, UpstreamTry};
 use super::roots::RealRoots;
@@ -61,6 +62,8 @@ pub(crate) struct Loaded {
     pub groups: RefCell<Vec<SiloGroup>>,
     /// Another program is in its place.
     pub is_replaced: Cell<bool>,
+    /// What resolves names; none where nothing does.
+    pub names: RefCell<Option<Names>>,
     /// Some value may ask where a root lies.
     pub asks_for_real_roots: bool,
     /// What is known of that.
@@ -68,7 +71,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    pub fn new(program: Arc<Program>, logs: Option<LogSet>, bodies: Option<BodyStore>) -> Self {
+    pub fn new(program: Arc<Program>, logs: Option<LogSet>, bodies: Option<BodyStore>, names: Option<Names>) -> Self {
         let needed = !program.expressions.is_empty();
         let matcher = RefCell::new(if needed { Matcher::new() } else { None });
         let asks_for_sent = program.variables.asks_for_sent();
@@ -95,6 +98,7 @@ impl Loaded {
             told,
             groups,
             is_replaced,
+            names: RefCell::new(names),
             asks_for_real_roots,
             real_roots: RefCell::default(),
         }

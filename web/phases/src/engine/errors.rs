@@ -6,7 +6,7 @@ use super::run::Runner;
 use super::values::{Clock, Scope};
 use super::written::{put, put_address};
 use crate::ids::BlockId;
-use crate::logging::ErrorLevel;
+use crate::logging::{ErrorLevel, ErrorLogUse};
 use exchange::{ExchangeId, Replies};
 use semantics::{Known, Request};
 use std::io::Write;
@@ -77,6 +77,11 @@ pub(super) fn tell(
     }
 }
 
+/// Tells what is no request's, in the process's own logs.
+pub(super) fn tell_of_process(loaded: &Loaded, clock: &Clock, level: ErrorLevel, text: &[u8]) {
+    put_in(loaded, &loaded.program.error_logs, clock, (level, None), |line| line.extend_from_slice(text));
+}
+
 /// Puts a line about a connection into the error logs of a block that take this level;
 /// whether there are any. What it says is not asked for where there are none.
 fn put_line(
@@ -86,8 +91,18 @@ fn put_line(
     (level, connection): (ErrorLevel, u64),
     say: impl FnOnce(&mut Vec<u8>),
 ) -> bool {
-    let Some(block) = loaded.program.blocks.get(block.0 as usize) else { return false };
-    if !block.error_logs.iter().any(|log| level <= log.level) {
+    let block = loaded.program.blocks.get(block.0 as usize);
+    block.is_some_and(|block| put_in(loaded, &block.error_logs, clock, (level, Some(connection)), say))
+}
+
+fn put_in(
+    loaded: &Loaded,
+    places: &[ErrorLogUse],
+    clock: &Clock,
+    (level, connection): (ErrorLevel, Option<u64>),
+    say: impl FnOnce(&mut Vec<u8>),
+) -> bool {
+    if !places.iter().any(|log| level <= log.level) {
         return false;
     }
     let mut line = Vec::with_capacity(256);
@@ -96,7 +111,7 @@ fn put_line(
     let line = shown(&line);
     let mut logs = loaded.logs.borrow_mut();
     let Some(logs) = logs.as_mut() else { return false };
-    for log in block.error_logs.iter().filter(|log| level <= log.level) {
+    for log in places.iter().filter(|log| level <= log.level) {
         logs.severe_line(log.log, level.severity(), clock.now, |out| out.extend_from_slice(&line));
     }
     loaded.tell();
@@ -176,17 +191,18 @@ impl Course {
     }
 }
 
-/// `2026/10/10 15:55:36 [error] 7#7: *9 `
-fn begin(out: &mut Vec<u8>, level: ErrorLevel, clock: &Clock, connection: u64) {
+/// `2026/10/10 15:55:36 [error] 7#7: *9 `, without the last where no connection is meant.
+fn begin(out: &mut Vec<u8>, level: ErrorLevel, clock: &Clock, connection: Option<u64>) {
     let pid = std::process::id();
     out.extend(clock.iso[..19].iter().map(|byte| match byte {
         b'-' => b'/',
         b'T' => b' ',
         other => *other,
     }));
-    let _ = write!(out, " [{}] {pid}#{pid}: *", level.name());
-    put(out, connection);
-    out.push(b' ');
+    let _ = write!(out, " [{}] {pid}#{pid}: ", level.name());
+    if let Some(connection) = connection {
+        let _ = write!(out, "*{connection} ");
+    }
 }
 
 /// A line as it is written: what a client sent makes no lines of its own.

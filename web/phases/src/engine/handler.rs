@@ -235,6 +235,7 @@ impl Handler for Engine {
             went_on = true;
         }
         went_on |= self.reads && self.take_bodies(replies);
+        went_on |= self.resolves && self.take_names(replies);
         went_on |= self.wake_delayed(replies);
         let mut makes = self.make_all(replies);
         if !self.rest.subs.is_idle() {
@@ -252,6 +253,9 @@ impl Handler for Engine {
             wake = self.files.end_turn(&mut Passing { replies, rest: &mut self.rest });
         }
         wake = wake.earlier(makes);
+        if self.resolves {
+            wake = wake.earlier(self.loaded.names_wake());
+        }
         if let Some(Reverse((at, _))) = self.rest.delayed.peek() {
             wake = wake.earlier(Wake::At(*at));
         }

@@ -1,11 +1,13 @@
 //! What an engine is made of, made ready by a thread that may wait.
 
 use super::course::Loaded;
+use super::names::Names;
 use crate::program::Program;
 use access_log::LogSet;
 use bodies::{BodyFolders, BodyLimits, BodyStore, FolderError};
 use exchange::HeadWriter;
 use files::{Directory, Reader};
+use resolver::Resolver;
 use rustix::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -25,6 +27,7 @@ pub struct NewProgram {
     program: Arc<Program>,
     logs: Option<LogSet>,
     bodies: Option<BodyFolders>,
+    resolver: Option<Resolver>,
 }
 
 /// Why a program cannot be taken up.
@@ -34,6 +37,8 @@ pub enum PrepareError {
     Log(access_log::Error),
     /// A folder for bodies of requests.
     Folder(FolderError),
+    /// What resolves names.
+    Resolver(std::io::Error),
 }
 
 impl From<access_log::Error> for PrepareError {
@@ -61,12 +66,17 @@ impl NewProgram {
             true => Some(BodyFolders::open(&program.temp_folders, cpus).map_err(PrepareError::Folder)?),
             false => None,
         };
-        Ok(Self { program, logs, bodies })
+        let resolver = match program.summary().resolves {
+            true => Some(Resolver::start(cpus).map_err(PrepareError::Resolver)?),
+            false => None,
+        };
+        Ok(Self { program, logs, bodies, resolver })
     }
 
     pub(super) fn load(self, event: &Arc<OwnedFd>) -> Rc<Loaded> {
         let bodies = self.bodies.map(|folders| BodyStore::new(folders, BodyLimits::default(), event));
-        Rc::new(Loaded::new(self.program, self.logs, bodies))
+        let names = self.resolver.map(|resolver| Names::new(resolver, &self.program, event));
+        Rc::new(Loaded::new(self.program, self.logs, bodies, names))
     }
 }
 

@@ -8,6 +8,7 @@ use bodies::BodyContent;
 use core::time::Duration;
 use exchange::UpstreamId;
 use h1::client::ResponseReader;
+use resolver::ResolverRules;
 use semantics::Method;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -131,6 +132,8 @@ impl BodyStream {
 /// Where a request is that is passed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RelayStage {
+    /// Addresses are being found out.
+    Resolves,
     /// A connection is being made.
     Connects,
     /// The request is sent, and its answer's head comes.
@@ -148,6 +151,16 @@ pub(crate) enum Choice {
     Group(u16),
     /// Servers that were found out for it alone.
     Own(Box<Balancer>),
+    /// Those at a host whose addresses are to be found out.
+    Named(Box<NamedUpstream>),
+}
+
+/// A host whose addresses are to be found out for a request.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedUpstream {
+    pub host: Box<[u8]>,
+    pub port: u16,
+    pub resolver: Arc<ResolverRules>,
 }
 
 /// What became of one server that was asked: for `$upstream_…`.
@@ -178,6 +191,8 @@ pub(crate) struct IdleLink {
 pub(crate) struct SiloGroup {
     pub balancer: Balancer,
     pub idle: Option<IdlePool<IdleLink>>,
+    /// Those that are to be closed: their peers are gone.
+    pub gone: Vec<IdleLink>,
     /// Peers, as logs name them.
     pub texts: Vec<Rc<[u8]>>,
 }
@@ -188,6 +203,7 @@ impl SiloGroup {
         let one = |group: &UpstreamGroup| Self {
             balancer: Balancer::new(Arc::clone(&group.group)),
             idle: group.idle.map(|rules| IdlePool::new(rules, Arc::clone(&group.group))),
+            gone: Vec::new(),
             texts: group.group.peers().iter().map(|peer| peer_text(&peer.address)).collect(),
         };
         program.upstreams.iter().map(one).collect()
@@ -217,6 +233,11 @@ impl IdlePlaces {
             self.places.len() as u32 - 1
         });
         place | IDLE
+    }
+
+    /// Marks that are in use.
+    pub fn used(&self) -> usize {
+        self.places.len() - self.free.len()
     }
 
     pub fn set(&mut self, mark: u32, group: u16, id: IdleId) {

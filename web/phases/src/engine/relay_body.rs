@@ -59,7 +59,7 @@ impl Engine {
     ) -> usize {
         let relay = self.rest.relay_of(mark).filter(|relay| relay.link == Some(id));
         match relay.map(|relay| relay.stage) {
-            None => 0,
+            None | Some(RelayStage::Resolves) => 0,
             Some(RelayStage::Connects | RelayStage::Head) => self.on_early_event(replies, mark, event),
             Some(RelayStage::Body) => self.on_body_event(replies, mark, event),
             Some(RelayStage::Tunnel) => self.on_tunnel_event(replies, mark, event),

@@ -3,7 +3,7 @@
 use super::bodies::BodyReading;
 use super::course_body::BodyState;
 use super::gateway_answer::GatewayAnswer;
-use super::relay::{BodyStream, Choice, Relay, RelayStage};
+use super::relay::{BodyStream, Choice, NamedUpstream, Relay, RelayStage};
 use super::run::{Flow, Runner};
 use super::written::put_number;
 use crate::logging::ErrorLevel;
@@ -209,18 +209,26 @@ impl<R: Replies> Runner<'_, R> {
             let group = Group::new(&server.name.clone(), Balancing::RoundRobin, &[server]).map_err(|_| 500_u16)?;
             return Ok(Choice::Own(Box::new(Balancer::new(Arc::new(group)))));
         }
-        let UpstreamPlace::Host { name, .. } = place else { return Err(502) };
+        let UpstreamPlace::Host { name, port: told } = place else { return Err(502) };
+        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        if let Some(resolver) = block.and_then(|block| block.resolver.clone()) {
+            // Where none is written, it is that of the scheme.
+            let port = told.and_then(parse_port).or(port).unwrap_or_default();
+            let host = name.strip_suffix(b".").unwrap_or(name).into();
+            return Ok(Choice::Named(Box::new(NamedUpstream { host, port, resolver })));
+        }
         let name = String::from_utf8_lossy(name).into_owned();
         self.tell(ErrorLevel::ERROR, || format!("no resolver defined to resolve {name}").into_bytes());
         Err(502)
     }
 
     /// Begins to choose among servers.
-    fn attempts(&mut self, choice: &Choice) -> Attempts {
+    pub(super) fn attempts(&mut self, choice: &Choice) -> Attempts {
         let loaded = Rc::clone(&self.loaded);
-        let Choice::Group(number) = choice else {
-            let Choice::Own(balancer) = choice else { unreachable!("there are two kinds") };
-            return balancer.begin(BalancingKey::None);
+        let number = match choice {
+            Choice::Group(number) => number,
+            Choice::Own(balancer) => return balancer.begin(BalancingKey::None),
+            Choice::Named(_) => return Attempts::none(),
         };
         let rules = loaded.program.upstreams.get(usize::from(*number));
         let value = rules.and_then(|rules| rules.key.as_ref()).map(|key| self.scope().get(key));

@@ -53,11 +53,15 @@ impl<R: Replies> Runner<'_, R> {
                 relay.choice = Choice::Own(own);
                 Some(done)
             }
+            Choice::Named(_) => None,
         }
     }
 
     /// Asks servers until one may answer, or none is left.
     pub(super) fn ask_next(&mut self) -> Flow {
+        if let Some(flow) = self.wait_for_names() {
+            return flow;
+        }
         loop {
             let Err(failure) = self.ask_one() else { return Flow::Waits };
             if let Some(flow) = self.after(failure) {
@@ -138,16 +142,10 @@ impl<R: Replies> Runner<'_, R> {
                 Ok(())
             }
             Err(why) => {
-                let why = match why {
-                    ConnectError::NoRoute => "101: Network is unreachable",
-                    ConnectError::NoPort => "99: Cannot assign requested address",
-                    ConnectError::Full => "24: Too many open files",
-                    ConnectError::Busy => "11: Resource temporarily unavailable",
-                    ConnectError::Path => "36: File name too long",
-                };
+                let (level, why) = words_of(why);
                 let text = peer_text(address);
                 let told = format!("connect() to {} failed ({why})", String::from_utf8_lossy(&text));
-                self.tell_of_upstream(&told, "connecting to upstream");
+                self.tell_at(level, &told, "connecting to upstream");
                 Err(Failure::Error)
             }
         }
@@ -326,7 +324,7 @@ impl<R: Replies> Runner<'_, R> {
     /// What it is about, for people.
     pub(super) fn doing(&self) -> &'static str {
         match self.course.relay.as_ref().map(|relay| relay.stage) {
-            Some(RelayStage::Connects) | None => "connecting to upstream",
+            Some(RelayStage::Resolves | RelayStage::Connects) | None => "connecting to upstream",
             Some(RelayStage::Head) => "reading response header from upstream",
             Some(RelayStage::Body) => "reading upstream",
             Some(RelayStage::Tunnel) => "proxying upgraded connection",
@@ -419,6 +417,20 @@ fn send_records<R: Replies>(replies: &mut R, link: UpstreamId, body: &app::Body)
     (framing + end.len()) as u64
 }
 
+/// Why a connection did not begin, in the system's words, and how severe nginx finds that.
+const fn words_of(why: ConnectError) -> (ErrorLevel, &'static str) {
+    match why {
+        ConnectError::NoRoute => (ErrorLevel::ERROR, "101: Network is unreachable"),
+        ConnectError::Refused => (ErrorLevel::ERROR, "111: Connection refused"),
+        ConnectError::Busy => (ErrorLevel::ERROR, "11: Resource temporarily unavailable"),
+        ConnectError::NoPort => (ErrorLevel::CRIT, "99: Cannot assign requested address"),
+        ConnectError::Full => (ErrorLevel::CRIT, "24: Too many open files"),
+        ConnectError::Path => (ErrorLevel::CRIT, "36: File name too long"),
+        ConnectError::Missing => (ErrorLevel::CRIT, "2: No such file or directory"),
+        ConnectError::Denied => (ErrorLevel::CRIT, "13: Permission denied"),
+    }
+}
+
 /// What a connection's end is in the system's words.
 pub(super) fn told_of(why: Closed, connects: bool) -> String {
     let errno = match why {
@@ -473,7 +485,9 @@ impl super::Rest {
             return false;
         }
         let mut groups = loaded.groups.borrow_mut();
-        let idle = groups.get_mut(usize::from(*number)).and_then(|group| group.idle.as_mut());
+        // One to a peer of a group that was has no place any more.
+        let group = groups.get_mut(usize::from(*number)).filter(|group| group.balancer.is_current(&relay.attempts));
+        let idle = group.and_then(|group| group.idle.as_mut());
         let rules = loaded.program.upstreams.get(usize::from(*number)).and_then(|group| group.idle);
         let (Some(idle), Some(rules)) = (idle, rules) else { return false };
         let mark = self.idle.reserve();
@@ -549,6 +563,7 @@ impl super::Rest {
                 }
             }
             Choice::Own(mut balancer) => _ = balancer.release(&mut relay.attempts, now, false),
+            Choice::Named(_) => {}
         }
     }
 }

@@ -24,8 +24,16 @@ fn sent(lookups: &mut Lookups) -> Outgoing {
 }
 
 fn told(lookups: &mut Lookups) -> Vec<(u64, Result<Vec<String>, ResolveError>)> {
-    let text = |answer: Addresses| answer.iter().map(ToString::to_string).collect();
-    core::iter::from_fn(|| lookups.poll_answer()).map(|(ticket, answer)| (ticket, answer.map(text))).collect()
+    let text = |answer: Found| match answer {
+        Found::Addresses(addresses) => addresses.iter().map(ToString::to_string).collect(),
+        Found::Service(all) => all.iter().map(described).collect(),
+    };
+    core::iter::from_fn(|| lookups.poll_answer()).map(|(ticket, answer)| (ticket, answer.found.map(text))).collect()
+}
+
+fn described(one: &ServiceAddress) -> String {
+    let host = String::from_utf8_lossy(one.host.text()).into_owned();
+    format!("{} {host} {} {}", one.address, one.priority, one.weight)
 }
 
 /// That this address is the answer.
@@ -193,7 +201,7 @@ fn aliases_end() {
         let alias = answer(&question.message, 0, &[record(b"\xc0\x0c", 5, 7, &next)], &[]);
         assert!(lookups.on_message(question.id, &alias, Time::ZERO));
     }
-    assert_eq!((asked, told(&mut lookups)), (9, vec![(1, Err(ResolveError::Server(1)))]));
+    assert_eq!((asked, told(&mut lookups)), (9, vec![(1, Err(ResolveError::NotFound))]));
 }
 
 #[test]
@@ -220,4 +228,100 @@ fn what_is_kept_and_asked_is_bounded() {
     lookups.ask(10, b"", now);
     let bad: Vec<_> = told(&mut lookups).into_iter().filter(|(ticket, _)| *ticket > 8).collect();
     assert_eq!(bad, [(9, Err(ResolveError::BadName)), (10, Err(ResolveError::BadName))]);
+}
+
+/// A host of a service, as a record of the answer to a question.
+fn host(priority: u16, weight: u16, port: u16, name: &[u8]) -> Vec<u8> {
+    let numbers: Vec<u8> = [priority, weight, port].iter().flat_map(|number| number.to_be_bytes()).collect();
+    record(b"\xc0\x0c", 33, 20, &[&numbers, name].concat())
+}
+
+#[test]
+fn hosts_of_a_service_are_resolved_and_told_by_priority() {
+    let mut lookups = lookups(rules(1, |_| {}), LookupLimits::default());
+    let now = Time::ZERO;
+    lookups.ask_service(1, b"http", b"Example", now);
+    lookups.ask_service(2, b"_http._tcp", b"example", now);
+    let question = sent(&mut lookups);
+    assert!(question.message[12..].starts_with(b"\x05_http\x04_tcp\x07example\0\0\x21"));
+    let hosts =
+        [host(20, 0, 81, b"\x01b\0"), host(10, 5, 82, b"\x01a\0"), host(1, 1, 1, b"\0"), host(30, 1, 83, b"\x01c\0")];
+    assert!(lookups.on_message(question.id, &answer(&question.message, 0, &hosts, &[]), now));
+    assert!(told(&mut lookups).is_empty());
+    while let Some(question) = lookups.poll_question() {
+        let told = match question.message[13] {
+            b'c' => answer(&question.message, 3, &[], &[]),
+            name => address(&question, name, 10),
+        };
+        assert!(lookups.on_message(question.id, &told, now));
+    }
+    let answers: Vec<(u64, NameAnswer)> = core::iter::from_fn(|| lookups.poll_answer()).collect();
+    assert_eq!(answers.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [1, 2]);
+    for (_, answer) in answers {
+        let Ok(Found::Service(all)) = &answer.found else { panic!("{answer:?}") };
+        let all: Vec<String> = all.iter().map(described).collect();
+        assert_eq!(all, ["10.0.0.97:82 a 10 5", "10.0.0.98:81 b 20 1"]);
+        assert_eq!((answer.valid, answer.failed.len()), (10 * SECOND, 1), "as long as the least of them");
+        assert_eq!(answer.failed[0], (HostName::parse(b"c").unwrap(), ResolveError::NotFound));
+    }
+    assert!(lookups.questions.is_empty() && lookups.waiting == 0 && lookups.next_deadline().is_none());
+}
+
+#[test]
+fn of_one_priority_any_host_is_first_by_weight() {
+    let mut lookups = lookups(rules(1, |_| {}), LookupLimits::default());
+    let mut first = [0; 2];
+    for ticket in 0..400 {
+        lookups.ask_service(ticket, b"http", b"example", Time::ZERO);
+        let question = lookups.poll_question().unwrap();
+        let hosts = [host(1, 3, 1, b"\x01a\0"), host(1, 1, 2, b"\x01b\0")];
+        assert!(lookups.on_message(question.id, &answer(&question.message, 0, &hosts, &[]), Time::ZERO));
+        while let Some(question) = lookups.poll_question() {
+            assert!(lookups.on_message(question.id, &address(&question, question.message[13], 60), Time::ZERO));
+        }
+        let all = told(&mut lookups)[0].1.clone().unwrap();
+        assert_eq!(all.len(), 2);
+        first[usize::from(all[0].starts_with("10.0.0.98"))] += 1;
+    }
+    assert!((250..350).contains(&first[0]), "{first:?}");
+}
+
+#[test]
+fn a_service_that_is_not_there_fails_like_a_name() {
+    let mut lookups = lookups(rules(1, |rules| rules.timeout = 7 * SECOND), LookupLimits::default());
+    let now = Time::ZERO;
+    let missing = |ticket| (ticket, Err(ResolveError::NotFound));
+    for (ticket, code) in [(1, 3), (2, 0)] {
+        lookups.ask_service(ticket, b"http", b"example", now);
+        let question = sent(&mut lookups);
+        assert!(lookups.on_message(question.id, &answer(&question.message, code, &[], &[]), now));
+        assert_eq!(told(&mut lookups), [missing(ticket)]);
+    }
+    // All of its hosts are missing.
+    lookups.ask_service(3, b"http", b"example", now);
+    let question = sent(&mut lookups);
+    assert!(lookups.on_message(question.id, &answer(&question.message, 0, &[host(1, 1, 1, b"\x01a\0")], &[]), now));
+    let question = sent(&mut lookups);
+    assert!(lookups.on_message(question.id, &answer(&question.message, 3, &[], &[]), now));
+    assert_eq!(told(&mut lookups), [missing(3)]);
+    // Nobody answers.
+    lookups.ask_service(4, b"http", b"example", now);
+    sent(&mut lookups);
+    lookups.on_time(now + 5 * SECOND);
+    sent(&mut lookups);
+    lookups.on_time(now + 7 * SECOND);
+    assert_eq!(told(&mut lookups), [(4, Err(ResolveError::Timeout))]);
+    lookups.ask_service(5, b"no service", b"example", now);
+    assert_eq!(told(&mut lookups), [(5, Err(ResolveError::BadName))]);
+    assert!(lookups.questions.is_empty() && lookups.waiting == 0 && lookups.next_deadline().is_none());
+}
+
+#[test]
+fn guesses_lead_to_tcp() {
+    let mut lookups = lookups(rules(1, |_| {}), LookupLimits::default());
+    lookups.ask(1, b"a", Time::ZERO);
+    let question = sent(&mut lookups);
+    lookups.on_guesses(question.id, Time::ZERO);
+    let again = sent(&mut lookups);
+    assert!(again.tcp && again.id == question.id && again.message[..2] != question.message[..2]);
 }

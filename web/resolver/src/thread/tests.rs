@@ -1,5 +1,5 @@
 use crate::message::tests::{answer, record};
-use crate::{ResolveError, Resolver, ResolverRules};
+use crate::{Found, ResolveError, Resolver, ResolverRules};
 use core::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io::{Read, Write};
@@ -67,11 +67,12 @@ fn names_are_resolved_by_a_server_on_this_machine() {
     let server = streams.local_addr().unwrap();
     let (ended, streams) = (answer_datagrams(datagrams), answer_stream(streams));
     let event = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-    let mut resolver = Resolver::start(&event, &[]).unwrap();
+    let mut resolver = Resolver::start(&[]).unwrap();
+    resolver.wake_by(&event);
     let timeout = Duration::from_secs(300);
     let rules = Arc::new(ResolverRules { servers: vec![server], valid: None, v4: true, v6: false, timeout });
     let mut ask = |ticket: u64, name: &[u8]| {
-        resolver.ask(ticket, &rules, name).unwrap();
+        resolver.ask(ticket, &rules, name, None).unwrap();
         loop {
             poll(&mut [PollFd::new(&event, PollFlags::IN)], None).unwrap();
             let _ = rustix::io::read(&event, &mut [0; 8]);
@@ -79,7 +80,10 @@ fn names_are_resolved_by_a_server_on_this_machine() {
                 && let Some((told, answer)) = resolver.take()
             {
                 assert_eq!(told, ticket);
-                return answer.map(|addresses| addresses.to_vec());
+                return answer.found.map(|found| match found {
+                    Found::Addresses(addresses) => addresses.to_vec(),
+                    Found::Service(_) => Vec::new(),
+                });
             }
         }
     };

@@ -277,7 +277,7 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
     };
     let group = Group::new(b"group", Balancing::RoundRobin, &[server(1), server(2)]).expect("two servers");
     let idle = keeps.then(|| IdleRules::new(3));
-    let upstreams = vec![UpstreamGroup { group: Arc::new(group), key: None, idle, port: None }];
+    let upstreams = vec![UpstreamGroup { group: Arc::new(group), key: None, idle, port: None, names: None }];
     let pass = FixedPass {
         group: UpstreamGroupId(0),
         url: b"http://group"[..].into(),

@@ -1,0 +1,385 @@
+//! Names of upstreams, whose addresses a resolver of the silo's finds out: for requests
+//! that wait for them, and for groups that change by them.
+//!
+//! ```text
+//!  ask_next ── a name ─────────────► Resolver ─► on_names ─► servers of the request's own
+//!           └─ a group that has none yet                        and ask_next again
+//!  turn ───── names of groups, as their answers end ─► the group changes
+//! ```
+
+use super::Engine;
+use super::course::{Course, Loaded};
+use super::relay::{Choice, IDLE, Relay, RelayStage, SiloGroup, peer_text};
+use super::run::{Flow, Runner};
+use super::values::Clock;
+use crate::logging::ErrorLevel;
+use crate::program::{GroupNames, Program};
+use app::Wake;
+use core::net::SocketAddr;
+use core::time::Duration;
+use exchange::Replies;
+use resolver::{Found, NameAnswer, ResolveError, Resolver, ServiceAddress};
+use rustix::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use upstream::{Balancer, Balancing, BalancingKey, FoundPeer, Group, GroupServer, PeerAddress};
+use wire::Time;
+
+/// How soon a name is asked for again at the least.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+/// Requests that wait for a group's first addresses, at most.
+const PARKED_MAX: usize = 4_096;
+
+/// What a request waited for.
+enum NameNews {
+    Found(Result<Found, ResolveError>),
+    /// A group may have peers by now.
+    Group(u16),
+}
+
+/// What resolves names for a program, and names of its groups.
+#[derive(Debug)]
+pub(crate) struct Names {
+    resolver: Resolver,
+    hosts: Vec<GroupHost>,
+    /// Tickets of requests that wait for the first addresses of a group.
+    parked: Vec<(u16, u64)>,
+}
+
+/// A name of a group.
+#[derive(Debug)]
+struct GroupHost {
+    group: u16,
+    /// Its place among the group's servers that have names.
+    place: usize,
+    found: Vec<FoundPeer>,
+    /// Something was said of it, be it that it cannot be.
+    is_answered: bool,
+    /// When it is asked for again; not while it is.
+    again: Option<Time>,
+}
+
+impl Names {
+    pub fn new(resolver: Resolver, program: &Program, event: &Arc<OwnedFd>) -> Self {
+        resolver.wake_by(event);
+        let groups = (0_u16..).zip(&program.upstreams);
+        let named = groups.filter_map(|(group, one)| Some((group, one.names.as_ref()?.servers.named.len())));
+        let places = named.flat_map(|(group, count)| (0..count).map(move |place| (group, place)));
+        let host = |(group, place)| {
+            let (found, is_answered, again) = (Vec::new(), false, Some(Time::ZERO));
+            GroupHost { group, place, found, is_answered, again }
+        };
+        Self { resolver, hosts: places.map(host).collect(), parked: Vec::new() }
+    }
+
+    /// What is known of a group's names, in their order.
+    fn found(&self, group: u16) -> Vec<Vec<FoundPeer>> {
+        self.hosts.iter().filter(|host| host.group == group).map(|host| host.found.clone()).collect()
+    }
+
+    /// Whether something is to be said still of a name of a group.
+    fn is_pending(&self, group: u16) -> bool {
+        self.hosts.iter().any(|host| host.group == group && !host.is_answered)
+    }
+}
+
+impl Loaded {
+    /// When a name of a group is to be asked for.
+    pub(super) fn names_wake(&self) -> Wake {
+        let names = self.names.borrow();
+        let again = names.as_ref().and_then(|names| names.hosts.iter().filter_map(|host| host.again).min());
+        again.map_or(Wake::Idle, Wake::At)
+    }
+
+    /// What is known of the same names of the program before this one serves until they are
+    /// resolved anew.
+    pub(super) fn take_names_of(&self, old: &Self) {
+        let (mut names, old_names) = (self.names.borrow_mut(), old.names.borrow());
+        let (Some(names), Some(old_names)) = (names.as_mut(), old_names.as_ref()) else { return };
+        let mut changed = Vec::new();
+        for host in &mut names.hosts {
+            let known = old_names.hosts.iter().find(|known| old.is_same(known, self, host));
+            let Some(known) = known.filter(|known| known.is_answered) else { continue };
+            (host.found, host.is_answered) = (known.found.clone(), true);
+            host.again = known.again.or(host.again);
+            changed.push(host.group);
+        }
+        changed.dedup();
+        let mut groups = self.groups.borrow_mut();
+        for group in changed {
+            // What fitted then may not now, with other servers beside it.
+            if let Some((place, rules)) = groups.get_mut(usize::from(group)).zip(self.names_of(group)) {
+                let _ = rules.servers.group(&names.found(group)).map(|group| place.change(group));
+            }
+        }
+    }
+
+    fn names_of(&self, group: u16) -> Option<&GroupNames> {
+        self.program.upstreams.get(usize::from(group))?.names.as_deref()
+    }
+
+    /// Whether a name of one program is one of another, in a group of the same name.
+    fn is_same(&self, host: &GroupHost, other: &Self, others: &GroupHost) -> bool {
+        let server = |loaded: &Self, host: &GroupHost| {
+            let servers = &loaded.names_of(host.group)?.servers;
+            let named = servers.named.get(host.place)?;
+            Some((servers.name.clone(), named.host.clone(), named.service.clone()))
+        };
+        server(self, host) == server(other, others)
+    }
+
+    /// Tells what is no request's.
+    fn tell_of_names(&self, clock: &Clock, text: &str) {
+        super::errors::tell_of_process(self, clock, ErrorLevel::ERROR, text.as_bytes());
+    }
+
+    /// Asks for those names of groups whose time has come.
+    fn ask_for_groups(&self, now: Time) {
+        let mut names = self.names.borrow_mut();
+        let Some(Names { resolver, hosts, .. }) = names.as_mut() else { return };
+        for (number, host) in (0_u64..).zip(hosts) {
+            if host.again.is_none_or(|again| again > now) {
+                continue;
+            }
+            let Some(rules) = self.names_of(host.group) else { continue };
+            let Some(server) = rules.servers.named.get(host.place) else { continue };
+            let ticket = number | u64::from(IDLE);
+            let asked = resolver.ask(ticket, &rules.resolver, &server.host, server.service.as_deref());
+            // So many requests wait that the next is asked later.
+            host.again = asked.is_err().then(|| now + AGAIN_MIN);
+        }
+    }
+
+    /// What was found out about a name of a group. The group, if requests may go on now.
+    fn take_group_name(&self, number: usize, answer: NameAnswer, clock: &Clock) -> Option<u16> {
+        let mut names = self.names.borrow_mut();
+        let names = names.as_mut()?;
+        let host = names.hosts.get_mut(number)?;
+        let (group, rules) = (host.group, self.names_of(host.group)?);
+        let server = rules.servers.named.get(host.place)?;
+        let name = String::from_utf8_lossy(&server.host);
+        let service = server.service.as_deref().map(String::from_utf8_lossy);
+        for (target, why) in &answer.failed {
+            let (target, service) = (String::from_utf8_lossy(target.text()), service.as_deref().unwrap_or_default());
+            let text = format!("{target} could not be resolved ({why}) while resolving service {service} of {name}");
+            self.tell_of_names(clock, &text);
+        }
+        host.is_answered = true;
+        let mut span = answer.valid + AGAIN_MIN;
+        match answer.found {
+            Ok(found) => host.found = peers_of(found),
+            Err(why) => {
+                let text = match &service {
+                    Some(service) => format!("service {service} of {name} could not be resolved ({why})"),
+                    None => format!("{name} could not be resolved ({why})"),
+                };
+                self.tell_of_names(clock, &text);
+                match why {
+                    ResolveError::NotFound | ResolveError::BadName => host.found.clear(),
+                    // What is known serves as long as nobody can be asked.
+                    _ => span = rules.resolver.timeout.max(AGAIN_MIN),
+                }
+            }
+        }
+        host.again = Some(clock.now + span);
+        let changed = rules.servers.group(&names.found(group));
+        match (changed, self.groups.borrow_mut().get_mut(usize::from(group))) {
+            (Ok(changed), Some(place)) => place.change(changed),
+            (Err(why), _) => self.tell_of_names(clock, &format!("upstream \"{name}\" stays as it is: {why}")),
+            (Ok(_), None) => {}
+        }
+        Some(group).filter(|group| !names.is_pending(*group))
+    }
+}
+
+fn peers_of(found: Found) -> Vec<FoundPeer> {
+    match found {
+        Found::Addresses(addresses) => {
+            // In the same order, whatever turn they were told in.
+            let mut addresses = addresses.to_vec();
+            addresses.sort_unstable();
+            let peer = |ip| FoundPeer { address: SocketAddr::new(ip, 0), service: None };
+            addresses.into_iter().map(peer).collect()
+        }
+        Found::Service(all) => {
+            let peer = |one: &ServiceAddress| FoundPeer {
+                address: one.address,
+                service: Some((one.host.text().into(), one.priority, one.weight)),
+            };
+            all.iter().map(peer).collect()
+        }
+    }
+}
+
+impl SiloGroup {
+    /// Goes on with other peers. Connections to those that are gone end with their time.
+    fn change(&mut self, group: Group) {
+        if group.peers() == self.balancer.group().peers() {
+            return;
+        }
+        let group = Arc::new(group);
+        self.texts = group.peers().iter().map(|peer| peer_text(&peer.address)).collect();
+        if let Some(idle) = &mut self.idle {
+            self.gone.extend(idle.change(Arc::clone(&group)));
+        }
+        self.balancer.change(group);
+    }
+}
+
+impl<R: Replies> Runner<'_, R> {
+    /// Waits for addresses, where the request has none that it may be passed on to; how it
+    /// goes on, if it does not by asking servers.
+    pub(super) fn wait_for_names(&mut self) -> Option<Flow> {
+        let relay = self.course.relay.as_deref()?;
+        let loaded = Rc::clone(&self.loaded);
+        match &relay.choice {
+            Choice::Own(_) => None,
+            Choice::Group(_) if loaded.names.borrow().is_none() => None,
+            Choice::Group(group) => {
+                let group = *group;
+                let mut names = loaded.names.borrow_mut();
+                let names =
+                    names.as_mut().filter(|names| names.is_pending(group) && names.parked.len() < PARKED_MAX)?;
+                let groups = loaded.groups.borrow();
+                let is_empty = groups.get(usize::from(group))?.balancer.group().peers().is_empty();
+                let ticket = is_empty.then(|| self.wait_for_name())?;
+                names.parked.push((group, ticket));
+                Some(Flow::Waits)
+            }
+            Choice::Named(named) => {
+                let named = named.clone();
+                let ticket = self.wait_for_name();
+                let asked = match loaded.names.borrow_mut().as_mut() {
+                    Some(names) => names.resolver.ask(ticket, &named.resolver, &named.host, None).is_ok(),
+                    None => false,
+                };
+                Some(if asked { Flow::Waits } else { self.on_addresses(Err(ResolveError::Busy)) })
+            }
+        }
+    }
+
+    fn wait_for_name(&mut self) -> u64 {
+        let ticket = self.rest.next_ticket(self.token);
+        self.course.ticket = Some(ticket);
+        if let Some(relay) = self.relay() {
+            relay.stage = RelayStage::Resolves;
+        }
+        ticket
+    }
+
+    /// What the request waited for is known.
+    fn on_names(&mut self, news: NameNews) -> Flow {
+        match news {
+            NameNews::Found(found) => self.on_addresses(found),
+            NameNews::Group(group) => {
+                let mut attempts = self.attempts(&Choice::Group(group));
+                if let Some(relay) = self.relay() {
+                    attempts.limit(relay.rules.tries);
+                    (relay.attempts, relay.stage) = (attempts, RelayStage::Connects);
+                }
+                self.ask_next()
+            }
+        }
+    }
+
+    /// The addresses of the host that the request goes to, or why there are none.
+    fn on_addresses(&mut self, found: Result<Found, ResolveError>) -> Flow {
+        let now = self.clock.now;
+        let Some(Relay { choice: Choice::Named(named), .. }) = self.course.relay.as_deref() else {
+            return self.ask_next();
+        };
+        let named = named.clone();
+        let addresses = match found {
+            Ok(Found::Addresses(addresses)) => Ok(addresses),
+            Ok(Found::Service(_)) => Err(ResolveError::NotFound),
+            Err(why) => Err(why),
+        };
+        let addresses = match addresses {
+            Ok(addresses) => addresses,
+            Err(why) => {
+                let host = String::from_utf8_lossy(&named.host).into_owned();
+                self.tell(ErrorLevel::ERROR, || format!("{host} could not be resolved ({why})").into_bytes());
+                self.give_up_relay();
+                return Flow::Status(502);
+            }
+        };
+        let at = |ip: &core::net::IpAddr| PeerAddress::Inet(SocketAddr::new(*ip, named.port));
+        let server = GroupServer::new(&named.host, addresses.iter().map(at).collect());
+        let Ok(group) = Group::new(&named.host, Balancing::RoundRobin, &[server]) else { return Flow::Status(500) };
+        let balancer = Balancer::new(Arc::new(group));
+        if let Some(relay) = self.course.relay.as_deref_mut() {
+            relay.attempts = balancer.begin(BalancingKey::None);
+            relay.attempts.limit(relay.rules.tries);
+            (relay.choice, relay.stage, relay.began) = (Choice::Own(Box::new(balancer)), RelayStage::Connects, now);
+        }
+        self.ask_next()
+    }
+}
+
+impl Engine {
+    /// Names that were resolved: requests go on, and groups change. Whether any request
+    /// went on.
+    pub(super) fn take_names<R: Replies>(&mut self, replies: &mut R) -> bool {
+        let (mut any, now) = (false, replies.now());
+        self.rest.clock.now = now;
+        for at in 0..=self.retired.len() {
+            let loaded = Rc::clone(self.retired.get(at).unwrap_or(&self.loaded));
+            if !loaded.names.borrow_mut().as_mut().is_some_and(|names| names.resolver.arrived()) {
+                continue;
+            }
+            // Not readable, if another helper's answer took its signal along.
+            let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
+            loop {
+                let next = loaded.names.borrow_mut().as_mut().and_then(|names| names.resolver.take());
+                let Some((ticket, answer)) = next else { break };
+                any |= self.take_name(replies, &loaded, ticket, answer);
+            }
+        }
+        if !self.loaded.names.borrow().is_none() {
+            self.loaded.ask_for_groups(now);
+        }
+        any
+    }
+
+    fn take_name<R: Replies>(&mut self, replies: &mut R, loaded: &Loaded, ticket: u64, answer: NameAnswer) -> bool {
+        if ticket & u64::from(IDLE) == 0 {
+            return self.with_ticket(replies, ticket, NameNews::Found(answer.found));
+        }
+        let number = (ticket & !u64::from(IDLE)) as usize;
+        let done = loaded.take_group_name(number, answer, &self.rest.clock);
+        let gone: Vec<_> = loaded.groups.borrow_mut().iter_mut().flat_map(|group| group.gone.drain(..)).collect();
+        for link in gone {
+            let _ = self.rest.idle.take(link.mark);
+            replies.let_go(link.id);
+        }
+        let Some(group) = done else { return false };
+        let parked = |names: &mut Names| {
+            let (now, later) = names.parked.drain(..).partition(|(of, _)| *of == group);
+            names.parked = later;
+            now
+        };
+        let parked: Vec<(u16, u64)> = loaded.names.borrow_mut().as_mut().map(parked).unwrap_or_default();
+        let mut any = false;
+        for (_, ticket) in parked {
+            any |= self.with_ticket(replies, ticket, NameNews::Group(group));
+        }
+        any
+    }
+
+    /// A request that waits by this ticket goes on; whether it is still there.
+    fn with_ticket<R: Replies>(&mut self, replies: &mut R, ticket: u64, news: NameNews) -> bool {
+        let token = ticket as u32;
+        let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
+        let Some(course) = course.filter(|course: &&mut Course| course.ticket == Some(ticket)) else { return false };
+        course.ticket = None;
+        match self.rest.sub_at(token) {
+            Some(sub) => {
+                self.with_sub(replies, sub, |engine, within, token| {
+                    engine.run_early(within, token, |runner| runner.on_names(news));
+                });
+            }
+            None => self.run_early(replies, token, |runner| runner.on_names(news)),
+        }
+        true
+    }
+}
