@@ -56,6 +56,9 @@ const REQUESTS: u32 = 48;
 /// After this long something is stuck.
 const LIMIT: Duration = Duration::from_secs(4 * 3_600);
 
+/// Turns of one world, so that a livelock ends: a hundred times what one takes.
+const MOST_TURNS: u64 = 4_000_000;
+
 /// All memory must be gone this long after the last request: connections that are kept, and
 /// TIME-WAIT.
 const AFTERMATH: Duration = Duration::from_secs(400);
@@ -168,7 +171,7 @@ impl World {
             kills
         };
         let [to_proxy, to_one, to_other, to_clients] = plans;
-        let mut host = |index, faults, seed| (host_config(index, 1_500), faults, 1_024, seed);
+        let host = |index, faults, seed| (host_config(index, 1_500), faults, 1_024, seed);
         let (config, faults, ring, keys) = host(0, to_proxy, rng.next());
         let proxy = fabric.host(config, faults, ring, keys, proxy(family));
         let mut origin = |index, faults, is_second, rng: &mut Rng| {
@@ -192,9 +195,9 @@ impl World {
     fn run(mut self) -> Proxied {
         let mut outcome = Proxied::default();
         while !self.clients.silo.app.is_done() {
-            if self.fabric.elapsed() > LIMIT {
+            if self.fabric.elapsed() > LIMIT || self.fabric.turns() > MOST_TURNS {
                 let stuck = self.clients.silo.app.under_way().map(|what| format!("stuck: {what}"));
-                outcome.objections.extend(stuck.chain(["it does not come to an end".to_owned()]));
+                outcome.objections.extend(stuck.chain([format!("it does not come to an end: {}", self.busy())]));
                 break;
             }
             self.step(Time::MAX);
@@ -217,6 +220,15 @@ impl World {
         outcome.seen = self.clients.silo.app.seen.clone();
         outcome.objections.extend(self.clients.silo.app.objections.iter().cloned());
         outcome
+    }
+
+    /// Who has work to do now, for the report of a world without end.
+    fn busy(&mut self) -> String {
+        let now = self.fabric.now();
+        let [one, other] = &mut self.origins;
+        let dues = [self.proxy.due(now), one.due(now), other.due(now), self.clients.due(now)];
+        let spans = dues.map(|due| due.since(now));
+        format!("after {:?} the proxy, upstreams and clients have work in {spans:?}", self.fabric.elapsed())
     }
 
     /// What is left once all is over.

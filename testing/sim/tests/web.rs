@@ -60,7 +60,7 @@ fn run(reuse: Reuse, connections: u32, impairment: Impairment) -> Figures {
 #[test]
 fn upstreams_fail_and_nothing_leaks_or_mixes() {
     let mut all = Proxied::default();
-    for seed in 0..12 {
+    for seed in 0..8 {
         let outcome = simulate_proxied(seed);
         assert_eq!(outcome.objections, [""; 0], "seed {seed}");
         if seed % 4 == 0 {
@@ -68,8 +68,8 @@ fn upstreams_fail_and_nothing_leaks_or_mixes() {
         }
         all.add(&outcome);
     }
-    assert!(all.faults() > 300 && all.injected.len() > 15, "{all:?}");
-    assert!(all.seen.get("200") > Some(&150) && all.seen.len() > 5, "{all:?}");
+    assert!(all.faults() > 200 && all.injected.len() > 15, "{all:?}");
+    assert!(all.seen.get("200") > Some(&100) && all.seen.len() > 5, "{all:?}");
 }
 
 /// Each request is answered whole, whatever the network does, on kept and on

@@ -115,7 +115,7 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         server_names: Vec::new(),
         upstreams: Vec::new(),
         outer_resolver: None,
-        outer_timeout: resolvers::TIMEOUT,
+        outer_timeout: layer::RESOLVER_TIMEOUT,
     };
     match compiler.all() {
         Ok((process, sockets)) => Ok(Compiled {

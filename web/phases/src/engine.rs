@@ -11,7 +11,7 @@
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
-//! | `relay…`, `names` | requests that are passed on to upstreams, and their answers |
+//! | `relay…`, `named`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
 //! | `ready` | whole responses that are ready |
 
@@ -36,6 +36,7 @@ mod listing;
 mod log;
 mod making;
 mod mirrors;
+mod named;
 mod names;
 mod pace;
 mod paced;

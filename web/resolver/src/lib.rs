@@ -20,4 +20,4 @@ mod rings;
 mod thread;
 
 pub use asking::{Resolver, ResolverBusy};
-pub use lookups::{Addresses, Found, NameAnswer, ResolveError, ResolverRules, ServiceAddress};
+pub use lookups::{Addresses, NameAnswer, Resolution, ResolveError, ResolverRules, ServiceAddress};

@@ -42,7 +42,7 @@ pub type Addresses = Arc<[IpAddr]>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameAnswer {
     /// What is there, or why nothing is.
-    pub found: Result<Found, ResolveError>,
+    pub found: Result<Resolution, ResolveError>,
     /// For how long from now; where it failed, when it is worth while to ask again.
     pub valid: Duration,
     /// Hosts of a service that have no addresses.
@@ -51,7 +51,7 @@ pub struct NameAnswer {
 
 /// What a name stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Found {
+pub enum Resolution {
     /// These addresses.
     Addresses(Addresses),
     /// These hosts of a service.
@@ -288,7 +288,7 @@ impl Lookups {
     fn answer(&mut self, waiter: Waiter, answer: Answer, valid: Duration) {
         match waiter {
             Waiter::Caller(ticket) => {
-                let found = self.rotated(&answer).map(Found::Addresses);
+                let found = self.rotated(&answer).map(Resolution::Addresses);
                 self.answers.push_back((ticket, NameAnswer { found, valid, failed: Vec::new() }));
             }
             Waiter::Service(service, place) => self.on_target(&service, place, answer, valid),

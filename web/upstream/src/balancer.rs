@@ -1,7 +1,7 @@
 //! What a silo knows of a group's peers, and which of them is next.
 
 use crate::attempts::{Attempts, BalancingKey, HASHES_MAX, HashCourse, Tried};
-use crate::change::Former;
+use crate::former::Former;
 use crate::group::{Balancing, Group, PeerId, Rank};
 use core::net::IpAddr;
 use std::sync::Arc;

@@ -6,49 +6,10 @@
 
 use crate::attempts::{Attempts, Tried};
 use crate::balancer::{Balancer, PeerState};
+use crate::former::FormerPeer;
 use crate::group::{Group, PeerId};
-use std::collections::HashMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-
-/// A peer of a group that was: requests that it is asked, and its place now.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct FormerPeer {
-    peer: PeerId,
-    conns: u32,
-    now: Option<usize>,
-}
-
-/// Peers of groups that were, which are asked still, by the group's number.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Former(HashMap<u32, Vec<FormerPeer>>);
-
-impl Former {
-    /// A request that a peer was asked is over: the place of this peer now.
-    pub(crate) fn release(&mut self, epoch: u32, peer: PeerId) -> Option<usize> {
-        let peers = self.0.get_mut(&epoch)?;
-        let at = peers.iter().position(|one| one.peer == peer)?;
-        let now = peers[at].now;
-        peers[at].conns = peers[at].conns.saturating_sub(1);
-        if peers[at].conns == 0 {
-            peers.swap_remove(at);
-        }
-        if peers.is_empty() {
-            self.0.remove(&epoch);
-        }
-        now
-    }
-
-    /// Requests that peers are asked which are gone.
-    pub(crate) fn gone(&self) -> u32 {
-        self.0.values().flatten().filter(|peer| peer.now.is_none()).map(|peer| peer.conns).sum()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
 
 impl Balancer {
     /// Whether what was chosen for a request was chosen from the group as it is.
@@ -74,7 +35,7 @@ impl Balancer {
         }
         // What is released by another group's number is not by this one's, too.
         let mut elsewhere = vec![0_u32; self.peers.len()];
-        for former in self.former.0.values_mut().flatten() {
+        for former in self.former.peers() {
             if let Some(place) = former.now {
                 elsewhere[place] += former.conns;
                 former.now = steps[place];
@@ -87,7 +48,7 @@ impl Balancer {
         };
         let asked: Vec<FormerPeer> = self.peers.iter().zip(&elsewhere).enumerate().filter_map(asked).collect();
         if !asked.is_empty() {
-            self.former.0.insert(self.epoch, asked);
+            self.former.add(self.epoch, asked);
         }
         self.epoch = self.epoch.wrapping_add(1);
         (self.group, self.peers) = (group, peers);

@@ -22,6 +22,7 @@ mod attempts;
 mod balancer;
 mod change;
 mod checksum;
+mod former;
 mod group;
 mod hashed;
 mod idle;

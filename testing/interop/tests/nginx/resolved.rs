@@ -225,14 +225,13 @@ fn groups_follow_names_without_a_reload() {
         wait_until("/named/small", (Some(200), "127.0.0.7:9000"));
         wait_until("/named/small", (Some(200), "127.0.0.8:9000"));
         wait_until("/served/small", (Some(502), "served"));
-        let log = server.text("error.log");
         for line in [
             "moves could not be resolved (3: Host not found)\n",
             "no live upstreams while connecting to upstream",
             "there could not be resolved (3: Host not found) while resolving service http of hosts\n",
             "service http of hosts could not be resolved (3: Host not found)\n",
         ] {
-            assert!(log.contains(line), "{line}: {log}");
+            wait_for(line, PATIENCE, || server.text("error.log").contains(line));
         }
         server.running.stop();
     });

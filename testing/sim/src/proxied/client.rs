@@ -88,9 +88,11 @@ impl Clients {
 
     /// What is still waited for.
     pub fn under_way(&self) -> impl Iterator<Item = String> {
-        self.clients.iter().filter_map(|client| {
-            let request = client.request.as_ref()?;
-            Some(format!("{:?}, of which {:?}", request.plan, request.parser.given.status))
+        self.clients.iter().filter(|client| client.at.is_some() || !client.numbers.is_empty()).map(|client| {
+            let Client { numbers, at, request, is_last, has_ended, .. } = client;
+            let request =
+                request.as_ref().map(|request| format!("{:?} {:?}", request.plan, request.parser.given.status));
+            format!("{request:?} at {at:?}, {} to come, {is_last} {has_ended}", numbers.len())
         })
     }
 
@@ -259,7 +261,11 @@ impl App for Clients {
                 }
                 self.next(net, at);
             }
-            (Ok(false), Some(by_reset)) => self.leave(net, at, by_reset),
+            (Ok(false), Some(by_reset)) => {
+                self.leave(net, at, by_reset);
+                // It takes what comes, and looks at none of it.
+                return data.len();
+            }
             (Ok(false), None) if client.has_ended && most == data.len() => self.end(net, at),
             (Ok(false), None) => {}
         }

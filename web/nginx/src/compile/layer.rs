@@ -2,7 +2,6 @@
 
 use super::arguments::{inside, is_script, told};
 use super::hosts::ServerName;
-use super::resolvers::TIMEOUT;
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
@@ -62,6 +61,9 @@ pub(super) struct Layer {
     pub resolver_timeout: Duration,
 }
 
+/// How long a name is asked for where nothing is said (`resolver_timeout`).
+pub(super) const RESOLVER_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// `add_header_inherit` and `add_trailer_inherit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Inherits {
@@ -104,7 +106,7 @@ impl Layer {
             realm: None,
             users: None,
             open_logs: None,
-            resolver_timeout: TIMEOUT,
+            resolver_timeout: RESOLVER_TIMEOUT,
         }
     }
 

@@ -1,7 +1,7 @@
 //! `resolver` and `resolver_timeout`: who is asked for addresses while it serves.
 
 use super::arguments::{argument, duration, told};
-use super::layer::Layer;
+use super::layer::{Layer, RESOLVER_TIMEOUT};
 use super::settings::Setter;
 use super::url::{Tail, Url};
 use super::{Compiler, Step};
@@ -14,9 +14,6 @@ use upstream::PeerAddress;
 
 /// The port of servers that name none.
 const PORT: u16 = 53;
-
-/// How long a name is asked for where nothing is said.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long it is where no end is wanted: what waits is to end some time.
 const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
@@ -50,7 +47,8 @@ impl Compiler<'_> {
     /// A `resolver`; how long it is asked is not known by it.
     pub(super) fn resolver(&mut self, directive: &Directive) -> Step<Arc<ResolverRules>> {
         let place = directive.place;
-        let mut rules = ResolverRules { servers: Vec::new(), valid: None, v4: true, v6: true, timeout: TIMEOUT };
+        let mut rules =
+            ResolverRules { servers: Vec::new(), valid: None, v4: true, v6: true, timeout: RESOLVER_TIMEOUT };
         for word in &directive.arguments {
             let invalid = || self.refused(place, format!("invalid parameter: {}", told(word)));
             let (name, value) = match word.iter().position(|byte| *byte == b'=') {
@@ -100,7 +98,7 @@ impl Compiler<'_> {
     pub(super) fn outer_resolver(&mut self, directives: &[Directive]) -> Step {
         let one = |name: &[u8]| directives.iter().find(|one| one.name == name);
         let timeout = one(b"resolver_timeout").filter(|one| !argument(one, 0).is_empty());
-        self.outer_timeout = timeout.map_or(TIMEOUT, resolver_timeout);
+        self.outer_timeout = timeout.map_or(RESOLVER_TIMEOUT, resolver_timeout);
         if let Some(directive) = one(b"resolver") {
             let notes = self.notes.len();
             self.outer_resolver = Some(self.resolver(directive)?);

@@ -2,7 +2,7 @@
 
 use super::course_body::CourseBody;
 use super::making::Filtering;
-use super::names::Names;
+use super::named::Names;
 use super::paced::Paced;
 use super::relay::{Relay, SiloGroup, UpstreamTry};
 use super::roots::RealRoots;

@@ -9,17 +9,17 @@
 
 use super::Engine;
 use super::course::{Course, Loaded};
+use super::named::{GroupHost, Names};
 use super::relay::{Choice, IDLE, Relay, RelayStage, SiloGroup, peer_text};
 use super::run::{Flow, Runner};
 use super::values::Clock;
 use crate::logging::ErrorLevel;
-use crate::program::{GroupNames, Program};
+use crate::program::GroupNames;
 use app::Wake;
 use core::net::SocketAddr;
 use core::time::Duration;
 use exchange::Replies;
-use resolver::{Found, NameAnswer, ResolveError, Resolver, ServiceAddress};
-use rustix::fd::OwnedFd;
+use resolver::{NameAnswer, Resolution, ResolveError, ServiceAddress};
 use std::rc::Rc;
 use std::sync::Arc;
 use upstream::{Balancer, Balancing, BalancingKey, FoundPeer, Group, GroupServer, PeerAddress};
@@ -32,55 +32,9 @@ const PARKED_MAX: usize = 4_096;
 
 /// What a request waited for.
 enum NameNews {
-    Found(Result<Found, ResolveError>),
+    Found(Result<Resolution, ResolveError>),
     /// A group may have peers by now.
     Group(u16),
-}
-
-/// What resolves names for a program, and names of its groups.
-#[derive(Debug)]
-pub(crate) struct Names {
-    resolver: Resolver,
-    hosts: Vec<GroupHost>,
-    /// Tickets of requests that wait for the first addresses of a group.
-    parked: Vec<(u16, u64)>,
-}
-
-/// A name of a group.
-#[derive(Debug)]
-struct GroupHost {
-    group: u16,
-    /// Its place among the group's servers that have names.
-    place: usize,
-    found: Vec<FoundPeer>,
-    /// Something was said of it, be it that it cannot be.
-    is_answered: bool,
-    /// When it is asked for again; not while it is.
-    again: Option<Time>,
-}
-
-impl Names {
-    pub fn new(resolver: Resolver, program: &Program, event: &Arc<OwnedFd>) -> Self {
-        resolver.wake_by(event);
-        let groups = (0_u16..).zip(&program.upstreams);
-        let named = groups.filter_map(|(group, one)| Some((group, one.names.as_ref()?.servers.named.len())));
-        let places = named.flat_map(|(group, count)| (0..count).map(move |place| (group, place)));
-        let host = |(group, place)| {
-            let (found, is_answered, again) = (Vec::new(), false, Some(Time::ZERO));
-            GroupHost { group, place, found, is_answered, again }
-        };
-        Self { resolver, hosts: places.map(host).collect(), parked: Vec::new() }
-    }
-
-    /// What is known of a group's names, in their order.
-    fn found(&self, group: u16) -> Vec<Vec<FoundPeer>> {
-        self.hosts.iter().filter(|host| host.group == group).map(|host| host.found.clone()).collect()
-    }
-
-    /// Whether something is to be said still of a name of a group.
-    fn is_pending(&self, group: u16) -> bool {
-        self.hosts.iter().any(|host| host.group == group && !host.is_answered)
-    }
 }
 
 impl Loaded {
@@ -192,16 +146,16 @@ impl Loaded {
     }
 }
 
-fn peers_of(found: Found) -> Vec<FoundPeer> {
+fn peers_of(found: Resolution) -> Vec<FoundPeer> {
     match found {
-        Found::Addresses(addresses) => {
+        Resolution::Addresses(addresses) => {
             // In the same order, whatever turn they were told in.
             let mut addresses = addresses.to_vec();
             addresses.sort_unstable();
             let peer = |ip| FoundPeer { address: SocketAddr::new(ip, 0), service: None };
             addresses.into_iter().map(peer).collect()
         }
-        Found::Service(all) => {
+        Resolution::Service(all) => {
             let peer = |one: &ServiceAddress| FoundPeer {
                 address: one.address,
                 service: Some((one.host.text().into(), one.priority, one.weight)),
@@ -283,15 +237,15 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// The addresses of the host that the request goes to, or why there are none.
-    fn on_addresses(&mut self, found: Result<Found, ResolveError>) -> Flow {
+    fn on_addresses(&mut self, found: Result<Resolution, ResolveError>) -> Flow {
         let now = self.clock.now;
         let Some(Relay { choice: Choice::Named(named), .. }) = self.course.relay.as_deref() else {
             return self.ask_next();
         };
         let named = named.clone();
         let addresses = match found {
-            Ok(Found::Addresses(addresses)) => Ok(addresses),
-            Ok(Found::Service(_)) => Err(ResolveError::NotFound),
+            Ok(Resolution::Addresses(addresses)) => Ok(addresses),
+            Ok(Resolution::Service(_)) => Err(ResolveError::NotFound),
             Err(why) => Err(why),
         };
         let addresses = match addresses {

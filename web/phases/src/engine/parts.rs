@@ -1,7 +1,7 @@
 //! What an engine is made of, made ready by a thread that may wait.
 
 use super::course::Loaded;
-use super::names::Names;
+use super::named::Names;
 use crate::program::Program;
 use access_log::LogSet;
 use bodies::{BodyFolders, BodyLimits, BodyStore, FolderError};

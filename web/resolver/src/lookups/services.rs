@@ -1,7 +1,7 @@
 //! Services, whose hosts DNS names (RFC 2782): these are asked for, and then their
 //! addresses.
 
-use super::{AGAIN, Answer, Asking, Found, Lookups, NameAnswer, Outcome, ResolveError, TTL_MAX, Waiter};
+use super::{AGAIN, Answer, Asking, Lookups, NameAnswer, Outcome, Resolution, ResolveError, TTL_MAX, Waiter};
 use crate::message::{HostName, RecordKind, ServiceRecord};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -198,7 +198,7 @@ impl Lookups {
         let Some(service) = self.services.0.remove(name) else { return };
         self.waiting -= service.tickets.len();
         for ticket in service.tickets {
-            let found = answer.clone().map(Found::Service);
+            let found = answer.clone().map(Resolution::Service);
             self.answers.push_back((ticket, NameAnswer { found, valid, failed: failed.clone() }));
         }
     }

@@ -24,9 +24,9 @@ fn sent(lookups: &mut Lookups) -> Outgoing {
 }
 
 fn told(lookups: &mut Lookups) -> Vec<(u64, Result<Vec<String>, ResolveError>)> {
-    let text = |answer: Found| match answer {
-        Found::Addresses(addresses) => addresses.iter().map(ToString::to_string).collect(),
-        Found::Service(all) => all.iter().map(described).collect(),
+    let text = |answer: Resolution| match answer {
+        Resolution::Addresses(addresses) => addresses.iter().map(ToString::to_string).collect(),
+        Resolution::Service(all) => all.iter().map(described).collect(),
     };
     core::iter::from_fn(|| lookups.poll_answer()).map(|(ticket, answer)| (ticket, answer.found.map(text))).collect()
 }
@@ -258,7 +258,7 @@ fn hosts_of_a_service_are_resolved_and_told_by_priority() {
     let answers: Vec<(u64, NameAnswer)> = core::iter::from_fn(|| lookups.poll_answer()).collect();
     assert_eq!(answers.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [1, 2]);
     for (_, answer) in answers {
-        let Ok(Found::Service(all)) = &answer.found else { panic!("{answer:?}") };
+        let Ok(Resolution::Service(all)) = &answer.found else { panic!("{answer:?}") };
         let all: Vec<String> = all.iter().map(described).collect();
         assert_eq!(all, ["10.0.0.97:82 a 10 5", "10.0.0.98:81 b 20 1"]);
         assert_eq!((answer.valid, answer.failed.len()), (10 * SECOND, 1), "as long as the least of them");

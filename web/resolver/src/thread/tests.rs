@@ -1,5 +1,5 @@
 use crate::message::tests::{answer, record};
-use crate::{Found, ResolveError, Resolver, ResolverRules};
+use crate::{Resolution, ResolveError, Resolver, ResolverRules};
 use core::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::io::{Read, Write};
@@ -81,8 +81,8 @@ fn names_are_resolved_by_a_server_on_this_machine() {
             {
                 assert_eq!(told, ticket);
                 return answer.found.map(|found| match found {
-                    Found::Addresses(addresses) => addresses.to_vec(),
-                    Found::Service(_) => Vec::new(),
+                    Resolution::Addresses(addresses) => addresses.to_vec(),
+                    Resolution::Service(_) => Vec::new(),
                 });
             }
         }
