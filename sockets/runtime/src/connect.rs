@@ -49,16 +49,11 @@ impl Sockets {
         let fd = unix_socket()?;
         match connect(&fd, &address) {
             Err(Errno::AGAIN) => Err(ConnectError::Busy),
-            Err(Errno::CONNREFUSED) => Err(self.failed(ConnectError::Refused)),
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Err(self.failed(ConnectError::Missing)),
-            Err(Errno::ACCESS | Errno::PERM) => Err(self.failed(ConnectError::Denied)),
+            Err(Errno::CONNREFUSED) => Err(ConnectError::Refused),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Err(ConnectError::Missing),
+            Err(Errno::ACCESS | Errno::PERM) => Err(ConnectError::Denied),
             outcome => self.begin((fd, None, Flags::UNIX), outcome, false),
         }
-    }
-
-    fn failed(&mut self, why: ConnectError) -> ConnectError {
-        self.counters.connects_failed += 1;
-        why
     }
 
     /// Enters what connect(2) was called for. What failed already is told as what

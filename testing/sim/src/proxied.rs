@@ -197,7 +197,8 @@ impl World {
         while !self.clients.silo.app.is_done() {
             if self.fabric.elapsed() > LIMIT || self.fabric.turns() > MOST_TURNS {
                 let stuck = self.clients.silo.app.under_way().map(|what| format!("stuck: {what}"));
-                outcome.objections.extend(stuck.chain([format!("it does not come to an end: {}", self.busy())]));
+                outcome.objections.extend(stuck);
+                outcome.objections.push(format!("it does not come to an end: {}", self.busy()));
                 break;
             }
             self.step(Time::MAX);
@@ -240,15 +241,15 @@ impl World {
             ("the other", &other.silo.stack),
             ("the clients", &self.clients.silo.stack),
         ];
-        let counts: [(&str, fn(&Stack) -> usize); 4] = [
-            ("connections", Stack::connections),
-            ("half-open handshakes", Stack::half_open),
-            ("TIME-WAIT records", Stack::time_wait),
-            ("bytes received", Stack::receive_memory),
-        ];
-        let all = stacks.iter().flat_map(|(who, stack)| {
-            counts.iter().map(move |(what, count)| (count(stack), format!("{what} of {who}")))
-        });
+        let of = |(who, stack): &(&str, &Stack)| {
+            [
+                (stack.connections(), format!("connections of {who}")),
+                (stack.half_open(), format!("half-open handshakes of {who}")),
+                (stack.time_wait(), format!("TIME-WAIT records of {who}")),
+                (stack.receive_memory(), format!("bytes received by {who}")),
+            ]
+        };
+        let all = stacks.iter().flat_map(of);
         let mut left: Vec<(usize, String)> = all.collect();
         let server = &mut self.proxy.silo.app;
         left.push((server.snapshot().connections_open as usize, "connections of clients".to_owned()));

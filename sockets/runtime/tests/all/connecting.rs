@@ -208,7 +208,7 @@ fn unix_sockets_are_connected_to_by_their_paths() {
     assert!(matches!(theatre.next(), Seen::Connect(Ok(_))));
     assert_eq!(theatre.closed(), Closed::Unreachable(Unreachable::Protocol));
     [path, datagrams].iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    assert_eq!(theatre.close().connects_refused, 5);
+    assert_eq!(theatre.close().connects_refused, 8);
 }
 
 #[test]

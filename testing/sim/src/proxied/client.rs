@@ -11,6 +11,9 @@ use wire::Time;
 /// A client that waits longer than this waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(400);
 
+/// What comes to a client that has left is taken for so long.
+const LINGER: Duration = Duration::from_millis(200);
+
 /// What of an answer there is.
 #[derive(Debug, Default)]
 struct Parser {
@@ -150,7 +153,9 @@ impl Clients {
         if by_reset {
             net.abort(id);
         } else {
+            // As after close(2): what comes all the same is answered with a reset.
             net.finish(id);
+            net.set_timer(id, Some(net.now() + LINGER));
         }
     }
 }
@@ -287,7 +292,7 @@ impl App for Clients {
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = net.now();
         let Some(at) = self.by_conn.get(&id).copied() else { return };
-        let Some(request) = &self.clients[at].request else { return };
+        let Some(request) = &self.clients[at].request else { return net.abort(id) };
         match request.plan.manner {
             Manner::LeavesAfter(_, by_reset) => self.leave(net, at, by_reset),
             Manner::Slow(..) if now < request.began + PATIENCE => {

@@ -127,12 +127,11 @@ impl Origin {
                 *left -= taken;
                 (link.arrived.drain(..taken).collect::<Vec<u8>>(), *left == 0)
             }
-            None => match unchunk(&link.arrived)? {
-                (bytes, used, is_all) => {
-                    link.arrived.drain(..used);
-                    (bytes, is_all)
-                }
-            },
+            None => {
+                let (bytes, used, is_all) = unchunk(&link.arrived)?;
+                link.arrived.drain(..used);
+                (bytes, is_all)
+            }
         };
         let expected = whole.get(*at..*at + bytes.len());
         if expected != Some(&bytes) {

@@ -271,3 +271,55 @@ fn requests_within_requests_are_inherited_as_others_are() {
         assert!(why.contains(said), "{why}");
     }
 }
+
+#[test]
+fn resolvers_are_inherited_and_their_times_apart() {
+    let compiled = compiled(
+        "resolver 127.0.0.1 [::1]:5353 valid=30s ipv6=off; resolver_timeout 7s;
+         upstream named { zone z 64k; server a:81 resolve weight=3; server s service=http resolve;
+           server 127.0.0.9:1 resolve backup; }
+         upstream own { zone z; resolver 127.0.0.3; resolver_timeout 1s; server a resolve; }
+         server { location / { proxy_pass http://$host; } location /in { resolver_timeout 3s; }
+           location /own { resolver 127.0.0.2; resolver_timeout 0; } }",
+    )
+    .unwrap();
+    let rules = |label: &str| block(&compiled, label).resolver.clone().expect(label);
+    let root = rules("/");
+    let servers: Vec<String> = root.servers.iter().map(ToString::to_string).collect();
+    assert_eq!(servers, ["127.0.0.1:53", "[::1]:5353"]);
+    assert_eq!((root.v4, root.v6, root.valid), (true, false, Some(Duration::from_secs(30))));
+    let seconds = ["/", "/in", "/own"].map(|label| rules(label).timeout.as_secs());
+    assert_eq!(seconds, [7, 3, 3_600]);
+    assert!(compiled.program.summary().resolves);
+    let names = |at: usize| compiled.program.upstreams[at].names.clone().expect("names");
+    let (named, own) = (names(0), names(1));
+    assert_eq!((named.resolver.timeout.as_secs(), own.resolver.timeout.as_secs()), (7, 1));
+    let all: Vec<_> = named.servers.named.iter().map(|one| (&*one.host, one.port, one.service.as_deref())).collect();
+    assert_eq!(all, [(&b"a"[..], 81, None), (b"s", 80, Some(&b"http"[..]))]);
+    // An address is none to be resolved.
+    assert_eq!((named.servers.fixed.len(), named.servers.named[0].settings.weight), (1, 3));
+}
+
+#[test]
+fn what_is_wrong_with_resolvers_is_said_as_nginx_says_it() {
+    let resolver = "resolver 127.0.0.1;";
+    for (http, said) in [
+        ("resolver valid=3s;", "no name servers defined"),
+        ("resolver 127.0.0.1 valid=x;", "invalid parameter: valid=x"),
+        ("resolver 127.0.0.1 ipv6=maybe;", "invalid parameter: ipv6=maybe"),
+        ("resolver 127.0.0.1 ipv4=off ipv6=off;", "\"ipv4\" and \"ipv6\" cannot both be \"off\""),
+        ("resolver nowhere;", "host not found in resolver \"nowhere\""),
+        ("resolver unix:/a;", "invalid host in resolver \"unix:/a\""),
+        ("upstream u { server a resolve; }", "upstream \"u\" in /c/nginx.conf:3 to be in shared memory"),
+        ("upstream u { zone z; server a resolve; }", "no resolver defined to resolve names at run time in upstream"),
+        ("upstream u { server a service=http; }", "service upstream \"a\" requires \"resolve\" parameter"),
+        ("upstream u { server a:1 service=http resolve; }", "service upstream \"a:1\" may not have port"),
+        ("upstream u { server 127.0.0.1 service=http resolve; }", "\"127.0.0.1\" requires domain name"),
+        ("upstream u { server a service= resolve; }", "service is empty"),
+        ("upstream u { zone z; server a resolve backup; }", "no servers in upstream \"u\""),
+    ] {
+        let with = if said.starts_with("no resolver") || http.starts_with("resolver") { "" } else { resolver };
+        let told = compiled(&format!("{http} {with}")).expect_err(http);
+        assert!(told.contains(said), "{http}: {told}");
+    }
+}

@@ -53,7 +53,7 @@ fn heads() -> HeadWriter {
 }
 
 fn course(fields: &[u8], expires_after: Option<i64>) -> Course {
-    let loaded = Rc::new(Loaded::new(Arc::new(Program::default()), None, None));
+    let loaded = Rc::new(Loaded::new(Arc::new(Program::default()), None, None, None));
     let mut course = Course::new(loaded, ExchangeId::of(ConnId::new(0, 0)));
     course.sent.fields = fields.to_vec();
     course.expires_after = expires_after;
