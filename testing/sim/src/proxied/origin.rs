@@ -243,7 +243,11 @@ fn steps(plan: &Plan, fault: Fault) -> Vec<Step> {
         Fault::Late(span) => vec![Step::Pause(span), Step::Send(answer), ends],
         Fault::Slow(piece, pause) => {
             let pieces = answer.chunks(piece.max(1)).flat_map(|piece| [Step::Send(piece.to_vec()), Step::Pause(pause)]);
-            pieces.chain([ends]).collect()
+            let mut pieces: Vec<Step> = pieces.collect();
+            // The last has none behind it: the next request is not to wait.
+            pieces.pop();
+            pieces.push(ends);
+            pieces
         }
         Fault::Endless if plan.ends == Ends::Length => {
             vec![Step::Send(head("Content-Length: 4000000000\r\n")), Step::Endless(number, 0)]
