@@ -124,7 +124,7 @@ fn measure(plan: &Plan, path: SlowPath, stand: &Stand, interrupt: &Interrupt) ->
     let folder = Scratch::in_memory()?;
     // Others have the cores, too.
     let cores = [stand.cores.0, stand.cores.1];
-    let field = Field { stand, veth: Some(&names), tap: None, servers: &cores, interrupt };
+    let field = Field { stand, veth: Some(&names), tap: None, servers: &cores, mtu: None, interrupt };
     let configuration = folder.path().join("nginx.conf");
     let text = passing(PROCESS, &format!("127.0.0.1:{PORT}"));
     fs::write(&configuration, text.replace("FOLDER", &folder.path().display().to_string()))?;

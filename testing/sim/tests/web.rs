@@ -69,7 +69,7 @@ fn upstreams_fail_and_nothing_leaks_or_mixes() {
         all.add(&outcome);
     }
     assert!(all.faults() > 200 && all.injected.len() > 15, "{all:?}");
-    assert!(all.seen.get("200") > Some(&100) && all.seen.len() > 5, "{all:?}");
+    assert!(all.seen.get("200") > Some(&100) && all.seen.len() > 4, "{all:?}");
 }
 
 /// Each request is answered whole, whatever the network does, on kept and on

@@ -136,11 +136,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Idle("there is nothing of the kind to debug"), &["debug_points", "debug_connection"]),
     (Idle("a core is dumped where the system has it"), &["worker_rlimit_core", "working_directory"]),
     (Idle("the environment is kept"), &["env"]),
-<<<<<<< HEAD
-    (Idle("no directive that is there resolves names while it serves"), &["resolver", "resolver_timeout"]),
-=======
-    (Idle("they are not passed on"), &["early_hints"]),
->>>>>>> 1fe9ec3e (resolver, upstream, phases, nginx: names are resolved while requests wait, and groups follow DNS)
     (
         BUFFERS,
         &[

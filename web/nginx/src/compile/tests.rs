@@ -148,7 +148,6 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
     for (text, said) in [
         ("server { location / { proxy_pass https://a; } }", "\"https://\": there is no TLS yet"),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
-        ("upstream a { server b resolve; }", "\"resolve\" of the \"server\" directive"),
         ("server { listen 443 ssl; }", "\"listen ... ssl\""),
     ] {
         let why = compiled(text).unwrap_err();
