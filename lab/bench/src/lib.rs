@@ -13,6 +13,7 @@
 //! | [`noise`](mod@noise) | disturbances made on purpose, and what they are called |
 //! | [`uncached`] | pipelined requests for files that are not in memory |
 //! | [`readers`] | a download beside thousands of readers that take nothing |
+//! | [`sealing`] | records of TLS, sealed and opened, and nothing else |
 //! | [`silos`] | two silos or workers beside one |
 //! | [`storm`] | a packet storm on one silo's queue, felt at another or not |
 //! | [`watch`](mod@watch) | what `nearside watch` reads, beside sysstat |
@@ -48,6 +49,7 @@ mod program;
 pub mod proxied;
 pub mod readers;
 pub mod rig;
+pub mod sealing;
 pub mod silos;
 pub mod site;
 pub mod slow;

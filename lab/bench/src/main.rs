@@ -2,8 +2,8 @@
 
 use bench::cost::{self, Case, CostSide};
 use bench::{
-    BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, silos,
-    site, slow, squeezed, storm, uncached, valgrind, watch,
+    BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, sealing,
+    silos, site, slow, squeezed, storm, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -104,6 +104,15 @@ enum Command {
         /// The program to measure [default: nearside beside this one]
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
+    },
+    /// Records of TLS, sealed and opened, and nothing else: by cipher and size
+    Seal {
+        /// Measure each this often, by turns
+        #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        rounds: u32,
+        /// Measure each for so many milliseconds
+        #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        milliseconds: u64,
     },
     /// A packet storm on one silo's queue, and what the other silo's clients see of it
     Storm {
@@ -289,6 +298,9 @@ fn call(command: Command) -> Result<bool, BenchError> {
             kinds,
             json,
         }),
+        Command::Seal { rounds, milliseconds } => {
+            sealing::run(&sealing::Plan { rounds, duration: Duration::from_millis(milliseconds) })
+        }
         Command::Noise(args) => noise::run(&args.plan()),
         Command::Watch(args) => watch::run(&args.plan()),
         Command::Uncached { rounds, seconds, connections, depth, nearside } => uncached::run(&uncached::Plan {

@@ -92,6 +92,15 @@ impl<F> Rope<F> {
         all
     }
 
+    /// The first file that is queued, wherever it stands: its offset and length.
+    #[must_use]
+    pub fn first_file(&self) -> Option<(&F, u64, u64)> {
+        self.rest.as_ref()?.slices.iter().find_map(|slice| match slice {
+            Slice::File { file, offset, len } => Some((file, *offset, *len)),
+            Slice::Body { .. } => None,
+        })
+    }
+
     /// The bodies of the pieces of memory that stand first, in order.
     pub fn bodies(&self) -> impl Iterator<Item = &Body> {
         let rest = self.rest.iter().flat_map(|rest| &rest.slices);

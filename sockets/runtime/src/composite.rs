@@ -313,6 +313,20 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         }
     }
 
+    fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {
+        match self.side(id) {
+            Side::Own(id) => self.own.secure(id, layer),
+            Side::Kernel => self.kernel.secure(id, layer),
+        }
+    }
+
+    fn was_cut(&self, id: ConnId) -> bool {
+        match self.side(id) {
+            Side::Own(id) => self.own.was_cut(id),
+            Side::Kernel => self.kernel.was_cut(id),
+        }
+    }
+
     #[inline]
     fn take_back(&mut self, id: ConnId, most: usize) -> usize {
         match self.side(id) {

@@ -66,6 +66,13 @@ app::counters! {
         sends_zero_copy,
         /// Sends of which the kernel took not all: its buffer is full.
         sends_short,
+        /// Bytes for applications that were in records of secured connections.
+        opened_bytes,
+        /// Secured connections ended because their peer sent what could not be
+        /// opened, or must not be sent.
+        records_refused,
+        /// Secured connections ended because nothing more could be sealed.
+        records_unsealed,
         /// Files that were shorter than what was to be sent of them, or could
         /// not be read.
         files_truncated,

@@ -4,8 +4,9 @@
 use crate::connect::reason;
 use crate::net::Sockets;
 use crate::option;
+use crate::secured;
 use crate::send::Sent;
-use crate::table::Flags;
+use crate::table::{Flags, Held};
 use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER, Wake};
 use core::time::Duration;
 use rustix::io::Errno;
@@ -113,8 +114,10 @@ pub(crate) fn flush_id<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl
     if conn.flags.has(Flags::BLOCKED | Flags::CONNECTING | Flags::BROKEN) {
         return;
     }
-    let before = conn.queue.unsent();
-    let sent = if before == 0 { Sent::All } else { driver.send(net, id) };
+    let secured = conn.flags.has(Flags::SECURED);
+    let before = if secured { net.table.unsent(id) } else { conn.queue.unsent() };
+    // One that is secured has words of its own: its end, if nothing else.
+    let sent = if before == 0 && !secured { Sent::All } else { driver.send(net, id) };
     on_flushed(app, net, id, before, sent);
 }
 
@@ -122,8 +125,8 @@ pub(crate) fn flush_id<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl
 /// the application if there is room again.
 #[inline]
 pub(crate) fn on_flushed<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, before: usize, sent: Sent) {
+    let after = if sent == Sent::All { 0 } else { net.table.unsent(id) };
     let Some(conn) = net.table.get_mut(id) else { return };
-    let after = conn.queue.unsent();
     if sent == Sent::All && !conn.flags.has(Flags::FINISHED) && before <= SEND_LOW_WATER && conn.held() == 0 {
         return;
     }
@@ -134,6 +137,10 @@ pub(crate) fn on_flushed<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, bef
         Sent::Spent => net.go_on(id),
         Sent::Truncated => {
             net.counters.files_truncated += 1;
+            net.end(id, Closed::Aborted);
+        }
+        Sent::Unsealed => {
+            net.counters.records_unsealed += 1;
             net.end(id, Closed::Aborted);
         }
         Sent::Failed(_) => fail(net, id),
@@ -153,6 +160,9 @@ pub(crate) fn fail(net: &mut Sockets, id: ConnId) {
     if let Some(conn) = net.table.get_mut(id) {
         conn.queue.clear();
         conn.flags.set(Flags::BROKEN);
+        if let Some((_, secured)) = net.table.secured_mut(id) {
+            secured.give_up();
+        }
         net.go_on(id);
     }
 }
@@ -192,9 +202,10 @@ fn offer_resumed<A: App>(app: &mut A, net: &mut Sockets) {
         // What is passed on is not the application's to take.
         let passes = conn.flags.has(Flags::PASSES);
         if !passes && let Some(held) = conn.take_held() {
-            let consumed = app.on_data(net, id, held.bytes()).min(held.bytes().len());
-            let Some(conn) = net.table.get_mut(id) else { continue };
-            conn.put_held(held, consumed);
+            offer(app, net, id, held);
+        }
+        if net.table.get(id).is_some_and(|conn| conn.flags.has(Flags::SECURED) && conn.held() < HELD_LIMIT) {
+            secured::deliver_kept(app, net, id);
         }
         let Some(conn) = net.table.get_mut(id) else { continue };
         if conn.flags.has(Flags::UNREAD) && conn.held() < HELD_LIMIT {
@@ -218,14 +229,25 @@ fn end_if_done(net: &mut Sockets, id: ConnId) {
 pub(crate) fn deliver<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
     net.counters.receives += 1;
     net.counters.received_bytes += data.len() as u64;
+    let Some(conn) = net.table.get(id) else { return };
+    if conn.flags.has(Flags::SECURED) {
+        return secured::deliver(app, net, id, data);
+    }
+    deliver_plain(app, net, id, data);
+}
+
+/// The same, of bytes that are not counted, or are what was in records.
+#[inline]
+pub(crate) fn deliver_plain<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
     let Some(conn) = net.table.get_mut(id) else { return };
     if conn.held() > 0 {
         return deliver_behind(app, net, id, data);
     }
     let first = conn.flags.has(Flags::UNHEARD);
+    let secured = conn.flags.has(Flags::SECURED);
     let consumed = app.on_data(net, id, data);
     if consumed < data.len() {
-        hold(net, id, &data[consumed..]);
+        keep(net, id, &data[consumed..], secured);
     }
     if first {
         heard(net, id);
@@ -250,9 +272,31 @@ fn heard(net: &mut Sockets, id: ConnId) {
 fn deliver_behind<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
     hold(net, id, data);
     let Some(held) = net.table.get_mut(id).and_then(crate::table::Socket::take_held) else { return };
+    offer(app, net, id, held);
+}
+
+/// Offers held bytes, and keeps what is left of them.
+fn offer<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, held: Box<Held>) {
+    let secured = net.table.get(id).is_some_and(|conn| conn.flags.has(Flags::SECURED));
     let consumed = app.on_data(net, id, held.bytes()).min(held.bytes().len());
-    if let Some(conn) = net.table.get_mut(id) {
+    let Some(conn) = net.table.get_mut(id) else { return };
+    if conn.flags.has(Flags::SECURED) == secured {
         conn.put_held(held, consumed);
+    } else {
+        keep(net, id, &held.bytes()[consumed..], secured);
+    }
+}
+
+/// Keeps what the application left. `secured`: the connection was before the call; one that
+/// is since then has records there.
+#[cold]
+fn keep(net: &mut Sockets, id: ConnId, bytes: &[u8], secured: bool) {
+    match net.table.secured_mut(id) {
+        Some((_, layer)) if !secured => {
+            layer.keep_unopened(bytes);
+            app::Net::resume(net, id);
+        }
+        _ => hold(net, id, bytes),
     }
 }
 
@@ -275,6 +319,11 @@ pub(crate) fn ended<A: App>(app: &mut A, net: &mut Sockets, id: ConnId) {
     }
     conn.flags.set(Flags::ENDED);
     let held = conn.held();
+    if conn.flags.has(Flags::SECURED)
+        && let Some((_, secured)) = net.table.secured_mut(id)
+    {
+        secured.on_fin();
+    }
     app.on_end(net, id, held);
     end_if_done(net, id);
 }
@@ -344,7 +393,7 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
     if why == Closed::Reset {
         net.counters.resets_received += u64::from(!connecting);
     }
-    if why == Closed::Aborted && !unix && !connecting {
+    if why == Closed::Aborted && !unix && !connecting && !flags.has(Flags::REFUSED) {
         // With nothing to linger for, closing resets (RFC 9293 §3.10.5,
         // socket(7)).
         net.counters.resets_sent += 1;

@@ -12,6 +12,7 @@ use crate::listen::Listener;
 use crate::luck::Luck;
 use crate::net::Sockets;
 use crate::passing;
+use crate::sealing;
 use crate::send::{self, Sent};
 use crate::table::{Flags, Socket};
 use app::{App, ConnId, HELD_LIMIT};
@@ -362,7 +363,12 @@ impl Driver for Poll {
     #[inline]
     fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
         let Some(conn) = net.table.get_mut(id) else { return Sent::All };
-        let sent = send::send_queue(conn, (net.send_budget, net.stream.no_push), &mut net.counters);
+        let sent = if conn.flags.has(Flags::SECURED) {
+            sealing::send_queue(net, id)
+        } else {
+            send::send_queue(conn, (net.send_budget, net.stream.no_push), &mut net.counters)
+        };
+        let Some(conn) = net.table.get_mut(id) else { return sent };
         if sent == Sent::Blocked && !conn.flags.has(Flags::WATCHES_ROOM | Flags::UNWATCHED) {
             return self.ask_for_room(conn, id);
         }

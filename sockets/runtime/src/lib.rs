@@ -16,6 +16,7 @@
 //! | `dispatch` | calls of the application, the same for every engine |
 //! | `half`, `composite`, `routes` | connections beside those of a silo's own stack |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
+//! | `secured`, `sealing` | records of secured connections: opened, and sealed |
 //! | `pipes`, `passing` | bytes that go from one connection to another |
 //! | `luck` | whether a new connection's request is there already |
 //! | `blocking` | waiting in accept(2) |
@@ -42,6 +43,8 @@ mod option;
 mod passing;
 mod pipes;
 mod routes;
+mod sealing;
+mod secured;
 mod send;
 pub mod steer;
 mod table;

@@ -7,7 +7,10 @@
 use crate::config::StreamOptions;
 use crate::counters::Counters;
 use crate::endpoint::unix_path;
+use crate::option;
 use crate::pipes::Passes;
+use crate::sealing::Records;
+use crate::secured::Secured;
 use crate::send::BUDGET;
 use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
@@ -47,6 +50,8 @@ pub struct Sockets {
     pub(crate) sources: Sources,
     /// Bytes that go from one connection to another.
     pub(crate) passes: Passes,
+    /// What records are sealed and opened in.
+    pub(crate) records: Records,
     pub(crate) counters: Counters,
     pub(crate) stream: StreamOptions,
     /// Most bytes that one connection hands over before others have their turn.
@@ -69,6 +74,7 @@ impl Sockets {
             seat: None,
             sources: Sources::default(),
             passes: Passes::default(),
+            records: Records::default(),
             counters: Counters::default(),
             stream,
             send_budget: BUDGET,
@@ -163,6 +169,15 @@ impl Sockets {
         }
     }
 
+    /// Has the connection's queue looked at when the application's call has returned.
+    pub(crate) fn mark_dirty(&mut self, id: ConnId) {
+        let Some(conn) = self.table.get_mut(id) else { return };
+        if !conn.flags.has(Flags::DIRTY) {
+            conn.flags.set(Flags::DIRTY);
+            self.dirty.push(id.index() as u32);
+        }
+    }
+
     /// Whether there is something to do that no event will tell of.
     pub(crate) fn has_more(&self) -> bool {
         let settled = self.dirty.is_empty() && self.over.is_empty() && self.resumed.is_empty();
@@ -231,7 +246,8 @@ impl Net for Sockets {
     }
 
     fn pass(&mut self, from: ConnId, to: ConnId, len: u64) -> bool {
-        const NEITHER: u32 = Flags::CONNECTING | Flags::BROKEN;
+        // The kernel would pass records on, or have its bytes take the place of records.
+        const NEITHER: u32 = Flags::CONNECTING | Flags::BROKEN | Flags::SECURED;
         if !self.passes.can || len == 0 || from == to {
             return false;
         }
@@ -252,8 +268,46 @@ impl Net for Sockets {
     #[inline]
     fn unsent(&self, id: ConnId) -> usize {
         let Some(conn) = self.table.get(id) else { return 0 };
+        if conn.flags.has(Flags::SECURED) {
+            return self.table.unsent(id);
+        }
         let passing = if conn.flags.has(Flags::FED) { self.passes.to(id).map_or(0, |(_, inside)| inside) } else { 0 };
         conn.queue.unsent() + passing
+    }
+
+    fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {
+        const NOT: u32 =
+            Flags::CONNECTING | Flags::BROKEN | Flags::FINISHED | Flags::PASSES | Flags::FED | Flags::SECURED;
+        let now = self.now;
+        let Some(conn) = self.table.get_mut(id) else { return false };
+        if conn.flags.has(NOT) {
+            return false;
+        }
+        let segment = match conn.fd() {
+            Some(fd) if !conn.flags.has(Flags::UNIX) => option::segment(fd),
+            _ => None,
+        };
+        let overhead = u16::try_from(layer.overhead()).unwrap_or(u16::MAX);
+        let mut secured = Secured::new(
+            layer,
+            conn.queue.unsent() as u64,
+            segment.map_or(u16::MAX, |len| len.saturating_sub(overhead)),
+            now,
+        );
+        let held = conn.take_held();
+        if let Some(held) = &held {
+            secured.keep_unopened(held.bytes());
+        }
+        self.records.prepare();
+        self.table.set_secured(id, secured);
+        if held.is_some() {
+            self.resume(id);
+        }
+        true
+    }
+
+    fn was_cut(&self, id: ConnId) -> bool {
+        self.table.secured(id).is_some_and(Secured::was_cut)
     }
 
     fn finish(&mut self, id: ConnId) {
@@ -262,10 +316,7 @@ impl Net for Sockets {
             return;
         }
         conn.flags.set(Flags::FINISHED);
-        if !conn.flags.has(Flags::DIRTY) {
-            conn.flags.set(Flags::DIRTY);
-            self.dirty.push(id.index() as u32);
-        }
+        self.mark_dirty(id);
     }
 
     fn close(&mut self, id: ConnId) {

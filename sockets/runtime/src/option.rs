@@ -200,6 +200,18 @@ fn fast_open_is_allowed(pending: u32) -> Result {
     }
 }
 
+/// Bytes of a segment that the connection sends at this moment (TCP_MAXSEG, tcp(7)).
+pub(crate) fn segment(fd: BorrowedFd<'_>) -> Option<u16> {
+    let mut segment: libc::c_int = 0;
+    let mut len = size_of_val(&segment) as libc::socklen_t;
+    // SAFETY: the descriptor is open for the borrow, and the kernel writes at most `len`
+    // bytes at `segment`, and how many at `len`; both outlive the call.
+    let rc = unsafe {
+        libc::getsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, (&raw mut segment).cast(), &raw mut len)
+    };
+    (rc == 0 && segment > 0).then(|| u16::try_from(segment).unwrap_or(u16::MAX))
+}
+
 /// A buffer's size: beyond the system's limit if we may, else it must be
 /// within, because the kernel would cut it without a word (socket(7)).
 fn buffer(

@@ -28,6 +28,8 @@ pub(crate) enum Sent {
     Spent,
     /// A file was shorter than what was to be sent of it, or cannot be read.
     Truncated,
+    /// What secures the connection made no record of it.
+    Unsealed,
     /// The connection takes nothing any more.
     Failed(Errno),
 }

@@ -1,5 +1,6 @@
 //! The connections, by slot and generation.
 
+use crate::secured::Secured;
 use crate::timers::Timer;
 use app::{ConnId, IDLE_CHOICES, IDLE_LOOKS};
 use core::cell::RefCell;
@@ -85,6 +86,10 @@ impl Flags {
     pub(crate) const FED: u32 = 1 << 23;
     /// TCP_CORK is set: a long file is under way.
     pub(crate) const CORKED: u32 = 1 << 24;
+    /// What arrives are records, and what is queued is sealed.
+    pub(crate) const SECURED: u32 = 1 << 25;
+    /// Its peer was told in a record why this is its end.
+    pub(crate) const REFUSED: u32 = 1 << 26;
     /// io_uring: a receive is under way.
     pub(crate) const ARMED: u32 = 1 << 17;
     /// io_uring: that receive was told to end.
@@ -200,6 +205,8 @@ pub(crate) struct Table {
     /// Our own addresses that were asked for, each with its connection's generation: the
     /// kernel is asked once.
     locals: RefCell<Vec<Option<KnownLocal>>>,
+    /// What secures connections; as long as the last slot of one.
+    secured: Vec<Option<Box<Secured>>>,
     free: Vec<u32>,
     live: usize,
     limit: usize,
@@ -207,8 +214,15 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(limit: usize) -> Self {
-        let mut table =
-            Self { conns: Vec::new(), peers: Vec::new(), locals: RefCell::default(), free: Vec::new(), live: 0, limit };
+        let mut table = Self {
+            conns: Vec::new(),
+            peers: Vec::new(),
+            locals: RefCell::default(),
+            secured: Vec::new(),
+            free: Vec::new(),
+            live: 0,
+            limit,
+        };
         table.set_limit(limit);
         table
     }
@@ -266,6 +280,44 @@ impl Table {
         live.then_some(conn)
     }
 
+    /// Secures a connection.
+    pub(crate) fn set_secured(&mut self, id: ConnId, secured: Secured) {
+        if let Some(conn) = self.get_mut(id) {
+            conn.flags.set(Flags::SECURED);
+            if self.secured.len() <= id.index() {
+                self.secured.resize_with(id.index() + 1, || None);
+            }
+            self.secured[id.index()] = Some(Box::new(secured));
+        }
+    }
+
+    /// A secured connection, unless it is over, and what secures it.
+    #[inline]
+    pub(crate) fn secured_mut(&mut self, id: ConnId) -> Option<(&mut Socket, &mut Secured)> {
+        let conn = self.conns.get_mut(id.index())?;
+        let live = conn.generation == id.generation() && conn.flags.0 & (Flags::USED | Flags::OVER) == Flags::USED;
+        let secured = self.secured.get_mut(id.index())?.as_mut()?;
+        live.then_some((conn, secured))
+    }
+
+    /// What secures a connection that is not over.
+    pub(crate) fn secured(&self, id: ConnId) -> Option<&Secured> {
+        self.get(id).and_then(|_| self.secured.get(id.index())?.as_deref())
+    }
+
+    /// Bytes that are queued at a connection, and sealed ones that the kernel did not take.
+    #[inline]
+    pub(crate) fn unsent(&self, id: ConnId) -> usize {
+        let Some(conn) = self.get(id) else { return 0 };
+        let kept = if conn.flags.has(Flags::SECURED) { self.secured(id).map_or(0, Secured::kept) } else { 0 };
+        conn.queue.unsent() + kept
+    }
+
+    /// Whether part of a record has arrived there.
+    fn is_amid_record(&self, slot: usize) -> bool {
+        self.secured.get(slot).and_then(Option::as_ref).is_some_and(|secured| secured.is_amid())
+    }
+
     /// The descriptors of live TCP connections among `most` slots from a slot
     /// on.
     pub(crate) fn sample(&self, from: usize, most: usize) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -287,7 +339,7 @@ impl Table {
         let mut choices = 0;
         for _ in 0..IDLE_LOOKS.min(self.conns.len()) {
             *hand = if *hand + 1 < self.conns.len() { *hand + 1 } else { 0 };
-            let quiet = self.conns.get(*hand).is_some_and(Socket::is_quiet);
+            let quiet = self.conns.get(*hand).is_some_and(Socket::is_quiet) && !self.is_amid_record(*hand);
             let Some(id) = self.id(*hand as u32).filter(|_| quiet) else { continue };
             let Some(time) = idle(id) else { continue };
             choices += 1;
@@ -366,6 +418,9 @@ impl Table {
         conn.timer.clear();
         conn.queue.clear();
         conn.held = None;
+        if let Some(secured) = self.secured.get_mut(slot as usize) {
+            *secured = None;
+        }
         self.live -= 1;
         Some((id, fd))
     }

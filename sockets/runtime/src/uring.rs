@@ -332,8 +332,13 @@ impl Uring {
         let before = conn.queue.unsent();
         let sent = if let Ok(n) = usize::try_from(result) {
             conn.queue.release(n as u64);
+            let all = before == n && !conn.flags.has(Flags::SECURED);
             net.counters.sent_bytes += n as u64;
-            if before == n { Sent::All } else { self.ring.send(net, id) }
+            if let Some((_, secured)) = net.table.secured_mut(id) {
+                // Only what was queued before goes through the ring.
+                secured.clear = secured.clear.saturating_sub(n as u64);
+            }
+            if all { Sent::All } else { self.ring.send(net, id) }
         } else {
             match Errno::from_raw_os_error(-result) {
                 Errno::AGAIN | Errno::INTR => self.ring.send(net, id),

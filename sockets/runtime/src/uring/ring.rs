@@ -7,6 +7,7 @@ use crate::accept::{Accepting, WatchListeners};
 use crate::dispatch::Driver;
 use crate::listen::Listener;
 use crate::net::Sockets;
+use crate::sealing;
 use crate::send::{self, BUDGET, Sent};
 use crate::table::{Flags, Socket};
 use app::ConnId;
@@ -64,6 +65,9 @@ impl Driver for Ring {
     #[inline]
     fn send(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
         let Some(conn) = net.table.get_mut(id) else { return Sent::All };
+        if conn.flags.has(Flags::SECURED) {
+            return self.send_secured(net, id);
+        }
         match conn.queue.front() {
             Front::Empty => Sent::All,
             Front::Only(_) if !closes(conn.flags) => self.send_one(net, id),
@@ -236,6 +240,18 @@ impl Ring {
         let Some(fd) = conn.fd().map(|fd| Fd(fd.as_raw_fd())) else { return };
         conn.flags.set(Flags::WATCHES_ROOM);
         self.push(opcode::PollAdd::new(fd, libc::POLLOUT as u32).build(), tag_of(kind::ROOM, id));
+    }
+
+    /// Records stand in a buffer that all connections share, so that a call of its own
+    /// takes them.
+    fn send_secured(&mut self, net: &mut Sockets, id: ConnId) -> Sent {
+        let sent = sealing::send_queue(net, id);
+        if sent == Sent::Blocked
+            && let Some(conn) = net.table.get_mut(id)
+        {
+            self.watch_room(conn, id);
+        }
+        sent
     }
 
     #[inline]

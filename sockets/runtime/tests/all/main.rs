@@ -9,6 +9,7 @@ mod listening;
 mod passing;
 mod pressure;
 mod resuming;
+mod secured;
 mod serving;
 mod steering;
 mod support;

@@ -14,6 +14,8 @@ mod passing;
 #[path = "../all/pressure.rs"]
 mod pressure;
 mod relay;
+#[path = "../all/secured.rs"]
+mod secured;
 #[expect(dead_code, reason = "the workers' tests that are not run here use the rest")]
 #[path = "../all/support/mod.rs"]
 mod support;

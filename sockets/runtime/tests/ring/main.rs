@@ -15,6 +15,8 @@ mod listening;
 mod pressure;
 #[path = "../all/resuming.rs"]
 mod resuming;
+#[path = "../all/secured.rs"]
+mod secured;
 #[path = "../all/serving.rs"]
 mod serving;
 #[path = "../all/steering.rs"]

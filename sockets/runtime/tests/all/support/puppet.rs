@@ -29,6 +29,9 @@ pub enum Seen {
     /// Whether it begins.
     Passes(bool),
     Passed(ConnId, u64),
+    /// Whether it is.
+    Secured(bool),
+    WasCut(bool),
     Addresses(Option<SocketAddr>, Option<SocketAddr>),
     StoppedListening,
     Counted(Box<Counters>),
@@ -42,6 +45,10 @@ pub enum Do {
     Send(ConnId, Vec<u8>),
     SendFile(ConnId, Vec<u8>, Arc<OwnedFd>, core::ops::Range<u64>),
     Pass(ConnId, ConnId, u64),
+    Secure(ConnId, Securing),
+    /// With the next data: so many bytes are taken of it, and the rest are records.
+    SecureAfter(usize, Securing),
+    WasCut(ConnId),
     Finish(ConnId),
     Abort(ConnId),
     Resume(ConnId),
@@ -57,11 +64,21 @@ pub enum Do {
     Stop,
 }
 
+/// Makes a layer, on the worker's thread.
+pub struct Securing(pub Box<dyn FnOnce() -> Box<dyn seal::Layer> + Send>);
+
+impl core::fmt::Debug for Securing {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Securing")
+    }
+}
+
 struct Puppet {
     seen: Sender<Seen>,
     told: Receiver<Do>,
     bell: Arc<OwnedFd>,
     take: usize,
+    secures: Option<(usize, Securing)>,
     timers: Vec<Time>,
     stop_listening: bool,
     count: bool,
@@ -93,6 +110,12 @@ impl Puppet {
                 assert!(net.send_file(id, &file, range));
             }
             Do::Pass(from, to, len) => self.tell(Seen::Passes(net.pass(from, to, len))),
+            Do::Secure(id, Securing(make)) => {
+                let secured = net.secure(id, make());
+                self.tell(Seen::Secured(secured));
+            }
+            Do::SecureAfter(take, securing) => self.secures = Some((take, securing)),
+            Do::WasCut(id) => self.tell(Seen::WasCut(net.was_cut(id))),
             Do::Finish(id) => net.finish(id),
             Do::Abort(id) => net.abort(id),
             Do::Resume(id) => net.resume(id),
@@ -118,7 +141,13 @@ impl App for Puppet {
         self.tell(Seen::Open(id, how));
     }
 
-    fn on_data<N: Net>(&mut self, _net: &mut N, id: ConnId, data: &[u8]) -> usize {
+    fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        if let Some((take, Securing(make))) = self.secures.take() {
+            self.tell(Seen::Data(id, data[..take].to_vec()));
+            let secured = net.secure(id, make());
+            self.tell(Seen::Secured(secured));
+            return take;
+        }
         let taken = data.len().min(self.take);
         self.tell(Seen::Data(id, data[..taken].to_vec()));
         taken
@@ -242,6 +271,7 @@ impl Theatre {
                 told: obeys,
                 bell: rings,
                 take: usize::MAX,
+                secures: None,
                 timers: Vec::new(),
                 stop_listening: false,
                 count: false,

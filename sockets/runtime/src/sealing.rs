@@ -1,0 +1,312 @@
+//! From a secured connection's queue to the kernel, as records.
+
+use crate::counters::Counters;
+use crate::net::Sockets;
+use crate::secured::{Due, Secured};
+use crate::send::Sent;
+use crate::table::{Flags, Socket};
+use app::ConnId;
+use core::time::Duration;
+use rope::{GATHER, Gathered};
+use rustix::io::{Errno, pread};
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use seal::message::{CLOSE_NOTIFY, KEY_UPDATE, fatal};
+use seal::{ContentType, MAX_PLAINTEXT, Record, SealError};
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+use wire::Time;
+
+/// What sealing adds to a record, at most: a header, a nonce, a type and a tag, or a
+/// layer of one's own.
+const OVERHEAD_MAX: usize = 256;
+
+/// Bytes of records that are handed over in one call, four of the longest: what the kernel
+/// does not take of them, the connection keeps.
+const BATCH: usize = 4 * (MAX_PLAINTEXT + OVERHEAD_MAX);
+
+/// A connection that sent nothing for so long begins anew with records of a segment.
+const REST: Duration = Duration::from_secs(1);
+
+/// Records of one segment at first: a client can read each as it arrives, while few arrive
+/// at once. Then of a few, then the longest, whose sealing costs least.
+const SMALL_FOR: usize = 16;
+const MIDDLE: usize = 4;
+const MIDDLE_FOR: usize = 64;
+
+/// What a worker seals and opens in: one for all its connections, because each is emptied
+/// in the same call.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// Records, until the kernel has them.
+    out: Box<[u8]>,
+    filled: usize,
+    /// What was read of a file, until it is sealed.
+    text: Box<[u8]>,
+    /// What was opened.
+    pub(crate) plain: Vec<u8>,
+}
+
+impl Records {
+    /// Takes the memory, with the first connection that is secured.
+    pub(crate) fn prepare(&mut self) {
+        if self.out.is_empty() {
+            self.out = vec![0; BATCH].into();
+            self.text = vec![0; MAX_PLAINTEXT].into();
+        }
+    }
+
+    /// Seals one record behind the others.
+    fn seal(&mut self, secured: &mut Secured, kind: ContentType, parts: &[&[u8]], len: usize) -> Result<(), SealError> {
+        let end = self.filled + len + secured.layer.overhead();
+        let record = Record { epoch: secured.epoch, number: secured.number, kind, padding: 0 };
+        let out = self.out.get_mut(self.filled..end).ok_or(SealError::Length)?;
+        secured.layer.seal(&record, parts, out)?;
+        secured.number += 1;
+        self.filled = end;
+        Ok(())
+    }
+
+    /// Whether there is room for one more of the longest.
+    fn has_room(&self) -> bool {
+        self.out.len() - self.filled >= MAX_PLAINTEXT + OVERHEAD_MAX
+    }
+}
+
+/// Hands over what a secured connection has queued, as records, and its end.
+#[inline]
+pub(crate) fn send_queue(net: &mut Sockets, id: ConnId) -> Sent {
+    let Sockets { table, records, counters, now, send_budget, .. } = net;
+    let Some((conn, secured)) = table.secured_mut(id) else { return Sent::All };
+    let mut left = *send_budget;
+    loop {
+        if (secured.kept() > 0 || secured.clear > 0)
+            && let Some(stop) = send_sealed(conn, secured, counters)
+        {
+            return stop;
+        }
+        if left == 0 {
+            return Sent::Spent;
+        }
+        records.filled = 0;
+        match fill(conn, secured, records, (*now, left)) {
+            Ok(plain) => left = left.saturating_sub(plain),
+            Err(sent) => return sent,
+        }
+        if records.filled == 0 {
+            return Sent::All;
+        }
+        counters.sends += 1;
+        let out = &records.out[..records.filled];
+        let Some(fd) = conn.fd() else { return Sent::All };
+        let (taken, failed) = match send(fd, out, last_word(conn, secured)) {
+            Ok(taken) => (taken, None),
+            Err(Errno::AGAIN | Errno::INTR) => (0, None),
+            Err(e) => (0, Some(e)),
+        };
+        counters.sent_bytes += taken as u64;
+        if let Some(e) = failed {
+            return Sent::Failed(e);
+        }
+        if taken < out.len() {
+            counters.sends_short += 1;
+            secured.kept.extend_from_slice(&out[taken..]);
+            return Sent::Blocked;
+        }
+        // Room was left: all that was queued is in it.
+        if records.has_room() && conn.queue.is_empty() && secured.due != Due::Update {
+            return Sent::All;
+        }
+    }
+}
+
+/// The peer is told why this is its end, as far as the kernel takes that at once.
+#[cold]
+pub(crate) fn send_last(conn: &mut Socket, secured: &mut Secured, records: &mut Records, alert: u8) {
+    records.filled = 0;
+    if secured.due == Due::EndSaid || records.seal(secured, ContentType::Alert, &[&fatal(alert)], 2).is_err() {
+        return;
+    }
+    secured.due = Due::EndSaid;
+    let pieces = [IoSlice::new(&secured.kept[secured.taken..]), IoSlice::new(&records.out[..records.filled])];
+    if let Some(fd) = conn.fd()
+        && secured.clear == 0
+    {
+        let _ = sendmsg(fd, &pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
+    }
+}
+
+/// What goes as it is: queued before the connection was secured, or sealed before now.
+/// Returns how the queue is left, unless all of it went.
+#[cold]
+fn send_sealed(conn: &mut Socket, secured: &mut Secured, counters: &mut Counters) -> Option<Sent> {
+    loop {
+        let fd = conn.fd()?;
+        let clear = usize::try_from(secured.clear).unwrap_or(usize::MAX);
+        let mut pieces = [IoSlice::new(&[]); GATHER];
+        let (sent, asked) = if clear > 0 {
+            let gathered = conn.queue.gather(&mut pieces, clear);
+            if gathered.pieces == 0 {
+                // Files are not queued before a handshake is over.
+                return Some(Sent::Truncated);
+            }
+            (gather_and_send(fd, &pieces, gathered), gathered.bytes)
+        } else {
+            let kept = &secured.kept[secured.taken..];
+            (send(fd, kept, SendFlags::NOSIGNAL), kept.len())
+        };
+        counters.sends += 1;
+        let taken = match sent {
+            Ok(taken) => taken,
+            Err(Errno::INTR) => continue,
+            Err(Errno::AGAIN) => 0,
+            Err(e) => return Some(Sent::Failed(e)),
+        };
+        counters.sent_bytes += taken as u64;
+        if clear > 0 {
+            conn.queue.release(taken as u64);
+            secured.clear -= taken as u64;
+        } else {
+            secured.taken += taken;
+        }
+        if taken < asked {
+            counters.sends_short += 1;
+            return Some(Sent::Blocked);
+        }
+        if secured.kept() == 0 && secured.clear == 0 {
+            // A connection that waits for nothing keeps no memory for it.
+            (secured.kept, secured.taken) = (Vec::new(), 0);
+            return None;
+        }
+    }
+}
+
+fn gather_and_send(fd: BorrowedFd<'_>, pieces: &[IoSlice<'_>], gathered: Gathered) -> Result<usize, Errno> {
+    sendmsg(fd, &pieces[..gathered.pieces], &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+}
+
+/// Where our FIN follows at once, what is sent waits for it.
+fn last_word(conn: &Socket, secured: &Secured) -> SendFlags {
+    let last = secured.due == Due::EndSaid && conn.queue.is_empty();
+    if last { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL }
+}
+
+/// Seals what is queued, until the buffer is full or `most` bytes of plaintext are sealed.
+/// Returns how many were.
+fn fill(
+    conn: &mut Socket,
+    secured: &mut Secured,
+    records: &mut Records,
+    (now, most): (Time, usize),
+) -> Result<usize, Sent> {
+    let mut plain = 0;
+    while records.has_room() {
+        // The last number of a key is for the message that there is another.
+        if secured.due == Due::Nothing && secured.number + 1 >= secured.layer.most_records() {
+            secured.due = Due::Update;
+        }
+        if secured.due == Due::Update {
+            update(conn, secured, records).map_err(|_| Sent::Unsealed)?;
+        }
+        if conn.queue.is_empty() {
+            if conn.flags.has(Flags::FINISHED) && secured.due != Due::EndSaid {
+                end(secured, records).map_err(|_| Sent::Unsealed)?;
+            }
+            break;
+        }
+        if plain >= most {
+            break;
+        }
+        plain += seal_one(conn, secured, records, now)?;
+    }
+    Ok(plain)
+}
+
+/// The next keys. The old ones have sealed their last: what they sealed is kept sealed.
+/// Where there are none, in TLS 1.2, the last record says that this is the end.
+#[cold]
+fn update(conn: &mut Socket, secured: &mut Secured, records: &mut Records) -> Result<(), SealError> {
+    let epoch = match secured.layer.next_epoch() {
+        Ok(epoch) => epoch,
+        Err(SealError::NoUpdate) => {
+            conn.queue.clear();
+            conn.flags.set(Flags::FINISHED | Flags::CLOSES);
+            return end(secured, records);
+        }
+        Err(why) => return Err(why),
+    };
+    records.seal(secured, ContentType::Handshake, &[&KEY_UPDATE], KEY_UPDATE.len())?;
+    secured.layer.forget(secured.epoch);
+    (secured.epoch, secured.number, secured.due) = (epoch, 0, Due::Nothing);
+    Ok(())
+}
+
+/// Nothing follows: the peer is told so.
+fn end(secured: &mut Secured, records: &mut Records) -> Result<(), SealError> {
+    secured.due = Due::EndSaid;
+    records.seal(secured, ContentType::Alert, &[&CLOSE_NOTIFY], CLOSE_NOTIFY.len())
+}
+
+/// One record of what stands first, memory and files. Returns how many bytes it has.
+fn seal_one(conn: &mut Socket, secured: &mut Secured, records: &mut Records, now: Time) -> Result<usize, Sent> {
+    let most = record_len(secured, now);
+    let mut pieces = [IoSlice::new(&[]); GATHER];
+    let gathered = conn.queue.gather(&mut pieces, most);
+    let mut parts: [&[u8]; GATHER + 1] = [&[]; GATHER + 1];
+    for (part, piece) in parts.iter_mut().zip(&pieces[..gathered.pieces]) {
+        *part = piece;
+    }
+    let (mut count, mut len) = (gathered.pieces, gathered.bytes);
+    // Taken out, so that it can be a part while the record is sealed.
+    let mut text = core::mem::take(&mut records.text);
+    if len < most
+        && (gathered.file_next || count == 0)
+        && let Some((file, offset, left)) = conn.queue.first_file()
+    {
+        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(most - len).min(text.len());
+        match read_at(file, &mut text[..wanted], offset) {
+            Some(read) => {
+                parts[count] = &text[..read];
+                count += 1;
+                len += read;
+            }
+            None => {
+                records.text = text;
+                return Err(Sent::Truncated);
+            }
+        }
+    }
+    let sealed = records.seal(secured, ContentType::ApplicationData, &parts[..count], len);
+    records.text = text;
+    sealed.map_err(|_| Sent::Unsealed)?;
+    secured.run = secured.run.saturating_add(len);
+    conn.queue.release(len as u64);
+    Ok(len)
+}
+
+/// Bytes of a file, as many as there are wanted: read, and not mapped, because a file that
+/// is cut short meanwhile would end the process. `None` if there are none.
+fn read_at<Fd: std::os::fd::AsFd>(file: Fd, into: &mut [u8], offset: u64) -> Option<usize> {
+    loop {
+        match pread(&file, &mut *into, offset) {
+            Ok(0) => return None,
+            Ok(read) => return Some(read),
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Most plaintext of the next record.
+fn record_len(secured: &mut Secured, now: Time) -> usize {
+    if now.since(secured.sent_at) >= REST {
+        secured.run = 0;
+    }
+    secured.sent_at = now;
+    let segment = usize::from(secured.segment).max(1);
+    let len = match secured.run / segment {
+        ..SMALL_FOR => segment,
+        ..MIDDLE_FOR => segment * MIDDLE,
+        _ => MAX_PLAINTEXT,
+    };
+    len.min(secured.layer.most()).min(MAX_PLAINTEXT)
+}
