@@ -4,7 +4,8 @@
 use crate::connect::reason;
 use crate::net::Sockets;
 use crate::option;
-use crate::secured;
+use crate::sealing;
+use crate::secured::{Came, Due};
 use crate::send::Sent;
 use crate::table::{Flags, Held};
 use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER, Wake};
@@ -205,7 +206,7 @@ fn offer_resumed<A: App>(app: &mut A, net: &mut Sockets) {
             offer(app, net, id, held);
         }
         if net.table.get(id).is_some_and(|conn| conn.flags.has(Flags::SECURED) && conn.held() < HELD_LIMIT) {
-            secured::deliver_kept(app, net, id);
+            deliver_kept(app, net, id);
         }
         let Some(conn) = net.table.get_mut(id) else { continue };
         if conn.flags.has(Flags::UNREAD) && conn.held() < HELD_LIMIT {
@@ -231,14 +232,14 @@ pub(crate) fn deliver<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: 
     net.counters.received_bytes += data.len() as u64;
     let Some(conn) = net.table.get(id) else { return };
     if conn.flags.has(Flags::SECURED) {
-        return secured::deliver(app, net, id, data);
+        return deliver_records(app, net, id, data);
     }
     deliver_plain(app, net, id, data);
 }
 
 /// The same, of bytes that are not counted, or are what was in records.
 #[inline]
-pub(crate) fn deliver_plain<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
+fn deliver_plain<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
     let Some(conn) = net.table.get_mut(id) else { return };
     if conn.held() > 0 {
         return deliver_behind(app, net, id, data);
@@ -306,6 +307,52 @@ fn hold(net: &mut Sockets, id: ConnId, bytes: &[u8]) {
         conn.hold(bytes);
         net.counters.held_bytes += bytes.len() as u64;
     }
+}
+
+/// Gives the application what is in the records that arrived.
+fn deliver_records<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
+    let mut plain = core::mem::take(&mut net.records.plain);
+    plain.clear();
+    let (came, asked) = match net.table.secured_mut(id) {
+        Some((_, secured)) => (secured.open(data, &mut plain), secured.due == Due::Update),
+        None => (Came::Plain, false),
+    };
+    if !plain.is_empty() {
+        net.counters.opened_bytes += plain.len() as u64;
+        deliver_plain(app, net, id, &plain);
+    }
+    net.records.plain = plain;
+    if asked {
+        net.mark_dirty(id);
+    }
+    match came {
+        Came::Plain => {}
+        Came::End => ended(app, net, id),
+        Came::Failed(alert) => refuse(net, id, alert),
+    }
+}
+
+/// Opens what arrived before the connection was secured, or was left then.
+#[cold]
+fn deliver_kept<A: App>(app: &mut A, net: &mut Sockets, id: ConnId) {
+    if net.table.secured_mut(id).is_some_and(|(_, secured)| secured.is_amid()) {
+        deliver_records(app, net, id, &[]);
+    }
+}
+
+/// Nothing that follows can be opened: the peer is told why, and the connection is over.
+#[cold]
+fn refuse(net: &mut Sockets, id: ConnId, alert: Option<u8>) {
+    net.counters.records_refused += u64::from(alert.is_some());
+    if let Some(alert) = alert
+        && let Some((conn, secured)) = net.table.secured_mut(id)
+    {
+        conn.queue.clear();
+        // A reset that follows at once would take it back from the peer.
+        conn.flags.set(Flags::REFUSED);
+        sealing::send_last(conn, secured, &mut net.records, alert);
+    }
+    net.end(id, if alert.is_some() { Closed::Aborted } else { Closed::Reset });
 }
 
 /// The peer sends no more.

@@ -2,7 +2,7 @@
 
 use crate::counters::Counters;
 use crate::net::Sockets;
-use crate::secured::{Due, Secured};
+use crate::secured::{Due, Records, Secured};
 use crate::send::Sent;
 use crate::table::{Flags, Socket};
 use app::ConnId;
@@ -11,18 +11,10 @@ use rope::{GATHER, Gathered};
 use rustix::io::{Errno, pread};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use seal::message::{CLOSE_NOTIFY, KEY_UPDATE, fatal};
-use seal::{ContentType, MAX_PLAINTEXT, Record, SealError};
+use seal::{ContentType, MAX_PLAINTEXT, SealError};
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use wire::Time;
-
-/// What sealing adds to a record, at most: a header, a nonce, a type and a tag, or a
-/// layer of one's own.
-const OVERHEAD_MAX: usize = 256;
-
-/// Bytes of records that are handed over in one call, four of the longest: what the kernel
-/// does not take of them, the connection keeps.
-const BATCH: usize = 4 * (MAX_PLAINTEXT + OVERHEAD_MAX);
 
 /// A connection that sent nothing for so long begins anew with records of a segment.
 const REST: Duration = Duration::from_secs(1);
@@ -32,45 +24,6 @@ const REST: Duration = Duration::from_secs(1);
 const SMALL_FOR: usize = 16;
 const MIDDLE: usize = 4;
 const MIDDLE_FOR: usize = 64;
-
-/// What a worker seals and opens in: one for all its connections, because each is emptied
-/// in the same call.
-#[derive(Debug, Default)]
-pub(crate) struct Records {
-    /// Records, until the kernel has them.
-    out: Box<[u8]>,
-    filled: usize,
-    /// What was read of a file, until it is sealed.
-    text: Box<[u8]>,
-    /// What was opened.
-    pub(crate) plain: Vec<u8>,
-}
-
-impl Records {
-    /// Takes the memory, with the first connection that is secured.
-    pub(crate) fn prepare(&mut self) {
-        if self.out.is_empty() {
-            self.out = vec![0; BATCH].into();
-            self.text = vec![0; MAX_PLAINTEXT].into();
-        }
-    }
-
-    /// Seals one record behind the others.
-    fn seal(&mut self, secured: &mut Secured, kind: ContentType, parts: &[&[u8]], len: usize) -> Result<(), SealError> {
-        let end = self.filled + len + secured.layer.overhead();
-        let record = Record { epoch: secured.epoch, number: secured.number, kind, padding: 0 };
-        let out = self.out.get_mut(self.filled..end).ok_or(SealError::Length)?;
-        secured.layer.seal(&record, parts, out)?;
-        secured.number += 1;
-        self.filled = end;
-        Ok(())
-    }
-
-    /// Whether there is room for one more of the longest.
-    fn has_room(&self) -> bool {
-        self.out.len() - self.filled >= MAX_PLAINTEXT + OVERHEAD_MAX
-    }
-}
 
 /// Hands over what a secured connection has queued, as records, and its end.
 #[inline]

@@ -5,14 +5,62 @@
 //! the kernel at once, and what that did not take is kept as it is: a record is sealed
 //! once, so that no number is ever used for two.
 
-use crate::dispatch;
-use crate::net::Sockets;
-use crate::sealing;
-use crate::table::Flags;
-use app::{App, Closed, ConnId};
 use core::fmt;
-use seal::{Ask, Layer, Unsealed};
+use seal::{Ask, ContentType, Layer, MAX_PLAINTEXT, Record, SealError, Unsealed};
 use wire::Time;
+
+/// What sealing adds to a record, at most: a header, a nonce, a type and a tag, or a
+/// layer of one's own.
+const OVERHEAD_MAX: usize = 256;
+
+/// Bytes of records that are handed over in one call, four of the longest: what the kernel
+/// does not take of them, the connection keeps.
+const BATCH: usize = 4 * (MAX_PLAINTEXT + OVERHEAD_MAX);
+
+/// What a worker seals and opens in: one for all its connections, because each is emptied
+/// in the same call.
+#[derive(Debug, Default)]
+pub(crate) struct Records {
+    /// Records, until the kernel has them.
+    pub(crate) out: Box<[u8]>,
+    pub(crate) filled: usize,
+    /// What was read of a file, until it is sealed.
+    pub(crate) text: Box<[u8]>,
+    /// What was opened.
+    pub(crate) plain: Vec<u8>,
+}
+
+impl Records {
+    /// Takes the memory, with the first connection that is secured.
+    pub(crate) fn prepare(&mut self) {
+        if self.out.is_empty() {
+            self.out = vec![0; BATCH].into();
+            self.text = vec![0; MAX_PLAINTEXT].into();
+        }
+    }
+
+    /// Seals one record behind the others.
+    pub(crate) fn seal(
+        &mut self,
+        secured: &mut Secured,
+        kind: ContentType,
+        parts: &[&[u8]],
+        len: usize,
+    ) -> Result<(), SealError> {
+        let end = self.filled + len + secured.layer.overhead();
+        let record = Record { epoch: secured.epoch, number: secured.number, kind, padding: 0 };
+        let out = self.out.get_mut(self.filled..end).ok_or(SealError::Length)?;
+        secured.layer.seal(&record, parts, out)?;
+        secured.number += 1;
+        self.filled = end;
+        Ok(())
+    }
+
+    /// Whether there is room for one more of the longest.
+    pub(crate) fn has_room(&self) -> bool {
+        self.out.len() - self.filled >= MAX_PLAINTEXT + OVERHEAD_MAX
+    }
+}
 
 /// What secures a connection, and what of that is under way. Boxed, beside the table.
 pub(crate) struct Secured {
@@ -61,7 +109,7 @@ enum Heard {
 }
 
 /// What came of bytes that arrived.
-enum Came {
+pub(crate) enum Came {
     Plain,
     /// The peer's end, which it said.
     End,
@@ -120,7 +168,7 @@ impl Secured {
     }
 
     /// Opens all records that are whole, those that were kept first.
-    fn open(&mut self, data: &[u8], plain: &mut Vec<u8>) -> Came {
+    pub(crate) fn open(&mut self, data: &[u8], plain: &mut Vec<u8>) -> Came {
         let mut rest = data;
         while !self.begun.is_empty() && self.heard == Heard::Open {
             match self.layer.open(&self.begun, plain) {
@@ -188,50 +236,4 @@ impl Secured {
         }
         self.begun = Vec::new();
     }
-}
-
-/// Gives the application what is in the records that arrived.
-pub(crate) fn deliver<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]) {
-    let mut plain = core::mem::take(&mut net.records.plain);
-    plain.clear();
-    let (came, asked) = match net.table.secured_mut(id) {
-        Some((_, secured)) => (secured.open(data, &mut plain), secured.due == Due::Update),
-        None => (Came::Plain, false),
-    };
-    if !plain.is_empty() {
-        net.counters.opened_bytes += plain.len() as u64;
-        dispatch::deliver_plain(app, net, id, &plain);
-    }
-    net.records.plain = plain;
-    if asked {
-        net.mark_dirty(id);
-    }
-    match came {
-        Came::Plain => {}
-        Came::End => dispatch::ended(app, net, id),
-        Came::Failed(alert) => refuse(net, id, alert),
-    }
-}
-
-/// Opens what arrived before the connection was secured, or was left then.
-#[cold]
-pub(crate) fn deliver_kept<A: App>(app: &mut A, net: &mut Sockets, id: ConnId) {
-    if net.table.secured_mut(id).is_some_and(|(_, secured)| secured.is_amid()) {
-        deliver(app, net, id, &[]);
-    }
-}
-
-/// Nothing that follows can be opened: the peer is told why, and the connection is over.
-#[cold]
-fn refuse(net: &mut Sockets, id: ConnId, alert: Option<u8>) {
-    net.counters.records_refused += u64::from(alert.is_some());
-    if let Some(alert) = alert
-        && let Some((conn, secured)) = net.table.secured_mut(id)
-    {
-        conn.queue.clear();
-        // A reset that follows at once would take it back from the peer.
-        conn.flags.set(Flags::REFUSED);
-        sealing::send_last(conn, secured, &mut net.records, alert);
-    }
-    net.end(id, if alert.is_some() { Closed::Aborted } else { Closed::Reset });
 }
