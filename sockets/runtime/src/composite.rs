@@ -386,20 +386,6 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         self.own.shares_frames()
     }
 
-    fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {
-        match self.side(id) {
-            Side::Own(id) => self.own.secure(id, layer),
-            Side::Kernel => self.kernel.secure(id, layer),
-        }
-    }
-
-    fn was_cut(&self, id: ConnId) -> bool {
-        match self.side(id) {
-            Side::Own(id) => self.own.was_cut(id),
-            Side::Kernel => self.kernel.was_cut(id),
-        }
-    }
-
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {
         match self.side(id) {
             Side::Own(id) => self.own.peer(id),
