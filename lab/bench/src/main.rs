@@ -106,7 +106,7 @@ enum Command {
         nearside: Option<PathBuf>,
     },
     /// Records of TLS, sealed and opened, and nothing else: by cipher and size
-    Seal(SealArgs),
+    Seal(sealing::Plan),
     /// A packet storm on one silo's queue, and what the other silo's clients see of it
     Storm {
         /// Measure calm and storm this often, by turns
@@ -291,7 +291,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
             kinds,
             json,
         }),
-        Command::Seal(args) => sealing::run(&args.plan()),
+        Command::Seal(plan) => sealing::run(&plan),
         Command::Noise(args) => noise::run(&args.plan()),
         Command::Watch(args) => watch::run(&args.plan()),
         Command::Uncached { rounds, seconds, connections, depth, nearside } => uncached::run(&uncached::Plan {
@@ -332,23 +332,6 @@ fn call(command: Command) -> Result<bool, BenchError> {
             cost::run_case(case, side, requests, silos, bonded).map(|()| true)
         }
         Command::Demo { quick, out, nearside } => beside_nginx(quick, out, &program(nearside)?),
-    }
-}
-
-/// How sealing is measured.
-#[derive(clap::Args)]
-struct SealArgs {
-    /// Measure each this often, by turns
-    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-    /// Measure each for so many milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    milliseconds: u64,
-}
-
-impl SealArgs {
-    fn plan(self) -> sealing::Plan {
-        sealing::Plan { rounds: self.rounds, duration: Duration::from_millis(self.milliseconds) }
     }
 }
 

@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use tls_record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 
 /// How often, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Plan {
-    /// Each is measured this often, by turns.
+    /// Measure each this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// For so long.
-    pub duration: Duration,
+    /// Measure each for so many milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub milliseconds: u64,
 }
 
 /// A small answer, a segment, the longest record.
@@ -66,7 +68,12 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
             for round in 0..plan.rounds as usize {
                 for turn in 0..WAYS.len() {
                     let way = (round + turn) % WAYS.len();
-                    samples[way].push(measure((cipher, algorithm), size, WAYS[way].0, plan.duration)?);
+                    samples[way].push(measure(
+                        (cipher, algorithm),
+                        size,
+                        WAYS[way].0,
+                        Duration::from_millis(plan.milliseconds),
+                    )?);
                 }
             }
             for ((_, way), times) in WAYS.iter().zip(&samples) {
