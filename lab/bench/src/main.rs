@@ -320,12 +320,9 @@ fn call(command: Command) -> Result<bool, BenchError> {
             requests,
             json,
         }),
-        Command::Generator { rounds, seconds, wrk2, nearside } => generator::run(&generator::Plan {
-            nearside: program(nearside)?,
-            wrk2,
-            rounds,
-            duration: Duration::from_secs(seconds.max(1)),
-        }),
+        Command::Generator { rounds, seconds, wrk2, nearside } => {
+            generator::run(&generator::Plan { nearside: program(nearside)?, wrk2, rounds, duration: span(seconds) })
+        }
         Command::Goodput(args) => goodput::run(&args.plan()),
         Command::Valgrind { words } => Err(valgrind::exec(&words)),
         Command::CostCase { case, side, requests, silos, bonded } => {

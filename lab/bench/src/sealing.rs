@@ -5,8 +5,9 @@ use crate::BenchError;
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use core::hint::black_box;
 use seal::{ContentType, Layer, Record};
+use silo::Clock;
 use stats::{median, quantile};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tls_record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 
 /// How often, and for how long.
@@ -139,7 +140,7 @@ fn opened(mut layer: RecordLayer, text: &[u8], duration: Duration) -> Result<f64
             layer.seal(&record, &[text], out)?;
             number += 1;
         }
-        let began = Instant::now();
+        let began = Clock.now();
         for record in &wire {
             plain.clear();
             black_box(layer.open(record, &mut plain));
@@ -147,7 +148,7 @@ fn opened(mut layer: RecordLayer, text: &[u8], duration: Duration) -> Result<f64
                 return Err("a record was not opened".into());
             }
         }
-        spent += began.elapsed();
+        spent += Clock.now().since(began);
         count += many;
     }
     Ok(spent.as_nanos() as f64 / count as f64)
@@ -158,8 +159,8 @@ const AT_ONCE: u64 = 64;
 
 fn timed(duration: Duration, mut once: impl FnMut(u64) -> bool) -> Result<f64, BenchError> {
     let mut number = 0;
-    let began = Instant::now();
-    while began.elapsed() < duration {
+    let began = Clock.now();
+    while Clock.now().since(began) < duration {
         for _ in 0..AT_ONCE {
             if !once(number) {
                 return Err("a record was not sealed".into());
@@ -167,7 +168,7 @@ fn timed(duration: Duration, mut once: impl FnMut(u64) -> bool) -> Result<f64, B
             number += 1;
         }
     }
-    Ok(began.elapsed().as_nanos() as f64 / number as f64)
+    Ok(Clock.now().since(began).as_nanos() as f64 / number as f64)
 }
 
 /// One that opens what it seals.

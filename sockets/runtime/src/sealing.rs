@@ -258,7 +258,7 @@ fn record_len(secured: &mut Secured, now: Time) -> usize {
     let segment = usize::from(secured.segment).max(1);
     let len = match secured.run / segment {
         ..SMALL_FOR => segment,
-        ..MIDDLE_FOR => segment * MIDDLE,
+        SMALL_FOR..MIDDLE_FOR => segment * MIDDLE,
         _ => MAX_PLAINTEXT,
     };
     len.min(secured.layer.most()).min(MAX_PLAINTEXT)
