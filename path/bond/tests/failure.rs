@@ -100,7 +100,7 @@ impl Duo {
 
     fn spread(setup: Setup, members: usize, starts: Time, spread: Duration) -> Self {
         let mut rng = Rng::new(7);
-        let manner = Manner { most: BYTES, aborts: 0, plain: true, exact: Some((BYTES, BYTES)) };
+        let manner = Manner { most: BYTES, aborts: 0, plain: true, exact: Some((BYTES, BYTES)), sealed: 0 };
         let to = SocketAddr::new(addresses(1)[0], PORT);
         let jobs = (0..TALKS).map(|number| Job {
             at: starts + spread * number as u32 / TALKS as u32,

@@ -127,7 +127,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ];
     let one = |(index, text): (usize, &&[u8])| {
         // Each of both versions, from each side, with one of the ciphers.
-        [0, 1, 2, 3].map(|kind| [&[kind | (index % CIPHERS.len()) as u8 * 4][..], text].concat())
+        [0, 1, 2, 3].map(|kind| [&[kind | ((index % CIPHERS.len()) as u8 * 4)][..], text].concat())
     };
     texts.iter().enumerate().flat_map(one).collect()
 }

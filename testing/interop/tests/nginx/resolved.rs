@@ -9,7 +9,7 @@ use crate::{NGINX, upstream};
 use interop::{in_namespace, wait_for};
 use rustix::process::Signal;
 use std::net::Ipv6Addr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const ADDRESS: &str = "127.0.0.1:80";
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -176,9 +176,9 @@ const GROUPS: &str = "\
 
 /// Waits until a place is passed on to this server.
 fn wait_until(path: &str, expected: (Option<u16>, &str)) {
-    let (mut last, began) = (told(path), Instant::now());
+    let (mut last, began) = (told(path), silo::Clock.now());
     while (last.0, &*last.1) != expected {
-        assert!(began.elapsed() < PATIENCE, "{path}: {last:?}, and not {expected:?}");
+        assert!(silo::Clock.now().since(began) < PATIENCE, "{path}: {last:?}, and not {expected:?}");
         std::thread::sleep(Duration::from_millis(50));
         last = told(path);
     }
