@@ -111,7 +111,10 @@ mod tests {
             let folder = std::env::temp_dir().join(format!("nearside-pid-{test}-{}", std::process::id()));
             let _ = std::fs::remove_dir_all(&folder);
             std::fs::create_dir_all(&folder).expect("a folder");
-            std::fs::copy("/bin/sleep", folder.join("nginx")).expect("a program");
+            // By a process of its own: a file that this one had open to write would be
+            // open in whatever another test forks just then, and could not be executed.
+            let copied = Command::new("cp").arg("/bin/sleep").arg(folder.join("nginx")).status().expect("it starts");
+            assert!(copied.success());
             let child = Command::new(folder.join("nginx")).arg("600").spawn().expect("it starts");
             Self(child, folder)
         }

@@ -46,6 +46,17 @@ pub fn scratch(name: &str) -> PathBuf {
     folder
 }
 
+/// Copies a program that is to be run. Another process does: a file that this one had open
+/// to write would be open in whatever another test forks just then, and the kernel does not
+/// execute what somebody may write (`execve(2)`, ETXTBSY).
+///
+/// # Panics
+/// If it cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) {
+    let copied = Command::new("cp").args([from, to]).status().expect("cp starts");
+    assert!(copied.success(), "{} to {}: {copied}", from.display(), to.display());
+}
+
 /// The folder of the profile that the tests are built in.
 pub(crate) fn build_folder() -> PathBuf {
     // …/target/PROFILE/deps/this-test

@@ -132,7 +132,7 @@ fn a_port_of_root_s_is_told_with_what_it_needs() {
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"]);
     // Where nobody else may look, a copy is run.
     let program = std::env::temp_dir().join(format!("nearside-nobody-{}", std::process::id()));
-    std::fs::copy(Nearside::command([""; 0]).get_program(), &program).unwrap();
+    interop::copy_program(Nearside::command([""; 0]).get_program().as_ref(), &program);
     command.arg(&program).arg("serve").stdin(std::process::Stdio::null());
     let start = |arguments: &[&str]| {
         let mut command = with(&command, arguments);

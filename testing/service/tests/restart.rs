@@ -46,7 +46,7 @@ fn copied(test: &str) -> (Server, PathBuf) {
     let original = server(test);
     let program = interop::scratch(&format!("{test}-program")).join("nearside");
     let _ = fs::remove_file(&program);
-    fs::copy(Nearside::command([""; 0]).get_program(), &program).unwrap();
+    interop::copy_program(Nearside::command([""; 0]).get_program().as_ref(), &program);
     drop(original);
     (Server::new(&program, &interop::scratch(test)).unwrap(), program)
 }

@@ -379,7 +379,9 @@ impl Rest {
         let offered = allowed.map_or(0, |allowed| allowed.min(bytes.len()));
         let (taken, ended) = course.take_body(replies, most, (bytes, offered));
         let Some(relay) = course.relay.as_deref_mut() else { return (taken, ended) };
-        relay.paced = offered < bytes.len() && taken == offered && matches!(ended, Ended::Not);
+        // Also where what was offered ends within a chunk's line: nothing more may come that
+        // would ask for the rest of it.
+        relay.paced = offered < bytes.len() && !relay.held && matches!(ended, Ended::Not);
         if let Some(link) = relay.link {
             // While the client is waited for, the upstream is not.
             let at = match allowed {
