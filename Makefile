@@ -35,7 +35,7 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
 .PHONY: help build install uninstall deb image test-deb test-image demo test test-vm bench soak
-.PHONY: fuzz-libfuzzer lint tidy deny audit rfc man
+.PHONY: fuzz-libfuzzer format lint tidy deny audit rfc man
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
@@ -76,13 +76,20 @@ demo: ## measure Nearside versus nginx: two tables, and out/demo/report.html
 	@echo "== measuring: a first look within a minute, all of it in about five; DEMO=--quick for a short one"
 	@$(SUDO) $(NEARSIDE) demo $(DEMO)
 
-test: ## run everything that must pass: format, lints, tidy, dependencies, tests
+# Lints are found while the tests are compiled: cargo clippy alone would read all
+# dependencies a second time. It is this that cargo clippy gives the compiler, too.
+LINTED = $$($(CARGO) clippy --version >/dev/null 2>&1 && \
+	echo env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny=warnings__CLIPPY_HACKERY__)
+
+test: ## run everything that must pass: format, tidy, dependencies, tests and their lints
 	@scripts/need.sh test
-	@$(MAKE) --no-print-directory lint tidy deny
-	@echo "== tests"
-	@$(SUITE) $(TESTS)
+	@$(MAKE) --no-print-directory format
+	@$(LINTED) $(MAKE) --no-print-directory tidy deny
+	@echo "== tests, and lints as they are compiled"
+	@$(LINTED) $(SUITE) $(TESTS)
 	@[ -n "$(TESTED_DPDK)" ] || \
 		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"
+	@[ -z "$(TESTED_DPDK)" ] || $(CARGO) check --package dpdk --lib --locked
 
 test-vm: build ## boot machines with NUMA domains, lossy links, several queues; VM=NAME for one scenario
 	@scripts/need.sh vm
@@ -164,9 +171,11 @@ fuzz-libfuzzer: ## run the fuzz target NAME (stack) under libFuzzer for FUZZ_SEC
 	@RUSTFLAGS='$(LIBFUZZER_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/libfuzzer CARGO="$(CARGO)" \
 		scripts/libfuzzer.sh $(HOST_TRIPLE) $(NAME) $(FUZZ_SECONDS)
 
-lint: ## check format and lints
+format: ## check the format
 	@echo "== format"
 	@$(CARGO) fmt --all --check
+
+lint: format ## check format and lints, without any test
 	@echo "== lints"
 	@if $(CARGO) clippy --version >/dev/null 2>&1; then \
 		$(CARGO) clippy --workspace --all-targets --locked $(TESTED_DPDK) -- --deny warnings; \

@@ -4,7 +4,7 @@ use sim::{Outcome, simulate, simulate_sealed, simulate_silos};
 use stack::shadow::Way;
 
 /// Seeds of `cargo test`; the soak runs many more.
-const SEEDS: u64 = 240;
+const SEEDS: u64 = 120;
 
 /// Threads that share them.
 const THREADS: u64 = 2;
@@ -78,7 +78,7 @@ fn seeds_of_several_silos() {
 /// sealed again as what it was, and nothing else is ever sealed under its number.
 #[test]
 fn seeds_that_are_sealed() {
-    let outcomes = run(SEEDS / 2, " --sealed", simulate_sealed);
+    let outcomes = run(SEEDS / 4, " --sealed", simulate_sealed);
     let sum = |count: fn(&Outcome) -> u64| outcomes.iter().map(count).sum::<u64>();
     assert!(sum(|outcome| outcome.tally.sealed) > SEEDS);
     assert!(sum(|outcome| outcome.tally.updates) > SEEDS);

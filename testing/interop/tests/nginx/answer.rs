@@ -1,5 +1,6 @@
 //! A client that takes answers to pieces, and sees everything.
 
+use memchr::memmem::find;
 use rustix::net::{AddressFamily, SocketType};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -123,7 +124,7 @@ impl Connection {
         loop {
             // An answer without a head, as HTTP/0.9 has it, ends with the connection.
             let headed = self.arrived.len() < 5 || self.arrived.starts_with(b"HTTP/");
-            if headed && let Some(at) = self.arrived.windows(4).position(|four| four == b"\r\n\r\n") {
+            if headed && let Some(at) = find(&self.arrived, b"\r\n\r\n") {
                 let rest = self.arrived.split_off(at + 4);
                 return Some(std::mem::replace(&mut self.arrived, rest));
             }
@@ -166,7 +167,7 @@ impl Connection {
     /// Fields behind the last chunk; false where the connection ends.
     fn trailers(&mut self, answer: &mut Answer) -> bool {
         loop {
-            let Some(end) = self.arrived.windows(2).position(|two| two == b"\r\n") else {
+            let Some(end) = find(&self.arrived, b"\r\n") else {
                 if !self.more() {
                     return false;
                 }
@@ -185,7 +186,7 @@ impl Connection {
     /// follow. None where the connection ends.
     fn chunk(&mut self) -> Option<Vec<u8>> {
         let end = loop {
-            if let Some(at) = self.arrived.windows(2).position(|two| two == b"\r\n") {
+            if let Some(at) = find(&self.arrived, b"\r\n") {
                 break at;
             }
             if !self.more() {

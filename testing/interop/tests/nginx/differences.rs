@@ -4,6 +4,7 @@ use crate::answer::Answer;
 use crate::theirs::{self, Version};
 use crate::twins::SIDES;
 use core::ops::Range;
+use memchr::memmem::find;
 
 /// Answers that differ to requests of a kind.
 #[derive(Debug)]
@@ -206,9 +207,9 @@ fn comparable(answer: &Answer, relative_expiry: bool) -> Answer {
 fn token_in_page(body: &mut Vec<u8>) -> usize {
     let (before, after) = (&b"<hr><center>"[..], &b"</center>"[..]);
     let (mut from, mut all) = (0, 0);
-    while let Some(at) = body[from..].windows(before.len()).position(|here| here == before) {
+    while let Some(at) = find(&body[from..], before) {
         from += at + before.len();
-        let Some(length) = body[from..].windows(after.len()).position(|here| here == after) else { break };
+        let Some(length) = find(&body[from..], after) else { break };
         body.drain(from..from + length);
         all += length;
     }
@@ -217,7 +218,7 @@ fn token_in_page(body: &mut Vec<u8>) -> usize {
 
 fn replace(body: &mut Vec<u8>, what: &[u8], with: &[u8]) {
     let mut at = 0;
-    while let Some(found) = body[at..].windows(what.len()).position(|here| here == what) {
+    while let Some(found) = find(&body[at..], what) {
         body.splice(at + found..at + found + what.len(), with.iter().copied());
         at += found + with.len();
     }
