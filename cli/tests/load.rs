@@ -339,16 +339,16 @@ fn a_sweep_is_a_table() {
 #[test]
 fn the_highest_rate_is_searched_for() {
     let site = Site::tcp();
-    // 200 and 400 are told apart, and nothing between them is tried: what falls due in
-    // so short a run varies by its root, which is a fifth of the way to 283.
-    let run = "--find-max rate<283 --find-start 100 --find-precision 100% -c 2 -d 600ms --warmup 10ms \
+    // What falls due in so short a run varies by its root. 1,224 is in the midst of 1,000
+    // and 1,500, four and a half times that from both.
+    let run = "--find-max rate<1224 --find-start 500 --find-precision 50% -c 2 -d 400ms --warmup 10ms \
                --threads 1 --cores none --json";
     let output = load(&site.url, run);
     ends_with(&output, 0, "");
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let rate = json["found"]["rate"].as_f64().expect("some rate meets it");
-    assert_eq!(rate, 200.0, "{json}");
-    let output = load(&site.url, &run.replace("rate<283", "rate<0.1").replace("--find-start 100", "--find-start 2"));
+    assert_eq!(rate, 1_000.0, "{json}");
+    let output = load(&site.url, &run.replace("rate<1224", "rate<0.1").replace("--find-start 500", "--find-start 2"));
     ends_with(&output, 3, "missed");
 }
 

@@ -41,7 +41,7 @@ fn seeds() {
     let outcomes = run(SEEDS, "", simulate);
     for way in Way::ALL {
         let compared: u64 = outcomes.iter().filter_map(|outcome| outcome.compared.get(&way)).sum();
-        assert!(compared > SEEDS, "{way:?}: compared {compared} times");
+        assert!(compared > SEEDS / 10, "{way:?}: compared {compared} times");
     }
 }
 
