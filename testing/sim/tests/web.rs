@@ -72,6 +72,13 @@ fn upstreams_fail_and_nothing_leaks_or_mixes() {
     assert!(all.seen.get("200") > Some(&100) && all.seen.len() > 4, "{all:?}");
 }
 
+/// Where what a place reads of a body (`proxy_limit_rate`) ended within a chunk's line,
+/// nothing asked for the rest of it: the upstream was said to time out.
+#[test]
+fn a_chunk_s_line_is_read_in_two_at_a_rate() {
+    assert_eq!(simulate_proxied(107).objections, [""; 0]);
+}
+
 /// Each request is answered whole, whatever the network does, on kept and on
 /// new connections, closed by either side.
 #[test]
