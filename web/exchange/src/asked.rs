@@ -1,6 +1,6 @@
 //! What a ready answer may depend on.
 
-use crate::LocalAddress;
+use crate::{LocalAddress, Transport};
 use semantics::Known;
 use wire::Time;
 
@@ -24,6 +24,11 @@ pub trait Asked {
 
     /// Where the client connected to.
     fn local(&self) -> LocalAddress;
+
+    /// How its connection is secured.
+    fn transport(&self) -> Transport {
+        Transport::Plain
+    }
 
     /// The time of this turn.
     fn now(&self) -> Time;

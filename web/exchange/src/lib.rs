@@ -21,6 +21,7 @@
 //! ([`Replies::set_mark`]).
 #![forbid(unsafe_code)]
 
+mod about;
 mod asked;
 mod content;
 mod fields;
@@ -28,8 +29,10 @@ mod hot;
 mod index;
 mod proxy_protocol;
 mod ready;
+mod security;
 mod upstreams;
 
+pub use about::{About, LocalAddress, Totals};
 pub use asked::Asked;
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
@@ -37,12 +40,13 @@ pub use hot::{Hot, equal as equal_paths};
 pub use index::Index;
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader};
 pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
+pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{Body, ConnId, Net, Wake};
+use app::{Body, ConnId, Wake};
 use core::net::SocketAddr;
 use core::ops::Range;
-use core::time::Duration;
+use handshake::Hello;
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
@@ -118,67 +122,6 @@ pub enum Piece<'a> {
     Bytes(&'a [u8]),
     /// Some of a shared body, which is not.
     Body(&'a Body, (u32, u32)),
-}
-
-/// Where a client connected to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LocalAddress {
-    /// An address.
-    Inet(SocketAddr),
-    /// A Unix socket whose path has this [number](app::path_number).
-    Unix(u64),
-    /// That cannot be told.
-    #[default]
-    Unknown,
-}
-
-impl LocalAddress {
-    /// Where the client of a connection connected to.
-    pub fn of<N: Net>(net: &N, id: ConnId) -> Self {
-        match net.local(id) {
-            Some(address) => Self::Inet(address),
-            None => net.local_unix(id).map_or(Self::Unknown, Self::Unix),
-        }
-    }
-
-    /// The address, if it is one.
-    #[must_use]
-    pub const fn inet(self) -> Option<SocketAddr> {
-        match self {
-            Self::Inet(address) => Some(address),
-            Self::Unix(_) | Self::Unknown => None,
-        }
-    }
-}
-
-/// Whom an exchange is with, and over what.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct About {
-    /// The client's address; none on a Unix socket.
-    pub peer: Option<SocketAddr>,
-    /// Where it connected to.
-    pub local: LocalAddress,
-    /// The number of the connection: which one it is of those that came.
-    pub connection: u64,
-    /// The time since it began, up to 52 days.
-    pub age: Duration,
-    /// Requests on the connection before this one.
-    pub requests: u32,
-    /// Whether the client speaks HTTP/1.0.
-    pub http10: bool,
-    /// Whether another request may follow.
-    pub goes_on: bool,
-}
-
-/// What a carrier has counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Totals {
-    /// Connections so far.
-    pub connections: u64,
-    /// Those that are open.
-    pub open: u64,
-    /// Requests so far.
-    pub requests: u64,
 }
 
 /// What a carrier offers to handlers, during a call to one of them.
@@ -310,6 +253,12 @@ pub trait Replies: Upstreams {
     /// The latency of an exchange is counted with this series.
     fn set_series(&mut self, id: ExchangeId, series: u16) {
         let _ = (id, series);
+    }
+
+    /// What the connection's handshake came to, if it is secured by TLS.
+    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
+        let _ = id;
+        None
     }
 
     /// What a proxy said before the client's bytes of who connected to it.
@@ -581,6 +530,28 @@ pub trait Handler {
     fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
         let _ = local;
         false
+    }
+
+    /// Whether clients of some address begin with a handshake of TLS.
+    fn speaks_tls(&self) -> bool {
+        false
+    }
+
+    /// Whether those that connect to this address do.
+    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
+        let _ = local;
+        false
+    }
+
+    /// With whom a client of this address shakes hands; `None`: with nobody.
+    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
+        let _ = (local, hello);
+        None
+    }
+
+    /// A handshake came to nothing, and its connection ends: for a log.
+    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
+        let _ = (replies, id, fault);
     }
 
     /// Requests that a new one would have to wait behind.

@@ -31,6 +31,8 @@ mod subrequests;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod tls_files;
 mod upstreams;
 mod url;
 

@@ -16,5 +16,5 @@ mod scheme;
 mod verifier;
 
 pub use file::find;
-pub use scheme::{Unusable, md5, verify};
+pub use scheme::{Unusable, md5, sha1, verify};
 pub use verifier::{Busy, Credentials, Verdict, Verifier, VerifierLimits};

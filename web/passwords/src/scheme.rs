@@ -49,6 +49,12 @@ pub fn md5(texts: &[&[u8]]) -> [u8; 16] {
     texts.iter().fold(Md5::new(), |hash, text| hash.chain_update(text)).finalize().into()
 }
 
+/// SHA-1 of a text (FIPS 180-4): for what was agreed on with others, not for secrets.
+#[must_use]
+pub fn sha1(text: &[u8]) -> [u8; 20] {
+    Sha1::digest(text).into()
+}
+
 /// Whether they are the same, in a time that depends on their lengths alone.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let differs = one.iter().zip(other).fold(0, |differs, (a, b)| core::hint::black_box(differs | (a ^ b)));

@@ -16,10 +16,12 @@
 //! | `ready` | whole responses that are ready |
 
 mod bodies;
+mod chosen;
 mod coding;
 mod content;
 mod course;
 mod course_body;
+mod course_parts;
 #[cfg(test)]
 mod echo;
 mod errors;
@@ -64,6 +66,7 @@ mod reply;
 mod roots;
 mod run;
 mod script;
+mod secured;
 mod sliced;
 mod slices;
 mod spare;
@@ -76,7 +79,7 @@ mod values;
 mod within;
 mod written;
 
-use crate::program::{ConnectionRules, Program, ServerId};
+use crate::program::{ConnectionRules, Program};
 use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::{Body, Wake};
@@ -84,10 +87,9 @@ use core::time::Duration;
 pub use parts::{EngineParts, NewProgram, PrepareError};
 
 use course::{Course, CourseState, Depends, Loaded};
-use exchange::{Asked, ExchangeId, HeadWriter, LocalAddress, Replies, UpstreamId};
+use exchange::{ExchangeId, HeadWriter, Replies, UpstreamId};
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
-use host::{is_doubtful, listener_at};
 use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
@@ -126,6 +128,10 @@ pub struct Engine {
     tells: bool,
     /// Whether answers may be in codings.
     codes: bool,
+    /// Whether connections may be secured: by this program, or by one before.
+    secures: bool,
+    /// Whether one of these is so: requests for one path are of several classes.
+    classes: bool,
     /// Whether bodies of requests may be read, and names resolved, by any program that is
     /// there.
     reads: bool,
@@ -189,6 +195,8 @@ impl Engine {
             logs_any: false,
             tells: false,
             codes: false,
+            secures: false,
+            classes: false,
             reads: false,
             resolves: false,
             files: Files::new(&directory, reader, limits, event),
@@ -228,6 +236,8 @@ impl Engine {
         self.single = if self.loaded.program.listeners.len() == 1 && !self.moved { Some(0) } else { None };
         let summary = self.loaded.program.summary();
         (self.logs_any, self.tells, self.codes) = (summary.logs, summary.tells, summary.codes);
+        self.secures |= self.loaded.program.speaks_tls();
+        self.classes = self.codes || self.secures;
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
         let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
@@ -289,30 +299,6 @@ impl Engine {
     pub fn forget(&mut self) {
         self.files.forget();
         self.rest.ready.clear();
-    }
-
-    /// The listener that a client came to.
-    fn listener(loaded: &Loaded, single: Option<u16>, local: impl FnOnce() -> LocalAddress) -> u16 {
-        match single {
-            Some(listener) => listener,
-            None => listener_at(&loaded.program, local()),
-        }
-    }
-
-    /// The server that has a request's host, for what may be ready; none if it may be no host's name.
-    fn server_for<A: Asked>(&self, asked: &A) -> Option<ServerId> {
-        let authority = asked.authority();
-        let at = Self::listener(&self.loaded, self.single, || asked.local());
-        let listener = self.loaded.program.listeners.get(usize::from(at))?;
-        let by_name = if listener.servers.len() == 1 { None } else { listener.names.whole(authority) };
-        let place = match (by_name, listener.servers.as_slice()) {
-            // Most are written as names are.
-            (Some(place), _) => place,
-            _ if is_doubtful(authority) => return None,
-            (None, [_]) => 0,
-            (None, _) => listener.names.find(authority, |expression, name| self.loaded.matches(expression, name)),
-        };
-        listener.servers.get(usize::from(place)).copied()
     }
 
     /// Runs a request until it waits or was answered.
@@ -529,7 +515,7 @@ impl Rest {
         // What it counted as, counts no more.
         self.end_sub(&mut course);
         course.held.clear();
-        (course.filtering, course.body) = (None, None);
+        (course.filtering, course.body, course.secured.session) = (None, None, None);
         self.abandon(&mut course);
         self.spare.give_course(course);
     }

@@ -38,6 +38,7 @@ mod reached;
 mod referers;
 pub mod script;
 pub mod secure_link;
+mod servers;
 pub mod silos;
 pub mod small;
 pub mod subrequests;

@@ -149,6 +149,14 @@ impl Names {
     /// `matches` tells whether an expression matches the name, which it gets in
     /// lower case and without port.
     pub fn find(&self, authority: &[u8], matches: impl FnMut(u32, &[u8]) -> bool) -> u16 {
+        self.find_known(authority, matches).unwrap_or(0)
+    }
+
+    /// The same, and `None` for the first host's place where that is so because no other
+    /// has the name.
+    #[inline]
+    #[must_use]
+    pub fn find_known(&self, authority: &[u8], matches: impl FnMut(u32, &[u8]) -> bool) -> Option<u16> {
         // Most are short: less is to be cleared for them.
         match authority.len() {
             0..=SHORT => self.find_in(authority, &mut [0; SHORT], matches),
@@ -157,10 +165,10 @@ impl Names {
     }
 
     #[inline]
-    fn find_in(&self, authority: &[u8], memory: &mut [u8], mut matches: impl FnMut(u32, &[u8]) -> bool) -> u16 {
-        let Some(name) = key(authority, memory) else { return 0 };
+    fn find_in(&self, authority: &[u8], memory: &mut [u8], mut matches: impl FnMut(u32, &[u8]) -> bool) -> Option<u16> {
+        let name = key(authority, memory)?;
         if let Some(place) = self.whole.get(name) {
-            return *place;
+            return Some(*place);
         }
         let dots = || name.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at);
         let behind = |at: usize| self.starts.get(&name[at + 1..]);
@@ -169,10 +177,10 @@ impl Names {
         let wildcard = (!self.starts.is_empty()).then(|| dots().find_map(behind)).flatten();
         let wildcard = wildcard.or_else(|| if self.ends.is_empty() { None } else { dots().rev().find_map(before) });
         if let Some(place) = wildcard {
-            return *place;
+            return Some(*place);
         }
         let expression = self.expressions.iter().find(|(number, _)| !name.is_empty() && matches(*number, name));
-        expression.map_or(0, |(_, place)| *place)
+        expression.map(|(_, place)| *place)
     }
 
     /// The place in `other` of the host that here is at `place`: one that has

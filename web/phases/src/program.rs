@@ -17,12 +17,11 @@ use crate::gateways::Gateways;
 pub use crate::groups::{GroupNames, UpstreamGroup};
 pub use crate::ids::{BlockId, ServerId, UpstreamGroupId};
 use crate::limits::{LimitRules, Zone};
-use crate::locations::Locations;
 use crate::logging::{ErrorLogUse, LogFormat, LogTarget, LogUse};
 use crate::maps::{Geo, Map, SplitClients};
-use crate::names::Names;
 use crate::proxying::ProxyRules;
 use crate::script::Instruction;
+pub use crate::servers::{ListenerRules, VirtualServer};
 use crate::silos::Silos;
 use crate::subrequests::SubrequestRules;
 pub use crate::symlinks::{SymlinkKind, SymlinkRules};
@@ -37,7 +36,6 @@ pub use bodies::{BodyFiles, BodyRules, FolderError, TempFolderRules};
 use pcre::Regex;
 pub use resolver::ResolverRules;
 use rustix::fd::OwnedFd;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -83,6 +81,8 @@ pub struct Program {
     /// Folders of bodies of requests (`client_body_temp_path`), by the numbers that
     /// [`BodyRules::folder`] has.
     pub temp_folders: Vec<TempFolderRules>,
+    /// Files that were read for TLS: a process that may not read them is brought them, opened.
+    pub tls_files: Vec<PathBuf>,
 }
 
 /// What some block of a program has: found once, by a thread that may take its time, for
@@ -161,6 +161,12 @@ impl Program {
         opened.map_err(|why| why.to_string())
     }
 
+    /// Whether clients of some address begin with a handshake.
+    #[must_use]
+    pub fn speaks_tls(&self) -> bool {
+        self.listeners.iter().any(|listener| listener.tls)
+    }
+
     /// The settings of the server that requests for no other have at the first
     /// address: what can be but one for all is taken from there.
     #[must_use]
@@ -182,51 +188,6 @@ impl Program {
         let places: Vec<_> = self.logs.iter().map(|target| target.place.clone()).collect();
         let logs = OpenLogs::open(&places)?;
         Ok(Arc::clone(self.open_logs.get_or_init(|| logs)))
-    }
-}
-
-/// Where it is listened, and which servers answer there.
-#[derive(Debug)]
-pub struct ListenerRules {
-    /// The address; unspecified for all, and nothing for a Unix socket.
-    pub address: Option<SocketAddr>,
-    /// The path of a Unix socket.
-    pub path: Option<PathBuf>,
-    /// Which of the servers is asked for by which name: places in `servers`.
-    pub names: Names,
-    /// The servers here; the first is that of names that no other has.
-    pub servers: Vec<ServerId>,
-    /// Clients begin with a PROXY protocol header.
-    pub proxy_protocol: bool,
-}
-
-/// A `server`.
-#[derive(Debug)]
-pub struct VirtualServer {
-    /// Its first name, as it is written: `$server_name`.
-    pub name: Box<[u8]>,
-    /// Its settings, for what has no location; its script is that of its rewrite
-    /// phase.
-    pub block: BlockId,
-    /// Which location a path belongs to: numbers of blocks.
-    pub locations: Locations,
-    /// `merge_slashes`.
-    pub merge_slashes: bool,
-    /// `ignore_invalid_headers`.
-    pub ignore_invalid_headers: bool,
-    /// `underscores_in_headers`.
-    pub underscores_in_headers: bool,
-    /// What is taken of a request before its location is known.
-    pub head: HeadRules,
-}
-
-impl VirtualServer {
-    /// Whether a field of this name is as if it were not there.
-    #[must_use]
-    pub fn ignores_field(&self, name: &[u8]) -> bool {
-        let valid =
-            |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || (*byte == b'_' && self.underscores_in_headers);
-        self.ignore_invalid_headers && !name.iter().all(valid)
     }
 }
 

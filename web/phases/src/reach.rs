@@ -124,7 +124,7 @@ impl Variable {
             Self::SentHeader(name) if **name == *b"connection" => Reach::Connection,
             Self::SentHeader(_) => Reach::Path,
             Self::Upstream(_) => Reach::Request,
-            Self::Geo(_) => Reach::Connection,
+            Self::Geo(_) | Self::Tls(_) => Reach::Connection,
             // What a script gives it was asked when it did.
             Self::Slot(_) | Self::Map(_) | Self::Split(_) | Self::SentTrailer(_) | Self::Absent => Reach::Always,
         }
@@ -140,15 +140,24 @@ mod tests {
             let number = table.number(name).expect("a variable");
             table.get(number).expect("it was numbered").reach()
         };
-        for shared in ["uri", "document_root", "time_local", "sent_http_content_type", "ssl_cipher"] {
+        for shared in ["uri", "document_root", "time_local", "sent_http_content_type", "ssl_early_data"] {
             assert!(reach(shared.as_bytes()).is_shared(), "{shared}");
         }
         for query in ["args", "arg_a", "request_uri"] {
             let reach = reach(query.as_bytes());
             assert!(!reach.is_shared() && reach.may_be_ready(), "{query}");
         }
-        for own in ["host", "http_a", "cookie_a", "remote_addr", "request_id", "status", "msec", "sent_http_connection"]
-        {
+        for own in [
+            "host",
+            "http_a",
+            "cookie_a",
+            "remote_addr",
+            "ssl_cipher",
+            "request_id",
+            "status",
+            "msec",
+            "sent_http_connection",
+        ] {
             assert!(!reach(own.as_bytes()).may_be_ready(), "{own}");
         }
     }

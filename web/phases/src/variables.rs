@@ -33,7 +33,9 @@ pub enum Variable {
     Split(u16),
     /// `$upstream_…`: of the servers that were asked.
     Upstream(UpstreamValue),
-    /// One of nginx's own of which there is nothing here: `$ssl_…` and the like.
+    /// `$ssl_…`: of the connection's handshake.
+    Tls(TlsValue),
+    /// One of nginx's own of which there is nothing here.
     Absent,
 }
 
@@ -292,9 +294,21 @@ fn refused(name: &[u8]) -> VariableError {
 
 /// nginx's own of which there is nothing here, by their names, and by how these
 /// begin.
-const ABSENT: [&[u8]; 7] =
-    [b"ancient_browser", b"fastcgi_path_info", b"modern_browser", b"msie", b"uid_got", b"uid_reset", b"uid_set"];
-const ABSENT_KINDS: [&[u8]; 3] = [b"ssl_", b"upstream_", b"proxy_protocol_tlv_"];
+const ABSENT: [&[u8]; 12] = [
+    b"ancient_browser",
+    b"fastcgi_path_info",
+    b"modern_browser",
+    b"msie",
+    b"ssl_client_sigalg",
+    b"ssl_early_data",
+    b"ssl_ech_outer_server_name",
+    b"ssl_ech_status",
+    b"ssl_sigalg",
+    b"uid_got",
+    b"uid_reset",
+    b"uid_set",
+];
+const ABSENT_KINDS: [&[u8]; 2] = [b"upstream_", b"proxy_protocol_tlv_"];
 
 /// What a name that no configuration defines stands for.
 fn known(name: &[u8]) -> Option<Variable> {
@@ -312,6 +326,9 @@ fn known(name: &[u8]) -> Option<Variable> {
     if let Some(value) = name.strip_prefix(b"upstream_").and_then(UpstreamValue::of) {
         return Some(Variable::Upstream(value));
     }
+    if let Some(value) = name.strip_prefix(b"ssl_").and_then(TlsValue::of) {
+        return Some(Variable::Tls(value));
+    }
     match name {
         // Without fastcgi_index, which nothing is passed on to.
         b"fastcgi_script_name" => return Some(Variable::Core(Core::Uri)),
@@ -325,18 +342,18 @@ fn known(name: &[u8]) -> Option<Variable> {
 }
 
 /// Declares nginx's variables with their names.
-macro_rules! core {
-    ($($variant:ident $name:literal,)*) => {
-        /// nginx's own variables.
+macro_rules! named {
+    ($(#[$doc:meta])* $kind:ident: $($variant:ident $name:literal,)*) => {
+        $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        pub enum Core {
+        pub enum $kind {
             $(
                 /// What nginx's documentation says of its name.
                 $variant,
             )*
         }
 
-        impl Core {
+        impl $kind {
             /// By its name, in lower case, without `$`.
             #[must_use]
             pub fn of(name: &[u8]) -> Option<Self> {
@@ -349,7 +366,36 @@ macro_rules! core {
     };
 }
 
-core! {
+named! {
+    /// What is told of a connection's handshake; names without `ssl_`.
+    TlsValue:
+    AlpnProtocol b"alpn_protocol",
+    Cipher b"cipher",
+    Ciphers b"ciphers",
+    ClientCert b"client_cert",
+    ClientEscapedCert b"client_escaped_cert",
+    ClientFingerprint b"client_fingerprint",
+    ClientIDn b"client_i_dn",
+    ClientIDnLegacy b"client_i_dn_legacy",
+    ClientRawCert b"client_raw_cert",
+    ClientSDn b"client_s_dn",
+    ClientSDnLegacy b"client_s_dn_legacy",
+    ClientSerial b"client_serial",
+    ClientVEnd b"client_v_end",
+    ClientVRemain b"client_v_remain",
+    ClientVStart b"client_v_start",
+    ClientVerify b"client_verify",
+    Curve b"curve",
+    Curves b"curves",
+    Protocol b"protocol",
+    ServerName b"server_name",
+    SessionId b"session_id",
+    SessionReused b"session_reused",
+}
+
+named! {
+    /// nginx's own variables.
+    Core:
     Args b"args",
     BinaryRemoteAddr b"binary_remote_addr",
     BodyBytesSent b"body_bytes_sent",

@@ -4,6 +4,7 @@ use crate::beginnings::Beginnings;
 use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
 use crate::dialled::DialledTable;
+use crate::handshakes::Security;
 use crate::head;
 use crate::page::{Page, line};
 use crate::terms::TermTable;
@@ -12,7 +13,9 @@ use access_log::{Line, Log};
 use app::{Body, ConnId, Net};
 use core::net::SocketAddr;
 use core::ops::Range;
-use exchange::{About, Ending, ExchangeId, LocalAddress, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals};
+use exchange::{
+    About, ClientSession, Ending, ExchangeId, LocalAddress, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals,
+};
 use h1::response;
 use latency::Recorder;
 use semantics::date::HttpDate;
@@ -47,6 +50,8 @@ pub struct Carrier {
     pub notes_ready: bool,
     /// Whether some connections begin with a header of the PROXY protocol.
     pub behind_proxies: bool,
+    /// How connections are secured, by index; empty where none is.
+    pub security: Vec<Security>,
     /// Where latencies are counted.
     pub recorder: Option<Box<Recorder>>,
     /// By host, the series of what has none of its own.
@@ -461,11 +466,16 @@ impl<N: Net> Replies for Answering<'_, N> {
             requests: conn.map_or(0, ServedConnection::answered),
             http10: conn.is_some_and(|conn| conn.ending.is_http10()),
             goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),
+            transport: self.carrier.transport(id),
         }
     }
 
     fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
         self.net.peer(id.conn())
+    }
+
+    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
+        self.carrier.session(id.conn())
     }
 
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {

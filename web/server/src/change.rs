@@ -8,6 +8,8 @@ use crate::Server;
 use crate::carrier::Carrier;
 use crate::conn::{ENDED, FIRST, MARKED, State};
 use crate::deadlines::DRAINED;
+use crate::handshake_helper::HandshakeHelper;
+use crate::handshakes::HANDSHAKES_MAX;
 use crate::head;
 use crate::terms::TermTable;
 use access_log::Log;
@@ -24,6 +26,8 @@ pub struct Change {
     site: Site,
     /// For each host of the site, in the order of their places.
     hosts: Vec<HostChange>,
+    /// Who works on handshakes, where there are some now.
+    helper: Option<HandshakeHelper>,
 }
 
 /// What becomes of one host.
@@ -75,7 +79,11 @@ impl Change {
             };
             hosts.push(HostChange { before: at, handler, log });
         }
-        Ok(Self { config: next, site, hosts })
+        let helper = match next.speaks_tls() && !now.speaks_tls() {
+            true => HandshakeHelper::start(HANDSHAKES_MAX, &now.helper_cpus).ok(),
+            false => None,
+        };
+        Ok(Self { config: next, site, hosts, helper })
     }
 }
 
@@ -87,7 +95,10 @@ impl Server {
     /// [`Server::reload`].
     #[must_use]
     pub fn change(&mut self, change: Change) -> Replaced {
-        let Change { config, site, hosts } = change;
+        let Change { config, site, hosts, helper } = change;
+        if self.handshakes.helper.is_none() {
+            self.handshakes.helper = helper;
+        }
         let carrier = &mut self.carrier;
         let terms = TermTable::of(&config);
         let age = |limits: &Limits| limits.connection_age.unwrap_or(Duration::MAX);
@@ -219,7 +230,7 @@ impl Carrier {
                 conn.flags |= FIRST;
                 self.terms.after(conn.terms, conn.engine.waiting())
             }
-            State::Proxied | State::Waiting => Some(self.terms.head(conn.terms).timeout),
+            State::Proxied | State::Handshake | State::Waiting => Some(self.terms.head(conn.terms).timeout),
             // For our FIN's answer; that limit never changes.
             State::Vacant | State::Tunnel => None,
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,

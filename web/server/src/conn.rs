@@ -14,6 +14,7 @@ use wire::Time;
 ///
 /// ```text
 ///  open, behind a proxy ──► Proxied ──► Ready
+///  open, by TLS ──► Handshake ──► Ready; behind a proxy as well
 ///
 ///                    ┌──── body read ─────┐
 ///                    ▼                    │
@@ -58,6 +59,8 @@ pub enum State {
     Vacant,
     /// They are a header of the PROXY protocol, which stands before all requests.
     Proxied,
+    /// They are a handshake of TLS, which stands before them, too.
+    Handshake,
     /// They are a request's head.
     Ready,
     /// They are a request's body, which is discarded.

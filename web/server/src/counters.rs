@@ -72,6 +72,16 @@ app::counters! {
         connections_open,
         /// Connections refused at the limit, or while draining.
         connections_refused,
+        /// Handshakes of TLS begun.
+        handshakes,
+        /// Those that secured their connections.
+        handshakes_done,
+        /// Of these, those that went on with a session from before.
+        handshakes_resumed,
+        /// Handshakes that came to nothing.
+        handshakes_failed,
+        /// Times that one waited for a place at a limit.
+        handshakes_delayed,
         /// Times that a peer's next request waited for its responses to be taken.
         back_pressure,
         /// Requests answered 503 at a limit of waiting requests or streams.

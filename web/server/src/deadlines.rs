@@ -11,7 +11,7 @@ use crate::conn::{DRY, ENDED, FINISHED, MARKED, OLD, PARTIAL, PAUSED, State, Tic
 use crate::terms::Terms;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{ExchangeId, Handler, LocalAddress};
+use exchange::{ExchangeId, Handler, HandshakeFault, LocalAddress};
 use h1::server::{RequestLimits, Waiting};
 use semantics::Status;
 use site::ExchangeTerms;
@@ -45,6 +45,13 @@ impl<H: Handler> Server<H> {
                     // Whoever it is, is no proxy.
                     self.carrier.counters.timeouts_header += 1;
                     self.carrier.close_after_queue(net, id);
+                }
+            },
+            State::Handshake => match conn.last.left(header, net.now()) {
+                Some(left) => self.carrier.arm(net, id, left),
+                None => {
+                    self.carrier.counters.timeouts_header += 1;
+                    self.fail(net, id, &HandshakeFault::Late, &[]);
                 }
             },
             State::Body if conn.discards() => self.carrier.check_linger(net, id),
@@ -296,7 +303,8 @@ impl Carrier {
         for index in drain.next.min(end)..end {
             let conn = &self.conns[index];
             let id = ConnId::new(index as u32, conn.generation);
-            let idle = matches!(conn.state, State::Proxied | State::Ready)
+            let begins = conn.state == State::Handshake && conn.flags & PARTIAL == 0;
+            let idle = (begins || matches!(conn.state, State::Proxied | State::Ready))
                 && conn.flags & PAUSED == 0
                 && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
             if conn.state == State::Vacant {

@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | [`Counters`] | what comes out |
 //! | `conn` | a connection's state, 64 bytes |
+//! | `handshakes`, `handshake_helper` | TLS before a connection's first request |
 //! | `proxied` | what proxies say before a connection's first request |
 //! | `ready` | from a request to a response that is ready |
 //! | `offered` | bytes, by what is expected of their connection |
@@ -37,6 +38,8 @@ mod conn;
 mod counters;
 mod deadlines;
 mod dialled;
+mod handshake_helper;
+mod handshakes;
 mod head;
 mod offered;
 mod page;
@@ -68,8 +71,10 @@ use change::start_log;
 use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
 use dialled::DialledTable;
-use exchange::{Handler, HeadWriter};
+use exchange::{Handler, HandshakeFault, HeadWriter};
 use h1::server::Waiting;
+use handshake_helper::HandshakeHelper;
+use handshakes::{HANDSHAKES_MAX, Handshakes, Security};
 use latency::Recorder;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -109,6 +114,7 @@ pub struct Server<H = SiteHandler> {
     looks_ahead: bool,
     /// A handler has left some of a body.
     full: bool,
+    handshakes: Handshakes,
 }
 
 /// Whose requests are answered by which handler.
@@ -255,6 +261,7 @@ impl<H: Handler> Server<H> {
             tells_all: true,
             notes_ready: true,
             behind_proxies: false,
+            security: Vec::new(),
             recorder: config.latency.clone().map(|board| Box::new(Recorder::new(board))),
             series: Vec::new(),
             counters: Counters::default(),
@@ -283,8 +290,13 @@ impl<H: Handler> Server<H> {
             head: Vec::with_capacity(1024),
             looks_ahead: false,
             full: false,
+            handshakes: Handshakes::new(),
         };
         server.settle_slots();
+        if server.handshakes.on {
+            // Without it the silo works on them itself.
+            server.handshakes.helper = HandshakeHelper::start(HANDSHAKES_MAX, &server.config.helper_cpus).ok();
+        }
         Ok(server)
     }
 
@@ -294,9 +306,11 @@ impl<H: Handler> Server<H> {
         hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
         self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
         self.carrier.behind_proxies = self.handlers.iter().any(Handler::is_behind_proxies);
+        self.handshakes.on |= self.handlers.iter().any(Handler::speaks_tls);
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.carrier.tells_all = self.carrier.logs_any || trace::is_on();
-        self.is_passive = !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
+        self.is_passive =
+            !self.handshakes.on && !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
         self.settle_series();
     }
 
@@ -363,7 +377,11 @@ impl<H: Handler> App for Server<H> {
         }
         let now = net.now();
         let behind = self.carrier.behind_proxies && self.begins_with_proxy_header(net, id);
-        let state = if behind { State::Proxied } else { State::Ready };
+        let state = match behind {
+            true => State::Proxied,
+            false if self.begins_with_handshake(net, id) => State::Handshake,
+            false => State::Ready,
+        };
         self.carrier.beginnings.begin(index, now);
         self.carrier.counters.connections += 1;
         self.carrier.counters.connections_open += 1;
@@ -407,6 +425,7 @@ impl<H: Handler> App for Server<H> {
         match conn.state {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
+            State::Handshake => self.fail(net, id, &HandshakeFault::Left, &[]),
             State::Proxied | State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
                 self.carrier.close_after_queue(net, id)
             }
@@ -459,6 +478,10 @@ impl<H: Handler> App for Server<H> {
         if conn.is_asked() {
             self.left(net, id);
         }
+        if self.handshakes.on {
+            self.handshakes.remove(id);
+        }
+        self.carrier.set_security(id, Security::Plain);
         trace::closed(&self.carrier.beginnings, &self.carrier.conns[id.index()], id, why);
         self.carrier.conns[id.index()] = ServedConnection::vacant();
     }
@@ -500,7 +523,7 @@ impl<H: Handler> App for Server<H> {
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
         let conn = self.carrier.conns.get(id.index())?;
         let waits = conn.generation == id.generation()
-            && matches!(conn.state, State::Proxied | State::Ready)
+            && matches!(conn.state, State::Proxied | State::Handshake | State::Ready)
             && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
             && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
         waits.then(|| conn.last.passed(now))
@@ -518,6 +541,9 @@ impl<H: Handler> Server<H> {
             self.on_second(now);
         }
         let mut wake = Wake::Idle;
+        if self.handshakes.on {
+            wake = self.handshakes_turn(net);
+        }
         for log in self.carrier.logs.iter_mut().flatten() {
             wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));
         }

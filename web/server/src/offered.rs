@@ -2,6 +2,7 @@
 
 use crate::Server;
 use crate::conn::{DRY, ENDED, State, TAKES_BODY, Tick};
+use crate::handshakes::Shaken;
 use app::{ConnId, Net};
 use exchange::{ExchangeId, Handler};
 use h1::server::RequestEvent;
@@ -40,6 +41,14 @@ impl<H: Handler> Server<H> {
                     used += self.on_tunnelled(net, id, data.get(used..).unwrap_or_default());
                     break false;
                 }
+                State::Handshake => {
+                    match self.on_handshake_bytes(net, id, data.get(used..).unwrap_or_default()) {
+                        Shaken::Taken(consumed) => used += consumed,
+                        Shaken::Waits => break false,
+                        Shaken::Secured(consumed) => return used + consumed,
+                    }
+                    continue;
+                }
                 State::Proxied => {
                     match self.on_proxy_header(net, id, data.get(used..).unwrap_or_default()) {
                         Some(consumed) => used += consumed,
@@ -69,14 +78,12 @@ impl<H: Handler> Server<H> {
                 break false;
             }
         };
-        let left = data.len() - used;
-        self.after_offer(net, id, data.get(used..).unwrap_or_default());
-        self.carrier.after_data(net, id, left, paused);
+        self.after_offer(net, id, data.get(used..).unwrap_or_default(), paused);
         used
     }
 
     /// The end of an offer, of which `rest` is left.
-    fn after_offer<N: Net>(&mut self, net: &N, id: ConnId, rest: &[u8]) {
+    fn after_offer<N: Net>(&mut self, net: &mut N, id: ConnId, rest: &[u8], paused: bool) {
         if core::mem::take(&mut self.looks_ahead) {
             self.look_ahead(net, id, rest);
         }
@@ -84,6 +91,7 @@ impl<H: Handler> Server<H> {
         if rest.is_empty() && conn.flags & ENDED != 0 {
             conn.flags |= DRY;
         }
+        self.carrier.after_data(net, id, rest.len(), paused);
     }
 
     /// The peer has taken some of a reply.

@@ -44,6 +44,9 @@ impl<H: Handler> Server<H> {
                 if told.is_some() {
                     conn.more().proxied = told;
                 }
+                if self.begins_with_handshake(net, id) {
+                    self.carrier.conns[id.index()].state = State::Handshake;
+                }
                 Some(length)
             }
             Err(BadProxyHeader) => {

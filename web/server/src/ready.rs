@@ -5,13 +5,14 @@
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
+use crate::handshakes::{Security, transport};
 use crate::page::line;
 use crate::times::record_ready;
 use crate::trace;
 use app::{ConnId, Net};
 use core::cell::OnceCell;
 use core::hint::cold_path;
-use exchange::{Asked, Ending, ExchangeId, Handler, LocalAddress, Ready};
+use exchange::{Asked, Ending, ExchangeId, Handler, LocalAddress, Ready, Transport};
 use h1::Framing;
 use h1::server::{Plain, RequestEvent, Transfer};
 use semantics::{Form, Known, Method, Request, Status};
@@ -87,7 +88,11 @@ impl<H: Handler> Server<H> {
         let head = &PlainHead::new(plain, data);
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
         let carrier = &mut self.carrier;
-        let Some(ready) = handler.ready_for(&Asking { head, net: &*net, id }, carrier.second) else { return 0 };
+        let Some(ready) =
+            handler.ready_for(&Asking { head, net: &*net, id, security: &carrier.security }, carrier.second)
+        else {
+            return 0;
+        };
         let last =
             carrier.conns.get(id.index()).is_none_or(|conn| conn.requests.wrapping_add(1) >= carrier.requests_max);
         if !plain.keep_alive() || ready.content.is_some() || last {
@@ -231,7 +236,7 @@ impl<H: Handler> Server<H> {
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return (0, 0) };
         let ready = if handler.tells_requests_apart() {
-            handler.ready_for(&Asking { head: asked, net: &*net, id }, carrier.second)
+            handler.ready_for(&Asking { head: asked, net: &*net, id, security: &carrier.security }, carrier.second)
         } else {
             handler.ready(asked.path(), carrier.second)
         };
@@ -285,7 +290,7 @@ impl<H: Handler> Server<H> {
         (slot, asked): (u16, impl Head),
         now: Time,
     ) -> (usize, usize) {
-        let asking = Asking { head: asked, net: &*net, id };
+        let asking = Asking { head: asked, net: &*net, id, security: &self.carrier.security };
         let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(&asking));
         if made { self.serve_parsed(net, id, (slot, asked), Ending::LAST_OF_11, now) } else { (0, 0) }
     }
@@ -372,6 +377,8 @@ struct Asking<'a, V, N> {
     head: V,
     net: &'a N,
     id: ConnId,
+    /// Behind one word: few ask for it.
+    security: &'a Vec<Security>,
 }
 
 impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
@@ -398,6 +405,10 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
 
     fn local(&self) -> LocalAddress {
         LocalAddress::of(self.net, self.id)
+    }
+
+    fn transport(&self) -> Transport {
+        transport(self.security, self.id)
     }
 
     fn now(&self) -> Time {

@@ -226,6 +226,13 @@ impl Config {
         }
     }
 
+    /// Whether clients of some address begin with a handshake of TLS.
+    #[must_use]
+    pub fn speaks_tls(&self) -> bool {
+        let speaks = |content: &Content| matches!(content, Content::Program(program, _) if program.speaks_tls());
+        speaks(&self.content) || self.hosts.iter().any(|host| speaks(&host.content))
+    }
+
     /// Brings settings into their stated bounds.
     ///
     /// # Errors

@@ -5,10 +5,11 @@ use crate::fixed::Fixed;
 use app::Wake;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Handler, HeadWriter, LocalAddress, Ready, Replies, RequestBody, UpstreamEvent,
-    UpstreamId,
+    Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, HeadWriter, LocalAddress, Ready, Replies,
+    RequestBody, UpstreamEvent, UpstreamId,
 };
 use files::{Directory, Files, Reader};
+use handshake::Hello;
 use phases::{Engine, EngineParts, NewProgram};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
@@ -369,6 +370,22 @@ impl Handler for SiteHandler {
 
     fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
         each!(self, handler => handler.begins_with_proxy_header(local))
+    }
+
+    fn speaks_tls(&self) -> bool {
+        each!(self, handler => handler.speaks_tls())
+    }
+
+    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
+        each!(self, handler => handler.begins_with_handshake(local))
+    }
+
+    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
+        each!(self, handler => handler.choose_tls(local, hello))
+    }
+
+    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
+        each!(self, handler => handler.on_handshake_fault(replies, id, fault));
     }
 
     fn answers_too_long(&self) -> bool {

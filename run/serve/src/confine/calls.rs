@@ -86,7 +86,7 @@ impl ThreadKind {
     /// workers. One that is not known may do what the main thread may.
     pub fn of(name: &[u8], silos: bool) -> Self {
         match name {
-            b"file-reader" | b"passwords" | b"compressor" => Self::FileReader,
+            b"file-reader" | b"passwords" | b"compressor" | b"handshakes" => Self::FileReader,
             b"access-log" => Self::LogWriter,
             b"body-files" => Self::BodyWriter,
             b"metrics" => Self::Metrics,

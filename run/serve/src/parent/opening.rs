@@ -154,7 +154,7 @@ struct Opened {
     settings: Option<File>,
     root: Option<(Vec<u8>, OwnedFd)>,
     log: Option<(Vec<u8>, OwnedFd)>,
-    /// Logs of a configuration, and folders that it writes in.
+    /// Logs of a configuration, files of its certificates and keys, and folders that it writes in.
     others: Vec<(Vec<u8>, OwnedFd)>,
     refused: Option<String>,
 }
@@ -190,6 +190,11 @@ impl Opened {
         if let Content::Program(program, _) = &asked.server.content {
             for path in program.log_files() {
                 self.others.push((bytes(path), open_log(path, identity)?));
+            }
+            for path in &program.tls_files {
+                // Keys are root's alone, and the child is not root.
+                let opened = File::open(path).map_err(|why| format!("cannot open {}: {why}", path.display()))?;
+                self.others.push((bytes(path), opened.into()));
             }
             let folders = program.open_temp_folders(identity.map(|user| (user.uid, user.gid)))?;
             self.others.extend(folders.into_iter().map(|(path, opened)| (bytes(&path), opened)));

@@ -28,6 +28,7 @@ mod refused;
 mod reloads;
 mod requests;
 mod resolved;
+mod secured;
 mod theirs;
 mod tree;
 mod twins;

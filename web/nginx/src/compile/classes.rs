@@ -7,6 +7,7 @@ use super::proxy::PROXY_SETTERS;
 use super::resolvers::RESOLVER_SETTERS;
 use super::settings::{SETTERS, Setter};
 use super::subrequests::SUBREQUEST_SETTERS;
+use super::tls::TLS_SETTERS;
 use crate::rules::Rule;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -68,7 +69,10 @@ const LATER: DirectiveClass = Refused("there is no cache and no other protocol t
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on by its protocol");
 const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached, and there is no TLS to upstreams");
 const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded by proxy_buffers, and in memory");
-const NO_TLS: DirectiveClass = Idle("no listener speaks TLS");
+const CERTIFICATES: DirectiveClass = Idle("certificates are read when the configuration is");
+const RECORDS: DirectiveClass = Idle("records are as long as what is sent at once");
+const NO_DH: DirectiveClass = Idle("keys are exchanged on elliptic curves, and with ML-KEM");
+const NO_RESPONDER: DirectiveClass = Idle("no responder is asked: ssl_stapling_file has what it says");
 const NOT_YET: DirectiveClass = Refused("it is not there yet");
 
 /// Directives by what becomes of them.
@@ -176,8 +180,16 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
     (RefusedUnless("off", "it is not there yet"), &["proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"]),
     (NOT_YET, &["uwsgi_string"]),
-    (NO_TLS, &["ssl_engine", "ssl_object_cache_inheritable", "quic_bpf"]),
-    (RefusedUnless("off", "there is no TLS yet"), &["ssl"]),
+    (CERTIFICATES, &["ssl_certificate_cache", "ssl_object_cache_inheritable"]),
+    (RECORDS, &["ssl_buffer_size"]),
+    (NO_DH, &["ssl_dhparam"]),
+    (NO_RESPONDER, &["ssl_stapling_responder", "ssl_stapling_verify", "ssl_ocsp_responder", "ssl_ocsp_cache"]),
+    (Refused("there are no engines"), &["ssl_engine"]),
+    (Refused("the library has no Encrypted Client Hello yet"), &["ssl_ech_file"]),
+    (RefusedUnless("off", "responders are not asked yet"), &["ssl_ocsp"]),
+    (RefusedUnless("off", "it is not there yet"), &["ssl_early_data", "ssl_certificate_compression"]),
+    (RefusedUnless("off", "write \"listen ... ssl\""), &["ssl"]),
+    (Idle("no listener speaks QUIC"), &["quic_bpf"]),
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
     (RefusedUnless("0", "answers are not delayed yet"), &["auth_delay"]),
@@ -235,7 +247,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("grpc", NO_UPSTREAM, false),
     ("memcached", NO_UPSTREAM, false),
     ("tunnel", NO_UPSTREAM, false),
-    ("ssl", NO_TLS, false),
     ("v2", Idle("no listener speaks HTTP/2"), false),
     ("v3", Idle("no listener speaks HTTP/3"), false),
     ("dav", Idle("dav_methods is off"), false),
@@ -265,7 +276,14 @@ fn index() -> &'static Index {
 /// What directives of blocks do.
 fn setters() -> impl Iterator<Item = (&'static str, Setter)> {
     let gateways = [FASTCGI_SETTERS, UWSGI_SETTERS, SCGI_SETTERS].into_iter().flatten();
-    SETTERS.iter().chain(PROXY_SETTERS).chain(SUBREQUEST_SETTERS).chain(RESOLVER_SETTERS).chain(gateways).copied()
+    SETTERS
+        .iter()
+        .chain(PROXY_SETTERS)
+        .chain(SUBREQUEST_SETTERS)
+        .chain(RESOLVER_SETTERS)
+        .chain(TLS_SETTERS)
+        .chain(gateways)
+        .copied()
 }
 
 /// Each name that a table has, as often as they have it.

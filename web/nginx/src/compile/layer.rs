@@ -2,6 +2,7 @@
 
 use super::arguments::{inside, is_script, told};
 use super::hosts::ServerName;
+use super::tls::TlsSettings;
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
@@ -59,6 +60,8 @@ pub(super) struct Layer {
     pub open_logs: Option<OpenFiles>,
     /// `resolver_timeout`.
     pub resolver_timeout: Duration,
+    /// `ssl_…`.
+    pub tls: Arc<TlsSettings>,
 }
 
 /// How long a name is asked for where nothing is said (`resolver_timeout`).
@@ -107,6 +110,7 @@ impl Layer {
             users: None,
             open_logs: None,
             resolver_timeout: RESOLVER_TIMEOUT,
+            tls: Arc::default(),
         }
     }
 
@@ -134,6 +138,7 @@ impl Layer {
             users: self.users.clone(),
             open_logs: self.open_logs.clone(),
             resolver_timeout: self.resolver_timeout,
+            tls: Arc::clone(&self.tls),
         }
     }
 
@@ -219,10 +224,13 @@ impl Compiler<'_> {
         layer.block.script = self.script(&layer, inside(directive))?;
         let block = self.block(layer.block.clone(), directive.place);
         let locations = self.locations(&layer, inside(directive))?;
+        let security = self.finish_tls(&layer, directive.place)?;
         let rules = &layer.rules;
         self.program.servers.push(VirtualServer {
             name: names.first().map_or_else(Box::default, |name| name.written.as_slice().into()),
             block,
+            security,
+            verifies: layer.tls.verifies(),
             locations,
             merge_slashes: rules.merge_slashes,
             ignore_invalid_headers: rules.ignore_invalid_headers,

@@ -78,6 +78,7 @@ struct Listened {
     /// Options were given.
     is_set: bool,
     proxy_protocol: bool,
+    tls: bool,
 }
 
 /// All addresses, in their order.
@@ -94,6 +95,7 @@ struct Options {
     is_set: bool,
     is_default: bool,
     proxy_protocol: bool,
+    tls: bool,
 }
 
 impl Compiler<'_> {
@@ -137,7 +139,11 @@ impl Compiler<'_> {
                 options.proxy_protocol = true;
                 return Ok(());
             }
-            b"ssl" | b"quic" | b"http2" => {
+            b"ssl" => {
+                options.tls = true;
+                return Ok(());
+            }
+            b"quic" | b"http2" => {
                 return Err(self.unsupported(place, &format!("\"listen ... {}\"", told(name))));
             }
             b"multipath" | b"setfib=" | b"accept_filter=" => {
@@ -192,6 +198,7 @@ impl Compiler<'_> {
                 options: options.socket.clone(),
                 is_set: options.is_set,
                 proxy_protocol: options.proxy_protocol,
+                tls: options.tls,
             });
             return Ok(());
         };
@@ -215,6 +222,7 @@ impl Compiler<'_> {
             known.default = Some(server);
         }
         known.proxy_protocol |= options.proxy_protocol;
+        known.tls |= options.tls;
         Ok(())
     }
 
@@ -230,12 +238,15 @@ impl Compiler<'_> {
                 Address::Inet(address) => (Some(address), None),
                 Address::Unix(path) => (None, Some(path)),
             };
+            let servers: Vec<ServerId> = core::iter::once(first).chain(others).collect();
+            self.tls_is_whole(&servers, one.tls)?;
             self.program.listeners.push(ListenerRules {
                 address,
                 path,
                 names,
-                servers: core::iter::once(first).chain(others).collect(),
+                servers,
                 proxy_protocol: one.proxy_protocol,
+                tls: one.tls,
             });
             options.push(one.options);
         }

@@ -148,15 +148,17 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
     for (text, said) in [
         ("server { location / { proxy_pass https://a; } }", "\"https://\": there is no TLS yet"),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
-        ("server { listen 443 ssl; }", "\"listen ... ssl\""),
+        ("server { listen 443 quic; }", "\"listen ... quic\""),
+        ("server { ssl_early_data on; }", "\"ssl_early_data\" directive with another value than \"off\""),
+        ("server { ssl_certificate $a.pem; }", "certificates by variables in \"$a.pem\""),
     ] {
         let why = compiled(text).unwrap_err();
         assert!(why.starts_with("[emerg] not supported here: ") && why.contains(said), "{why}");
         assert!(why.ends_with(" in /c/nginx.conf:3"), "{why}");
     }
-    let compiled = compiled("mirror off; sendfile on; server { ssl_protocols TLSv1.3; tcp_nodelay on; }").unwrap();
+    let compiled = compiled("mirror off; sendfile on; server { ssl_buffer_size 4k; tcp_nodelay on; }").unwrap();
     let names: Vec<&str> = compiled.notes.iter().map(|note| note.name).collect();
-    assert_eq!(names, ["sendfile", "ssl_protocols", "tcp_nodelay"]);
+    assert_eq!(names, ["sendfile", "ssl_buffer_size", "tcp_nodelay"]);
 }
 
 #[test]
@@ -195,8 +197,8 @@ fn the_process_is_told_what_to_be() {
 /// What the engine does not do is not taken as if it did.
 #[test]
 fn what_is_not_done_is_refused() {
-    let Err(said) = compiled("server { listen 81 ssl; }") else { panic!("there is no TLS") };
-    assert!(said.contains("not supported here: \"listen ... ssl\""), "{said}");
+    let Err(said) = compiled("server { listen 81 http2; }") else { panic!("there is no HTTP/2") };
+    assert!(said.contains("not supported here: \"listen ... http2\""), "{said}");
     for directive in [
         "disable_symlinks if_not_owner from=$document_root;",
         "gunzip on;",

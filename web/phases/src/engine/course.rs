@@ -1,6 +1,7 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::course_body::CourseBody;
+use super::course_parts::{Rewritten, SecuredCourse};
 use super::making::Filtering;
 use super::named::Names;
 use super::paced::Paced;
@@ -15,7 +16,7 @@ use crate::reach::Reach;
 use access_log::LogSet;
 use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
-use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies};
+use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
 use files::Stamp;
 use passwords::Verdict;
 use pcre::Matcher;
@@ -325,6 +326,8 @@ pub(crate) struct Course {
     /// What it is refused with, whatever its location says, and by what answers
     /// those who name no host.
     pub refused: Option<u16>,
+    /// How its connection is secured, and what follows from that.
+    pub secured: SecuredCourse,
     /// Its body was too long.
     pub too_long: bool,
     /// The status in place of the one that answers, and an error page answers.
@@ -375,9 +378,8 @@ pub(crate) struct Course {
     /// What `$proxy_host` and `$proxy_port` stand for.
     pub proxy_host: Vec<u8>,
     pub proxy_port: Option<Vec<u8>>,
-    /// The target is another than was sent; and the location's prefix is no part of it.
-    pub rewritten: bool,
-    pub rewritten_here: bool,
+    /// The target is another than was sent.
+    pub rewritten: Rewritten,
     /// It is a request within another.
     pub sub: Option<Box<SubCourse>>,
     /// It has made such.
@@ -436,6 +438,7 @@ impl Course {
             real_root: None,
             again: false,
             refused: None,
+            secured: SecuredCourse::default(),
             too_long: false,
             told: None,
             in_error_page: false,
@@ -468,8 +471,7 @@ impl Course {
             passed_to: None,
             proxy_host: Vec::new(),
             proxy_port: None,
-            rewritten: false,
-            rewritten_here: false,
+            rewritten: Rewritten::default(),
             sub: None,
             children: None,
             slices: None,
@@ -504,6 +506,9 @@ impl Course {
         self.about = replies.about(id);
         (self.peer, self.started) = (self.about.peer, replies.now());
         self.proxied = loaded.proxied(replies, id);
+        if self.about.transport == Transport::Tls {
+            self.secured.session = replies.session(id);
+        }
         self.method = request.method();
         self.args.extend_from_slice(request.query().unwrap_or_default());
     }
@@ -558,7 +563,7 @@ impl Course {
         // The parts may be parts of what is there.
         let (uri, args) = (uri.to_vec(), args.to_vec());
         (self.uri, self.args) = (uri, args);
-        self.rewritten = true;
+        self.rewritten.ever = true;
         self.proxy_host.clear();
         self.proxy_port = None;
         self.slices = None;

@@ -7,7 +7,7 @@ use super::values::{Clock, Scope};
 use super::written::{put, put_address};
 use crate::ids::BlockId;
 use crate::logging::{ErrorLevel, ErrorLogUse};
-use exchange::{ExchangeId, Replies};
+use exchange::{About, ExchangeId, Replies};
 use semantics::{Known, Request};
 use std::io::Write;
 
@@ -142,25 +142,49 @@ impl Engine {
     /// What a connection began with is no header of a proxy's.
     pub(super) fn tell_of_proxy_header<R: Replies>(&self, replies: &R, id: ExchangeId, bytes: &[u8]) {
         let (loaded, about) = (&self.loaded, replies.about(id));
-        let program = &loaded.program;
         let at = Self::listener(loaded, self.single, || about.local);
-        let Some(listener) = program.listeners.get(usize::from(at)) else { return };
-        let server = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
-        let Some(server) = server else { return };
         let mut clock = self.rest.clock;
         clock.now = replies.now();
-        put_line(loaded, server.block, &clock, (ErrorLevel::ERROR, about.connection), |line| {
+        tell_of_connection((loaded, at), &clock, (ErrorLevel::ERROR, &about), |line| {
             put_proxy_fault(bytes, line);
-            line.extend_from_slice(b" while reading PROXY protocol, client: ");
-            put_address(about.peer, line);
-            line.extend_from_slice(b", server: ");
-            match (&listener.address, &listener.path) {
-                (Some(address), _) => _ = put(line, address),
-                (None, Some(path)) => _ = put(line, format_args!("unix:{}", path.display())),
-                (None, None) => {}
-            }
+            line.extend_from_slice(b" while reading PROXY protocol");
         });
     }
+}
+
+/// Something happened to a connection that has no request yet, at the listener with this
+/// number.
+pub(super) fn tell_of_connection(
+    (loaded, listener): (&Loaded, u16),
+    clock: &Clock,
+    (level, about): (ErrorLevel, &About),
+    say: impl FnOnce(&mut Vec<u8>),
+) {
+    let program = &loaded.program;
+    let Some(listener) = program.listeners.get(usize::from(listener)) else { return };
+    let server = listener.servers.first().and_then(|server| program.servers.get(usize::from(server.0)));
+    let Some(server) = server else { return };
+    put_line(loaded, server.block, clock, (level, about.connection), |line| {
+        say(line);
+        line.extend_from_slice(b", client: ");
+        put_address(about.peer, line);
+        line.extend_from_slice(b", server: ");
+        match (&listener.address, &listener.path) {
+            (Some(address), _) => _ = put(line, address),
+            (None, Some(path)) => _ = put(line, format_args!("unix:{}", path.display())),
+            (None, None) => {}
+        }
+    });
+}
+
+/// Something is wrong with a request before it is run.
+pub(super) fn tell_of_request(
+    whose: (&Loaded, &Course),
+    request: &Request<'_>,
+    clock: &Clock,
+    what: (ErrorLevel, impl FnOnce() -> Vec<u8>),
+) {
+    tell(whose, request, clock, what);
 }
 
 /// What is wrong with bytes that are no header of the PROXY protocol.

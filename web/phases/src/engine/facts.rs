@@ -112,8 +112,8 @@ impl Scope<'_> {
             Core::ServerProtocol => {
                 out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
             }
-            Core::Scheme => out.extend_from_slice(b"http"),
-            Core::Https => {}
+            Core::Scheme => out.extend_from_slice(self.course.scheme()),
+            Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
             Core::Pipe => out.push(b'.'),
             Core::Host => {
                 let start = out.len();

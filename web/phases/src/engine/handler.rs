@@ -1,7 +1,6 @@
 //! Exchanges reach the engine.
 
 use super::Engine;
-use super::coding::class_of;
 use super::course::{CourseState, Depends};
 use super::course_body::CourseBody;
 use super::host::names_a_host;
@@ -12,8 +11,10 @@ use app::Wake;
 use core::hint::cold_path;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Handler, LocalAddress, Ready, Replies, RequestBody, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, LocalAddress, Ready, Replies, RequestBody,
+    Transport, UpstreamEvent, UpstreamId,
 };
+use handshake::Hello;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
@@ -59,7 +60,7 @@ impl Handler for Engine {
             replies.hang_up(id);
             return;
         };
-        course.class = if self.codes { class_of(|known| request.known(known)) } else { 0 };
+        course.class = self.class(|known| request.known(known), course.about.transport);
         course.uri.push(b'/');
         let mut rest = self.rest.spare.bytes();
         // The path is read before the host is known.
@@ -91,6 +92,9 @@ impl Handler for Engine {
             (course.refused, place) = (Some(494), if names_host { place } else { 0 });
             replies.set_last(id);
         }
+        if is_read {
+            place = course.secured_place(listener, &loaded, request, place);
+        }
         let Some(server) = listener.servers.get(usize::from(place)) else {
             self.rest.give_back(token, course);
             replies.hang_up(id);
@@ -101,19 +105,11 @@ impl Handler for Engine {
             (course.block, course.place) = (block, block);
         }
         self.rest.clock.now = replies.now();
-        if let Some((expression, name)) = by_expression {
-            // Its groups are this request's.
-            course.depends.on(Depends::OTHER);
-            let clock = self.rest.clock;
-            let mut scope = Scope {
-                loaded: &loaded,
-                course: &mut course,
-                request,
-                clock: &clock,
-                depth: 0,
-                escapes_captures: false,
-            };
-            let _ = scope.matches(expression, &name);
+        if course.is_at_fault(listener, &loaded, request, &self.rest.clock) {
+            replies.set_last(id);
+        }
+        if let Some(by) = by_expression {
+            self.take_groups(&loaded, &mut course, request, by);
         }
         self.run(replies, token, course, request);
     }
@@ -303,8 +299,11 @@ impl Handler for Engine {
             return None;
         }
         // First: then the host is known, too.
-        let class = if self.codes { class_of(|known| asked.known(known)) } else { 0 };
+        let (class, transport) = self.class_asked(asked);
         let server = self.server_for(asked)?;
+        if transport != Transport::Plain && !self.may_be_ready(transport, server) {
+            return None;
+        }
         let at = self.rest.ready.find(asked, (server, class))?;
         if self.rest.ready.is_lasting(at, second) {
             cold_path();
@@ -316,7 +315,7 @@ impl Handler for Engine {
 
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
         let Some(server) = self.server_for(asked) else { return false };
-        let class = if self.codes { class_of(|known| asked.known(known)) } else { 0 };
+        let (class, _) = self.class_asked(asked);
         self.rest.ready.make_closing(asked, (server, class))
     }
 
@@ -393,6 +392,23 @@ impl Handler for Engine {
     fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
         let listener = Self::listener(&self.loaded, self.single, || local);
         self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.proxy_protocol)
+    }
+
+    fn speaks_tls(&self) -> bool {
+        self.loaded.program.speaks_tls()
+    }
+
+    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
+        let listener = Self::listener(&self.loaded, self.single, || local);
+        self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.tls)
+    }
+
+    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
+        self.choose_server(local, hello)
+    }
+
+    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
+        self.tell_of_handshake(replies, id, fault);
     }
 
     fn answers_too_long(&self) -> bool {

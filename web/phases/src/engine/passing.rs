@@ -6,7 +6,7 @@ use super::course::CourseState;
 use super::making::Filtering;
 use app::Body;
 use core::ops::Range;
-use exchange::{About, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, Upstreams};
+use exchange::{About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, Upstreams};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
@@ -174,6 +174,10 @@ impl<R: Replies> Replies for Passing<'_, R> {
 
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
         self.replies.proxied(id)
+    }
+
+    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
+        self.replies.session(id)
     }
 
     fn totals(&self) -> Totals {

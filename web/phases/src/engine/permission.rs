@@ -159,7 +159,7 @@ impl<R: Replies> Runner<'_, R> {
                     *place = Some(value.into());
                 }
             }
-            SetTarget::Arguments => (self.course.args, self.course.rewritten) = (value.to_vec(), true),
+            SetTarget::Arguments => (self.course.args, self.course.rewritten.ever) = (value.to_vec(), true),
             SetTarget::LimitRate => self.course.limit_rate = crate::units::size(value).ok(),
         }
     }

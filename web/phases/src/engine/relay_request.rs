@@ -272,11 +272,11 @@ impl<R: Replies> Runner<'_, R> {
             let sent = super::facts::target_path(self.request);
             let source = TargetSource {
                 sent,
-                as_sent: !course.rewritten && sent.first() == Some(&b'/'),
+                as_sent: !course.rewritten.ever && sent.first() == Some(&b'/'),
                 path: &course.uri,
                 query: &course.args,
                 quoted: course.internal || is_quoted(self.request.path()),
-                location: if course.rewritten_here { None } else { Some(destination.location.unwrap_or(0)) },
+                location: if course.rewritten.here { None } else { Some(destination.location.unwrap_or(0)) },
             };
             target::write(&source, &destination.uri, out);
         }

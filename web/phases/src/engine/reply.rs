@@ -452,7 +452,8 @@ impl<R: Replies> Runner<'_, R> {
     fn write_location(&mut self, location: &[u8], block: &Block, out: &mut Vec<u8>) {
         if location.first() == Some(&b'/') && block.redirects.absolute {
             self.course.depends.on(Depends::OTHER);
-            out.extend_from_slice(b"http://");
+            out.extend_from_slice(self.course.scheme());
+            out.extend_from_slice(b"://");
             let before = out.len();
             if block.redirects.server_name {
                 if let Some(server) = self.server() {
@@ -471,7 +472,10 @@ impl<R: Replies> Runner<'_, R> {
                 };
                 out.extend_from_slice(text.as_bytes());
             }
-            if let Some(port) = local.map(|local| local.port()).filter(|port| block.redirects.port && *port != 80) {
+            if let Some(port) = local.map(|local| local.port()).filter(|port| {
+                let usual = if self.course.is_secured() { 443 } else { 80 };
+                block.redirects.port && *port != usual
+            }) {
                 out.extend_from_slice(format!(":{port}").as_bytes());
             }
         }

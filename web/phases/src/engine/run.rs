@@ -105,7 +105,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         match self.course.phase {
             Phase::Start => {
-                if let Some(status) = self.course.refused {
+                if let Some(status) = self.course.refused.or(self.course.secured.fault) {
                     return Flow::Status(status);
                 }
                 if matches!(self.course.method, Method::Connect | Method::Trace) {
@@ -173,7 +173,7 @@ impl<R: Replies> Runner<'_, R> {
         let Some(server) = loaded.program.servers.get(usize::from(self.course.server.0)) else {
             return Flow::Status(500);
         };
-        (self.course.uri_changed, self.course.rewritten_here) = (false, false);
+        (self.course.uri_changed, self.course.rewritten.here) = (false, false);
         let uri = core::mem::take(&mut self.course.uri);
         let mut astray = false;
         let mut scope = self.scope();

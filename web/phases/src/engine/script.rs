@@ -27,7 +27,7 @@ impl<R: Replies> Runner<'_, R> {
                 }
                 Instruction::Return { status, text } => return self.answer_return(*status, text.as_ref()),
                 Instruction::Break => {
-                    self.course.rewritten_here |= self.course.uri_changed;
+                    self.course.rewritten.here |= self.course.uri_changed;
                     self.course.uri_changed = false;
                     return Flow::On;
                 }
@@ -59,7 +59,7 @@ impl<R: Replies> Runner<'_, R> {
                     *place = Some(value.into());
                 }
             }
-            SetTarget::Arguments => (self.course.args, self.course.rewritten) = (value, true),
+            SetTarget::Arguments => (self.course.args, self.course.rewritten.ever) = (value, true),
             // What is no size limits nothing, as for nginx.
             SetTarget::LimitRate => self.course.limit_rate = units::size(&value).ok(),
         }
@@ -108,7 +108,7 @@ impl<R: Replies> Runner<'_, R> {
         if path.is_empty() {
             return Some(Flow::Status(500));
         }
-        (self.course.uri, self.course.rewritten) = (path, true);
+        (self.course.uri, self.course.rewritten.ever) = (path, true);
         self.course.args = match query {
             Some(query) => query,
             None if keeps_query => core::mem::take(&mut self.course.args),
@@ -116,7 +116,7 @@ impl<R: Replies> Runner<'_, R> {
         };
         match then {
             RewriteFlag::Break => {
-                (self.course.uri_changed, self.course.rewritten_here) = (false, true);
+                (self.course.uri_changed, self.course.rewritten.here) = (false, true);
                 Some(Flow::On)
             }
             RewriteFlag::Last => {

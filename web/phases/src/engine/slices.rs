@@ -171,7 +171,7 @@ impl Course {
     /// content phase.
     pub(super) fn go_on_as(&mut self, other: &Self) {
         (self.place, self.block, self.method) = (other.place, other.block, other.method);
-        (self.rewritten, self.rewritten_here) = (other.rewritten, other.rewritten_here);
+        self.rewritten = other.rewritten;
         self.whole_path = other.whole_path;
         self.captures.clone_from(&other.captures);
         self.enter(Phase::Content);

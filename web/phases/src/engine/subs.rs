@@ -381,13 +381,14 @@ impl Course {
         self.slots.resize(loaded.program.variables.slots(), None);
         (self.about, self.peer, self.proxied) = (parent.about, parent.peer, parent.proxied.clone());
         (self.listener, self.class, self.server) = (parent.listener, parent.class, parent.server);
+        self.secured.session.clone_from(&parent.secured.session);
         self.series = parent.series;
         let server = loaded.program.servers.get(usize::from(self.server.0));
         if let Some(block) = server.map(|server| server.block) {
             (self.block, self.place) = (block, block);
         }
         self.internal = true;
-        self.rewritten = true;
+        self.rewritten.ever = true;
         self.phase = super::course::Phase::Server;
         self.depends.on(super::course::Depends::OTHER);
     }

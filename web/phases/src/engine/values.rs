@@ -312,6 +312,7 @@ impl Scope<'_> {
             },
             Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
             Variable::Upstream(value) => self.of_upstream(value, out),
+            Variable::Tls(value) => self.of_handshake(*value, out),
             Variable::Absent => false,
         }
     }

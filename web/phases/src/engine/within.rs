@@ -7,7 +7,8 @@ use app::{Body, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use exchange::{
-    About, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, UpstreamAddress, UpstreamId, Upstreams,
+    About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, UpstreamAddress,
+    UpstreamId, Upstreams,
 };
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
@@ -197,6 +198,10 @@ impl Replies for SubReplies<'_> {
 
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
         self.replies.proxied(self.main(id))
+    }
+
+    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
+        self.replies.session(self.main(id))
     }
 
     fn totals(&self) -> Totals {

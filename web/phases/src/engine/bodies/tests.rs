@@ -169,6 +169,8 @@ impl World {
         let server = VirtualServer {
             name: Box::default(),
             block: BlockId(0),
+            security: None,
+            verifies: None,
             locations: crate::Locations::default(),
             merge_slashes: true,
             ignore_invalid_headers: true,
@@ -181,6 +183,7 @@ impl World {
             names: Names::default(),
             servers: vec![ServerId(0)],
             proxy_protocol: false,
+            tls: false,
         };
         let program = Program {
             listeners: vec![listener],

@@ -298,6 +298,8 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
     let server = VirtualServer {
         name: Box::default(),
         block: BlockId(0),
+        security: None,
+        verifies: None,
         locations: crate::Locations::default(),
         merge_slashes: true,
         ignore_invalid_headers: true,
@@ -310,6 +312,7 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         names: Names::default(),
         servers: vec![ServerId(0)],
         proxy_protocol: false,
+        tls: false,
     };
     let mut variables = VariableTable::default();
     // The only one that values of a block may have.

@@ -1,0 +1,69 @@
+//! Whom an exchange is with, and what its carrier has counted.
+
+use crate::Transport;
+use app::{ConnId, Net};
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// Where a client connected to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LocalAddress {
+    /// An address.
+    Inet(SocketAddr),
+    /// A Unix socket whose path has this [number](app::path_number).
+    Unix(u64),
+    /// That cannot be told.
+    #[default]
+    Unknown,
+}
+
+impl LocalAddress {
+    /// Where the client of a connection connected to.
+    pub fn of<N: Net>(net: &N, id: ConnId) -> Self {
+        match net.local(id) {
+            Some(address) => Self::Inet(address),
+            None => net.local_unix(id).map_or(Self::Unknown, Self::Unix),
+        }
+    }
+
+    /// The address, if it is one.
+    #[must_use]
+    pub const fn inet(self) -> Option<SocketAddr> {
+        match self {
+            Self::Inet(address) => Some(address),
+            Self::Unix(_) | Self::Unknown => None,
+        }
+    }
+}
+
+/// Whom an exchange is with, and over what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct About {
+    /// The client's address; none on a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// Where it connected to.
+    pub local: LocalAddress,
+    /// The number of the connection: which one it is of those that came.
+    pub connection: u64,
+    /// The time since it began, up to 52 days.
+    pub age: Duration,
+    /// Requests on the connection before this one.
+    pub requests: u32,
+    /// Whether the client speaks HTTP/1.0.
+    pub http10: bool,
+    /// Whether another request may follow.
+    pub goes_on: bool,
+    /// How the connection is secured.
+    pub transport: Transport,
+}
+
+/// What a carrier has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Connections so far.
+    pub connections: u64,
+    /// Those that are open.
+    pub open: u64,
+    /// Requests so far.
+    pub requests: u64,
+}

@@ -1,0 +1,484 @@
+//! `ssl_…`: what a server says and does in handshakes.
+
+use super::arguments::{argument, is_on, told};
+use super::layer::Layer;
+use super::settings::Setter;
+use super::tls_files::{self, FileFault};
+use super::{Compiler, Step, nowhere};
+use crate::message::{Level, Message, Place};
+use crate::reader::Directive;
+use handshake::{
+    ClientMode, Clients, Groups, GroupsError, Identity, ServerError, ServerRules, ServerTls, SessionCache, Suites,
+    SuitesError, TicketKeys,
+};
+use phases::units::{number, size, time};
+use std::sync::Arc;
+use x509::{Certificate, Store};
+use zeroize::Zeroizing;
+
+/// The least that nginx takes for a shared cache: eight pages.
+const CACHE_MIN: u64 = 8 * 4_096;
+
+/// Sessions of `builtin`, where no number is told, and bytes for each.
+const BUILTIN: u64 = 20_480;
+const SESSION: u64 = 256;
+
+fn set_tls(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive) -> Step {
+    compiler.tls(layer, directive)
+}
+
+/// Directives of handshakes: each is a part of one value.
+pub(super) const TLS_SETTERS: &[(&str, Setter)] = &[
+    ("ssl_certificate", set_tls),
+    ("ssl_certificate_key", set_tls),
+    ("ssl_password_file", set_tls),
+    ("ssl_protocols", set_tls),
+    ("ssl_ciphers", set_tls),
+    ("ssl_ecdh_curve", set_tls),
+    ("ssl_prefer_server_ciphers", set_tls),
+    ("ssl_session_tickets", set_tls),
+    ("ssl_session_ticket_key", set_tls),
+    ("ssl_session_timeout", set_tls),
+    ("ssl_session_cache", set_tls),
+    ("ssl_verify_client", set_tls),
+    ("ssl_verify_depth", set_tls),
+    ("ssl_client_certificate", set_tls),
+    ("ssl_trusted_certificate", set_tls),
+    ("ssl_crl", set_tls),
+    ("ssl_stapling", set_tls),
+    ("ssl_stapling_file", set_tls),
+    ("ssl_reject_handshake", set_tls),
+    ("ssl_conf_command", set_tls),
+];
+
+/// The settings of a block, with those that are inherited.
+#[derive(Clone, Debug)]
+pub(super) struct TlsSettings {
+    certificates: Vec<Vec<u8>>,
+    keys: Vec<Vec<u8>>,
+    passwords: Vec<Zeroizing<Vec<u8>>>,
+    tls12: bool,
+    tls13: bool,
+    /// What is said of older protocols, by who speaks any.
+    old: Option<Message>,
+    ciphers: String,
+    suites13: Option<String>,
+    curves: String,
+    prefers_own: bool,
+    tickets: bool,
+    ticket_keys: Vec<(Vec<u8>, Place)>,
+    cache: Option<(Vec<u8>, u64)>,
+    lifetime: u64,
+    verify: Option<ClientMode>,
+    depth: u32,
+    client_certificate: Option<Vec<u8>>,
+    trusted_certificate: Option<Vec<u8>>,
+    revocations: Option<Vec<u8>>,
+    staples: bool,
+    stapled: Option<Vec<u8>>,
+    rejects: bool,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        Self {
+            certificates: Vec::new(),
+            keys: Vec::new(),
+            passwords: Vec::new(),
+            tls12: true,
+            tls13: true,
+            old: None,
+            ciphers: "HIGH:!aNULL:!MD5".to_owned(),
+            suites13: None,
+            curves: "auto".to_owned(),
+            prefers_own: false,
+            tickets: true,
+            ticket_keys: Vec::new(),
+            cache: None,
+            lifetime: 300,
+            verify: None,
+            depth: 1,
+            client_certificate: None,
+            trusted_certificate: None,
+            revocations: None,
+            staples: false,
+            stapled: None,
+            rejects: false,
+        }
+    }
+}
+
+impl TlsSettings {
+    /// Whether, and how, clients are verified.
+    pub(super) const fn verifies(&self) -> Option<ClientMode> {
+        self.verify
+    }
+
+    /// Whether it can take part in handshakes.
+    pub(super) const fn is_there(&self) -> bool {
+        !self.certificates.is_empty() || self.rejects
+    }
+}
+
+impl Compiler<'_> {
+    /// Takes one of these directives.
+    pub(super) fn tls(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
+        let (value, place) = (argument(directive, 0), directive.place);
+        let text = || told(value);
+        let path = self.conf_path(value);
+        let is_first = directive.rule.is_some_and(|rule| layer.first(rule.name));
+        let settings = Arc::make_mut(&mut layer.tls);
+        match directive.name.as_slice() {
+            b"ssl_certificate" | b"ssl_certificate_key" => {
+                let list = match directive.name.as_slice() {
+                    b"ssl_certificate" => &mut settings.certificates,
+                    _ => &mut settings.keys,
+                };
+                if is_first {
+                    list.clear();
+                }
+                list.push(value.to_vec());
+                self.tls_path_is_plain(value, place)?;
+            }
+            b"ssl_password_file" => {
+                self.note_file(&path);
+                settings.passwords = tls_files::passwords(&path).map_err(|why| self.refused(place, why))?;
+            }
+            b"ssl_protocols" => self.tls_protocols(settings, directive),
+            b"ssl_ciphers" => settings.ciphers = text(),
+            b"ssl_ecdh_curve" => settings.curves = text(),
+            b"ssl_prefer_server_ciphers" => settings.prefers_own = is_on(directive),
+            b"ssl_session_tickets" => settings.tickets = is_on(directive),
+            b"ssl_session_ticket_key" => {
+                if is_first {
+                    settings.ticket_keys.clear();
+                }
+                settings.ticket_keys.push((path, place));
+            }
+            b"ssl_session_timeout" => settings.lifetime = time(value, true).unwrap_or_default() / 1_000,
+            b"ssl_session_cache" => self.tls_cache(settings, directive)?,
+            b"ssl_verify_client" => {
+                settings.verify = match value.to_ascii_lowercase().as_slice() {
+                    b"on" => Some(ClientMode::Required),
+                    b"optional" => Some(ClientMode::Optional),
+                    b"optional_no_ca" => Some(ClientMode::OptionalNoAuthority),
+                    _ => None,
+                };
+            }
+            b"ssl_verify_depth" => settings.depth = number(value).map_or(u32::MAX, |depth| depth as u32),
+            b"ssl_client_certificate" => settings.client_certificate = Some(path).filter(|_| !value.is_empty()),
+            b"ssl_trusted_certificate" => settings.trusted_certificate = Some(path).filter(|_| !value.is_empty()),
+            b"ssl_crl" => settings.revocations = Some(path).filter(|_| !value.is_empty()),
+            b"ssl_stapling" => settings.staples = is_on(directive),
+            b"ssl_stapling_file" => settings.stapled = Some(path).filter(|_| !value.is_empty()),
+            b"ssl_reject_handshake" => settings.rejects = is_on(directive),
+            b"ssl_conf_command" => self.tls_command(settings, directive)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tls_path_is_plain(&self, value: &[u8], place: Place) -> Step {
+        let refused = |what: &str| Err(self.unsupported(place, &format!("{what} in \"{}\"", told(value))));
+        match value {
+            _ if value.contains(&b'$') => refused("certificates by variables"),
+            _ if value.starts_with(b"engine:") => refused("keys of engines"),
+            _ if value.starts_with(b"store:") => refused("keys of stores"),
+            _ if value.starts_with(b"data:") => refused("certificates within the configuration"),
+            _ => Ok(()),
+        }
+    }
+
+    fn tls_protocols(&self, settings: &mut TlsSettings, directive: &Directive) {
+        let has = |name: &[u8]| directive.arguments.iter().any(|one| one.eq_ignore_ascii_case(name));
+        (settings.tls12, settings.tls13) = (has(b"TLSv1.2"), has(b"TLSv1.3"));
+        let old = [&b"SSLv2"[..], b"SSLv3", b"TLSv1", b"TLSv1.1"].into_iter().filter(|old| has(old));
+        let old: Vec<String> = old.map(told).collect();
+        let text = format!("\"ssl_protocols\": {} are not spoken, TLSv1.2 and TLSv1.3 are", old.join(" "));
+        settings.old = (!old.is_empty()).then(|| self.configuration.message(Level::Warn, text, directive.place));
+    }
+
+    fn tls_cache(&self, settings: &mut TlsSettings, directive: &Directive) -> Step {
+        let mut builtin = None;
+        let mut shared = None;
+        for word in &directive.arguments {
+            let invalid = || self.refused(directive.place, format!("invalid session cache \"{}\"", told(word)));
+            match word.as_slice() {
+                b"off" | b"none" => builtin = None,
+                b"builtin" => builtin = Some(BUILTIN),
+                _ => {
+                    if let Some(count) = word.strip_prefix(b"builtin:") {
+                        builtin = Some(number(count).map_err(|_| invalid())?);
+                        continue;
+                    }
+                    let told = word.strip_prefix(b"shared:").ok_or_else(invalid)?;
+                    let at = told.iter().position(|byte| *byte == b':').filter(|at| *at > 0).ok_or_else(invalid)?;
+                    let bytes = size(&told[at + 1..]).map_err(|_| invalid())?;
+                    if bytes < CACHE_MIN {
+                        let what = format!("session cache \"{}\" is too small", super::arguments::told(word));
+                        return Err(self.refused(directive.place, what));
+                    }
+                    shared = Some((told[..at].to_vec(), bytes));
+                }
+            }
+        }
+        // One of a process is one of all silos here.
+        let own = || builtin.map(|count| (Vec::new(), count.saturating_mul(SESSION).max(CACHE_MIN)));
+        settings.cache = shared.or_else(own);
+        Ok(())
+    }
+
+    /// `ssl_conf_command`: what OpenSSL's SSL_CONF_cmd(3) has and we have, too.
+    fn tls_command(&self, settings: &mut TlsSettings, directive: &Directive) -> Step {
+        const OTHERS: [&str; 12] = [
+            "SignatureAlgorithms",
+            "ClientSignatureAlgorithms",
+            "Certificate",
+            "PrivateKey",
+            "ChainCAFile",
+            "VerifyCAFile",
+            "ClientCAFile",
+            "DHParameters",
+            "RecordPadding",
+            "NumTickets",
+            "VerifyMode",
+            "ECDHParameters",
+        ];
+        let (name, value) = (told(argument(directive, 0)), told(argument(directive, 1)));
+        let version = |least: bool, settings: &mut TlsSettings| match value.as_str() {
+            "TLSv1.3" if least => settings.tls12 = false,
+            "TLSv1.2" if !least => settings.tls13 = false,
+            _ => {}
+        };
+        match name.as_str() {
+            "Ciphersuites" => settings.suites13 = Some(value),
+            "CipherString" => settings.ciphers = value,
+            "Curves" | "Groups" => settings.curves = value,
+            "MinProtocol" => version(true, settings),
+            "MaxProtocol" => version(false, settings),
+            "Options" => {
+                for option in value.split(',') {
+                    let on = !option.starts_with('-');
+                    match option.trim_start_matches(['-', '+']) {
+                        "ServerPreference" => settings.prefers_own = on,
+                        "SessionTicket" => settings.tickets = on,
+                        // They say what is done here anyway, or weigh nothing.
+                        "NoRenegotiation" | "KTLS" | "NoResumptionOnRenegotiation" | "ECDHSingle" | "DHSingle" => {}
+                        _ => {
+                            let what = format!("\"{option}\" of \"ssl_conf_command\"");
+                            return Err(self.unsupported(directive.place, &what));
+                        }
+                    }
+                }
+            }
+            _ if OTHERS.contains(&name.as_str()) => {
+                return Err(self.unsupported(directive.place, &format!("\"{name}\" of \"ssl_conf_command\"")));
+            }
+            _ => {
+                let why = format!("error:0A000182:SSL routines::unknown cmd name:cmd={name}");
+                return Err(nowhere(format!("SSL_CONF_cmd(\"{name}\", \"{value}\") failed (SSL: {why})")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A file that is read for TLS: who may not read it later is brought it.
+    fn note_file(&mut self, path: &[u8]) {
+        let path = super::path_of(path);
+        if !self.program.tls_files.contains(&path) {
+            self.program.tls_files.push(path);
+        }
+    }
+
+    /// The server of a block, if it can take part in handshakes.
+    pub(super) fn finish_tls(&mut self, layer: &Layer, place: Place) -> Step<Option<Arc<ServerTls>>> {
+        let settings = &*layer.tls;
+        if let Some(last) = settings.certificates.last().filter(|_| settings.keys.len() < settings.certificates.len()) {
+            let what = format!("no \"ssl_certificate_key\" is defined for certificate \"{}\"", told(last));
+            return Err(nowhere(what));
+        }
+        if !settings.is_there() {
+            return Ok(None);
+        }
+        if let Some(old) = settings.old.as_ref().filter(|old| !self.warnings.contains(old)) {
+            self.warnings.push(old.clone());
+        }
+        let identities = self.tls_identities(settings)?;
+        let suites12 = self.tls_suites(settings, place)?;
+        let suites13 = match &settings.suites13 {
+            None => Suites::all_tls13(),
+            Some(text) => Suites::of_tls13(text).map_err(|_| {
+                let why = "error:0A0000B9:SSL routines::no cipher match";
+                nowhere(format!("SSL_CONF_cmd(\"Ciphersuites\", \"{text}\") failed (SSL: {why})"))
+            })?,
+        };
+        let groups = self.tls_groups(settings, place)?;
+        let clients = self.tls_clients(settings)?;
+        let rules = ServerRules {
+            identities,
+            tls12: settings.tls12,
+            tls13: settings.tls13,
+            suites12,
+            suites13,
+            groups,
+            prefers_own: settings.prefers_own,
+            tickets: self.tls_tickets(settings)?,
+            sessions: settings
+                .cache
+                .as_ref()
+                .map(|(name, bytes)| SessionCache::named(name, usize::try_from(*bytes).unwrap_or(usize::MAX))),
+            lifetime: u32::try_from(settings.lifetime).unwrap_or(u32::MAX),
+            clients,
+            rejects: settings.rejects,
+            protocols: [&b"http/1.1"[..], b"http/1.0", b"http/0.9"].map(<[u8]>::to_vec).into(),
+        };
+        let made = ServerTls::new(rules).map_err(|why| match &why {
+            ServerError::Key(at) => {
+                let path = settings.keys.get(*at).map(|key| told(&self.conf_path(key))).unwrap_or_default();
+                nowhere(format!("SSL_CTX_use_PrivateKey(\"{path}\") failed: {why}"))
+            }
+            _ => self.unsupported(place, &format!("\"ssl_protocols\" and \"ssl_ciphers\" as they are: {why}")),
+        })?;
+        Ok(Some(Arc::new(made)))
+    }
+
+    fn tls_identities(&mut self, settings: &TlsSettings) -> Step<Vec<Identity>> {
+        let stapled = match &settings.stapled {
+            Some(path) if settings.staples => {
+                self.note_file(path);
+                Some(tls_files::stapled(path).map_err(nowhere)?)
+            }
+            _ => None,
+        };
+        let mut identities = Vec::new();
+        for (certificate, key) in settings.certificates.iter().zip(&settings.keys) {
+            let (certificate, key) = (self.conf_path(certificate), self.conf_path(key));
+            self.note_file(&certificate);
+            self.note_file(&key);
+            let identity = tls_files::identity(&certificate, &key, &settings.passwords).map_err(nowhere)?;
+            identities.push(Identity { stapled: stapled.clone(), ..identity });
+            if settings.staples && stapled.is_none() {
+                let text = format!(
+                    "\"ssl_stapling\" ignored, no responder is asked: name an \"ssl_stapling_file\" for certificate \"{}\"",
+                    told(&certificate)
+                );
+                self.warnings.push(Message { level: Level::Warn, ..nowhere(text) });
+            }
+        }
+        Ok(identities)
+    }
+
+    fn tls_suites(&mut self, settings: &TlsSettings, place: Place) -> Step<Suites> {
+        let text = &settings.ciphers;
+        match Suites::of_tls12(text) {
+            Ok(suites) => Ok(suites),
+            Err(SuitesError::NoMatch) => {
+                let why = "error:0A0000B9:SSL routines::no cipher match";
+                Err(nowhere(format!("SSL_CTX_set_cipher_list(\"{text}\") failed (SSL: {why})")))
+            }
+            Err(SuitesError::NoneOfOurs) if settings.tls13 => {
+                self.warn(place, format!("none of \"ssl_ciphers\" \"{text}\" is here: TLS 1.2 is not spoken"));
+                Ok(Suites::none())
+            }
+            Err(SuitesError::NoneOfOurs) => {
+                Err(self.unsupported(place, &format!("any of \"ssl_ciphers\" \"{text}\": they are ECDHE with AEAD")))
+            }
+        }
+    }
+
+    fn tls_groups(&mut self, settings: &TlsSettings, place: Place) -> Step<Groups> {
+        let text = &settings.curves;
+        if text == "auto" {
+            return Ok(Groups::auto());
+        }
+        match Groups::of(text) {
+            Ok((groups, missing)) => {
+                for name in missing {
+                    self.warn(place, format!("\"{name}\" of \"ssl_ecdh_curve\" is not there"));
+                }
+                Ok(groups)
+            }
+            Err(GroupsError::Unknown(name)) => {
+                let why = format!("error:0A080106:SSL routines::passed invalid argument:group '{name}' cannot be set");
+                Err(nowhere(format!("SSL_CTX_set1_curves_list(\"{text}\") failed (SSL: {why})")))
+            }
+            Err(GroupsError::NoneOfOurs) => {
+                Err(self.unsupported(place, &format!("any of \"ssl_ecdh_curve\" \"{text}\"")))
+            }
+        }
+    }
+
+    fn tls_tickets(&mut self, settings: &TlsSettings) -> Step<Option<Arc<TicketKeys>>> {
+        let mut files = Vec::new();
+        for (path, place) in &settings.ticket_keys {
+            self.note_file(path);
+            let bytes = tls_files::ticket_key(path).map_err(|why| self.refused(*place, why))?;
+            files.push(bytes);
+        }
+        if !settings.tickets {
+            return Ok(None);
+        }
+        if files.is_empty() {
+            return Ok(Some(TicketKeys::of_process()));
+        }
+        // Their lengths were looked at.
+        Ok(TicketKeys::of_files(&files).ok().map(Arc::new))
+    }
+
+    fn tls_clients(&mut self, settings: &TlsSettings) -> Step<Option<Clients>> {
+        let mut read = |path: &Option<Vec<u8>>, call: &str| -> Step<Vec<Certificate>> {
+            let Some(path) = path else { return Ok(Vec::new()) };
+            self.note_file(path);
+            tls_files::authorities(path, call).map_err(nowhere)
+        };
+        let named = match settings.verify {
+            Some(_) => read(&settings.client_certificate, "SSL_CTX_load_verify_locations")?,
+            None => Vec::new(),
+        };
+        let trusted = read(&settings.trusted_certificate, "SSL_CTX_load_verify_locations")?;
+        let revocations = match &settings.revocations {
+            Some(path) => {
+                self.note_file(path);
+                tls_files::revocations(path).map_err(nowhere)?
+            }
+            None => Vec::new(),
+        };
+        let Some(mode) = settings.verify else { return Ok(None) };
+        let is_asked = mode != ClientMode::OptionalNoAuthority;
+        if is_asked && settings.client_certificate.is_none() && settings.trusted_certificate.is_none() {
+            let what = "no ssl_client_certificate or ssl_trusted_certificate for ssl_verify_client";
+            return Err(nowhere(what.to_owned()));
+        }
+        let store = Store::new(named.iter().chain(&trusted), &revocations);
+        let store = store.map_err(|why| nowhere(format!("X509_STORE_add_cert() failed: {why}")))?;
+        let authorities = named.iter().map(Certificate::subject_der).collect();
+        Ok(Some(Clients { mode, store, authorities, depth: settings.depth }))
+    }
+
+    /// Whether each address of TLS has certificates.
+    pub(super) fn tls_is_whole(&self, servers: &[phases::ServerId], address: bool) -> Step {
+        let has = |server: &phases::ServerId| {
+            self.program.servers.get(usize::from(server.0)).is_some_and(|server| server.security.is_some())
+        };
+        let rejects = |server: &phases::ServerId| {
+            let server = self.program.servers.get(usize::from(server.0));
+            server.and_then(|server| server.security.as_ref()).is_some_and(|security| security.rejects())
+        };
+        let Some(first) = servers.first().filter(|_| address) else { return Ok(()) };
+        let without = match has(first) {
+            true if rejects(first) => servers.iter().find(|server| !has(server)),
+            true => None,
+            false => Some(first),
+        };
+        let Some(server) = without else { return Ok(()) };
+        let place = self.program.servers.get(usize::from(server.0)).map(|server| server.block.0 as usize);
+        let place = place.and_then(|block| self.places.get(block).copied().flatten());
+        let what = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+        Err(place.map_or_else(|| nowhere(what.to_owned()), |place| self.refused(place, what.to_owned())))
+    }
+}
+
+/// What a file's fault is told as, of a call that has failed.
+pub(super) fn failed(call: &str, path: &[u8], why: &FileFault) -> String {
+    format!("{call}(\"{}\") failed (SSL: {why})", told(path))
+}

@@ -1,0 +1,50 @@
+//! Which listener a client came to, and which server its requests are for.
+
+use super::Engine;
+use super::course::{Course, Depends, Loaded};
+use super::host::{is_doubtful, listener_at};
+use super::values::Scope;
+use crate::program::ServerId;
+use exchange::{Asked, LocalAddress};
+use semantics::Request;
+
+impl Engine {
+    /// The listener that a client came to.
+    pub(super) fn listener(loaded: &Loaded, single: Option<u16>, local: impl FnOnce() -> LocalAddress) -> u16 {
+        match single {
+            Some(listener) => listener,
+            None => listener_at(&loaded.program, local()),
+        }
+    }
+
+    /// The server that has a request's host, for what may be ready; none if it may be no host's name.
+    pub(super) fn server_for<A: Asked>(&self, asked: &A) -> Option<ServerId> {
+        let authority = asked.authority();
+        let at = Self::listener(&self.loaded, self.single, || asked.local());
+        let listener = self.loaded.program.listeners.get(usize::from(at))?;
+        let by_name = if listener.servers.len() == 1 { None } else { listener.names.whole(authority) };
+        let place = match (by_name, listener.servers.as_slice()) {
+            // Most are written as names are.
+            (Some(place), _) => place,
+            _ if is_doubtful(authority) => return None,
+            (None, [_]) => 0,
+            (None, _) => listener.names.find(authority, |expression, name| self.loaded.matches(expression, name)),
+        };
+        listener.servers.get(usize::from(place)).copied()
+    }
+
+    /// What an expression found in the name of a request's host is the request's.
+    #[cold]
+    pub(super) fn take_groups(
+        &self,
+        loaded: &Loaded,
+        course: &mut Course,
+        request: &Request<'_>,
+        (expression, name): (u32, Vec<u8>),
+    ) {
+        course.depends.on(Depends::OTHER);
+        let clock = &self.rest.clock;
+        let mut scope = Scope { loaded, course, request, clock, depth: 0, escapes_captures: false };
+        let _ = scope.matches(expression, &name);
+    }
+}

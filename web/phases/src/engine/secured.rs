@@ -1,0 +1,321 @@
+//! Connections that are secured: with whom their clients shake hands, what their requests
+//! may not ask for, and what is told of them.
+
+use super::Engine;
+use super::coding::class_of;
+use super::course::{Course, Loaded};
+use super::errors::{tell_of_connection, tell_of_request};
+use super::host::host_of;
+use super::values::{Clock, Scope};
+use super::written::put;
+use crate::logging::ErrorLevel;
+use crate::program::{ListenerRules, ServerId, VirtualServer};
+use crate::variables::TlsValue;
+use exchange::{Asked, ChosenTls, ClientSession, ExchangeId, HandshakeFault, LocalAddress, Replies, Transport};
+use handshake::{ClientMode, ClientVerdict, Failure, Hello, group_name_of, suite_name_of};
+use semantics::{Known, Request};
+use std::sync::Arc;
+use x509::{Certificate, NameForm};
+
+/// Of a class of requests: they come over TLS.
+pub(super) const TLS_CLASS: u8 = 0x80;
+
+/// nginx's numbers for requests that it answers with 400.
+const CERTIFICATE_ERROR: u16 = 495;
+const NO_CERTIFICATE: u16 = 496;
+const TO_HTTPS: u16 = 497;
+const MISDIRECTED: u16 = 421;
+
+impl Course {
+    /// Whether it came over TLS.
+    pub fn is_secured(&self) -> bool {
+        self.about.transport == Transport::Tls
+    }
+
+    /// `$scheme`
+    pub fn scheme(&self) -> &'static [u8] {
+        if self.is_secured() { b"https" } else { b"http" }
+    }
+
+    /// The server that its client shook hands with, by the name that it asked for then.
+    fn negotiated(&self, listener: &ListenerRules, loaded: &Loaded) -> Option<u16> {
+        let session = self.secured.session.as_ref().filter(|session| session.chosen.by_name)?;
+        let name = session.session.server_name.as_deref()?;
+        Some(listener.names.find(name.as_bytes(), |expression, name| loaded.matches(expression, name)))
+    }
+
+    /// The place of the server that a request of this connection is for, where `place` is
+    /// that of the host that it names; and whether it may not ask for that here.
+    pub fn secured_place(
+        &mut self,
+        listener: &ListenerRules,
+        loaded: &Loaded,
+        request: &Request<'_>,
+        place: u16,
+    ) -> u16 {
+        if self.about.transport == Transport::Plain {
+            return place;
+        }
+        let Some(negotiated) = self.negotiated(listener, loaded) else { return place };
+        if request.authority().is_empty() {
+            return negotiated;
+        }
+        let mut host = Vec::new();
+        host_of(request.authority(), &mut host);
+        let named = self.secured.session.as_ref().and_then(|session| session.session.server_name.as_deref());
+        let verifies = server_at(listener, loaded, place).is_some_and(|server| server.verifies.is_some());
+        if verifies && named.is_none_or(|named| named.as_bytes() != host) {
+            self.secured.fault = Some(MISDIRECTED);
+            return negotiated;
+        }
+        place
+    }
+
+    /// Whether a request that its server would take is answered with something else all the
+    /// same, for how its connection is secured; the error log is told.
+    #[inline]
+    pub fn is_at_fault(
+        &mut self,
+        listener: &ListenerRules,
+        loaded: &Loaded,
+        request: &Request<'_>,
+        clock: &Clock,
+    ) -> bool {
+        if self.about.transport == Transport::Plain || self.is_refused() {
+            return false;
+        }
+        self.find_fault(listener, loaded);
+        self.tell_of_fault(loaded, request, clock);
+        self.secured.fault.is_some()
+    }
+
+    fn find_fault(&mut self, listener: &ListenerRules, loaded: &Loaded) {
+        if self.about.transport == Transport::Misplaced {
+            self.secured.fault = Some(TO_HTTPS);
+            return;
+        }
+        let server = loaded.program.servers.get(usize::from(self.server.0));
+        let Some((server, mode)) = server.and_then(|server| Some((server, server.verifies?))) else { return };
+        let Some(session) = self.secured.session.as_deref().filter(|_| self.secured.fault.is_none()) else { return };
+        let own = server.security.as_ref().or_else(|| server_at(listener, loaded, 0)?.security.as_ref());
+        let is_own = own.is_some_and(|own| own.is_like(&session.chosen.tls));
+        self.secured.fault = match session.session.verdict {
+            // Another server's authorities said so.
+            ClientVerdict::Trusted | ClientVerdict::Refused(_) if !is_own => Some(MISDIRECTED),
+            ClientVerdict::Refused(why) if mode != ClientMode::OptionalNoAuthority || !why.is_of_trust_alone() => {
+                Some(CERTIFICATE_ERROR)
+            }
+            ClientVerdict::None | ClientVerdict::NotAsked if mode == ClientMode::Required => Some(NO_CERTIFICATE),
+            _ => None,
+        };
+    }
+
+    /// Tells the error log of it.
+    fn tell_of_fault(&self, loaded: &Loaded, request: &Request<'_>, clock: &Clock) {
+        let Some(fault) = self.secured.fault else { return };
+        tell_of_request(
+            (loaded, self),
+            request,
+            clock,
+            (ErrorLevel::INFO, || {
+                let verdict = self.secured.session.as_ref().map(|session| session.session.verdict);
+                let text = match (fault, verdict) {
+                    (TO_HTTPS, _) => "client sent plain HTTP request to HTTPS port".to_owned(),
+                    (NO_CERTIFICATE, _) => "client sent no required SSL certificate".to_owned(),
+                    (CERTIFICATE_ERROR, Some(ClientVerdict::Refused(why))) => {
+                        format!("client SSL certificate verify error: ({}:{why})", why.number())
+                    }
+                    _ => {
+                        let what =
+                            "client attempted to request the server name different from the one that was negotiated";
+                        what.to_owned()
+                    }
+                };
+                [text.as_bytes(), b" while reading client request headers"].concat()
+            }),
+        );
+    }
+}
+
+/// The server at this place of a listener.
+fn server_at<'a>(listener: &ListenerRules, loaded: &'a Loaded, place: u16) -> Option<&'a VirtualServer> {
+    let server = listener.servers.get(usize::from(place))?;
+    loaded.program.servers.get(usize::from(server.0))
+}
+
+impl Engine {
+    /// What class of clients a request's is of, for what may be ready.
+    #[inline]
+    pub(super) fn class<'a>(&self, known: impl Fn(Known) -> Option<&'a [u8]>, transport: Transport) -> u8 {
+        let codes = if self.codes { class_of(known) } else { 0 };
+        codes | if transport == Transport::Tls { TLS_CLASS } else { 0 }
+    }
+
+    /// The same, and how its connection is secured; nothing is asked where it is the same for
+    /// all.
+    #[inline]
+    pub(super) fn class_asked<A: Asked>(&self, asked: &A) -> (u8, Transport) {
+        if !self.classes {
+            return (0, Transport::Plain);
+        }
+        let transport = if self.secures { asked.transport() } else { Transport::Plain };
+        (self.class(|known| asked.known(known), transport), transport)
+    }
+
+    /// Whether what is ready is for a connection that is secured, or ought to be: not where
+    /// clients are verified, and requests are looked at for that.
+    #[cold]
+    pub(super) fn may_be_ready(&self, transport: Transport, server: ServerId) -> bool {
+        let server = self.loaded.program.servers.get(usize::from(server.0));
+        transport == Transport::Tls && server.is_some_and(|server| server.verifies.is_none())
+    }
+
+    /// With whom a client shakes hands that asks for this name at this address.
+    pub(super) fn choose_server(&self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
+        let at = Self::listener(&self.loaded, self.single, || local);
+        let listener = self.loaded.program.listeners.get(usize::from(at)).filter(|listener| listener.tls)?;
+        let mut by_name = false;
+        let place = hello.server_name.as_deref().map_or(0, |name| {
+            let matches = |expression, name: &[u8]| self.loaded.matches(expression, name);
+            match listener.names.find_known(name.as_bytes(), matches) {
+                Some(place) => {
+                    by_name = true;
+                    place
+                }
+                None => 0,
+            }
+        });
+        // One without certificates of its own has those of the first.
+        let own = server_at(listener, &self.loaded, place)?.security.as_ref();
+        let tls = own.or_else(|| server_at(listener, &self.loaded, 0)?.security.as_ref())?;
+        Some(ChosenTls { tls: Arc::clone(tls), by_name })
+    }
+
+    /// Tells the error log of a handshake that came to nothing.
+    pub(super) fn tell_of_handshake<R: Replies>(&self, replies: &R, id: ExchangeId, fault: &HandshakeFault) {
+        let (loaded, about) = (&self.loaded, replies.about(id));
+        let at = Self::listener(loaded, self.single, || about.local);
+        let mut clock = self.rest.clock;
+        clock.now = replies.now();
+        let level = match fault {
+            HandshakeFault::Failed(Failure::Over) => ErrorLevel::CRIT,
+            _ => ErrorLevel::INFO,
+        };
+        tell_of_connection((loaded, at), &clock, (level, &about), |line| {
+            put(line, format_args!("{fault} while SSL handshaking"));
+        });
+    }
+}
+
+impl Scope<'_> {
+    /// A variable of the connection's handshake.
+    pub(super) fn of_handshake(&self, value: TlsValue, out: &mut Vec<u8>) -> bool {
+        let Some(session) = self.course.secured.session.as_deref() else { return false };
+        let start = out.len();
+        let told = match value {
+            TlsValue::Protocol => put(out, session.session.version.name()),
+            TlsValue::Cipher => put(out, session.session.suite),
+            TlsValue::Curve => put(out, session.session.group),
+            TlsValue::Ciphers => put_list(&session.session.offered, suite_name_of, out),
+            TlsValue::Curves => put_list(&session.session.groups, group_name_of, out),
+            TlsValue::ServerName => put(out, session.session.server_name.as_deref().unwrap_or_default()),
+            TlsValue::AlpnProtocol => {
+                out.extend_from_slice(session.session.protocol.as_deref().unwrap_or_default());
+                true
+            }
+            TlsValue::SessionReused => put(out, if session.session.resumed { "r" } else { "." }),
+            TlsValue::SessionId => {
+                session.session.id.iter().for_each(|byte| _ = put(out, format_args!("{byte:02x}")));
+                true
+            }
+            TlsValue::ClientVerify => put_verdict(session.session.verdict, out),
+            _ => return self.of_client(value, session, out),
+        };
+        told && out.len() > start
+    }
+
+    /// A variable of the client's certificate.
+    fn of_client(&self, value: TlsValue, session: &ClientSession, out: &mut Vec<u8>) -> bool {
+        let Some(der) = session.session.client.first() else { return false };
+        let Ok(certificate) = Certificate::from_der(der) else { return false };
+        let told = match value {
+            TlsValue::ClientSDn => certificate.subject(NameForm::Rfc2253),
+            TlsValue::ClientIDn => certificate.issuer(NameForm::Rfc2253),
+            TlsValue::ClientSDnLegacy => certificate.subject(NameForm::Slashes),
+            TlsValue::ClientIDnLegacy => certificate.issuer(NameForm::Slashes),
+            TlsValue::ClientSerial => certificate.serial(),
+            TlsValue::ClientFingerprint => passwords::sha1(der).iter().flat_map(|byte| hexadecimal(*byte)).collect(),
+            TlsValue::ClientVStart => certificate.valid_from(),
+            TlsValue::ClientVEnd => certificate.valid_to(),
+            TlsValue::ClientVRemain => {
+                let now = i64::try_from(self.clock.second).unwrap_or(i64::MAX);
+                let Some(until) = certificate.valid_to_second() else { return false };
+                ((until - now).max(0) / 86_400).to_string().into_bytes()
+            }
+            TlsValue::ClientRawCert => raw(&certificate),
+            // In a field: lines that go on begin with a tab.
+            TlsValue::ClientCert => {
+                raw(&certificate).split_inclusive(|byte| *byte == b'\n').fold(Vec::new(), |mut all: Vec<u8>, line| {
+                    if !all.is_empty() {
+                        all.push(b'\t');
+                    }
+                    all.extend_from_slice(line);
+                    all
+                })
+            }
+            TlsValue::ClientEscapedCert => escaped(&certificate.pem()),
+            _ => return false,
+        };
+        out.extend_from_slice(&told);
+        !told.is_empty()
+    }
+}
+
+/// As PEM, without the end of the last line.
+fn raw(certificate: &Certificate) -> Vec<u8> {
+    let mut pem = certificate.pem();
+    if pem.last() == Some(&b'\n') {
+        pem.pop();
+    }
+    pem
+}
+
+/// Percent-encoded, but for what may stand in a component of an address (RFC 3986 section 2.3).
+fn escaped(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() * 2);
+    for byte in text {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
+            _ => _ = put(&mut out, format_args!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+fn hexadecimal(byte: u8) -> [u8; 2] {
+    let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
+    [digit(byte >> 4), digit(byte)]
+}
+
+/// `$ssl_client_verify`
+fn put_verdict(verdict: ClientVerdict, out: &mut Vec<u8>) -> bool {
+    match verdict {
+        ClientVerdict::NotAsked | ClientVerdict::None => put(out, "NONE"),
+        ClientVerdict::Trusted => put(out, "SUCCESS"),
+        ClientVerdict::Refused(why) => put(out, format_args!("FAILED:{why}")),
+    }
+}
+
+/// Names of numbers, those without one as numbers, with colons between.
+fn put_list(numbers: &[u16], name: fn(u16) -> Option<&'static str>, out: &mut Vec<u8>) -> bool {
+    for (at, number) in numbers.iter().enumerate() {
+        if at > 0 {
+            out.push(b':');
+        }
+        match name(*number) {
+            Some(name) => _ = put(out, name),
+            None => _ = put(out, format_args!("0x{number:04x}")),
+        }
+    }
+    !numbers.is_empty()
+}

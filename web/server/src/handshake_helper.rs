@@ -1,0 +1,138 @@
+//! Handshakes on a thread of their own: a signature takes 15 to 400 us, and a silo has
+//! other clients.
+//!
+//! ```text
+//! silo ─submit─► ring ─► Acceptor::on_bytes ─► ring ─take─► silo
+//! ```
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use handshake::{Acceptor, Step};
+use helper::Behind;
+use rtrb::{Consumer, Producer, RingBuffer};
+use rustix::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Bytes for a handshake, and the handshake.
+#[derive(Debug)]
+struct Job {
+    token: u64,
+    acceptor: Box<Acceptor>,
+    bytes: Vec<u8>,
+    /// Readable when it was worked on: its silo's.
+    event: Arc<OwnedFd>,
+}
+
+/// A handshake whose bytes were worked on.
+#[derive(Debug)]
+pub struct Finished {
+    /// Whose it is, as it was told.
+    pub token: u64,
+    /// The handshake.
+    pub acceptor: Box<Acceptor>,
+    /// What came of it.
+    pub step: Step,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Counts answers; raised after the answer is in the ring.
+    posted: AtomicU32,
+    stop: AtomicBool,
+}
+
+/// The silo's end.
+#[derive(Debug)]
+pub struct HandshakeHelper {
+    waiting: usize,
+    most: usize,
+    jobs: Producer<Job>,
+    done: Consumer<Finished>,
+    shared: Arc<Shared>,
+    seen: u32,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl HandshakeHelper {
+    /// Starts the thread, on `cpus`, for so many handshakes at once.
+    ///
+    /// # Errors
+    /// The system has no more threads.
+    pub fn start(most: usize, cpus: &[usize]) -> std::io::Result<Self> {
+        let most = most.max(1);
+        let (jobs, jobs_out) = RingBuffer::new(most);
+        // What waits is bounded: the ring back is never full.
+        let (done_in, done) = RingBuffer::new(most);
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let handle = helper::spawn_behind("handshakes", cpus, Behind::Tenth, move || {
+            work(jobs_out, done_in, &theirs);
+        })?;
+        Ok(Self { waiting: 0, most, jobs, done, shared, seen: 0, handle: Some(handle) })
+    }
+
+    /// Has a handshake take `bytes`; `token` is the caller's, and `event` becomes readable when
+    /// that is done.
+    ///
+    /// # Errors
+    /// Too many are waited for: the handshake comes back.
+    pub fn submit(
+        &mut self,
+        token: u64,
+        acceptor: Box<Acceptor>,
+        (bytes, event): (Vec<u8>, &Arc<OwnedFd>),
+    ) -> Result<(), Box<Acceptor>> {
+        if self.waiting >= self.most {
+            return Err(acceptor);
+        }
+        if let Err(rtrb::PushError::Full(job)) =
+            self.jobs.push(Job { token, acceptor, bytes, event: Arc::clone(event) })
+        {
+            return Err(job.acceptor);
+        }
+        self.waiting += 1;
+        if let Some(handle) = &self.handle {
+            handle.thread().unpark();
+        }
+        Ok(())
+    }
+
+    /// Whether [`HandshakeHelper::take`] may have something: one load.
+    #[inline]
+    pub fn arrived(&mut self) -> bool {
+        let posted = self.shared.posted.load(Ordering::Acquire);
+        core::mem::replace(&mut self.seen, posted) != posted
+    }
+
+    /// What was worked on next.
+    pub fn take(&mut self) -> Option<Finished> {
+        let finished = self.done.pop().ok()?;
+        self.waiting -= 1;
+        Some(finished)
+    }
+}
+
+impl Drop for HandshakeHelper {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        if let Some(handle) = self.handle.take() {
+            // It works on one more at most, which nobody waits for.
+            handle.thread().unpark();
+        }
+    }
+}
+
+fn work(mut jobs: Consumer<Job>, mut done: Producer<Finished>, shared: &Shared) {
+    while !shared.stop.load(Ordering::Acquire) {
+        let Ok(Job { token, mut acceptor, bytes, event }) = jobs.pop() else {
+            std::thread::park();
+            continue;
+        };
+        let step = acceptor.on_bytes(&bytes);
+        // Never full: see `HandshakeHelper::start`.
+        let _ = done.push(Finished { token, acceptor, step });
+        shared.posted.fetch_add(1, Ordering::Release);
+        // A counter that is full is read by whoever is woken by it.
+        let _ = rustix::io::write(&event, &1_u64.to_ne_bytes());
+    }
+}

@@ -1,0 +1,405 @@
+//! Handshakes of TLS, before a connection's first request.
+//!
+//! ```text
+//!  bytes ─► a whole ClientHello ─► a server by its name ─► Acceptor ─┐  helper, or one
+//!    ▲      (they wait with the     (Handler::choose_tls)            │  in each turn
+//!    │       data path until then)                                   ▼
+//!    └─────────── more from its client ◄── what is to be sent ◄──────┤
+//!                                                                    └─► Net::secure
+//! ```
+//!
+//! Until the ClientHello is whole a connection costs what any other does: its bytes stay
+//! with the data path, and so do those that a handshake has not taken. Handshakes under way
+//! are bounded, of all clients and of each; who comes beyond that waits, and the oldest that
+//! wait for their clients give way.
+
+use crate::Server;
+use crate::carrier::{Answering, Carrier};
+use crate::conn::{PARTIAL, State, Tick};
+use crate::handshake_helper::{Finished, HandshakeHelper};
+use app::{ConnId, Net, SourceRule, Sources, Wake};
+use core::net::IpAddr;
+use core::time::Duration;
+use exchange::{ChosenTls, ClientSession, ExchangeId, Handler, HandshakeFault, LocalAddress, Transport};
+use handshake::{Acceptor, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use wire::Time;
+
+/// Handshakes under way in a silo, at most: each takes some 6 KB while it waits for its
+/// client.
+pub(crate) const HANDSHAKES_MAX: usize = 2_048;
+
+/// Of one client: an IPv4 address, or an IPv6 /64.
+const SOURCE_MAX: u32 = 256;
+
+/// How long a handshake may wait for its client when others wait for its place: many times
+/// what an answer takes to any place on earth.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Of those that wait for a place, so many are tried when one is free.
+const TRIED: usize = 8;
+
+/// What a silo has of handshakes.
+#[derive(Debug, Default)]
+pub(crate) struct Handshakes {
+    /// Clients of some listener begin with one.
+    pub on: bool,
+    /// Who works on them; none: the silo itself, on one in each turn.
+    pub helper: Option<HandshakeHelper>,
+    /// By index of their connections.
+    under_way: BTreeMap<u32, Shake>,
+    /// In the order in which they began; those that are over may be among them.
+    order: VecDeque<(u32, u32)>,
+    /// Of each client.
+    sources: Sources,
+    /// Connections whose ClientHello waits for a place, in their order.
+    waiting: VecDeque<ConnId>,
+    is_waiting: BTreeSet<u32>,
+    /// What the silo is to work on.
+    own: VecDeque<(u64, Vec<u8>)>,
+}
+
+/// One under way.
+#[derive(Debug)]
+struct Shake {
+    generation: u32,
+    source: Option<IpAddr>,
+    chosen: ChosenTls,
+    /// None while it is worked on.
+    acceptor: Option<Box<Acceptor>>,
+    /// Bytes that were taken, and are still with the data path.
+    consumed: usize,
+    /// What it came to.
+    secured: Option<Box<Secured>>,
+    /// Since when it waits for its client.
+    since: Time,
+}
+
+/// What becomes of bytes that came before a connection is secured.
+pub(crate) enum Shaken {
+    /// They wait.
+    Waits,
+    /// So many are taken, and the connection goes on with the others.
+    Taken(usize),
+    /// So many are taken, and the others are records.
+    Secured(usize),
+}
+
+const fn token(id: ConnId) -> u64 {
+    (id.index() as u64) << 32 | id.generation() as u64
+}
+
+const fn id_of(token: u64) -> ConnId {
+    ConnId::new((token >> 32) as u32, token as u32)
+}
+
+impl Handshakes {
+    pub fn new() -> Self {
+        let rule = SourceRule { limit: SOURCE_MAX, exempt: Vec::new() };
+        Self { sources: Sources::new(Some(rule)), ..Self::default() }
+    }
+
+    fn get(&mut self, id: ConnId) -> Option<&mut Shake> {
+        self.under_way.get_mut(&(id.index() as u32)).filter(|shake| shake.generation == id.generation())
+    }
+
+    /// One is over, or its connection.
+    pub fn remove(&mut self, id: ConnId) {
+        let index = id.index() as u32;
+        if self.get(id).is_some()
+            && let Some(shake) = self.under_way.remove(&index)
+            && let Some(source) = shake.source
+        {
+            self.sources.closed(source);
+        }
+    }
+
+    /// Whether there is a place for one more, of this client.
+    fn has_room(&self, source: Option<IpAddr>) -> bool {
+        self.under_way.len() < HANDSHAKES_MAX && source.is_none_or(|source| self.sources.admits(source))
+    }
+
+    /// One that has waited for its client for so long that it may give way.
+    fn oldest(&mut self, now: Time) -> Option<ConnId> {
+        while let Some((index, generation)) = self.order.front().copied() {
+            let known = self.under_way.get(&index).filter(|shake| shake.generation == generation);
+            match known {
+                None => _ = self.order.pop_front(),
+                Some(shake) => {
+                    let waits = shake.acceptor.is_some() && now.since(shake.since) >= PATIENCE;
+                    return waits.then(|| ConnId::new(index, generation));
+                }
+            }
+        }
+        None
+    }
+
+    /// A connection waits for a place.
+    fn wait(&mut self, id: ConnId) {
+        if self.is_waiting.insert(id.index() as u32) {
+            self.waiting.push_back(id);
+        }
+    }
+
+    /// Those that may try again now that there may be a place.
+    fn next_waiting(&mut self) -> Option<ConnId> {
+        let id = self.waiting.pop_front()?;
+        self.is_waiting.remove(&(id.index() as u32));
+        Some(id)
+    }
+}
+
+impl Carrier {
+    /// How a connection is secured.
+    #[inline]
+    pub(crate) fn transport(&self, id: ConnId) -> Transport {
+        transport(&self.security, id)
+    }
+
+    /// What its handshake came to.
+    pub(crate) fn session(&self, id: ConnId) -> Option<Arc<ClientSession>> {
+        match self.security.get(id.index())? {
+            Security::Tls(session) => Some(Arc::clone(session)),
+            Security::Plain | Security::Misplaced => None,
+        }
+    }
+
+    /// It is secured so from now on.
+    pub(crate) fn set_security(&mut self, id: ConnId, security: Security) {
+        let index = id.index();
+        if index >= self.security.len() {
+            if matches!(security, Security::Plain) {
+                return;
+            }
+            self.security.resize_with(index + 1, || Security::Plain);
+        }
+        self.security[index] = security;
+    }
+}
+
+/// How one of these connections is secured.
+#[inline]
+pub(crate) fn transport(all: &[Security], id: ConnId) -> Transport {
+    match all.get(id.index()) {
+        None | Some(Security::Plain) => Transport::Plain,
+        Some(Security::Misplaced) => Transport::Misplaced,
+        Some(Security::Tls(_)) => Transport::Tls,
+    }
+}
+
+/// How a connection is secured; there is none of these where nobody speaks TLS.
+#[derive(Debug)]
+pub(crate) enum Security {
+    Plain,
+    /// A request in plain text where a handshake was to come.
+    Misplaced,
+    Tls(Arc<ClientSession>),
+}
+
+impl<H: Handler> Server<H> {
+    /// Whether a connection begins with a handshake.
+    pub(crate) fn begins_with_handshake<N: Net>(&self, net: &N, id: ConnId) -> bool {
+        if !self.handshakes.on {
+            return false;
+        }
+        let local = LocalAddress::of(net, id);
+        self.handlers.iter().any(|handler| handler.begins_with_handshake(local))
+    }
+
+    /// Takes what a connection sends before it is secured, as far as that can be worked on.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn on_handshake_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Shaken {
+        let Some(shake) = self.handshakes.get(id) else { return self.on_hello_bytes(net, id, bytes) };
+        let consumed = core::mem::take(&mut shake.consumed);
+        if let Some(secured) = shake.secured.take() {
+            return self.secure(net, id, *secured, consumed);
+        }
+        if consumed > 0 {
+            return Shaken::Taken(consumed);
+        }
+        if shake.acceptor.is_some() && Acceptor::has_record(bytes) {
+            let most = bytes.len().min(2 * HELLO_MAX);
+            self.work(id, bytes[..most].to_vec());
+        }
+        Shaken::Waits
+    }
+
+    /// The first bytes of a connection.
+    fn on_hello_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Shaken {
+        if !bytes.is_empty() {
+            self.carrier.conns[id.index()].flags |= PARTIAL;
+        }
+        let copy;
+        let mut bytes = bytes;
+        let mut first = hello::first(bytes);
+        if net.shares_frames()
+            && let First::Whole(_, length) = first
+        {
+            // What is chosen by, and worked on, are the same bytes.
+            copy = bytes[..length].to_vec();
+            bytes = &copy;
+            first = hello::first(bytes);
+        }
+        match first {
+            First::Partial(_) => Shaken::Waits,
+            First::Plain => {
+                self.carrier.set_security(id, Security::Misplaced);
+                let conn = &mut self.carrier.conns[id.index()];
+                conn.state = State::Ready;
+                conn.flags &= !PARTIAL;
+                Shaken::Taken(0)
+            }
+            First::Refused(why) => {
+                self.fail(net, id, &HandshakeFault::Hello(why), &why.alert());
+                Shaken::Taken(0)
+            }
+            First::Whole(hello, length) => self.begin_handshake(net, id, hello, &bytes[..length]),
+        }
+    }
+
+    /// A whole ClientHello is there.
+    fn begin_handshake<N: Net>(&mut self, net: &mut N, id: ConnId, hello: Hello, bytes: &[u8]) -> Shaken {
+        let source = net.peer(id).map(|peer| peer.ip());
+        if !self.handshakes.has_room(source) {
+            if let Some(oldest) = self.handshakes.oldest(net.now()) {
+                self.fail(net, oldest, &HandshakeFault::Late, &[]);
+            }
+            if !self.handshakes.has_room(source) {
+                self.carrier.counters.handshakes_delayed += 1;
+                self.handshakes.wait(id);
+                return Shaken::Waits;
+            }
+        }
+        let local = LocalAddress::of(net, id);
+        let Some(chosen) = self.handlers.iter_mut().find_map(|handler| handler.choose_tls(local, &hello)) else {
+            self.fail(net, id, &HandshakeFault::NoServer, &HelloError::Unexpected.alert());
+            return Shaken::Taken(0);
+        };
+        if let Some(source) = source {
+            self.handshakes.sources.opened(source);
+        }
+        let acceptor = Some(Box::new(Acceptor::new(Arc::clone(&chosen.tls), hello)));
+        let (index, generation) = (id.index() as u32, id.generation());
+        let since = net.now();
+        let shake = Shake { generation, source, chosen, acceptor, consumed: 0, secured: None, since };
+        self.handshakes.under_way.insert(index, shake);
+        self.handshakes.order.push_back((index, generation));
+        self.carrier.counters.handshakes += 1;
+        self.work(id, bytes.to_vec());
+        Shaken::Waits
+    }
+
+    /// Has a handshake worked on: it is taken up in a later turn.
+    fn work(&mut self, id: ConnId, bytes: Vec<u8>) {
+        let event = &self.event;
+        let Handshakes { helper, own, under_way, .. } = &mut self.handshakes;
+        let Some(helper) = helper else {
+            own.push_back((token(id), bytes));
+            // The turn that this is part of may be over already.
+            let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+            return;
+        };
+        let shake = under_way.get_mut(&(id.index() as u32));
+        let Some(acceptor) = shake.and_then(|shake| shake.acceptor.take()) else { return };
+        // There is a place in the helper's line for each that may be under way.
+        if let Err(acceptor) = helper.submit(token(id), acceptor, (bytes, event))
+            && let Some(shake) = self.handshakes.get(id)
+        {
+            shake.acceptor = Some(acceptor);
+        }
+    }
+
+    /// What was worked on is taken up; without a helper one is worked on.
+    pub(crate) fn handshakes_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        let mut any = false;
+        if let Some(helper) = &mut self.handshakes.helper {
+            if helper.arrived() {
+                // Not readable, if another helper's answer took its signal along.
+                let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
+            }
+            while let Some(finished) = self.handshakes.helper.as_mut().and_then(HandshakeHelper::take) {
+                self.after_step(net, finished);
+                any = true;
+            }
+        } else if let Some((token, bytes)) = self.handshakes.own.pop_front() {
+            let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
+            let acceptor = self.handshakes.get(id_of(token)).and_then(|shake| shake.acceptor.take());
+            if let Some(mut acceptor) = acceptor {
+                let step = acceptor.on_bytes(&bytes);
+                self.after_step(net, Finished { token, acceptor, step });
+            }
+            any = true;
+        }
+        if any && !self.handshakes.waiting.is_empty() {
+            for _ in 0..TRIED {
+                let Some(id) = self.handshakes.next_waiting() else { break };
+                if self.carrier.conn(id).is_some_and(|conn| conn.state == State::Handshake) {
+                    net.resume(id);
+                }
+            }
+        }
+        if self.handshakes.own.is_empty() { Wake::Idle } else { Wake::Now }
+    }
+
+    /// A handshake was worked on.
+    fn after_step<N: Net>(&mut self, net: &mut N, finished: Finished) {
+        let Finished { token, acceptor, step: Step { consumed, out, outcome } } = finished;
+        let id = id_of(token);
+        let now = net.now();
+        let is_there = self.carrier.conn(id).is_some_and(|conn| conn.state == State::Handshake);
+        let Some(shake) = self.handshakes.get(id).filter(|_| is_there) else { return };
+        shake.consumed = consumed;
+        match outcome {
+            Outcome::Waits => (shake.acceptor, shake.since) = (Some(acceptor), now),
+            Outcome::Done(secured) => shake.secured = Some(secured),
+            Outcome::Failed(why) => return self.fail(net, id, &HandshakeFault::Failed(why), &out),
+        }
+        if !out.is_empty() {
+            self.carrier.send(net, id, &out);
+        }
+        net.resume(id);
+    }
+
+    /// The handshake is over: what follows the bytes that it took are records.
+    fn secure<N: Net>(&mut self, net: &mut N, id: ConnId, secured: Secured, consumed: usize) -> Shaken {
+        let chosen = self.handshakes.get(id).map(|shake| shake.chosen.clone());
+        self.handshakes.remove(id);
+        let (Some(chosen), Some((layer, session))) = (chosen, secured.into_layer()) else {
+            net.abort(id);
+            return Shaken::Taken(consumed);
+        };
+        self.carrier.counters.handshakes_done += 1;
+        self.carrier.counters.handshakes_resumed += u64::from(session.resumed);
+        self.carrier.set_security(id, Security::Tls(Arc::new(ClientSession { chosen, session })));
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.state = State::Ready;
+        conn.flags &= !PARTIAL;
+        conn.last = Tick::of(net.now());
+        let header = self.carrier.terms.head(self.carrier.conns[id.index()].terms).timeout;
+        self.carrier.arm(net, id, header);
+        if !net.secure(id, layer) {
+            // A data path that cannot takes no listener that would need it.
+            net.abort(id);
+        }
+        Shaken::Secured(consumed)
+    }
+
+    /// A handshake comes to nothing: told, and closed, behind this alert.
+    #[cold]
+    pub(crate) fn fail<N: Net>(&mut self, net: &mut N, id: ConnId, fault: &HandshakeFault, alert: &[u8]) {
+        self.handshakes.remove(id);
+        self.carrier.counters.handshakes_failed += 1;
+        if let Some(handler) = self.handlers.first_mut() {
+            let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
+            handler.on_handshake_fault(&mut replies, ExchangeId::of(id), fault);
+        }
+        if !alert.is_empty() {
+            self.carrier.send(net, id, alert);
+        }
+        // Whatever it sent waits with the data path.
+        self.carrier.conns[id.index()].flags |= PARTIAL;
+        self.carrier.close_after_queue(net, id);
+    }
+}
