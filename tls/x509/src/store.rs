@@ -8,7 +8,8 @@ use aws_lc_sys::{
     OPENSSL_STACK, OPENSSL_sk_free, OPENSSL_sk_new_null, OPENSSL_sk_push, X509_STORE, X509_STORE_CTX,
     X509_STORE_CTX_free, X509_STORE_CTX_get_error, X509_STORE_CTX_init, X509_STORE_CTX_new, X509_STORE_CTX_set_default,
     X509_STORE_CTX_set_depth, X509_STORE_CTX_set_time_posix, X509_STORE_add_cert, X509_STORE_add_crl, X509_STORE_free,
-    X509_STORE_new, X509_STORE_set_flags, X509_V_FLAG_CRL_CHECK, X509_V_FLAG_CRL_CHECK_ALL, X509_verify_cert,
+    X509_STORE_new, X509_STORE_set_flags, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+    X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_FLAG_CRL_CHECK, X509_V_FLAG_CRL_CHECK_ALL, X509_verify_cert,
 };
 
 owner!(OwnedStore, X509_STORE, X509_STORE_free);
@@ -96,6 +97,10 @@ impl Store {
         match (is_trusted, error) {
             (true, 0) => Ok(()),
             (false, 0) => Err(VerifyError::UNSPECIFIED),
+            // OpenSSL goes on behind this, and says in the end that it could not begin.
+            (_, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY) if others.is_empty() => {
+                Err(VerifyError(X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE))
+            }
             (_, error) => Err(VerifyError(error)),
         }
     }

@@ -15,7 +15,7 @@
 
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
-use crate::conn::{PARTIAL, State, Tick};
+use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
 use crate::handshake_helper::{Finished, HandshakeHelper};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
@@ -219,11 +219,25 @@ impl<H: Handler> Server<H> {
         if consumed > 0 {
             return Shaken::Taken(consumed);
         }
-        if shake.acceptor.is_some() && Acceptor::has_record(bytes) {
+        if shake.acceptor.is_none() {
+            return Shaken::Waits;
+        }
+        if Acceptor::has_record(bytes) {
             let most = bytes.len().min(2 * HELLO_MAX);
             self.work(id, bytes[..most].to_vec());
+        } else if self.carrier.conns[id.index()].flags & ENDED != 0 {
+            self.fail(net, id, &HandshakeFault::Left, &[]);
+            return Shaken::Taken(0);
         }
         Shaken::Waits
+    }
+
+    /// The client sends no more. What it sent last is looked at first: it may say why.
+    pub(crate) fn on_handshake_end<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let is_worked_on = self.handshakes.get(id).is_some_and(|shake| shake.acceptor.is_none());
+        if !is_worked_on {
+            self.fail(net, id, &HandshakeFault::Left, &[]);
+        }
     }
 
     /// The first bytes of a connection.
@@ -352,7 +366,12 @@ impl<H: Handler> Server<H> {
         let Some(shake) = self.handshakes.get(id).filter(|_| is_there) else { return };
         shake.consumed = consumed;
         match outcome {
-            Outcome::Waits => (shake.acceptor, shake.since) = (Some(acceptor), now),
+            Outcome::Waits => {
+                (shake.acceptor, shake.since) = (Some(acceptor), now);
+                if consumed == 0 && self.carrier.conns[id.index()].flags & ENDED != 0 {
+                    return self.fail(net, id, &HandshakeFault::Left, &[]);
+                }
+            }
             Outcome::Done(secured) => shake.secured = Some(secured),
             Outcome::Failed(why) => return self.fail(net, id, &HandshakeFault::Failed(why), &out),
         }
@@ -375,7 +394,8 @@ impl<H: Handler> Server<H> {
         self.carrier.set_security(id, Security::Tls(Arc::new(ClientSession { chosen, session })));
         let conn = &mut self.carrier.conns[id.index()];
         conn.state = State::Ready;
-        conn.flags &= !PARTIAL;
+        // The end of what is secured is told anew.
+        conn.flags &= !(PARTIAL | ENDED | DRY);
         conn.last = Tick::of(net.now());
         let header = self.carrier.terms.head(self.carrier.conns[id.index()].terms).timeout;
         self.carrier.arm(net, id, header);

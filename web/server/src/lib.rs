@@ -71,7 +71,7 @@ use change::start_log;
 use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
 use dialled::DialledTable;
-use exchange::{Handler, HandshakeFault, HeadWriter};
+use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
 use handshake_helper::HandshakeHelper;
 use handshakes::{HANDSHAKES_MAX, Handshakes, Security};
@@ -425,7 +425,7 @@ impl<H: Handler> App for Server<H> {
         match conn.state {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
-            State::Handshake => self.fail(net, id, &HandshakeFault::Left, &[]),
+            State::Handshake => self.on_handshake_end(net, id),
             State::Proxied | State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
                 self.carrier.close_after_queue(net, id)
             }

@@ -1,12 +1,12 @@
 //! Exchanges reach the engine.
 
 use super::Engine;
-use super::course::{CourseState, Depends};
+use super::course::CourseState;
 use super::course_body::CourseBody;
 use super::host::names_a_host;
 use super::passing::Passing;
 use super::squeeze::Squeezer;
-use super::values::{Clock, Scope};
+use super::values::Clock;
 use app::Wake;
 use core::hint::cold_path;
 use core::ops::Range;
