@@ -33,6 +33,7 @@ mod tables;
 mod tests;
 mod tls;
 mod tls_files;
+mod tls_settings;
 mod upstreams;
 mod url;
 

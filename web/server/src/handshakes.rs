@@ -17,6 +17,7 @@ use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
 use crate::handshake_helper::{Finished, HandshakeHelper};
+use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
 use core::time::Duration;
@@ -176,25 +177,6 @@ impl Carrier {
         }
         self.security[index] = security;
     }
-}
-
-/// How one of these connections is secured.
-#[inline]
-pub(crate) fn transport(all: &[Security], id: ConnId) -> Transport {
-    match all.get(id.index()) {
-        None | Some(Security::Plain) => Transport::Plain,
-        Some(Security::Misplaced) => Transport::Misplaced,
-        Some(Security::Tls(_)) => Transport::Tls,
-    }
-}
-
-/// How a connection is secured; there is none of these where nobody speaks TLS.
-#[derive(Debug)]
-pub(crate) enum Security {
-    Plain,
-    /// A request in plain text where a handshake was to come.
-    Misplaced,
-    Tls(Arc<ClientSession>),
 }
 
 impl<H: Handler> Server<H> {

@@ -16,6 +16,7 @@
 //! | [`Counters`] | what comes out |
 //! | `conn` | a connection's state, 64 bytes |
 //! | `handshakes`, `handshake_helper` | TLS before a connection's first request |
+//! | `security` | how connections are secured |
 //! | `proxied` | what proxies say before a connection's first request |
 //! | `ready` | from a request to a response that is ready |
 //! | `offered` | bytes, by what is expected of their connection |
@@ -46,6 +47,7 @@ mod page;
 mod proxied;
 mod ready;
 mod requests;
+mod security;
 mod streamed;
 mod terms;
 mod times;
@@ -74,10 +76,11 @@ use dialled::DialledTable;
 use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
 use handshake_helper::HandshakeHelper;
-use handshakes::{HANDSHAKES_MAX, Handshakes, Security};
+use handshakes::{HANDSHAKES_MAX, Handshakes};
 use latency::Recorder;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use security::Security;
 use semantics::Status;
 use semantics::date::HttpDate;
 use site::{Making, ServedHost, Site};

@@ -5,8 +5,8 @@
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
-use crate::handshakes::{Security, transport};
 use crate::page::line;
+use crate::security::{Security, transport};
 use crate::times::record_ready;
 use crate::trace;
 use app::{ConnId, Net};

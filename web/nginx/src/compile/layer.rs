@@ -2,7 +2,7 @@
 
 use super::arguments::{inside, is_script, told};
 use super::hosts::ServerName;
-use super::tls::TlsSettings;
+use super::tls_settings::TlsSettings;
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;

@@ -3,7 +3,8 @@
 use super::arguments::{argument, is_on, told};
 use super::layer::Layer;
 use super::settings::Setter;
-use super::tls_files::{self, FileFault};
+use super::tls_files;
+use super::tls_settings::TlsSettings;
 use super::{Compiler, Step, nowhere};
 use crate::message::{Level, Message, Place};
 use crate::reader::Directive;
@@ -14,7 +15,6 @@ use handshake::{
 use phases::units::{number, size, time};
 use std::sync::Arc;
 use x509::{Certificate, Store};
-use zeroize::Zeroizing;
 
 /// The least that nginx takes for a shared cache: eight pages.
 const CACHE_MIN: u64 = 8 * 4_096;
@@ -50,75 +50,6 @@ pub(super) const TLS_SETTERS: &[(&str, Setter)] = &[
     ("ssl_reject_handshake", set_tls),
     ("ssl_conf_command", set_tls),
 ];
-
-/// The settings of a block, with those that are inherited.
-#[derive(Clone, Debug)]
-pub(super) struct TlsSettings {
-    certificates: Vec<Vec<u8>>,
-    keys: Vec<Vec<u8>>,
-    passwords: Vec<Zeroizing<Vec<u8>>>,
-    tls12: bool,
-    tls13: bool,
-    /// What is said of older protocols, by who speaks any.
-    old: Option<Message>,
-    ciphers: String,
-    suites13: Option<String>,
-    curves: String,
-    prefers_own: bool,
-    tickets: bool,
-    ticket_keys: Vec<(Vec<u8>, Place)>,
-    cache: Option<(Vec<u8>, u64)>,
-    lifetime: u64,
-    verify: Option<ClientMode>,
-    depth: u32,
-    client_certificate: Option<Vec<u8>>,
-    trusted_certificate: Option<Vec<u8>>,
-    revocations: Option<Vec<u8>>,
-    staples: bool,
-    stapled: Option<Vec<u8>>,
-    rejects: bool,
-}
-
-impl Default for TlsSettings {
-    fn default() -> Self {
-        Self {
-            certificates: Vec::new(),
-            keys: Vec::new(),
-            passwords: Vec::new(),
-            tls12: true,
-            tls13: true,
-            old: None,
-            ciphers: "HIGH:!aNULL:!MD5".to_owned(),
-            suites13: None,
-            curves: "auto".to_owned(),
-            prefers_own: false,
-            tickets: true,
-            ticket_keys: Vec::new(),
-            cache: None,
-            lifetime: 300,
-            verify: None,
-            depth: 1,
-            client_certificate: None,
-            trusted_certificate: None,
-            revocations: None,
-            staples: false,
-            stapled: None,
-            rejects: false,
-        }
-    }
-}
-
-impl TlsSettings {
-    /// Whether, and how, clients are verified.
-    pub(super) const fn verifies(&self) -> Option<ClientMode> {
-        self.verify
-    }
-
-    /// Whether it can take part in handshakes.
-    pub(super) const fn is_there(&self) -> bool {
-        !self.certificates.is_empty() || self.rejects
-    }
-}
 
 impl Compiler<'_> {
     /// Takes one of these directives.
@@ -359,7 +290,8 @@ impl Compiler<'_> {
             identities.push(Identity { stapled: stapled.clone(), ..identity });
             if settings.staples && stapled.is_none() {
                 let text = format!(
-                    "\"ssl_stapling\" ignored, no responder is asked: name an \"ssl_stapling_file\" for certificate \"{}\"",
+                    "\"ssl_stapling\" ignored, no responder is asked: name an \"ssl_stapling_file\" for \
+                     certificate \"{}\"",
                     told(&certificate)
                 );
                 self.warnings.push(Message { level: Level::Warn, ..nowhere(text) });
@@ -476,9 +408,4 @@ impl Compiler<'_> {
         let what = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
         Err(place.map_or_else(|| nowhere(what.to_owned()), |place| self.refused(place, what.to_owned())))
     }
-}
-
-/// What a file's fault is told as, of a call that has failed.
-pub(super) fn failed(call: &str, path: &[u8], why: &FileFault) -> String {
-    format!("{call}(\"{}\") failed (SSL: {why})", told(path))
 }

@@ -2,7 +2,6 @@
 //! are to be: in OpenSSL's words and with its numbers.
 
 use super::arguments::told;
-use super::tls::failed;
 use core::fmt;
 use handshake::Identity;
 use std::fs::File;
@@ -163,4 +162,9 @@ pub(super) fn stapled(path: &[u8]) -> Result<Vec<u8>, String> {
         return Err(format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed (SSL: {why})", told(path)));
     }
     Ok(bytes.to_vec())
+}
+
+/// What a file's fault is told as, of a call that has failed.
+fn failed(call: &str, path: &[u8], why: &FileFault) -> String {
+    format!("{call}(\"{}\") failed (SSL: {why})", told(path))
 }

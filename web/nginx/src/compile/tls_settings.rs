@@ -1,0 +1,74 @@
+//! What a block says of handshakes.
+
+use crate::message::{Message, Place};
+use handshake::ClientMode;
+use zeroize::Zeroizing;
+
+/// The settings of a block, with those that are inherited.
+#[derive(Clone, Debug)]
+pub(super) struct TlsSettings {
+    pub certificates: Vec<Vec<u8>>,
+    pub keys: Vec<Vec<u8>>,
+    pub passwords: Vec<Zeroizing<Vec<u8>>>,
+    pub tls12: bool,
+    pub tls13: bool,
+    /// What is said of older protocols, by who speaks any.
+    pub old: Option<Message>,
+    pub ciphers: String,
+    pub suites13: Option<String>,
+    pub curves: String,
+    pub prefers_own: bool,
+    pub tickets: bool,
+    pub ticket_keys: Vec<(Vec<u8>, Place)>,
+    pub cache: Option<(Vec<u8>, u64)>,
+    pub lifetime: u64,
+    pub verify: Option<ClientMode>,
+    pub depth: u32,
+    pub client_certificate: Option<Vec<u8>>,
+    pub trusted_certificate: Option<Vec<u8>>,
+    pub revocations: Option<Vec<u8>>,
+    pub staples: bool,
+    pub stapled: Option<Vec<u8>>,
+    pub rejects: bool,
+}
+
+impl Default for TlsSettings {
+    fn default() -> Self {
+        Self {
+            certificates: Vec::new(),
+            keys: Vec::new(),
+            passwords: Vec::new(),
+            tls12: true,
+            tls13: true,
+            old: None,
+            ciphers: "HIGH:!aNULL:!MD5".to_owned(),
+            suites13: None,
+            curves: "auto".to_owned(),
+            prefers_own: false,
+            tickets: true,
+            ticket_keys: Vec::new(),
+            cache: None,
+            lifetime: 300,
+            verify: None,
+            depth: 1,
+            client_certificate: None,
+            trusted_certificate: None,
+            revocations: None,
+            staples: false,
+            stapled: None,
+            rejects: false,
+        }
+    }
+}
+
+impl TlsSettings {
+    /// Whether, and how, clients are verified.
+    pub const fn verifies(&self) -> Option<ClientMode> {
+        self.verify
+    }
+
+    /// Whether it can take part in handshakes.
+    pub const fn is_there(&self) -> bool {
+        !self.certificates.is_empty() || self.rejects
+    }
+}

@@ -1,0 +1,24 @@
+//! How connections are secured, by index.
+
+use app::ConnId;
+use exchange::{ClientSession, Transport};
+use std::sync::Arc;
+
+/// How one of these connections is secured.
+#[inline]
+pub(crate) fn transport(all: &[Security], id: ConnId) -> Transport {
+    match all.get(id.index()) {
+        None | Some(Security::Plain) => Transport::Plain,
+        Some(Security::Misplaced) => Transport::Misplaced,
+        Some(Security::Tls(_)) => Transport::Tls,
+    }
+}
+
+/// How a connection is secured; there is none of these where nobody speaks TLS.
+#[derive(Debug)]
+pub(crate) enum Security {
+    Plain,
+    /// A request in plain text where a handshake was to come.
+    Misplaced,
+    Tls(Arc<ClientSession>),
+}
