@@ -56,9 +56,10 @@ pub(crate) struct Handshakes {
     sources: Sources,
     /// Connections whose ClientHello waits for a place, in their order.
     waiting: VecDeque<ConnId>,
-    is_waiting: BTreeSet<u32>,
+    /// Those among them that still do, by index and generation.
+    is_waiting: BTreeSet<(u32, u32)>,
     /// What the silo is to work on.
-    own: VecDeque<(u64, Vec<u8>)>,
+    own: VecDeque<(u64, Box<Acceptor>, Vec<u8>)>,
 }
 
 /// One under way.
@@ -108,6 +109,10 @@ impl Handshakes {
     /// One is over, or its connection.
     pub fn remove(&mut self, id: ConnId) {
         let index = id.index() as u32;
+        if self.is_waiting.remove(&(index, id.generation())) && self.waiting.len() > 2 * self.is_waiting.len() + 64 {
+            let Self { waiting, is_waiting, .. } = self;
+            waiting.retain(|id| is_waiting.contains(&(id.index() as u32, id.generation())));
+        }
         if self.get(id).is_some()
             && let Some(shake) = self.under_way.remove(&index)
             && let Some(source) = shake.source
@@ -138,16 +143,19 @@ impl Handshakes {
 
     /// A connection waits for a place.
     fn wait(&mut self, id: ConnId) {
-        if self.is_waiting.insert(id.index() as u32) {
+        if self.is_waiting.insert((id.index() as u32, id.generation())) {
             self.waiting.push_back(id);
         }
     }
 
     /// Those that may try again now that there may be a place.
     fn next_waiting(&mut self) -> Option<ConnId> {
-        let id = self.waiting.pop_front()?;
-        self.is_waiting.remove(&(id.index() as u32));
-        Some(id)
+        loop {
+            let id = self.waiting.pop_front()?;
+            if self.is_waiting.remove(&(id.index() as u32, id.generation())) {
+                return Some(id);
+            }
+        }
     }
 }
 
@@ -291,19 +299,21 @@ impl<H: Handler> Server<H> {
     fn work(&mut self, id: ConnId, bytes: Vec<u8>) {
         let event = &self.event;
         let Handshakes { helper, own, under_way, .. } = &mut self.handshakes;
+        let shake = under_way.get_mut(&(id.index() as u32));
+        let Some(acceptor) = shake.and_then(|shake| shake.acceptor.take()) else { return };
         let Some(helper) = helper else {
-            own.push_back((token(id), bytes));
+            own.push_back((token(id), acceptor, bytes));
             // The turn that this is part of may be over already.
             let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
             return;
         };
-        let shake = under_way.get_mut(&(id.index() as u32));
-        let Some(acceptor) = shake.and_then(|shake| shake.acceptor.take()) else { return };
-        // There is a place in the helper's line for each that may be under way.
-        if let Err(acceptor) = helper.submit(token(id), acceptor, (bytes, event))
-            && let Some(shake) = self.handshakes.get(id)
-        {
-            shake.acceptor = Some(acceptor);
+        // There is a place in the helper's line for each that may be under way, but those of
+        // clients that have left may stand there still.
+        if let Err(acceptor) = helper.submit(token(id), acceptor, (bytes, event)) {
+            if let Some(shake) = self.handshakes.get(id) {
+                shake.acceptor = Some(acceptor);
+            }
+            self.handshakes.wait(id);
         }
     }
 
@@ -319,10 +329,10 @@ impl<H: Handler> Server<H> {
                 self.after_step(net, finished);
                 any = true;
             }
-        } else if let Some((token, bytes)) = self.handshakes.own.pop_front() {
+        } else if let Some((token, mut acceptor, bytes)) = self.handshakes.own.pop_front() {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
-            let acceptor = self.handshakes.get(id_of(token)).and_then(|shake| shake.acceptor.take());
-            if let Some(mut acceptor) = acceptor {
+            // Nobody's signature is made for who has left.
+            if self.handshakes.get(id_of(token)).is_some() {
                 let step = acceptor.on_bytes(&bytes);
                 self.after_step(net, Finished { token, acceptor, step });
             }
