@@ -415,3 +415,26 @@ impl<H: Handler> Server<H> {
         self.carrier.close_after_queue(net, id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_found_whoever_left_before() {
+        let mut all = Handshakes::new();
+        let (gone, next) = (ConnId::new(7, 1), ConnId::new(7, 2));
+        all.wait(gone);
+        all.remove(gone);
+        all.wait(next);
+        all.wait(next);
+        assert_eq!(all.next_waiting(), Some(next));
+        assert_eq!(all.next_waiting(), None);
+        for generation in 0..1_000 {
+            let id = ConnId::new(1, generation);
+            all.wait(id);
+            all.remove(id);
+        }
+        assert!(all.waiting.len() <= 65, "{} of them are gone", all.waiting.len());
+    }
+}
