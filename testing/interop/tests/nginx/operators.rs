@@ -260,7 +260,13 @@ fn set_time(path: &std::path::Path) {
 
 /// What a Unix socket answers, but for its time, names of servers, and pages of errors.
 fn ask_unix(path: &std::path::Path, request: &str) -> String {
-    let mut stream = UnixStream::connect(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    // It is a file before anybody listens there.
+    let mut connected = None;
+    wait_for("who listens", PATIENCE, || {
+        connected = UnixStream::connect(path).ok();
+        connected.is_some()
+    });
+    let mut stream = connected.unwrap_or_else(|| panic!("{}", path.display()));
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();

@@ -166,7 +166,7 @@ client() { echo | timeout 20 openssl s_client -connect $A:443 "$@" 2>&1; }
 shown() { name=$1; shift; client -servername $name "$@" | openssl x509 -noout -subject -serial; }
 group() { client -servername one.example -groups $1 | grep -E '^(Server Temp Key|Cipher is|New)'; }
 alpn() { client -servername one.example -alpn $1 | grep -oE '^ALPN protocol: .*|^No ALPN.*|alert no application protocol'; }
-ask() { (printf 'GET /told HTTP/1.0\r\n\r\n'; sleep 0.3) | timeout 20 openssl s_client -connect $A:443 "$@" 2>&1 | grep -oE '^(New|Reused), TLSv1..|HTTP/1.1 [0-9]*'; }
+ask() { printf 'GET /told HTTP/1.0\r\n\r\n' | timeout 20 openssl s_client -ign_eof -connect $A:443 "$@" 2>&1 | grep -oE '^(New|Reused), TLSv1..|HTTP/1.1 [0-9]*'; }
 resumed() {
     ask $1 -servername $2 -sess_out $T/session
     ask $1 -servername $2 -sess_in $T/session
