@@ -116,6 +116,13 @@ mod tests {
             let copied = Command::new("cp").arg("/bin/sleep").arg(folder.join("nginx")).status().expect("it starts");
             assert!(copied.success());
             let child = Command::new(folder.join("nginx")).arg("600").spawn().expect("it starts");
+            // It has this test's name until it has become the other program.
+            let comm = format!("/proc/{}/comm", child.id());
+            let is_it = || std::fs::read(&comm).is_ok_and(|name| name == b"nginx\n");
+            assert!((0..10_000).any(|_| is_it() || {
+                std::thread::sleep(core::time::Duration::from_millis(1));
+                false
+            }));
             Self(child, folder)
         }
 
