@@ -50,16 +50,58 @@ pub(crate) struct Handshakes {
     pub helper: Option<HandshakeHelper>,
     /// By index of their connections.
     under_way: BTreeMap<u32, Shake>,
-    /// In the order in which they began; those that are over may be among them.
-    order: VecDeque<(u32, u32)>,
+    /// Those, in the order in which they began.
+    order: Line,
     /// Of each client.
     sources: Sources,
-    /// Connections whose ClientHello waits for a place, in their order.
-    waiting: VecDeque<ConnId>,
-    /// Those among them that still do, by index and generation.
-    is_waiting: BTreeSet<(u32, u32)>,
+    /// Connections whose ClientHello waits for a place.
+    waiting: Line,
     /// What the silo is to work on.
     own: VecDeque<(u64, Box<Acceptor>, Vec<u8>)>,
+}
+
+/// Connections in their order, any of which may leave.
+#[derive(Debug, Default)]
+struct Line {
+    /// Those that have left may be among them: as many as the others, and a few.
+    all: VecDeque<ConnId>,
+    /// Who stands in it, by index and generation.
+    members: BTreeSet<(u32, u32)>,
+}
+
+impl Line {
+    const fn key(id: ConnId) -> (u32, u32) {
+        (id.index() as u32, id.generation())
+    }
+
+    fn join(&mut self, id: ConnId) {
+        if self.members.insert(Self::key(id)) {
+            self.all.push_back(id);
+        }
+    }
+
+    fn leave(&mut self, id: ConnId) {
+        if self.members.remove(&Self::key(id)) && self.all.len() > 2 * self.members.len() + 64 {
+            let Self { all, members } = self;
+            all.retain(|id| members.contains(&Self::key(*id)));
+        }
+    }
+
+    fn first(&mut self) -> Option<ConnId> {
+        while let Some(id) = self.all.front().copied() {
+            if self.members.contains(&Self::key(id)) {
+                return Some(id);
+            }
+            self.all.pop_front();
+        }
+        None
+    }
+
+    fn take_first(&mut self) -> Option<ConnId> {
+        let id = self.first()?;
+        self.members.remove(&Self::key(id));
+        self.all.pop_front()
+    }
 }
 
 /// One under way.
@@ -108,16 +150,14 @@ impl Handshakes {
 
     /// One is over, or its connection.
     pub fn remove(&mut self, id: ConnId) {
-        let index = id.index() as u32;
-        if self.is_waiting.remove(&(index, id.generation())) && self.waiting.len() > 2 * self.is_waiting.len() + 64 {
-            let Self { waiting, is_waiting, .. } = self;
-            waiting.retain(|id| is_waiting.contains(&(id.index() as u32, id.generation())));
-        }
+        self.waiting.leave(id);
         if self.get(id).is_some()
-            && let Some(shake) = self.under_way.remove(&index)
-            && let Some(source) = shake.source
+            && let Some(shake) = self.under_way.remove(&(id.index() as u32))
         {
-            self.sources.closed(source);
+            self.order.leave(id);
+            if let Some(source) = shake.source {
+                self.sources.closed(source);
+            }
         }
     }
 
@@ -128,34 +168,10 @@ impl Handshakes {
 
     /// One that has waited for its client for so long that it may give way.
     fn oldest(&mut self, now: Time) -> Option<ConnId> {
-        while let Some((index, generation)) = self.order.front().copied() {
-            let known = self.under_way.get(&index).filter(|shake| shake.generation == generation);
-            match known {
-                None => _ = self.order.pop_front(),
-                Some(shake) => {
-                    let waits = shake.acceptor.is_some() && now.since(shake.since) >= PATIENCE;
-                    return waits.then(|| ConnId::new(index, generation));
-                }
-            }
-        }
-        None
-    }
-
-    /// A connection waits for a place.
-    fn wait(&mut self, id: ConnId) {
-        if self.is_waiting.insert((id.index() as u32, id.generation())) {
-            self.waiting.push_back(id);
-        }
-    }
-
-    /// Those that may try again now that there may be a place.
-    fn next_waiting(&mut self) -> Option<ConnId> {
-        loop {
-            let id = self.waiting.pop_front()?;
-            if self.is_waiting.remove(&(id.index() as u32, id.generation())) {
-                return Some(id);
-            }
-        }
+        let id = self.order.first()?;
+        let shake = self.get(id)?;
+        let waits = shake.acceptor.is_some() && now.since(shake.since) >= PATIENCE;
+        waits.then_some(id)
     }
 }
 
@@ -272,7 +288,7 @@ impl<H: Handler> Server<H> {
             }
             if !self.handshakes.has_room(source) {
                 self.carrier.counters.handshakes_delayed += 1;
-                self.handshakes.wait(id);
+                self.handshakes.waiting.join(id);
                 return Shaken::Waits;
             }
         }
@@ -289,7 +305,7 @@ impl<H: Handler> Server<H> {
         let since = net.now();
         let shake = Shake { generation, source, chosen, acceptor, consumed: 0, secured: None, since };
         self.handshakes.under_way.insert(index, shake);
-        self.handshakes.order.push_back((index, generation));
+        self.handshakes.order.join(id);
         self.carrier.counters.handshakes += 1;
         self.work(id, bytes.to_vec());
         Shaken::Waits
@@ -313,7 +329,7 @@ impl<H: Handler> Server<H> {
             if let Some(shake) = self.handshakes.get(id) {
                 shake.acceptor = Some(acceptor);
             }
-            self.handshakes.wait(id);
+            self.handshakes.waiting.join(id);
         }
     }
 
@@ -338,9 +354,9 @@ impl<H: Handler> Server<H> {
             }
             any = true;
         }
-        if any && !self.handshakes.waiting.is_empty() {
+        if any {
             for _ in 0..TRIED {
-                let Some(id) = self.handshakes.next_waiting() else { break };
+                let Some(id) = self.handshakes.waiting.take_first() else { break };
                 if self.carrier.conn(id).is_some_and(|conn| conn.state == State::Handshake) {
                     net.resume(id);
                 }
@@ -422,19 +438,19 @@ mod tests {
 
     #[test]
     fn who_waits_is_found_whoever_left_before() {
-        let mut all = Handshakes::new();
+        let mut line = Line::default();
         let (gone, next) = (ConnId::new(7, 1), ConnId::new(7, 2));
-        all.wait(gone);
-        all.remove(gone);
-        all.wait(next);
-        all.wait(next);
-        assert_eq!(all.next_waiting(), Some(next));
-        assert_eq!(all.next_waiting(), None);
+        line.join(gone);
+        line.leave(gone);
+        line.join(next);
+        line.join(next);
+        assert_eq!(line.take_first(), Some(next));
+        assert_eq!(line.take_first(), None);
         for generation in 0..1_000 {
             let id = ConnId::new(1, generation);
-            all.wait(id);
-            all.remove(id);
+            line.join(id);
+            line.leave(id);
         }
-        assert!(all.waiting.len() <= 65, "{} of them are gone", all.waiting.len());
+        assert!(line.all.len() <= 65, "{} of them are gone", line.all.len());
     }
 }

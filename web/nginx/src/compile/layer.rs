@@ -230,7 +230,7 @@ impl Compiler<'_> {
             name: names.first().map_or_else(Box::default, |name| name.written.as_slice().into()),
             block,
             security,
-            verifies: layer.tls.verifies(),
+            verifies: layer.tls.verify,
             locations,
             merge_slashes: rules.merge_slashes,
             ignore_invalid_headers: rules.ignore_invalid_headers,

@@ -115,20 +115,23 @@ pub(super) fn identity(certificate: &[u8], key: &[u8], passwords: &[Zeroizing<Ve
     Ok(Identity { chain, key: private, stapled: None })
 }
 
+/// The bytes of a file that OpenSSL does not read.
+fn opened(path: &[u8]) -> Result<Zeroizing<Vec<u8>>, String> {
+    read(path).map_err(|why| {
+        format!("open() \"{}\" failed ({}: {})", told(path), why.raw_os_error().unwrap_or(0), reason(&why))
+    })
+}
+
 /// The passwords of a file: one a line.
 pub(super) fn passwords(path: &[u8]) -> Result<Vec<Zeroizing<Vec<u8>>>, String> {
-    let bytes = read(path).map_err(|why| {
-        format!("open() \"{}\" failed ({}: {})", told(path), why.raw_os_error().unwrap_or(0), reason(&why))
-    })?;
+    let bytes = opened(path)?;
     let line = |line: &[u8]| Zeroizing::new(line.strip_suffix(b"\r").unwrap_or(line).to_vec());
     Ok(bytes.split(|byte| *byte == b'\n').map(line).filter(|line| !line.is_empty()).collect())
 }
 
 /// A key of tickets.
 pub(super) fn ticket_key(path: &[u8]) -> Result<Zeroizing<Vec<u8>>, String> {
-    let bytes = read(path).map_err(|why| {
-        format!("open() \"{}\" failed ({}: {})", told(path), why.raw_os_error().unwrap_or(0), reason(&why))
-    })?;
+    let bytes = opened(path)?;
     match bytes.len() {
         48 | 80 => Ok(bytes),
         _ => Err(format!("\"{}\" must be 48 or 80 bytes", told(path))),

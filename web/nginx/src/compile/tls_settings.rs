@@ -22,6 +22,7 @@ pub(super) struct TlsSettings {
     pub ticket_keys: Vec<(Vec<u8>, Place)>,
     pub cache: Option<(Vec<u8>, u64)>,
     pub lifetime: u64,
+    /// Whether, and how, clients are verified.
     pub verify: Option<ClientMode>,
     pub depth: u32,
     pub client_certificate: Option<Vec<u8>>,
@@ -62,11 +63,6 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
-    /// Whether, and how, clients are verified.
-    pub const fn verifies(&self) -> Option<ClientMode> {
-        self.verify
-    }
-
     /// Whether it can take part in handshakes.
     pub const fn is_there(&self) -> bool {
         !self.certificates.is_empty() || self.rejects

@@ -13,6 +13,7 @@ use crate::program::{ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;
 use exchange::{Asked, ChosenTls, ClientSession, ExchangeId, HandshakeFault, LocalAddress, Replies, Transport};
 use handshake::{ClientMode, ClientVerdict, Failure, Hello, group_name_of, suite_name_of};
+use semantics::path::percent_encode;
 use semantics::{Known, Request};
 use std::sync::Arc;
 use x509::{Certificate, NameForm};
@@ -225,7 +226,7 @@ impl Scope<'_> {
             }
             TlsValue::SessionReused => put(out, if session.session.resumed { "r" } else { "." }),
             TlsValue::SessionId => {
-                session.session.id.iter().for_each(|byte| _ = put(out, format_args!("{byte:02x}")));
+                put_hexadecimal(&session.session.id, out);
                 true
             }
             TlsValue::ClientVerify => put_verdict(session.session.verdict, out),
@@ -244,7 +245,11 @@ impl Scope<'_> {
             TlsValue::ClientSDnLegacy => certificate.subject(NameForm::Slashes),
             TlsValue::ClientIDnLegacy => certificate.issuer(NameForm::Slashes),
             TlsValue::ClientSerial => certificate.serial(),
-            TlsValue::ClientFingerprint => passwords::sha1(der).iter().flat_map(|byte| hexadecimal(*byte)).collect(),
+            TlsValue::ClientFingerprint => {
+                let mut all = Vec::new();
+                put_hexadecimal(&passwords::sha1(der), &mut all);
+                all
+            }
             TlsValue::ClientVStart => certificate.valid_from(),
             TlsValue::ClientVEnd => certificate.valid_to(),
             TlsValue::ClientVRemain => {
@@ -263,7 +268,13 @@ impl Scope<'_> {
                     all
                 })
             }
-            TlsValue::ClientEscapedCert => escaped(&certificate.pem()),
+            // But for what may stand in a component of an address (RFC 3986 section 2.3).
+            TlsValue::ClientEscapedCert => {
+                let is_encoded = |byte: u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte);
+                let mut all = Vec::new();
+                percent_encode(&certificate.pem(), is_encoded, &mut all);
+                all
+            }
             _ => return false,
         };
         out.extend_from_slice(&told);
@@ -280,21 +291,8 @@ fn raw(certificate: &Certificate) -> Vec<u8> {
     pem
 }
 
-/// Percent-encoded, but for what may stand in a component of an address (RFC 3986 section 2.3).
-fn escaped(text: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len() * 2);
-    for byte in text {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(*byte),
-            _ => _ = put(&mut out, format_args!("%{byte:02X}")),
-        }
-    }
-    out
-}
-
-fn hexadecimal(byte: u8) -> [u8; 2] {
-    let digit = |value: u8| b"0123456789abcdef"[usize::from(value & 15)];
-    [digit(byte >> 4), digit(byte)]
+fn put_hexadecimal(bytes: &[u8], out: &mut Vec<u8>) {
+    bytes.iter().for_each(|byte| _ = put(out, format_args!("{byte:02x}")));
 }
 
 /// `$ssl_client_verify`
