@@ -115,13 +115,23 @@ impl Span<'_> {
                 Some(core) if field(core).is_none() => Figure::missing("not asked for: --cores does"),
                 _ => self.rate(before.and_then(field), now.and_then(field)),
             };
+            // Tables may be read less often than samples are taken.
+            let of_table = |field: fn(&CoreCounters) -> Option<u64>| match (self.before.tables_at, self.now.tables_at) {
+                (Some(before), Some(now)) if before == now => {
+                    Figure::missing("not read in this interval: it would cost too much")
+                }
+                (Some(before), Some(now)) if now > before => {
+                    of(field).map(|rate| rate * self.seconds / ((now - before) as f64 / 1e9))
+                }
+                _ => of(field),
+            };
             let sum = |core: &CoreCounters| (!core.softirqs.is_empty()).then(|| core.softirqs.iter().sum());
             CoreRow {
                 core,
                 presence: presence(before, now),
                 times: before.zip(now).map_or([0.0; 9], |(before, now)| times(&before.ticks, &now.ticks)),
-                interrupts: of(|core| core.interrupts),
-                softirqs: of(sum),
+                interrupts: of_table(|core| core.interrupts),
+                softirqs: of_table(sum),
                 backlog_drops: of(|core| Some(core.backlog[1])),
                 squeezed: of(|core| Some(core.backlog[2])),
             }
@@ -185,6 +195,10 @@ impl Span<'_> {
                 other_pages: of(|domain| Some(domain.pages[1])),
                 traffic,
                 remote,
+                cache: match now.and_then(|domain| domain.cache) {
+                    Some(filled) => Figure::Is(filled as f64),
+                    None => Figure::missing("no resctrl at /sys/fs/resctrl counts it"),
+                },
             }
         };
         joined(&self.before.domains, &self.now.domains).map(row).collect()

@@ -17,6 +17,7 @@ mod read;
 mod sample;
 mod saturation;
 pub mod show;
+mod tables;
 mod text;
 
 pub use change::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES, grown};

@@ -1,6 +1,7 @@
 //! Reading a machine: its files below a folder.
 
 use crate::sample::{PortCounters, Sample};
+use crate::tables::Sums;
 use crate::text;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,6 +26,10 @@ pub struct Reader {
     wanted: ReadOptions,
     open: BTreeMap<&'static str, File>,
     text: String,
+    /// Of `/proc/interrupts`, and softirqs by core, as they were read last.
+    sums: Sums,
+    softirqs: BTreeMap<u16, Vec<u64>>,
+    tables_at: Option<u64>,
     /// What seldom changes: interfaces' devices and speeds, cores of domains.
     slow: Slow,
     turns: u64,
@@ -50,9 +55,18 @@ impl Reader {
             wanted,
             open: BTreeMap::new(),
             text: String::new(),
+            sums: Sums::default(),
+            softirqs: BTreeMap::new(),
+            tables_at: None,
             slow: Slow::default(),
             turns: 0,
         }
+    }
+
+    /// Asks for something else from the next sample on. Tables that are not asked
+    /// for any more stand in samples as they were read last.
+    pub const fn ask(&mut self, wanted: ReadOptions) {
+        self.wanted = wanted;
     }
 
     /// The machine's counters as they are now; the time is an argument.
@@ -116,38 +130,43 @@ impl Reader {
             }
         }
         if self.wanted.interrupts {
+            self.read_tables(sample);
+            self.tables_at = Some(sample.at);
+        }
+        if self.tables_at.is_some() {
             self.tables(sample);
         }
     }
 
-    fn tables(&mut self, sample: &mut Sample) {
-        if let Err(why) = self.load("proc/interrupts") {
-            sample.missing.insert("interrupts by core".to_owned(), why);
-        } else {
-            let mut sums: Vec<u64> = Vec::new();
-            let cores = text::by_core(&self.text, |_, counts| {
-                for (at, count) in counts.enumerate() {
-                    match sums.get_mut(at) {
-                        Some(sum) => *sum = sum.wrapping_add(count),
-                        None => sums.push(count),
-                    }
-                }
-            });
-            for (core, sum) in cores.iter().zip(sums) {
-                if let Some(core) = sample.cores.get_mut(core) {
-                    core.interrupts = Some(sum);
-                }
+    fn read_tables(&mut self, sample: &mut Sample) {
+        match self.load("proc/interrupts") {
+            Ok(()) => self.sums.update(&mut self.text),
+            Err(why) => {
+                sample.missing.insert("interrupts by core".to_owned(), why);
+                self.sums = Sums::default();
             }
         }
+        self.softirqs.clear();
         if self.load("proc/softirqs").is_ok() {
             let mut rows: Vec<Vec<u64>> = Vec::new();
             let cores = text::by_core(&self.text, |_, counts| rows.push(counts.collect()));
-            for (column, core) in cores.iter().enumerate() {
-                if let Some(core) = sample.cores.get_mut(core) {
-                    core.softirqs = rows.iter().map(|row| row.get(column).copied().unwrap_or(0)).collect();
-                }
+            let column = |at: usize| rows.iter().map(|row| row.get(at).copied().unwrap_or(0)).collect();
+            self.softirqs = cores.iter().enumerate().map(|(at, core)| (*core, column(at))).collect();
+        }
+    }
+
+    fn tables(&self, sample: &mut Sample) {
+        for (core, sum) in self.sums.by_core() {
+            if let Some(core) = sample.cores.get_mut(&core) {
+                core.interrupts = Some(sum);
             }
         }
+        for (core, counts) in &self.softirqs {
+            if let Some(core) = sample.cores.get_mut(core) {
+                core.softirqs.clone_from(counts);
+            }
+        }
+        sample.tables_at = self.tables_at;
     }
 
     fn network(&mut self, sample: &mut Sample) {
@@ -214,6 +233,9 @@ impl Reader {
                 let sums = domain.traffic.get_or_insert([0, 0]);
                 sums[0] = sums[0].wrapping_add(total);
                 sums[1] = sums[1].wrapping_add(read("mbm_local_bytes").unwrap_or(0));
+            }
+            if let (Some(filled), Some(domain)) = (read("llc_occupancy"), sample.domains.get_mut(number)) {
+                *domain.cache.get_or_insert(0) += filled;
             }
         }
     }
@@ -297,6 +319,76 @@ mod tests {
         let sample = reader.sample(1, 2, 100);
         assert_eq!(sample.missing["cpu"], "no /proc/stat");
         assert!(sample.missing.contains_key("tcp") && sample.missing.contains_key("ports") && sample.cores.is_empty());
+    }
+
+    /// A machine of two domains whose resctrl counts, below a folder of its own.
+    fn two_domains(root: &Path, bytes: [(u64, u64, u64); 2]) {
+        let write = |path: String, text: String| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("room");
+            std::fs::write(path, text).expect("room");
+        };
+        write("proc/stat".into(), "cpu0 1 0 0 9\ncpu1 1 0 0 9\n".into());
+        for (domain, (total, local, filled)) in bytes.into_iter().enumerate() {
+            let node = format!("sys/devices/system/node/node{domain}");
+            write(format!("{node}/cpulist"), format!("{domain}\n"));
+            write(format!("{node}/meminfo"), format!("Node {domain} MemTotal: 8 kB\n"));
+            // The caches' numbers are not the domains'.
+            write(format!("sys/devices/system/cpu/cpu{domain}/cache/index3/id"), format!("{}\n", 9 - domain));
+            let cache = format!("sys/fs/resctrl/mon_data/mon_L3_{:02}", 9 - domain);
+            write(format!("{cache}/mbm_total_bytes"), format!("{total}\n"));
+            write(format!("{cache}/mbm_local_bytes"), format!("{local}\n"));
+            write(format!("{cache}/llc_occupancy"), format!("{filled}\n"));
+        }
+    }
+
+    #[test]
+    fn memory_traffic_its_remote_share_and_the_cache_are_each_domains() {
+        let root = std::env::temp_dir().join(format!("nearside-watch-{}", std::process::id()));
+        let mut reader = Reader::new(&root, ReadOptions::default());
+        two_domains(&root, [(1_000, 1_000, 5 << 20), (0, 0, 1 << 20)]);
+        let before = reader.sample(1_000_000_000, 0, 100);
+        two_domains(&root, [(3_000, 2_200, 6 << 20), (2_000, 2_000, 1 << 20)]);
+        let now = reader.sample(3_000_000_000, 2_000, 100);
+        // A counter that cannot be had for a moment is no number.
+        two_domains(&root, [(4_000, 2_300, 6 << 20), (2_500, 2_500, 1 << 20)]);
+        std::fs::write(root.join("sys/fs/resctrl/mon_data/mon_L3_09/mbm_total_bytes"), "Unavailable\n").expect("room");
+        let later = reader.sample(4_000_000_000, 3_000, 100);
+        std::fs::remove_dir_all(&root).expect("it is ours");
+        let change = crate::Change::between(&before, &now).expect("time passed");
+        let [one, other] = &change.domains[..] else { panic!("{:?}", change.domains) };
+        let values = |row: &crate::DomainRow| [&row.traffic, &row.remote, &row.cache].map(crate::Figure::value);
+        assert_eq!(values(one), [Some(1_000.0), Some(0.4), Some(6_291_456.0)]);
+        assert_eq!(values(other), [Some(1_000.0), Some(0.0), Some(1_048_576.0)]);
+        assert_eq!(change.machine["remote"].value(), Some(20.0));
+        let change = crate::Change::between(&now, &later).expect("time passed");
+        assert_eq!(change.domains[0].traffic.value(), None);
+        assert_eq!(change.domains[1].traffic.value(), Some(500.0));
+    }
+
+    /// Tables that are not read for each sample have the rates of the time between
+    /// two readings.
+    #[test]
+    fn tables_have_the_time_of_their_reading() {
+        let root = std::env::temp_dir().join(format!("nearside-watch-tables-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("proc")).expect("room");
+        std::fs::write(root.join("proc/stat"), "cpu0 1 0 0 9\n").expect("room");
+        let count = |count: u64| {
+            std::fs::write(root.join("proc/interrupts"), format!("  CPU0\nLOC: {count} x\n")).expect("room");
+        };
+        let mut reader = Reader::new(&root, ReadOptions { interrupts: true });
+        count(100);
+        let first = reader.sample(1_000_000_000, 0, 100);
+        reader.ask(ReadOptions { interrupts: false });
+        count(150);
+        let second = reader.sample(2_000_000_000, 0, 100);
+        reader.ask(ReadOptions { interrupts: true });
+        count(180);
+        let third = reader.sample(3_000_000_000, 0, 100);
+        std::fs::remove_dir_all(&root).expect("it is ours");
+        let rate = |before, now| crate::Change::between(before, now).expect("time passed").cores[0].interrupts.clone();
+        assert_eq!(rate(&second, &third).value(), Some(40.0));
+        assert!(matches!(rate(&first, &second), crate::Figure::Missing(why) if why.contains("not read in this")));
     }
 
     #[test]

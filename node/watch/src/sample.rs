@@ -20,6 +20,10 @@ pub struct Sample {
     pub counts: BTreeMap<String, u64>,
     /// Levels of the whole machine, by name: what goes up and down.
     pub levels: BTreeMap<String, u64>,
+    /// When the tables of interrupts and softirqs were read, where that is not
+    /// done for every sample: the counts of cores are as they were then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tables_at: Option<u64>,
     /// Network interfaces.
     pub ports: BTreeMap<String, PortCounters>,
     /// NUMA domains.
@@ -93,6 +97,10 @@ pub struct DomainCounters {
     /// cores, where something counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<[u64; 2]>,
+    /// Bytes of its caches of the third level that are filled, where something
+    /// counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<u64>,
     /// Its cores.
     #[serde(default)]
     pub cores: Vec<u16>,

@@ -184,8 +184,9 @@ fn traffic(bits: &[Figure; 2], packets: &[Figure; 2]) -> String {
 /// Domains, as numastat has them.
 #[must_use]
 pub fn domains(rows: &[DomainRow]) -> String {
-    let mut text =
-        String::from("domain  CPU %  memory GiB  free GiB  local pages/s  other pages/s  memory GB/s  remote %\n");
+    let mut text = String::from(
+        "domain  CPU %  memory GiB  free GiB  local pages/s  other pages/s  memory GB/s  remote %  L3 MiB\n",
+    );
     for row in rows {
         text += &format!("{:>6}", row.domain);
         if row.presence == Presence::Gone {
@@ -194,7 +195,7 @@ pub fn domains(rows: &[DomainRow]) -> String {
         }
         let gib = |bytes: u64| bytes as f64 / 1_073_741_824.0;
         text += &format!(
-            " {} {:>11.1} {:>9.1} {} {} {} {}\n",
+            " {} {:>11.1} {:>9.1} {} {} {} {} {}\n",
             cell(row.busy.value().map(|share| share * 100.0), 6, 1),
             gib(row.memory),
             gib(row.free),
@@ -202,11 +203,12 @@ pub fn domains(rows: &[DomainRow]) -> String {
             figure(&row.other_pages, 1.0, 14, 0),
             figure(&row.traffic, 1e9, 12, 2),
             cell(row.remote.value().map(|share| share * 100.0), 9, 1),
+            figure(&row.cache, 1_048_576.0, 7, 1),
         );
     }
     let reasons: BTreeMap<&str, ()> = rows
         .iter()
-        .flat_map(|row| [&row.busy, &row.traffic, &row.remote])
+        .flat_map(|row| [&row.busy, &row.traffic, &row.remote, &row.cache])
         .filter_map(|figure| match figure {
             Figure::Missing(why) => Some((why.as_str(), ())),
             Figure::Is(_) => None,

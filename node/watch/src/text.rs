@@ -107,7 +107,7 @@ pub fn by_core<'a>(text: &'a str, mut row: impl FnMut(&'a str, &mut dyn Iterator
 }
 
 /// As [`numbers`], for long lines.
-fn counts_of(text: &str, most: usize) -> impl Iterator<Item = u64> + '_ {
+pub fn counts_of(text: &str, most: usize) -> impl Iterator<Item = u64> + '_ {
     let mut bytes = text.as_bytes();
     core::iter::from_fn(move || {
         let start = bytes.iter().position(|byte| *byte != b' ')?;

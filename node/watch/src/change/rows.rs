@@ -158,6 +158,8 @@ pub struct DomainRow {
     pub traffic: Figure,
     /// The share of them that were other domains' cores'.
     pub remote: Figure,
+    /// Bytes of its caches of the third level that are filled.
+    pub cache: Figure,
 }
 
 /// The row of a process of ours.

@@ -12,6 +12,7 @@ use silo::Clock;
 use silo::page::living_of_user;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// Takes samples.
 pub(super) struct Gatherer {
@@ -21,6 +22,25 @@ pub(super) struct Gatherer {
     looker: Option<Looker>,
     ticks: u64,
     last: u64,
+    /// Whether tables by core are asked for, and for how many samples they are
+    /// left as they were.
+    tables: bool,
+    left: u64,
+    samples: u64,
+    interval: Duration,
+}
+
+/// Of a core's time, what samples with tables may take: on machines of hundreds of
+/// cores the kernel spends tens of milliseconds on making them.
+const TABLES_SHARE: f64 = 0.004;
+
+/// The most samples that are taken without reading them again.
+const LEFT_LIMIT: u64 = 60;
+
+/// For how many samples tables are left as they are, if reading them took so long.
+fn left(took: Duration, interval: Duration) -> u64 {
+    let intervals = took.as_secs_f64() / (interval.as_secs_f64().max(1e-3) * TABLES_SHARE);
+    (intervals.ceil() as u64).saturating_sub(1).min(LEFT_LIMIT)
 }
 
 /// System calls of all cores.
@@ -39,7 +59,7 @@ impl Gatherer {
             (true, true) => Calls::count(),
         };
         // The live view shows cores, and the machine's form may become that.
-        let wanted = ReadOptions { interrupts: plan.cores };
+        let wanted = ReadOptions { interrupts: false };
         let looker = plan.pid.map(|pid| Looker::new(pid, plan.tracing)).transpose()?;
         Ok(Self {
             reader: Reader::new(root, wanted),
@@ -48,6 +68,10 @@ impl Gatherer {
             looker,
             ticks: rustix::param::clock_ticks_per_second(),
             last: 0,
+            tables: plan.cores,
+            left: 0,
+            samples: 0,
+            interval: plan.interval,
         })
     }
 
@@ -57,7 +81,7 @@ impl Gatherer {
         let now = perf::clock::raw().max(self.last + 1);
         self.last = now;
         let unix_ms = u64::try_from(Clock.unix().as_millis()).unwrap_or(u64::MAX);
-        let mut sample = self.reader.sample(now, unix_ms, self.ticks);
+        let mut sample = self.read(now, unix_ms);
         match &mut self.calls {
             Ok(calls) => {
                 let count = calls.read();
@@ -78,10 +102,31 @@ impl Gatherer {
                 process.counts.insert("requests".to_owned(), asked);
             }
         }
-        let own = clock_gettime(ClockId::ProcessCPUTime);
-        sample.own_nanos = own.tv_sec.cast_unsigned() * 1_000_000_000 + own.tv_nsec.cast_unsigned();
+        sample.own_nanos = spent(ClockId::ProcessCPUTime);
         sample
     }
+
+    /// The machine's files, with tables as often as their cost allows.
+    fn read(&mut self, now: u64, unix_ms: u64) -> Sample {
+        let tables = self.tables && self.left == 0;
+        self.reader.ask(ReadOptions { interrupts: tables });
+        let before = spent(ClockId::ThreadCPUTime);
+        let sample = self.reader.sample(now, unix_ms, self.ticks);
+        let took = Duration::from_nanos(spent(ClockId::ThreadCPUTime).saturating_sub(before));
+        // The first of all also opens what the others find open.
+        self.left = match tables && self.samples > 0 {
+            true => left(took, self.interval),
+            false => self.left.saturating_sub(1),
+        };
+        self.samples += 1;
+        sample
+    }
+}
+
+/// Processor time, nanoseconds.
+fn spent(which: ClockId) -> u64 {
+    let time = clock_gettime(which);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
 impl Calls {
@@ -131,4 +176,17 @@ fn pages() -> BTreeMap<u32, Bypass> {
         Some((reader.pid(), Bypass { label: reader.label().to_owned(), silos }))
     };
     readers.iter().filter_map(page).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_read_as_often_as_their_cost_allows() {
+        let second = Duration::from_secs(1);
+        let all = [0, 1, 4, 5, 32, 10_000].map(|millis| left(Duration::from_millis(millis), second));
+        assert_eq!(all, [0, 0, 0, 1, 7, LEFT_LIMIT]);
+        assert_eq!(left(Duration::from_millis(4), Duration::from_millis(100)), 9);
+    }
 }
