@@ -12,6 +12,18 @@ pub struct Sums {
     ends: Vec<usize>,
     cores: Vec<u16>,
     sums: Vec<u64>,
+    /// By how much columns of a row grew.
+    grown: Vec<(usize, u64)>,
+}
+
+/// A count of `/proc/interrupts`: a blank, and ten places.
+const CELL: usize = 11;
+
+/// A count that stands right in its cell.
+fn cell(bytes: &[u8]) -> Option<u64> {
+    let digits = bytes.strip_prefix(b" ")?.trim_ascii_start();
+    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| digits.iter().fold(0, |sum: u64, digit| sum.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'))))
 }
 
 impl Sums {
@@ -19,7 +31,10 @@ impl Sums {
     /// memory is used again.
     pub fn update(&mut self, text: &mut String) {
         core::mem::swap(&mut self.text, text);
-        if self.changed(text).is_none() {
+        let (now, ends) = (core::mem::take(&mut self.text), core::mem::take(&mut self.ends));
+        let added = self.changed(text, &now, &ends);
+        (self.text, self.ends) = (now, ends);
+        if added.is_none() {
             self.all();
         }
     }
@@ -31,20 +46,24 @@ impl Sums {
 
     /// Adds what grew since the table before; `None` where its lines are others,
     /// after which the sums are none.
-    fn changed(&mut self, before: &str) -> Option<()> {
-        let (now, before) = (self.text.as_bytes(), before.as_bytes());
-        let first = *self.ends.first()?;
+    fn changed(&mut self, before: &str, now: &str, ends: &[usize]) -> Option<()> {
+        let (now, before) = (now.as_bytes(), before.as_bytes());
+        let first = *ends.first()?;
         if now.len() != before.len() || now.get(..=first) != before.get(..=first) {
             return None;
         }
         let mut start = first + 1;
-        for end in self.ends.iter().skip(1) {
+        for end in ends.iter().skip(1) {
             let (old, new) = (before.get(start..=*end)?, now.get(start..=*end)?);
             if old != new {
                 let (key, counts) = row(new)?;
                 let (old_key, old_counts) = row(old)?;
                 if key != old_key {
                     return None;
+                }
+                start = end + 1;
+                if self.cells(old.get(key.len() + 1..)?, new.get(key.len() + 1..)?) {
+                    continue;
                 }
                 let mut old_counts = text::counts_of(old_counts, self.cores.len());
                 for (sum, count) in self.sums.iter_mut().zip(text::counts_of(counts, self.cores.len())) {
@@ -58,6 +77,33 @@ impl Sums {
             start = end + 1;
         }
         Some(())
+    }
+
+    /// The same for a row whose counts have the kernel's width: only those that are
+    /// others are read. Whether it is such a row; nothing is added else.
+    fn cells(&mut self, old: &[u8], new: &[u8]) -> bool {
+        let length = self.cores.len() * CELL;
+        let (Some((old, old_name)), Some((new, name))) = (old.split_at_checked(length), new.split_at_checked(length))
+        else {
+            return false;
+        };
+        self.grown.clear();
+        for (at, (old, new)) in old.chunks_exact(CELL).zip(new.chunks_exact(CELL)).enumerate() {
+            if old != new {
+                let (Some(old), Some(new)) = (cell(old), cell(new)) else { return false };
+                self.grown.push((at, new.wrapping_sub(old)));
+            }
+        }
+        // A digit there is the last count's, which is wider.
+        if old_name != name || !matches!(name.first(), Some(b' ' | b'\n')) {
+            return false;
+        }
+        for (at, grown) in &self.grown {
+            if let Some(sum) = self.sums.get_mut(*at) {
+                *sum = sum.wrapping_add(*grown);
+            }
+        }
+        true
     }
 
     fn all(&mut self) {
@@ -106,6 +152,10 @@ mod tests {
             "     CPU0 CPU2\n 37:  0   1 card\nLOC: 11  33 timer\nERR:  7\n",
             // A core went, a row went, a row came, the end is cut off.
             "     CPU0\n 37:  2 card\nLOC: 11 timer\n",
+            // As the kernel has it: each count in eleven places.
+            "           CPU0       CPU2\n 36:          1         20  disk\nLOC: 4294967295         30  timer\n",
+            "           CPU0       CPU2\n 36:          3         20  disk\nLOC:          1         31  timer\n",
+            "           CPU0       CPU2\n 36:          3         29  disk\nLOC:          1         31  times\n",
             "     CPU0 CPU2\nLOC: 11  33 timer\nERR:  7\n",
             "     CPU0 CPU2\nLOC: 12  33 timer\nERR:  ",
             "     CPU0 CPU2\nLOC: 12\n 33: 1  2\nERR:  ",
