@@ -5,7 +5,7 @@
 use crate::BenchError;
 use crate::callgrind::{self, Profile};
 use crate::ordinary::{hosts, ordinary, passing};
-use crate::peer::Asker;
+use crate::peer::{Answerer, Asker};
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
 use clap::ValueEnum;
@@ -79,6 +79,12 @@ pub enum Case {
     BrowserSingle,
     /// Small response to such heads, another on each of 64 connections
     BrowserBurst,
+    /// Small response on a secured connection: records sealed and opened
+    SealedSingle,
+    /// Small response on 64 secured connections
+    SealedBurst,
+    /// A file of 2,649 bytes on 64 secured connections
+    SealedFileBurst,
     /// Small response, a new connection for each request, one at a time
     NewSingle,
     /// Small response, a new connection for each request, 64 at a time
@@ -123,6 +129,9 @@ impl Case {
             Self::TimedConfBurst => "2,649-byte file by a bare nginx.conf, bursts, latencies counted",
             Self::BrowserSingle => "small response to a browser's head, keep-alive, one request per turn",
             Self::BrowserBurst => "small response to a browser's head, keep-alive, bursts from 64 connections",
+            Self::SealedSingle => "small response, records of AES-128-GCM, keep-alive, one request per turn",
+            Self::SealedBurst => "small response, records of AES-128-GCM, keep-alive, bursts from 64 connections",
+            Self::SealedFileBurst => "2,649-byte file, records of AES-128-GCM, bursts from 64 connections",
             Self::NewSingle => "small response, new connection per request, one at a time",
             Self::NewBurst => "small response, new connection per request, 64 at a time",
         }
@@ -153,6 +162,7 @@ impl Case {
                 | Self::HostsFew
                 | Self::HostsMany
                 | Self::TimedConfBurst
+                | Self::SealedFileBurst
         );
         let mut plan = endless(if file { "/page.html" } else { "/" });
         if matches!(self, Self::BrowserSingle | Self::BrowserBurst) {
@@ -167,6 +177,7 @@ impl Case {
                 | Self::ProxySingle
                 | Self::TimedSingle
                 | Self::BrowserSingle
+                | Self::SealedSingle
                 | Self::NewSingle
         );
         plan.connections = if single { 1 } else { 64 };
@@ -294,7 +305,7 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
     std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
     let config = || {
         Ok::<_, BenchError>(match case {
-            Case::FileSingle | Case::FileBurst => {
+            Case::FileSingle | Case::FileBurst | Case::SealedFileBurst => {
                 // Read within the turn: turns that wait for a helper thread would
                 // be counted, and how many there are is the machine's to say.
                 let mut config = Config::directory(site.path());
@@ -323,6 +334,9 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
         let answering = Config::respond(Respond::Text("Hello, World!".into()));
         return run_rig(Rig::passing(config, case.plan(), answering)?, side, requests);
     }
+    if matches!(case, Case::SealedSingle | Case::SealedBurst | Case::SealedFileBurst) {
+        return run_rig(Rig::secured(config, case.plan())?, side, requests);
+    }
     match bonded {
         false => run_rig(Rig::new(config, case.plan())?, side, requests),
         true => run_rig(Rig::bonded(config, case.plan())?, side, requests),
@@ -347,7 +361,11 @@ fn by_conf(folder: &Path, text: &str) -> Result<Config, BenchError> {
     Ok(config)
 }
 
-fn run_rig<L: Link, A: Asker>(mut rig: Rig<L, A>, side: CostSide, requests: u64) -> Result<(), BenchError> {
+fn run_rig<L: Link, A: Asker, S: Answerer>(
+    mut rig: Rig<L, A, S>,
+    side: CostSide,
+    requests: u64,
+) -> Result<(), BenchError> {
     rig.warm_up(WARM_UP)?;
     let start = rig.requests();
     while rig.requests() - start < requests {

@@ -50,6 +50,7 @@ pub mod proxied;
 pub mod readers;
 pub mod rig;
 pub mod sealing;
+pub mod secured;
 pub mod silos;
 pub mod site;
 pub mod slow;

@@ -12,6 +12,18 @@ pub trait Asker: App {
     fn load(&self) -> &Load;
 }
 
+/// Who answers on a host.
+pub trait Answerer: App {
+    /// The server.
+    fn server(&self) -> &Server;
+}
+
+impl Answerer for Server {
+    fn server(&self) -> &Server {
+        self
+    }
+}
+
 impl Asker for Load {
     fn load(&self) -> &Load {
         self

@@ -2,7 +2,8 @@
 //! memory and in virtual time: all on one thread, so that turns alternate.
 
 use crate::BenchError;
-use crate::peer::{Asker, Peer};
+use crate::peer::{Answerer, Asker, Peer};
+use crate::secured::Securing;
 use app::App;
 use bond::{Bond, Member, Setup};
 use core::net::IpAddr;
@@ -13,6 +14,7 @@ use server::{Config, Server, WallClock};
 use silo::{Silo, Turn};
 use stack::{Address, LinkOffload, Seeds, Stack};
 use steer::{Mesh, MeshConfig, SiloSpec, Spread, Steered};
+use tls_record::TlsSide;
 use wire::{Mac, Time};
 
 /// The server's address.
@@ -40,9 +42,9 @@ const EPOCH: Duration = Duration::from_secs(1_800_000_000);
 const PATIENCE: u64 = 50_000_000;
 
 /// Both sides.
-pub struct Rig<L: Link = PairLink, A: Asker = Load> {
+pub struct Rig<L: Link = PairLink, A: Asker = Load, S: Answerer = Server> {
     /// Serves.
-    pub server: Silo<L, Server>,
+    pub server: Silo<L, S>,
     /// Asks.
     pub client: Silo<PairLink, A>,
     now: Time,
@@ -64,7 +66,20 @@ impl Rig {
     /// # Errors
     /// If the server or the plan cannot be set up.
     pub fn new(config: Config, plan: Plan) -> Result<Self, BenchError> {
-        Self::with(config, plan, &[], |near, _| Ok(near), Ok)
+        Self::with(config, plan, &[], |near, _| Ok(near), Ok, |server| server)
+    }
+}
+
+impl Rig<PairLink, Securing<Load>, Securing<Server>> {
+    /// The same where both secure each connection as it is opened, by keys that they have
+    /// without a handshake.
+    ///
+    /// # Errors
+    /// As [`Rig::new`].
+    pub fn secured(config: Config, plan: Plan) -> Result<Self, BenchError> {
+        let asks = |load| Ok(Securing::new(load, TlsSide::Client));
+        let answers = |server| Securing::new(server, TlsSide::Server);
+        Self::with(config, plan, &[], |near, _| Ok(near), asks, answers)
     }
 }
 
@@ -76,7 +91,7 @@ impl Rig<PairLink, Peer> {
     /// As [`Rig::new`].
     pub fn passing(config: Config, plan: Plan, answering: Config) -> Result<Self, BenchError> {
         let peer = |load| Ok(Peer::new(load, Server::new(answering, WallClock::new(START, EPOCH))?));
-        Self::with(config, plan, &[UPSTREAM_PORT], |near, _| Ok(near), peer)
+        Self::with(config, plan, &[UPSTREAM_PORT], |near, _| Ok(near), peer, |server| server)
     }
 }
 
@@ -92,17 +107,18 @@ impl Rig<Bond<PairLink>> {
             bond.poll_control(now);
             Ok(bond)
         };
-        Self::with(config, plan, &[], bond, Ok)
+        Self::with(config, plan, &[], bond, Ok, |server| server)
     }
 }
 
-impl<L: Link, A: Asker> Rig<L, A> {
+impl<L: Link, A: Asker, S: Answerer> Rig<L, A, S> {
     fn with(
         config: Config,
         plan: Plan,
         answers: &[u16],
         wrap: impl FnOnce(PairLink, Time) -> Result<L, BenchError>,
         ask: impl FnOnce(Load) -> Result<A, BenchError>,
+        answer: impl FnOnce(Server) -> S,
     ) -> Result<Self, BenchError> {
         let (near, far) = Pair::new(PairConfig::default());
         let now = START;
@@ -111,7 +127,7 @@ impl<L: Link, A: Asker> Rig<L, A> {
         let server = Silo {
             stack: host(1, host_config(1, &near, &[SERVER.into()], &[PORT], room), &near, now),
             link: wrap(near, now)?,
-            app: Server::new(config, WallClock::new(now, EPOCH))?,
+            app: answer(Server::new(config, WallClock::new(now, EPOCH))?),
         };
         let stack = host(2, host_config(2, &far, &sources, answers, room), &far, now);
         let client = Silo { stack, link: far, app: ask(Load::new(plan)?)? };
@@ -156,7 +172,7 @@ impl<L: Link, A: Asker> Rig<L, A> {
     /// Requests answered so far.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.server.app.snapshot().requests
+        self.server.app.server().snapshot().requests
     }
 
     /// Runs until all connections are open and `count` more requests were
