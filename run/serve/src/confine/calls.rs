@@ -214,6 +214,8 @@ const SOCKETS: &[i64] = &[
     SYS_writev,
     SYS_sendmmsg,
     SYS_recvmmsg,
+    // Files are read where they are sealed, opened as they are.
+    SYS_pread64,
     SYS_splice,
     SYS_pipe2,
     #[cfg(target_arch = "x86_64")]
