@@ -3,6 +3,7 @@
 use super::arguments::{inside, is_script, told};
 use super::hosts::ServerName;
 use super::tls_settings::TlsSettings;
+use super::upstream_tls::{SecuredBy, UpstreamTlsSettings};
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
@@ -62,6 +63,9 @@ pub(super) struct Layer {
     pub resolver_timeout: Duration,
     /// `ssl_…`.
     pub tls: Arc<TlsSettings>,
+    /// `proxy_ssl_…` and `uwsgi_ssl_…`.
+    proxy_tls: Arc<UpstreamTlsSettings>,
+    uwsgi_tls: Arc<UpstreamTlsSettings>,
 }
 
 /// How long a name is asked for where nothing is said (`resolver_timeout`).
@@ -111,6 +115,8 @@ impl Layer {
             open_logs: None,
             resolver_timeout: RESOLVER_TIMEOUT,
             tls: Arc::default(),
+            proxy_tls: Arc::default(),
+            uwsgi_tls: Arc::default(),
         }
     }
 
@@ -139,6 +145,8 @@ impl Layer {
             open_logs: self.open_logs.clone(),
             resolver_timeout: self.resolver_timeout,
             tls: Arc::clone(&self.tls),
+            proxy_tls: Arc::clone(&self.proxy_tls),
+            uwsgi_tls: Arc::clone(&self.uwsgi_tls),
         }
     }
 
@@ -193,6 +201,14 @@ impl Layer {
 
     pub(super) fn has(&self, name: &str) -> bool {
         self.seen.contains(&name)
+    }
+
+    /// How upstreams are secured.
+    pub(super) const fn upstream_tls_mut(&mut self, by: SecuredBy) -> &mut Arc<UpstreamTlsSettings> {
+        match by {
+            SecuredBy::Proxy => &mut self.proxy_tls,
+            SecuredBy::Uwsgi => &mut self.uwsgi_tls,
+        }
     }
 }
 

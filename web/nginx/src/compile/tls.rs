@@ -109,7 +109,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn tls_path_is_plain(&self, value: &[u8], place: Place) -> Step {
+    pub(super) fn tls_path_is_plain(&self, value: &[u8], place: Place) -> Step {
         let refused = |what: &str| Err(self.unsupported(place, &format!("{what} in \"{}\"", told(value))));
         match value {
             _ if value.contains(&b'$') => refused("certificates by variables"),
@@ -120,12 +120,14 @@ impl Compiler<'_> {
         }
     }
 
-    fn tls_protocols(&self, settings: &mut TlsSettings, directive: &Directive) {
+    /// `…_protocols`
+    pub(super) fn tls_protocols(&self, settings: &mut TlsSettings, directive: &Directive) {
         let has = |name: &[u8]| directive.arguments.iter().any(|one| one.eq_ignore_ascii_case(name));
         (settings.tls12, settings.tls13) = (has(b"TLSv1.2"), has(b"TLSv1.3"));
         let old = [&b"SSLv2"[..], b"SSLv3", b"TLSv1", b"TLSv1.1"].into_iter().filter(|old| has(old));
         let old: Vec<String> = old.map(told).collect();
-        let text = format!("\"ssl_protocols\": {} are not spoken, TLSv1.2 and TLSv1.3 are", old.join(" "));
+        let (name, old_names) = (told(&directive.name), old.join(" "));
+        let text = format!("\"{name}\": {old_names} are not spoken, TLSv1.2 and TLSv1.3 are");
         settings.old = (!old.is_empty()).then(|| self.configuration.message(Level::Warn, text, directive.place));
     }
 
@@ -159,8 +161,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// `ssl_conf_command`: what OpenSSL's SSL_CONF_cmd(3) has and we have, too.
-    fn tls_command(&self, settings: &mut TlsSettings, directive: &Directive) -> Step {
+    /// `…_conf_command`: what OpenSSL's SSL_CONF_cmd(3) has and we have, too.
+    pub(super) fn tls_command(&self, settings: &mut TlsSettings, directive: &Directive) -> Step {
         const OTHERS: [&str; 12] = [
             "SignatureAlgorithms",
             "ClientSignatureAlgorithms",
@@ -176,6 +178,7 @@ impl Compiler<'_> {
             "ECDHParameters",
         ];
         let (name, value) = (told(argument(directive, 0)), told(argument(directive, 1)));
+        let of = told(&directive.name);
         let version = |least: bool, settings: &mut TlsSettings| match value.as_str() {
             "TLSv1.3" if least => settings.tls12 = false,
             "TLSv1.2" if !least => settings.tls13 = false,
@@ -196,14 +199,14 @@ impl Compiler<'_> {
                         // They say what is done here anyway, or weigh nothing.
                         "NoRenegotiation" | "KTLS" | "NoResumptionOnRenegotiation" | "ECDHSingle" | "DHSingle" => {}
                         _ => {
-                            let what = format!("\"{option}\" of \"ssl_conf_command\"");
+                            let what = format!("\"{option}\" of \"{of}\"");
                             return Err(self.unsupported(directive.place, &what));
                         }
                     }
                 }
             }
             _ if OTHERS.contains(&name.as_str()) => {
-                return Err(self.unsupported(directive.place, &format!("\"{name}\" of \"ssl_conf_command\"")));
+                return Err(self.unsupported(directive.place, &format!("\"{name}\" of \"{of}\"")));
             }
             _ => {
                 let why = format!("error:0A000182:SSL routines::unknown cmd name:cmd={name}");
@@ -214,7 +217,7 @@ impl Compiler<'_> {
     }
 
     /// A file that is read for TLS: who may not read it later is brought it.
-    fn note_file(&mut self, path: &[u8]) {
+    pub(super) fn note_file(&mut self, path: &[u8]) {
         let path = super::path_of(path);
         if !self.program.tls_files.contains(&path) {
             self.program.tls_files.push(path);
@@ -231,19 +234,10 @@ impl Compiler<'_> {
         if !settings.is_there() {
             return Ok(None);
         }
-        if let Some(old) = settings.old.as_ref().filter(|old| !self.warnings.contains(old)) {
-            self.warnings.push(old.clone());
-        }
+        self.warn_of_old(settings);
         let identities = self.tls_identities(settings)?;
-        let suites12 = self.tls_suites(settings, place)?;
-        let suites13 = match &settings.suites13 {
-            None => Suites::all_tls13(),
-            Some(text) => Suites::of_tls13(text).map_err(|_| {
-                let why = "error:0A0000B9:SSL routines::no cipher match";
-                nowhere(format!("SSL_CONF_cmd(\"Ciphersuites\", \"{text}\") failed (SSL: {why})"))
-            })?,
-        };
-        let groups = self.tls_groups(settings, place)?;
+        let (suites12, suites13) = self.tls_suites(settings, "ssl", place)?;
+        let groups = self.tls_groups(settings, "ssl_ecdh_curve", place)?;
         let clients = self.tls_clients(settings)?;
         let rules = ServerRules {
             identities,
@@ -300,25 +294,42 @@ impl Compiler<'_> {
         Ok(identities)
     }
 
-    fn tls_suites(&mut self, settings: &TlsSettings, place: Place) -> Step<Suites> {
-        let text = &settings.ciphers;
-        match Suites::of_tls12(text) {
-            Ok(suites) => Ok(suites),
-            Err(SuitesError::NoMatch) => {
-                let why = "error:0A0000B9:SSL routines::no cipher match";
-                Err(nowhere(format!("SSL_CTX_set_cipher_list(\"{text}\") failed (SSL: {why})")))
-            }
-            Err(SuitesError::NoneOfOurs) if settings.tls13 => {
-                self.warn(place, format!("none of \"ssl_ciphers\" \"{text}\" is here: TLS 1.2 is not spoken"));
-                Ok(Suites::none())
-            }
-            Err(SuitesError::NoneOfOurs) => {
-                Err(self.unsupported(place, &format!("any of \"ssl_ciphers\" \"{text}\": they are ECDHE with AEAD")))
-            }
+    /// Older protocols are told of once, where some are named that are spoken nowhere.
+    pub(super) fn warn_of_old(&mut self, settings: &TlsSettings) {
+        if let Some(old) = settings.old.as_ref().filter(|old| !self.warnings.contains(old)) {
+            self.warnings.push(old.clone());
         }
     }
 
-    fn tls_groups(&mut self, settings: &TlsSettings, place: Place) -> Step<Groups> {
+    /// The suites of TLS 1.2, and those of 1.3, by the directives that begin with `prefix`.
+    pub(super) fn tls_suites(&mut self, settings: &TlsSettings, prefix: &str, place: Place) -> Step<(Suites, Suites)> {
+        let text = &settings.ciphers;
+        let no_match = "error:0A0000B9:SSL routines::no cipher match";
+        let suites12 = match Suites::of_tls12(text) {
+            Ok(suites) => suites,
+            Err(SuitesError::NoMatch) => {
+                return Err(nowhere(format!("SSL_CTX_set_cipher_list(\"{text}\") failed (SSL: {no_match})")));
+            }
+            Err(SuitesError::NoneOfOurs) if settings.tls13 => {
+                self.warn(place, format!("none of \"{prefix}_ciphers\" \"{text}\" is here: TLS 1.2 is not spoken"));
+                Suites::none()
+            }
+            Err(SuitesError::NoneOfOurs) => {
+                let what = format!("any of \"{prefix}_ciphers\" \"{text}\": they are ECDHE with AEAD");
+                return Err(self.unsupported(place, &what));
+            }
+        };
+        let suites13 = match &settings.suites13 {
+            None => Suites::all_tls13(),
+            Some(text) => Suites::of_tls13(text).map_err(|_| {
+                nowhere(format!("SSL_CONF_cmd(\"Ciphersuites\", \"{text}\") failed (SSL: {no_match})"))
+            })?,
+        };
+        Ok((suites12, suites13))
+    }
+
+    /// The groups that are named by `directive`.
+    pub(super) fn tls_groups(&mut self, settings: &TlsSettings, directive: &str, place: Place) -> Step<Groups> {
         let text = &settings.curves;
         if text == "auto" {
             return Ok(Groups::auto());
@@ -326,7 +337,7 @@ impl Compiler<'_> {
         match Groups::of(text) {
             Ok((groups, missing)) => {
                 for name in missing {
-                    self.warn(place, format!("\"{name}\" of \"ssl_ecdh_curve\" is not there"));
+                    self.warn(place, format!("\"{name}\" of \"{directive}\" is not there"));
                 }
                 Ok(groups)
             }
@@ -335,7 +346,7 @@ impl Compiler<'_> {
                 Err(nowhere(format!("SSL_CTX_set1_curves_list(\"{text}\") failed (SSL: {why})")))
             }
             Err(GroupsError::NoneOfOurs) => {
-                Err(self.unsupported(place, &format!("any of \"ssl_ecdh_curve\" \"{text}\"")))
+                Err(self.unsupported(place, &format!("any of \"{directive}\" \"{text}\"")))
             }
         }
     }

@@ -5,7 +5,7 @@ use handshake::ClientMode;
 use zeroize::Zeroizing;
 
 /// The settings of a block, with those that are inherited.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct TlsSettings {
     pub certificates: Vec<Vec<u8>>,
     pub keys: Vec<Vec<u8>>,
