@@ -34,6 +34,7 @@ mod tests;
 mod tls;
 mod tls_files;
 mod tls_settings;
+mod upstream_tls;
 mod upstreams;
 mod url;
 
@@ -117,6 +118,7 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         hosts: Vec::new(),
         server_names: Vec::new(),
         upstreams: Vec::new(),
+        upstream_tls: Vec::new(),
         outer_resolver: None,
         outer_timeout: layer::RESOLVER_TIMEOUT,
     };
@@ -150,6 +152,8 @@ pub(crate) struct Compiler<'a> {
     server_names: Vec<hosts::ServerName>,
     /// Upstreams by their names.
     upstreams: Vec<upstreams::Known>,
+    /// How upstreams are secured, of all blocks.
+    upstream_tls: upstream_tls::KnownTls,
     /// `resolver` and `resolver_timeout` of `http`.
     outer_resolver: Option<Arc<ResolverRules>>,
     outer_timeout: Duration,
@@ -212,7 +216,7 @@ impl Compiler<'_> {
                 _ => self.set(&mut layer, directive)?,
             }
         }
-        self.finish(&mut layer)?;
+        self.finish(&mut layer, place)?;
         self.usual_log(&mut layer);
         for directive in directives.iter().filter(|one| one.name == b"server") {
             self.server(&layer, directive)?;

@@ -35,8 +35,19 @@ pub struct GatewayPass {
     pub protocol: GatewayProtocol,
     /// Who is.
     pub to: GatewayTarget,
+    /// Over TLS (`suwsgi://`); a value says so itself.
+    pub secured: bool,
     /// Bytes of the path that the location stands for.
     pub location: Option<usize>,
+}
+
+impl GatewayPass {
+    /// Whether connections to them may be secured.
+    #[must_use]
+    pub const fn may_be_secured(&self) -> bool {
+        let computed = matches!(self.to, GatewayTarget::Computed(_));
+        matches!(self.protocol, GatewayProtocol::Uwsgi) && (self.secured || computed)
+    }
 }
 
 /// Which programs are asked.

@@ -3,6 +3,7 @@
 use crate::ids::UpstreamGroupId;
 use crate::value::Value;
 use core::time::Duration;
+use handshake::ClientTls;
 use proxy::accel::Ignored;
 use proxy::fields::{HIDDEN, NameSet};
 use proxy::next::NextOn;
@@ -30,6 +31,15 @@ impl ProxyPass {
             Self::Fixed(FixedPass { location, .. }) | Self::Computed { location, .. } => *location,
         }
     }
+
+    /// Whether connections to there may be secured.
+    #[must_use]
+    pub const fn may_be_secured(&self) -> bool {
+        match self {
+            Self::Fixed(pass) => pass.secured,
+            Self::Computed { .. } => true,
+        }
+    }
 }
 
 /// `proxy_pass` without variables.
@@ -37,6 +47,8 @@ impl ProxyPass {
 pub struct FixedPass {
     /// Who is asked.
     pub group: UpstreamGroupId,
+    /// Over TLS (`https://`).
+    pub secured: bool,
     /// The URL, as it is written.
     pub url: Box<[u8]>,
     /// What is asked for in place of the location's part of the path; empty: the target
@@ -117,6 +129,25 @@ pub struct ProxyRules {
     pub forces_ranges: bool,
     /// `proxy_bind`
     pub bind: Option<Value>,
+    /// How upstreams are secured; none where none is.
+    pub tls: Option<Arc<UpstreamTls>>,
+}
+
+/// How connections to upstreams are secured (`proxy_ssl_…`).
+#[derive(Clone, Debug)]
+pub struct UpstreamTls {
+    /// What is said and done in handshakes.
+    pub tls: Arc<ClientTls>,
+    /// `proxy_ssl_name`: whom to find there; else the host of the URL.
+    pub name: Option<Value>,
+    /// `proxy_ssl_server_name`: it is told that name.
+    pub tells_name: bool,
+}
+
+impl PartialEq for UpstreamTls {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tls, &other.tls) && self.name == other.name && self.tells_name == other.tells_name
+    }
 }
 
 impl Default for ProxyRules {
@@ -154,6 +185,7 @@ impl Default for ProxyRules {
             tries_for: None,
             forces_ranges: false,
             bind: None,
+            tls: None,
         }
     }
 }

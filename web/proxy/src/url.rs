@@ -4,9 +4,11 @@ use core::fmt;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::str::FromStr;
 
-/// `http://host:port/uri` or `http://unix:/path:/uri`, taken apart.
+/// `http://host:port/uri` or `http://unix:/path:/uri`, taken apart; with `https` as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProxyUrl<'a> {
+    /// Over TLS.
+    pub secured: bool,
     /// Where it is.
     pub place: UpstreamPlace<'a>,
     /// What is asked for there: from the first `/` or `?` on; empty if there is none.

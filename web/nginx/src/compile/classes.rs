@@ -8,6 +8,7 @@ use super::resolvers::RESOLVER_SETTERS;
 use super::settings::{SETTERS, Setter};
 use super::subrequests::SUBREQUEST_SETTERS;
 use super::tls::TLS_SETTERS;
+use super::upstream_tls::UPSTREAM_TLS_SETTERS;
 use crate::rules::Rule;
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -67,7 +68,7 @@ const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, th
 const BODIES: DirectiveClass = Idle("a body in memory is in one piece, and read when it is wanted");
 const LATER: DirectiveClass = Refused("there is no cache and no other protocol than HTTP to upstreams yet");
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on by its protocol");
-const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached, and there is no TLS to upstreams");
+const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached");
 const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded by proxy_buffers, and in memory");
 const CERTIFICATES: DirectiveClass = Idle("certificates are read when the configuration is");
 const RECORDS: DirectiveClass = Idle("records are as long as what is sent at once");
@@ -180,7 +181,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
     (RefusedUnless("off", "it is not there yet"), &["proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"]),
     (NOT_YET, &["uwsgi_string"]),
-    (CERTIFICATES, &["ssl_certificate_cache", "ssl_object_cache_inheritable"]),
+    (CERTIFICATES, &["ssl_certificate_cache", "ssl_object_cache_inheritable", "proxy_ssl_certificate_cache", "uwsgi_ssl_certificate_cache"]),
     (RECORDS, &["ssl_buffer_size"]),
     (NO_DH, &["ssl_dhparam"]),
     (NO_RESPONDER, &["ssl_stapling_responder", "ssl_stapling_verify", "ssl_ocsp_responder", "ssl_ocsp_cache"]),
@@ -282,6 +283,7 @@ fn setters() -> impl Iterator<Item = (&'static str, Setter)> {
         .chain(SUBREQUEST_SETTERS)
         .chain(RESOLVER_SETTERS)
         .chain(TLS_SETTERS)
+        .chain(UPSTREAM_TLS_SETTERS)
         .chain(gateways)
         .copied()
 }

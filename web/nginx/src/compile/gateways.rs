@@ -151,24 +151,22 @@ impl Compiler<'_> {
         let place = directive.place;
         let text = argument(directive, 0);
         let starts = |with: &[u8]| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
-        let address = match protocol {
-            GatewayProtocol::Uwsgi if starts(b"suwsgi://") => {
-                return Err(self.unsupported(place, "\"suwsgi://\": there is no TLS yet"));
-            }
-            GatewayProtocol::Uwsgi if starts(b"uwsgi://") => &text[8..],
-            _ => text,
-        };
         let location = layer.path().map(<[u8]>::len);
-        let passed = |to| ContentRules::Gateway(Arc::new(GatewayPass { protocol, to, location }));
-        if address.contains(&b'$') {
-            let to = GatewayTarget::Computed(self.value(address, place)?);
-            layer.block.content = passed(to);
+        let passed = |to, secured| ContentRules::Gateway(Arc::new(GatewayPass { protocol, to, secured, location }));
+        if text.contains(&b'$') {
+            let to = GatewayTarget::Computed(self.value(text, place)?);
+            layer.block.content = passed(to, false);
             return Ok(());
         }
+        let (address, secured) = match protocol {
+            GatewayProtocol::Uwsgi if starts(b"suwsgi://") => (&text[9..], true),
+            GatewayProtocol::Uwsgi if starts(b"uwsgi://") => (&text[8..], false),
+            _ => (text, false),
+        };
         let url = Url::parse(address, Tail::None);
         let url = url.map_err(|what| self.refused(place, format!("{what} in upstream \"{}\"", told(address))))?;
         let to = GatewayTarget::Group(self.upstream_of(&url, 0, place)?);
-        layer.block.content = passed(to);
+        layer.block.content = passed(to, secured);
         Ok(())
     }
 

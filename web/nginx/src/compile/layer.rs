@@ -236,7 +236,7 @@ impl Compiler<'_> {
             self.listen_by_default(id, directive.place);
         }
         self.server_names.clone_from(&names);
-        self.finish(&mut layer)?;
+        self.finish(&mut layer, directive.place)?;
         layer.block.script = self.script(&layer, inside(directive))?;
         let block = self.block(layer.block.clone(), directive.place);
         let locations = self.locations(&layer, inside(directive))?;
@@ -262,7 +262,7 @@ impl Compiler<'_> {
     }
 
     /// The end of a block's directives.
-    pub(super) fn finish(&mut self, layer: &mut Layer) -> Step {
+    pub(super) fn finish(&mut self, layer: &mut Layer, place: Place) -> Step {
         layer.inherit_fields();
         self.finish_logs(layer)?;
         layer.finish_passwords();
@@ -273,6 +273,7 @@ impl Compiler<'_> {
         layer.finish_proxy();
         layer.block.mirrors = !layer.block.subrequests.mirrors.is_empty();
         layer.finish_gateways();
+        self.finish_upstream_tls(layer, place)?;
         layer.finish_resolver();
         layer.block.filters = FilterSet::of(&layer.block);
         Ok(())
@@ -316,7 +317,7 @@ impl Compiler<'_> {
         for one in inside(directive).iter().filter(|one| !is_script(&one.name) && !inner(&one.name)) {
             self.set(&mut layer, one)?;
         }
-        self.finish(&mut layer)?;
+        self.finish(&mut layer, directive.place)?;
         if let Some(one) = inside(directive).iter().find(|one| one.name == b"limit_except") {
             layer.block.limit_except = Some(self.limit_except(&layer, one)?);
         }
@@ -381,7 +382,7 @@ impl Compiler<'_> {
         for one in inside(directive).iter().filter(|one| !is_script(&one.name)) {
             self.set(&mut layer, one)?;
         }
-        self.finish(&mut layer)?;
+        self.finish(&mut layer, directive.place)?;
         Ok(self.block(layer.block, directive.place))
     }
 
@@ -418,7 +419,7 @@ impl Compiler<'_> {
         for one in inside(directive) {
             self.set(&mut layer, one)?;
         }
-        self.finish(&mut layer)?;
+        self.finish(&mut layer, directive.place)?;
         Ok((Methods(methods), self.block(layer.block, directive.place)))
     }
 }

@@ -141,15 +141,14 @@ impl Compiler<'_> {
             layer.block.content = ContentRules::Proxy(Arc::new(ProxyPass::Computed { url, location }));
             return Ok(());
         }
-        if starts(b"https://") {
-            return Err(self.unsupported(place, "\"proxy_pass\" directive with \"https://\": there is no TLS yet"));
-        }
-        if !starts(b"http://") {
-            return Err(self.refused(place, "invalid URL prefix".to_owned()));
-        }
-        let url = Url::parse(&text[7..], Tail::Path);
-        let url = url.map_err(|what| self.refused(place, format!("{what} in upstream \"{}\"", told(&text[7..]))))?;
-        let group = self.upstream_of(&url, 80, place)?;
+        let (rest, secured, usual) = match () {
+            () if starts(b"http://") => (&text[7..], false, 80),
+            () if starts(b"https://") => (&text[8..], true, 443),
+            () => return Err(self.refused(place, "invalid URL prefix".to_owned())),
+        };
+        let url = Url::parse(rest, Tail::Path);
+        let url = url.map_err(|what| self.refused(place, format!("{what} in upstream \"{}\"", told(rest))))?;
+        let group = self.upstream_of(&url, usual, place)?;
         if location.is_none() && !url.path.is_empty() {
             let what = "\"proxy_pass\" cannot have URI part in location given by regular expression, or inside \
                         named location, or inside \"if\" statement, or inside \"limit_except\" block";
@@ -157,11 +156,11 @@ impl Compiler<'_> {
         }
         let (host, port) = match (&url.host, url.port) {
             (UrlHost::Unix(_), _) => (b"localhost".to_vec(), None),
-            (_, Some(port)) if port != 80 => {
+            (_, Some(port)) if port != usual => {
                 let port = port.to_string();
                 ([url.name, b":", port.as_bytes()].concat(), Some(port.into_bytes().into()))
             }
-            _ => (url.name.to_vec(), Some(b"80"[..].into())),
+            _ => (url.name.to_vec(), Some(usual.to_string().into_bytes().into())),
         };
         let mut uri = url.path.to_vec();
         if uri.first() == Some(&b'?') {
@@ -169,6 +168,7 @@ impl Compiler<'_> {
         }
         layer.block.content = ContentRules::Proxy(Arc::new(ProxyPass::Fixed(FixedPass {
             group,
+            secured,
             url: text.into(),
             uri: uri.into(),
             host: host.into(),
