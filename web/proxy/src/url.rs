@@ -35,10 +35,8 @@ pub enum UpstreamPlace<'a> {
 /// What is wrong with one, in nginx's words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UrlError {
-    /// It does not begin with `http://`.
+    /// It begins neither with `http://` nor with `https://`.
     Prefix,
-    /// It is of another scheme.
-    Https,
     /// There is no host.
     NoHost,
     /// A host that is none.
@@ -53,7 +51,6 @@ impl fmt::Display for UrlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Prefix => "invalid URL prefix",
-            Self::Https => "https protocol requires SSL support",
             Self::NoHost => "no host",
             Self::Host => "invalid host",
             Self::Port => "invalid port",
@@ -72,12 +69,18 @@ impl<'a> ProxyUrl<'a> {
     pub fn parse(text: &'a [u8]) -> Result<Self, UrlError> {
         let starts = |with: &[u8]| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
         if starts(b"https://") {
-            return Err(UrlError::Https);
+            return Ok(Self { secured: true, ..Self::parse_rest(&text[8..])? });
         }
         if !starts(b"http://") {
             return Err(UrlError::Prefix);
         }
         Self::parse_rest(&text[7..])
+    }
+
+    /// The port of hosts that name none.
+    #[must_use]
+    pub const fn usual_port(&self) -> u16 {
+        if self.secured { 443 } else { 80 }
     }
 
     /// What follows the scheme.
@@ -92,13 +95,13 @@ impl<'a> ProxyUrl<'a> {
             return if path.is_empty() {
                 Err(UrlError::Path)
             } else {
-                Ok(Self { place: UpstreamPlace::Unix { path }, uri })
+                Ok(Self { secured: false, place: UpstreamPlace::Unix { path }, uri })
             };
         }
         let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
         let (authority, uri) = rest.split_at(end);
         let (name, port) = host_and_port(authority)?;
-        Ok(Self { place: UpstreamPlace::Host { name, port }, uri })
+        Ok(Self { secured: false, place: UpstreamPlace::Host { name, port }, uri })
     }
 }
 
@@ -131,35 +134,44 @@ pub fn parse_port(text: &[u8]) -> Option<u16> {
 }
 
 impl<'a> UpstreamPlace<'a> {
-    /// The port, where it is at a host.
+    /// The port, where it is at a host; `usual` is that of hosts that name none.
     #[must_use]
-    pub fn port(&self) -> u16 {
+    pub fn port(&self, usual: u16) -> u16 {
         match self {
-            Self::Host { port: Some(port), .. } => parse_port(port).unwrap_or(80),
-            Self::Host { port: None, .. } | Self::Unix { .. } => 80,
+            Self::Host { port: Some(port), .. } => parse_port(port).unwrap_or(usual),
+            Self::Host { port: None, .. } | Self::Unix { .. } => usual,
+        }
+    }
+
+    /// The host as it is written, or the path of a socket.
+    #[must_use]
+    pub const fn name(&self) -> &'a [u8] {
+        match self {
+            Self::Host { name, .. } => name,
+            Self::Unix { path } => path,
         }
     }
 
     /// The address, where it is written as one.
     #[must_use]
-    pub fn literal(&self) -> Option<SocketAddr> {
+    pub fn literal(&self, usual: u16) -> Option<SocketAddr> {
         let Self::Host { name, .. } = self else { return None };
         let text = core::str::from_utf8(name).ok()?;
         let ip = match text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             Some(inner) => IpAddr::V6(Ipv6Addr::from_str(inner).ok()?),
             None => IpAddr::V4(text.parse().ok()?),
         };
-        Some(SocketAddr::new(ip, self.port()))
+        Some(SocketAddr::new(ip, self.port(usual)))
     }
 
     /// What `$proxy_host` stands for: the host, and the port where it is written and not
     /// that of the scheme.
-    pub fn write_host(&self, out: &mut Vec<u8>) {
+    pub fn write_host(&self, usual: u16, out: &mut Vec<u8>) {
         match self {
             Self::Unix { .. } => out.extend_from_slice(b"localhost"),
             Self::Host { name, port } => {
                 out.extend_from_slice(name);
-                if let Some(port) = port.filter(|_| self.port() != 80) {
+                if let Some(port) = port.filter(|_| self.port(usual) != usual) {
                     out.push(b':');
                     out.extend_from_slice(port);
                 }
@@ -169,11 +181,11 @@ impl<'a> UpstreamPlace<'a> {
 
     /// What `$proxy_port` stands for; nothing at a socket.
     #[must_use]
-    pub fn port_text(&self) -> Option<&'a [u8]> {
+    pub fn port_text(&self, usual: u16) -> Option<Vec<u8>> {
         match self {
             Self::Unix { .. } => None,
-            Self::Host { port: Some(port), .. } if self.port() != 80 => Some(port),
-            Self::Host { .. } => Some(b"80"),
+            Self::Host { port: Some(port), .. } if self.port(usual) != usual => Some(port.to_vec()),
+            Self::Host { .. } => Some(usual.to_string().into_bytes()),
         }
     }
 }
@@ -185,7 +197,7 @@ mod tests {
     fn host(text: &str) -> String {
         let url = ProxyUrl::parse(text.as_bytes()).expect(text);
         let mut out = Vec::new();
-        url.place.write_host(&mut out);
+        url.place.write_host(url.usual_port(), &mut out);
         String::from_utf8(out).unwrap()
     }
 
@@ -193,19 +205,20 @@ mod tests {
     fn urls_are_taken_apart() {
         let of = |text: &'static str| ProxyUrl::parse(text.as_bytes());
         let url = of("http://127.0.0.1:8080/a/b?c").unwrap();
-        assert_eq!(url.place.literal(), Some("127.0.0.1:8080".parse().unwrap()));
+        assert_eq!(url.place.literal(url.usual_port()), Some("127.0.0.1:8080".parse().unwrap()));
         assert_eq!(url.uri, b"/a/b?c");
         let url = of("HTTP://[::1]:81").unwrap();
-        assert_eq!((url.place.literal(), url.uri), (Some("[::1]:81".parse().unwrap()), &b""[..]));
+        assert_eq!((url.place.literal(url.usual_port()), url.uri), (Some("[::1]:81".parse().unwrap()), &b""[..]));
         let url = of("http://backend?a=1").unwrap();
-        assert_eq!((url.place.literal(), url.uri), (None, &b"?a=1"[..]));
+        assert_eq!((url.place.literal(url.usual_port()), url.uri), (None, &b"?a=1"[..]));
         let url = of("http://unix:/run/a.sock:/uri").unwrap();
         assert_eq!((url.place, url.uri), (UpstreamPlace::Unix { path: b"/run/a.sock" }, &b"/uri"[..]));
         assert_eq!(of("http://unix:/run/a.sock").unwrap().uri, b"");
         for (text, why) in [
             ("ftp://a", UrlError::Prefix),
             ("", UrlError::Prefix),
-            ("https://a", UrlError::Https),
+            ("https:/a", UrlError::Prefix),
+            ("https://", UrlError::NoHost),
             ("http://", UrlError::NoHost),
             ("http:///a", UrlError::NoHost),
             ("http://:80", UrlError::NoHost),
@@ -229,11 +242,15 @@ mod tests {
             ("http://a:80", "a", Some("80")),
             ("http://a:8080/x", "a:8080", Some("8080")),
             ("http://[::1]:81", "[::1]:81", Some("81")),
+            ("https://a", "a", Some("443")),
+            ("HTTPS://a:443/x", "a", Some("443")),
+            ("https://a:80", "a:80", Some("80")),
             ("http://unix:/a.sock:/", "localhost", None),
         ] {
             assert_eq!(host(text), told, "{text}");
             let url = ProxyUrl::parse(text.as_bytes()).unwrap();
-            assert_eq!(url.place.port_text(), port.map(str::as_bytes), "{text}");
+            let told = url.place.port_text(url.usual_port());
+            assert_eq!(told.as_deref(), port.map(str::as_bytes), "{text}");
         }
     }
 }
