@@ -16,13 +16,13 @@ use zeroize::Zeroizing;
 
 /// Bytes that a client may send before its handshake is over: a ClientHello, or two, and
 /// certificates.
-const RECEIVED_MAX: usize = 160 << 10;
+pub(crate) const RECEIVED_MAX: usize = 160 << 10;
 
 /// Records in which it may send them.
-const RECORDS_MAX: u32 = 512;
+pub(crate) const RECORDS_MAX: u32 = 512;
 
 /// The longest record there is (RFC 5246 section 6.2.3), with its head.
-const RECORD_MAX: usize = 5 + (1 << 14) + 2_048;
+pub(crate) const RECORD_MAX: usize = 5 + (1 << 14) + 2_048;
 
 /// A handshake under way. It is moved to whoever works on it.
 pub struct Acceptor {
@@ -169,7 +169,7 @@ impl Acceptor {
 }
 
 /// The first record of `bytes`, if it is whole, or is none that may be.
-fn record(bytes: &[u8]) -> Option<&[u8]> {
+pub(crate) fn record(bytes: &[u8]) -> Option<&[u8]> {
     let [_, _, _, high, low] = bytes.get(..5)? else { return None };
     let length = 5 + usize::from(u16::from_be_bytes([*high, *low]));
     if length > RECORD_MAX { Some(bytes) } else { bytes.get(..length) }
@@ -242,7 +242,7 @@ fn alert(connection: &mut UnbufferedServerConnection, out: &mut Vec<u8>) {
     }
 }
 
-fn direction(
+pub(crate) fn direction(
     (sequence, secrets): (u64, ConnectionTrafficSecrets),
     secret: Option<Zeroizing<Vec<u8>>>,
 ) -> Option<(Cipher, Direction)> {

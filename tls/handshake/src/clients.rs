@@ -96,6 +96,39 @@ impl ClientVerifier {
         }
     }
 
+    /// As [`ClientCertVerifier::verify_tls12_signature`].
+    pub fn verify12(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verify(message, certificate, signed, usize::MAX)
+    }
+
+    /// As [`ClientCertVerifier::verify_tls13_signature`].
+    pub fn verify13(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        // RFC 8446 section 4.4.3: a scheme names the curve, too, and RSA is PSS.
+        let old = matches!(
+            signed.scheme,
+            SignatureScheme::RSA_PKCS1_SHA256 | SignatureScheme::RSA_PKCS1_SHA384 | SignatureScheme::RSA_PKCS1_SHA512
+        );
+        if old {
+            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
+        }
+        self.verify(message, certificate, signed, 1)
+    }
+
+    /// The schemes that are taken.
+    pub fn schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+
     /// Whether the certificate's key made a signature; of its other fields nothing is asked.
     fn verify(
         &self,
@@ -151,7 +184,7 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify(message, certificate, signed, usize::MAX)
+        self.verify12(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -160,18 +193,10 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // RFC 8446 section 4.4.3: a scheme names the curve, too, and RSA is PSS.
-        let old = matches!(
-            signed.scheme,
-            SignatureScheme::RSA_PKCS1_SHA256 | SignatureScheme::RSA_PKCS1_SHA384 | SignatureScheme::RSA_PKCS1_SHA512
-        );
-        if old {
-            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
-        }
-        self.verify(message, certificate, signed, 1)
+        self.verify13(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.schemes()
     }
 }

@@ -14,6 +14,8 @@ pub enum Failure {
     Rejected,
     /// The client sent more than a handshake takes.
     TooLong,
+    /// What the server sends is no TLS.
+    Foreign,
     /// The client said that it sends no more.
     Closed,
     /// There is no handshake any more, or it cannot be gone on with.
@@ -25,6 +27,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Library(why) => library(why, f),
             Self::Differs => f.write_str("error:0A00009F:SSL routines::length mismatch"),
+            Self::Foreign => f.write_str("error:0A00010B:SSL routines::wrong version number"),
             Self::Rejected => f.write_str("error:0A0000EA:SSL routines::callback failed"),
             Self::TooLong => f.write_str("error:0A000098:SSL routines::excessive message size"),
             Self::Closed => f.write_str("peer closed connection in SSL handshake"),
@@ -67,6 +70,8 @@ fn library(why: &Error, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             PeerIncompatible::Tls12NotOffered
             | PeerIncompatible::Tls12NotOfferedOrEnabled
             | PeerIncompatible::Tls13RequiredForQuic
+            | PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
             | PeerIncompatible::SupportedVersionsExtensionRequired => (258, "unsupported protocol"),
             PeerIncompatible::NullCompressionRequired => (341, "invalid compression algorithm"),
             _ => return write!(f, "{why:?}"),

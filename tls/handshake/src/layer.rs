@@ -6,17 +6,24 @@ use tls_record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
 
+impl Cipher {
+    /// The record layer's name for it.
+    pub(crate) const fn of_records(self) -> RecordCipher {
+        match self {
+            Self::Aes128Gcm => RecordCipher::Aes128Gcm,
+            Self::Aes256Gcm => RecordCipher::Aes256Gcm,
+            Self::ChaCha20Poly1305 => RecordCipher::ChaCha20Poly1305,
+        }
+    }
+}
+
 impl Secured {
     /// What secures the connection from here on, and what is told of that; `None` where keys
     /// are not as long as their ciphers have them.
     #[must_use]
     pub fn into_layer(self) -> Option<(Box<dyn Layer>, Session)> {
         let Self { transmit, receive, cipher, session, .. } = self;
-        let cipher = match cipher {
-            Cipher::Aes128Gcm => RecordCipher::Aes128Gcm,
-            Cipher::Aes256Gcm => RecordCipher::Aes256Gcm,
-            Cipher::ChaCha20Poly1305 => RecordCipher::ChaCha20Poly1305,
-        };
+        let cipher = cipher.of_records();
         let afterwards = match (&transmit.secret, &receive.secret) {
             (Some(sends), Some(receives)) => Afterwards::Secrets {
                 sends: TrafficSecret::new(cipher, sends)?,

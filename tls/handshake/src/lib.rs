@@ -1,4 +1,4 @@
-//! TLS handshakes, the server's side, without I/O: bytes in, bytes out, and at the end
+//! TLS handshakes, without I/O: bytes in, bytes out, and at the end
 //! what the records that follow are sealed with.
 //!
 //! ```text
@@ -17,6 +17,7 @@
 //! | [`hello`] | what a client says first |
 //! | [`ServerTls`] | what a server says and does |
 //! | [`Acceptor`] | one handshake |
+//! | [`ClientTls`], [`Connector`] | the same of who connects |
 //! | [`Secured`], [`Session`] | what it comes to |
 //! | [`TicketKeys`], [`SessionCache`] | sessions that go on |
 //! | [`Suites`], [`Groups`] | by the names that OpenSSL has |
@@ -24,10 +25,13 @@
 
 mod acceptor;
 mod captured;
+mod client;
 mod clients;
+mod connector;
 mod failure;
 pub mod hello;
 mod layer;
+mod peers;
 mod resolver;
 mod secured;
 mod server;
@@ -36,7 +40,9 @@ mod suites;
 mod tickets;
 
 pub use acceptor::{Acceptor, Outcome, Step};
+pub use client::{ClientError, ClientRules, ClientTls, ServerVerdict, Servers};
 pub use clients::{ClientMode, ClientVerdict, Clients};
+pub use connector::{ConnectOutcome, ConnectStep, Connected, Connector, ServerSession, Sought};
 pub use failure::Failure;
 pub use hello::{First, HELLO_MAX, Hello, HelloError};
 pub use secured::{Cipher, Direction, Secured, Session, SuiteHash, Version};

@@ -164,7 +164,7 @@ impl ServerTls {
 
 /// A certificate with its key, as rustls has it. What is known of it is not held against
 /// what webpki expects of a server's: one of version 1, or with CA:TRUE, is as good.
-fn certified(identity: &Identity) -> Option<CertifiedKey> {
+pub(crate) fn certified(identity: &Identity) -> Option<CertifiedKey> {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.key.secret_bytes()));
     let key = sign::any_supported_type(&key).ok()?;
     let chain = identity.chain.iter().map(|one| CertificateDer::from(one.der())).collect();

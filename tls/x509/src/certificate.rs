@@ -6,7 +6,7 @@ use crate::owned::{der, owner, written};
 use crate::shape::is_der;
 use aws_lc_sys::{
     ASN1_TIME_print, ASN1_TIME_to_posix, X509, X509_NAME, X509_NAME_oneline, X509_NAME_print_ex,
-    X509_check_private_key, X509_free, X509_get_X509_PUBKEY, X509_get_issuer_name, X509_get_serialNumber,
+    X509_check_host, X509_check_private_key, X509_free, X509_get_X509_PUBKEY, X509_get_issuer_name, X509_get_serialNumber,
     X509_get_subject_name, X509_get0_notAfter, X509_get0_notBefore, XN_FLAG_RFC2253, d2i_X509, i2a_ASN1_INTEGER,
     i2d_X509, i2d_X509_NAME, i2d_X509_PUBKEY,
 };
@@ -126,6 +126,17 @@ impl Certificate {
         // SAFETY: the certificate lives, and the result is written to a place of ours.
         let is_time = unsafe { ASN1_TIME_to_posix(X509_get0_notAfter(self.0.at()), &raw mut second) } == 1;
         is_time.then_some(second)
+    }
+
+    /// Whether it is a server's of this name, by its subject's alternative names, or by its common
+    /// name where there are none (RFC 6125 section 6.4).
+    #[must_use]
+    pub fn is_of_host(&self, name: &[u8]) -> bool {
+        if name.is_empty() || name.contains(&0) {
+            return false;
+        }
+        // SAFETY: the certificate lives, and so does the name, which is as long as is told.
+        unsafe { X509_check_host(self.0.at(), name.as_ptr().cast(), name.len(), 0, ptr::null_mut()) == 1 }
     }
 
     /// Whether `key` is its private key.

@@ -4,6 +4,7 @@ use crate::certificate::Certificate;
 use crate::error::{LibraryError, VerifyError};
 use crate::owned::owner;
 use crate::pem::Revocation;
+use core::ffi::CStr;
 use aws_lc_sys::{
     OPENSSL_STACK, OPENSSL_sk_free, OPENSSL_sk_new_null, OPENSSL_sk_push, X509_STORE, X509_STORE_CTX,
     X509_STORE_CTX_free, X509_STORE_CTX_get_error, X509_STORE_CTX_init, X509_STORE_CTX_new, X509_STORE_CTX_set_default,
@@ -64,6 +65,18 @@ impl Store {
     /// # Errors
     /// Why it is not.
     pub fn verify_client(&self, chain: &[Certificate], depth: u32, now: i64) -> Result<(), VerifyError> {
+        self.verify(chain, c"ssl_client", (depth, now))
+    }
+
+    /// The same, of a server's; whose it is, is not asked ([`Certificate::is_of_host`]).
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn verify_server(&self, chain: &[Certificate], depth: u32, now: i64) -> Result<(), VerifyError> {
+        self.verify(chain, c"ssl_server", (depth, now))
+    }
+
+    fn verify(&self, chain: &[Certificate], purpose: &CStr, (depth, now): (u32, i64)) -> Result<(), VerifyError> {
         let Some((leaf, others)) = chain.split_first() else { return Err(VerifyError::UNSPECIFIED) };
         // SAFETY: make values out of nothing, which are ours. The stack is one of pointers alone: to free
         // it frees none of them.
@@ -78,8 +91,8 @@ impl Store {
         }
         // SAFETY: all of them live longer than the context, which is declared behind the stack and dropped before it.
         let begun = unsafe { X509_STORE_CTX_init(context.at(), self.0.at(), leaf.0.at(), stack.at().cast()) } == 1;
-        // SAFETY: it lives; the name is a text that is there for good.
-        if !begun || unsafe { X509_STORE_CTX_set_default(context.at(), c"ssl_client".as_ptr()) } != 1 {
+        // SAFETY: it lives; the name is a text that is only read.
+        if !begun || unsafe { X509_STORE_CTX_set_default(context.at(), purpose.as_ptr()) } != 1 {
             LibraryError::forget();
             return Err(VerifyError::UNSPECIFIED);
         }

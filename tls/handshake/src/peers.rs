@@ -1,0 +1,108 @@
+//! Sessions with servers, that later connections go on with: each server's its own.
+
+use rustls::NamedGroup;
+use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::pki_types::ServerName;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Servers whose sessions are kept, at most: the oldest gives way.
+const PEERS_MAX: usize = 1_024;
+
+/// Tickets of one server: each is used once (RFC 8446 appendix C.4).
+const TICKETS_MAX: usize = 8;
+
+/// The sessions of a client.
+#[derive(Default)]
+pub(crate) struct PeerCache(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    peers: HashMap<Arc<[u8]>, Peer>,
+    /// In the order in which they came.
+    order: VecDeque<Arc<[u8]>>,
+}
+
+#[derive(Default)]
+struct Peer {
+    group: Option<NamedGroup>,
+    tls12: Option<Tls12ClientSessionValue>,
+    tls13: VecDeque<Tls13ClientSessionValue>,
+}
+
+impl PeerCache {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn peer(&mut self, key: &Arc<[u8]>) -> &mut Peer {
+        if !self.peers.contains_key(key) {
+            if self.order.len() >= PEERS_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.peers.remove(&oldest);
+            }
+            self.order.push_back(Arc::clone(key));
+        }
+        self.peers.entry(Arc::clone(key)).or_default()
+    }
+}
+
+/// Those with one server.
+pub(crate) struct PeerSessions {
+    cache: Arc<PeerCache>,
+    key: Arc<[u8]>,
+}
+
+impl PeerSessions {
+    /// Those with the server that is known by `key`.
+    pub fn new(cache: Arc<PeerCache>, key: &[u8]) -> Self {
+        Self { cache, key: key.into() }
+    }
+}
+
+/// No log tells sessions.
+impl core::fmt::Debug for PeerSessions {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("PeerSessions").finish_non_exhaustive()
+    }
+}
+
+impl ClientSessionStore for PeerSessions {
+    fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
+        self.cache.kept().peer(&self.key).group = Some(group);
+    }
+
+    fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
+        self.cache.kept().peers.get(&self.key)?.group
+    }
+
+    fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
+        self.cache.kept().peer(&self.key).tls12 = Some(value);
+    }
+
+    fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.cache.kept().peers.get(&self.key)?.tls12.clone()
+    }
+
+    fn remove_tls12_session(&self, _: &ServerName<'static>) {
+        if let Some(peer) = self.cache.kept().peers.get_mut(&self.key) {
+            peer.tls12 = None;
+        }
+    }
+
+    fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
+        let mut kept = self.cache.kept();
+        let tickets = &mut kept.peer(&self.key).tls13;
+        if tickets.len() >= TICKETS_MAX {
+            tickets.pop_front();
+        }
+        tickets.push_back(value);
+    }
+
+    fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        self.cache.kept().peers.get_mut(&self.key)?.tls13.pop_back()
+    }
+}
