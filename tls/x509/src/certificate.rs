@@ -5,8 +5,8 @@ use crate::key::KeyDer;
 use crate::owned::{der, owner, written};
 use crate::shape::is_der;
 use aws_lc_sys::{
-    ASN1_TIME_print, ASN1_TIME_to_posix, X509, X509_NAME, X509_NAME_oneline, X509_NAME_print_ex,
-    X509_check_host, X509_check_private_key, X509_free, X509_get_X509_PUBKEY, X509_get_issuer_name, X509_get_serialNumber,
+    ASN1_TIME_print, ASN1_TIME_to_posix, X509, X509_NAME, X509_NAME_oneline, X509_NAME_print_ex, X509_check_host,
+    X509_check_private_key, X509_free, X509_get_X509_PUBKEY, X509_get_issuer_name, X509_get_serialNumber,
     X509_get_subject_name, X509_get0_notAfter, X509_get0_notBefore, XN_FLAG_RFC2253, d2i_X509, i2a_ASN1_INTEGER,
     i2d_X509, i2d_X509_NAME, i2d_X509_PUBKEY,
 };

@@ -4,7 +4,6 @@ use crate::certificate::Certificate;
 use crate::error::{LibraryError, VerifyError};
 use crate::owned::owner;
 use crate::pem::Revocation;
-use core::ffi::CStr;
 use aws_lc_sys::{
     OPENSSL_STACK, OPENSSL_sk_free, OPENSSL_sk_new_null, OPENSSL_sk_push, X509_STORE, X509_STORE_CTX,
     X509_STORE_CTX_free, X509_STORE_CTX_get_error, X509_STORE_CTX_init, X509_STORE_CTX_new, X509_STORE_CTX_set_default,
@@ -12,6 +11,7 @@ use aws_lc_sys::{
     X509_STORE_new, X509_STORE_set_flags, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
     X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_FLAG_CRL_CHECK, X509_V_FLAG_CRL_CHECK_ALL, X509_verify_cert,
 };
+use core::ffi::CStr;
 
 owner!(OwnedStore, X509_STORE, X509_STORE_free);
 owner!(OwnedContext, X509_STORE_CTX, X509_STORE_CTX_free);

@@ -321,9 +321,8 @@ impl Compiler<'_> {
         };
         let suites13 = match &settings.suites13 {
             None => Suites::all_tls13(),
-            Some(text) => Suites::of_tls13(text).map_err(|_| {
-                nowhere(format!("SSL_CONF_cmd(\"Ciphersuites\", \"{text}\") failed (SSL: {no_match})"))
-            })?,
+            Some(text) => Suites::of_tls13(text)
+                .map_err(|_| nowhere(format!("SSL_CONF_cmd(\"Ciphersuites\", \"{text}\") failed (SSL: {no_match})")))?,
         };
         Ok((suites12, suites13))
     }
@@ -345,9 +344,7 @@ impl Compiler<'_> {
                 let why = format!("error:0A080106:SSL routines::passed invalid argument:group '{name}' cannot be set");
                 Err(nowhere(format!("SSL_CTX_set1_curves_list(\"{text}\") failed (SSL: {why})")))
             }
-            Err(GroupsError::NoneOfOurs) => {
-                Err(self.unsupported(place, &format!("any of \"{directive}\" \"{text}\"")))
-            }
+            Err(GroupsError::NoneOfOurs) => Err(self.unsupported(place, &format!("any of \"{directive}\" \"{text}\""))),
         }
     }
 

@@ -150,9 +150,7 @@ impl Compiler<'_> {
         let made = UpstreamTls { tls, name: settings.name.clone(), tells_name: settings.tells_name };
         let rules = match by {
             SecuredBy::Proxy => &mut layer.block.proxy,
-            SecuredBy::Uwsgi => {
-                &mut Arc::make_mut(&mut layer.block.gateways).of_mut(GatewayProtocol::Uwsgi).relay
-            }
+            SecuredBy::Uwsgi => &mut Arc::make_mut(&mut layer.block.gateways).of_mut(GatewayProtocol::Uwsgi).relay,
         };
         if rules.tls.as_deref() != Some(&made) {
             Arc::make_mut(rules).tls = Some(Arc::new(made));
@@ -201,8 +199,7 @@ impl Compiler<'_> {
     fn upstream_identity(&mut self, settings: &UpstreamTlsSettings, prefix: &str) -> Step<Option<Identity>> {
         let Some(certificate) = &settings.certificate else { return Ok(None) };
         let Some(key) = &settings.key else {
-            let what =
-                format!("no \"{prefix}_certificate_key\" is defined for certificate \"{}\"", told(certificate));
+            let what = format!("no \"{prefix}_certificate_key\" is defined for certificate \"{}\"", told(certificate));
             return Err(nowhere(what));
         };
         let (certificate, key) = (self.conf_path(certificate), self.conf_path(key));
