@@ -13,6 +13,7 @@
 //! is closed, is named by nothing any more: slot and generation are its own.
 
 use crate::{ExchangeId, Piece};
+use handshake::{Failure, ServerSession, Sought};
 use app::{Closed, ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -57,6 +58,10 @@ pub enum UpstreamAddress<'a> {
 pub enum UpstreamEvent<'a> {
     /// It is established.
     Opened,
+    /// It is secured ([`Upstreams::secure_upstream`]): what is queued from now on is sealed.
+    Secured(&'a ServerSession),
+    /// It cannot be: nothing more comes of it but its end.
+    Unsecured(&'a Failure),
     /// Bytes arrived, in order. How many were taken, from the front, is the answer; the
     /// rest is offered again with what follows, or after [`Upstreams::resume_upstream`], and
     /// closes the receive window meanwhile.
@@ -90,6 +95,13 @@ pub trait Upstreams {
     fn dial(&mut self, to: UpstreamAddress<'_>, from: Option<IpAddr>, mark: u32) -> Result<UpstreamId, ConnectError> {
         let _ = (to, from, mark);
         Err(ConnectError::NoRoute)
+    }
+
+    /// Has it secured, before anything is queued: what becomes of that is told by
+    /// [`UpstreamEvent::Secured`] or [`UpstreamEvent::Unsecured`], and nothing else before, but that
+    /// its timer ran out or that it is gone.
+    fn secure_upstream(&mut self, id: UpstreamId, sought: Sought) {
+        let _ = (id, sought);
     }
 
     /// From now on it has this mark.

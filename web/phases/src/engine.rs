@@ -221,6 +221,7 @@ impl Engine {
                 stream: None,
                 makings: Makings::default(),
                 idle: IdlePlaces::default(),
+                ways: SecuredWays::default(),
                 hangups: Vec::new(),
                 subs: Subs::default(),
             },

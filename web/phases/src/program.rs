@@ -161,10 +161,11 @@ impl Program {
         opened.map_err(|why| why.to_string())
     }
 
-    /// Whether clients of some address begin with a handshake.
+    /// Whether clients of some address, or connections to upstreams, begin with a handshake.
     #[must_use]
     pub fn speaks_tls(&self) -> bool {
-        self.listeners.iter().any(|listener| listener.tls)
+        let dials = |block: &Block| block.proxy.tls.is_some() || block.gateways.uwsgi.relay.tls.is_some();
+        self.listeners.iter().any(|listener| listener.tls) || self.blocks.iter().any(dials)
     }
 
     /// The settings of the server that requests for no other have at the first

@@ -65,6 +65,8 @@ pub struct Carrier {
     pub clock: WallClock,
     /// Connections that handlers asked for.
     pub upstreams: DialledTable,
+    /// Those of them that are to be secured.
+    pub seeking: Vec<(ConnId, handshake::Sought)>,
     pub server_header: bool,
     pub draining: Option<Drain>,
     /// The next connection whose timer is to be set by shorter limits.

@@ -80,7 +80,7 @@ impl Change {
             hosts.push(HostChange { before: at, handler, log });
         }
         let helper = match next.speaks_tls() && !now.speaks_tls() {
-            true => HandshakeHelper::start(HANDSHAKES_MAX, &now.helper_cpus).ok(),
+            true => HandshakeHelper::start(2 * HANDSHAKES_MAX, &now.helper_cpus).ok(),
             false => None,
         };
         Ok(Self { config: next, site, hosts, helper })

@@ -6,18 +6,52 @@
 //! ```
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use handshake::{Acceptor, Step};
+use handshake::{Acceptor, ConnectStep, Connector, Step};
 use helper::Behind;
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+/// A handshake, whoever connected.
+#[derive(Debug)]
+pub enum Shaking {
+    /// With a client.
+    Client(Box<Acceptor>),
+    /// With an upstream.
+    Upstream(Box<Connector>),
+}
+
+/// A handshake, and what came of its bytes.
+#[derive(Debug)]
+pub enum Shook {
+    /// With a client.
+    Client(Box<Acceptor>, Step),
+    /// With an upstream.
+    Upstream(Box<Connector>, ConnectStep),
+}
+
+impl Shaking {
+    /// Works on it.
+    pub fn on_bytes(self, bytes: &[u8]) -> Shook {
+        match self {
+            Self::Client(mut acceptor) => {
+                let step = acceptor.on_bytes(bytes);
+                Shook::Client(acceptor, step)
+            }
+            Self::Upstream(mut connector) => {
+                let step = connector.on_bytes(bytes);
+                Shook::Upstream(connector, step)
+            }
+        }
+    }
+}
+
 /// Bytes for a handshake, and the handshake.
 #[derive(Debug)]
 struct Job {
     token: u64,
-    acceptor: Box<Acceptor>,
+    shaking: Shaking,
     bytes: Vec<u8>,
     /// Readable when it was worked on: its silo's.
     event: Arc<OwnedFd>,
@@ -28,10 +62,8 @@ struct Job {
 pub struct Finished {
     /// Whose it is, as it was told.
     pub token: u64,
-    /// The handshake.
-    pub acceptor: Box<Acceptor>,
-    /// What came of it.
-    pub step: Step,
+    /// The handshake, and what came of it.
+    pub shook: Shook,
 }
 
 #[derive(Debug, Default)]
@@ -79,16 +111,16 @@ impl HandshakeHelper {
     pub fn submit(
         &mut self,
         token: u64,
-        acceptor: Box<Acceptor>,
+        shaking: Shaking,
         (bytes, event): (Vec<u8>, &Arc<OwnedFd>),
-    ) -> Result<(), Box<Acceptor>> {
+    ) -> Result<(), Shaking> {
         if self.waiting >= self.most {
-            return Err(acceptor);
+            return Err(shaking);
         }
         if let Err(rtrb::PushError::Full(job)) =
-            self.jobs.push(Job { token, acceptor, bytes, event: Arc::clone(event) })
+            self.jobs.push(Job { token, shaking, bytes, event: Arc::clone(event) })
         {
-            return Err(job.acceptor);
+            return Err(job.shaking);
         }
         self.waiting += 1;
         if let Some(handle) = &self.handle {
@@ -124,13 +156,13 @@ impl Drop for HandshakeHelper {
 
 fn work(mut jobs: Consumer<Job>, mut done: Producer<Finished>, shared: &Shared) {
     while !shared.stop.load(Ordering::Acquire) {
-        let Ok(Job { token, mut acceptor, bytes, event }) = jobs.pop() else {
+        let Ok(Job { token, shaking, bytes, event }) = jobs.pop() else {
             std::thread::park();
             continue;
         };
-        let step = acceptor.on_bytes(&bytes);
+        let shook = shaking.on_bytes(&bytes);
         // Never full: see `HandshakeHelper::start`.
-        let _ = done.push(Finished { token, acceptor, step });
+        let _ = done.push(Finished { token, shook });
         shared.posted.fetch_add(1, Ordering::Release);
         // A counter that is full is read by whoever is woken by it.
         let _ = rustix::io::write(&event, &1_u64.to_ne_bytes());

@@ -15,8 +15,9 @@
 
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
+use crate::dialled_handshakes::DialledShake;
 use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
-use crate::handshake_helper::{Finished, HandshakeHelper};
+use crate::handshake_helper::{Finished, HandshakeHelper, Shaking, Shook};
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
@@ -57,7 +58,9 @@ pub(crate) struct Handshakes {
     /// Connections whose ClientHello waits for a place.
     waiting: Line,
     /// What the silo is to work on.
-    own: VecDeque<(u64, Box<Acceptor>, Vec<u8>)>,
+    pub own: VecDeque<(u64, Shaking, Vec<u8>)>,
+    /// With upstreams, by index of their connections.
+    pub dialled: BTreeMap<u32, DialledShake>,
 }
 
 /// Connections in their order, any of which may leave.
@@ -130,11 +133,11 @@ pub(crate) enum Shaken {
     Secured(usize),
 }
 
-const fn token(id: ConnId) -> u64 {
+pub(crate) const fn token(id: ConnId) -> u64 {
     (id.index() as u64) << 32 | id.generation() as u64
 }
 
-const fn id_of(token: u64) -> ConnId {
+pub(crate) const fn id_of(token: u64) -> ConnId {
     ConnId::new((token >> 32) as u32, token as u32)
 }
 
@@ -318,15 +321,16 @@ impl<H: Handler> Server<H> {
         let shake = under_way.get_mut(&(id.index() as u32));
         let Some(acceptor) = shake.and_then(|shake| shake.acceptor.take()) else { return };
         let Some(helper) = helper else {
-            own.push_back((token(id), acceptor, bytes));
+            own.push_back((token(id), Shaking::Client(acceptor), bytes));
             // The turn that this is part of may be over already.
             let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
             return;
         };
         // There is a place in the helper's line for each that may be under way, but those of
         // clients that have left may stand there still.
-        if let Err(acceptor) = helper.submit(token(id), acceptor, (bytes, event)) {
-            if let Some(shake) = self.handshakes.get(id) {
+        if let Err(shaking) = helper.submit(token(id), Shaking::Client(acceptor), (bytes, event)) {
+            if let Shaking::Client(acceptor) = shaking
+                && let Some(shake) = self.handshakes.get(id) {
                 shake.acceptor = Some(acceptor);
             }
             self.handshakes.waiting.join(id);
@@ -336,6 +340,7 @@ impl<H: Handler> Server<H> {
     /// What was worked on is taken up; without a helper one is worked on.
     pub(crate) fn handshakes_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let mut any = false;
+        self.begin_dialled();
         if let Some(helper) = &mut self.handshakes.helper {
             if helper.arrived() {
                 // Not readable, if another helper's answer took its signal along.
@@ -345,12 +350,15 @@ impl<H: Handler> Server<H> {
                 self.after_step(net, finished);
                 any = true;
             }
-        } else if let Some((token, mut acceptor, bytes)) = self.handshakes.own.pop_front() {
+        } else if let Some((token, shaking, bytes)) = self.handshakes.own.pop_front() {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
             // Nobody's signature is made for who has left.
-            if self.handshakes.get(id_of(token)).is_some() {
-                let step = acceptor.on_bytes(&bytes);
-                self.after_step(net, Finished { token, acceptor, step });
+            let is_there = match shaking {
+                Shaking::Client(_) => self.handshakes.get(id_of(token)).is_some(),
+                Shaking::Upstream(_) => self.handshakes.dialled_mut(id_of(token)).is_some(),
+            };
+            if is_there {
+                self.after_step(net, Finished { token, shook: shaking.on_bytes(&bytes) });
             }
             any = true;
         }
@@ -367,8 +375,12 @@ impl<H: Handler> Server<H> {
 
     /// A handshake was worked on.
     fn after_step<N: Net>(&mut self, net: &mut N, finished: Finished) {
-        let Finished { token, acceptor, step: Step { consumed, out, outcome } } = finished;
+        let Finished { token, shook } = finished;
         let id = id_of(token);
+        let (acceptor, Step { consumed, out, outcome }) = match shook {
+            Shook::Client(acceptor, step) => (acceptor, step),
+            Shook::Upstream(connector, step) => return self.after_dialled_step(net, id, (connector, step)),
+        };
         let now = net.now();
         let is_there = self.carrier.conn(id).is_some_and(|conn| conn.state == State::Handshake);
         let Some(shake) = self.handshakes.get(id).filter(|_| is_there) else { return };

@@ -39,6 +39,7 @@ mod conn;
 mod counters;
 mod deadlines;
 mod dialled;
+mod dialled_handshakes;
 mod handshake_helper;
 mod handshakes;
 mod head;
@@ -274,6 +275,7 @@ impl<H: Handler> Server<H> {
             terms: TermTable::of(&config),
             clock,
             upstreams: DialledTable::default(),
+            seeking: Vec::new(),
             server_header: config.server_header,
             draining: None,
             unsettled: None,
@@ -298,7 +300,7 @@ impl<H: Handler> Server<H> {
         server.settle_slots();
         if server.handshakes.on {
             // Without it the silo works on them itself.
-            server.handshakes.helper = HandshakeHelper::start(HANDSHAKES_MAX, &server.config.helper_cpus).ok();
+            server.handshakes.helper = HandshakeHelper::start(2 * HANDSHAKES_MAX, &server.config.helper_cpus).ok();
         }
         Ok(server)
     }

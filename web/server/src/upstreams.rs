@@ -24,7 +24,7 @@ impl<H: Handler> Server<H> {
     /// Tells a handler what happened to a connection that it asked for; nothing if there is
     /// no such connection.
     #[inline(never)]
-    fn tell_upstream<N: Net>(&mut self, net: &mut N, id: ConnId, event: UpstreamEvent<'_>) -> Option<usize> {
+    pub(crate) fn tell_upstream<N: Net>(&mut self, net: &mut N, id: ConnId, event: UpstreamEvent<'_>) -> Option<usize> {
         let Dialled { slot, mark, .. } = *self.carrier.upstreams.get(id)?;
         let slot = usize::from(slot);
         let handler = self.handlers.get_mut(slot)?;
@@ -38,6 +38,7 @@ impl<H: Handler> Server<H> {
             // Nobody waits for it any more.
             net.abort(id);
         }
+        self.begin_dialled();
     }
 
     /// Bytes of what is no client's connection.
@@ -46,6 +47,9 @@ impl<H: Handler> Server<H> {
         let now = net.now();
         if now >= self.carrier.next_second {
             self.on_second(now);
+        }
+        if let Some(taken) = self.on_dialled_bytes(net, id, data) {
+            return taken;
         }
         let taken = self.tell_upstream(net, id, UpstreamEvent::Data(data));
         taken.map_or(data.len(), |taken| taken.min(data.len()))
@@ -58,12 +62,18 @@ impl<H: Handler> Server<H> {
     }
 
     pub(crate) fn on_upstream_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        if self.on_dialled_end(net, id, held) {
+            return;
+        }
         if self.tell_upstream(net, id, UpstreamEvent::End { held }).is_none() {
             net.finish(id);
         }
     }
 
     pub(crate) fn on_upstream_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.handshakes.dialled_mut(id).is_some() {
+            return;
+        }
         let _ = self.tell_upstream(net, id, UpstreamEvent::Room);
     }
 
@@ -75,6 +85,7 @@ impl<H: Handler> Server<H> {
     }
 
     pub(crate) fn on_upstream_closed<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
+        self.handshakes.remove_dialled(id);
         let _ = self.tell_upstream(net, id, UpstreamEvent::Closed(why));
         let _ = self.carrier.upstreams.remove(id);
     }
@@ -110,6 +121,12 @@ impl<N: Net> Upstreams for Answering<'_, N> {
         self.carrier.beginnings.begin_upstream();
         self.carrier.upstreams.insert(id, self.slot as u16, mark);
         Ok(UpstreamId::of(id))
+    }
+
+    fn secure_upstream(&mut self, id: UpstreamId, sought: handshake::Sought) {
+        if self.is_dialled(id) {
+            self.carrier.seeking.push((id.conn(), sought));
+        }
     }
 
     fn set_upstream_mark(&mut self, id: UpstreamId, mark: u32) {

@@ -122,9 +122,20 @@ impl<C: Copy> IdlePool<C> {
 
     /// A connection to a peer's address, the one that was put here last.
     pub fn take(&mut self, peer: PeerId) -> Option<KeptConnection<C>> {
+        self.take_where(peer, |_| true)
+    }
+
+    /// The same, of those that are fit for it: looked at from the newest on.
+    pub fn take_where(&mut self, peer: PeerId, is_fit: impl Fn(&C) -> bool) -> Option<KeptConnection<C>> {
         let place = self.group.peers()[peer.place()].place;
-        let slot = self.by_place[place as usize].newest;
-        (slot != NONE).then(|| self.remove_slot(slot)).flatten()
+        let mut slot = self.by_place[place as usize].newest;
+        while let Some(entry) = self.entries.get(slot as usize) {
+            if entry.kept.as_ref().is_some_and(|kept| is_fit(&kept.conn)) {
+                return self.remove_slot(slot);
+            }
+            slot = entry.same.older;
+        }
+        None
     }
 
     /// Keeps a connection to a peer, if it may carry more requests.

@@ -68,12 +68,16 @@ impl<R: Replies> Runner<'_, R> {
         };
         let stream = stream.filter(|stream| stream.length != Some(0));
         let stream = stream.map(|stream| BodyStream { records: is_fastcgi, ..stream });
-        let choice = match &pass.to {
-            GatewayTarget::Group(group) => Choice::Group(group.0),
+        let (choice, secured, host) = match &pass.to {
+            GatewayTarget::Group(group) => (Choice::Group(group.0), pass.secured, self.group_name(group.0)),
             GatewayTarget::Computed(value) => {
                 let text = self.scope().get(value);
-                match self.program_at(&text) {
-                    Ok(choice) => choice,
+                let (secured, text) = match pass.protocol {
+                    GatewayProtocol::Uwsgi => without_scheme(&text),
+                    _ => (false, text.as_slice()),
+                };
+                match self.program_at(text) {
+                    Ok((choice, host)) => (choice, secured, host),
                     Err(status) => return Flow::Status(status),
                 }
             }
@@ -104,12 +108,16 @@ impl<R: Replies> Runner<'_, R> {
             asked => asked.name().as_bytes(),
         });
         let relay = Arc::clone(&rules.relay);
+        let seeks = secured.then(|| self.sought(&relay, &host)).flatten();
         self.begin_relay(relay, choice, (asked, unrepeatable, (0, 0)), (head, stream), Some(Box::new(answer)));
+        if let Some(relay) = self.relay() {
+            relay.seeks = seeks;
+        }
         self.ask_next()
     }
 
     /// Who is meant by an address that was found out now.
-    fn program_at(&mut self, text: &[u8]) -> Result<Choice, u16> {
+    fn program_at(&mut self, text: &[u8]) -> Result<(Choice, Vec<u8>), u16> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let unix = text.get(..5).filter(|start| start.eq_ignore_ascii_case(b"unix:"));
         let parsed = match unix {
@@ -124,7 +132,8 @@ impl<R: Replies> Runner<'_, R> {
             self.tell(ErrorLevel::ERROR, || format!("{why} in upstream \"{}\"", shown()).into_bytes());
             500_u16
         })?;
-        self.choice_of(place, None)
+        let host = place.name().to_vec();
+        Ok((self.choice_of(place, None)?, host))
     }
 
     /// What a program is told: parameters, and fields that none of them stands for.
@@ -163,6 +172,16 @@ impl<R: Replies> Runner<'_, R> {
             params.add_field(field.name, &values.join(glue));
         }
         params
+    }
+}
+
+/// Whether an address is asked over TLS, and what follows the scheme.
+fn without_scheme(text: &[u8]) -> (bool, &[u8]) {
+    let starts = |with: &[u8]| text.len() > with.len() && text[..with.len()].eq_ignore_ascii_case(with);
+    match () {
+        () if starts(b"uwsgi://") => (false, &text[8..]),
+        () if starts(b"suwsgi://") => (true, &text[9..]),
+        () => (false, text),
     }
 }
 

@@ -8,6 +8,7 @@ use bodies::BodyContent;
 use core::time::Duration;
 use exchange::UpstreamId;
 use h1::client::ResponseReader;
+use handshake::Sought;
 use resolver::ResolverRules;
 use semantics::Method;
 use std::rc::Rc;
@@ -82,6 +83,10 @@ pub(crate) struct Relay {
     pub last_peer: Option<PeerId>,
     /// More is read than the client takes at once.
     pub buffering: bool,
+    /// Connections are secured, and lead there.
+    pub seeks: Option<Box<Sought>>,
+    /// The connection is being secured.
+    pub shakes: bool,
     /// A program answers.
     pub gateway: Option<Box<GatewayAnswer>>,
 }
@@ -184,6 +189,39 @@ pub(crate) struct UpstreamTry {
 pub(crate) struct IdleLink {
     pub id: UpstreamId,
     pub mark: u32,
+    /// How it is secured ([`SecuredWays`]).
+    pub way: u32,
+}
+
+/// What kept connections were secured for: none serves whom it was not verified for.
+#[derive(Debug, Default)]
+pub(crate) struct SecuredWays(Vec<Sought>);
+
+/// More than so many are not told apart, and their connections not kept.
+const WAYS_MAX: usize = 1_024;
+
+impl SecuredWays {
+    /// The number of this one; 0 is that of connections that are not secured.
+    pub fn number(&mut self, seeks: Option<&Sought>) -> Option<u32> {
+        let Some(seeks) = seeks else { return Some(0) };
+        let is_same = |one: &Sought| {
+            Arc::ptr_eq(&one.tls, &seeks.tls) && one.name == seeks.name && one.told == seeks.told
+        };
+        let at = self.0.iter().position(is_same);
+        if at.is_none() && self.0.len() >= WAYS_MAX {
+            return None;
+        }
+        let at = at.unwrap_or_else(|| {
+            self.0.push(Sought { peer: Box::default(), ..seeks.clone() });
+            self.0.len() - 1
+        });
+        Some(at as u32 + 1)
+    }
+
+    /// Forgets all, once no connection is kept.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// A group as one silo has it.
@@ -284,6 +322,7 @@ impl Relay {
         if let Some(gateway) = &mut self.gateway {
             gateway.begin_again();
         }
+        self.shakes = false;
         (self.sent, self.whole, self.length, self.complete, self.keeps) = (false, None, None, false, false);
         self.expects = None;
         (self.held, self.ended, self.carried, self.status, self.fields_at) = (false, false, 0, 0, 0);

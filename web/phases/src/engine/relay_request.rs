@@ -16,6 +16,8 @@ use h1::client::ResponseReader;
 use proxy::next::is_unrepeatable;
 use proxy::target::{self, TargetSource};
 use proxy::url::{ProxyUrl, UpstreamPlace, parse_port};
+use handshake::Sought;
+use core::net::Ipv4Addr;
 use semantics::{Known, Method};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,6 +31,9 @@ struct Destination {
     /// Whether that is the whole target.
     is_whole: bool,
     location: Option<usize>,
+    /// Over TLS, and the host that it leads to.
+    secured: bool,
+    host: Vec<u8>,
 }
 
 impl<R: Replies> Runner<'_, R> {
@@ -53,7 +58,11 @@ impl<R: Replies> Runner<'_, R> {
         let Some(begins) = self.write_request(&rules, &destination, stream, &mut head) else {
             return Flow::Status(500);
         };
+        let seeks = destination.secured.then(|| self.sought(&rules, &destination.host)).flatten();
         self.begin_relay(rules, destination.choice, begins, (head, stream), None);
+        if let Some(relay) = self.relay() {
+            relay.seeks = seeks;
+        }
         self.ask_next()
     }
 
@@ -109,6 +118,8 @@ impl<R: Replies> Runner<'_, R> {
             rate: 0,
             answered: self.clock.now,
             last_peer: None,
+            seeks: None,
+            shakes: false,
             gateway,
         };
         self.course.relay = Some(self.rest.spare.relay(relay));
@@ -156,6 +167,8 @@ impl<R: Replies> Runner<'_, R> {
                     uri: fixed.uri.to_vec(),
                     is_whole: false,
                     location: fixed.location,
+                    secured: fixed.secured,
+                    host: self.group_name(fixed.group.0),
                 })
             }
             ProxyPass::Computed { url, location } => {
@@ -163,6 +176,35 @@ impl<R: Replies> Runner<'_, R> {
                 self.computed(&text, *location)
             }
         }
+    }
+
+    /// The name of a group of the program's.
+    pub(super) fn group_name(&self, number: u16) -> Vec<u8> {
+        let group = self.loaded.program.upstreams.get(usize::from(number));
+        group.map_or_else(Vec::new, |group| group.group.name.to_vec())
+    }
+
+    /// Whom connections are to lead to that are secured; `host` is that of the URL.
+    pub(super) fn sought(&mut self, rules: &ProxyRules, host: &[u8]) -> Option<Box<Sought>> {
+        let secured = rules.tls.as_deref()?;
+        let asks = secured.tells_name || secured.tls.verifies();
+        let mut name = match &secured.name {
+            _ if !asks => Vec::new(),
+            Some(name) => self.scope().get(name),
+            None => host.to_vec(),
+        };
+        // It may have a port, as `$http_host` and `$proxy_host` do.
+        let from = if name.first() == Some(&b'[') { name.iter().position(|byte| *byte == b']') } else { None };
+        let from = from.unwrap_or(0);
+        if let Some(colon) = name[from..].iter().position(|byte| *byte == b':') {
+            name.truncate(from + colon);
+        }
+        let text = core::str::from_utf8(&name).ok().filter(|text| {
+            // Addresses are told to nobody (RFC 6066 section 3).
+            secured.tells_name && !text.is_empty() && !text.starts_with('[') && text.parse::<Ipv4Addr>().is_err()
+        });
+        let told = text.map(Box::from);
+        Some(Box::new(Sought { tls: Arc::clone(&secured.tls), told, name: name.into(), peer: Box::default() }))
     }
 
     fn computed(&mut self, text: &[u8], location: Option<usize>) -> Result<Destination, u16> {
@@ -182,11 +224,12 @@ impl<R: Replies> Runner<'_, R> {
             uri.insert(0, b'/');
         }
         let mut host = Vec::new();
-        parsed.place.write_host(&mut host);
+        parsed.place.write_host(parsed.usual_port(), &mut host);
         self.course.proxy_host = host;
-        self.course.proxy_port = parsed.place.port_text().map(<[u8]>::to_vec);
-        let choice = self.choice_of(parsed.place, Some(80))?;
-        Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location })
+        self.course.proxy_port = parsed.place.port_text(parsed.usual_port());
+        let (secured, host) = (parsed.secured, parsed.place.name().to_vec());
+        let choice = self.choice_of(parsed.place, Some(parsed.usual_port()))?;
+        Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location, secured, host })
     }
 
     /// Who is meant by an address; where nothing says which `port`, it is one that has
@@ -202,7 +245,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let address = match place {
             UpstreamPlace::Unix { path } => Some(PeerAddress::Unix(path_of(path))),
-            UpstreamPlace::Host { .. } => place.literal().map(PeerAddress::Inet),
+            UpstreamPlace::Host { .. } => place.literal(port.unwrap_or(80)).map(PeerAddress::Inet),
         };
         if let Some(address) = address {
             let server = GroupServer::new(address.to_string().as_bytes(), vec![address]);

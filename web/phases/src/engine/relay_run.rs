@@ -151,6 +151,49 @@ impl<R: Replies> Runner<'_, R> {
         }
     }
 
+    /// The connection is there, and is to be secured: the time that it has to begin goes on.
+    fn seek(&mut self) {
+        let peer = self.course.tries.last().and_then(|last| last.peer.clone()).unwrap_or_default();
+        let Some(relay) = self.course.relay.as_deref_mut() else { return };
+        let (Some(link), Some(seeks)) = (relay.link, relay.seeks.as_deref()) else { return };
+        let mut sought = seeks.clone();
+        let told = sought.told.as_deref().unwrap_or_default().as_bytes();
+        sought.peer = [&peer, &b"\0"[..], told, b"\0", &sought.name].concat().into();
+        relay.shakes = true;
+        self.replies.secure_upstream(link, sought);
+    }
+
+    /// The connection is secured: the request goes to whom it was meant for, and to nobody else.
+    fn on_secured(&mut self, verdict: handshake::ServerVerdict) -> Flow {
+        use handshake::ServerVerdict;
+        let told = match verdict {
+            ServerVerdict::NotAsked | ServerVerdict::Trusted => {
+                if let Some(relay) = self.relay() {
+                    relay.shakes = false;
+                }
+                self.send_request();
+                return Flow::Waits;
+            }
+            ServerVerdict::Refused(why) => {
+                format!("upstream SSL certificate verify error: ({}:{why})", why.number())
+            }
+            ServerVerdict::Misnamed => {
+                let seeks = self.course.relay.as_ref().and_then(|relay| relay.seeks.as_deref());
+                let name = seeks.map_or_else(String::new, |seeks| String::from_utf8_lossy(&seeks.name).into_owned());
+                format!("upstream SSL certificate does not match \"{name}\"")
+            }
+        };
+        self.tell_of_upstream(&told, self.doing());
+        self.failed(Failure::Error)
+    }
+
+    /// What is queued there goes out still.
+    fn let_link_go(&mut self) {
+        if let Some(link) = self.course.relay.as_deref_mut().and_then(|relay| relay.link.take()) {
+            self.replies.let_go(link);
+        }
+    }
+
     /// Our own address towards servers (`proxy_bind`).
     fn bound_to(&mut self) -> Result<Option<IpAddr>, Failure> {
         let Some(rules) = self.course.relay.as_ref().map(|relay| std::sync::Arc::clone(&relay.rules)) else {
@@ -174,9 +217,10 @@ impl<R: Replies> Runner<'_, R> {
         let loaded = Rc::clone(&self.loaded);
         let Some(relay) = self.course.relay.as_deref_mut() else { return false };
         let Choice::Group(number) = relay.choice else { return false };
+        let Some(way) = self.rest.ways.number(relay.seeks.as_deref()) else { return false };
         let mut groups = loaded.groups.borrow_mut();
         let idle = groups.get_mut(usize::from(number)).and_then(|group| group.idle.as_mut());
-        let Some(kept) = idle.and_then(|idle| idle.take(peer)) else { return false };
+        let Some(kept) = idle.and_then(|idle| idle.take_where(peer, |link| link.way == way)) else { return false };
         let _ = self.rest.idle.take(kept.conn.mark);
         (relay.link, relay.carried, relay.opened) = (Some(kept.conn.id), kept.requests, kept.opened);
         self.replies.set_upstream_mark(kept.conn.id, self.token);
@@ -323,6 +367,9 @@ impl<R: Replies> Runner<'_, R> {
 
     /// What it is about, for people.
     pub(super) fn doing(&self) -> &'static str {
+        if self.course.relay.as_ref().is_some_and(|relay| relay.shakes) {
+            return "SSL handshaking to upstream";
+        }
         match self.course.relay.as_ref().map(|relay| relay.stage) {
             Some(RelayStage::Resolves | RelayStage::Connects) | None => "connecting to upstream",
             Some(RelayStage::Head) => "reading response header from upstream",
@@ -367,9 +414,23 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn on_upstream_event(&mut self, event: UpstreamEvent<'_>) -> Came {
         let Some(relay) = self.course.relay.as_deref() else { return Came::nothing(Flow::Waits) };
         match event {
+            UpstreamEvent::Opened if relay.seeks.is_some() => {
+                self.seek();
+                Came::nothing(Flow::Waits)
+            }
             UpstreamEvent::Opened => {
                 self.send_request();
                 Came::nothing(Flow::Waits)
+            }
+            UpstreamEvent::Secured(session) => Came::nothing(self.on_secured(session.verdict)),
+            UpstreamEvent::Unsecured(why) => {
+                let told = match why {
+                    handshake::Failure::Closed => why.to_string(),
+                    _ => format!("SSL_do_handshake() failed (SSL: {why})"),
+                };
+                self.tell_of_upstream(&told, self.doing());
+                self.let_link_go();
+                Came::nothing(self.failed(Failure::Error))
             }
             UpstreamEvent::Data(bytes) => self.on_head_bytes(bytes),
             // Nothing passes by itself before the body.
@@ -388,7 +449,12 @@ impl<R: Replies> Runner<'_, R> {
             }
             UpstreamEvent::Closed(why) => {
                 let connects = relay.stage == RelayStage::Connects;
-                let told = told_of(why, connects);
+                let told = match why {
+                    Closed::Reset if relay.shakes => {
+                        "peer closed connection in SSL handshake (104: Connection reset by peer)".to_owned()
+                    }
+                    why => told_of(why, connects && !relay.shakes),
+                };
                 self.tell_of_upstream(&told, self.doing());
                 let failure = if connects && why == Closed::TimedOut { Failure::Timeout } else { Failure::Error };
                 Came::nothing(self.failed(failure))
@@ -490,8 +556,9 @@ impl super::Rest {
         let idle = group.and_then(|group| group.idle.as_mut());
         let rules = loaded.program.upstreams.get(usize::from(*number)).and_then(|group| group.idle);
         let (Some(idle), Some(rules)) = (idle, rules) else { return false };
+        let Some(way) = self.ways.number(relay.seeks.as_deref()) else { return false };
         let mark = self.idle.reserve();
-        let conn = IdleLink { id: link, mark };
+        let conn = IdleLink { id: link, mark, way };
         let kept = KeptConnection { conn, requests: relay.carried + 1, opened: relay.opened };
         match idle.put(peer, kept, millis(now)) {
             PutBack::Kept(id, gone) => {
@@ -536,6 +603,7 @@ impl super::Rest {
                 self.hangups.push(link.id);
             }
         }
+        self.ways.clear();
     }
 }
 

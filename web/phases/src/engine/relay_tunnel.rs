@@ -53,7 +53,10 @@ impl Engine {
                 self.end_tunnel(replies, token, false);
                 0
             }
-            UpstreamEvent::Opened | UpstreamEvent::Passed(_) => 0,
+            UpstreamEvent::Opened
+            | UpstreamEvent::Secured(_)
+            | UpstreamEvent::Unsecured(_)
+            | UpstreamEvent::Passed(_) => 0,
         }
     }
 

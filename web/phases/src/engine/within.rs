@@ -262,6 +262,10 @@ impl Upstreams for SubReplies<'_> {
         self.replies.dial(to, from, mark)
     }
 
+    fn secure_upstream(&mut self, id: UpstreamId, sought: Sought) {
+        self.replies.secure_upstream(id, sought);
+    }
+
     fn set_upstream_mark(&mut self, id: UpstreamId, mark: u32) {
         self.replies.set_upstream_mark(id, mark);
     }

@@ -1,0 +1,150 @@
+//! Handshakes of TLS with upstreams, before what they are asked.
+//!
+//! Those under way are as many as connections that are asked for, each of which has a time
+//! limit of its handler's.
+
+use crate::Server;
+use crate::handshake_helper::Shaking;
+use crate::handshakes::{Handshakes, token};
+use app::{ConnId, Net};
+use exchange::{Handler, UpstreamEvent};
+use handshake::{ConnectOutcome, ConnectStep, Connected, Connector, Failure};
+
+/// One under way.
+#[derive(Debug)]
+pub(crate) struct DialledShake {
+    generation: u32,
+    /// None while it is worked on.
+    connector: Option<Box<Connector>>,
+    /// Bytes that were taken, and are still with the data path.
+    consumed: usize,
+    /// What it came to.
+    connected: Option<Box<Connected>>,
+    /// The upstream sends no more.
+    ended: bool,
+}
+
+impl Handshakes {
+    pub(crate) fn dialled_mut(&mut self, id: ConnId) -> Option<&mut DialledShake> {
+        self.dialled.get_mut(&(id.index() as u32)).filter(|shake| shake.generation == id.generation())
+    }
+
+    pub(crate) fn remove_dialled(&mut self, id: ConnId) {
+        if self.dialled_mut(id).is_some() {
+            self.dialled.remove(&(id.index() as u32));
+        }
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// Handshakes begin that were asked for.
+    pub(crate) fn begin_dialled(&mut self) {
+        for (id, sought) in core::mem::take(&mut self.carrier.seeking) {
+            if self.carrier.upstreams.get(id).is_none() {
+                continue;
+            }
+            let shake = DialledShake {
+                generation: id.generation(),
+                connector: Some(Box::new(Connector::new(sought))),
+                consumed: 0,
+                connected: None,
+                ended: false,
+            };
+            self.handshakes.dialled.insert(id.index() as u32, shake);
+            self.work_on_dialled(id, Vec::new());
+        }
+    }
+
+    /// Has one worked on: by the helper, or where that has much to do, by the silo.
+    fn work_on_dialled(&mut self, id: ConnId, bytes: Vec<u8>) {
+        let Some(connector) = self.handshakes.dialled_mut(id).and_then(|shake| shake.connector.take()) else { return };
+        let shaking = Shaking::Upstream(connector);
+        let Some(helper) = &mut self.handshakes.helper else {
+            self.handshakes.own.push_back((token(id), shaking, bytes));
+            // The turn that this is part of may be over already.
+            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+            return;
+        };
+        if let Err(Shaking::Upstream(connector)) = helper.submit(token(id), shaking, (bytes, &self.event)) {
+            // It is offered again with what comes next, or its time runs out.
+            if let Some(shake) = self.handshakes.dialled_mut(id) {
+                shake.connector = Some(connector);
+            }
+        }
+    }
+
+    /// Takes what an upstream sends before its connection is secured; none if it is not to be, or
+    /// is already. How many bytes were taken.
+    pub(crate) fn on_dialled_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Option<usize> {
+        let shake = self.handshakes.dialled_mut(id)?;
+        let consumed = core::mem::take(&mut shake.consumed);
+        if let Some(connected) = shake.connected.take() {
+            self.handshakes.remove_dialled(id);
+            let Some((layer, session)) = connected.into_layer().filter(|_| self.carrier.upstreams.get(id).is_some())
+            else {
+                net.abort(id);
+                return Some(consumed);
+            };
+            if !net.secure(id, layer) {
+                net.abort(id);
+                return Some(consumed);
+            }
+            let _ = self.tell_upstream(net, id, UpstreamEvent::Secured(&session));
+            return Some(consumed);
+        }
+        if consumed > 0 || shake.connector.is_none() {
+            return Some(consumed);
+        }
+        if Connector::has_record(bytes) {
+            self.work_on_dialled(id, bytes.to_vec());
+        } else if shake.ended {
+            self.fail_dialled(net, id, &Failure::Closed);
+        }
+        Some(0)
+    }
+
+    /// An upstream sends no more; whether its connection was to be secured.
+    pub(crate) fn on_dialled_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) -> bool {
+        let Some(shake) = self.handshakes.dialled_mut(id) else { return false };
+        shake.ended = true;
+        let waits = shake.connector.is_some() && shake.consumed == 0;
+        if waits || held == 0 {
+            self.fail_dialled(net, id, &Failure::Closed);
+        }
+        true
+    }
+
+    /// One was worked on.
+    pub(crate) fn after_dialled_step<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (connector, step): (Box<Connector>, ConnectStep),
+    ) {
+        let is_there = self.carrier.upstreams.get(id).is_some();
+        let ConnectStep { consumed, out, outcome } = step;
+        let Some(shake) = self.handshakes.dialled_mut(id) else { return };
+        if !is_there {
+            return self.handshakes.remove_dialled(id);
+        }
+        shake.consumed = consumed;
+        let ended = shake.ended && consumed == 0;
+        if !out.is_empty() {
+            net.send_bytes(id, &out);
+        }
+        match outcome {
+            ConnectOutcome::Waits => shake.connector = Some(connector),
+            ConnectOutcome::Done(connected) => shake.connected = Some(connected),
+            ConnectOutcome::Failed(why) => return self.fail_dialled(net, id, &why),
+        }
+        if ended {
+            return self.fail_dialled(net, id, &Failure::Closed);
+        }
+        net.resume(id);
+    }
+
+    fn fail_dialled<N: Net>(&mut self, net: &mut N, id: ConnId, why: &Failure) {
+        self.handshakes.remove_dialled(id);
+        let _ = self.tell_upstream(net, id, UpstreamEvent::Unsecured(why));
+    }
+}
