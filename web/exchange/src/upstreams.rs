@@ -13,10 +13,10 @@
 //! is closed, is named by nothing any more: slot and generation are its own.
 
 use crate::{ExchangeId, Piece};
-use handshake::{Failure, ServerSession, Sought};
 use app::{Closed, ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
+use handshake::{Failure, ServerSession, Sought};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;

@@ -94,7 +94,7 @@ use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
-use relay::{IdlePlaces, RelayStage};
+use relay::{IdlePlaces, RelayStage, SecuredWays};
 use run::{Flow, Runner};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
@@ -173,6 +173,7 @@ pub(crate) struct Rest {
     /// Connections to upstreams that wait for requests; and those of requests that are over,
     /// to be closed.
     idle: IdlePlaces,
+    ways: SecuredWays,
     hangups: Vec<UpstreamId>,
     /// Requests within requests.
     subs: Subs,

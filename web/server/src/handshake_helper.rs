@@ -117,8 +117,7 @@ impl HandshakeHelper {
         if self.waiting >= self.most {
             return Err(shaking);
         }
-        if let Err(rtrb::PushError::Full(job)) =
-            self.jobs.push(Job { token, shaking, bytes, event: Arc::clone(event) })
+        if let Err(rtrb::PushError::Full(job)) = self.jobs.push(Job { token, shaking, bytes, event: Arc::clone(event) })
         {
             return Err(job.shaking);
         }

@@ -15,8 +15,8 @@
 
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
-use crate::dialled_handshakes::DialledShake;
 use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
+use crate::dialled_handshakes::DialledShake;
 use crate::handshake_helper::{Finished, HandshakeHelper, Shaking, Shook};
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
@@ -330,7 +330,8 @@ impl<H: Handler> Server<H> {
         // clients that have left may stand there still.
         if let Err(shaking) = helper.submit(token(id), Shaking::Client(acceptor), (bytes, event)) {
             if let Shaking::Client(acceptor) = shaking
-                && let Some(shake) = self.handshakes.get(id) {
+                && let Some(shake) = self.handshakes.get(id)
+            {
                 shake.acceptor = Some(acceptor);
             }
             self.handshakes.waiting.join(id);

@@ -149,7 +149,7 @@ impl Engine {
                 self.with_runner(replies, token, |runner| runner.send_body());
                 return 0;
             }
-            UpstreamEvent::Opened => return 0,
+            UpstreamEvent::Opened | UpstreamEvent::Secured(_) | UpstreamEvent::Unsecured(_) => return 0,
         };
         if let (UpstreamEvent::Data(bytes), Ended::Whole) = (event, &ended)
             && all < bytes.len()

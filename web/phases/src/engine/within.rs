@@ -10,6 +10,7 @@ use exchange::{
     About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, UpstreamAddress,
     UpstreamId, Upstreams,
 };
+use handshake::Sought;
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
