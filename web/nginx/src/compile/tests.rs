@@ -146,7 +146,11 @@ fn servers_share_addresses() {
 #[test]
 fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
     for (text, said) in [
-        ("server { location / { proxy_pass https://a; } }", "\"https://\": there is no TLS yet"),
+        ("server { location / { proxy_ssl_certificate $a.pem; } }", "certificates by variables in \"$a.pem\""),
+        (
+            "server { location / { proxy_ssl_conf_command NumTickets 3; } }",
+            "\"NumTickets\" of \"proxy_ssl_conf_command\"",
+        ),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
         ("server { listen 443 quic; }", "\"listen ... quic\""),
         ("server { ssl_early_data on; }", "\"ssl_early_data\" directive with another value than \"off\""),

@@ -210,7 +210,12 @@ impl Course {
         let peer = self.tries.last()?.peer.as_ref()?;
         let uri = relay.head.get(relay.uri.0 as usize..relay.uri.1 as usize)?;
         let apart: &[u8] = if is_asked && peer.starts_with(b"unix:") { b":" } else { b"" };
-        let scheme = relay.gateway.as_ref().map_or(&b"http://"[..], |answer| answer.scheme());
+        let scheme: &[u8] = match (&relay.gateway, &relay.seeks) {
+            (None, None) => b"http://",
+            (None, Some(_)) => b"https://",
+            (Some(_), Some(_)) => b"suwsgi://",
+            (Some(answer), None) => answer.scheme(),
+        };
         Some([scheme, peer, apart, uri].concat())
     }
 }
