@@ -60,6 +60,7 @@ mod relay_pass;
 mod relay_rate;
 mod relay_request;
 mod relay_run;
+mod relay_secured;
 mod relay_tunnel;
 mod relay_values;
 mod reply;

@@ -5,36 +5,10 @@
 
 use crate::Server;
 use crate::handshake_helper::Shaking;
-use crate::handshakes::{Handshakes, token};
+use crate::handshakes::{DialledShake, token};
 use app::{ConnId, Net};
 use exchange::{Handler, UpstreamEvent};
-use handshake::{ConnectOutcome, ConnectStep, Connected, Connector, Failure};
-
-/// One under way.
-#[derive(Debug)]
-pub(crate) struct DialledShake {
-    generation: u32,
-    /// None while it is worked on.
-    connector: Option<Box<Connector>>,
-    /// Bytes that were taken, and are still with the data path.
-    consumed: usize,
-    /// What it came to.
-    connected: Option<Box<Connected>>,
-    /// The upstream sends no more.
-    ended: bool,
-}
-
-impl Handshakes {
-    pub(crate) fn dialled_mut(&mut self, id: ConnId) -> Option<&mut DialledShake> {
-        self.dialled.get_mut(&(id.index() as u32)).filter(|shake| shake.generation == id.generation())
-    }
-
-    pub(crate) fn remove_dialled(&mut self, id: ConnId) {
-        if self.dialled_mut(id).is_some() {
-            self.dialled.remove(&(id.index() as u32));
-        }
-    }
-}
+use handshake::{ConnectOutcome, ConnectStep, Connector, Failure};
 
 impl<H: Handler> Server<H> {
     /// Handshakes begin that were asked for.

@@ -16,14 +16,13 @@
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
-use crate::dialled_handshakes::DialledShake;
 use crate::handshake_helper::{Finished, HandshakeHelper, Shaking, Shook};
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{ChosenTls, ClientSession, ExchangeId, Handler, HandshakeFault, LocalAddress, Transport};
-use handshake::{Acceptor, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
+use handshake::{Acceptor, Connected, Connector, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use wire::Time;
@@ -121,6 +120,32 @@ struct Shake {
     secured: Option<Box<Secured>>,
     /// Since when it waits for its client.
     since: Time,
+}
+
+/// One with an upstream, under way.
+#[derive(Debug)]
+pub(crate) struct DialledShake {
+    pub generation: u32,
+    /// None while it is worked on.
+    pub connector: Option<Box<Connector>>,
+    /// Bytes that were taken, and are still with the data path.
+    pub consumed: usize,
+    /// What it came to.
+    pub connected: Option<Box<Connected>>,
+    /// The upstream sends no more.
+    pub ended: bool,
+}
+
+impl Handshakes {
+    pub(crate) fn dialled_mut(&mut self, id: ConnId) -> Option<&mut DialledShake> {
+        self.dialled.get_mut(&(id.index() as u32)).filter(|shake| shake.generation == id.generation())
+    }
+
+    pub(crate) fn remove_dialled(&mut self, id: ConnId) {
+        if self.dialled_mut(id).is_some() {
+            self.dialled.remove(&(id.index() as u32));
+        }
+    }
 }
 
 /// What becomes of bytes that came before a connection is secured.

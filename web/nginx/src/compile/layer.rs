@@ -2,8 +2,7 @@
 
 use super::arguments::{inside, is_script, told};
 use super::hosts::ServerName;
-use super::tls_settings::TlsSettings;
-use super::upstream_tls::{SecuredBy, UpstreamTlsSettings};
+use super::tls_settings::{SecuredBy, TlsSettings, UpstreamTlsSettings};
 use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;

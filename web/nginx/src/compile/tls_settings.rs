@@ -2,6 +2,7 @@
 
 use crate::message::{Message, Place};
 use handshake::ClientMode;
+use phases::Value;
 use zeroize::Zeroizing;
 
 /// The settings of a block, with those that are inherited.
@@ -66,5 +67,48 @@ impl TlsSettings {
     /// Whether it can take part in handshakes.
     pub const fn is_there(&self) -> bool {
         !self.certificates.is_empty() || self.rejects
+    }
+}
+
+/// What asks upstreams that may be secured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SecuredBy {
+    Proxy,
+    Uwsgi,
+}
+
+impl SecuredBy {
+    /// What its directives begin with.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::Proxy => "proxy_ssl",
+            Self::Uwsgi => "uwsgi_ssl",
+        }
+    }
+}
+
+/// The settings of a block, with those that are inherited.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct UpstreamTlsSettings {
+    /// Those that listeners have, too.
+    pub common: TlsSettings,
+    /// `…_ssl_certificate` and `…_ssl_certificate_key`
+    pub certificate: Option<Vec<u8>>,
+    pub key: Option<Vec<u8>>,
+    /// `…_ssl_name`
+    pub name: Option<Value>,
+    /// `…_ssl_server_name`
+    pub tells_name: bool,
+    /// `…_ssl_verify`
+    pub verifies: bool,
+    /// `…_ssl_session_reuse`
+    pub resumes: bool,
+}
+
+impl Default for UpstreamTlsSettings {
+    fn default() -> Self {
+        let common = TlsSettings { ciphers: "DEFAULT".to_owned(), ..TlsSettings::default() };
+        let (certificate, key, name) = (None, None, None);
+        Self { common, certificate, key, name, tells_name: false, verifies: false, resumes: true }
     }
 }

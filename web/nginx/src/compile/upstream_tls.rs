@@ -4,61 +4,17 @@ use super::arguments::{argument, is_on, told};
 use super::layer::Layer;
 use super::settings::Setter;
 use super::tls_files;
-use super::tls_settings::TlsSettings;
+use super::tls_settings::{SecuredBy, UpstreamTlsSettings};
 use super::{Compiler, Step, nowhere};
 use crate::message::Place;
 use crate::reader::Directive;
 use handshake::{ClientError, ClientRules, ClientTls, Identity, Servers};
-use phases::Value;
 use phases::gateways::GatewayProtocol;
 use phases::program::ContentRules;
 use phases::proxying::UpstreamTls;
 use phases::units::number;
 use std::sync::Arc;
 use x509::Store;
-
-/// What asks upstreams that may be secured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SecuredBy {
-    Proxy,
-    Uwsgi,
-}
-
-impl SecuredBy {
-    /// What its directives begin with.
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::Proxy => "proxy_ssl",
-            Self::Uwsgi => "uwsgi_ssl",
-        }
-    }
-}
-
-/// The settings of a block, with those that are inherited.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct UpstreamTlsSettings {
-    /// Those that listeners have, too.
-    common: TlsSettings,
-    /// `…_ssl_certificate` and `…_ssl_certificate_key`
-    certificate: Option<Vec<u8>>,
-    key: Option<Vec<u8>>,
-    /// `…_ssl_name`
-    name: Option<Value>,
-    /// `…_ssl_server_name`
-    tells_name: bool,
-    /// `…_ssl_verify`
-    verifies: bool,
-    /// `…_ssl_session_reuse`
-    resumes: bool,
-}
-
-impl Default for UpstreamTlsSettings {
-    fn default() -> Self {
-        let common = TlsSettings { ciphers: "DEFAULT".to_owned(), ..TlsSettings::default() };
-        let (certificate, key, name) = (None, None, None);
-        Self { common, certificate, key, name, tells_name: false, verifies: false, resumes: true }
-    }
-}
 
 /// What those of blocks came to: of equal ones one is made.
 pub(super) type KnownTls = Vec<(Arc<UpstreamTlsSettings>, Arc<ClientTls>)>;
