@@ -29,6 +29,7 @@ mod reloads;
 mod requests;
 mod resolved;
 mod secured;
+mod secured_upstreams;
 mod theirs;
 mod tree;
 mod twins;

@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const CURL: Program = Program::new("curl", "curl");
-const OPENSSL: Program = Program::new("openssl", "openssl");
+pub(crate) const CURL: Program = Program::new("curl", "curl");
+pub(crate) const OPENSSL: Program = Program::new("openssl", "openssl");
 
 /// Of each: a name, and its address. Both data paths of ours are held against nginx: kernel
 /// sockets, and our own stack behind a TAP, whose other end is the kernel's.
-const SIDES: [(&str, &str); 3] = [("nginx", "127.0.0.2"), ("sockets", "127.0.0.3"), ("stack", "10.9.0.2")];
+pub(crate) const SIDES: [(&str, &str); 3] = [("nginx", "127.0.0.2"), ("sockets", "127.0.0.3"), ("stack", "10.9.0.2")];
 
 /// Ours.
-const OURS: [usize; 2] = [1, 2];
+pub(crate) const OURS: [usize; 2] = [1, 2];
 
 /// Certificates as people make them: by Debian's configuration version 3 with CA:TRUE, and of
 /// version 1, as `openssl x509 -req` makes them.
@@ -211,7 +211,7 @@ impl Both {
     }
 }
 
-fn command(name: &str, folder: &Path) -> Command {
+pub(crate) fn command(name: &str, folder: &Path) -> Command {
     let mut command = match name {
         "nginx" => Command::new("nginx"),
         "stack" => Nearside::command(["nginx", "--link", TAP, "--addr", "10.9.0.2/24"]),
@@ -228,13 +228,13 @@ fn start(name: &str, folder: &Path, address: &str) -> Running {
     running
 }
 
-fn sh_output(folder: &Path, script: &str) -> (String, bool) {
+pub(crate) fn sh_output(folder: &Path, script: &str) -> (String, bool) {
     let ran = Command::new("sh").arg("-c").arg(script).current_dir(folder).stdin(Stdio::null()).output().unwrap();
     let out = [ran.stdout, ran.stderr].concat();
     (String::from_utf8_lossy(&out).into_owned(), ran.status.success())
 }
 
-fn sh(folder: &Path, script: &str, line: &str) {
+pub(crate) fn sh(folder: &Path, script: &str, line: &str) {
     let (out, well) = sh_output(folder, &format!("{script}\n{line}"));
     assert!(well, "{out}");
 }
