@@ -95,7 +95,7 @@ const ASKED: &[&str] = &[
 const LOGGED: [&str; 5] = [
     "upstream SSL certificate verify error: (23:certificate revoked) while SSL handshaking to upstream",
     "upstream SSL certificate does not match \"127.0.0.1\" while SSL handshaking to upstream",
-    "upstream SSL certificate verify error: (20:unable to get local issuer certificate) while SSL handshaking to upstream",
+    "upstream SSL certificate verify error: (21:unable to verify the first certificate) while SSL handshaking to upstream",
     "wrong version number) while SSL handshaking to upstream",
     "upstream: \"https://127.0.0.1:8080/not\"",
 ];
@@ -104,6 +104,7 @@ const LOGGED: [&str; 5] = [
 fn upstreams_over_tls_are_asked_the_same() {
     interop::in_namespace(&[NGINX, CURL, OPENSSL], || {
         let folder = scratch("secured-upstreams");
+        fs::create_dir_all(&folder).unwrap();
         sh(&folder, CERTIFICATES, "");
         fs::write(folder.join("up.conf"), upstream(&folder)).unwrap();
         let mut all = vec![Running::start(Command::new("nginx").arg("-p").arg(&folder).args(["-c", "up.conf"]))];
@@ -135,6 +136,6 @@ fn upstreams_over_tls_are_asked_the_same() {
                 });
             }
         }
-        all.into_iter().for_each(Running::stop);
+        all.into_iter().for_each(|running| _ = running.stop());
     });
 }

@@ -279,6 +279,7 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
     let idle = keeps.then(|| IdleRules::new(3));
     let upstreams = vec![UpstreamGroup { group: Arc::new(group), key: None, idle, port: None, names: None }];
     let pass = FixedPass {
+        secured: false,
         group: UpstreamGroupId(0),
         url: b"http://group"[..].into(),
         uri: Box::default(),

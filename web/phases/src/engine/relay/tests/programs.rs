@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 fn content(protocol: GatewayProtocol) -> ContentRules {
     let to = GatewayTarget::Group(UpstreamGroupId(0));
-    ContentRules::Gateway(Arc::new(GatewayPass { protocol, to, location: Some(1) }))
+    ContentRules::Gateway(Arc::new(GatewayPass { protocol, to, secured: false, location: Some(1) }))
 }
 
 /// FastCGI keeps connections, and some of what a program says of errors makes its answer
