@@ -292,9 +292,13 @@ fn drive(
 }
 
 /// What rustls has to say of a failure.
+///
+/// It is asked only while it has something: it would go on with the messages that stood
+/// behind the one that it failed by, in bytes that are not there, and panic.
 fn alert(connection: &mut UnbufferedClientConnection, out: &mut Vec<u8>) {
-    while let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
-        connection.process_tls_records(&mut [])
+    while connection.wants_write()
+        && let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
+            connection.process_tls_records(&mut [])
     {
         let start = out.len();
         if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {

@@ -16,6 +16,9 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use x509::{Certificate, Store, read_certificates, read_key, read_revocations};
 
+#[path = "handshakes/connecting.rs"]
+mod connecting;
+
 /// A folder of certificates, made once.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();

@@ -29,22 +29,20 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// Has one worked on: by the helper, or where that has much to do, by the silo.
-    fn work_on_dialled(&mut self, id: ConnId, bytes: Vec<u8>) {
+    /// Has one worked on: by the helper, or where that has no place for it, by the silo, which
+    /// works on one a turn: nobody else would begin it.
+    fn work_on_dialled(&mut self, id: ConnId, mut bytes: Vec<u8>) {
         let Some(connector) = self.handshakes.dialled_mut(id).and_then(|shake| shake.connector.take()) else { return };
-        let shaking = Shaking::Upstream(connector);
-        let Some(helper) = &mut self.handshakes.helper else {
-            self.handshakes.own.push_back((token(id), shaking, bytes));
-            // The turn that this is part of may be over already.
-            let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
-            return;
-        };
-        if let Err(Shaking::Upstream(connector)) = helper.submit(token(id), shaking, (bytes, &self.event)) {
-            // It is offered again with what comes next, or its time runs out.
-            if let Some(shake) = self.handshakes.dialled_mut(id) {
-                shake.connector = Some(connector);
+        let mut shaking = Shaking::Upstream(connector);
+        if let Some(helper) = &mut self.handshakes.helper {
+            match helper.submit(token(id), shaking, (bytes, &self.event)) {
+                Ok(()) => return,
+                Err((refused, kept)) => (shaking, bytes) = (refused, kept),
             }
         }
+        self.handshakes.own.push_back((token(id), shaking, bytes));
+        // The turn that this is part of may be over already.
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
     /// Takes what an upstream sends before its connection is secured; none if it is not to be, or

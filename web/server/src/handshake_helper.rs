@@ -113,13 +113,13 @@ impl HandshakeHelper {
         token: u64,
         shaking: Shaking,
         (bytes, event): (Vec<u8>, &Arc<OwnedFd>),
-    ) -> Result<(), Shaking> {
+    ) -> Result<(), (Shaking, Vec<u8>)> {
         if self.waiting >= self.most {
-            return Err(shaking);
+            return Err((shaking, bytes));
         }
         if let Err(rtrb::PushError::Full(job)) = self.jobs.push(Job { token, shaking, bytes, event: Arc::clone(event) })
         {
-            return Err(job.shaking);
+            return Err((job.shaking, job.bytes));
         }
         self.waiting += 1;
         if let Some(handle) = &self.handle {

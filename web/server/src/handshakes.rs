@@ -353,7 +353,7 @@ impl<H: Handler> Server<H> {
         };
         // There is a place in the helper's line for each that may be under way, but those of
         // clients that have left may stand there still.
-        if let Err(shaking) = helper.submit(token(id), Shaking::Client(acceptor), (bytes, event)) {
+        if let Err((shaking, _)) = helper.submit(token(id), Shaking::Client(acceptor), (bytes, event)) {
             if let Shaking::Client(acceptor) = shaking
                 && let Some(shake) = self.handshakes.get(id)
             {
@@ -363,7 +363,7 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// What was worked on is taken up; without a helper one is worked on.
+    /// What was worked on is taken up; of what is the silo's own, one is worked on.
     pub(crate) fn handshakes_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let mut any = false;
         self.begin_dialled();
@@ -376,7 +376,9 @@ impl<H: Handler> Server<H> {
                 self.after_step(net, finished);
                 any = true;
             }
-        } else if let Some((token, shaking, bytes)) = self.handshakes.own.pop_front() {
+        }
+        // Without a helper, and what it had no place for.
+        if let Some((token, shaking, bytes)) = self.handshakes.own.pop_front() {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
             // Nobody's signature is made for who has left.
             let is_there = match shaking {
