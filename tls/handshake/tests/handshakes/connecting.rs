@@ -160,7 +160,8 @@ fn what_a_server_sends_is_whole_or_nothing() {
         for at in 0..len {
             let mut connector = Connector::new(sought(&tls, ""));
             let mut bytes = flight(&mut connector);
-            bytes.truncate(at);
+            // Signatures differ in length by a byte or two.
+            bytes.truncate(at.min(bytes.len() - 1));
             let step = connector.on_bytes(&bytes);
             assert!(matches!(step.outcome, ConnectOutcome::Waits) && step.consumed <= at, "cut at {at}");
         }
