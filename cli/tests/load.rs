@@ -380,7 +380,7 @@ fn who_is_not_there_is_named() {
     ends_with(&load(&url, SHORT), 1, "Connection refused");
     ends_with(&load("http://nobody.invalid/", SHORT), 1, "cannot resolve nobody.invalid");
     ends_with(&load("unix:/nowhere/socket", SHORT), 1, "cannot connect to unix:/nowhere/socket");
-    ends_with(&load("https://127.0.0.1/", SHORT), 2, "HTTPS is not spoken");
+    ends_with(&load("http://127.0.0.1/ --insecure", SHORT), 2, "flags of HTTPS");
 }
 
 #[test]

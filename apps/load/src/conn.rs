@@ -8,7 +8,7 @@ use wire::Time;
 /// What a connection is about.
 ///
 /// ```text
-/// Free ─connect─► Connecting ─on_open─► Idle ◄─┐
+/// Free ─connect─► Connecting ─on_open─► Idle ◄─┐   (HTTPS: Securing lies between the two)
 ///                     │                  │send │ response
 ///                     │                  ▼     │
 ///                     │                 Busy ──┘
@@ -27,7 +27,10 @@ pub enum State {
     Free,
     /// Connecting, since [`LoadConnection::since`].
     Connecting,
-    /// Established, nothing asked.
+    /// Established, and a handshake of TLS under way or failed; the connect was started at
+    /// [`LoadConnection::since`].
+    Securing,
+    /// Ready, nothing asked.
     Idle,
     /// Requests under way, the oldest sent at [`LoadConnection::since`].
     Busy,

@@ -30,6 +30,12 @@ pub struct Figures {
     pub schedule: Scheduled,
     /// Connect started to connection established.
     pub connect: Recorder,
+    /// Connection established to connection secured.
+    pub handshake: Recorder,
+    /// What handshakes agreed on, and how many did; of the whole run.
+    pub agreed: Vec<(Agreed, u64)>,
+    /// Why the first handshake that failed did.
+    pub handshake_failure: Option<String>,
     /// In the measured window.
     pub counts: Counts,
     /// Before it: ramp and warm-up.
@@ -81,6 +87,13 @@ impl Figures {
         self.warm_up_phase.merge(&other.warm_up_phase);
         self.intervals_merged += other.intervals_merged;
         self.connect.merge(&other.connect);
+        self.handshake.merge(&other.handshake);
+        for (agreed, count) in &other.agreed {
+            count_agreed(&mut self.agreed, agreed, *count);
+        }
+        if self.handshake_failure.is_none() {
+            self.handshake_failure.clone_from(&other.handshake_failure);
+        }
         self.counts.add(&other.counts);
         self.before.add(&other.before);
         self.open += other.open;
@@ -92,6 +105,25 @@ impl Figures {
         if self.server.is_none() {
             self.server.clone_from(&other.server);
         }
+    }
+}
+
+/// What a handshake of TLS agreed on.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Agreed {
+    /// The version of TLS: `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher suite, by OpenSSL's name.
+    pub suite: &'static str,
+    /// The protocol above, if the server chose one (RFC 7301).
+    pub protocol: Option<String>,
+}
+
+/// Counts handshakes. What is agreed on was offered: few kinds.
+pub(crate) fn count_agreed(all: &mut Vec<(Agreed, u64)>, agreed: &Agreed, count: u64) {
+    match all.iter_mut().find(|(known, _)| known == agreed) {
+        Some((_, known)) => *known += count,
+        None => all.push((agreed.clone(), count)),
     }
 }
 
@@ -172,6 +204,8 @@ pub enum Ended {
     OutOfTime,
     /// The run was asked to stop before.
     Interrupted,
+    /// No connection could be secured ([`Figures::handshake_failure`]).
+    Unsecured,
 }
 
 macro_rules! counts {
@@ -280,6 +314,12 @@ counts! {
         connect_unreachable,
         /// Connects that ended otherwise before being established.
         connect_failed,
+        /// Handshakes of TLS not over in time, connecting included.
+        handshake_timeouts,
+        /// Handshakes of TLS that failed, or whose connection ended.
+        handshake_failed,
+        /// Handshakes with servers that are not trusted, or not who they were to be.
+        untrusted,
         /// Requests not answered in time, and those behind them on the same
         /// connection.
         timeouts,
@@ -316,8 +356,10 @@ counts! {
     Connections {
         /// Connects started.
         attempted,
-        /// Connections established.
+        /// Connections established, and secured where the plan says so.
         established,
+        /// Of them, those whose handshake went on with an earlier session.
+        resumed,
         /// Connections that ended, for whatever reason, once established.
         closed,
         /// Connects in place of a connection that was closed or lost, in a
@@ -350,7 +392,13 @@ impl Errors {
     /// Connects that did not lead to a connection.
     #[must_use]
     pub fn failed_connects(&self) -> u64 {
-        self.refused + self.connect_timeouts + self.connect_unreachable + self.connect_failed
+        self.refused
+            + self.connect_timeouts
+            + self.connect_unreachable
+            + self.connect_failed
+            + self.handshake_timeouts
+            + self.handshake_failed
+            + self.untrusted
     }
 }
 

@@ -64,7 +64,9 @@ mod sieve;
 pub mod units;
 mod urls;
 
-pub use figures::{Connections, Counts, Ended, Errors, Figures, Integral, Phase, Scheduled, Statuses, Traffic, Turns};
+pub use figures::{
+    Agreed, Connections, Counts, Ended, Errors, Figures, Integral, Phase, Scheduled, Statuses, Traffic, Turns,
+};
 pub use find_max::{FindMax, FindMaxConfig, Found, Point, Spoilt, Surroundings, Trial};
 pub use heads::{Heads, WRK_USERS_LIMIT, wrk_script};
 pub use interval::{INTERVALS_LIMIT, Interval, Intervals, Taken};
@@ -78,8 +80,8 @@ pub use plan::{
 };
 pub use recorder::{LONGEST, Recorder, SUB_BUCKETS};
 pub use report::{
-    Busy, BusySource, ClassLatency, ClientCpu, Cpu, Floor, Latency, LittlesLaw, Outside, PhaseReport, Ports, Report,
-    ScheduleReport, Setup, Spoils, Throughput, Warning,
+    AgreedReport, Busy, BusySource, ClassLatency, ClientCpu, Cpu, Floor, Latency, LittlesLaw, Outside, PhaseReport,
+    Ports, Report, ScheduleReport, SecuredReport, Setup, Spoils, Throughput, Warning,
 };
 pub use samples::{CLASSES, Class, Samples};
 pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};

@@ -5,6 +5,7 @@
 //! | this one | state, and what the data path calls |
 //! | `requests` | once per request |
 //! | `connections` | once per connection |
+//! | `securing` | once per connection over HTTPS: its handshake |
 //! | `open` | an open loop: what is due, and which connection sends it |
 //! | `mix` | several requests, drawn by weight |
 //! | `phases` | a few times in a run: ramp, warm-up, window, figures |
@@ -20,6 +21,7 @@ mod open;
 mod parts;
 mod phases;
 mod requests;
+mod securing;
 mod turns;
 
 use crate::conn::{Kept, State, Table};
@@ -39,6 +41,7 @@ use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
 use parts::Parts;
+use securing::Securing;
 use semantics::Method;
 use turns::TurnClock;
 use wire::Time;
@@ -127,6 +130,8 @@ pub struct Load {
     plan: Plan,
     phase: Phase,
     connect: Recorder,
+    /// Where the plan secures connections.
+    securing: Option<Box<Securing>>,
     handshakes: u32,
     open: u64,
     most_open: u64,
@@ -224,6 +229,7 @@ impl Load {
             turns: TurnClock::default(),
             phase: Phase::Waiting,
             connect: Recorder::new(),
+            securing: plan.secured.clone().map(|sought| Box::new(Securing::new(sought))),
             handshakes: 0,
             open: 0,
             most_open: 0,
@@ -317,23 +323,10 @@ impl App for Load {
         if let Some(parts) = &mut self.parts {
             parts.on_open(id, conn.since);
         }
-        // The connect's timer does for the first request if it is not too late.
-        conn.timed &= self.plan.connect_timeout <= self.plan.timeout;
-        conn.state = State::Idle;
-        conn.since = now.as_nanos();
-        self.handshakes -= 1;
-        self.open += 1;
-        self.most_open = self.most_open.max(self.open);
-        self.counts.connections.established += 1;
-        self.backoff = Duration::ZERO;
-        if let Phase::Ramp { .. } = self.phase {
-            // Each connection is used once before it may stand idle.
-            self.ask_first(net, id);
-            if self.counts.connections.established >= u64::from(self.plan.connections) {
-                self.look_up();
-            }
-        } else if !self.mixing {
-            self.ask_first(net, id);
+        if self.securing.is_some() {
+            self.begin_securing(net, id);
+        } else {
+            self.on_ready(net, id);
         }
     }
 
@@ -350,6 +343,9 @@ impl App for Load {
                 return data.len();
             };
             if conn.state != State::Busy || answers == 0 {
+                if conn.state == State::Securing {
+                    return self.on_handshake_bytes(net, id, data);
+                }
                 self.on_unasked(net, id);
                 return data.len();
             }
@@ -388,15 +384,22 @@ impl App for Load {
         let Some(conn) = self.table.get_mut(id) else {
             return;
         };
+        if conn.state == State::Securing {
+            self.on_handshake_end(net, id);
+            return;
+        }
         let ended = conn.engine.on_end(held);
+        // Whoever cuts a secured connection off must not pass for its server.
+        let cut = self.securing.is_some() && net.was_cut(id);
         if conn.state == State::Busy
+            && !cut
             && let Ok(Some(summary)) = ended
         {
             // RFC 9112 §6.3 rule 8: the end of the connection ends it.
             let summary = Summary { keep_alive: false, ..summary };
             self.on_response(net, id, summary);
         }
-        self.on_peer_finished(net, id, ended.is_err());
+        self.on_peer_finished(net, id, cut || ended.is_err());
     }
 
     fn on_sent<N: Net>(&mut self, _: &mut N, _: ConnId) {}
@@ -440,6 +443,10 @@ impl App for Load {
             State::Free => return,
             State::Connecting => {
                 self.on_connect_failed(now, why, overdue);
+                return;
+            }
+            State::Securing => {
+                self.on_unsecured_close(now, id, overdue);
                 return;
             }
             State::Leaving => {}
@@ -532,5 +539,5 @@ fn sooner(one: Wake, other: Wake) -> Wake {
 
 /// How long a connection in this state is waited for.
 fn patience(plan: &Plan, state: State) -> Duration {
-    if state == State::Connecting { plan.connect_timeout } else { plan.timeout }
+    if matches!(state, State::Connecting | State::Securing) { plan.connect_timeout } else { plan.timeout }
 }

@@ -8,6 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
 use core::time::Duration;
 use h1::client::RequestHead;
+use handshake::Sought;
 use serde::Serialize;
 
 /// Connections that one [`Plan`] may ask of one silo. 16 Mi at 48 bytes are
@@ -107,6 +108,9 @@ pub struct Plan {
     /// for the first byte and the whole with its connect, and the server's name
     /// is kept. Default no: it is a look at each response more.
     pub parts: bool,
+    /// What connections are secured by before anything is asked on them (HTTPS, RFC 9110
+    /// section 4.2.2); `None`: they are not. [`Plan::connect_timeout`] holds for both.
+    pub secured: Option<Sought>,
 }
 
 impl Plan {
@@ -135,6 +139,7 @@ impl Plan {
             expect: Expect::default(),
             seed: 1,
             parts: false,
+            secured: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The outcome of a run, in figures that can be compared, and what speaks
 //! against them.
 
-use crate::figures::{Connections, Ended, Errors, Figures, Phase, Statuses, Traffic};
+use crate::figures::{Agreed, Connections, Ended, Errors, Figures, Phase, Statuses, Traffic};
 use crate::heads::Heads;
 use crate::plan::{Plan, Reuse};
 use crate::recorder::{LONGEST, Recorder};
@@ -69,6 +69,10 @@ pub struct Report {
     pub warm_up_phase: PhaseReport,
     /// Connect started to established, over the whole run.
     pub connect: Latency,
+    /// Connection established to secured, over the whole run, and what was agreed on; over
+    /// HTTPS alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secured: Option<SecuredReport>,
     /// Request sent to the first byte of its response, if the plan asks for the
     /// parts of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,9 +127,36 @@ pub struct Report {
     pub total_histogram: Histogram<u64>,
 }
 
+/// How connections were secured.
+#[derive(Clone, Debug, Serialize)]
+pub struct SecuredReport {
+    /// Whether the server's certificate was verified.
+    pub verified: bool,
+    /// The name that the server was told (RFC 6066 section 3).
+    pub name: Option<String>,
+    /// Connection established to secured.
+    pub handshake: Latency,
+    /// Handshakes that went on with an earlier session.
+    pub resumed: u64,
+    /// What was agreed on, and how often.
+    pub agreed: Vec<AgreedReport>,
+}
+
+/// What handshakes agreed on.
+#[derive(Clone, Debug, Serialize)]
+pub struct AgreedReport {
+    /// What it was.
+    #[serde(flatten)]
+    pub agreed: Agreed,
+    /// How many did.
+    pub handshakes: u64,
+}
+
 /// What was asked for.
 #[derive(Clone, Debug, Serialize)]
 pub struct Setup {
+    /// `http` or `https`.
+    pub scheme: &'static str,
     /// The method.
     pub method: String,
     /// The Host field.
@@ -329,6 +360,17 @@ impl Report {
             ramp_phase: PhaseReport::new(&figures.ramp_phase),
             warm_up_phase: PhaseReport::new(&figures.warm_up_phase),
             connect: Latency::new(&figures.connect, &connect_histogram),
+            secured: plan.secured.as_ref().map(|sought| SecuredReport {
+                verified: sought.tls.verifies(),
+                name: sought.told.as_deref().map(str::to_owned),
+                handshake: Latency::of(&figures.handshake),
+                resumed: figures.before.connections.resumed + figures.counts.connections.resumed,
+                agreed: figures
+                    .agreed
+                    .iter()
+                    .map(|(agreed, handshakes)| AgreedReport { agreed: agreed.clone(), handshakes: *handshakes })
+                    .collect(),
+            }),
             waiting: plan.parts.then(|| Latency::of(&samples.waiting)),
             total: plan.parts.then(|| Latency::new(&samples.total, &total_histogram)),
             server: figures.server.clone(),
@@ -455,6 +497,7 @@ impl Setup {
         let first = plan.first_request();
         let request_bytes = first.bytes(plan.reuse).map_or(0, |bytes| bytes.len());
         Self {
+            scheme: if plan.secured.is_some() { "https" } else { "http" },
             method: first.method.clone(),
             host: first.host.clone(),
             path: first.path.clone(),

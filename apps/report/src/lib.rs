@@ -46,7 +46,7 @@ use load::{Report, Setup};
 
 /// What was asked for, as a URL.
 fn url(setup: &Setup) -> String {
-    format!("http://{}{}", setup.host, setup.path)
+    format!("{}://{}{}", setup.scheme, setup.host, setup.path)
 }
 
 /// The host of the URL and its port (RFC 3986 §3.2.2, §3.2.3): 80 where the

@@ -2,7 +2,10 @@
 
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
-use load::{Arrival, BusySource, Errors, Heads, Latency, Report, Reuse, Schedule, Shape, Spacing, Spoils};
+use load::{
+    AgreedReport, Arrival, BusySource, Errors, Heads, Latency, Report, Reuse, Schedule, SecuredReport, Shape, Spacing,
+    Spoils,
+};
 
 /// The report for people: SI units, three significant digits. Each warning
 /// stands below the figures that it spoils.
@@ -16,7 +19,7 @@ pub fn render_text(report: &Report) -> String {
 
 fn text(out: &mut String, report: &Report) -> core::fmt::Result {
     let setup = &report.setup;
-    writeln!(out, "{} http://{}{} at {}", setup.method, setup.host, setup.path, setup.targets.join(", "))?;
+    writeln!(out, "{} {}://{}{} at {}", setup.method, setup.scheme, setup.host, setup.path, setup.targets.join(", "))?;
     write!(out, "  {} connections", grouped(u64::from(setup.connections)))?;
     if setup.active < setup.connections {
         write!(out, ", {} active", grouped(u64::from(setup.active)))?;
@@ -131,7 +134,25 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     if connections.reconnects > 0 {
         write!(out, ", {} in place of lost ones", grouped(connections.reconnects))?;
     }
-    writeln!(out, ", {} open at the end", grouped(report.open))
+    writeln!(out, ", {} open at the end", grouped(report.open))?;
+    report.secured.as_ref().map_or(Ok(()), |secured| agreed(out, secured))
+}
+
+/// How connections were secured.
+fn agreed(out: &mut String, secured: &SecuredReport) -> core::fmt::Result {
+    let all: u64 = secured.agreed.iter().map(|one| one.handshakes).sum();
+    write!(out, "Handshakes   {} full, {} resumed", grouped(all - secured.resumed.min(all)), grouped(secured.resumed))?;
+    for AgreedReport { agreed, handshakes } in &secured.agreed {
+        write!(out, "; {} {}", agreed.version, agreed.suite)?;
+        if let Some(protocol) = &agreed.protocol {
+            // A peer chose it, and it goes to a terminal.
+            write!(out, " {}", protocol.escape_default())?;
+        }
+        if secured.agreed.len() > 1 {
+            write!(out, " in {}", grouped(*handshakes))?;
+        }
+    }
+    writeln!(out, "{}", if secured.verified { "" } else { "; the certificate is not verified" })
 }
 
 /// In an open loop, latency counts from the time that a request was due; beside
@@ -142,6 +163,9 @@ fn latencies(out: &mut String, report: &Report) -> core::fmt::Result {
         columns.extend([("uncorrected", service), ("lag", lag)]);
     }
     columns.push(("connect", &report.connect));
+    if let Some(secured) = &report.secured {
+        columns.push(("handshake", &secured.handshake));
+    }
     let line = |out: &mut String, name: &str, cells: &[String]| {
         write!(out, "  {name:<8}")?;
         for (cell, (title, _)) in cells.iter().zip(&columns) {
@@ -189,6 +213,9 @@ fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result
         (errors.connect_timeouts, "connects timed out"),
         (errors.connect_unreachable, "connects unreachable"),
         (errors.connect_failed, "connects failed otherwise"),
+        (errors.handshake_timeouts, "handshakes timed out"),
+        (errors.handshake_failed, "handshakes failed"),
+        (errors.untrusted, "servers not trusted"),
         (errors.timeouts, "requests timed out"),
         (errors.reset, "requests reset"),
         (errors.unanswered, "requests closed without response"),
@@ -199,6 +226,7 @@ fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result
         (errors.aborted, "requests aborted by the data path"),
         (errors.unasked, "times bytes that were not asked for"),
         (errors.wrong_length, "responses of another length"),
+        (errors.wrong_status, "responses of another status"),
         (errors.unclosed, "connections not closed by the server"),
     ];
     let mut first = true;

@@ -13,6 +13,8 @@ const UNIX_PATH_LIMIT: usize = 107;
 pub struct Target {
     /// Where the server is.
     pub place: Place,
+    /// Whether it is asked over TLS.
+    pub secured: bool,
     /// The `Host` header's value: the authority as written.
     pub host: String,
     /// The request target: path and query.
@@ -23,30 +25,42 @@ impl FromStr for Target {
     type Err = BadValue;
 
     /// Takes `http://10.0.0.2/a`, `http://[fd00::2]:8080/`,
-    /// `http://localhost:8080/`, `unix:/run/site.sock`,
+    /// `http://localhost:8080/`, `https://example.com/`, `unix:/run/site.sock`,
     /// `unix:/run/site.sock:/a` and `http+unix://%2Frun%2Fsite.sock/a`.
     fn from_str(text: &str) -> Result<Self, BadValue> {
         if let Some(rest) = text.strip_prefix("unix:") {
             let (socket, path) = rest.split_once(":/").map_or((rest, ""), |(socket, path)| (socket, path));
-            return Ok(Self { place: unix(socket)?, host: "localhost".to_owned(), path: request_target(path)? });
+            return Ok(Self {
+                place: unix(socket)?,
+                secured: false,
+                host: "localhost".to_owned(),
+                path: request_target(path)?,
+            });
         }
         if let Some(rest) = text.strip_prefix("http+unix://") {
             let (socket, path) = split(rest);
             let socket = decoded(socket).ok_or_else(|| bad("the socket's path is not percent-encoded right"))?;
-            return Ok(Self { place: unix(&socket)?, host: "localhost".to_owned(), path: request_target(path)? });
+            return Ok(Self {
+                place: unix(&socket)?,
+                secured: false,
+                host: "localhost".to_owned(),
+                path: request_target(path)?,
+            });
         }
-        if text.starts_with("https://") {
-            return Err(BadValue::new("HTTPS is not spoken: there is no TLS yet; load the server's http:// side"));
-        }
-        let rest = text.strip_prefix("http://").ok_or_else(|| bad("only http:// is spoken"))?;
+        let (rest, secured) = match text.strip_prefix("https://") {
+            Some(rest) => (rest, true),
+            None => (text.strip_prefix("http://").ok_or_else(|| bad("only http:// and https:// are spoken"))?, false),
+        };
         let (host, path) = split(rest);
-        Ok(Self { place: place(host)?, host: host.to_owned(), path: request_target(path)? })
+        // RFC 9110 section 4.2.
+        let place = place(host, if secured { 443 } else { 80 })?;
+        Ok(Self { place, secured, host: host.to_owned(), path: request_target(path)? })
     }
 }
 
 fn bad(why: &str) -> BadValue {
     BadValue::new(format!(
-        "{why}; write it as in http://10.0.0.2/, http://localhost:8080/a, http://[fd00::2]/ or unix:/run/site.sock:/a"
+        "{why}; write it as in http://10.0.0.2/, https://localhost:8443/a, http://[fd00::2]/ or unix:/run/site.sock:/a"
     ))
 }
 
@@ -66,8 +80,8 @@ pub fn request_target(text: &str) -> Result<String, BadValue> {
     Err(bad("the path holds a blank or a character outside ASCII: write it percent-encoded"))
 }
 
-/// Reads an authority: address or name, and port (RFC 3986 §3.2).
-fn place(host: &str) -> Result<Place, BadValue> {
+/// Reads an authority: address or name, and port (RFC 3986 §3.2), which may be left out.
+fn place(host: &str, usual: u16) -> Result<Place, BadValue> {
     if host.contains('@') {
         return Err(bad("a user's name is not sent; use --header 'Authorization: …'"));
     }
@@ -77,11 +91,11 @@ fn place(host: &str) -> Result<Place, BadValue> {
     {
         port_of(port)?;
     }
-    if let Some(address) = host.parse().ok().or_else(|| Some(SocketAddr::new(bare_address(host)?, 80))) {
+    if let Some(address) = host.parse().ok().or_else(|| Some(SocketAddr::new(bare_address(host)?, usual))) {
         return if address.port() == 0 { Err(bad("the port is from 1 to 65535")) } else { Ok(Place::Address(address)) };
     }
     let (name, port) = match host.split_once(':') {
-        None => (host, 80),
+        None => (host, usual),
         Some((name, port)) => (name, port_of(port)?),
     };
     // RFC 952, RFC 1123 §2.1, and the underscore that resolvers take.
@@ -211,6 +225,15 @@ mod tests {
         let named = target("http://my_host-1.local:81?q#f");
         assert_eq!((named.place, named.path.as_str()), (Place::Name("my_host-1.local".into(), 81), "/?q"));
         assert_eq!(named.host, "my_host-1.local:81");
+        assert!(!named.secured);
+        for (text, place) in [
+            ("https://10.0.0.2/a", address("10.0.0.2:443")),
+            ("https://[fd00::2]", address("[fd00::2]:443")),
+            ("https://a.example", Place::Name("a.example".into(), 443)),
+            ("https://a.example:8443/", Place::Name("a.example".into(), 8443)),
+        ] {
+            assert_eq!((target(text).place, target(text).secured), (place, true), "{text}");
+        }
         for (text, socket, path) in [
             ("unix:/run/n.sock", "/run/n.sock", "/"),
             ("unix:/run/n.sock:/a?b", "/run/n.sock", "/a?b"),
@@ -227,8 +250,9 @@ mod tests {
     #[test]
     fn what_is_no_target_says_why() {
         for (text, reason) in [
-            ("https://10.0.0.2/", "HTTPS is not spoken"),
-            ("ftp://10.0.0.2/", "only http://"),
+            ("https://10.0.0.256/", "neither an address nor a name"),
+            ("https:/10.0.0.2/", "only http:// and https://"),
+            ("ftp://10.0.0.2/", "only http:// and https://"),
             ("http://10.0.0.2/ö", "percent-encoded"),
             ("http:///", "neither an address nor a name"),
             ("http://10.0.0.2:0/", "port"),

@@ -16,7 +16,7 @@ use crate::plan::{LoadPath, LoadSockets, OutputPlan, Place, ServerPlan};
 use core::time::Duration;
 use host::{HostPlan, Silos};
 use host::{Layout, stop_signals};
-use load::{Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
+use load::{Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
 use say::Failure;
 use silo::Clock;
 use silo::page::{Reader, living_of_user};
@@ -123,6 +123,7 @@ impl Runner {
         let (sides, seen) = self.collect(plan, &mut files, &mut show, server)?;
         drop(show);
         let (figures, mut outside) = merge(sides);
+        secured(&figures)?;
         outside.floor = floor;
         if matches!(&self.way, Way::Kernel(kernel) if !matches!(kernel.asked.place, Place::Unix(_))) {
             outside.ports = ports(plan, &figures);
@@ -151,6 +152,7 @@ impl Runner {
             Ok::<_, Failure>((sides?, sieve))
         })?;
         let (whole, outside) = merge(sides);
+        secured(&whole)?;
         let (figures, sifted) = sieve.finish(whole);
         Ok((Report::new(plan, &figures, outside), sifted))
     }
@@ -238,6 +240,16 @@ fn silos(host: &HostPlan, plan: &Plan) -> Result<Layout, Failure> {
     Layout::new(&HostPlan { silos: fewer, ..host.clone() })
 }
 
+/// Whether any connection could be secured, if they were to be.
+fn secured(figures: &Figures) -> Result<(), Failure> {
+    if figures.ended != Ended::Unsecured {
+        return Ok(());
+    }
+    let why = figures.handshake_failure.as_deref().unwrap_or("no handshake succeeded");
+    let hint = if figures.before.errors.untrusted > 0 { ": trust it by --cacert, or say --insecure" } else { "" };
+    Err(format!("HTTPS: {why}{hint}").into())
+}
+
 /// What is measured, in a line.
 fn title(plan: &Plan) -> String {
     let request = plan.first_request();
@@ -245,7 +257,8 @@ fn title(plan: &Plan) -> String {
         1 => String::new(),
         n => format!(" and {} others", n - 1),
     };
-    format!("{} http://{}{}{others}, {} connections", request.method, request.host, request.path, plan.connections)
+    let scheme = if plan.secured.is_some() { "https" } else { "http" };
+    format!("{} {scheme}://{}{}{others}, {} connections", request.method, request.host, request.path, plan.connections)
 }
 
 /// The local ports that the run took: those of open connections, and where we

@@ -33,8 +33,9 @@ pub struct ClientRules {
     pub groups: Groups,
     /// Whom it trusts; none: whoever answers.
     pub servers: Option<Servers>,
-    /// Whether sessions go on in later connections.
-    pub resumes: bool,
+    /// Tickets of each server that are kept, for later connections to go on with its sessions; each of
+    /// TLS 1.3 is used once (RFC 8446 appendix C.4). None: each handshake is a full one.
+    pub tickets: usize,
     /// Protocols above TLS that are offered (RFC 7301).
     pub protocols: Vec<Vec<u8>>,
 }
@@ -46,6 +47,9 @@ pub struct Servers {
     pub store: Store,
     /// The most certificates between a server's and one that is trusted.
     pub depth: u32,
+    /// Whether a name that is an IP address is looked for among the certificate's addresses, too
+    /// (RFC 2818 section 3.1). nginx does not.
+    pub by_address: bool,
 }
 
 /// What came of a server's certificate.
@@ -70,6 +74,9 @@ impl Servers {
         match self.store.verify_server(&parsed, self.depth, now) {
             Err(why) => ServerVerdict::Refused(why),
             Ok(()) if parsed.first().is_some_and(|leaf| leaf.is_of_host(name)) => ServerVerdict::Trusted,
+            Ok(()) if self.by_address && parsed.first().is_some_and(|leaf| leaf.is_of_address(name)) => {
+                ServerVerdict::Trusted
+            }
             Ok(()) => ServerVerdict::Misnamed,
         }
     }
@@ -141,7 +148,7 @@ impl ClientTls {
         config.alpn_protocols = rules.protocols;
         config.enable_secret_extraction = true;
         config.resumption = Resumption::disabled();
-        let sessions = rules.resumes.then(Arc::default);
+        let sessions = (rules.tickets > 0).then(|| Arc::new(crate::peers::PeerCache::new(rules.tickets)));
         Ok(Self { config, servers: rules.servers, sessions })
     }
 

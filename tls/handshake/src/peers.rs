@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Servers whose sessions are kept, at most: the oldest gives way.
 const PEERS_MAX: usize = 1_024;
 
-/// Tickets of one server: each is used once (RFC 8446 appendix C.4).
-const TICKETS_MAX: usize = 8;
-
 /// The sessions of a client.
-#[derive(Default)]
-pub(crate) struct PeerCache(Mutex<Kept>);
+pub(crate) struct PeerCache {
+    kept: Mutex<Kept>,
+    /// Tickets of each server, at most.
+    tickets: usize,
+}
 
 #[derive(Default)]
 struct Kept {
@@ -31,8 +31,13 @@ struct Peer {
 }
 
 impl PeerCache {
+    /// One that keeps so many tickets of each server.
+    pub fn new(tickets: usize) -> Self {
+        Self { kept: Mutex::default(), tickets }
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -96,7 +101,7 @@ impl ClientSessionStore for PeerSessions {
     fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
         let mut kept = self.cache.kept();
         let tickets = &mut kept.peer(&self.key).tls13;
-        if tickets.len() >= TICKETS_MAX {
+        if tickets.len() >= self.cache.tickets {
             tickets.pop_front();
         }
         tickets.push_back(value);

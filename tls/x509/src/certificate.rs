@@ -6,9 +6,9 @@ use crate::owned::{der, owner, written};
 use crate::shape::is_der;
 use aws_lc_sys::{
     ASN1_TIME_print, ASN1_TIME_to_posix, X509, X509_NAME, X509_NAME_oneline, X509_NAME_print_ex, X509_check_host,
-    X509_check_private_key, X509_free, X509_get_X509_PUBKEY, X509_get_issuer_name, X509_get_serialNumber,
-    X509_get_subject_name, X509_get0_notAfter, X509_get0_notBefore, XN_FLAG_RFC2253, d2i_X509, i2a_ASN1_INTEGER,
-    i2d_X509, i2d_X509_NAME, i2d_X509_PUBKEY,
+    X509_check_ip, X509_check_private_key, X509_free, X509_get_X509_PUBKEY, X509_get_issuer_name,
+    X509_get_serialNumber, X509_get_subject_name, X509_get0_notAfter, X509_get0_notBefore, XN_FLAG_RFC2253, d2i_X509,
+    i2a_ASN1_INTEGER, i2d_X509, i2d_X509_NAME, i2d_X509_PUBKEY,
 };
 use core::ffi::{CStr, c_long};
 use core::ptr;
@@ -137,6 +137,19 @@ impl Certificate {
         }
         // SAFETY: the certificate lives, and so does the name, which is as long as is told.
         unsafe { X509_check_host(self.0.at(), name.as_ptr().cast(), name.len(), 0, ptr::null_mut()) == 1 }
+    }
+
+    /// Whether it is a server's with this IP address, written as text, among its subject's alternative
+    /// names (RFC 2818 section 3.1).
+    #[must_use]
+    pub fn is_of_address(&self, address: &[u8]) -> bool {
+        let Some(address) = core::str::from_utf8(address).ok().and_then(|text| text.parse().ok()) else { return false };
+        let octets = match address {
+            core::net::IpAddr::V4(address) => address.octets().to_vec(),
+            core::net::IpAddr::V6(address) => address.octets().to_vec(),
+        };
+        // SAFETY: the certificate lives, and so do the octets, which are as many as is told.
+        unsafe { X509_check_ip(self.0.at(), octets.as_ptr(), octets.len(), 0) == 1 }
     }
 
     /// Whether `key` is its private key.

@@ -5,6 +5,7 @@ use crate::conn::{LoadConnection, State};
 use crate::plan::Reuse;
 use crate::samples::Class;
 use app::{Closed, ConnId, ConnectError, Net, Wake};
+use core::time::Duration;
 use wire::Time;
 
 impl Load {
@@ -46,6 +47,30 @@ impl Load {
             self.no_longer_serving();
         }
         net.abort(id);
+    }
+
+    /// A connection is there, and secured if it is to be: it is asked.
+    pub(super) fn on_ready<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let now = net.now();
+        let Some(conn) = self.table.get_mut(id) else { return };
+        // The connect's timer does for the first request if it is not too late.
+        conn.timed &= self.plan.connect_timeout <= self.plan.timeout;
+        conn.state = State::Idle;
+        conn.since = now.as_nanos();
+        self.handshakes -= 1;
+        self.open += 1;
+        self.most_open = self.most_open.max(self.open);
+        self.counts.connections.established += 1;
+        self.backoff = Duration::ZERO;
+        if let Phase::Ramp { .. } = self.phase {
+            // Each connection is used once before it may stand idle.
+            self.ask_first(net, id);
+            if self.counts.connections.established >= u64::from(self.plan.connections) {
+                self.look_up();
+            }
+        } else if !self.mixing {
+            self.ask_first(net, id);
+        }
     }
 
     /// One connection less of those that the plan asks for.
@@ -189,7 +214,7 @@ impl Load {
             match state {
                 State::Free | State::Leaving => {}
                 State::Idle => self.leave(net, id),
-                State::Connecting => net.abort(id),
+                State::Connecting | State::Securing => net.abort(id),
                 State::Busy | State::Awaiting => self.give_up(net, id),
             }
         }

@@ -147,6 +147,9 @@ impl Load {
         figures.ramp_phase = core::mem::take(&mut self.ramp_phase);
         figures.warm_up_phase = core::mem::take(&mut self.warm_up_phase);
         figures.connect = core::mem::take(&mut self.connect);
+        if let Some(securing) = &mut self.securing {
+            securing.end(&mut figures);
+        }
         figures.intervals_merged = self.cuts.as_ref().map_or(0, |cuts| cuts.merged);
         figures.server = self.parts.take().and_then(|parts| parts.into_server());
         figures.open = self.open;

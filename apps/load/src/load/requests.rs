@@ -327,7 +327,7 @@ impl Load {
                 self.counts.errors.unclosed += 1;
                 self.give_up(net, id);
             }
-            State::Connecting | State::Leaving => net.abort(id),
+            State::Connecting | State::Securing | State::Leaving => net.abort(id),
         }
     }
 }

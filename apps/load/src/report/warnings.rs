@@ -266,7 +266,8 @@ impl Report {
     pub(super) fn find_warnings(&self) -> Vec<Warning> {
         let mut found = Vec::new();
         match self.ended {
-            Ended::AsPlanned => {}
+            // What could not be secured brought no response: that is told.
+            Ended::AsPlanned | Ended::Unsecured => {}
             Ended::OutOfTime => found.push(Warning::OutOfTime),
             Ended::Interrupted => found.push(Warning::Interrupted),
         }

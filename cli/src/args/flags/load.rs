@@ -2,6 +2,7 @@
 
 mod output;
 mod plan;
+mod secured;
 
 pub(in crate::args) use output::OutputArgs;
 
@@ -12,6 +13,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use host::Cores;
 use host::values::{self, AddressRange, BadValue, Count, Header};
 use load::{Heads, Objective, Schedule};
+use secured::SecuredArgs;
 use sockets::Engine;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -34,7 +36,7 @@ Every figure that something speaks against has a warning below it.";
 pub(in crate::args) struct LoadArgs {
     /// What to ask for, as in http://localhost:8080/index.html or unix:/run/site.sock:/index.html
     ///
-    /// Over a link, the host is an IP address. HTTPS is not spoken. Numbers in
+    /// Over a link, the host is an IP address. Numbers in
     /// brackets stand for as many paths, drawn at random: /f/[00-99].html is a
     /// hundred. (A bracket itself is written %5B.)
     #[arg(value_name = "URL")]
@@ -64,6 +66,9 @@ pub(in crate::args) struct LoadArgs {
 
     #[command(flatten)]
     connection: ConnectionArgs,
+
+    #[command(flatten)]
+    secured: SecuredArgs,
 
     #[command(flatten)]
     goal: GoalArgs,

@@ -14,7 +14,7 @@ fn client((tls12, tls13): (bool, bool), trusted: Option<(&str, Option<&str>)>) -
     let servers = trusted.map(|(authority, revoked)| {
         let authorities = read_certificates(&file(authority)).expect("authorities");
         let lists = revoked.map(|name| read_revocations(&file(name)).expect("lists")).unwrap_or_default();
-        Servers { store: Store::new(&authorities, &lists).expect("a store"), depth: 1 }
+        Servers { store: Store::new(&authorities, &lists).expect("a store"), depth: 1, by_address: false }
     });
     let rules = ClientRules {
         identity: None,
@@ -24,7 +24,7 @@ fn client((tls12, tls13): (bool, bool), trusted: Option<(&str, Option<&str>)>) -
         suites13: Suites::all_tls13(),
         groups: Groups::auto(),
         servers,
-        resumes: true,
+        tickets: 8,
         protocols: vec![b"http/1.1".to_vec()],
     };
     Arc::new(ClientTls::new(rules).expect("a client"))

@@ -16,6 +16,9 @@ use phases::units::number;
 use std::sync::Arc;
 use x509::Store;
 
+/// Tickets of each server that are kept.
+const TICKETS: usize = 8;
+
 /// What those of blocks came to: of equal ones one is made.
 pub(super) type KnownTls = Vec<(Arc<UpstreamTlsSettings>, Arc<ClientTls>)>;
 
@@ -133,7 +136,7 @@ impl Compiler<'_> {
             suites13,
             groups,
             servers,
-            resumes: settings.resumes && common.tickets,
+            tickets: if settings.resumes && common.tickets { TICKETS } else { 0 },
             protocols: Vec::new(),
         };
         let made = ClientTls::new(rules).map_err(|why| match &why {
@@ -183,6 +186,6 @@ impl Compiler<'_> {
         };
         let store = Store::new(&trusted, &revocations);
         let store = store.map_err(|why| nowhere(format!("X509_STORE_add_cert() failed: {why}")))?;
-        Ok(Some(Servers { store, depth: settings.common.depth }))
+        Ok(Some(Servers { store, depth: settings.common.depth, by_address: false }))
     }
 }

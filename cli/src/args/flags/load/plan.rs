@@ -19,6 +19,7 @@ const SHORT_DURATION: Duration = Duration::from_secs(3);
 impl LoadArgs {
     pub(in crate::args) fn plan(self) -> Result<LoadPlan, String> {
         let held = connections(self.connections, "--connections")?;
+        let secured = self.secured.sought(&self.target, held)?;
         let task = self.goal.task()?;
         let requests = self.request.requests(&self.target)?;
         let (path, target, sources) = if !self.host.link.is_empty() {
@@ -76,6 +77,7 @@ impl LoadArgs {
         let as_ab = matches!(task, Task::Once) && self.output.is_ab();
         self.connection.shape(&mut plan, as_ab);
         plan.parts = as_ab;
+        plan.secured = secured;
         let hint = if as_ab && plan.reuse.per_connection() == Some(1) { ": --as ab keeps none without -k" } else { "" };
         plan.check().map_err(|why| format!("{why}{hint}"))?;
         let expect = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
