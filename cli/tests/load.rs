@@ -380,7 +380,7 @@ fn who_is_not_there_is_named() {
     ends_with(&load(&url, SHORT), 1, "Connection refused");
     ends_with(&load("http://nobody.invalid/", SHORT), 1, "cannot resolve nobody.invalid");
     ends_with(&load("unix:/nowhere/socket", SHORT), 1, "cannot connect to unix:/nowhere/socket");
-    ends_with(&load("http://127.0.0.1/ --insecure", SHORT), 2, "flags of HTTPS");
+    ends_with(&load("http://127.0.0.1/", "--insecure"), 2, "flags of HTTPS");
 }
 
 #[test]
@@ -431,4 +431,69 @@ fn a_full_disk_is_told_and_costs_the_file_alone() {
     ends_with(&output, 1, "cannot write /dev/full: No space left on device");
     assert!(text(&output.stdout).contains("Requests  "));
     ends_with(&load(&site.url, &format!("{SHORT} --hgrm /nowhere/x")), 1, "cannot write /nowhere/x");
+}
+
+/// A server that has `does` done to each connection, until it is dropped.
+struct Odd(std::net::SocketAddr, Arc<AtomicBool>);
+
+impl Odd {
+    fn start(does: impl Fn(TcpStream) -> Option<TcpStream> + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (address, over) = (listener.local_addr().expect("bound"), Arc::new(AtomicBool::new(false)));
+        let until = Arc::clone(&over);
+        thread::spawn(move || {
+            let mut kept = Vec::new();
+            while let Ok((peer, _)) = listener.accept() {
+                if until.load(Ordering::Relaxed) {
+                    return;
+                }
+                kept.extend(does(peer));
+            }
+        });
+        Self(address, over)
+    }
+}
+
+impl Drop for Odd {
+    fn drop(&mut self) {
+        self.1.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect(self.0);
+    }
+}
+
+/// HTTPS from servers that do not speak it, end, or say nothing.
+#[test]
+fn handshakes_that_fail_are_told_and_counted() {
+    let site = Site::tcp();
+    let url = site.url.replace("http://", "https://");
+    ends_with(
+        &load(&url, &format!("{SHORT} --insecure")),
+        1,
+        "HTTPS: error:0A00010B:SSL routines::wrong version number",
+    );
+    let ends = Odd::start(|mut peer| {
+        let _ = peer.read(&mut [0; 1 << 10]);
+        None
+    });
+    let quiet = Odd::start(Some);
+    for (server, field) in [(&ends, "handshake_failed"), (&quiet, "handshake_timeouts")] {
+        let flags = format!("{SHORT} --insecure --ramp-limit 100ms --connect-timeout 50ms --json");
+        let output = load(&format!("https://{}/", server.0), &flags);
+        ends_with(&output, 4, "no response came");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let count = json["errors"][field].as_u64().unwrap_or(0) + json["errors_before"][field].as_u64().unwrap_or(0);
+        assert!(count > 0 && json["connections"]["established"] == 0, "{field}: {json}");
+        assert_eq!(json["setup"]["scheme"], "https");
+    }
+    for (flags, told) in [
+        ("--cacert /nowhere", "cannot read /nowhere"),
+        ("--insecure --cacert /nowhere", "cannot be used with"),
+        ("--insecure --sni a..b", "no name of a host"),
+        ("--insecure --ciphers none", "no suite"),
+        ("--insecure --curves none", "no group"),
+        ("--insecure --tls 1.2 --ciphers TLS_AES_128_GCM_SHA256", "no suite of the version"),
+        ("--insecure --tls 1.1", "invalid value"),
+    ] {
+        ends_with(&load(&url, flags), 2, told);
+    }
 }

@@ -501,3 +501,76 @@ fn a_new_certificate_loses_no_connection() {
         }
     });
 }
+
+/// `nearside load` over HTTPS: of nginx and of ours, over the kernel's sockets.
+#[test]
+fn load_is_made_over_tls() {
+    in_namespace(&[NGINX, CURL, OPENSSL], || {
+        let both = Both::start("loaded");
+        let load = |address: &str, port: u16, flags: &str| {
+            let mut command = Nearside::command(["load", &format!("https://{address}:{port}/told"), "--json"]);
+            let usual = "-c 4 -d 200ms --warmup 0s --threads 1 --cores none --progress none";
+            command.args(usual.split_whitespace()).args(flags.split_whitespace()).current_dir(&both.folder);
+            let ran = command.stdin(Stdio::null()).output().unwrap();
+            let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+            (ran.status.code(), json, String::from_utf8_lossy(&ran.stderr).into_owned())
+        };
+        for (name, address) in SIDES {
+            for (flags, version, suite, resumes) in [
+                ("--cacert one.pem --sni one.example", "TLSv1.3", "TLS_AES_256_GCM_SHA384", false),
+                (
+                    "--insecure --sni one.example --tls 1.2 --ciphers ECDHE-RSA-AES128-GCM-SHA256",
+                    "TLSv1.2",
+                    "ECDHE-RSA-AES128-GCM-SHA256",
+                    false,
+                ),
+                ("--insecure --close --resume", "TLSv1.3", "TLS_AES_256_GCM_SHA384", true),
+                ("--insecure --close --resume --tls 1.2", "TLSv1.2", "ECDHE-ECDSA-AES256-GCM-SHA384", true),
+                (
+                    "--insecure --close --closer client --ciphers TLS_CHACHA20_POLY1305_SHA256",
+                    "TLSv1.3",
+                    "TLS_CHACHA20_POLY1305_SHA256",
+                    false,
+                ),
+            ] {
+                let (code, json, said) = load(address, 443, flags);
+                let secured = &json["secured"];
+                let agreed = secured["agreed"].as_array().map(Vec::as_slice).unwrap_or_default();
+                let [one] = agreed else { panic!("{name} {flags}: {said}{json}") };
+                let handshakes = one["handshakes"].as_u64().unwrap_or(0);
+                assert_eq!(
+                    (code, &one["version"], &one["suite"]),
+                    (Some(0), &version.into(), &suite.into()),
+                    "{name} {flags}: {json}"
+                );
+                assert_eq!(secured["handshake"]["samples"].as_u64(), Some(handshakes), "{name} {flags}");
+                assert_eq!(secured["resumed"].as_u64() > Some(handshakes / 2), resumes, "{name} {flags}: {json}");
+                assert_eq!(resumes || secured["resumed"] == 0, true, "{name} {flags}: {json}");
+                assert!(json["statuses"]["success"].as_u64() > Some(4), "{name} {flags}: {json}");
+                let errors = json["errors"].as_object().unwrap().values().filter(|count| **count != 0).count();
+                assert_eq!(errors, 0, "{name} {flags}: {}", json["errors"]);
+            }
+            for (flags, told) in [
+                ("--cacert other.pem --sni one.example", "the server's certificate is not trusted"),
+                ("--cacert one.pem --sni two.example", "the server's certificate is not"),
+                ("--cacert one.pem", "the server's certificate is not"),
+                ("--insecure --sni none.example", "alert"),
+            ] {
+                let (code, _, said) = load(address, 443, flags);
+                assert!(code == Some(1) && said.contains(told), "{name} {flags}: {code:?} {said}");
+            }
+            let of = |cert: &str| {
+                load(
+                    address,
+                    443,
+                    &format!("--insecure --sni clients.example --cert {cert}.pem --key {cert}.key --want-status 200"),
+                )
+            };
+            let (code, json, said) = of("client");
+            assert!(code == Some(0) && json["errors"]["wrong_status"] == 0, "{name}: {said}{json}");
+        }
+        for running in both.running {
+            running.stop();
+        }
+    });
+}
