@@ -117,6 +117,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"texts compressed for each request|$(SUDO) $(BENCH) squeezed --nearside $(NEARSIDE)" \
 		"goal: requests passed on to an upstream|$(SUDO) $(BENCH) proxy --nearside $(NEARSIDE)" \
 		"goal: long answers passed on|$(SUDO) $(BENCH) proxy --body 1M --nearside $(NEARSIDE)" \
+		"goal: TLS beside nginx|$(SUDO) $(BENCH) tls --nearside $(NEARSIDE)" \
 		"10,000 hosts beside one|$(SUDO) $(BENCH) hosts --nearside $(NEARSIDE)" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
 		"kernel sockets versus nginx|$(SUDO) $(BENCH) kernel" \

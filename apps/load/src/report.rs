@@ -8,6 +8,7 @@ use crate::recorder::{LONGEST, Recorder};
 use crate::samples::Class;
 use crate::schedule::Arrival;
 use core::time::Duration;
+use handshake::Sought;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -360,17 +361,7 @@ impl Report {
             ramp_phase: PhaseReport::new(&figures.ramp_phase),
             warm_up_phase: PhaseReport::new(&figures.warm_up_phase),
             connect: Latency::new(&figures.connect, &connect_histogram),
-            secured: plan.secured.as_ref().map(|sought| SecuredReport {
-                verified: sought.tls.verifies(),
-                name: sought.told.as_deref().map(str::to_owned),
-                handshake: Latency::of(&figures.handshake),
-                resumed: figures.before.connections.resumed + figures.counts.connections.resumed,
-                agreed: figures
-                    .agreed
-                    .iter()
-                    .map(|(agreed, handshakes)| AgreedReport { agreed: agreed.clone(), handshakes: *handshakes })
-                    .collect(),
-            }),
+            secured: plan.secured.as_ref().map(|sought| SecuredReport::new(sought, figures)),
             waiting: plan.parts.then(|| Latency::of(&samples.waiting)),
             total: plan.parts.then(|| Latency::new(&samples.total, &total_histogram)),
             server: figures.server.clone(),
@@ -444,6 +435,20 @@ impl Throughput {
             received_bytes_per_second: per_second(traffic.received_bytes),
             body_bytes_per_second: per_second(traffic.body_bytes),
             sent_bytes_per_second: per_second(traffic.sent_bytes),
+        }
+    }
+}
+
+impl SecuredReport {
+    fn new(sought: &Sought, figures: &Figures) -> Self {
+        let agreed =
+            |(agreed, handshakes): &(Agreed, u64)| AgreedReport { agreed: agreed.clone(), handshakes: *handshakes };
+        Self {
+            verified: sought.tls.verifies(),
+            name: sought.told.as_deref().map(str::to_owned),
+            handshake: Latency::of(&figures.handshake),
+            resumed: figures.before.connections.resumed + figures.counts.connections.resumed,
+            agreed: figures.agreed.iter().map(agreed).collect(),
         }
     }
 }

@@ -98,7 +98,7 @@ impl Sample {
 
 /// What the two sides took of their cores, over the middle of a measurement:
 /// the server, its core's softirq beyond it, and the client.
-fn watch(
+pub(crate) fn watch(
     ask: Ask<'_>,
     client: &Running,
     warm_up: Duration,
@@ -115,7 +115,7 @@ fn watch(
 }
 
 /// Before each measurement, not counted.
-const WARM_UP: Duration = Duration::from_secs(1);
+pub(crate) const WARM_UP: Duration = Duration::from_secs(1);
 
 /// How much longer than planned a generator may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -234,25 +234,45 @@ fn start(name: &str, words: Vec<String>, at: Place<'_>) -> Result<Running, Bench
 
 /// The part of a report that is looked at here.
 #[derive(Deserialize)]
-struct Said {
-    throughput: Throughput,
-    latency: Latencies,
-    errors: std::collections::BTreeMap<String, u64>,
+pub(crate) struct Said {
+    pub(crate) throughput: Throughput,
+    pub(crate) latency: Latencies,
+    pub(crate) errors: std::collections::BTreeMap<String, u64>,
+    secured: Option<Handshakes>,
 }
 
 #[derive(Deserialize)]
-struct Throughput {
-    requests_per_second: f64,
+struct Handshakes {
+    handshake: Count,
+    resumed: u64,
 }
 
 #[derive(Deserialize)]
-struct Latencies {
-    mean_ns: f64,
-    p99_ns: f64,
+struct Count {
+    samples: u64,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Throughput {
+    pub(crate) requests_per_second: f64,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Latencies {
+    pub(crate) mean_ns: f64,
+    pub(crate) p99_ns: f64,
 }
 
 impl Said {
-    fn read(said: &str) -> Result<Self, BenchError> {
+    /// An error unless handshakes went on with sessions as they were to: nine in ten, or none.
+    pub(crate) fn is_resumed(&self, wanted: bool) -> Result<(), BenchError> {
+        let Some(Handshakes { handshake, resumed }) = &self.secured else { return Err("it was no HTTPS".into()) };
+        let right = if wanted { *resumed * 10 >= handshake.samples * 9 } else { *resumed == 0 };
+        let why = || format!("{resumed} of {} handshakes were resumed", handshake.samples).into();
+        if right { Ok(()) } else { Err(why()) }
+    }
+
+    pub(crate) fn read(said: &str) -> Result<Self, BenchError> {
         let begin = said.find('{').ok_or_else(|| format!("nearside load printed no report, but:\n{said}"))?;
         serde_json::from_str(&said[begin..]).map_err(|why| format!("nearside load's report: {why}").into())
     }

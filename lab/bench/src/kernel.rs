@@ -10,7 +10,7 @@
 //! core that sends would do the other side's work, and neither side's cost
 //! could be told.
 
-mod table;
+pub(crate) mod table;
 
 use crate::BenchError;
 use crate::client::{Ask, Client, Place, Sample, by_turns, prepare};

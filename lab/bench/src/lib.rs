@@ -8,6 +8,7 @@
 //! | [`connections`] | memory and time with a million connections open |
 //! | [`frames`] | requests beside the frames that the same link carries |
 //! | [`dpdk`] | DPDK's memif beside our own |
+//! | [`tls`] | `nearside nginx` over TLS beside nginx |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
 //! | [`packet`] | `nearside packet forward` beside dpdk-testpmd |
 //! | [`noise`](mod@noise) | disturbances made on purpose, and what they are called |
@@ -56,6 +57,7 @@ pub mod site;
 pub mod slow;
 pub mod squeezed;
 pub mod storm;
+pub mod tls;
 pub mod uncached;
 pub mod valgrind;
 pub mod watch;

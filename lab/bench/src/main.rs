@@ -3,7 +3,7 @@
 use bench::cost::{self, Case, CostSide};
 use bench::{
     BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, sealing,
-    silos, site, slow, squeezed, storm, uncached, valgrind, watch,
+    silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -105,6 +105,8 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// TLS versus nginx, on kernel sockets and over memif: small answers, 1 MB, handshakes
+    Tls(tls::Plan),
     /// Records of TLS, sealed and opened, and nothing else: by cipher and size
     Seal(sealing::Plan),
     /// A packet storm on one silo's queue, and what the other silo's clients see of it
@@ -282,6 +284,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Kernel { rounds, seconds, engines, rows, nearside } => {
             kernel::run(&kernel::Plan { nearside: program(nearside)?, rounds, duration: span(seconds), engines, rows })
         }
+        Command::Tls(plan) => tls::run(&plan, &program(plan.nearside.clone())?),
         Command::Packet(args) => packet::run(&args.plan()?),
         Command::Storm { rounds, seconds, connections, kinds, json, nearside } => storm::run(&storm::Plan {
             nearside: program(nearside)?,

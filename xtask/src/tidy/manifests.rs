@@ -186,7 +186,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "site",
         ],
     ),
-    ("load", &["wire", "app", "h1", "random", "semantics"]),
+    ("load", &["wire", "app", "h1", "random", "semantics", "tls_handshake"]),
     ("report", &["wire", "load"]),
     ("say", &["semantics", "silo"]),
     (

@@ -17,14 +17,14 @@ pub(super) struct Entry<'a> {
 /// A candidate's figure ÷ a baseline's, by the medians over the rounds, with
 /// the interval of 95 %; of fewer than five rounds, least and largest.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Ratio {
-    pub(super) ratio: f64,
-    pub(super) low: f64,
-    pub(super) high: f64,
+pub(crate) struct Ratio {
+    pub(crate) ratio: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Ratio {
-    pub(super) fn of(above: &[Sample], below: &[Sample], value: fn(&Sample) -> f64) -> Self {
+    pub(crate) fn of(above: &[Sample], below: &[Sample], value: fn(&Sample) -> f64) -> Self {
         let values = |samples: &[Sample]| samples.iter().map(value).collect::<Vec<_>>();
         let (above, below) = (values(above), values(below));
         let rounds = above.iter().zip(&below).map(|(above, below)| above / below);

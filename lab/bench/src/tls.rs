@@ -1,0 +1,326 @@
+//! TLS beside nginx: the same certificate, suite, answers and client, one worker each on the
+//! same core, measured by turns.
+//!
+//! The client is `nearside load`. Over kernel sockets both ends lie in namespaces; over memif
+//! the client reaches our server alone, by a link of its own, and nginx over kernel sockets as
+//! before. Where the client's core is full, its limit is measured and not the server's: so the
+//! rows of handshakes are held by the server's CPU for each.
+
+use crate::BenchError;
+use crate::client::{Ask, Place, Said, Sample, WARM_UP, by_turns, prepare, watch};
+use crate::kernel::table::Ratio;
+use demo::child::{Interrupt, Program, Running, call};
+use demo::kernel::Kernel;
+use demo::machine::children;
+use demo::measure::{Connections, thousands};
+use demo::netns::SERVER;
+use stats::median;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is measured, and how often.
+#[derive(Clone, PartialEq, Eq, Debug, clap::Args)]
+pub struct Plan {
+    /// Measure each row this often, by turns
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Measure each for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    /// The program to measure [default: nearside beside this one]
+    #[arg(long, value_name = "PROGRAM")]
+    pub nearside: Option<PathBuf>,
+}
+
+/// Bytes of the file that is asked for whole.
+const LARGE: usize = 1_000_000;
+
+/// Addresses on the memif link.
+const LINK: [&str; 2] = ["10.78.0.2", "10.78.0.1"];
+
+/// How much longer than planned a generator may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a row is held by, against nginx.
+#[derive(Clone, Copy)]
+enum Bound {
+    /// The rate, at least, of our server on kernel sockets and over memif.
+    Rate { sockets: Option<f64>, memif: f64 },
+    /// CPU for each, at most, on kernel sockets.
+    Cost(f64),
+}
+
+struct Row {
+    title: &'static str,
+    path: &'static str,
+    flags: &'static str,
+    connections: u32,
+    bound: Bound,
+}
+
+const SUITE: &str = "--tls=1.3 --ciphers=TLS_AES_128_GCM_SHA256";
+const OLDER: &str = "--tls=1.2 --ciphers=ECDHE-ECDSA-AES128-GCM-SHA256";
+
+const ROWS: [(Row, &str); 6] = [
+    (
+        Row {
+            title: "small answer, 64 connections kept",
+            path: "small",
+            flags: "",
+            connections: 64,
+            bound: Bound::Rate { sockets: Some(1.5), memif: 18.0 },
+        },
+        SUITE,
+    ),
+    (
+        Row {
+            title: "small answer, 1,000 connections kept",
+            path: "small",
+            flags: "",
+            connections: 1_000,
+            bound: Bound::Rate { sockets: None, memif: 12.0 },
+        },
+        SUITE,
+    ),
+    (
+        Row {
+            title: "1 MB from memory, 16 connections kept",
+            path: "large.bin",
+            flags: "",
+            connections: 16,
+            bound: Bound::Rate { sockets: None, memif: 2.5 },
+        },
+        SUITE,
+    ),
+    (
+        Row {
+            title: "full handshake for each request, TLS 1.3",
+            path: "small",
+            flags: "--close",
+            connections: 16,
+            bound: Bound::Cost(0.5),
+        },
+        SUITE,
+    ),
+    (
+        Row {
+            title: "resumed handshake for each request, TLS 1.3",
+            path: "small",
+            flags: "--close --resume",
+            connections: 16,
+            bound: Bound::Cost(0.4),
+        },
+        SUITE,
+    ),
+    (
+        Row {
+            title: "resumed handshake for each request, TLS 1.2",
+            path: "small",
+            flags: "--close --resume",
+            connections: 16,
+            bound: Bound::Cost(0.25),
+        },
+        OLDER,
+    ),
+];
+
+/// A server to be asked, and how it is reached.
+struct Contender {
+    name: &'static str,
+    address: String,
+    link: Option<PathBuf>,
+    running: Running,
+    /// What answers: nginx's workers, or all of ours.
+    pids: Vec<u32>,
+}
+
+/// Measures and prints. Returns whether all bounds hold.
+///
+/// # Errors
+/// If a server cannot be measured.
+pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
+    let (interrupt, cores, scratch) = prepare()?;
+    let site = make_site(scratch.path())?;
+    // Its nginx serves nothing here: the namespaces and the core of each side are what is wanted.
+    let kernel = Kernel::start(scratch.path(), &site, cores, None, &interrupt)?;
+    kernel.names().keep_to_cores(cores)?;
+    let at = Place { kernel: &kernel, dir: scratch.path(), cores, interrupt: &interrupt };
+    let mut contenders = start(nearside, &site, at)?;
+    println!("nginx {}, one worker each, server on core {}, client on core {}", kernel.version, cores.0, cores.1);
+    println!(
+        "TLS with an ECDSA certificate on P-256. Ratios to nginx are of medians over {} rounds, with",
+        plan.rounds
+    );
+    println!("their intervals of 95 % (of fewer than five rounds: least and largest).");
+    let mut kept = true;
+    for (row, suite) in &ROWS {
+        let samples = by_turns(plan.rounds, contenders.len(), |index| {
+            let contender = &mut contenders[index];
+            let sample = ask((nearside, Duration::from_secs(plan.seconds)), (row, suite), contender, at)?;
+            contender.running.still_runs()?;
+            Ok(Some(sample))
+        })?;
+        kept &= print(row, &contenders, &samples);
+    }
+    Ok(kept)
+}
+
+fn make_site(dir: &Path) -> Result<PathBuf, BenchError> {
+    let site = dir.join("site");
+    fs::create_dir(&site)?;
+    let bytes: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
+    fs::write(site.join("large.bin"), bytes)?;
+    let (key, certificate) = (dir.join("site.key"), dir.join("site.pem"));
+    let text = |path: &Path| path.display().to_string();
+    call(&["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", &text(&key)])?;
+    let words = ["openssl", "req", "-x509", "-new", "-subj", "/CN=site.example", "-days", "30"];
+    call(&[&words[..], &["-key", &text(&key), "-out", &text(&certificate)]].concat())?;
+    Ok(site)
+}
+
+fn configuration(dir: &Path, own: &Path, site: &Path, address: &str) -> String {
+    let (dir, own, site) = (dir.display(), own.display(), site.display());
+    format!(
+        "user root; worker_processes 1; daemon off; pid {own}/pid; error_log {own}/error.log;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{ access_log off; root {site}; default_type text/plain;\n\
+         sendfile on; tcp_nopush on; open_file_cache max=100 inactive=1h;\n\
+         keepalive_requests 1000000000; keepalive_timeout 1h; ssl_protocols TLSv1.2 TLSv1.3;\n\
+         ssl_certificate {dir}/site.pem; ssl_certificate_key {dir}/site.key;\n\
+         server {{ listen {address} ssl backlog=65535; location = /small {{ return 200 \"0123456789abcdef\\n\"; }} }}\n\
+         }}\n"
+    )
+}
+
+/// Starts the three, and waits until they listen.
+fn start(nearside: &Path, site: &Path, at: Place<'_>) -> Result<Vec<Contender>, BenchError> {
+    let socket = at.dir.join("tls.sock");
+    let link = [format!("--link=memif:{}", socket.display()), format!("--addr={}/24", LINK[0])];
+    let program = |words: &[&str]| {
+        let own = [nearside.display().to_string()];
+        own.into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect::<Vec<_>>()
+    };
+    let each = [
+        ("nginx", vec!["nginx".to_owned()], format!("{SERVER}:441"), None),
+        ("sockets", program(&["nginx"]), format!("{SERVER}:442"), None),
+        ("memif", program(&["nginx", &link[0], &link[1]]), format!("{}:443", LINK[0]), Some(socket.clone())),
+    ];
+    let mut all = Vec::new();
+    for (name, mut words, address, link) in each {
+        let own = at.dir.join(name);
+        fs::create_dir_all(own.join("logs"))?;
+        let file = own.join("tls.conf");
+        fs::write(&file, configuration(at.dir, &own, site, &address))?;
+        let texts = [&own, &file].map(|path| path.display().to_string());
+        words.extend(["-e", "stderr", "-p", &texts[0], "-c", &texts[1]].map(str::to_owned));
+        let netns = link.is_none().then_some(at.kernel.names().server.as_str());
+        let named = format!("tls {name}");
+        let mut running = Program { name: &named, netns, core: Some(at.cores.0), words }.start(at.dir)?;
+        let pid = running.pid();
+        wait(&mut running, name, (&own, pid), at.interrupt)?;
+        let below = children(pid);
+        let pids = if name == "nginx" { below } else { [vec![pid], below].concat() };
+        all.push(Contender { name, address, link, running, pids });
+    }
+    Ok(all)
+}
+
+/// Waits until a server has written its pid, and nginx has its worker.
+fn wait(running: &mut Running, name: &str, (own, pid): (&Path, u32), interrupt: &Interrupt) -> Result<(), BenchError> {
+    let file = own.join("pid");
+    let ready = || file.exists() && (name != "nginx" || !children(pid).is_empty());
+    running.wait_until("start", Duration::from_secs(20), interrupt, ready)?;
+    Ok(interrupt.sleep(Duration::from_millis(500))?)
+}
+
+fn ask(
+    (nearside, duration): (&Path, Duration),
+    (row, suite): (&Row, &str),
+    who: &Contender,
+    at: Place<'_>,
+) -> Result<Sample, BenchError> {
+    let url = format!("https://{}/{}", who.address, row.path);
+    let mut words = vec![nearside.display().to_string(), "load".to_owned(), url.clone()];
+    words.extend(["--json", "--insecure", "--progress=none"].map(str::to_owned));
+    words.extend(suite.split_whitespace().chain(row.flags.split_whitespace()).map(str::to_owned));
+    words.push(format!("--connections={}", row.connections));
+    words.push(format!("--duration={}ms", duration.as_millis()));
+    words.push(format!("--warmup={}ms", WARM_UP.as_millis()));
+    let netns = match &who.link {
+        Some(socket) => {
+            words.push(format!("--link=memif:{}", socket.display()));
+            words.push(format!("--addr={}/24", LINK[1]));
+            None
+        }
+        None => {
+            words.extend(["--threads=1".to_owned(), "--no-floor".to_owned(), format!("--cores={}", at.cores.1)]);
+            Some(at.kernel.names().client.as_str())
+        }
+    };
+    let mut load = Program { name: "nearside load", netns, core: Some(at.cores.1), words }.start(at.dir)?;
+    let connections = if row.flags.is_empty() { Connections::KeepAlive } else { Connections::New };
+    let ask = Ask { url: &url, connections, count: row.connections, duration, servers: &who.pids };
+    let (server, softirq, client) = watch(ask, &load, WARM_UP, at)?;
+    let said = Said::read(&load.finish(WARM_UP + duration + PATIENCE, at.interrupt)?)?;
+    said.is_resumed(row.flags.contains("--resume"))?;
+    Ok(Sample {
+        rate: said.throughput.requests_per_second,
+        p99: said.latency.p99_ns / 1e3,
+        mean: Some(said.latency.mean_ns / 1e3),
+        errors: said.errors.values().sum(),
+        server: server.process,
+        softirq,
+        client: client.process,
+        others: server.others,
+    })
+}
+
+/// Prints a row. Whether its bound holds.
+fn print(row: &Row, contenders: &[Contender], samples: &[Vec<Sample>]) -> bool {
+    println!("\n{}", row.title);
+    println!(
+        "  {:8} {:>10} {:>9} {:>8} {:>8} {:>7} {:>7}  {:>10}",
+        "", "each/s", "p99", "process", "softirq", "client", "others", "CPU/each"
+    );
+    let [nginx, ..] = samples else { return false };
+    let mut kept = true;
+    for (contender, samples) in contenders.iter().zip(samples) {
+        let of = |value: fn(&Sample) -> f64| median(&samples.iter().map(value).collect::<Vec<_>>());
+        let share = |value: fn(&Sample) -> f64| 100.0 * of(value);
+        let errors: u64 = samples.iter().map(|sample| sample.errors).sum();
+        println!(
+            "  {:8} {:>10} {:>6.0} us {:>7.0}% {:>7.0}% {:>6.0}% {:>6.0}%  {:>7.2} us{}",
+            contender.name,
+            thousands(of(|sample| sample.rate)),
+            of(|sample| sample.p99),
+            share(|sample| sample.server),
+            share(|sample| sample.softirq),
+            share(|sample| sample.client),
+            share(|sample| sample.others),
+            of(Sample::cost),
+            if errors > 0 { format!("  {errors} ERRORS") } else { String::new() }
+        );
+        if contender.name == "nginx" {
+            continue;
+        }
+        let rate = Ratio::of(samples, nginx, |sample| sample.rate);
+        let cost = Ratio::of(samples, nginx, Sample::cost);
+        let held = match (row.bound, contender.name) {
+            (Bound::Rate { memif, .. }, "memif") => Some((rate.ratio >= memif, format!("rate at least {memif}"))),
+            (Bound::Rate { sockets: Some(least), .. }, "sockets") => {
+                Some((rate.ratio >= least, format!("rate at least {least}")))
+            }
+            (Bound::Cost(most), "sockets") => Some((cost.ratio <= most, format!("CPU for each at most {most}"))),
+            _ => None,
+        };
+        let told = held.map(|(held, told)| {
+            kept &= held && errors == 0;
+            format!("; {told}: {}", crate::kernel::word(held && errors == 0))
+        });
+        // Who polls is busy whatever it does.
+        let cost = if contender.link.is_some() { String::new() } else { format!(", CPU for each {cost}") };
+        println!("           rate {rate}{cost} times nginx's{}", told.unwrap_or_default());
+    }
+    kept
+}
