@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 enum Bound {
     /// The rate, at least, of our server on kernel sockets and over memif.
     Rate { sockets: Option<f64>, memif: f64 },
-    /// CPU for each, at most, on kernel sockets.
+    /// CPU for each, at most, on both.
     Cost(f64),
 }
 
@@ -311,16 +311,16 @@ fn print(row: &Row, contenders: &[Contender], samples: &[Vec<Sample>]) -> bool {
             (Bound::Rate { sockets: Some(least), .. }, "sockets") => {
                 Some((rate.ratio >= least, format!("rate at least {least}")))
             }
-            (Bound::Cost(most), "sockets") => Some((cost.ratio <= most, format!("CPU for each at most {most}"))),
+            (Bound::Cost(most), _) => Some((cost.ratio <= most, format!("CPU for each at most {most}"))),
             _ => None,
         };
         let told = held.map(|(held, told)| {
             kept &= held && errors == 0;
             format!("; {told}: {}", crate::kernel::word(held && errors == 0))
         });
-        // Who polls is busy whatever it does.
-        let cost = if contender.link.is_some() { String::new() } else { format!(", CPU for each {cost}") };
-        println!("           rate {rate}{cost} times nginx's{}", told.unwrap_or_default());
+        // Who polls is busy whatever it does: over memif it is no more than that.
+        let most = if contender.link.is_some() { "at most " } else { "" };
+        println!("           rate {rate}, CPU for each {most}{cost} times nginx's{}", told.unwrap_or_default());
     }
     kept
 }
