@@ -168,18 +168,18 @@ pub struct UrlLine {
 ///
 /// # Errors
 /// The first line that cannot be read, by number, or if there is none.
-pub fn url_lines(text: &str, host: &str) -> Result<Vec<UrlLine>, String> {
+pub fn url_lines(text: &str, (host, secured): (&str, bool)) -> Result<Vec<UrlLine>, String> {
     let mut lines = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if !line.is_empty() && !line.starts_with('#') {
-            lines.push(url_line(line, host).map_err(|why| format!("line {}: {why}", number + 1))?);
+            lines.push(url_line(line, (host, secured)).map_err(|why| format!("line {}: {why}", number + 1))?);
         }
     }
     if lines.is_empty() { Err("it names no URL".to_owned()) } else { Ok(lines) }
 }
 
-fn url_line(line: &str, host: &str) -> Result<UrlLine, String> {
+fn url_line(line: &str, (host, secured): (&str, bool)) -> Result<UrlLine, String> {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     let path = words.pop().unwrap_or_default();
     let weight = match words.first().and_then(|word| word.parse::<u32>().ok()) {
@@ -201,6 +201,12 @@ fn url_line(line: &str, host: &str) -> Result<UrlLine, String> {
             let target: Target = path.parse().map_err(|why: BadValue| why.to_string())?;
             if target.host != host {
                 return Err(format!("{} is another server than {host}", target.host));
+            }
+            if target.secured != secured {
+                return Err(format!(
+                    "{path} is asked over {}, and the URL is not",
+                    if secured { "HTTP" } else { "HTTPS" }
+                ));
             }
             target.path
         }
@@ -280,7 +286,7 @@ mod tests {
     #[test]
     fn files_of_urls_have_weights_and_methods() {
         let text = "# a site\n/\n\n3 /big.bin\n  POST /form\n2 HEAD http://a:8080/x?y#z\n";
-        let lines = url_lines(text, "a:8080").expect("right");
+        let lines = url_lines(text, ("a:8080", false)).expect("right");
         let seen: Vec<_> = lines.iter().map(|l| (l.weight, l.method.as_deref(), l.path.as_str())).collect();
         assert_eq!(
             seen,
@@ -294,8 +300,12 @@ mod tests {
             ("http://b/", "another server"),
             ("https://a:8080/", "HTTPS"),
         ] {
-            let told = url_lines(text, "a:8080").expect_err(text);
+            let told = url_lines(text, ("a:8080", false)).expect_err(text);
             assert!(told.contains(reason), "{text}: {told}");
         }
+        let secured = |text| url_lines(text, ("a:8080", true));
+        assert!(secured("https://a:8080/ö").is_err());
+        assert_eq!(secured("https://a:8080/x").expect("right")[0].path, "/x");
+        assert!(secured("http://a:8080/").is_err_and(|why| why.contains("over HTTP,")));
     }
 }

@@ -509,7 +509,7 @@ fn load_is_made_over_tls() {
         let both = Both::start("loaded");
         let load = |address: &str, port: u16, flags: &str| {
             let mut command = Nearside::command(["load", &format!("https://{address}:{port}/told"), "--json"]);
-            let usual = "-c 4 -d 80ms --warmup 0s --threads 1 --cores none --progress none";
+            let usual = "-c 4 -n 60 -d 20s --warmup 0s --threads 1 --cores none --progress none";
             command.args(usual.split_whitespace()).args(flags.split_whitespace()).current_dir(&both.folder);
             let ran = command.stdin(Stdio::null()).output().unwrap();
             let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();

@@ -99,7 +99,7 @@ impl RequestArgs {
         };
         let named = |why: String| format!("--urls {}: {why}", file.display());
         let text = std::fs::read_to_string(file).map_err(|why| named(format!("cannot be read: {why}")))?;
-        let lines = url_lines(&text, &target.host).map_err(named)?;
+        let lines = url_lines(&text, (&target.host, target.secured)).map_err(named)?;
         let mut requests = Vec::new();
         for line in lines {
             let method = line.method.unwrap_or_else(|| request.method.clone());
