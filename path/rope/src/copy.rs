@@ -21,7 +21,7 @@ impl Rope {
         self.slices().eq(other.slices()) && records(self) == records(other)
     }
 
-    fn slices(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let head = self.head.iter().map(|body| cut(body, self.head_start, self.head_len));
         let rest = self.rest.iter().flat_map(|rest| &rest.slices);
         head.chain(rest.map(|slice| {

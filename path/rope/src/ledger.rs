@@ -30,6 +30,10 @@ const LEAST_USUAL: u16 = 32;
 /// Numbers under each key that data leaves for messages.
 const FOR_MESSAGES: u64 = 16;
 
+/// So many records before the last under a key, or half of them where there are fewer, it is
+/// time to look after the keys that follow.
+pub const KEYS_WEAR: u64 = 1 << 16;
+
 /// What the data path says by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
@@ -100,6 +104,7 @@ pub(crate) struct Run {
 const _: () = assert!(size_of::<Run>() <= 32, "an idle connection has one, and a lossy one hundreds");
 
 impl Run {
+    #[inline(always)]
     fn wire(&self, overhead: u16) -> u32 {
         match self.content {
             Content::Raw => self.plain,
@@ -120,6 +125,16 @@ pub(crate) struct Place {
     pub within: u32,
     /// Where its plaintext begins, from the first that is queued on; and its length.
     pub plain: (u32, u32),
+}
+
+/// The only record that is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Single {
+    pub record: Record,
+    /// Its bytes as it is sent.
+    pub wire: u32,
+    /// Its plaintext, which is all that is queued.
+    pub plain: u32,
 }
 
 /// How the queue ends.
@@ -185,6 +200,12 @@ impl Ledger {
         ledger
     }
 
+    /// So many records were sealed.
+    #[cfg(test)]
+    pub const fn skip_to(&mut self, number: u64) {
+        self.number = number;
+    }
+
     /// Segments have so many bytes from now on: what is loose is cut for them.
     pub fn set_segment(&mut self, segment: u16) {
         self.usual = segment.saturating_sub(self.overhead).max(LEAST_USUAL).min(self.most);
@@ -244,9 +265,14 @@ impl Ledger {
 
     /// Fixes records behind the `sent` bytes that have left, for a piece of `len` bytes that
     /// is about to: records that end where it ends, as far as that can be, and no longer
-    /// than a segment unless `large`. Returns how long the piece is to be: shorter where a
-    /// record would otherwise begin in it with next to nothing.
-    pub fn fix(&mut self, plain: u32, sent: u32, len: u32, large: bool) -> u32 {
+    /// than a segment unless `large`. Where it is one segment of several, and `ahead` bytes
+    /// may leave with it, one record for as many of them as it takes. Returns how long the
+    /// piece is to be: shorter where a record would otherwise begin in it with next to
+    /// nothing.
+    pub fn fix(&mut self, plain: u32, sent: u32, len: u32, (ahead, large): (u32, bool)) -> u32 {
+        if ahead > len && self.fixed() == sent {
+            self.fix_long(plain, ahead);
+        }
         let overhead = u32::from(self.overhead);
         let top = u32::from(if large { self.most } else { self.usual });
         let mut room = len.saturating_sub(self.fixed().saturating_sub(sent));
@@ -274,6 +300,67 @@ impl Ledger {
             room = room.saturating_sub(text + overhead);
         }
         end.min(self.fixed().saturating_sub(sent))
+    }
+
+    /// Fixes one record that takes several segments, of `room` bytes at most, and ends where a
+    /// segment does unless it is all: if there is more to be sent than a segment takes.
+    fn fix_long(&mut self, plain: u32, room: u32) {
+        let (overhead, loose) = (u32::from(self.overhead), self.loose(plain));
+        let segment = u32::from(self.usual) + overhead;
+        let longest = u32::from(self.most) + overhead;
+        let room = room.min(longest - longest % segment);
+        let whole = room - room % segment;
+        let text = if loose + overhead <= room { loose } else { whole.saturating_sub(overhead) };
+        if text > u32::from(self.usual) && self.number < self.last {
+            self.push(Content::Data, text);
+        }
+    }
+
+    /// As [`Ledger::fix`] for all of the `plain` bytes that are queued, where they are one
+    /// record under the keys of `epoch` that has at most `most` bytes as it is sent, and
+    /// nothing else is under way or due. Returns how many it has.
+    #[inline(always)]
+    pub fn fix_single(&mut self, plain: u32, epoch: u8, most: u32) -> Option<u32> {
+        let young = self.last.saturating_sub(self.number) > KEYS_WEAR.min(self.last / 2);
+        let wire = plain + u32::from(self.overhead);
+        let fits = plain.wrapping_sub(1) < u32::from(self.usual) && wire <= most;
+        if !(fits && young && self.first.is_none() && self.end == End::Open && self.epoch == epoch) {
+            return None;
+        }
+        let (wire_at, plain_at) = (self.wire_fixed, self.plain_fixed);
+        let content = Content::Data;
+        self.first = Some(Run { number: self.number, wire_at, plain_at, plain, count: 1, padding: 0, epoch, content });
+        self.number += 1;
+        self.wire_fixed = wire_at.wrapping_add(wire);
+        self.plain_fixed = plain_at.wrapping_add(plain);
+        Some(wire)
+    }
+
+    /// As [`Ledger::release`], if that is the only record, whole, with all of the `plain`
+    /// bytes that are queued. Whether it was.
+    #[inline(always)]
+    pub fn release_single(&mut self, n: u32, plain: u32) -> bool {
+        let only = self.single().is_some_and(|single| (single.wire, single.plain) == (n, plain));
+        if only {
+            self.first = None;
+            self.wire_base = self.wire_base.wrapping_add(n);
+            self.plain_base = self.plain_base.wrapping_add(plain);
+        }
+        only
+    }
+
+    /// The record that [`Ledger::fix_single`] fixed, while there is no other and nothing of
+    /// it is acknowledged.
+    #[inline(always)]
+    pub fn single(&self) -> Option<Single> {
+        let run = self.first.as_ref()?;
+        let only = run.count == 1 && self.more.is_empty() && run.wire_at == self.wire_base;
+        if !only || run.content != Content::Data {
+            return None;
+        }
+        let kind = ContentType::ApplicationData;
+        let record = Record { epoch: run.epoch, number: run.number, kind, padding: run.padding };
+        Some(Single { record, wire: run.wire(self.overhead), plain: run.plain })
     }
 
     /// Gives up memory that nothing is in.

@@ -22,9 +22,10 @@ mod copy;
 mod gather;
 mod ledger;
 mod sealed;
+mod single;
 
 pub use gather::{Front, GATHER, Gathered};
-pub use ledger::Message;
+pub use ledger::{KEYS_WEAR, Message};
 pub use sealed::{SealWith, Workbench};
 
 use app::Body;

@@ -19,10 +19,49 @@ const PARTS: usize = 16;
 #[derive(Debug, Default)]
 pub struct Workbench {
     /// A record as it is sent. In private memory: what a peer writes to gets finished bytes,
-    /// and is not read.
+    /// and is not read. As long as the longest so far.
     sealed: Vec<u8>,
+    /// The record that is there, of the connection whose turn it is, while it is sent in parts.
+    begun: Option<Begun>,
     /// The plaintext of a record that lies in many pieces.
     text: Vec<u8>,
+}
+
+/// A record on the bench that is sent in parts.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    epoch: u8,
+    number: u64,
+    wire: u32,
+    /// The last part is its end.
+    ended: bool,
+}
+
+impl Workbench {
+    /// It is another connection's turn.
+    #[inline]
+    pub const fn clear(&mut self) {
+        self.begun = None;
+    }
+
+    /// Whether a record is there of which the end was not sent.
+    #[inline]
+    #[must_use]
+    pub const fn is_amid(&self) -> bool {
+        matches!(self.begun, Some(Begun { ended: false, .. }))
+    }
+
+    /// Room for a record of so many bytes.
+    #[inline(always)]
+    pub(crate) fn sealed(&mut self, wire: u32) -> &mut [u8] {
+        self.begun = None;
+        let wire = wire as usize;
+        if self.sealed.len() < wire {
+            cold_path();
+            self.sealed.resize(wire, 0);
+        }
+        &mut self.sealed[..wire]
+    }
 }
 
 /// A record that is sent in parts, as it is sent, so that it is sealed once for all of them.
@@ -44,6 +83,32 @@ pub(crate) struct Records {
 }
 
 const _: () = assert!(size_of::<Records>() <= 144, "a secured connection that rests keeps it");
+
+impl Records {
+    /// Whether no record is kept as it was sealed.
+    #[inline]
+    pub(crate) const fn has_kept_nothing(&self) -> bool {
+        self.kept.is_none()
+    }
+
+    /// Keeps what is on the bench: one record, until it is acknowledged.
+    #[inline(never)]
+    fn keep(&mut self, bench: &Workbench) {
+        let Some(Begun { epoch, number, wire, .. }) = bench.begun else { return };
+        let mut kept = self.kept.take().unwrap_or_else(|| Box::new(Kept { epoch, number, bytes: Vec::new() }));
+        (kept.epoch, kept.number) = (epoch, number);
+        kept.bytes.clear();
+        kept.bytes.extend_from_slice(&bench.sealed[..wire as usize]);
+        self.kept = Some(kept);
+    }
+
+    /// A record of so many bytes is sealed, and sent.
+    #[inline]
+    pub(crate) const fn count(&mut self, wire: u32) {
+        self.sent += wire as u64;
+        self.sealed += wire as u64;
+    }
+}
 
 /// Bytes of a connection that may be sealed for each that is sent.
 const SEALED_PER_SENT: u64 = 8;
@@ -88,11 +153,25 @@ impl Rope {
         }
     }
 
-    /// Fixes the records of a piece of `len` bytes behind the `sent` ones that have left;
-    /// `large` ones may be longer than a segment. Returns how long the piece is to be.
-    pub fn fix(&mut self, sent: u32, len: u32, large: bool) -> u32 {
+    /// Fixes the records of a piece of `len` bytes behind the `sent` ones that have left.
+    /// Those of a piece that the link cuts may be `large`; of one that is a segment, one may
+    /// be for all of the `ahead` bytes that may leave in segments of their own. Returns how
+    /// long the piece is to be.
+    pub fn fix(&mut self, sent: u32, len: u32, (ahead, large): (u32, bool)) -> u32 {
         let plain = self.plain_len();
-        self.records_mut().map_or(len, |records| records.ledger.fix(plain, sent, len, large))
+        self.records_mut().map_or(len, |records| records.ledger.fix(plain, sent, len, (ahead, large)))
+    }
+
+    /// A turn to send is over: keeps the record on the bench, if its end was not sent.
+    #[inline]
+    pub fn keep_begun(&mut self, bench: &mut Workbench) {
+        if bench.is_amid()
+            && let Some(records) = self.records_mut()
+        {
+            cold_path();
+            records.keep(bench);
+        }
+        bench.clear();
     }
 
     /// Says something behind what was sent, before what no record has.
@@ -205,10 +284,10 @@ impl Rope {
             let n = (out.len() - done).min((place.wire - place.within) as usize);
             let room = &mut out[done..done + n];
             let part = match place.content {
-                Content::Raw => rest.copy_raw(&place, room),
+                Content::Raw => rest.copy_plain(place.plain.0 + place.within, room),
                 Content::Data | Content::Said(_) if n == place.wire as usize => {
                     rest.seal_place(&place, bench, seal)?;
-                    checksum::copy_and_sum(room, &bench.sealed)
+                    checksum::copy_and_sum(room, &bench.sealed[..n])
                 }
                 Content::Data | Content::Said(_) => {
                     cold_path();
@@ -278,13 +357,13 @@ impl<F> Rest<F> {
 }
 
 impl Rest<NoFile> {
-    /// What was queued before the queue was sealed.
-    fn copy_raw(&mut self, place: &Place, out: &mut [u8]) -> Sum {
+    /// Copies what is queued from `from` on: what was queued before the queue was sealed goes
+    /// out so.
+    fn copy_plain(&mut self, from: u32, out: &mut [u8]) -> Sum {
         let mut sum = Sum::ZERO;
         let mut done = 0;
-        let (from, _) = place.plain;
         while done < out.len() {
-            let Some(((body, start, len), within)) = self.seek(from + place.within + done as u32) else { break };
+            let Some(((body, start, len), within)) = self.seek(from + done as u32) else { break };
             let n = (out.len() - done).min((len - within) as usize);
             let part = body.copy_to((start + within) as usize, &mut out[done..done + n]);
             sum = sum.append(part, done % 2 == 1);
@@ -295,28 +374,40 @@ impl Rest<NoFile> {
 
     /// Seals a record onto the bench.
     fn seal_place(&mut self, place: &Place, bench: &mut Workbench, seal: SealWith<'_>) -> Result<(), SealError> {
-        let Workbench { sealed, text } = bench;
-        sealed.resize(place.wire as usize, 0);
         if let Some(records) = &mut self.records {
             records.sealed += u64::from(place.wire);
+            if bench.is_amid() {
+                cold_path();
+                records.keep(bench);
+            }
         }
         if let Content::Said(message) = place.content {
             let (bytes, len) = message.bytes();
-            return seal(&place.record, &[&bytes[..len]], sealed);
+            return seal(&place.record, &[&bytes[..len]], bench.sealed(place.wire));
         }
-        let (from, len) = place.plain;
+        self.seal_text(&place.record, place.plain, bench, place.wire, seal)
+    }
+
+    /// Seals `len` bytes of plaintext from `from` on onto the bench, as a record of `wire`
+    /// bytes.
+    pub(crate) fn seal_text(
+        &mut self,
+        record: &Record,
+        (from, len): (u32, u32),
+        bench: &mut Workbench,
+        wire: u32,
+        seal: SealWith<'_>,
+    ) -> Result<(), SealError> {
         let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
-        let count = self.parts(from, len, &mut parts);
-        match count {
-            Some(count) => seal(&place.record, &parts[..count], sealed),
-            None => {
-                cold_path();
-                text.resize(len as usize, 0);
-                let whole = Place { within: 0, ..*place };
-                self.copy_raw(&whole, text);
-                seal(&place.record, &[text], sealed)
-            }
+        if let Some(count) = self.parts(from, len, &mut parts) {
+            return seal(record, &parts[..count], bench.sealed(wire));
         }
+        cold_path();
+        bench.sealed(wire);
+        let Workbench { sealed, text, .. } = bench;
+        text.resize(len as usize, 0);
+        self.copy_plain(from, text);
+        seal(record, &[text], &mut sealed[..wire as usize])
     }
 
     /// The pieces of `len` bytes of plaintext from `from` on: how many, or `None` if there
@@ -341,8 +432,8 @@ impl Rest<NoFile> {
         None
     }
 
-    /// A part of a record. It is kept, so that the parts that follow cost no more: one for
-    /// a connection, until it is acknowledged.
+    /// A part of a record, which stays on the bench for those that follow in the same turn
+    /// ([`Rope::keep_begun`] has it for later ones).
     fn seal_part(
         &mut self,
         place: &Place,
@@ -351,20 +442,20 @@ impl Rest<NoFile> {
         seal: SealWith<'_>,
     ) -> Result<Sum, SealError> {
         let Record { epoch, number, .. } = place.record;
-        let is_it = |kept: &Kept| kept.epoch == epoch && kept.number == number;
-        let known = self.records.as_ref().is_some_and(|records| records.kept.as_deref().is_some_and(is_it));
-        if !known {
-            self.seal_place(place, bench, seal)?;
-            let Some(records) = &mut self.records else { return Err(SealError::Length) };
-            let mut kept = records.kept.take().unwrap_or_else(|| Box::new(Kept { epoch, number, bytes: Vec::new() }));
-            (kept.epoch, kept.number) = (epoch, number);
-            kept.bytes.clear();
-            kept.bytes.extend_from_slice(&bench.sealed);
-            records.kept = Some(kept);
-        }
-        let kept = self.records.as_ref().and_then(|records| records.kept.as_deref()).ok_or(SealError::Length)?;
         let from = place.within as usize;
-        let part = kept.bytes.get(from..from + out.len()).ok_or(SealError::Length)?;
+        let part = from..from + out.len();
+        let ended = part.end == place.wire as usize;
+        if bench.begun.is_none_or(|begun| (begun.epoch, begun.number) != (epoch, number)) {
+            cold_path();
+            let kept = self.records.as_ref().and_then(|records| records.kept.as_deref());
+            if let Some(kept) = kept.filter(|kept| (kept.epoch, kept.number) == (epoch, number)) {
+                let part = kept.bytes.get(part).ok_or(SealError::Length)?;
+                return Ok(checksum::copy_and_sum(out, part));
+            }
+            self.seal_place(place, bench, seal)?;
+        }
+        bench.begun = Some(Begun { epoch, number, wire: place.wire, ended });
+        let part = bench.sealed.get(part).ok_or(SealError::Length)?;
         Ok(checksum::copy_and_sum(out, part))
     }
 }

@@ -143,6 +143,11 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
                 deliver_data(stack, app, id, data);
                 stack.settle(id, out);
             }
+            Arrived::Records(id, data) => {
+                cold_path();
+                deliver_light(stack, app, id, data);
+                stack.settle_sealed(id, out);
+            }
             Arrived::Segment(arrival) => {
                 cold_path();
                 deliver(stack, app, &arrival);
@@ -279,6 +284,21 @@ fn leave_data<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
 /// what they carry.
 #[inline(never)]
 fn deliver_records<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
+    open_and_deliver(stack, app, id, data);
+}
+
+/// The same where nothing else came.
+#[inline(never)]
+fn deliver_light<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
+    open_and_deliver(stack, app, id, data);
+    if stack.has_heard_end(id) {
+        cold_path();
+        end_records(stack, app, id, false);
+    }
+}
+
+#[inline(always)]
+fn open_and_deliver<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
     if data.is_empty() {
         return;
     }

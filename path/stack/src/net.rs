@@ -158,12 +158,14 @@ impl Stack {
     }
 
     /// Room for the plaintext of what arrived; give it back by [`Stack::put_plain`].
+    #[inline]
     #[must_use]
     pub fn take_plain(&mut self) -> Vec<u8> {
         self.tcp.take_plain()
     }
 
     /// Gives back what [`Stack::take_plain`] gave.
+    #[inline]
     pub fn put_plain(&mut self, plain: Vec<u8>) {
         self.tcp.put_plain(plain);
     }
@@ -171,6 +173,7 @@ impl Stack {
     /// Opens the whole records that stand first in what arrived for a secured connection, and
     /// appends their plaintext. Returns how many bytes were taken; the others are of a record
     /// that is not all there. Then ask [`Stack::take_end`].
+    #[inline(always)]
     pub fn open_records(&mut self, id: ConnId, input: &[u8], plain: &mut Vec<u8>) -> usize {
         self.tcp.open_records(id, input, plain)
     }
@@ -184,6 +187,13 @@ impl Stack {
     /// A secured connection's peer has sent its FIN.
     pub fn end_sealed(&mut self, id: ConnId) {
         self.tcp.end_sealed(id);
+    }
+
+    /// Whether a secured connection's peer has ended, by whatever means.
+    #[inline]
+    #[must_use]
+    pub fn has_heard_end(&self, id: ConnId) -> bool {
+        self.tcp.has_heard_end(id)
     }
 
     /// Whether the application of a secured connection is to be told that the peer sends no

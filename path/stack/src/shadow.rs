@@ -3,8 +3,8 @@
 //! Nearly every segment takes a short way: its headers are read and written in
 //! one go ([`wire::plain`]), and a connection that is undisturbed takes and
 //! gives it with the checks left out that cannot fail
-//! ([`tcp::Connection::on_light`], [`tcp::Connection::poll_light`] and those of
-//! the connection's end). Each promises to do what the general way would have
+//! ([`tcp::Connection::on_light`], [`tcp::Connection::poll_light`], those of
+//! secured connections and those of the connection's end). Each promises to do what the general way would have
 //! done. Where frames go through an [`Egress`](crate::Egress) that is watched, this is held
 //! against it: the stack goes back to what it was before the short way, takes
 //! the general one, and what both left is compared: what the application is
@@ -36,13 +36,17 @@ pub enum Way {
     Parse,
     /// A segment of a light connection.
     Light,
+    /// The same of a light connection that is secured: its data are records.
+    LightSealed,
     /// The segment that is expected next, of any connection.
     Expected,
     /// A segment that ends one.
     Orderly,
     /// All that a light connection has to send.
     SendLight,
-    /// The same, where that is a few segments.
+    /// The same of one that is secured: one record.
+    SendSealed,
+    /// All that a light connection has to send, where that is a few segments.
     SendFew,
     /// What ends it.
     SendOrderly,
@@ -54,12 +58,14 @@ pub enum Way {
 
 impl Way {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Parse,
         Self::Light,
+        Self::LightSealed,
         Self::Expected,
         Self::Orderly,
         Self::SendLight,
+        Self::SendSealed,
         Self::SendFew,
         Self::SendOrderly,
         Self::SendOpening,

@@ -118,7 +118,7 @@ impl Stack {
                     return arrived;
                 }
                 cold_path();
-                return self.tcp.on_plain_of(&mut self.ip, slot, plain, out).into();
+                return self.tcp.on_plain_of(&mut self.ip, slot, plain, out);
             }
             cold_path();
             let arrival = self.tcp.on_plain_unsorted(&mut self.ip, (flow, hash), frame, plain, out);
@@ -190,6 +190,12 @@ impl Stack {
     #[inline(always)]
     pub fn settle(&mut self, id: ConnId, out: &mut impl Egress) {
         self.tcp.settle(&mut self.ip, id, out);
+    }
+
+    /// The same for a secured connection.
+    #[inline(always)]
+    pub fn settle_sealed(&mut self, id: ConnId, out: &mut impl Egress) {
+        self.tcp.settle_sealed(&mut self.ip, id, out);
     }
 
     /// The last stray is nobody's: it is answered as RFC 9293 section

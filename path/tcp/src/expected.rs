@@ -54,8 +54,32 @@ impl Connection {
         header: &Established,
         payload: &[u8],
     ) -> Option<Light> {
-        const HEAVY: u16 = Flags::SLOW | Flags::SEALED | Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
-        let light = self.cold.is_none() && !self.flags.has(HEAVY);
+        self.on_light_as::<false>(cx, ts_offset, header, payload)
+    }
+
+    /// The same for a connection that is sealed: it is light where it would be without that.
+    /// The data are records.
+    #[inline(always)]
+    pub fn on_light_sealed(
+        &mut self,
+        cx: &mut Context<'_>,
+        ts_offset: impl FnOnce() -> u32,
+        header: &Established,
+        payload: &[u8],
+    ) -> Option<Light> {
+        self.on_light_as::<true>(cx, ts_offset, header, payload)
+    }
+
+    #[inline(always)]
+    fn on_light_as<const SEALED: bool>(
+        &mut self,
+        cx: &mut Context<'_>,
+        ts_offset: impl FnOnce() -> u32,
+        header: &Established,
+        payload: &[u8],
+    ) -> Option<Light> {
+        const HEAVY: u16 = Flags::SLOW | Flags::CWND_LIMITED | Flags::ABOVE_LOW_WATER;
+        let light = self.cold.is_none() && !self.flags.has(if SEALED { HEAVY } else { HEAVY | Flags::SEALED });
         let timestamps = header.timestamps;
         if !light
             || header.ack != self.nxt
@@ -71,7 +95,10 @@ impl Connection {
         self.note_timestamp(timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
-            self.rope.release(u64::from(acked));
+            match SEALED {
+                false => self.rope.release(u64::from(acked)),
+                true => self.rope.release_single(acked),
+            }
             self.una = header.ack;
             if let Some(ms) = self.round_trip(cx.now_ms, ts_offset, timestamps.as_ref()) {
                 self.take_sample(ms);

@@ -59,11 +59,17 @@ impl Connection {
         if !undisturbed || self.nxt != self.una || !fits {
             return None;
         }
+        Some(self.emit_light(cx, len))
+    }
+
+    /// All that waits, where it is `len` bytes for one segment, and starts a flight.
+    #[inline(always)]
+    pub(crate) fn emit_light(&mut self, cx: &mut Context<'_>, len: u32) -> Emit {
         let seq = self.nxt;
         self.nxt = seq.plus(len);
         self.arm(cx, self.rto(cx.config));
         self.start_timing(cx, true);
-        Some(self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0))
+        self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0)
     }
 
     /// Whether [`Connection::poll_few`] may have something to send.
@@ -427,7 +433,7 @@ impl Connection {
             }
             self.emit_again(cx, seq, len)
         } else {
-            let (len, last) = self.fix(len, waiting, 0);
+            let (len, last) = self.fix(len, waiting, u32::MAX, 0);
             if len == 0 {
                 return None;
             }
@@ -516,7 +522,7 @@ impl Connection {
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
         let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
-        let (len, last) = self.fix(len, waiting, burst);
+        let (len, last) = self.fix(len, waiting, pipe, burst);
         if len == 0 {
             return None;
         }
@@ -563,7 +569,7 @@ impl Connection {
         cx.counters.probes += 1;
         let len = self.rope.len().min(self.snd_wnd).min(u32::from(self.mss));
         if len > 0 && self.in_flight() == 0 && self.state.sends() {
-            let (len, last) = self.fix(len, self.rope.len(), 0);
+            let (len, last) = self.fix(len, self.rope.len(), u32::MAX, 0);
             return if len > 0 { Some(self.emit_data(cx, 0, len, last)) } else { None };
         }
         // Its sequence number is not acceptable, so that the peer looks at

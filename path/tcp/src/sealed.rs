@@ -11,8 +11,11 @@ use crate::emit::Emit;
 use crate::flags::Flags;
 use crate::state::State;
 use rope::{Message, SealWith, Workbench};
-use seal::SealError;
+use seal::{Layer, SealError};
 use wire::Sum;
+
+/// A record has at most the window divided by this.
+const LONG_SHARE: u32 = 4;
 
 impl Connection {
     /// Whether what it sends are records.
@@ -37,19 +40,61 @@ impl Connection {
     }
 
     /// Fixes the records of a piece of new data that is about to leave, `len` of the
-    /// `waiting` bytes at most. Returns its length, and whether it empties the queue; on a
-    /// connection that is not sealed, what it was given.
+    /// `waiting` bytes at most, while `pipe` bytes count against the congestion window.
+    /// Returns its length, and whether it empties the queue; on a connection that is not
+    /// sealed, what it was given.
     #[inline]
-    pub(crate) fn fix(&mut self, len: u32, waiting: u32, burst: u32) -> (u32, bool) {
+    pub(crate) fn fix(&mut self, len: u32, waiting: u32, pipe: u32, burst: u32) -> (u32, bool) {
         if !self.is_sealed() {
             return (len, len == waiting);
         }
         let in_flight = self.in_flight();
         // A long record is sealed as a whole for each segment of it that is lost.
         let calm = self.cold.as_ref().is_none_or(|cold| !cold.recovering());
-        let large = burst > u32::from(self.mss) && calm;
-        let len = self.rope.fix(in_flight, len, large);
+        let large = calm && burst > u32::from(self.mss);
+        let long = calm && !large && len < waiting;
+        let ahead = if long { self.record_room(waiting, in_flight, pipe) } else { 0 };
+        let len = self.rope.fix(in_flight, len, (ahead, large));
         (len, len == self.rope.len().saturating_sub(in_flight))
+    }
+
+    /// Most bytes of a record that takes several segments: all of it may leave now, and it is
+    /// no more than a fourth of what may be under way. So it begins with a segment or two and
+    /// grows with the window, and its end is never far behind its beginning.
+    fn record_room(&self, waiting: u32, in_flight: u32, pipe: u32) -> u32 {
+        let by_peer = self.snd_wnd.saturating_sub(in_flight);
+        let by_path = self.cwnd.saturating_sub(pipe);
+        waiting.min(by_peer).min(by_path).min(self.cwnd / LONG_SHARE)
+    }
+
+    /// As [`Connection::poll_light`], for all that waits on a sealed connection if it goes into
+    /// one record, and that into one segment: under the keys of `epoch`, which nobody has to
+    /// look after yet. [`Connection::seal_single`] writes it.
+    #[inline(always)]
+    pub fn poll_light_sealed(&mut self, cx: &mut Context<'_>, epoch: u8) -> Option<Emit> {
+        const DISTURBED: u16 = Flags::SLOW | Flags::PROBE | Flags::V6;
+        let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
+        if !undisturbed || self.nxt != self.una {
+            return None;
+        }
+        let most = u32::from(self.mss).min(self.snd_wnd).min(self.cwnd);
+        let len = self.rope.fix_single(epoch, most)?;
+        Some(self.emit_light(cx, len))
+    }
+
+    /// Writes the payload of what [`Connection::poll_light_sealed`] gave into `out`, and sums
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Connection::seal_payload`].
+    #[inline(always)]
+    pub fn seal_single(
+        &mut self,
+        out: &mut [u8],
+        bench: &mut Workbench,
+        layer: &mut dyn Layer,
+    ) -> Result<Sum, SealError> {
+        self.rope.seal_single(out, bench, layer)
     }
 
     /// [`Connection::poll_segment`] for a connection that is sealed, apart from the one that
@@ -71,6 +116,13 @@ impl Connection {
         seal: SealWith<'_>,
     ) -> Result<Sum, SealError> {
         self.rope.seal_out(emit.offset, out, bench, seal)
+    }
+
+    /// Its turn to send is over: what was made for it on the bench, and is sent in parts, is
+    /// kept for the next.
+    #[inline]
+    pub fn keep_begun(&mut self, bench: &mut Workbench) {
+        self.rope.keep_begun(bench);
     }
 
     /// Whether messages of the data path still find a place: nothing has ended what is sent.

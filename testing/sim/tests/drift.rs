@@ -12,18 +12,24 @@ use std::collections::BTreeMap;
 const SEEDS: u64 = 16;
 
 /// What is planted where, and what is said of it.
-const PLANTS: [(Way, Tampering, &str); 16] = [
+const PLANTS: [(Way, Tampering, &str); 22] = [
     (Way::Light, Tampering::RoundTrip, "rtt Rtt"),
     (Way::Light, Tampering::Acknowledgement, "flags"),
     (Way::Light, Tampering::Told, "the application is told"),
     (Way::Light, Tampering::Sent, "drained: true"),
     (Way::Light, Tampering::Counted, "segments_in"),
+    (Way::LightSealed, Tampering::RoundTrip, "rtt Rtt"),
+    (Way::LightSealed, Tampering::Told, "the application is told"),
+    (Way::LightSealed, Tampering::Counted, "segments_in"),
     (Way::Expected, Tampering::RoundTrip, "rtt Rtt"),
     (Way::Expected, Tampering::Told, "the application is told"),
     (Way::Orderly, Tampering::Nagle, "flags"),
     (Way::Orderly, Tampering::Finished, "finished: true"),
     (Way::SendLight, Tampering::RoundTrip, "rtt Rtt"),
     (Way::SendLight, Tampering::Window, "frames ["),
+    (Way::SendSealed, Tampering::RoundTrip, "rtt Rtt"),
+    (Way::SendSealed, Tampering::Window, "frames ["),
+    (Way::SendSealed, Tampering::Cut, "frames"),
     (Way::SendFew, Tampering::RoundTrip, "rtt Rtt"),
     (Way::SendFew, Tampering::Cut, "frames"),
     (Way::SendOrderly, Tampering::Cut, "frames"),

@@ -2,8 +2,8 @@
 //! dropped, and none can be printed.
 
 use crate::contexts::{self, Place};
-use crate::suite::{KEY_MAX, NONCE_LEN, RecordCipher};
-use aws_lc_rs::aead::LessSafeKey;
+use crate::suite::{EXPLICIT_LEN, KEY_MAX, NONCE_LEN, RecordCipher};
+use aws_lc_rs::aead::{LessSafeKey, Nonce};
 use aws_lc_rs::hkdf;
 use core::fmt;
 use zeroize::Zeroize;
@@ -43,20 +43,15 @@ impl RecordKeys {
     /// The nonce of a record: its number, in the last eight bytes, mixed with the secret
     /// ones (RFC 8446 section 5.3, RFC 7905 section 2).
     #[inline]
-    pub(crate) fn nonce(&self, number: u64) -> [u8; NONCE_LEN] {
-        let mut nonce = self.iv;
-        for (byte, of_number) in nonce[NONCE_LEN - 8..].iter_mut().zip(number.to_be_bytes()) {
-            *byte ^= of_number;
-        }
-        nonce
+    pub(crate) fn nonce(&self, number: u64) -> RecordNonce {
+        let nonce = RecordNonce::of(self.iv);
+        RecordNonce { last: nonce.last ^ number.to_be(), ..nonce }
     }
 
     /// The nonce of a record that bears eight bytes of it (RFC 5288 section 3).
     #[inline]
-    pub(crate) fn nonce_with(&self, explicit: [u8; 8]) -> [u8; NONCE_LEN] {
-        let mut nonce = self.iv;
-        nonce[NONCE_LEN - 8..].copy_from_slice(&explicit);
-        nonce
+    pub(crate) fn nonce_with(&self, explicit: [u8; 8]) -> RecordNonce {
+        RecordNonce { last: u64::from_ne_bytes(explicit), ..RecordNonce::of(self.iv) }
     }
 
     /// Has `act` work with the key made ready; `None` for want of memory.
@@ -69,6 +64,36 @@ impl RecordKeys {
     /// Gives up what was made of the key; it is made again when it is needed.
     pub(crate) fn rest(&mut self) {
         contexts::forget(&self.place);
+    }
+}
+
+/// A record's nonce, in two words: as twelve bytes it would be handed from hand to hand byte
+/// by byte.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordNonce {
+    first: u32,
+    last: u64,
+}
+
+impl RecordNonce {
+    #[inline]
+    const fn of([a, b, c, d, rest @ ..]: [u8; NONCE_LEN]) -> Self {
+        Self { first: u32::from_ne_bytes([a, b, c, d]), last: u64::from_ne_bytes(rest) }
+    }
+
+    /// The bytes of it that a record bears, where it does.
+    #[inline]
+    pub(crate) const fn explicit(self) -> [u8; EXPLICIT_LEN] {
+        self.last.to_ne_bytes()
+    }
+
+    /// As the cipher takes it: once for a record.
+    #[inline]
+    pub(crate) fn take(self) -> Nonce {
+        let mut bytes = [0; NONCE_LEN];
+        bytes[..NONCE_LEN - EXPLICIT_LEN].copy_from_slice(&self.first.to_ne_bytes());
+        bytes[NONCE_LEN - EXPLICIT_LEN..].copy_from_slice(&self.last.to_ne_bytes());
+        Nonce::assume_unique_for_key(bytes)
     }
 }
 

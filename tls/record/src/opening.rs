@@ -1,10 +1,9 @@
 //! Plaintext from a record.
 
 use crate::alert::Alert;
-use crate::keys::RecordKeys;
+use crate::keys::{RecordKeys, RecordNonce};
 use crate::sealing::{Beside, RECORD_VERSION};
-use crate::suite::{EXPLICIT_LEN, NONCE_LEN, TAG_LEN, TlsVersion};
-use aws_lc_rs::aead::Nonce;
+use crate::suite::{EXPLICIT_LEN, TAG_LEN, TlsVersion};
 use seal::{HEADER_LEN, MAX_PLAINTEXT};
 
 /// What a record may be longer by than its plaintext (RFC 8446 section 5.2, RFC 5246
@@ -79,7 +78,7 @@ fn check_header(header: [u8; HEADER_LEN], version: TlsVersion, least: usize) -> 
 fn open_copy(
     keys: &mut RecordKeys,
     version: TlsVersion,
-    (number, header, nonce): (u64, [u8; HEADER_LEN], [u8; NONCE_LEN]),
+    (number, header, nonce): (u64, [u8; HEADER_LEN], RecordNonce),
     plain: &mut Vec<u8>,
     begin: usize,
 ) -> Result<u8, Alert> {
@@ -87,8 +86,7 @@ fn open_copy(
     let (text, tag) = sealed.split_at_mut(sealed.len() - TAG_LEN);
     let len = text.len();
     let beside = Beside::new(version, number, header, len);
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    keys.with(|key| key.open_in_place_separate_tag(nonce, beside.aad(), tag, text).is_ok())
+    keys.with(|key| key.open_in_place_separate_tag(nonce.take(), beside.aad(), tag, text).is_ok())
         .ok_or(Alert::InternalError)
         .and_then(|opened| if opened { Ok(()) } else { Err(Alert::BadRecordMac) })?;
     if version == TlsVersion::V12 {

@@ -1,7 +1,7 @@
 //! A record from plaintext.
 
 use crate::keys::RecordKeys;
-use crate::suite::{EXPLICIT_LEN, NONCE_LEN, RecordCipher, TAG_LEN, TlsVersion};
+use crate::suite::{EXPLICIT_LEN, RecordCipher, TAG_LEN, TlsVersion};
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
 use aws_lc_rs::error::Unspecified;
 use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
@@ -48,6 +48,7 @@ impl Beside {
 
 /// Seals into memory that nobody else reads or writes meanwhile: a cipher reads what it
 /// has written, to authenticate it.
+#[inline(always)]
 pub(crate) fn seal(
     keys: &mut RecordKeys,
     version: TlsVersion,
@@ -74,13 +75,13 @@ pub(crate) fn seal(
     out[..HEADER_LEN].copy_from_slice(&header);
     let sealed = &mut out[HEADER_LEN..];
     if explicit > 0 {
-        sealed[..EXPLICIT_LEN].copy_from_slice(&nonce[NONCE_LEN - EXPLICIT_LEN..]);
+        sealed[..EXPLICIT_LEN].copy_from_slice(&nonce.explicit());
     }
     let sealed = &mut sealed[explicit..];
     let inner = [record.kind as u8];
     let extra: &[u8] = if version == TlsVersion::V13 { &inner } else { &[] };
-    let nonce = Nonce::assume_unique_for_key(nonce);
     keys.with(|key| {
+        let nonce = nonce.take();
         if padding > 0 {
             return seal_padded(key, (nonce, beside.aad()), parts, (inner[0], padding), sealed);
         }

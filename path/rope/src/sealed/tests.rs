@@ -2,7 +2,7 @@
 //! whatever pieces, and its records carry what was queued.
 
 use super::*;
-use seal::ContentType;
+use seal::{ContentType, Layer, Unsealed};
 use std::collections::HashMap;
 
 const OVERHEAD: u16 = 22;
@@ -41,6 +41,22 @@ impl Cipher {
     }
 }
 
+impl Layer for Cipher {
+    fn overhead(&self) -> usize {
+        OVERHEAD.into()
+    }
+    fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
+        Self::seal(self, record, parts, out)
+    }
+    fn next_epoch(&mut self) -> Result<u8, SealError> {
+        Err(SealError::NoUpdate)
+    }
+    fn forget(&mut self, _: u8) {}
+    fn open(&mut self, _: &[u8], _: &mut Vec<u8>) -> Unsealed {
+        Unsealed::Failed(None)
+    }
+}
+
 /// Both ends of a connection's one direction, without a network between.
 struct Ends {
     rope: Rope,
@@ -53,6 +69,10 @@ struct Ends {
     acked: usize,
     segment: u16,
     plain: Vec<u8>,
+    /// What may leave beside a segment.
+    ahead: u32,
+    /// Pieces so far: some have the same turn.
+    pieces: u32,
 }
 
 impl Ends {
@@ -60,7 +80,8 @@ impl Ends {
         let mut rope = Rope::EMPTY;
         rope.secure((OVERHEAD, most), segment, 1 << 24);
         let (bench, cipher) = (Workbench::default(), Cipher::default());
-        Self { rope, bench, cipher, in_flight: 0, wire: Vec::new(), acked: 0, segment, plain: Vec::new() }
+        let (wire, plain) = (Vec::new(), Vec::new());
+        Self { rope, bench, cipher, in_flight: 0, wire, acked: 0, segment, plain, ahead: 0, pieces: 0 }
     }
 
     fn queue(&mut self, bytes: &[u8]) {
@@ -73,6 +94,10 @@ impl Ends {
         let Self { rope, bench, cipher, .. } = self;
         let sum = rope.seal_out(offset, &mut out, bench, &mut |record, parts, out| cipher.seal(record, parts, out));
         assert_eq!(sum.unwrap().finish(), checksum::sum(&out).finish());
+        self.pieces += 1;
+        if self.pieces % 4 > 1 {
+            rope.keep_begun(bench);
+        }
         out
     }
 
@@ -83,7 +108,8 @@ impl Ends {
         if len == 0 {
             return 0;
         }
-        let len = self.rope.fix(self.in_flight, len, large);
+        let ahead = if large { 0 } else { self.ahead };
+        let len = self.rope.fix(self.in_flight, len, (ahead, large));
         assert!(len > 0 && len <= most, "{len} of {most}");
         let piece = self.out(self.in_flight, len);
         self.wire.extend_from_slice(&piece);
@@ -137,7 +163,7 @@ fn records_are_never_cut_anew() {
         shared.iter_mut().for_each(|byte| *byte = random(256) as u8);
         let body = app::Body::new(shared.clone());
         for _ in 0..120 {
-            match random(9) {
+            match random(11) {
                 0 => {
                     let (start, len) = (random(2_000), random(3_000));
                     ends.rope.push(&body, start, len).unwrap();
@@ -168,6 +194,7 @@ fn records_are_never_cut_anew() {
                 // A window of any size, or a link that cuts segments itself.
                 6 => _ = ends.send(1 + random(100), false),
                 7 => _ = ends.send(1 + random(60_000), true),
+                8 => ends.ahead = random(40_000),
                 _ => _ = ends.send(u32::from(ends.segment), false),
             }
         }
@@ -196,6 +223,32 @@ fn a_segment_is_a_record() {
     assert_eq!(ends.send(40 * 1_448, true), ends.wire.len() as u32 - 40 * 1_448);
     let lengths: Vec<_> = ends.records().drain(before..).map(|record| record.3.len()).collect();
     assert_eq!(lengths, [16_384, 16_384, 10_192]);
+}
+
+/// Where several segments may leave at once, a record is for as many as it takes, ends where one
+/// of them does, and is sealed once for all of them, also where they leave in several turns.
+#[test]
+fn a_record_is_for_several_segments() {
+    let mut ends = Ends::new(1_448, 16_384);
+    ends.queue(&vec![7; 100_000]);
+    let mut sent = 0;
+    for ahead in [1_448, 1_449, 2_895, 2_896, 15_000, 15_928, 16_500, 60_000, 60_000] {
+        // As much of it may leave as before it began.
+        ends.ahead = ahead;
+        let record = sent;
+        while sent == record || ends.rope.records_mut().unwrap().ledger.fixed() > ends.in_flight {
+            sent += ends.send(1_448, false);
+        }
+    }
+    let lengths: Vec<_> = ends.records().into_iter().map(|record| record.3.len() + 22).collect();
+    let segments = lengths.iter().map(|len| len / 1_448).collect::<Vec<_>>();
+    assert_eq!((segments, lengths.iter().all(|len| len % 1_448 == 0)), (vec![1, 1, 1, 2, 10, 11, 11, 11, 11], true));
+    assert_eq!(ends.cipher.sealed, u64::from(ends.in_flight));
+    // What is left is less than a record takes.
+    ends.queue(&[7; 40]);
+    while ends.send(1_448, false) > 0 {}
+    ends.acknowledge(ends.in_flight);
+    assert!(ends.rope.is_empty() && ends.rope.is_overworked() == false);
 }
 
 /// What was queued before goes out as it is; messages of the data path have their places.
@@ -279,4 +332,55 @@ fn pieces_make_one_record() {
         assert_eq!(ends.records().len(), 1);
         assert_eq!(ends.records()[0].3, ends.plain);
     }
+}
+
+/// The one record that all of a queue goes out as is the one that would be cut otherwise, to the
+/// last byte, and leaves the same behind; and where that would be more or less than one, none is.
+#[test]
+fn a_single_record_is_the_one_that_is_cut_otherwise() {
+    let mut random = random_from(11);
+    let (mut taken, mut left) = (0, 0);
+    for _ in 0..4_000 {
+        let segment = [70, 536, 1_448][random(3) as usize];
+        let mut ends = Ends::new(segment, [64, 16_384][random(2) as usize]);
+        let number = [0, 100, (1 << 24) - crate::ledger::KEYS_WEAR][random(3) as usize];
+        ends.rope.records_mut().unwrap().ledger.skip_to(number);
+        for _ in 0..random(4) {
+            let most = [40, 700][random(2) as usize];
+            let body = app::Body::copied(&vec![random(256) as u8; random(most) as usize]);
+            ends.rope.push(&body, 0, body.len()).unwrap();
+        }
+        match random(8) {
+            0 => _ = ends.send(random(1_448) + 1, false),
+            1 => ends.rope.say(Message::KeyUpdate),
+            2 => ends.rope.end(Message::CloseNotify),
+            _ => {}
+        }
+        let (mut single, mut usual) = (ends.rope.clone(), ends.rope.clone());
+        let Some(len) = single.fix_single(0, 50 + random(2_000)) else {
+            assert!(single.is_same(&usual), "nothing is fixed where nothing is taken");
+            left += 1;
+            continue;
+        };
+        taken += 1;
+        let waiting = usual.len() - ends.in_flight;
+        assert_eq!((len, usual.fix(ends.in_flight, waiting, (random(4_000), random(2) == 0))), (waiting, waiting));
+        let mut out = [vec![0; len as usize], vec![0; len as usize]];
+        let Ends { bench, cipher, .. } = &mut ends;
+        let one = single.seal_single(&mut out[0], bench, cipher).unwrap();
+        let other = usual.seal_out(0, &mut out[1], bench, &mut |record, parts, out| cipher.seal(record, parts, out));
+        assert_eq!((out[0] == out[1], one.finish()), (true, other.unwrap().finish()));
+        assert!(single.is_same(&usual));
+        if random(2) == 0 {
+            let body = app::Body::copied(b"more");
+            single.push(&body, 0, 4).unwrap();
+            usual.push(&body, 0, 4).unwrap();
+        }
+        let acked = if random(3) == 0 { random(len) } else { len };
+        single.release_single(acked);
+        usual.release(u64::from(acked));
+        assert!(single.is_same(&usual));
+        assert_eq!(single.plain_len(), single.slices().map(|slice| slice.len() as u32).sum::<u32>());
+    }
+    assert!(taken > 400 && left > 400, "{taken} {left}");
 }

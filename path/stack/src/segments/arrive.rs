@@ -45,6 +45,10 @@ pub enum Arrived<'f> {
     /// In-order bytes, and nothing else. [`crate::Stack::settle`] is to be
     /// called when the application has had them.
     Data(ConnId, &'f [u8]),
+    /// In-order records of a secured connection, or parts of them, and nothing else.
+    /// [`crate::Stack::settle_sealed`] is to be called when the application has had what
+    /// they carry.
+    Records(ConnId, &'f [u8]),
     /// More than that.
     Segment(Arrival<'f>),
     /// A segment of a flow that is not known here and may be another silo's,
@@ -104,24 +108,19 @@ impl Tcp {
     /// A plain segment of a connection that is not light, or not the one that
     /// was expected.
     #[inline(never)]
-    pub fn on_plain_of<'f>(
-        &mut self,
-        ip: &mut Ip,
-        slot: u32,
-        plain: Plain<'f>,
-        out: &mut impl Egress,
-    ) -> Option<Arrival<'f>> {
+    pub fn on_plain_of<'f>(&mut self, ip: &mut Ip, slot: u32, plain: Plain<'f>, out: &mut impl Egress) -> Arrived<'f> {
         let flow = self.slots.at(slot).flow();
-        if out.watched().by_anybody() {
-            let header = plain.tcp_header();
-            return match self.compare_arrival(ip, Way::Orderly, slot, &header, plain.payload, out) {
-                Some(Arrived::Segment(arrival)) => Some(arrival),
-                _ => self.on_connection(ip, slot, &header, plain.payload, out),
-            };
-        }
-        match self.on_orderly(ip, slot, &flow, &plain.header, plain.payload) {
-            Some(arrival) => Some(arrival),
-            None => self.on_connection(ip, slot, &plain.tcp_header(), plain.payload, out),
+        let way = if self.slots.at(slot).tcp.is_sealed() { Way::LightSealed } else { Way::Orderly };
+        let taken = if out.watched().by_anybody() {
+            self.compare_arrival(ip, way, slot, &plain.tcp_header(), plain.payload, out)
+        } else if way == Way::LightSealed {
+            self.on_light_sealed(ip, slot, &flow, &plain.header, plain.payload)
+        } else {
+            self.on_orderly(ip, slot, &flow, &plain.header, plain.payload).map(Arrived::Segment)
+        };
+        match taken {
+            Some(arrived) => arrived,
+            None => self.on_connection(ip, slot, &plain.tcp_header(), plain.payload, out).into(),
         }
     }
 
@@ -251,6 +250,31 @@ impl Tcp {
         header: &Established,
         payload: &'f [u8],
     ) -> Option<Arrived<'f>> {
+        self.on_light_as::<false>(ip, index, flow, header, payload)
+    }
+
+    /// The same of a secured connection.
+    #[inline(always)]
+    pub fn on_light_sealed<'f>(
+        &mut self,
+        ip: &mut Ip,
+        index: u32,
+        flow: &Flow,
+        header: &Established,
+        payload: &'f [u8],
+    ) -> Option<Arrived<'f>> {
+        self.on_light_as::<true>(ip, index, flow, header, payload)
+    }
+
+    #[inline(always)]
+    fn on_light_as<'f, const SEALED: bool>(
+        &mut self,
+        ip: &mut Ip,
+        index: u32,
+        flow: &Flow,
+        header: &Established,
+        payload: &'f [u8],
+    ) -> Option<Arrived<'f>> {
         let slot = self.slots.at_mut(index);
         let common = &mut self.common;
         let mut cx = Context {
@@ -263,7 +287,11 @@ impl Tcp {
         };
         let offsets = &common.offsets;
         let ts_offset = || offsets.of(flow);
-        if slot.tcp.on_light(&mut cx, ts_offset, header, payload)?.progress {
+        let light = match SEALED {
+            false => slot.tcp.on_light(&mut cx, ts_offset, header, payload),
+            true => slot.tcp.on_light_sealed(&mut cx, ts_offset, header, payload),
+        };
+        if light?.progress {
             // Forward progress: the neighbour is there (RFC 4861 section 7.3.1).
             ip.neighbours.confirm(slot.neighbour, self.common.now);
         }
@@ -272,11 +300,11 @@ impl Tcp {
             // Its deadline is entered after its turn to send, and that comes
             // with what the application answers.
             slot.tcp.set_ready(true);
-            return Some(Arrived::Data(id, payload));
+            return Some(if SEALED { Arrived::Records(id, payload) } else { Arrived::Data(id, payload) });
         }
         cold_path();
         self.timers.enter_deadline(index, slot);
-        let outcome = Outcome { len: payload.len() as u32, ..Outcome::default() };
+        let outcome = Outcome { len: payload.len() as u32, sealed: SEALED, ..Outcome::default() };
         Some(Arrived::Segment(Arrival { id, outcome, data: payload, accepted: false }))
     }
 

@@ -33,6 +33,9 @@ pub(super) trait Payload {
     /// Whether that are records.
     const SEALED: bool;
 
+    /// Segments beyond its share that a connection may send to end what it has begun.
+    const MORE: usize = 0;
+
     /// The connection's next segment.
     fn poll(connection: &mut Connection, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit>;
 
@@ -44,6 +47,16 @@ pub(super) trait Payload {
     fn failed(&self) -> bool {
         false
     }
+
+    /// Whether something is begun that is made anew, or kept, if it does not end in this turn.
+    #[inline(always)]
+    fn is_amid(&self) -> bool {
+        false
+    }
+
+    /// The connection's turn to send is over.
+    #[inline(always)]
+    fn end(&mut self, _connection: &mut Connection) {}
 }
 
 /// Payload is what is queued.
@@ -134,8 +147,9 @@ impl Frame<'_> {
         self.build_piece_of(out, flow, emit, connection, &mut Queued)
     }
 
+    /// The same, of whatever payload.
     #[inline(always)]
-    fn build_piece_of(
+    pub fn build_piece_of(
         &self,
         out: &mut [u8],
         flow: &Flow,

@@ -208,6 +208,7 @@ impl Tcp {
         let take = |this: &mut Self, ip: &mut Ip| {
             header.established().and_then(|header| match way {
                 Way::Light => this.on_light(ip, index, &flow, &header, payload),
+                Way::LightSealed => this.on_light_sealed(ip, index, &flow, &header, payload),
                 _ => this.on_orderly(ip, index, &flow, &header, payload).map(Arrived::Segment),
             })
         };
@@ -226,10 +227,11 @@ impl Tcp {
         };
         let (mut outcome, data) = match &arrived {
             Arrived::Segment(arrival) => (arrival.outcome, arrival.data),
-            Arrived::Data(_, data) => {
+            Arrived::Data(_, data) | Arrived::Records(_, data) => {
                 // Whoever took it lists the connection, or lets it send.
                 short.ready.push(index);
-                (Outcome { len: data.len() as u32, ..Outcome::default() }, *data)
+                let sealed = way == Way::LightSealed;
+                (Outcome { len: data.len() as u32, sealed, ..Outcome::default() }, *data)
             }
             Arrived::Nothing | Arrived::Full | Arrived::Stray => (Outcome::default(), &payload[..0]),
         };
@@ -245,7 +247,7 @@ impl Tcp {
         if !aside.frames.is_empty() {
             what.push(format!("frames sent at once 0 / {}", aside.frames.len()));
         }
-        if matches!(arrived, Arrived::Data(..)) {
+        if matches!(arrived, Arrived::Data(..) | Arrived::Records(..)) {
             short.ready.pop();
         }
         (short.slot, short.tcp_counters) = kept;
@@ -264,6 +266,7 @@ impl Tcp {
         let sent = match way {
             Way::SendLight => self.transmit_light(ip, index, &mut tapped),
             Way::SendFew => self.transmit_few(ip, index, &mut tapped),
+            Way::SendSealed => self.transmit_single(ip, index, &mut tapped),
             Way::SendOpening => self.transmit_first(ip, index, &mut tapped),
             _ => self.transmit_last(ip, index, &mut tapped),
         };
@@ -403,9 +406,11 @@ impl Frame<'_> {
         len: usize,
         flow: &Flow,
         emit: &Emit,
-        connection: &mut Connection,
+        connection: &Connection,
         payload: &mut impl Payload,
     ) {
+        // What is written a second time counts for nothing.
+        let connection = &mut connection.clone();
         let mut buffer = vec![0; len + usize::from(self.0.mtu())];
         let by_layers = match (opening_of(flow, emit), emit.options) {
             (Some(opening), _) => self.build_opening_by_layers(&mut buffer, flow, &opening),

@@ -276,7 +276,7 @@ impl Tcp {
                 let outcome = Outcome { len: data.len() as u32, ..Outcome::default() };
                 Arrival { id, outcome, data, accepted: true }
             }
-            Some(Arrived::Nothing | Arrived::Stray | Arrived::Full) | None => {
+            Some(Arrived::Records(..) | Arrived::Nothing | Arrived::Stray | Arrived::Full) | None => {
                 self.on_connection(ip, slot, header, payload, out)?
             }
         };

@@ -19,7 +19,10 @@ const MOST_EMPTY: u8 = 32;
 const BEFORE_UPDATE: u64 = 1 << 12;
 
 /// The same where it cannot be updated: from here on the connection ends with what is queued.
-const BEFORE_END: u64 = 1 << 16;
+/// [`Tcp::transmit_single`] looks after no keys, and is not for those that wear.
+const BEFORE_END: u64 = tcp::KEYS_WEAR;
+
+const _: () = assert!(BEFORE_UPDATE <= tcp::KEYS_WEAR, "what is not worn is not to be updated");
 
 /// A connection is quiet after this, in milliseconds.
 pub(super) const QUIET_AFTER: u32 = 1_000;
@@ -125,7 +128,22 @@ impl Seals {
     pub fn payload(&mut self, index: u32) -> Option<Sealing<'_>> {
         let Self { places, bench, awake, .. } = self;
         let sealed = places.get_mut(index as usize)?.as_deref_mut()?;
+        bench.clear();
         Some(Sealing { sealed, bench, awake, failed: false })
+    }
+
+    /// What writes the only record of a connection, and the epoch of its keys: those of which
+    /// nothing is due.
+    #[inline(always)]
+    pub fn single(&mut self, index: u32) -> Option<(Single<'_>, u8)> {
+        let Self { places, bench, awake, .. } = self;
+        let sealed = places.get_mut(index as usize)?.as_deref_mut()?;
+        if sealed.owes_update {
+            cold_path();
+            return None;
+        }
+        let epoch = sealed.oldest;
+        Some((Single(Sealing { sealed, bench, awake, failed: false }), epoch))
     }
 
     /// Whether somebody is to be looked at.
@@ -145,6 +163,8 @@ pub(super) struct Sealing<'a> {
 
 impl Payload for Sealing<'_> {
     const SEALED: bool = true;
+    /// As many as the longest record takes, where segments are of the usual length.
+    const MORE: usize = 11;
 
     fn poll(connection: &mut Connection, cx: &mut Context<'_>, path: Path, burst: u32) -> Option<Emit> {
         connection.poll_sealed(cx, path, burst)
@@ -164,6 +184,40 @@ impl Payload for Sealing<'_> {
 
     fn failed(&self) -> bool {
         self.failed
+    }
+
+    fn is_amid(&self) -> bool {
+        self.bench.is_amid()
+    }
+
+    fn end(&mut self, connection: &mut Connection) {
+        connection.keep_begun(self.bench);
+    }
+}
+
+/// The same, where [`Connection::poll_light_sealed`] gave the segment.
+pub(super) struct Single<'a>(Sealing<'a>);
+
+impl Payload for Single<'_> {
+    const SEALED: bool = true;
+
+    fn poll(_: &mut Connection, _: &mut Context<'_>, _: Path, _: u32) -> Option<Emit> {
+        None
+    }
+
+    #[inline(always)]
+    fn write(&mut self, connection: &mut Connection, _: &Emit, out: &mut [u8]) -> Sum {
+        let Sealing { sealed, bench, awake, failed } = &mut self.0;
+        sealed.wake(awake);
+        connection.seal_single(out, bench, &mut *sealed.layer).unwrap_or_else(|_| {
+            cold_path();
+            *failed = true;
+            Sum::ZERO
+        })
+    }
+
+    fn failed(&self) -> bool {
+        self.0.failed
     }
 }
 
@@ -202,19 +256,32 @@ impl Tcp {
 /// What arrives.
 impl Tcp {
     /// Room for the plaintext of what arrived; to be given back.
+    #[inline]
     pub fn take_plain(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.seals.plain)
     }
 
     /// Gives it back.
+    #[inline]
     pub fn put_plain(&mut self, mut plain: Vec<u8>) {
         plain.clear();
-        plain.shrink_to(KEEP_PLAIN);
+        if plain.capacity() > KEEP_PLAIN {
+            cold_path();
+            plain.shrink_to(KEEP_PLAIN);
+        }
         self.seals.plain = plain;
+    }
+
+    /// Whether the peer has ended, by whatever means.
+    #[inline]
+    pub fn has_heard_end(&self, id: ConnId) -> bool {
+        let place = self.seals.places.get(id.index()).and_then(Option::as_deref);
+        place.is_some_and(|sealed| sealed.heard != Heard::Open)
     }
 
     /// Opens the whole records that stand first in `input`, and appends their plaintext.
     /// Returns how many bytes were taken: all of them once the peer has ended.
+    #[inline(always)]
     pub fn open_records(&mut self, id: ConnId, input: &[u8], plain: &mut Vec<u8>) -> usize {
         let index = id.index() as u32;
         let mut at = 0;

@@ -81,11 +81,30 @@ impl Tcp {
         }
     }
 
+    /// The same for a secured connection.
+    #[inline(never)]
+    pub fn settle_sealed(&mut self, ip: &mut Ip, id: ConnId, out: &mut impl Egress) {
+        let index = id.index() as u32;
+        if !self.transmit_single(ip, index, out) {
+            cold_path();
+            self.outbox.ready.push(index);
+        }
+    }
+
     /// As [`Tcp::transmit_light`], for those that something else than a
     /// segment made ready.
     #[inline(never)]
     fn transmit_light_apart(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if self.slots.at(index).tcp.is_sealed() {
+            cold_path();
+            return self.transmit_single_apart(ip, index, out);
+        }
         self.transmit_light(ip, index, out)
+    }
+
+    #[inline(never)]
+    fn transmit_single_apart(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        self.transmit_single(ip, index, out)
     }
 
     /// A connection's turn to send, if one plain segment is all of it.
@@ -101,6 +120,39 @@ impl Tcp {
             #[inline(always)]
             |tcp, cx| tcp.poll_light(cx),
         )
+    }
+
+    /// The same for a secured connection, if one record in a plain segment is all of it, and
+    /// its keys are not to be looked after.
+    #[inline(always)]
+    pub(super) fn transmit_single(&mut self, ip: &mut Ip, index: u32, out: &mut impl Egress) -> bool {
+        if out.watched().by_anybody() {
+            return self.compare_sent(ip, Way::SendSealed, index, out);
+        }
+        let slot = self.slots.at_mut(index);
+        let Some(mac) = ip.neighbours.mac(slot.neighbour) else { return false };
+        let flow = slot.flow();
+        if out.room() <= CONTROL_RESERVE {
+            return false;
+        }
+        let Some((mut single, epoch)) = self.seals.single(index) else { return false };
+        let Some(buffer) = out.slot() else { return false };
+        let mut cx = self.common.context(&flow);
+        let Some(emit) = slot.tcp.poll_light_sealed(&mut cx, epoch) else { return false };
+        let frame = Frame(ip.to(mac, 0));
+        let len = frame.build_piece_of(buffer, &flow, &emit, &mut slot.tcp, &mut single);
+        let failed = single.failed();
+        slot.tcp.set_ready(false);
+        if let Some(deadline) = slot.tcp.timer() {
+            self.timers.enter(index, slot, deadline);
+        }
+        if failed {
+            cold_path();
+            self.after_sealing(index, true);
+        } else {
+            out.commit(len, Offload::NONE);
+        }
+        true
     }
 
     /// The same where that is a few plain segments.
@@ -225,6 +277,7 @@ impl Tcp {
         };
         let mut cx = self.common.context(&slot.flow());
         let sent = send_segments(slot, &mut cx, ip, mac, out, &mut sealing);
+        sealing.end(&mut slot.tcp);
         let failed = sealing.failed;
         let found = self.after_turn(index, sent);
         self.after_sealing(index, failed);
@@ -274,6 +327,9 @@ impl Tcp {
             }
             ip.neighbours.hold(neighbour, &buffer[..len]);
         }
+        if let Some(sealing) = &mut sealing {
+            sealing.end(&mut slot.tcp);
+        }
         let failed = sealing.is_some_and(|sealing| sealing.failed());
         slot.tcp.set_ready(false);
         if slot.tcp.take_delayed_ack() {
@@ -320,7 +376,10 @@ fn send_segments<P: Payload>(
     let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
     let frame = Frame(ip.to(mac, slot.tcp.traffic_class()));
     let burst = frame.0.burst(path.v6, wire_tcp::MAX_HEADER_LEN);
-    for _ in 0..SEGMENTS_PER_POLL {
+    for count in 0..SEGMENTS_PER_POLL + P::MORE {
+        if P::MORE > 0 && count >= SEGMENTS_PER_POLL && !payload.is_amid() {
+            return Sent::Share;
+        }
         // Data leaves a few slots for acknowledgements and handshakes.
         if slot.tcp.has_unsent() && out.room() <= CONTROL_RESERVE {
             return Sent::NoSlot;
@@ -337,7 +396,7 @@ fn send_segments<P: Payload>(
             return Sent::All;
         }
         if out.watched().at_all() {
-            frame.compare_built(out, len, &flow, &emit, &mut slot.tcp, payload);
+            frame.compare_built(out, len, &flow, &emit, &slot.tcp, payload);
         }
         out.commit(len, offload);
         if !slot.tcp.wants_poll() {

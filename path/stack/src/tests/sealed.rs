@@ -9,6 +9,7 @@ use seal::message::{KEY_UPDATE, alert};
 use seal::{Ask, ContentType, HEADER_LEN, Layer, Record, SealError, Unsealed};
 use std::cell::RefCell;
 use std::rc::Rc;
+use tcp::Outcome;
 
 const OVERHEAD: usize = 22;
 
@@ -29,17 +30,22 @@ struct Glass {
     next: u64,
     /// Records under one key.
     records: u64,
+    /// Most plaintext of one.
+    most: usize,
 }
 
 impl Glass {
-    fn boxed(notes: &Rc<RefCell<Notes>>, records: u64) -> Box<Self> {
-        Box::new(Self { notes: Rc::clone(notes), epoch: 0, next: 0, records })
+    fn boxed(notes: &Rc<RefCell<Notes>>, records: u64, most: usize) -> Box<Self> {
+        Box::new(Self { notes: Rc::clone(notes), epoch: 0, next: 0, records, most })
     }
 }
 
 impl Layer for Glass {
     fn overhead(&self) -> usize {
         OVERHEAD
+    }
+    fn most(&self) -> usize {
+        self.most
     }
     fn most_records(&self) -> u64 {
         self.records
@@ -110,12 +116,18 @@ struct Line {
     ids: [ConnId; 2],
     notes: [Rc<RefCell<Notes>>; 2],
     heard: [Heard; 2],
+    /// Segments that a side took the short way.
+    light: [u32; 2],
     /// Every payload that a side sent.
     payloads: [Vec<Vec<u8>>; 2],
 }
 
 impl Line {
     fn new(records: u64) -> Self {
+        Self::of(records, seal::MAX_PLAINTEXT)
+    }
+
+    fn of(records: u64, most: usize) -> Self {
         let mut pair = Pair::new(|_| {});
         let client = pair.client.connect(SERVER).unwrap();
         pair.settle();
@@ -124,10 +136,17 @@ impl Line {
         for (host, id, notes) in [(&mut pair.client, client, &notes[0]), (&mut pair.server, server, &notes[1])] {
             let slot = host.out.buffer.as_ptr_range();
             Rc::<RefCell<Notes>>::clone(notes).borrow_mut().shared = slot.start.addr()..slot.end.addr();
-            assert!(host.stack.secure(id, Glass::boxed(notes, records)));
-            assert!(!host.stack.secure(id, Glass::boxed(notes, records)), "once");
+            assert!(host.stack.secure(id, Glass::boxed(notes, records, most)));
+            assert!(!host.stack.secure(id, Glass::boxed(notes, records, most)), "once");
         }
-        Self { pair, ids: [client, server], notes, heard: Default::default(), payloads: Default::default() }
+        Self {
+            pair,
+            ids: [client, server],
+            notes,
+            heard: Default::default(),
+            light: [0; 2],
+            payloads: Default::default(),
+        }
     }
 
     fn host(&mut self, side: usize) -> &mut Host {
@@ -137,8 +156,10 @@ impl Line {
     fn deliver(&mut self, side: usize, frame: &[u8]) {
         let id = self.ids[side];
         let host = if side == 0 { &mut self.pair.client } else { &mut self.pair.server };
-        let Arrived::Segment(Arrival { outcome, data, .. }) = host.stack.on_frame(frame, false, &mut host.out) else {
-            return;
+        let (outcome, data, light) = match host.stack.on_frame(frame, false, &mut host.out) {
+            Arrived::Segment(Arrival { outcome, data, .. }) => (outcome, data, false),
+            Arrived::Records(_, data) => (Outcome { sealed: true, ..Outcome::default() }, data, true),
+            _ => return,
         };
         assert!(outcome.sealed || data.is_empty());
         let mut plain = Vec::new();
@@ -161,6 +182,10 @@ impl Line {
             host.stack.end_sealed(id);
         }
         self.heard[side].ends += u32::from(host.stack.is_live(id) && host.stack.take_end(id));
+        if light {
+            self.light[side] += 1;
+            host.stack.settle_sealed(id, &mut host.out);
+        }
     }
 
     /// Until nobody has anything to say.
@@ -191,8 +216,44 @@ fn slots_have_no_plaintext_and_nothing_is_sealed_in_them() {
     let secret = &text[..20];
     assert!(line.payloads[0].iter().all(|payload| !payload.windows(20).any(|part| part == secret)));
     let (sent, sealed) = line.pair.client.stack.sealing(id);
-    assert_eq!(sent, sealed, "a segment is a record");
+    assert_eq!(sent, sealed, "each record is sealed once");
+    let records = line.notes[0].borrow().sealed.len();
+    assert!(records < line.payloads[0].len() / 3, "{records} records in {} segments", line.payloads[0].len());
     assert_eq!(line.heard[1].ends, 0);
+}
+
+/// A question and its answer, again and again, each one record: both sides take the short way,
+/// and the general one once keys wear.
+#[test]
+fn small_records_take_the_short_way() {
+    let mut line = Line::new(100);
+    let ids = line.ids;
+    let mut asked = Vec::new();
+    for round in 0..60_u8 {
+        let light = line.light;
+        asked.extend([round; 50]);
+        line.pair.client.stack.send_bytes(ids[0], &[round; 50]);
+        line.settle();
+        line.pair.server.stack.send_bytes(ids[1], &[round; 900]);
+        line.settle();
+        assert!(line.light[0] > light[0] && line.light[1] > light[1], "{round}: {light:?} {:?}", line.light);
+        assert_eq!((line.heard[1].data.len(), line.heard[0].data.len()), (asked.len(), 900 * (usize::from(round) + 1)));
+    }
+    assert_eq!(line.heard[1].data, asked);
+    let sent: usize = line.payloads[0].iter().map(Vec::len).sum();
+    assert_eq!(line.pair.client.stack.sealing(ids[0]), (sent as u64, sent as u64));
+    assert_eq!(
+        line.notes[0].borrow().sealed.iter().map(|record| record.number).collect::<Vec<_>>(),
+        (0..60).collect::<Vec<_>>()
+    );
+    // Keys of a hundred records: updated before they are used up.
+    for round in 0..60_u8 {
+        line.pair.client.stack.send_bytes(ids[0], &[round; 50]);
+        line.settle();
+    }
+    assert_eq!(line.heard[1].data.len(), 120 * 50);
+    let notes = line.notes[0].borrow();
+    assert!(notes.sealed.iter().any(|record| record.epoch == 1) && notes.forgotten == [0], "{notes:?}");
 }
 
 /// What is said last is close_notify, right before the FIN, and the other side hears of the
@@ -246,7 +307,7 @@ fn what_cannot_be_opened_is_answered_by_an_alert() {
 /// once all under them is acknowledged.
 #[test]
 fn keys_are_updated_in_time() {
-    let mut line = Line::new(64);
+    let mut line = Line::of(64, 1_400);
     let id = line.ids[0];
     let text = vec![7; 400_000];
     line.pair.client.stack.send_bytes(id, &text);
