@@ -127,16 +127,6 @@ pub(crate) struct Place {
     pub plain: (u32, u32),
 }
 
-/// The only record that is under way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Single {
-    pub record: Record,
-    /// Its bytes as it is sent.
-    pub wire: u32,
-    /// Its plaintext, which is all that is queued.
-    pub plain: u32,
-}
-
 /// How the queue ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
@@ -318,9 +308,9 @@ impl Ledger {
 
     /// As [`Ledger::fix`] for all of the `plain` bytes that are queued, where they are one
     /// record under the keys of `epoch` that has at most `most` bytes as it is sent, and
-    /// nothing else is under way or due. Returns how many it has.
+    /// nothing else is under way or due. Returns it, and how many it has.
     #[inline(always)]
-    pub fn fix_single(&mut self, plain: u32, epoch: u8, most: u32) -> Option<u32> {
+    pub fn fix_single(&mut self, plain: u32, epoch: u8, most: u32) -> Option<(Record, u32)> {
         let young = self.last.saturating_sub(self.number) > KEYS_WEAR.min(self.last / 2);
         let wire = plain + u32::from(self.overhead);
         let fits = plain.wrapping_sub(1) < u32::from(self.usual) && wire <= most;
@@ -333,34 +323,24 @@ impl Ledger {
         self.number += 1;
         self.wire_fixed = wire_at.wrapping_add(wire);
         self.plain_fixed = plain_at.wrapping_add(plain);
-        Some(wire)
+        let kind = ContentType::ApplicationData;
+        Some((Record { epoch, number: self.number - 1, kind, padding: 0 }, wire))
     }
 
     /// As [`Ledger::release`], if that is the only record, whole, with all of the `plain`
     /// bytes that are queued. Whether it was.
     #[inline(always)]
     pub fn release_single(&mut self, n: u32, plain: u32) -> bool {
-        let only = self.single().is_some_and(|single| (single.wire, single.plain) == (n, plain));
-        if only {
-            self.first = None;
-            self.wire_base = self.wire_base.wrapping_add(n);
-            self.plain_base = self.plain_base.wrapping_add(plain);
+        let Some(run) = &self.first else { return false };
+        let whole = run.count == 1 && run.content == Content::Data && run.wire_at == self.wire_base;
+        let all = run.wire(self.overhead) == n && run.plain == plain;
+        if !(whole && all && self.more.is_empty()) {
+            return false;
         }
-        only
-    }
-
-    /// The record that [`Ledger::fix_single`] fixed, while there is no other and nothing of
-    /// it is acknowledged.
-    #[inline(always)]
-    pub fn single(&self) -> Option<Single> {
-        let run = self.first.as_ref()?;
-        let only = run.count == 1 && self.more.is_empty() && run.wire_at == self.wire_base;
-        if !only || run.content != Content::Data {
-            return None;
-        }
-        let kind = ContentType::ApplicationData;
-        let record = Record { epoch: run.epoch, number: run.number, kind, padding: run.padding };
-        Some(Single { record, wire: run.wire(self.overhead), plain: run.plain })
+        self.first = None;
+        self.wire_base = self.wire_base.wrapping_add(n);
+        self.plain_base = self.plain_base.wrapping_add(plain);
+        true
     }
 
     /// Gives up memory that nothing is in.

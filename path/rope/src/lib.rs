@@ -27,6 +27,7 @@ mod single;
 pub use gather::{Front, GATHER, Gathered};
 pub use ledger::{KEYS_WEAR, Message};
 pub use sealed::{SealWith, Workbench};
+pub use single::Fixed;
 
 use app::Body;
 use core::hint::cold_path;

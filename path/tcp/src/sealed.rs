@@ -10,7 +10,7 @@ use crate::context::{Context, Path};
 use crate::emit::Emit;
 use crate::flags::Flags;
 use crate::state::State;
-use rope::{Message, SealWith, Workbench};
+use rope::{Fixed, Message, SealWith, Workbench};
 use seal::{Layer, SealError};
 use wire::Sum;
 
@@ -71,15 +71,15 @@ impl Connection {
     /// one record, and that into one segment: under the keys of `epoch`, which nobody has to
     /// look after yet. [`Connection::seal_single`] writes it.
     #[inline(always)]
-    pub fn poll_light_sealed(&mut self, cx: &mut Context<'_>, epoch: u8) -> Option<Emit> {
+    pub fn poll_light_sealed(&mut self, cx: &mut Context<'_>, epoch: u8) -> Option<(Emit, Fixed)> {
         const DISTURBED: u16 = Flags::SLOW | Flags::PROBE | Flags::V6;
         let undisturbed = self.state == State::Established && !self.flags.has(DISTURBED) && self.cold.is_none();
         if !undisturbed || self.nxt != self.una {
             return None;
         }
         let most = u32::from(self.mss).min(self.snd_wnd).min(self.cwnd);
-        let len = self.rope.fix_single(epoch, most)?;
-        Some(self.emit_light(cx, len))
+        let fixed = self.rope.fix_single(epoch, most)?;
+        Some((self.emit_light(cx, fixed.wire()), fixed))
     }
 
     /// Writes the payload of what [`Connection::poll_light_sealed`] gave into `out`, and sums
@@ -90,11 +90,12 @@ impl Connection {
     #[inline(always)]
     pub fn seal_single(
         &mut self,
+        fixed: Fixed,
         out: &mut [u8],
         bench: &mut Workbench,
         layer: &mut dyn Layer,
     ) -> Result<Sum, SealError> {
-        self.rope.seal_single(out, bench, layer)
+        self.rope.seal_single(fixed, out, bench, layer)
     }
 
     /// [`Connection::poll_segment`] for a connection that is sealed, apart from the one that

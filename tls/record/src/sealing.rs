@@ -17,32 +17,30 @@ pub(crate) const fn overhead(cipher: RecordCipher, version: TlsVersion) -> usize
 
 /// What is authenticated beside a record's bytes: its header (RFC 8446 section 5.2), or
 /// its number and a header with the length of the plaintext (RFC 5246 section 6.2.3.3).
-pub(crate) struct Beside {
-    bytes: [u8; 13],
-    len: usize,
+pub(crate) enum Beside {
+    Header([u8; HEADER_LEN]),
+    Numbered([u8; 13]),
 }
 
 impl Beside {
     #[inline]
     pub(crate) fn new(version: TlsVersion, number: u64, header: [u8; HEADER_LEN], plain: usize) -> Self {
-        let mut bytes = [0; 13];
-        match version {
-            TlsVersion::V13 => {
-                bytes[..HEADER_LEN].copy_from_slice(&header);
-                Self { bytes, len: HEADER_LEN }
-            }
-            TlsVersion::V12 => {
-                bytes[..8].copy_from_slice(&number.to_be_bytes());
-                bytes[8..11].copy_from_slice(&header[..3]);
-                bytes[11..].copy_from_slice(&(plain as u16).to_be_bytes());
-                Self { bytes, len: 13 }
-            }
+        if version == TlsVersion::V13 {
+            return Self::Header(header);
         }
+        let mut bytes = [0; 13];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        bytes[8..11].copy_from_slice(&header[..3]);
+        bytes[11..].copy_from_slice(&(plain as u16).to_be_bytes());
+        Self::Numbered(bytes)
     }
 
     #[inline]
     pub(crate) fn aad(&self) -> Aad<&[u8]> {
-        Aad::from(&self.bytes[..self.len])
+        Aad::from(match self {
+            Self::Header(bytes) => bytes,
+            Self::Numbered(bytes) => bytes,
+        })
     }
 }
 
@@ -56,7 +54,10 @@ pub(crate) fn seal(
     parts: &[&[u8]],
     out: &mut [u8],
 ) -> Result<(), SealError> {
-    let plain: usize = parts.iter().map(|part| part.len()).sum();
+    let plain = match parts {
+        [only] => only.len(),
+        several => several.iter().map(|part| part.len()).sum(),
+    };
     let padding = if version == TlsVersion::V13 { usize::from(record.padding) } else { 0 };
     let len = overhead(keys.cipher(), version) + plain + padding;
     if plain + padding > MAX_PLAINTEXT || out.len() != len {

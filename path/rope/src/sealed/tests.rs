@@ -357,17 +357,18 @@ fn a_single_record_is_the_one_that_is_cut_otherwise() {
             _ => {}
         }
         let (mut single, mut usual) = (ends.rope.clone(), ends.rope.clone());
-        let Some(len) = single.fix_single(0, 50 + random(2_000)) else {
+        let Some(fixed) = single.fix_single(0, 50 + random(2_000)) else {
             assert!(single.is_same(&usual), "nothing is fixed where nothing is taken");
             left += 1;
             continue;
         };
         taken += 1;
+        let len = fixed.wire();
         let waiting = usual.len() - ends.in_flight;
         assert_eq!((len, usual.fix(ends.in_flight, waiting, (random(4_000), random(2) == 0))), (waiting, waiting));
         let mut out = [vec![0; len as usize], vec![0; len as usize]];
         let Ends { bench, cipher, .. } = &mut ends;
-        let one = single.seal_single(&mut out[0], bench, cipher).unwrap();
+        let one = single.seal_single(fixed, &mut out[0], bench, cipher).unwrap();
         let other = usual.seal_out(0, &mut out[1], bench, &mut |record, parts, out| cipher.seal(record, parts, out));
         assert_eq!((out[0] == out[1], one.finish()), (true, other.unwrap().finish()));
         assert!(single.is_same(&usual));

@@ -7,7 +7,7 @@ use app::{Closed, ConnId};
 use core::hint::cold_path;
 use seal::message::alert;
 use seal::{Ask, Layer, MAX_SEALED, Unsealed};
-use tcp::{Connection, Context, Emit, Message, Path, Workbench};
+use tcp::{Connection, Context, Emit, Fixed, Message, Path, Workbench};
 use wire::Sum;
 
 /// Records in a row that carry nothing for the application: then the peer only makes work
@@ -135,7 +135,7 @@ impl Seals {
     /// What writes the only record of a connection, and the epoch of its keys: those of which
     /// nothing is due.
     #[inline(always)]
-    pub fn single(&mut self, index: u32) -> Option<(Single<'_>, u8)> {
+    pub fn single(&mut self, index: u32) -> Option<(Sealing<'_>, u8)> {
         let Self { places, bench, awake, .. } = self;
         let sealed = places.get_mut(index as usize)?.as_deref_mut()?;
         if sealed.owes_update {
@@ -143,7 +143,7 @@ impl Seals {
             return None;
         }
         let epoch = sealed.oldest;
-        Some((Single(Sealing { sealed, bench, awake, failed: false }), epoch))
+        Some((Sealing { sealed, bench, awake, failed: false }, epoch))
     }
 
     /// Whether somebody is to be looked at.
@@ -196,7 +196,11 @@ impl Payload for Sealing<'_> {
 }
 
 /// The same, where [`Connection::poll_light_sealed`] gave the segment.
-pub(super) struct Single<'a>(Sealing<'a>);
+pub(super) struct Single<'a> {
+    pub sealing: Sealing<'a>,
+    /// The record, until it is written.
+    pub fixed: Option<Fixed>,
+}
 
 impl Payload for Single<'_> {
     const SEALED: bool = true;
@@ -207,17 +211,20 @@ impl Payload for Single<'_> {
 
     #[inline(always)]
     fn write(&mut self, connection: &mut Connection, _: &Emit, out: &mut [u8]) -> Sum {
-        let Sealing { sealed, bench, awake, failed } = &mut self.0;
+        let Sealing { sealed, bench, awake, failed } = &mut self.sealing;
         sealed.wake(awake);
-        connection.seal_single(out, bench, &mut *sealed.layer).unwrap_or_else(|_| {
-            cold_path();
-            *failed = true;
-            Sum::ZERO
-        })
+        if let Some(fixed) = self.fixed.take()
+            && let Ok(sum) = connection.seal_single(fixed, out, bench, &mut *sealed.layer)
+        {
+            return sum;
+        }
+        cold_path();
+        *failed = true;
+        Sum::ZERO
     }
 
     fn failed(&self) -> bool {
-        self.0.failed
+        self.sealing.failed
     }
 }
 

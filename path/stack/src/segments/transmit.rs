@@ -1,6 +1,7 @@
 //! Connections have their turns to send.
 
 use super::build::{Frame, Payload, Queued};
+use super::sealed::Single;
 use super::{Slot, Tcp};
 use crate::egress::{CONTROL_RESERVE, Egress};
 use crate::ip::Ip;
@@ -135,10 +136,11 @@ impl Tcp {
         if out.room() <= CONTROL_RESERVE {
             return false;
         }
-        let Some((mut single, epoch)) = self.seals.single(index) else { return false };
+        let Some((sealing, epoch)) = self.seals.single(index) else { return false };
         let Some(buffer) = out.slot() else { return false };
         let mut cx = self.common.context(&flow);
-        let Some(emit) = slot.tcp.poll_light_sealed(&mut cx, epoch) else { return false };
+        let Some((emit, fixed)) = slot.tcp.poll_light_sealed(&mut cx, epoch) else { return false };
+        let mut single = Single { sealing, fixed: Some(fixed) };
         let frame = Frame(ip.to(mac, 0));
         let len = frame.build_piece_of(buffer, &flow, &emit, &mut slot.tcp, &mut single);
         let failed = single.failed();
