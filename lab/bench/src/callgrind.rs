@@ -29,6 +29,11 @@ impl Profile {
         self.said.get(name).copied().ok_or_else(|| format!("the profiled program does not say its {name}").into())
     }
 
+    /// Those of a crate.
+    pub(crate) fn of(&self, krate: &str) -> u64 {
+        self.places.iter().filter(|((of, _), _)| of == krate).map(|(_, count)| count).sum()
+    }
+
     /// The most expensive crates first.
     pub(crate) fn by_crate(&self) -> Vec<(String, u64)> {
         let mut sums = BTreeMap::<&str, u64>::new();
@@ -167,6 +172,7 @@ fn read_frames(text: &str) -> HashMap<u64, (String, String)> {
         }
         let place = lines.next().unwrap_or_default();
         let name = match crate_of(place) {
+            _ if is_cipher(line, place) => (CIPHER.to_owned(), short(line)),
             Some(krate) => (krate.to_owned(), short(line)),
             // Kept only while nothing better comes.
             None if found.contains_key(&address) => continue,
@@ -187,7 +193,15 @@ fn crate_of(place: &str) -> Option<&str> {
     let inside = place.strip_prefix(&*root.to_string_lossy()).map_or(place, |rest| rest.trim_start_matches('/'));
     let mut parts = inside.split('/');
     let folder = parts.next()?;
-    ["path", "drivers", "apps", "lab"].contains(&folder).then(|| parts.next()).flatten()
+    ["path", "drivers", "apps", "lab", "http", "web", "tls"].contains(&folder).then(|| parts.next()).flatten()
+}
+
+/// What the library of ciphers is told as.
+pub(crate) const CIPHER: &str = "cipher";
+
+/// Whether a function is that library's: its own names, and where its binding lies.
+fn is_cipher(name: &str, place: &str) -> bool {
+    name.starts_with("aws_lc_") || place.contains("/aws-lc-")
 }
 
 /// A function's name without its hash and what surrounds it, for people.
@@ -221,5 +235,15 @@ mod tests {
         let found = read_frames(text);
         assert_eq!(found[&0x10], ("tcp".into(), "tcp::f".into()));
         assert_eq!(found[&0x20], ("library".into(), "memchr::find".into()));
+    }
+
+    #[test]
+    fn ciphers_are_told_apart() {
+        let text = "0x0000000000000010\naws_lc_rs::aead::seal\n/registry/aws-lc-rs-1.19.0/src/aead.rs:1\nrecord::seal\n\
+                    tls/record/src/sealing.rs:3\n0x0000000000000020\naws_lc_0_40_0_aes_hw_encrypt\n??:0\n\
+                    0x0000000000000030\nrecord::seal\ntls/record/src/sealing.rs:9\n";
+        let found = read_frames(text);
+        let crates = [0x10, 0x20, 0x30].map(|address| found[&address].0.as_str());
+        assert_eq!(crates, [CIPHER, CIPHER, "record"]);
     }
 }

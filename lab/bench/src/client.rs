@@ -104,14 +104,27 @@ pub(crate) fn watch(
     warm_up: Duration,
     at: Place<'_>,
 ) -> Result<(CpuShare, f64, CpuShare), BenchError> {
+    let (shares, _) = watch_with(ask, client, warm_up, at, || Ok(()))?;
+    Ok(shares)
+}
+
+/// The same, and what `read` reads at both ends of it.
+pub(crate) fn watch_with<T>(
+    ask: Ask<'_>,
+    client: &Running,
+    warm_up: Duration,
+    at: Place<'_>,
+    read: impl Fn() -> Result<T, BenchError>,
+) -> Result<((CpuShare, f64, CpuShare), [T; 2]), BenchError> {
     let (server, generator) = at.cores;
     let sample = || (CpuSample::take(ask.servers, server), CpuSample::take(&[client.pid()], generator));
     at.interrupt.sleep(warm_up + ask.duration / 5)?;
-    let before = sample();
+    let (before, first) = (sample(), read()?);
     at.interrupt.sleep(ask.duration * 3 / 5)?;
-    let after = sample();
+    let (after, last) = (sample(), read()?);
     let softirq = before.0.softirq_beyond_until(&after.0);
-    Ok((before.0.share_until(&after.0), softirq, before.1.share_until(&after.1)))
+    let shares = (before.0.share_until(&after.0), softirq, before.1.share_until(&after.1));
+    Ok((shares, [first, last]))
 }
 
 /// Before each measurement, not counted.

@@ -3,7 +3,10 @@
 //! Both are shown over the pair, which makes none of its own: what is left is
 //! the server's, the stack's and the silo's.
 
+use crate::peer::{Answerer, Asker};
 use crate::rig::{Rig, endless};
+use link::Link;
+use load::Plan;
 use server::{Config, Content, ReaderKind, Respond};
 use silo::memory::{CountingAlloc, HugeAlloc, allocations};
 use std::os::unix::process::ExitStatusExt;
@@ -19,9 +22,9 @@ const REQUESTS: u64 = 10_000;
 /// Set in the process that seals itself.
 const SEALED: &str = "NEARSIDE_BENCH_SEALED";
 
-/// The rig serves requests for `what`, warm.
-fn warm_rig(what: &str, connections: u32) -> (Rig, Option<Site>) {
-    let (config, path, site) = if what == "file" {
+/// What is to be served, by whom it is asked for, and the folder that it is in.
+fn served(what: &str, connections: u32) -> (Config, Plan, Option<Site>) {
+    let (config, path, site) = if what.ends_with("file") {
         let site = Site::make(connections);
         let mut config = Config::directory(&site.0);
         if let Content::Directory(directory) = &mut config.content {
@@ -33,24 +36,37 @@ fn warm_rig(what: &str, connections: u32) -> (Rig, Option<Site>) {
     };
     let mut plan = endless(path);
     plan.connections = connections;
-    let mut rig = Rig::new(config, plan).expect("a sound plan");
+    (config, plan, site)
+}
+
+/// Whether connections are secured.
+fn is_secured(what: &str) -> bool {
+    what.starts_with("secured")
+}
+
+/// Allocations of the server while it answers requests, warm.
+fn allocated<L: Link, A: Asker, S: Answerer>(mut rig: Rig<L, A, S>) -> u64 {
     rig.warm_up(2_000).expect("requests are answered");
-    (rig, site)
+    let start = rig.requests();
+    let mut allocated = 0;
+    while rig.requests() - start < REQUESTS {
+        let before = allocations();
+        rig.server_turn();
+        allocated += allocations() - before;
+        rig.client_turn();
+    }
+    allocated
 }
 
 #[test]
 fn the_server_allocates_nothing() {
-    for what in ["text", "file"] {
+    for what in ["text", "file", "secured text", "secured file"] {
         for connections in [1, 64] {
-            let (mut rig, _site) = warm_rig(what, connections);
-            let start = rig.requests();
-            let mut allocated = 0;
-            while rig.requests() - start < REQUESTS {
-                let before = allocations();
-                rig.server_turn();
-                allocated += allocations() - before;
-                rig.client_turn();
-            }
+            let (config, plan, _site) = served(what, connections);
+            let allocated = match is_secured(what) {
+                true => allocated(Rig::secured(config, plan).expect("a sound plan")),
+                false => allocated(Rig::new(config, plan).expect("a sound plan")),
+            };
             assert_eq!(allocated, 0, "{what}, {connections} connections");
         }
     }
@@ -68,7 +84,7 @@ fn no_system_call_is_made() {
     match std::env::var(SEALED) {
         Ok(what) => sealed(&what),
         Err(_) => {
-            for what in ["text", "file"] {
+            for what in ["text", "file", "secured text", "secured file"] {
                 let status = run_sealed(what);
                 assert_eq!(status.code(), Some(0), "{what}: {status}");
             }
@@ -88,7 +104,15 @@ fn run_sealed(what: &str) -> ExitStatus {
 
 /// Serves under the seal, and ends the process with 0.
 fn sealed(what: &str) -> ! {
-    let (mut rig, site) = warm_rig(what, 64);
+    let (config, plan, site) = served(what, 64);
+    match is_secured(what) {
+        true => serve_sealed(what, Rig::secured(config, plan).expect("a sound plan"), site),
+        false => serve_sealed(what, Rig::new(config, plan).expect("a sound plan"), site),
+    }
+}
+
+fn serve_sealed<L: Link, A: Asker, S: Answerer>(what: &str, mut rig: Rig<L, A, S>, site: Option<Site>) -> ! {
+    rig.warm_up(2_000).expect("requests are answered");
     // Nothing can be removed from behind the seal; the file is in memory.
     drop(site);
     let end = rig.requests() + REQUESTS;

@@ -57,6 +57,9 @@ enum Command {
         /// Measure each for so many seconds
         #[arg(long, value_name = "SECONDS", default_value_t = 3)]
         seconds: u64,
+        /// Secured connections (TLS 1.3), by keys that both sides have
+        #[arg(long, conflicts_with = "nearside")]
+        secured: bool,
         /// The program to measure [default: nearside beside this one]
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
@@ -239,6 +242,9 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// What `connections` runs for either side of secured ones
+    #[command(hide = true)]
+    ConnectionsSide(connections::secured::Side),
     /// What `cost` runs under callgrind
     #[command(hide = true)]
     CostCase {
@@ -270,12 +276,13 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Cost { cases, requests, bonded: true, .. } => cost::run_bonded(&cases, requests).map(|()| true),
         Command::Cost { cases, requests, silos, .. } if !silos.is_empty() => cost::run_silos(&cases, &silos, requests),
         Command::Cost { cases, side, requests, functions, .. } => cost::run(&cases, side, requests, functions),
-        Command::Connections { idle, rounds, seconds, nearside } => connections::run(&connections::Plan {
-            nearside: program(nearside)?,
+        Command::Connections { idle, rounds, seconds, secured, nearside } => connections::run(&connections::Plan {
+            nearside: if secured { PathBuf::new() } else { program(nearside)? },
             idle,
             rounds,
             duration: Duration::from_secs(seconds.max(1)),
             cores: (0, 1),
+            secured,
         }),
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
         Command::Dpdk { rounds, seconds, nearside } => {
@@ -328,6 +335,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         }
         Command::Goodput(args) => goodput::run(&args.plan()),
         Command::Valgrind { words } => Err(valgrind::exec(&words)),
+        Command::ConnectionsSide(side) => connections::secured::run(&side).map(|()| true),
         Command::CostCase { case, side, requests, silos, bonded } => {
             cost::run_case(case, side, requests, silos, bonded).map(|()| true)
         }

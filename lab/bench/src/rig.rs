@@ -333,7 +333,7 @@ impl Rack {
     }
 }
 
-fn host_config(number: u8, link: &PairLink, own: &[IpAddr], listen: &[u16], room: usize) -> stack::Config {
+pub(crate) fn host_config(number: u8, link: &impl Link, own: &[IpAddr], listen: &[u16], room: usize) -> stack::Config {
     let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, number]), link.capabilities().mtu);
     // One network for all: 10.0.0.0/8.
     config.addresses = own.iter().map(|ip| Address { ip: *ip, prefix_len: 8 }).collect();
@@ -342,7 +342,7 @@ fn host_config(number: u8, link: &PairLink, own: &[IpAddr], listen: &[u16], room
     config
 }
 
-fn host(seed: u8, config: stack::Config, link: &PairLink, now: Time) -> Stack {
+pub(crate) fn host(seed: u8, config: stack::Config, link: &impl Link, now: Time) -> Stack {
     let capabilities = link.capabilities();
     let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
     let seed = u64::from(seed);

@@ -87,6 +87,19 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     Ok(true)
 }
 
+/// Gigabytes a second that sealing alone reaches with AES-128-GCM, in the longest records,
+/// which is what a transfer is held by: the median of so many tries.
+///
+/// # Errors
+/// If the cipher cannot be had.
+pub(crate) fn rate(tries: u32) -> Result<f64, BenchError> {
+    let [.., size] = SIZES;
+    let [(cipher, algorithm, _), ..] = CIPHERS;
+    let once = |_| measure((cipher, algorithm), size, Way::Whole, Duration::from_millis(20));
+    let times = (0..tries).map(once).collect::<Result<Vec<_>, _>>()?;
+    Ok(size as f64 / median(&times))
+}
+
 /// Nanoseconds of one record.
 fn measure(
     (cipher, algorithm): (RecordCipher, &'static Algorithm),
