@@ -316,6 +316,13 @@ pub trait Net {
         false
     }
 
+    /// Whether it ended by what could not be opened: somebody changed it on the way, and what was
+    /// said before is not all. A data path that ends such connections at once, the default, says no.
+    fn was_broken(&self, id: ConnId) -> bool {
+        let _ = id;
+        false
+    }
+
     /// The peer's address; `None` for a Unix socket.
     fn peer(&self, id: ConnId) -> Option<SocketAddr>;
 

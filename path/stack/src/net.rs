@@ -70,6 +70,10 @@ impl Net for Stack {
         self.tcp.was_cut(id)
     }
 
+    fn was_broken(&self, id: ConnId) -> bool {
+        self.tcp.was_broken(id)
+    }
+
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {
         let flow = self.tcp.slots().get(id)?.flow();
         Some(SocketAddr::new(flow.remote(), flow.remote_port))

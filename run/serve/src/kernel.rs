@@ -89,7 +89,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
         })?;
         let mut supervisor = Supervisor::new(program, whole, (&orders, asked), path, (page, endpoint));
         let supervised = supervisor.serve(&fleet, |_, _| {
-            announce(&endpoints, &seats, &config, orders.engine());
+            announce((&endpoints, &server), &seats, &config, orders.engine());
             note.iter().for_each(|note| say::info(format_args!("  {note}")));
             warnings.iter().for_each(say::warning);
         });
@@ -341,8 +341,8 @@ fn board(
     Ok((Board::new(path, &what, seats, latencies)?, PagePlace { own: path.is_some(), next: None }))
 }
 
-fn announce(endpoints: &[Endpoint], seats: &[Option<u16>], config: &Config, engine: &str) {
-    let urls: Vec<String> = endpoints.iter().map(url).collect();
+fn announce((endpoints, server): (&[Endpoint], &server::Config), seats: &[Option<u16>], config: &Config, engine: &str) {
+    let urls: Vec<String> = endpoints.iter().map(|endpoint| url(endpoint, server)).collect();
     let count = seats.len();
     let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
     let (urls, model) = (urls.join(" "), config.model);
@@ -353,9 +353,9 @@ fn announce(endpoints: &[Endpoint], seats: &[Option<u16>], config: &Config, engi
     }
 }
 
-fn url(endpoint: &Endpoint) -> String {
+fn url(endpoint: &Endpoint, server: &server::Config) -> String {
     match endpoint {
-        Endpoint::Tcp(address) => format!("http://{address}/"),
+        Endpoint::Tcp(address) => format!("{}://{address}/", server.scheme_at(*address)),
         Endpoint::Unix(_) => endpoint.to_string(),
     }
 }

@@ -152,7 +152,7 @@ fn over(
         };
         let mut supervisor = Supervisor::new(program, plan, (&orders, asked), path, (page, endpoint));
         let say = |_: &mut LinkPath<'_>, took_over| {
-            announce((host, &addresses, company.beside.local_clients()), layout, listen, took_over)
+            announce((host, &addresses, company.beside.local_clients()), layout, (listen, &plan.server), took_over)
         };
         let supervised = supervisor.serve(&fleet, say);
         if supervised.is_err() {
@@ -212,14 +212,14 @@ fn addresses(host: &HostPlan) -> Vec<IpAddr> {
 fn announce(
     (host, addresses, beside): (&HostPlan, &[IpAddr], Result<bool, String>),
     layout: &Layout,
-    listen: &PortPlan,
+    (listen, server): (&PortPlan, &server::Config),
     took_over: Option<(u32, Option<Duration>)>,
 ) {
     let urls = addresses
         .iter()
         .flat_map(|ip| listen.ports().into_iter().map(|port| SocketAddr::new(*ip, port)))
         .filter(|address| listen.takes(*address))
-        .map(|address| format!("http://{address}/"));
+        .map(|address| format!("{}://{address}/", server.scheme_at(address)));
     let urls: Vec<String> = urls.collect();
     let links: Vec<&str> = layout.ports.iter().map(|port| port.name.as_str()).collect();
     let silos = match layout.seats.as_slice() {

@@ -254,9 +254,8 @@ impl Ward {
         };
         let lists = matches!(plan.server.content, Content::Program(..));
         let (written, connects): (Vec<PathBuf>, bool) = match &plan.server.content {
-            // Bodies are read for upstreams alone.
             Content::Program(program, _) => {
-                (program.temp_folders.iter().map(|rules| rules.path.clone()).collect(), program.summary().reads)
+                (program.temp_folders.iter().map(|rules| rules.path.clone()).collect(), program.summary().connects)
             }
             _ => Default::default(),
         };

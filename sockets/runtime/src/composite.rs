@@ -327,6 +327,13 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         }
     }
 
+    fn was_broken(&self, id: ConnId) -> bool {
+        match self.side(id) {
+            Side::Own(id) => self.own.was_broken(id),
+            Side::Kernel => self.kernel.was_broken(id),
+        }
+    }
+
     #[inline]
     fn take_back(&mut self, id: ConnId, most: usize) -> usize {
         match self.side(id) {

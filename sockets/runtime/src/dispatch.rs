@@ -247,8 +247,9 @@ fn deliver_plain<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]
     let first = conn.flags.has(Flags::UNHEARD);
     let secured = conn.flags.has(Flags::SECURED);
     let consumed = app.on_data(net, id, data);
-    if consumed < data.len() {
-        keep(net, id, &data[consumed..], secured);
+    if consumed < data.len() && keep(net, id, &data[consumed..], secured) {
+        // Before what is queued is sent: an answer goes with the last of the handshake.
+        deliver_kept(app, net, id);
     }
     if first {
         heard(net, id);
@@ -283,21 +284,24 @@ fn offer<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, held: Box<Held>) {
     let Some(conn) = net.table.get_mut(id) else { return };
     if conn.flags.has(Flags::SECURED) == secured {
         conn.put_held(held, consumed);
-    } else {
-        keep(net, id, &held.bytes()[consumed..], secured);
+    } else if keep(net, id, &held.bytes()[consumed..], secured) {
+        deliver_kept(app, net, id);
     }
 }
 
 /// Keeps what the application left. `secured`: the connection was before the call; one that
-/// is since then has records there.
+/// is since then has records there. Whether there are, which can be opened now.
 #[cold]
-fn keep(net: &mut Sockets, id: ConnId, bytes: &[u8], secured: bool) {
+fn keep(net: &mut Sockets, id: ConnId, bytes: &[u8], secured: bool) -> bool {
     match net.table.secured_mut(id) {
         Some((_, layer)) if !secured => {
             layer.keep_unopened(bytes);
-            app::Net::resume(net, id);
+            true
         }
-        _ => hold(net, id, bytes),
+        _ => {
+            hold(net, id, bytes);
+            false
+        }
     }
 }
 

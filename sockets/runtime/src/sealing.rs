@@ -32,15 +32,16 @@ pub(crate) fn send_queue(net: &mut Sockets, id: ConnId) -> Sent {
     let Some((conn, secured)) = table.secured_mut(id) else { return Sent::All };
     let mut left = *send_budget;
     loop {
+        records.filled = 0;
+        take_clear(conn, secured, records);
         if (secured.kept() > 0 || secured.clear > 0)
             && let Some(stop) = send_sealed(conn, secured, counters)
         {
             return stop;
         }
-        if left == 0 {
+        if left == 0 && records.filled == 0 {
             return Sent::Spent;
         }
-        records.filled = 0;
         match fill(conn, secured, records, (*now, left)) {
             Ok(plain) => left = left.saturating_sub(plain),
             Err(sent) => return sent,
@@ -70,6 +71,29 @@ pub(crate) fn send_queue(net: &mut Sockets, id: ConnId) -> Sent {
             return Sent::All;
         }
     }
+}
+
+/// The last of a handshake, which goes as it is, and the first records behind it are one
+/// call's, and mostly one segment's.
+#[inline]
+fn take_clear(conn: &mut Socket, secured: &mut Secured, records: &mut Records) {
+    /// Tickets, or a server's whole first flight.
+    const MOST: u64 = (MAX_PLAINTEXT / 2) as u64;
+    if secured.clear == 0 || secured.clear > MOST || secured.kept() > 0 {
+        return;
+    }
+    let mut pieces = [IoSlice::new(&[]); GATHER];
+    let gathered = conn.queue.gather(&mut pieces, secured.clear as usize);
+    if gathered.bytes as u64 != secured.clear {
+        return;
+    }
+    for piece in &pieces[..gathered.pieces] {
+        let Some(out) = records.out.get_mut(records.filled..records.filled + piece.len()) else { return };
+        out.copy_from_slice(piece);
+        records.filled += piece.len();
+    }
+    conn.queue.release(secured.clear);
+    secured.clear = 0;
 }
 
 /// The peer is told why this is its end, as far as the kernel takes that at once.

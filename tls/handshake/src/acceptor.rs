@@ -2,6 +2,7 @@
 
 use crate::captured::{TrafficSecrets, during};
 use crate::clients::ClientVerdict;
+use crate::effort::Effort;
 use crate::failure::Failure;
 use crate::hello::Hello;
 use crate::secured::{Cipher, Direction, Secured, Session, SuiteHash, Version};
@@ -29,7 +30,11 @@ pub struct Acceptor {
     /// Nothing once it is over.
     connection: Option<Box<UnbufferedServerConnection>>,
     server: Arc<ServerTls>,
-    hello: Hello,
+    hello: Arc<Hello>,
+    /// What an answer to the ClientHello takes.
+    effort: Effort,
+    /// Data that comes before the client has had an answer may be taken.
+    takes_early: bool,
     /// What rustls still looks at.
     waiting: Vec<u8>,
     received: usize,
@@ -68,10 +73,30 @@ pub enum Outcome {
 impl Acceptor {
     /// A handshake that begins with `hello`, whose bytes follow by [`Acceptor::on_bytes`].
     #[must_use]
-    pub fn new(server: Arc<ServerTls>, hello: Hello) -> Self {
-        let connection = UnbufferedServerConnection::new(Arc::clone(&server.config)).ok().map(Box::new);
-        let secrets = TrafficSecrets::default();
-        Self { connection, server, hello, waiting: Vec::new(), received: 0, records: 0, secrets }
+    pub fn new(server: Arc<ServerTls>, mut hello: Hello) -> Self {
+        let (config, takes_early) = server.config(&hello);
+        let connection = UnbufferedServerConnection::new(config).ok().map(Box::new);
+        let effort = server.effort(&hello);
+        // It is not needed again, and may be long.
+        hello.ticket = None;
+        let (hello, secrets) = (Arc::new(hello), TrafficSecrets::default());
+        let waiting = Vec::new();
+        Self { connection, server, hello, effort, takes_early, waiting, received: 0, records: 0, secrets }
+    }
+
+    /// How long the next step takes.
+    #[must_use]
+    pub fn effort(&self) -> Effort {
+        let Some(connection) = &self.connection else { return Effort::Short };
+        match (connection.handshake_kind(), connection.protocol_version()) {
+            // Nothing was answered, or that another ClientHello is to come.
+            (None | Some(HandshakeKind::FullWithHelloRetryRequest), _) => self.effort,
+            (Some(HandshakeKind::Resumed), _) => Effort::Short,
+            _ if self.server.asks_clients() => Effort::Long,
+            (_, Some(ProtocolVersion::TLSv1_3)) => Effort::Short,
+            // The keys of TLS 1.2 are exchanged by now.
+            _ => Effort::Middle,
+        }
     }
 
     /// Whether `bytes`, which begin where the last were consumed up to, hold a whole record: what is to be
@@ -94,14 +119,11 @@ impl Acceptor {
         let outcome = loop {
             let Some(one) = bytes.get(consumed..).and_then(record) else { break Outcome::Waits };
             consumed += one.len();
-            self.received += one.len();
-            self.records += 1;
-            if one.len() > RECORD_MAX || self.received > RECEIVED_MAX || self.records > RECORDS_MAX {
-                self.connection = None;
+            if !self.note(one) {
                 break Outcome::Failed(Failure::TooLong);
             }
-            self.waiting.extend_from_slice(one);
             match self.work(&mut out) {
+                Outcome::Waits if self.goes_early() => break self.early(),
                 Outcome::Waits => {}
                 over => break over,
             }
@@ -109,11 +131,90 @@ impl Acceptor {
         Step { consumed, out, outcome }
     }
 
+    /// Takes a record in. Whether there are not too many.
+    fn note(&mut self, one: &[u8]) -> bool {
+        self.received += one.len();
+        self.records += 1;
+        let fits = one.len() <= RECORD_MAX && self.received <= RECEIVED_MAX && self.records <= RECORDS_MAX;
+        if fits {
+            self.waiting.extend_from_slice(one);
+        } else {
+            self.connection = None;
+        }
+        fits
+    }
+
+    /// Whether what follows may be data of a session that goes on, before the handshake is over.
+    fn goes_early(&self) -> bool {
+        let goes_on = |connection: &UnbufferedServerConnection| {
+            connection.handshake_kind() == Some(HandshakeKind::Resumed)
+                && connection.protocol_version() == Some(ProtocolVersion::TLSv1_3)
+        };
+        let has_secrets = self.secrets.client.is_some() && self.secrets.server.is_some();
+        self.takes_early && has_secrets && self.connection.as_deref().is_some_and(goes_on)
+    }
+
+    /// All that is sent from here on is sealed with its last keys; what comes is opened by rustls still.
+    fn early(&mut self) -> Outcome {
+        let refused = Outcome::Failed(Failure::Over);
+        let (Some(connection), Some(client), Some(server)) =
+            (self.connection.take(), self.secrets.client.take(), self.secrets.server.take())
+        else {
+            return refused;
+        };
+        let Some((mut session, suite)) = self.session(&connection) else { return refused };
+        let Some(cipher) = cipher_of(suite) else { return refused };
+        session.early = Some(Arc::default());
+        let rest = Self {
+            connection: Some(connection),
+            server: Arc::clone(&self.server),
+            hello: Arc::clone(&self.hello),
+            effort: self.effort,
+            takes_early: false,
+            waiting: core::mem::take(&mut self.waiting),
+            received: self.received,
+            records: self.records,
+            secrets: TrafficSecrets::default(),
+        };
+        let direction = |secret| Direction {
+            sequence: 0,
+            key: Zeroizing::default(),
+            iv: Zeroizing::default(),
+            secret: Some(secret),
+        };
+        Outcome::Done(Box::new(Secured {
+            transmit: direction(server),
+            receive: direction(client),
+            cipher,
+            hash: hash_of(suite),
+            session,
+            early: Some(Box::new(rest)),
+        }))
+    }
+
+    /// Takes one record that came before the handshake was over; data in it is appended to `plain`. Whether
+    /// the handshake is over now.
+    ///
+    /// What rustls would send is not: all that it has to say was said, but for alerts, which are not its own
+    /// to number any more.
+    pub(crate) fn on_early_record(&mut self, one: &[u8], plain: &mut Vec<u8>) -> Result<bool, Failure> {
+        if !self.note(one) {
+            return Err(Failure::TooLong);
+        }
+        let Some(connection) = self.connection.as_mut() else { return Err(Failure::Over) };
+        let (waiting, mut unsent) = (&mut self.waiting, Vec::new());
+        let work = || drive(connection, waiting, &mut unsent, plain);
+        let (result, _) = during(&self.hello, &mut self.secrets, work);
+        result
+    }
+
     /// Has rustls look at what waits.
     fn work(&mut self, out: &mut Vec<u8>) -> Outcome {
         let Some(connection) = self.connection.as_mut() else { return Outcome::Failed(Failure::Over) };
         let waiting = &mut self.waiting;
-        let (result, differs) = during(&self.hello, &mut self.secrets, || drive(connection, waiting, out));
+        let mut early = Vec::new();
+        let (result, differs) = during(&self.hello, &mut self.secrets, || drive(connection, waiting, out, &mut early));
+        debug_assert!(early.is_empty(), "see `goes_early`");
         if differs {
             self.connection = None;
             return Outcome::Failed(Failure::Differs);
@@ -137,7 +238,8 @@ impl Acceptor {
         }
     }
 
-    fn secured(&mut self, connection: UnbufferedServerConnection) -> Option<Secured> {
+    /// What is told of a handshake that is over, or nearly.
+    fn session(&self, connection: &UnbufferedServerConnection) -> Option<(Session, SupportedCipherSuite)> {
         let version = match connection.protocol_version()? {
             ProtocolVersion::TLSv1_2 => Version::Tls12,
             ProtocolVersion::TLSv1_3 => Version::Tls13,
@@ -160,11 +262,17 @@ impl Acceptor {
             verdict,
             offered: self.hello.suites.as_slice().into(),
             groups: self.hello.groups.as_slice().into(),
+            early: None,
         };
+        Some((session, suite))
+    }
+
+    fn secured(&mut self, connection: UnbufferedServerConnection) -> Option<Secured> {
+        let (session, suite) = self.session(&connection)?;
         let (secrets, _) = connection.dangerous_into_kernel_connection().ok()?;
         let (cipher, transmit) = direction(secrets.tx, self.secrets.server.take())?;
         let (_, receive) = direction(secrets.rx, self.secrets.client.take())?;
-        Some(Secured { transmit, receive, cipher, hash: hash_of(suite), session })
+        Some(Secured { transmit, receive, cipher, hash: hash_of(suite), session, early: None })
     }
 }
 
@@ -180,9 +288,10 @@ fn drive(
     connection: &mut UnbufferedServerConnection,
     waiting: &mut Vec<u8>,
     out: &mut Vec<u8>,
+    early: &mut Vec<u8>,
 ) -> Result<bool, Failure> {
     loop {
-        let UnbufferedStatus { discard, state } = connection.process_tls_records(waiting);
+        let UnbufferedStatus { mut discard, state } = connection.process_tls_records(waiting);
         let mut failed = None;
         let mut result = None;
         match state {
@@ -199,7 +308,18 @@ fn drive(
             Ok(ConnectionState::BlockedHandshake) => result = Some(Ok(false)),
             Ok(ConnectionState::WriteTraffic(_)) => result = Some(Ok(true)),
             Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => result = Some(Err(Failure::Closed)),
-            // No record behind the last of the handshake is given to it, and early data is refused.
+            Ok(ConnectionState::ReadEarlyData(mut data)) => {
+                while let Some(record) = data.next_record() {
+                    match record {
+                        Ok(record) => {
+                            early.extend_from_slice(record.payload);
+                            discard += record.discard;
+                        }
+                        Err(why) => failed = Some(why),
+                    }
+                }
+            }
+            // No record behind the last of the handshake is given to it.
             Ok(_) => result = Some(Err(Failure::Over)),
             Err(why) => failed = Some(why),
         }
@@ -254,6 +374,17 @@ pub(crate) fn direction(
     };
     let iv = Zeroizing::new(iv.as_ref().try_into().ok()?);
     Some((cipher, Direction { sequence, key: Zeroizing::new(key.as_ref().to_vec()), iv, secret }))
+}
+
+fn cipher_of(suite: SupportedCipherSuite) -> Option<Cipher> {
+    let name = suite.suite().as_str().unwrap_or_default();
+    [
+        ("AES_128_GCM", Cipher::Aes128Gcm),
+        ("AES_256_GCM", Cipher::Aes256Gcm),
+        ("CHACHA20_POLY1305", Cipher::ChaCha20Poly1305),
+    ]
+    .into_iter()
+    .find_map(|(part, cipher)| name.contains(part).then_some(cipher))
 }
 
 fn hash_of(suite: SupportedCipherSuite) -> SuiteHash {

@@ -7,6 +7,7 @@
 use crate::hello::Hello;
 use rustls::KeyLog;
 use std::cell::RefCell;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Secrets of both directions that records of application data begin with (RFC 8446
@@ -20,7 +21,7 @@ pub(crate) struct TrafficSecrets {
 #[derive(Default)]
 struct Told {
     /// What the server was chosen by, and whether rustls read the same.
-    hello: Option<Hello>,
+    hello: Option<Arc<Hello>>,
     differs: bool,
     secrets: TrafficSecrets,
 }
@@ -31,8 +32,8 @@ thread_local! {
 
 /// Has `work` work on the handshake that began with `hello`. Returns what it returns, whether rustls
 /// read another ClientHello than that, and adds secrets to `secrets`.
-pub(crate) fn during<T>(hello: &Hello, secrets: &mut TrafficSecrets, work: impl FnOnce() -> T) -> (T, bool) {
-    TOLD.set(Told { hello: Some(hello.clone()), differs: false, secrets: core::mem::take(secrets) });
+pub(crate) fn during<T>(hello: &Arc<Hello>, secrets: &mut TrafficSecrets, work: impl FnOnce() -> T) -> (T, bool) {
+    TOLD.set(Told { hello: Some(Arc::clone(hello)), differs: false, secrets: core::mem::take(secrets) });
     let result = work();
     let told = TOLD.take();
     *secrets = told.secrets;

@@ -34,6 +34,13 @@ pub struct Hello {
     pub groups: Vec<u16>,
     /// The suites that it takes.
     pub suites: Vec<u16>,
+    /// The signatures that it verifies (RFC 8446 section 4.2.3), in its order.
+    pub schemes: Vec<u16>,
+    /// What it was given to go on with a session by: a ticket, or the first key of those that
+    /// it offers (RFC 5077 section 3.2, RFC 8446 section 4.2.11).
+    pub ticket: Option<Box<[u8]>>,
+    /// It sends data before it has had an answer (RFC 8446 section 4.2.10).
+    pub early_data: bool,
 }
 
 /// What the first bytes of a connection are.
@@ -196,6 +203,10 @@ fn read(body: &[u8]) -> Result<Hello, HelloError> {
             GROUPS => hello.groups = numbers(data.only_long()?)?,
             PROTOCOLS => hello.protocols = protocols(data)?,
             VERSIONS => hello.versions = numbers(data.only_short()?)?,
+            SCHEMES => hello.schemes = numbers(data.only_long()?)?,
+            TICKET if hello.ticket.is_none() && !data.0.is_empty() => hello.ticket = Some(data.0.into()),
+            EARLY_DATA => hello.early_data = true,
+            KEYS => hello.ticket = Some(first_key(data)?),
             _ => {}
         }
     }
@@ -209,7 +220,11 @@ fn read(body: &[u8]) -> Result<Hello, HelloError> {
 const EXTENSIONS_MAX: usize = 128;
 const SERVER_NAME: u16 = 0;
 const GROUPS: u16 = 10;
+const SCHEMES: u16 = 13;
 const PROTOCOLS: u16 = 16;
+const TICKET: u16 = 35;
+const KEYS: u16 = 41;
+const EARLY_DATA: u16 = 42;
 const VERSIONS: u16 = 43;
 
 /// RFC 6066 section 3. An address is no name: it is as if none was asked for.
@@ -242,6 +257,15 @@ fn protocols(data: Fields<'_>) -> Result<Vec<Box<[u8]>>, HelloError> {
         all.push(name.into());
     }
     if all.is_empty() { Err(HelloError::Malformed) } else { Ok(all) }
+}
+
+/// RFC 8446 section 4.2.11: keys with their ages, and what proves that they are had. Whoever goes on
+/// with the first reads the others, too.
+fn first_key(mut data: Fields<'_>) -> Result<Box<[u8]>, HelloError> {
+    let mut keys = Fields(data.long()?);
+    let first = keys.long()?;
+    keys.take(4)?;
+    if first.is_empty() { Err(HelloError::Malformed) } else { Ok(first.into()) }
 }
 
 fn numbers(list: &[u8]) -> Result<Vec<u16>, HelloError> {

@@ -1,7 +1,9 @@
 //! From a handshake to what seals and opens the records behind it.
 
+use crate::early::EarlyLayer;
 use crate::secured::{Cipher, Direction, Secured, Session, Version};
 use seal::{Layer, MAX_PLAINTEXT};
+use std::sync::Arc;
 use tls_record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
@@ -22,7 +24,7 @@ impl Secured {
     /// are not as long as their ciphers have them.
     #[must_use]
     pub fn into_layer(self) -> Option<(Box<dyn Layer>, Session)> {
-        let Self { transmit, receive, cipher, session, .. } = self;
+        let Self { transmit, receive, cipher, session, early, .. } = self;
         let cipher = cipher.of_records();
         let afterwards = match (&transmit.secret, &receive.secret) {
             (Some(sends), Some(receives)) => Afterwards::Secrets {
@@ -32,7 +34,10 @@ impl Secured {
             _ => Afterwards::Nothing,
         };
         let way = |direction: &Direction| {
-            let keys = RecordKeys::new(cipher, &direction.key, *direction.iv)?;
+            let keys = match (&early, &direction.secret) {
+                (Some(_), Some(secret)) => TrafficSecret::new(cipher, secret)?.keys()?,
+                _ => RecordKeys::new(cipher, &direction.key, *direction.iv)?,
+            };
             Some(KeyedWay { keys, number: direction.sequence })
         };
         let established = Established {
@@ -46,6 +51,11 @@ impl Secured {
             afterwards,
             most: MAX_PLAINTEXT,
         };
-        Some((Box::new(RecordLayer::new(established)), session))
+        let records = RecordLayer::new(established);
+        let layer: Box<dyn Layer> = match (early, &session.early) {
+            (Some(acceptor), Some(over)) => Box::new(EarlyLayer::new(acceptor, records, Arc::clone(over))),
+            _ => Box::new(records),
+        };
+        Some((layer, session))
     }
 }

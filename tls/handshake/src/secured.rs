@@ -1,6 +1,9 @@
 //! What a handshake comes to.
 
+use crate::acceptor::Acceptor;
 use crate::clients::ClientVerdict;
+use core::sync::atomic::AtomicBool;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// A version of TLS.
@@ -76,6 +79,8 @@ pub struct Secured {
     pub hash: SuiteHash,
     /// What is told of it.
     pub session: Session,
+    /// What its client sends before its handshake is over is opened by this.
+    pub(crate) early: Option<Box<Acceptor>>,
 }
 
 /// What is told of a connection's handshake.
@@ -103,4 +108,6 @@ pub struct Session {
     pub offered: Box<[u16]>,
     /// Groups that it offered, by number.
     pub groups: Box<[u16]>,
+    /// Where data may have come before the handshake was over: whether it is now.
+    pub early: Option<Arc<AtomicBool>>,
 }

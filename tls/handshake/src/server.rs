@@ -3,17 +3,21 @@
 
 use crate::captured::Captured;
 use crate::clients::{ClientVerifier, Clients};
+use crate::effort::Effort;
+use crate::hello::Hello;
 use crate::resolver::Resolver;
 use crate::sessions::{BoundSessions, SessionCache};
+use crate::staple::Staple;
 use crate::suites::{Groups, Suites};
 use crate::tickets::{TicketKeys, Ticketer};
 use aws_lc_rs::digest::{Context, SHA256};
 use core::fmt;
 use rustls::crypto::aws_lc_rs::{default_provider, sign};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::{NoServerSessionStorage, ServerConfig};
+use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
+use rustls::{ProtocolVersion, SignatureScheme};
 use std::sync::Arc;
 use x509::{Certificate, KeyDer};
 
@@ -39,6 +43,8 @@ pub struct ServerRules {
     pub tickets: Option<Arc<TicketKeys>>,
     /// `ssl_session_cache`.
     pub sessions: Option<Arc<SessionCache>>,
+    /// `ssl_early_data`, with the sessions of TLS 1.3 then: each is gone on with once.
+    pub early: Option<Arc<SessionCache>>,
     /// `ssl_session_timeout`, seconds.
     pub lifetime: u32,
     /// `ssl_verify_client` and what belongs to it.
@@ -85,7 +91,13 @@ impl std::error::Error for ServerError {}
 
 /// A server, as handshakes see it. Shared by all silos.
 pub struct ServerTls {
-    pub(crate) config: Arc<ServerConfig>,
+    /// For who begins a session.
+    config: Arc<ServerConfig>,
+    /// For who goes on with one.
+    resuming: Arc<ServerConfig>,
+    early: Option<EarlySessions>,
+    resolver: Arc<Resolver>,
+    ticketer: Option<Arc<Ticketer>>,
     pub(crate) clients: Option<Clients>,
     rejects: bool,
     /// Its certificates, for `$ssl_server_…`; by their places in the rules.
@@ -118,7 +130,7 @@ impl ServerTls {
         };
         let mut keys = Vec::new();
         for (at, identity) in rules.identities.iter().enumerate() {
-            keys.push(Arc::new(certified(identity).ok_or(ServerError::Key(at))?));
+            keys.push(Arc::new(Staple::new(certified(identity).ok_or(ServerError::Key(at))?)));
         }
         let certificates = keys.len();
         let binding = binding(&rules.identities, rules.clients.as_ref());
@@ -126,20 +138,59 @@ impl ServerTls {
             .with_protocol_versions(&versions)
             .map_err(|_| ServerError::NoSuite)?;
         let verifier = Arc::new(ClientVerifier::new(rules.clients.as_ref()));
-        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(Arc::new(Resolver { keys }));
+        let resolver = Arc::new(Resolver { keys });
+        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver.clone());
         config.ignore_client_order = rules.prefers_own;
         config.alpn_protocols = rules.protocols;
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(Captured);
         let lifetime = rules.lifetime;
-        if let Some(keys) = rules.tickets {
-            config.ticketer = Arc::new(Ticketer { keys, binding, lifetime });
+        let early = rules
+            .early
+            .filter(|_| rules.tls13)
+            .map(|cache| EarlySessions::new(&config, cache, (binding, rules.lifetime)));
+        let ticketer = rules.tickets.map(|keys| Arc::new(Ticketer { keys, binding, lifetime }));
+        if let Some(ticketer) = &ticketer {
+            config.ticketer = ticketer.clone();
         }
         config.session_storage = match rules.sessions {
             Some(cache) => Arc::new(BoundSessions { cache: Some(cache), binding, lifetime }),
             None => Arc::new(NoServerSessionStorage {}),
         };
-        Ok(Self { config: Arc::new(config), clients: rules.clients, rejects: rules.rejects, certificates, binding })
+        // As OpenSSL has it: who uses a ticket up is given another.
+        let resuming = with_tickets(&config, 1);
+        let (config, clients, rejects) = (Arc::new(config), rules.clients, rules.rejects);
+        Ok(Self { config, resuming, early, resolver, ticketer, clients, rejects, certificates, binding })
+    }
+
+    /// What rustls is to do for who says this first, and whether data may come before the handshake is over.
+    pub(crate) fn config(&self, hello: &Hello) -> (Arc<ServerConfig>, bool) {
+        let newest = hello.versions.contains(&u16::from(ProtocolVersion::TLSv1_3));
+        if let Some(early) = self.early.as_ref().filter(|_| newest)
+            && let Some(chosen) = early.config(hello)
+        {
+            return chosen;
+        }
+        (Arc::clone(if hello.ticket.is_some() { &self.resuming } else { &self.config }), false)
+    }
+
+    /// How long an answer to this takes to make.
+    pub(crate) fn effort(&self, hello: &Hello) -> Effort {
+        if self.rejects {
+            return Effort::Short;
+        }
+        let schemes: Vec<_> = hello.schemes.iter().map(|scheme| SignatureScheme::from(*scheme)).collect();
+        let quick = [SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::ED25519];
+        let found = self.resolver.find(&schemes);
+        if found.is_none_or(|key| key.key().key.choose_scheme(&quick).is_some()) {
+            return Effort::Middle;
+        }
+        // To look costs less than the way to another thread.
+        let goes_on = hello.ticket.as_deref().zip(self.ticketer.as_deref());
+        match goes_on.is_some_and(|(ticket, ticketer)| ticketer.decrypt(ticket).is_some()) {
+            true => Effort::Middle,
+            false => Effort::Long,
+        }
     }
 
     /// Whether it verifies its clients, or asks for their certificates at all.
@@ -155,10 +206,61 @@ impl ServerTls {
         self.binding == other.binding
     }
 
+    /// Its certificates, in the order of its rules, with what is said of them.
+    #[must_use]
+    pub fn staples(&self) -> &[Arc<Staple>] {
+        &self.resolver.keys
+    }
+
     /// Whether it ends all handshakes (`ssl_reject_handshake`).
     #[must_use]
     pub const fn rejects(&self) -> bool {
         self.rejects
+    }
+}
+
+/// The same, but that so many tickets are given.
+fn with_tickets(config: &ServerConfig, tickets: usize) -> Arc<ServerConfig> {
+    let mut config = config.clone();
+    config.send_tls13_tickets = tickets;
+    Arc::new(config)
+}
+
+/// Sessions that may begin with data: kept here, so that each is gone on with once, whoever repeats
+/// what was sent (RFC 8446 section 8.1). All silos share them.
+struct EarlySessions {
+    sessions: Arc<BoundSessions>,
+    /// For who has none of them.
+    config: Arc<ServerConfig>,
+    /// For who goes on with one, and sends data. It is given no other session: that would be sealed by
+    /// rustls, under numbers that are the record layer's by then.
+    resuming: Arc<ServerConfig>,
+}
+
+impl EarlySessions {
+    /// Most data that comes before a handshake is over, in bytes: as OpenSSL has it.
+    const MOST: u32 = 1 << 14;
+
+    /// Bytes of the name that rustls gives a session that is kept.
+    const NAME: usize = 32;
+
+    /// `config` is without tickets.
+    fn new(config: &ServerConfig, cache: Arc<SessionCache>, (binding, lifetime): ([u8; 32], u32)) -> Self {
+        let sessions = Arc::new(BoundSessions { cache: Some(cache), binding, lifetime });
+        let mut config = config.clone();
+        config.max_early_data_size = Self::MOST;
+        config.session_storage = sessions.clone();
+        let resuming = with_tickets(&config, 0);
+        Self { sessions, config: Arc::new(config), resuming }
+    }
+
+    /// None for who has a ticket of another kind.
+    fn config(&self, hello: &Hello) -> Option<(Arc<ServerConfig>, bool)> {
+        match hello.ticket.as_deref() {
+            Some(ticket) if ticket.len() != Self::NAME => None,
+            Some(ticket) if hello.early_data && self.sessions.has(ticket) => Some((Arc::clone(&self.resuming), true)),
+            _ => Some((Arc::clone(&self.config), false)),
+        }
     }
 }
 

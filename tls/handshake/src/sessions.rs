@@ -126,6 +126,12 @@ impl BoundSessions {
     fn key(&self, id: &[u8]) -> Box<[u8]> {
         [&self.binding[..16], id].concat().into()
     }
+
+    /// Whether there is one of this name.
+    pub fn has(&self, id: &[u8]) -> bool {
+        let cache = self.cache.as_ref();
+        cache.is_some_and(|cache| cache.kept().sessions.contains_key(&self.key(id)))
+    }
 }
 
 impl StoresServerSessions for BoundSessions {

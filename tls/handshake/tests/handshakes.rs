@@ -18,6 +18,8 @@ use x509::{Certificate, Store, read_certificates, read_key, read_revocations};
 
 #[path = "handshakes/connecting.rs"]
 mod connecting;
+#[path = "handshakes/early.rs"]
+mod early;
 
 /// A folder of certificates, made once.
 fn folder() -> &'static Path {
@@ -71,6 +73,7 @@ fn rules(names: &[&str]) -> ServerRules {
         prefers_own: false,
         tickets: Some(Arc::new(TicketKeys::rotating())),
         sessions: None,
+        early: None,
         lifetime: 300,
         clients: None,
         rejects: false,

@@ -17,11 +17,13 @@
 //! | [`Certificate`] | a certificate, and what is told of it |
 //! | [`read_certificates`], [`read_key`], [`read_revocations`] | PEM files |
 //! | [`is_sequence`] | the shape of other files |
+//! | [`OcspQuestion`] | what issuers say when they are asked |
 //! | [`Store`] | who is trusted, and who is not any more |
 
 mod certificate;
 mod error;
 mod key;
+mod ocsp;
 mod owned;
 mod pem;
 mod shape;
@@ -30,6 +32,7 @@ mod store;
 pub use certificate::{Certificate, NameForm};
 pub use error::{LibraryError, VerifyError};
 pub use key::KeyDer;
+pub use ocsp::{OCSP_ANSWER_MAX, OcspError, OcspGood, OcspQuestion};
 pub use pem::{Revocation, read_certificates, read_key, read_revocations};
 pub use shape::is_sequence;
 pub use store::Store;

@@ -27,6 +27,11 @@ unsafe impl Send for Store {}
 unsafe impl Sync for Store {}
 
 impl Store {
+    /// It, for a call.
+    pub(crate) const fn at(&self) -> *mut X509_STORE {
+        self.0.at()
+    }
+
     /// Trusts `authorities`. With `revocations` each certificate of a chain must be spoken of
     /// by a list of its issuer, and not as taken back, as nginx has it.
     ///

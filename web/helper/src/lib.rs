@@ -35,6 +35,19 @@ pub fn spawn_behind(
     })
 }
 
+/// Whether a helper on `cpus` ([`spawn`]) may run beside the calling thread, which stays on its own:
+/// where both share all of theirs, it runs in its place.
+#[must_use]
+pub fn has_others(cpus: &[usize]) -> bool {
+    let Ok(own) = rustix::thread::sched_getaffinity(None) else { return false };
+    let is_other = |cpu: usize| cpu < CpuSet::MAX_CPU && !own.is_set(cpu);
+    if !cpus.is_empty() {
+        return cpus.iter().any(|cpu| is_other(*cpu));
+    }
+    let main = rustix::thread::sched_getaffinity(Some(rustix::process::getpid()));
+    main.is_ok_and(|main| (0..CpuSet::MAX_CPU).any(|cpu| main.is_set(cpu) && is_other(cpu)))
+}
+
 /// Starts a helper thread on `cpus`, or where those are empty on the CPUs of
 /// the process's main thread: a thread inherits its parent's pinning, and a
 /// helper on a spinning silo's core would starve.

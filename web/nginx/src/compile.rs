@@ -34,6 +34,7 @@ mod tests;
 mod tls;
 mod tls_files;
 mod tls_settings;
+mod tls_stapling;
 mod upstream_tls;
 mod upstreams;
 mod url;

@@ -36,6 +36,7 @@ pub use bodies::{BodyFiles, BodyRules, FolderError, TempFolderRules};
 use pcre::Regex;
 pub use resolver::ResolverRules;
 use rustix::fd::OwnedFd;
+use stapling::StapleOrder;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -83,6 +84,8 @@ pub struct Program {
     pub temp_folders: Vec<TempFolderRules>,
     /// Files that were read for TLS: a process that may not read them is brought them, opened.
     pub tls_files: Vec<PathBuf>,
+    /// What responders are asked about certificates (`ssl_stapling`).
+    pub staples: Vec<Arc<StapleOrder>>,
 }
 
 /// What some block of a program has: found once, by a thread that may take its time, for
@@ -101,18 +104,23 @@ pub struct ProgramSummary {
     pub reads: bool,
     /// Names may be resolved.
     pub resolves: bool,
+    /// Connections are opened: to upstreams, or to responders.
+    pub connects: bool,
 }
 
 impl ProgramSummary {
     fn of(program: &Program) -> Self {
         let named = program.upstreams.iter().any(|group| group.names.is_some());
-        let first = Self { resolves: named, ..Self::default() };
+        let asks = !program.staples.is_empty();
+        let first = Self { resolves: named, connects: asks, ..Self::default() };
         program.blocks.iter().fold(first, |all, block| Self {
             logs: all.logs || !block.logs.is_empty(),
             tells: all.tells || block.content == ContentRules::StubStatus,
             codes: all.codes || block.compression.codes(),
             real_ip: all.real_ip || block.real_ip.is_some(),
             reads: all.reads || block.reads_bodies(),
+            // Bodies are read for upstreams alone.
+            connects: all.connects || block.reads_bodies(),
             resolves: all.resolves || block.resolver.is_some() && block.content.computes_upstream(),
         })
     }

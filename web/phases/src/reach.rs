@@ -140,7 +140,7 @@ mod tests {
             let number = table.number(name).expect("a variable");
             table.get(number).expect("it was numbered").reach()
         };
-        for shared in ["uri", "document_root", "time_local", "sent_http_content_type", "ssl_early_data"] {
+        for shared in ["uri", "document_root", "time_local", "sent_http_content_type", "ssl_sigalg"] {
             assert!(reach(shared.as_bytes()).is_shared(), "{shared}");
         }
         for query in ["args", "arg_a", "request_uri"] {
@@ -153,6 +153,7 @@ mod tests {
             "cookie_a",
             "remote_addr",
             "ssl_cipher",
+            "ssl_early_data",
             "request_id",
             "status",
             "msec",

@@ -294,13 +294,12 @@ fn refused(name: &[u8]) -> VariableError {
 
 /// nginx's own of which there is nothing here, by their names, and by how these
 /// begin.
-const ABSENT: [&[u8]; 12] = [
+const ABSENT: [&[u8]; 11] = [
     b"ancient_browser",
     b"fastcgi_path_info",
     b"modern_browser",
     b"msie",
     b"ssl_client_sigalg",
-    b"ssl_early_data",
     b"ssl_ech_outer_server_name",
     b"ssl_ech_status",
     b"ssl_sigalg",
@@ -387,6 +386,7 @@ named! {
     ClientVerify b"client_verify",
     Curve b"curve",
     Curves b"curves",
+    EarlyData b"early_data",
     Protocol b"protocol",
     ServerName b"server_name",
     SessionId b"session_id",

@@ -97,7 +97,7 @@ impl Server {
     pub fn change(&mut self, change: Change) -> Replaced {
         let Change { config, site, hosts, helper } = change;
         if self.handshakes.helper.is_none() {
-            self.handshakes.helper = helper;
+            self.handshakes.set_helper(helper, &config.helper_cpus);
         }
         let carrier = &mut self.carrier;
         let terms = TermTable::of(&config);

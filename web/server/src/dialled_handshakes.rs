@@ -40,9 +40,7 @@ impl<H: Handler> Server<H> {
                 Err((refused, kept)) => (shaking, bytes) = (refused, kept),
             }
         }
-        self.handshakes.own.push_back((token(id), shaking, bytes));
-        // The turn that this is part of may be over already.
-        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        self.handshakes.put_off((token(id), shaking, bytes), &self.event);
     }
 
     /// Takes what an upstream sends before its connection is secured; none if it is not to be, or

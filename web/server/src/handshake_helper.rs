@@ -6,7 +6,7 @@
 //! ```
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use handshake::{Acceptor, ConnectStep, Connector, Step};
+use handshake::{Acceptor, ConnectStep, Connector, Effort, Step};
 use helper::Behind;
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fd::OwnedFd;
@@ -32,6 +32,15 @@ pub enum Shook {
 }
 
 impl Shaking {
+    /// How long it takes to work on it.
+    pub fn effort(&self) -> Effort {
+        match self {
+            Self::Client(acceptor) => acceptor.effort(),
+            // There are certificates to be verified.
+            Self::Upstream(_) => Effort::Long,
+        }
+    }
+
     /// Works on it.
     pub fn on_bytes(self, bytes: &[u8]) -> Shook {
         match self {
@@ -133,6 +142,12 @@ impl HandshakeHelper {
     pub fn arrived(&mut self) -> bool {
         let posted = self.shared.posted.load(Ordering::Acquire);
         core::mem::replace(&mut self.seen, posted) != posted
+    }
+
+    /// The same, asked without taking note of it.
+    #[inline]
+    pub fn has_arrived(&self) -> bool {
+        self.shared.posted.load(Ordering::Acquire) != self.seen
     }
 
     /// What was worked on next.

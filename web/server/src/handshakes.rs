@@ -1,9 +1,9 @@
 //! Handshakes of TLS, before a connection's first request.
 //!
 //! ```text
-//!  bytes ─► a whole ClientHello ─► a server by its name ─► Acceptor ─┐  helper, or one
-//!    ▲      (they wait with the     (Handler::choose_tls)            │  in each turn
-//!    │       data path until then)                                   ▼
+//!  bytes ─► a whole ClientHello ─► a server by its name ─► Acceptor ─┐  at once, in one of the
+//!    ▲      (they wait with the     (Handler::choose_tls)            │  next turns, or by the
+//!    │       data path until then)                                   ▼  helper (`allowance`)
 //!    └─────────── more from its client ◄── what is to be sent ◄──────┤
 //!                                                                    └─► Net::secure
 //! ```
@@ -14,16 +14,20 @@
 //! wait for their clients give way.
 
 use crate::Server;
+use crate::allowance::{Allowance, Place};
 use crate::carrier::{Answering, Carrier};
 use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
+use crate::early::EarlyConnections;
 use crate::handshake_helper::{Finished, HandshakeHelper, Shaking, Shook};
+use crate::line::Line;
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{ChosenTls, ClientSession, ExchangeId, Handler, HandshakeFault, LocalAddress, Transport};
 use handshake::{Acceptor, Connected, Connector, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
 
@@ -46,8 +50,12 @@ const TRIED: usize = 8;
 pub(crate) struct Handshakes {
     /// Clients of some listener begin with one.
     pub on: bool,
-    /// Who works on them; none: the silo itself, on one in each turn.
+    /// Who works on those that take long; none: the silo itself, on one in each turn.
     pub helper: Option<HandshakeHelper>,
+    /// What the silo itself may work on.
+    pub allowance: Allowance,
+    /// CPUs of a helper that is new.
+    unsettled: Option<Vec<usize>>,
     /// By index of their connections.
     under_way: BTreeMap<u32, Shake>,
     /// Those, in the order in which they began.
@@ -58,52 +66,10 @@ pub(crate) struct Handshakes {
     waiting: Line,
     /// What the silo is to work on.
     pub own: VecDeque<(u64, Shaking, Vec<u8>)>,
+    /// Those that are not over, and whose clients ask already.
+    pub early: EarlyConnections,
     /// With upstreams, by index of their connections.
     pub dialled: BTreeMap<u32, DialledShake>,
-}
-
-/// Connections in their order, any of which may leave.
-#[derive(Debug, Default)]
-struct Line {
-    /// Those that have left may be among them: as many as the others, and a few.
-    all: VecDeque<ConnId>,
-    /// Who stands in it, by index and generation.
-    members: BTreeSet<(u32, u32)>,
-}
-
-impl Line {
-    const fn key(id: ConnId) -> (u32, u32) {
-        (id.index() as u32, id.generation())
-    }
-
-    fn join(&mut self, id: ConnId) {
-        if self.members.insert(Self::key(id)) {
-            self.all.push_back(id);
-        }
-    }
-
-    fn leave(&mut self, id: ConnId) {
-        if self.members.remove(&Self::key(id)) && self.all.len() > 2 * self.members.len() + 64 {
-            let Self { all, members } = self;
-            all.retain(|id| members.contains(&Self::key(*id)));
-        }
-    }
-
-    fn first(&mut self) -> Option<ConnId> {
-        while let Some(id) = self.all.front().copied() {
-            if self.members.contains(&Self::key(id)) {
-                return Some(id);
-            }
-            self.all.pop_front();
-        }
-        None
-    }
-
-    fn take_first(&mut self) -> Option<ConnId> {
-        let id = self.first()?;
-        self.members.remove(&Self::key(id));
-        self.all.pop_front()
-    }
 }
 
 /// One under way.
@@ -172,6 +138,39 @@ impl Handshakes {
         Self { sources: Sources::new(Some(rule)), ..Self::default() }
     }
 
+    /// Starts the helper, for what is not done in a turn. Without it the silo works on all itself.
+    pub fn start_helper(&mut self, cpus: &[usize]) {
+        self.set_helper(HandshakeHelper::start(2 * HANDSHAKES_MAX, cpus).ok(), cpus);
+    }
+
+    /// The same, with one that was started for it.
+    pub fn set_helper(&mut self, helper: Option<HandshakeHelper>, cpus: &[usize]) {
+        self.unsettled = helper.is_some().then(|| cpus.to_vec());
+        self.helper = helper;
+    }
+
+    /// A turn begins: in its first the silo learns what its helper has of cores.
+    fn begin_turn(&mut self) {
+        match self.unsettled.take() {
+            Some(cpus) => self.allowance = Allowance::new(helper::has_others(&cpus)),
+            None => self.allowance.renew(),
+        }
+    }
+
+    /// Notes what is to be worked on in one of the next turns.
+    pub fn put_off(&mut self, (token, shaking, bytes): (u64, Shaking, Vec<u8>), event: &OwnedFd) {
+        if self.own.is_empty() {
+            // The turn that this is part of may be over already.
+            let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+        }
+        self.own.push_back((token, shaking, bytes));
+    }
+
+    /// Whether the helper was ready with more since it was last looked at.
+    pub fn has_arrived(&self) -> bool {
+        self.helper.as_ref().is_some_and(HandshakeHelper::has_arrived)
+    }
+
     fn get(&mut self, id: ConnId) -> Option<&mut Shake> {
         self.under_way.get_mut(&(id.index() as u32)).filter(|shake| shake.generation == id.generation())
     }
@@ -179,6 +178,7 @@ impl Handshakes {
     /// One is over, or its connection.
     pub fn remove(&mut self, id: ConnId) {
         self.waiting.leave(id);
+        self.early.remove(id);
         if self.get(id).is_some()
             && let Some(shake) = self.under_way.remove(&(id.index() as u32))
         {
@@ -257,8 +257,7 @@ impl<H: Handler> Server<H> {
             return Shaken::Waits;
         }
         if Acceptor::has_record(bytes) {
-            let most = bytes.len().min(2 * HELLO_MAX);
-            self.work(id, bytes[..most].to_vec());
+            return self.work(net, id, &bytes[..bytes.len().min(2 * HELLO_MAX)]);
         } else if self.carrier.conns[id.index()].flags & ENDED != 0 {
             self.fail(net, id, &HandshakeFault::Left, &[]);
             return Shaken::Taken(0);
@@ -335,25 +334,36 @@ impl<H: Handler> Server<H> {
         self.handshakes.under_way.insert(index, shake);
         self.handshakes.order.join(id);
         self.carrier.counters.handshakes += 1;
-        self.work(id, bytes.to_vec());
-        Shaken::Waits
+        self.work(net, id, bytes)
     }
 
-    /// Has a handshake worked on: it is taken up in a later turn.
-    fn work(&mut self, id: ConnId, bytes: Vec<u8>) {
+    /// Works on a handshake, or has it worked on: then it is taken up in a later turn.
+    fn work<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Shaken {
+        let shake = self.handshakes.get(id);
+        let Some(mut acceptor) = shake.and_then(|shake| shake.acceptor.take()) else { return Shaken::Waits };
+        let Handshakes { helper, own, allowance, .. } = &mut self.handshakes;
+        let place = allowance.place(acceptor.effort(), helper.is_some(), !own.is_empty());
+        if place == Place::Here {
+            // What is worked on is not to change meanwhile.
+            let copy;
+            let bytes = if net.shares_frames() {
+                copy = bytes.to_vec();
+                &copy
+            } else {
+                bytes
+            };
+            let step = acceptor.on_bytes(bytes);
+            return self.take_step(net, id, acceptor, step);
+        }
+        let (shaking, bytes) = (Shaking::Client(acceptor), bytes.to_vec());
         let event = &self.event;
-        let Handshakes { helper, own, under_way, .. } = &mut self.handshakes;
-        let shake = under_way.get_mut(&(id.index() as u32));
-        let Some(acceptor) = shake.and_then(|shake| shake.acceptor.take()) else { return };
-        let Some(helper) = helper else {
-            own.push_back((token(id), Shaking::Client(acceptor), bytes));
-            // The turn that this is part of may be over already.
-            let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
-            return;
+        let Some(helper) = helper.as_mut().filter(|_| place == Place::Helper) else {
+            self.handshakes.put_off((token(id), shaking, bytes), event);
+            return Shaken::Waits;
         };
         // There is a place in the helper's line for each that may be under way, but those of
         // clients that have left may stand there still.
-        if let Err((shaking, _)) = helper.submit(token(id), Shaking::Client(acceptor), (bytes, event)) {
+        if let Err((shaking, _)) = helper.submit(token(id), shaking, (bytes, event)) {
             if let Shaking::Client(acceptor) = shaking
                 && let Some(shake) = self.handshakes.get(id)
             {
@@ -361,12 +371,15 @@ impl<H: Handler> Server<H> {
             }
             self.handshakes.waiting.join(id);
         }
+        Shaken::Waits
     }
 
-    /// What was worked on is taken up; of what is the silo's own, one is worked on.
+    /// What was worked on is taken up; of what is the silo's own, as much is worked on as a turn
+    /// has room for.
     pub(crate) fn handshakes_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let mut any = false;
         self.begin_dialled();
+        self.handshakes.early.on_turn(net);
         if let Some(helper) = &mut self.handshakes.helper {
             if helper.arrived() {
                 // Not readable, if another helper's answer took its signal along.
@@ -377,18 +390,27 @@ impl<H: Handler> Server<H> {
                 any = true;
             }
         }
-        // Without a helper, and what it had no place for.
-        if let Some((token, shaking, bytes)) = self.handshakes.own.pop_front() {
+        self.handshakes.begin_turn();
+        if !self.handshakes.own.is_empty() {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
+            any = true;
+        }
+        // Without a helper, what it had no place for, and what a turn before had no room for.
+        while let Some((token, shaking, _)) = self.handshakes.own.front() {
             // Nobody's signature is made for who has left.
-            let is_there = match shaking {
-                Shaking::Client(_) => self.handshakes.get(id_of(token)).is_some(),
-                Shaking::Upstream(_) => self.handshakes.dialled_mut(id_of(token)).is_some(),
+            let (id, is_client, effort) = (id_of(*token), matches!(shaking, Shaking::Client(_)), shaking.effort());
+            let is_there = match is_client {
+                true => self.handshakes.get(id).is_some(),
+                false => self.handshakes.dialled_mut(id).is_some(),
             };
-            if is_there {
+            if is_there && !self.handshakes.allowance.takes(effort) {
+                break;
+            }
+            if let Some((token, shaking, bytes)) = self.handshakes.own.pop_front()
+                && is_there
+            {
                 self.after_step(net, Finished { token, shook: shaking.on_bytes(&bytes) });
             }
-            any = true;
         }
         if any {
             for _ in 0..TRIED {
@@ -401,21 +423,21 @@ impl<H: Handler> Server<H> {
         if self.handshakes.own.is_empty() { Wake::Idle } else { Wake::Now }
     }
 
-    /// A handshake was worked on.
+    /// A handshake was worked on, and what it took is offered again.
     fn after_step<N: Net>(&mut self, net: &mut N, finished: Finished) {
         let Finished { token, shook } = finished;
         let id = id_of(token);
-        let (acceptor, Step { consumed, out, outcome }) = match shook {
+        let (acceptor, step) = match shook {
             Shook::Client(acceptor, step) => (acceptor, step),
             Shook::Upstream(connector, step) => return self.after_dialled_step(net, id, (connector, step)),
         };
-        let now = net.now();
         let is_there = self.carrier.conn(id).is_some_and(|conn| conn.state == State::Handshake);
         let Some(shake) = self.handshakes.get(id).filter(|_| is_there) else { return };
+        let Step { consumed, out, outcome } = step;
         shake.consumed = consumed;
         match outcome {
             Outcome::Waits => {
-                (shake.acceptor, shake.since) = (Some(acceptor), now);
+                (shake.acceptor, shake.since) = (Some(acceptor), net.now());
                 if consumed == 0 && self.carrier.conns[id.index()].flags & ENDED != 0 {
                     return self.fail(net, id, &HandshakeFault::Left, &[]);
                 }
@@ -429,6 +451,32 @@ impl<H: Handler> Server<H> {
         net.resume(id);
     }
 
+    /// A handshake was worked on while its bytes were offered.
+    fn take_step<N: Net>(&mut self, net: &mut N, id: ConnId, acceptor: Box<Acceptor>, step: Step) -> Shaken {
+        let Step { consumed, out, outcome } = step;
+        if let Outcome::Failed(why) = outcome {
+            self.fail(net, id, &HandshakeFault::Failed(why), &out);
+            return Shaken::Taken(0);
+        }
+        if !out.is_empty() {
+            self.carrier.send(net, id, &out);
+        }
+        if let Outcome::Done(secured) = outcome {
+            return self.secure(net, id, *secured, consumed);
+        }
+        if let Some(shake) = self.handshakes.get(id) {
+            (shake.acceptor, shake.since) = (Some(acceptor), net.now());
+        }
+        if consumed > 0 {
+            return Shaken::Taken(consumed);
+        }
+        if self.carrier.conns[id.index()].flags & ENDED != 0 {
+            self.fail(net, id, &HandshakeFault::Left, &[]);
+            return Shaken::Taken(0);
+        }
+        Shaken::Waits
+    }
+
     /// The handshake is over: what follows the bytes that it took are records.
     fn secure<N: Net>(&mut self, net: &mut N, id: ConnId, secured: Secured, consumed: usize) -> Shaken {
         let chosen = self.handshakes.get(id).map(|shake| shake.chosen.clone());
@@ -439,6 +487,9 @@ impl<H: Handler> Server<H> {
         };
         self.carrier.counters.handshakes_done += 1;
         self.carrier.counters.handshakes_resumed += u64::from(session.resumed);
+        if let Some(over) = &session.early {
+            self.handshakes.early.insert(id, over);
+        }
         self.carrier.set_security(id, Security::Tls(Arc::new(ClientSession { chosen, session })));
         let conn = &mut self.carrier.conns[id.index()];
         conn.state = State::Ready;
@@ -469,28 +520,5 @@ impl<H: Handler> Server<H> {
         // Whatever it sent waits with the data path.
         self.carrier.conns[id.index()].flags |= PARTIAL;
         self.carrier.close_after_queue(net, id);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_waits_is_found_whoever_left_before() {
-        let mut line = Line::default();
-        let (gone, next) = (ConnId::new(7, 1), ConnId::new(7, 2));
-        line.join(gone);
-        line.leave(gone);
-        line.join(next);
-        line.join(next);
-        assert_eq!(line.take_first(), Some(next));
-        assert_eq!(line.take_first(), None);
-        for generation in 0..1_000 {
-            let id = ConnId::new(1, generation);
-            line.join(id);
-            line.leave(id);
-        }
-        assert!(line.all.len() <= 65, "{} of them are gone", line.all.len());
     }
 }

@@ -32,6 +32,7 @@
 //! | `change` | sites and settings that change meanwhile |
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod beginnings;
 mod carrier;
 mod change;
@@ -40,9 +41,11 @@ mod counters;
 mod deadlines;
 mod dialled;
 mod dialled_handshakes;
+mod early;
 mod handshake_helper;
 mod handshakes;
 mod head;
+mod line;
 mod offered;
 mod page;
 mod proxied;
@@ -76,8 +79,7 @@ use core::time::Duration;
 use dialled::DialledTable;
 use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
-use handshake_helper::HandshakeHelper;
-use handshakes::{HANDSHAKES_MAX, Handshakes};
+use handshakes::Handshakes;
 use latency::Recorder;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -299,8 +301,7 @@ impl<H: Handler> Server<H> {
         };
         server.settle_slots();
         if server.handshakes.on {
-            // Without it the silo works on them itself.
-            server.handshakes.helper = HandshakeHelper::start(2 * HANDSHAKES_MAX, &server.config.helper_cpus).ok();
+            server.handshakes.start_helper(&server.config.helper_cpus);
         }
         Ok(server)
     }
@@ -431,6 +432,7 @@ impl<H: Handler> App for Server<H> {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
             State::Handshake => self.on_handshake_end(net, id),
+            State::Ready if held > 0 && self.handshakes.early.goes_on(id) => net.resume(id),
             State::Proxied | State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
                 self.carrier.close_after_queue(net, id)
             }
@@ -557,7 +559,8 @@ impl<H: Handler> Server<H> {
                 Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None, series: None };
             wake = wake.earlier(handler.on_turn(&mut replies));
         }
-        wake
+        // A handler may have taken the signal along, which is the same for all helpers.
+        if self.handshakes.has_arrived() { Wake::Now } else { wake }
     }
 
     /// The client sends no more, and a request's body is not whole.

@@ -62,6 +62,7 @@ impl<H: Handler> Server<H> {
             let event = match seen.take() {
                 Some(event) => *event,
                 None if conn.state == State::Ready && net.unsent(id) >= self.carrier.unsent_max => break true,
+                None if conn.state == State::Ready && self.handshakes.early.holds(id, rest) => break false,
                 None => conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits),
             };
             match self.on_event(net, id, event, rest) {

@@ -144,7 +144,7 @@ impl<H: Handler> Server<H> {
         let mut rest = data.get(used..).unwrap_or_default();
         while room > 0 {
             let Some(conn) = self.carrier.conns.get_mut(id.index()) else { break };
-            if conn.state != State::Ready || conn.flags & !MARKED != 0 {
+            if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.handshakes.early.holds(id, rest) {
                 break;
             }
             let event = conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits);

@@ -65,6 +65,10 @@ impl<H: Handler> Server<H> {
         if self.on_dialled_end(net, id, held) {
             return;
         }
+        if net.was_broken(id) {
+            // What ended with it is not whole. The data path tells the upstream why.
+            return self.on_upstream_closed(net, id, Closed::Aborted);
+        }
         if self.tell_upstream(net, id, UpstreamEvent::End { held }).is_none() {
             net.finish(id);
         }

@@ -1,6 +1,7 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
 use access_log::{AccessLog, LineFormat};
+use core::net::SocketAddr;
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
 use latency::SeriesBoard;
@@ -231,6 +232,14 @@ impl Config {
     pub fn speaks_tls(&self) -> bool {
         let speaks = |content: &Content| matches!(content, Content::Program(program, _) if program.speaks_tls());
         speaks(&self.content) || self.hosts.iter().any(|host| speaks(&host.content))
+    }
+
+    /// What clients of an address begin their URLs with.
+    #[must_use]
+    pub fn scheme_at(&self, address: SocketAddr) -> &'static str {
+        let speaks =
+            |content: &Content| matches!(content, Content::Program(program, _) if program.speaks_tls_at(address));
+        if speaks(&self.content) { "https" } else { "http" }
     }
 
     /// Brings settings into their stated bounds.

@@ -41,8 +41,10 @@ enum Heard {
     Open,
     /// It said that it sends no more.
     End,
-    /// It ended without that, or nothing of it can be opened any more.
+    /// It ended without that.
     Cut,
+    /// Nothing of it can be opened any more.
+    Broken,
 }
 
 /// What secures a connection.
@@ -255,8 +257,17 @@ impl Tcp {
 
     /// Whether the peer ended without saying so in a record.
     pub fn was_cut(&self, id: ConnId) -> bool {
+        self.heard(id).is_some_and(|heard| matches!(heard, Heard::Cut | Heard::Broken))
+    }
+
+    /// Whether it ended by what could not be opened.
+    pub fn was_broken(&self, id: ConnId) -> bool {
+        self.heard(id) == Some(Heard::Broken)
+    }
+
+    fn heard(&self, id: ConnId) -> Option<Heard> {
         let place = self.seals.places.get(id.index()).and_then(Option::as_deref);
-        self.slots.get(id).is_some() && place.is_some_and(|sealed| sealed.heard == Heard::Cut)
+        place.filter(|_| self.slots.get(id).is_some()).map(|sealed| sealed.heard)
     }
 }
 
@@ -375,7 +386,7 @@ impl Tcp {
     fn fail(&mut self, id: ConnId, why: Option<u8>) {
         self.counters.records_failed += 1;
         if let Some(sealed) = self.seals.get_mut(id.index() as u32) {
-            sealed.heard = Heard::Cut;
+            sealed.heard = Heard::Broken;
         }
         let Some(slot) = self.slots.get_mut(id) else { return };
         match why {

@@ -266,7 +266,7 @@ fn close_notify_precedes_the_end() {
     line.pair.client.stack.finish(client);
     line.settle();
     assert_eq!((line.heard[1].data.as_slice(), line.heard[1].ends), (&b"bye"[..], 1));
-    assert!(!line.pair.server.stack.was_cut(server));
+    assert!(!line.pair.server.stack.was_cut(server) && !line.pair.server.stack.was_broken(server));
     let kinds: Vec<_> = line.notes[0].borrow().sealed.iter().map(|record| record.kind).collect();
     assert_eq!(kinds, [ContentType::ApplicationData, ContentType::Alert]);
     line.pair.server.stack.finish(server);
@@ -293,7 +293,9 @@ fn what_cannot_be_opened_is_answered_by_an_alert() {
     let Arrived::Segment(arrival) = host.stack.on_frame(frame, true, &mut host.out) else { panic!("it is taken") };
     let mut plain = Vec::new();
     assert_eq!(host.stack.open_records(server, arrival.data, &mut plain), arrival.data.len());
-    assert!(plain.is_empty() && host.stack.was_cut(server) && host.stack.take_end(server));
+    assert!(
+        plain.is_empty() && host.stack.was_cut(server) && host.stack.was_broken(server) && host.stack.take_end(server)
+    );
     line.settle();
     let notes = line.notes[1].borrow();
     let last = notes.sealed.last().map(|record| record.kind);

@@ -65,7 +65,7 @@ pub enum ThreadKind {
     BodyWriter,
     /// Tells metrics.
     Metrics,
-    /// Asks DNS servers.
+    /// Asks DNS servers, and responders about certificates.
     Resolver,
 }
 
@@ -90,7 +90,7 @@ impl ThreadKind {
             b"access-log" => Self::LogWriter,
             b"body-files" => Self::BodyWriter,
             b"metrics" => Self::Metrics,
-            b"resolver" => Self::Resolver,
+            b"resolver" | b"stapler" => Self::Resolver,
             b"placement" => Self::Silo,
             _ if helps_a_link(name) => Self::Silo,
             _ if name.starts_with(b"near-w") && silos => Self::Silo,

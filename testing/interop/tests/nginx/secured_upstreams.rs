@@ -5,6 +5,8 @@ use crate::NGINX;
 use crate::secured::{CURL, OPENSSL, OURS, SIDES, command, sh, sh_output};
 use interop::{Running, scratch, wait_for};
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -18,11 +20,15 @@ of() {
     openssl x509 -req -in $1.csr -CA ca.pem -CAkey ca.key -set_serial $3 -days 30 -extfile ext -out $1.pem
 }
 own ca; own other; of server up.test 7; of client client 8
-printf '[ca]\ndefault_ca=x\n[x]\ndatabase=index\ncrlnumber=number\ndefault_md=sha256\ndefault_crl_days=30\n' > conf
-: > index; echo 01 > number
+printf '[ca]\ndefault_ca=x\n[x]\ndatabase=index\ncrlnumber=number\ndefault_md=sha256\ndefault_crl_days=30\nserial=serial\n' > conf
+: > index; echo 01 > number; echo 09 > serial
 openssl ca -config conf -keyfile ca.key -cert ca.pem -gencrl -out none.crl
 openssl ca -config conf -keyfile ca.key -cert ca.pem -revoke server.pem
 openssl ca -config conf -keyfile ca.key -cert ca.pem -gencrl -out server.crl
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout late.key -subj "/CN=up.test" -out late.csr
+printf '[any]\ncommonName=supplied\n' >> conf
+openssl ca -batch -config conf -policy any -outdir . -keyfile ca.key -cert ca.pem -rand_serial \
+    -startdate 20200101000000Z -enddate 20210101000000Z -in late.csr -notext -out late.pem
 mkdir -p big; head -c 1000000 /dev/urandom > big/body
 "#;
 
@@ -35,7 +41,11 @@ fn upstream(folder: &Path) -> String {
          server {{ listen 8443 ssl; ssl_certificate server.pem; ssl_certificate_key server.key;\n\
            ssl_protocols TLSv1.2 TLSv1.3; ssl_client_certificate ca.pem; ssl_verify_client optional;\n\
            location / {{ return 200 \"$ssl_protocol|$ssl_server_name|$ssl_session_reused|$ssl_client_verify|$host\\n\"; }}\n\
-           location /big {{ }} location /put {{ proxy_pass http://127.0.0.1:8080; }} }}\n\
+           location /big {{ }} location /put {{ proxy_pass http://127.0.0.1:8080; }}\n\
+           location /switch {{ proxy_pass http://127.0.0.1:9000; proxy_http_version 1.1;\n\
+             proxy_set_header Connection upgrade; proxy_set_header Upgrade echo; }}\n\
+           location /close-huge {{ proxy_pass http://127.0.0.1:9000; }} }}\n\
+         server {{ listen 8444 ssl; ssl_certificate late.pem; ssl_certificate_key late.key; return 204; }}\n\
          server {{ listen 8080; location / {{ return 200 \"$content_length\\n\"; }} }} }}\n"
     )
 }
@@ -59,6 +69,12 @@ fn front(address: &str) -> String {
          location /stranger {{ {verified} proxy_ssl_trusted_certificate_; }}\n\
          location /var {{ set $u 127.0.0.1:8443; proxy_ssl_server_name on; proxy_ssl_name $arg_n; proxy_pass https://$u; }}\n\
          location /client {{ proxy_ssl_certificate ../client.pem; proxy_ssl_certificate_key ../client.key; {to} }}\n\
+         location /expired {{ {verified} proxy_ssl_name up.test; proxy_pass https://127.0.0.1:8444; }}\n\
+         location /switch {{ {to} proxy_http_version 1.1; proxy_set_header Connection upgrade;\n\
+           proxy_set_header Upgrade echo; }}\n\
+         location /close-huge {{ {to} }}\n\
+         location /broken/ {{ proxy_pass https://{BREAKER}/; }}\n\
+         location /gateway {{ include /etc/nginx/uwsgi_params; uwsgi_pass suwsgi://{GATEWAY}; }}\n\
          location /not {{ proxy_pass https://127.0.0.1:8080; }}\n\
          location /next {{ proxy_pass https://two; }}\n\
          location /kept {{ proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass https://kept; }}\n\
@@ -89,16 +105,69 @@ const ASKED: &[&str] = &[
     "curl -s -T big/body -H Expect: $U/put",
     "curl -s -T conf -H Expect: $U/put",
     "curl -s $U/path",
+    "curl -s -o /dev/null -w '%{http_code}' $U/expired",
+    "bash -c 'exec 3<>/dev/tcp/${U#http://}/80; printf \"GET /switch HTTP/1.1\\r\\nHost: a\\r\\nConnection: upgrade\\r\\n\
+     Upgrade: echo\\r\\n\\r\\nhello\" >&3; timeout 20 cat <&3 | grep -aE \"^HTTP|^Upgrade|hello\"'",
+    "curl -s $U/close-huge | sha256sum",
+    // A byte is changed on the way: with a length, and without.
+    "curl -s -o /dev/null -w '%{http_code} ' $U/broken/big/body; echo $?",
+    "curl -s -o /dev/null -w '%{http_code} ' $U/broken/close-huge; echo $?",
+    "curl -s $U/gateway",
 ];
 
 /// Words of the error log, each a failure's.
-const LOGGED: [&str; 5] = [
+const LOGGED: [&str; 6] = [
+    "upstream SSL certificate verify error: (10:certificate has expired) while SSL handshaking to upstream",
     "upstream SSL certificate verify error: (23:certificate revoked) while SSL handshaking to upstream",
     "upstream SSL certificate does not match \"127.0.0.1\" while SSL handshaking to upstream",
     "upstream SSL certificate verify error: (21:unable to verify the first certificate) while SSL handshaking to upstream",
     "wrong version number) while SSL handshaking to upstream",
     "upstream: \"https://127.0.0.1:8080/not\"",
 ];
+
+/// Where a byte is changed on its way to who asked, and where a gateway is.
+const BREAKER: &str = "127.0.0.1:8446";
+const GATEWAY: &str = "127.0.0.1:8445";
+
+/// Passes on to the upstream, and changes a byte of what comes back, behind the handshake.
+fn start_breaker() {
+    const AT: usize = 300_000;
+    let listener = TcpListener::bind(BREAKER).unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let upstream = TcpStream::connect("127.0.0.1:8443").unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+            std::thread::spawn(move || _ = std::io::copy(&mut from, &mut to));
+            let (mut from, mut to) = (upstream, client);
+            std::thread::spawn(move || {
+                let (mut piece, mut passed) = ([0; 16_384], 0);
+                while let Ok(length @ 1..) = from.read(&mut piece) {
+                    if (passed..passed + length).contains(&AT) {
+                        piece[AT - passed] ^= 1;
+                    }
+                    passed += length;
+                    if to.write_all(&piece[..length]).is_err() {
+                        break;
+                    }
+                }
+                let _ = to.shutdown(std::net::Shutdown::Both);
+            });
+        }
+    });
+}
+
+fn start_gateway(folder: &Path) -> Running {
+    fs::write(
+        folder.join("app.py"),
+        "def application(e, r):\n    r('200 OK', [])\n    return [e['PATH_INFO'].encode()]\n",
+    )
+    .unwrap();
+    let mut program = Command::new("uwsgi");
+    program.args(["--plugin", "python3", "--wsgi-file", "app.py", "--die-on-term", "--suwsgi-socket"]);
+    let mut running = Running::start(program.arg(format!("{GATEWAY},server.pem,server.key")).current_dir(folder));
+    running.wait_until_open(GATEWAY);
+    running
+}
 
 #[test]
 fn upstreams_over_tls_are_asked_the_same() {
@@ -109,6 +178,9 @@ fn upstreams_over_tls_are_asked_the_same() {
         fs::write(folder.join("up.conf"), upstream(&folder)).unwrap();
         let mut all = vec![Running::start(Command::new("nginx").arg("-p").arg(&folder).args(["-c", "up.conf"]))];
         all[0].wait_until_open("127.0.0.1:8443");
+        crate::upstream::start();
+        start_breaker();
+        let gateway = start_gateway(&folder);
         for (name, address) in SIDES {
             let own = folder.join(name);
             fs::create_dir_all(own.join("logs")).unwrap();
@@ -136,6 +208,8 @@ fn upstreams_over_tls_are_asked_the_same() {
                 });
             }
         }
+        // It ends by a status of its own.
+        gateway.stop_at_once();
         all.into_iter().for_each(|running| _ = running.stop());
     });
 }

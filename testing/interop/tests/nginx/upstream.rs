@@ -128,6 +128,10 @@ fn answer(stream: &mut TcpStream, name: &str, (method, keeps): (&str, bool), hea
             send(format!("HTTP/1.0 200 OK\r\n{text}\r\nup to the end").as_bytes());
             false
         }
+        "close-huge" => {
+            let _ = send(b"HTTP/1.0 200 OK\r\n\r\n") && send(huge(1_000_000));
+            false
+        }
         "empty" => send(format!("HTTP/1.1 204 No Content\r\n{ends}X-A: b\r\n\r\n").as_bytes()),
         "big" => send(&whole("200 OK", text, &[b'x'; 100_000])),
         "huge" => send(&whole("200 OK", text, huge(1_000_000))),

@@ -73,7 +73,7 @@ const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded b
 const CERTIFICATES: DirectiveClass = Idle("certificates are read when the configuration is");
 const RECORDS: DirectiveClass = Idle("records are as long as what is sent at once");
 const NO_DH: DirectiveClass = Idle("keys are exchanged on elliptic curves, and with ML-KEM");
-const NO_RESPONDER: DirectiveClass = Idle("no responder is asked: ssl_stapling_file has what it says");
+const NO_OCSP: DirectiveClass = Idle("nobody is asked about certificates of clients");
 const NOT_YET: DirectiveClass = Refused("it is not there yet");
 
 /// Directives by what becomes of them.
@@ -192,11 +192,11 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     ),
     (RECORDS, &["ssl_buffer_size"]),
     (NO_DH, &["ssl_dhparam"]),
-    (NO_RESPONDER, &["ssl_stapling_responder", "ssl_stapling_verify", "ssl_ocsp_responder", "ssl_ocsp_cache"]),
+    (NO_OCSP, &["ssl_ocsp_responder", "ssl_ocsp_cache"]),
     (Refused("there are no engines"), &["ssl_engine"]),
     (Refused("the library has no Encrypted Client Hello yet"), &["ssl_ech_file"]),
-    (RefusedUnless("off", "responders are not asked yet"), &["ssl_ocsp"]),
-    (RefusedUnless("off", "it is not there yet"), &["ssl_early_data", "ssl_certificate_compression"]),
+    (RefusedUnless("off", "responders are not asked about certificates of clients"), &["ssl_ocsp"]),
+    (RefusedUnless("off", "it is not there yet"), &["ssl_certificate_compression"]),
     (RefusedUnless("off", "write \"listen ... ssl\""), &["ssl"]),
     (Idle("no listener speaks QUIC"), &["quic_bpf"]),
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),

@@ -153,7 +153,7 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
         ),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
         ("server { listen 443 quic; }", "\"listen ... quic\""),
-        ("server { ssl_early_data on; }", "\"ssl_early_data\" directive with another value than \"off\""),
+        ("server { ssl_ocsp on; }", "\"ssl_ocsp\" directive with another value than \"off\""),
         ("server { ssl_certificate $a.pem; }", "certificates by variables in \"$a.pem\""),
     ] {
         let why = compiled(text).unwrap_err();

@@ -6,7 +6,7 @@ use super::settings::Setter;
 use super::tls_files;
 use super::tls_settings::TlsSettings;
 use super::{Compiler, Step, nowhere};
-use crate::message::{Level, Message, Place};
+use crate::message::{Level, Place};
 use crate::reader::Directive;
 use handshake::{
     ClientMode, Clients, Groups, GroupsError, Identity, ServerError, ServerRules, ServerTls, SessionCache, Suites,
@@ -22,6 +22,11 @@ const CACHE_MIN: u64 = 8 * 4_096;
 /// Sessions of `builtin`, where no number is told, and bytes for each.
 const BUILTIN: u64 = 20_480;
 const SESSION: u64 = 256;
+
+/// Sessions that may begin with data, of all servers: some 30,000. No cache of a configuration has
+/// this name.
+const EARLY: &[u8] = b" early data";
+const EARLY_BYTES: usize = 16 << 20;
 
 fn set_tls(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive) -> Step {
     compiler.tls(layer, directive)
@@ -40,6 +45,7 @@ pub(super) const TLS_SETTERS: &[(&str, Setter)] = &[
     ("ssl_session_ticket_key", set_tls),
     ("ssl_session_timeout", set_tls),
     ("ssl_session_cache", set_tls),
+    ("ssl_early_data", set_tls),
     ("ssl_verify_client", set_tls),
     ("ssl_verify_depth", set_tls),
     ("ssl_client_certificate", set_tls),
@@ -47,6 +53,8 @@ pub(super) const TLS_SETTERS: &[(&str, Setter)] = &[
     ("ssl_crl", set_tls),
     ("ssl_stapling", set_tls),
     ("ssl_stapling_file", set_tls),
+    ("ssl_stapling_responder", set_tls),
+    ("ssl_stapling_verify", set_tls),
     ("ssl_reject_handshake", set_tls),
     ("ssl_conf_command", set_tls),
 ];
@@ -88,6 +96,7 @@ impl Compiler<'_> {
             }
             b"ssl_session_timeout" => settings.lifetime = time(value, true).unwrap_or_default() / 1_000,
             b"ssl_session_cache" => self.tls_cache(settings, directive)?,
+            b"ssl_early_data" => settings.early = is_on(directive),
             b"ssl_verify_client" => {
                 settings.verify = match value.to_ascii_lowercase().as_slice() {
                     b"on" => Some(ClientMode::Required),
@@ -102,6 +111,8 @@ impl Compiler<'_> {
             b"ssl_crl" => settings.revocations = Some(path).filter(|_| !value.is_empty()),
             b"ssl_stapling" => settings.staples = is_on(directive),
             b"ssl_stapling_file" => settings.stapled = Some(path).filter(|_| !value.is_empty()),
+            b"ssl_stapling_responder" => settings.responder = Some(value.to_vec()).filter(|_| !value.is_empty()),
+            b"ssl_stapling_verify" => settings.staples_verified = is_on(directive),
             b"ssl_reject_handshake" => settings.rejects = is_on(directive),
             b"ssl_conf_command" => self.tls_command(settings, directive)?,
             _ => {}
@@ -239,6 +250,7 @@ impl Compiler<'_> {
         let (suites12, suites13) = self.tls_suites(settings, "ssl", place)?;
         let groups = self.tls_groups(settings, "ssl_ecdh_curve", place)?;
         let clients = self.tls_clients(settings)?;
+        let staples = self.staple_drafts(layer, &identities)?;
         let rules = ServerRules {
             identities,
             tls12: settings.tls12,
@@ -252,6 +264,7 @@ impl Compiler<'_> {
                 .cache
                 .as_ref()
                 .map(|(name, bytes)| SessionCache::named(name, usize::try_from(*bytes).unwrap_or(usize::MAX))),
+            early: settings.early.then(|| SessionCache::named(EARLY, EARLY_BYTES)),
             lifetime: u32::try_from(settings.lifetime).unwrap_or(u32::MAX),
             clients,
             rejects: settings.rejects,
@@ -264,6 +277,7 @@ impl Compiler<'_> {
             }
             _ => self.unsupported(place, &format!("\"ssl_protocols\" and \"ssl_ciphers\" as they are: {why}")),
         })?;
+        self.order_staples(settings, staples, &made)?;
         Ok(Some(Arc::new(made)))
     }
 
@@ -282,14 +296,6 @@ impl Compiler<'_> {
             self.note_file(&key);
             let identity = tls_files::identity(&certificate, &key, &settings.passwords).map_err(nowhere)?;
             identities.push(Identity { stapled: stapled.clone(), ..identity });
-            if settings.staples && stapled.is_none() {
-                let text = format!(
-                    "\"ssl_stapling\" ignored, no responder is asked: name an \"ssl_stapling_file\" for \
-                     certificate \"{}\"",
-                    told(&certificate)
-                );
-                self.warnings.push(Message { level: Level::Warn, ..nowhere(text) });
-            }
         }
         Ok(identities)
     }

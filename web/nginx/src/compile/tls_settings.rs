@@ -23,6 +23,7 @@ pub(super) struct TlsSettings {
     pub ticket_keys: Vec<(Vec<u8>, Place)>,
     pub cache: Option<(Vec<u8>, u64)>,
     pub lifetime: u64,
+    pub early: bool,
     /// Whether, and how, clients are verified.
     pub verify: Option<ClientMode>,
     pub depth: u32,
@@ -31,6 +32,9 @@ pub(super) struct TlsSettings {
     pub revocations: Option<Vec<u8>>,
     pub staples: bool,
     pub stapled: Option<Vec<u8>>,
+    /// `ssl_stapling_responder`
+    pub responder: Option<Vec<u8>>,
+    pub staples_verified: bool,
     pub rejects: bool,
 }
 
@@ -51,6 +55,7 @@ impl Default for TlsSettings {
             ticket_keys: Vec::new(),
             cache: None,
             lifetime: 300,
+            early: false,
             verify: None,
             depth: 1,
             client_certificate: None,
@@ -58,6 +63,8 @@ impl Default for TlsSettings {
             revocations: None,
             staples: false,
             stapled: None,
+            responder: None,
+            staples_verified: false,
             rejects: false,
         }
     }

@@ -270,6 +270,9 @@ impl Handler for Engine {
         if !self.retired.is_empty() {
             self.let_go();
         }
+        if !self.loaded.program.staples.is_empty() {
+            self.tend_staples();
+        }
         self.files.on_second(second, date, now);
     }
 

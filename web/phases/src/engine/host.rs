@@ -68,6 +68,15 @@ pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {
     out.truncate(start + end);
 }
 
+impl Program {
+    /// Whether clients of this address begin with a handshake.
+    #[must_use]
+    pub fn speaks_tls_at(&self, address: SocketAddr) -> bool {
+        let at = listener_at(self, LocalAddress::Inet(address));
+        self.listeners.get(usize::from(at)).is_some_and(|listener| listener.tls)
+    }
+}
+
 /// The listener at an address: the very one, or the one for all at its port.
 pub(super) fn listener_at(program: &Program, local: LocalAddress) -> u16 {
     let local = match local {

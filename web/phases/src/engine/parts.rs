@@ -37,7 +37,7 @@ pub enum PrepareError {
     Log(access_log::Error),
     /// A folder for bodies of requests.
     Folder(FolderError),
-    /// What resolves names.
+    /// What resolves names, or asks about certificates.
     Resolver(std::io::Error),
 }
 
@@ -70,6 +70,9 @@ impl NewProgram {
             true => Some(Resolver::start(cpus).map_err(PrepareError::Resolver)?),
             false => None,
         };
+        if !program.staples.is_empty() {
+            stapling::start(cpus).map_err(PrepareError::Resolver)?;
+        }
         Ok(Self { program, logs, bodies, resolver })
     }
 

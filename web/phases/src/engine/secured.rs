@@ -4,13 +4,14 @@
 use super::Engine;
 use super::coding::class_of;
 use super::course::{Course, Loaded};
-use super::errors::{tell_of_connection, tell_of_request};
+use super::errors::{tell_of_connection, tell_of_process, tell_of_request};
 use super::host::host_of;
 use super::values::{Clock, Scope};
 use super::written::put;
 use crate::logging::ErrorLevel;
 use crate::program::{ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;
+use core::sync::atomic::Ordering;
 use exchange::{Asked, ChosenTls, ClientSession, ExchangeId, HandshakeFault, LocalAddress, Replies, Transport};
 use handshake::{ClientMode, ClientVerdict, Failure, Hello, group_name_of, suite_name_of};
 use semantics::path::percent_encode;
@@ -192,6 +193,18 @@ impl Engine {
         Some(ChosenTls { tls: Arc::clone(tls), by_name })
     }
 
+    /// Responders are asked from a silo's first second on, not while a configuration is tested. The
+    /// error log is told of those that gave no answer.
+    #[cold]
+    pub(super) fn tend_staples(&self) {
+        for order in &self.loaded.program.staples {
+            order.begin();
+            for fault in order.take_faults() {
+                tell_of_process(&self.loaded, &self.rest.clock, ErrorLevel::ERROR, fault.as_bytes());
+            }
+        }
+    }
+
     /// Tells the error log of a handshake that came to nothing.
     pub(super) fn tell_of_handshake<R: Replies>(&self, replies: &R, id: ExchangeId, fault: &HandshakeFault) {
         let (loaded, about) = (&self.loaded, replies.about(id));
@@ -223,6 +236,10 @@ impl Scope<'_> {
             TlsValue::AlpnProtocol => {
                 out.extend_from_slice(session.session.protocol.as_deref().unwrap_or_default());
                 true
+            }
+            TlsValue::EarlyData => {
+                let over = session.session.early.as_ref().is_none_or(|over| over.load(Ordering::Relaxed));
+                !over && put(out, "1")
             }
             TlsValue::SessionReused => put(out, if session.session.resumed { "r" } else { "." }),
             TlsValue::SessionId => {

@@ -1,0 +1,96 @@
+//! Requests that come before their handshake is over (`ssl_early_data`), by OpenSSL's client, beside nginx.
+
+use crate::NGINX;
+use crate::secured::{OPENSSL, OURS, SIDES, command, sh, sh_output};
+use interop::{Running, in_namespace, scratch};
+use std::fs;
+use std::path::Path;
+
+const CERTIFICATES: &str = r#"
+set -e
+openssl ecparam -name prime256v1 -genkey -noout -out one.key
+openssl req -x509 -new -key one.key -subj "/O=Test/CN=one.example" -days 30 -out one.pem
+printf 'GET /told HTTP/1.0\r\n\r\n' > get
+printf 'GET /passed HTTP/1.0\r\n\r\n' > passed
+printf 'POST /told HTTP/1.0\r\nContent-Length: 2\r\n\r\nhi' > post
+"#;
+
+fn configuration(address: &str) -> String {
+    format!(
+        "user root; worker_processes 1; daemon off; pid nginx.pid; error_log error.log info; events {{}}\n\
+         http {{ access_log off; ssl_protocols TLSv1.2 TLSv1.3; ssl_early_data on;\n\
+         ssl_certificate ../one.pem; ssl_certificate_key ../one.key;\n\
+         server {{ listen {address}:80; location / {{ return 200 \"asked early=$http_early_data\\n\"; }} }}\n\
+         server {{ listen {address}:443 ssl;\n\
+           location /told {{ return 200 \"$request_method early=$ssl_early_data $ssl_session_reused\\n\"; }}\n\
+           location /passed {{ proxy_pass http://127.0.0.2:80; proxy_set_header Early-Data $ssl_early_data; }} }}\n\
+         server {{ listen {address}:8443 ssl; ssl_early_data off; return 200 \"off\\n\"; }}\n\
+         }}\n"
+    )
+}
+
+/// A session is begun, and then gone on with by what is in a file.
+const WORDS: &str = r#"
+client() { timeout 20 openssl s_client -ign_eof -connect $A:${PORT:-443} "$@" 2>&1; }
+told() { grep -aoE '^(New|Reused), TLSv1..|^Early data was [a-z ]*|^[A-Z]+ early=.*|^asked early=.*|^off$'; }
+begin() { client -sess_out $T/session "$@" < get | told; }
+early() { file=$1; shift; client -sess_in $T/session -early_data $file "$@" < /dev/null | told; }
+"#;
+
+fn ask(folder: &Path, (name, address): (&str, &str), line: &str) -> String {
+    let script = format!("A={address}\nT={name}\n{WORDS}\n{line}\n");
+    sh_output(folder, &script).0
+}
+
+#[test]
+fn requests_come_before_their_handshake_is_over() {
+    in_namespace(&[NGINX, OPENSSL], || {
+        let folder = scratch("nginx-early").join("asked");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        sh(&folder, CERTIFICATES, "");
+        let mut running = Vec::new();
+        for (name, address) in SIDES {
+            let own = folder.join(name);
+            fs::create_dir_all(own.join("logs")).unwrap();
+            fs::write(own.join("nginx.conf"), configuration(address)).unwrap();
+            let mut started = Running::start(&mut command(name, &own));
+            started.wait_until_open(&format!("{address}:443"));
+            running.push(started);
+        }
+        let begun = "New, TLSv1.3\nEarly data was not sent\nGET early= .\n";
+        let early = "Reused, TLSv1.3\nEarly data was accepted\nGET early=1 r\n";
+        for side in SIDES {
+            assert_eq!(ask(&folder, side, "begin -tls1_3"), begun, "{}", side.0);
+            assert_eq!(sorted(&ask(&folder, side, "early get")), sorted(early), "{}", side.0);
+        }
+        for side in OURS.map(|at| SIDES[at]) {
+            let name = side.0;
+            let passed = ask(&folder, side, "begin -tls1_3 > /dev/null; early passed");
+            assert!(passed.contains("accepted") && passed.contains("asked early=1"), "{name}: {passed}");
+            assert_eq!(ask(&folder, side, "begin -tls1_3"), begun, "{name}");
+            assert_eq!(sorted(&ask(&folder, side, "early get")), sorted(early), "{name}");
+            // Who sends it again is not believed, and asked for a whole handshake.
+            let again = ask(&folder, side, "early get");
+            assert!(again.contains("New, TLSv1.3") && again.contains("Early data was rejected"), "{name}: {again}");
+            assert!(!again.contains("GET early"), "{name}: {again}");
+            // What changes something waits until the handshake is over.
+            let posted = ask(&folder, side, "begin -tls1_3 > /dev/null; early post");
+            assert!(posted.contains("accepted") && posted.contains("POST early= r"), "{name}: {posted}");
+            let of_older = ask(&folder, side, "begin -tls1_2; client -tls1_2 -sess_in $T/session < get | told");
+            assert!(of_older.contains("Reused, TLSv1.2"), "{name}: {of_older}");
+            let off = ask(&folder, side, "PORT=8443 begin -tls1_3; PORT=8443 early get");
+            assert!(!off.contains("accepted"), "{name}: {off}");
+        }
+        for running in running {
+            running.stop();
+        }
+    });
+}
+
+/// The client tells of its session and prints answers in the order in which they come.
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
