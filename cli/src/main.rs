@@ -8,10 +8,11 @@ use say::{Failure, eprintln};
 use silo::memory::HugeAlloc;
 use std::io::Write;
 use std::process::ExitCode;
+use wiping::WipingAlloc;
 
-/// Tables of connections on huge pages, where the system has them.
+/// Tables of connections on huge pages, where the system has them; what handshakes give back is overwritten.
 #[global_allocator]
-static ALLOCATOR: HugeAlloc = HugeAlloc;
+static ALLOCATOR: WipingAlloc<HugeAlloc> = WipingAlloc(HugeAlloc);
 
 fn main() -> ExitCode {
     let command = args::from_env();

@@ -2,6 +2,7 @@
 
 use crate::captured::{TrafficSecrets, during};
 use crate::clients::ClientVerdict;
+use crate::early::EarlyRecords;
 use crate::effort::Effort;
 use crate::failure::Failure;
 use crate::hello::Hello;
@@ -109,6 +110,10 @@ impl Acceptor {
     /// Takes whole records from the front of `bytes`, up to the last of the handshake: no byte
     /// behind it is touched.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> Step {
+        wiping::during(|| self.take(bytes))
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Step {
         let mut out = Vec::new();
         let mut consumed = 0;
         if self.server.rejects() && self.connection.take().is_some() {
@@ -192,22 +197,6 @@ impl Acceptor {
         }))
     }
 
-    /// Takes one record that came before the handshake was over; data in it is appended to `plain`. Whether
-    /// the handshake is over now.
-    ///
-    /// What rustls would send is not: all that it has to say was said, but for alerts, which are not its own
-    /// to number any more.
-    pub(crate) fn on_early_record(&mut self, one: &[u8], plain: &mut Vec<u8>) -> Result<bool, Failure> {
-        if !self.note(one) {
-            return Err(Failure::TooLong);
-        }
-        let Some(connection) = self.connection.as_mut() else { return Err(Failure::Over) };
-        let (waiting, mut unsent) = (&mut self.waiting, Vec::new());
-        let work = || drive(connection, waiting, &mut unsent, plain);
-        let (result, _) = during(&self.hello, &mut self.secrets, work);
-        result
-    }
-
     /// Has rustls look at what waits.
     fn work(&mut self, out: &mut Vec<u8>) -> Outcome {
         let Some(connection) = self.connection.as_mut() else { return Outcome::Failed(Failure::Over) };
@@ -273,6 +262,25 @@ impl Acceptor {
         let (cipher, transmit) = direction(secrets.tx, self.secrets.server.take())?;
         let (_, receive) = direction(secrets.rx, self.secrets.client.take())?;
         Some(Secured { transmit, receive, cipher, hash: hash_of(suite), session, early: None })
+    }
+}
+
+impl EarlyRecords for Acceptor {
+    /// What rustls would send is not: all that it has to say was said, but for alerts, which are not its own
+    /// to number any more.
+    fn on_record(&mut self, one: &[u8], plain: &mut Vec<u8>) -> Result<bool, Failure> {
+        if !self.note(one) {
+            return Err(Failure::TooLong);
+        }
+        let Some(connection) = self.connection.as_mut() else { return Err(Failure::Over) };
+        let (waiting, mut unsent) = (&mut self.waiting, Vec::new());
+        let work = || drive(connection, waiting, &mut unsent, plain);
+        let (result, _) = wiping::during(|| during(&self.hello, &mut self.secrets, work));
+        if result == Ok(true) {
+            // With what rustls has of keys.
+            wiping::during(|| self.connection = None);
+        }
+        result
     }
 }
 

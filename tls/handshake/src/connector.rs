@@ -117,6 +117,10 @@ impl Connector {
     /// Takes whole records from the front of `bytes`, up to the last of the handshake: no byte
     /// behind it is touched.
     pub fn on_bytes(&mut self, bytes: &[u8]) -> ConnectStep {
+        wiping::during(|| self.take(bytes))
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> ConnectStep {
         let (mut out, mut consumed) = (Vec::new(), 0);
         if !self.began {
             self.began = true;

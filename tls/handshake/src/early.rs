@@ -9,41 +9,46 @@
 //! With its flight a server knows the keys of what it sends. So answers go out before the
 //! client's Finished is there; who asked is known by then only as far as the session tells it.
 
-use crate::acceptor::{Acceptor, RECORD_MAX};
 use crate::failure::Failure;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rustls::Error;
 use seal::message::alert;
-use seal::{Ask, HEADER_LEN, Layer, Record, SealError, Unsealed};
+use seal::{Ask, HEADER_LEN, Layer, MAX_SEALED, Record, SealError, Unsealed};
 use std::sync::Arc;
 use tls_record::RecordLayer;
+
+/// Who looks at what comes until the handshake is over.
+pub(crate) trait EarlyRecords: Send {
+    /// Takes one record; data in it is appended to `plain`. Whether the handshake is over now.
+    fn on_record(&mut self, one: &[u8], plain: &mut Vec<u8>) -> Result<bool, Failure>;
+}
 
 /// What secures it: a record layer, and until the handshake is over rustls, for what comes.
 pub(crate) struct EarlyLayer {
     /// None once the handshake is over.
-    acceptor: Option<Box<Acceptor>>,
+    acceptor: Option<Box<dyn EarlyRecords>>,
     records: RecordLayer,
     /// Told to whoever holds back what is to wait for that.
     over: Arc<AtomicBool>,
 }
 
 impl EarlyLayer {
-    pub(crate) const fn new(acceptor: Box<Acceptor>, records: RecordLayer, over: Arc<AtomicBool>) -> Self {
+    pub(crate) const fn new(acceptor: Box<dyn EarlyRecords>, records: RecordLayer, over: Arc<AtomicBool>) -> Self {
         Self { acceptor: Some(acceptor), records, over }
     }
 
     /// Opens the first record by rustls.
-    fn open_early(&mut self, acceptor: &mut Acceptor, input: &[u8], plain: &mut Vec<u8>) -> Unsealed {
+    fn open_early(&mut self, acceptor: &mut dyn EarlyRecords, input: &[u8], plain: &mut Vec<u8>) -> Unsealed {
         let Some((header, _)) = input.split_first_chunk::<HEADER_LEN>() else { return Unsealed::Needs(HEADER_LEN) };
         // A copy, as is the rest: what is decided by it is decided once.
         let header = *header;
         let len = HEADER_LEN + usize::from(u16::from_be_bytes([header[3], header[4]]));
-        if len > RECORD_MAX {
+        if len > MAX_SEALED {
             return Unsealed::Failed(Some(alert::RECORD_OVERFLOW));
         }
         let Some(body) = input.get(HEADER_LEN..len) else { return Unsealed::Needs(len) };
         let before = plain.len();
-        match acceptor.on_early_record(&[&header, body].concat(), plain) {
+        match acceptor.on_record(&[&header, body].concat(), plain) {
             Ok(false) if plain.len() > before => Unsealed::Data { consumed: len },
             Ok(over) => {
                 if over {
@@ -99,7 +104,7 @@ impl Layer for EarlyLayer {
 
     fn open(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Unsealed {
         let Some(mut acceptor) = self.acceptor.take() else { return self.records.open(input, plain) };
-        let unsealed = self.open_early(&mut acceptor, input, plain);
+        let unsealed = self.open_early(&mut *acceptor, input, plain);
         if !self.over.load(Ordering::Relaxed) {
             self.acceptor = Some(acceptor);
         }

@@ -24,6 +24,10 @@ impl Secured {
     /// are not as long as their ciphers have them.
     #[must_use]
     pub fn into_layer(self) -> Option<(Box<dyn Layer>, Session)> {
+        wiping::during(|| self.make_layer())
+    }
+
+    fn make_layer(self) -> Option<(Box<dyn Layer>, Session)> {
         let Self { transmit, receive, cipher, session, early, .. } = self;
         let cipher = cipher.of_records();
         let afterwards = match (&transmit.secret, &receive.secret) {

@@ -1,7 +1,7 @@
 //! What a handshake comes to.
 
-use crate::acceptor::Acceptor;
 use crate::clients::ClientVerdict;
+use crate::early::EarlyRecords;
 use core::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -67,7 +67,6 @@ impl core::fmt::Debug for Direction {
 }
 
 /// A connection whose handshake is over.
-#[derive(Debug)]
 pub struct Secured {
     /// What we send.
     pub transmit: Direction,
@@ -80,7 +79,13 @@ pub struct Secured {
     /// What is told of it.
     pub session: Session,
     /// What its client sends before its handshake is over is opened by this.
-    pub(crate) early: Option<Box<Acceptor>>,
+    pub(crate) early: Option<Box<dyn EarlyRecords>>,
+}
+
+impl core::fmt::Debug for Secured {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Secured").field("cipher", &self.cipher).field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 /// What is told of a connection's handshake.

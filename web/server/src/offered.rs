@@ -50,10 +50,9 @@ impl<H: Handler> Server<H> {
                     continue;
                 }
                 State::Proxied => {
-                    match self.on_proxy_header(net, id, data.get(used..).unwrap_or_default()) {
-                        Some(consumed) => used += consumed,
-                        None => break false,
-                    }
+                    let header = self.on_proxy_header(net, id, data.get(used..).unwrap_or_default());
+                    let Some(consumed) = header else { break false };
+                    used += consumed;
                     continue;
                 }
                 _ => {}

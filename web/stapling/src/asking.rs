@@ -1,18 +1,18 @@
 //! A question over HTTP (RFC 6960 appendix A), with a time limit.
 
 use crate::order::{Responder, StapleOrder};
-use crate::thread::Asker;
 use core::net::SocketAddr;
 use core::time::Duration;
 use h1::Framing;
 use h1::client::{ResponseEvent, ResponseLimits, ResponseReader};
-use resolver::Resolution;
+use resolver::{Resolution, Resolver};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, recv, send, socket_with};
 use semantics::Method;
 use semantics::path::percent_encode;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Instant;
 use x509::OCSP_ANSWER_MAX;
 
@@ -24,6 +24,15 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// What a response may have beside its content.
 const HEAD_MAX: usize = 16 << 10;
+
+/// What it takes to ask.
+pub(crate) struct Asker {
+    pub resolver: Resolver,
+    /// Readable when the resolver has an answer.
+    pub event: Arc<OwnedFd>,
+    /// Of the last question to it.
+    pub ticket: u64,
+}
 
 /// The end of the time that something may take.
 #[derive(Clone, Copy)]

@@ -4,11 +4,33 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
 use handshake::Staple;
 use resolver::ResolverRules;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use x509::{Certificate, OcspError, OcspGood, OcspQuestion, Store};
 
 /// Faults that wait to be told, at most.
 const FAULTS_MAX: usize = 16;
+
+/// Where orders go, once there is a thread that takes them: one in a process.
+static ORDERS: OnceLock<Mutex<Sender<Weak<StapleOrder>>>> = OnceLock::new();
+
+/// Whether somebody takes orders.
+pub(crate) fn are_taken() -> bool {
+    ORDERS.get().is_some()
+}
+
+/// All orders from now on, for who asks first.
+pub(crate) fn take_orders() -> Option<Receiver<Weak<StapleOrder>>> {
+    let (sender, receiver) = channel();
+    ORDERS.set(Mutex::new(sender)).is_ok().then_some(receiver)
+}
+
+fn submit(order: &Arc<StapleOrder>) {
+    if let Some(orders) = ORDERS.get() {
+        // Who takes them is there for as long as the process.
+        let _ = orders.lock().unwrap_or_else(PoisonError::into_inner).send(Arc::downgrade(order));
+    }
+}
 
 /// Who is asked.
 #[derive(Clone, Debug)]
@@ -60,7 +82,7 @@ impl StapleOrder {
     /// Has it asked from now on, if it is not yet. Returns at once.
     pub fn begin(self: &Arc<Self>) {
         if !self.begun.swap(true, Ordering::Relaxed) {
-            crate::thread::submit(self);
+            submit(self);
         }
     }
 

@@ -1,54 +1,31 @@
 //! Whose turn it is.
 
-use crate::asking;
-use crate::order::StapleOrder;
+use crate::asking::{self, Asker};
+use crate::order::{StapleOrder, are_taken, take_orders};
 use crate::times::{after_answer, after_failures};
 use core::time::Duration;
 use helper::Behind;
 use resolver::Resolver;
 use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-
-/// The process's thread, once there is one.
-static ORDERS: OnceLock<Mutex<Sender<Weak<StapleOrder>>>> = OnceLock::new();
 
 /// Starts the thread on `cpus`, if there is none yet: by whoever may start threads.
 ///
 /// # Errors
 /// The system has no more threads or descriptors.
 pub fn start(cpus: &[usize]) -> std::io::Result<()> {
-    if ORDERS.get().is_some() {
+    if are_taken() {
         return Ok(());
     }
-    let (sender, receiver) = channel();
     let event = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let resolver = Resolver::start(cpus)?;
     resolver.wake_by(&event);
-    if ORDERS.set(Mutex::new(sender)).is_err() {
-        // Another silo was faster.
-        return Ok(());
-    }
+    // Another silo may have been faster.
+    let Some(receiver) = take_orders() else { return Ok(()) };
     let asker = Asker { resolver, event, ticket: 0 };
     helper::spawn_behind("stapler", cpus, Behind::Last, move || run(&receiver, asker)).map(drop)
-}
-
-pub(crate) fn submit(order: &Arc<StapleOrder>) {
-    if let Some(orders) = ORDERS.get() {
-        // The thread is there for as long as the process.
-        let _ = orders.lock().unwrap_or_else(PoisonError::into_inner).send(Arc::downgrade(order));
-    }
-}
-
-/// What it takes to ask.
-pub(crate) struct Asker {
-    pub resolver: Resolver,
-    /// Readable when the resolver has an answer.
-    pub event: Arc<OwnedFd>,
-    /// Of the last question to it.
-    pub ticket: u64,
 }
 
 /// An order, and when it is asked next.

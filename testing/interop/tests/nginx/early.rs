@@ -29,9 +29,10 @@ fn configuration(address: &str) -> String {
     )
 }
 
-/// A session is begun, and then gone on with by what is in a file.
+/// A session is begun, and then gone on with by what is in a file. Who is not answered waits for so
+/// many seconds.
 const WORDS: &str = r#"
-client() { timeout 20 openssl s_client -ign_eof -connect $A:${PORT:-443} "$@" 2>&1; }
+client() { timeout ${LIMIT:-20} openssl s_client -ign_eof -connect $A:${PORT:-443} "$@" 2>&1; }
 told() { grep -aoE '^(New|Reused), TLSv1..|^Early data was [a-z ]*|^[A-Z]+ early=.*|^asked early=.*|^off$'; }
 begin() { client -sess_out $T/session "$@" < get | told; }
 early() { file=$1; shift; client -sess_in $T/session -early_data $file "$@" < /dev/null | told; }
@@ -71,7 +72,7 @@ fn requests_come_before_their_handshake_is_over() {
             assert_eq!(ask(&folder, side, "begin -tls1_3"), begun, "{name}");
             assert_eq!(sorted(&ask(&folder, side, "early get")), sorted(early), "{name}");
             // Who sends it again is not believed, and asked for a whole handshake.
-            let again = ask(&folder, side, "early get");
+            let again = ask(&folder, side, "LIMIT=5 early get");
             assert!(again.contains("New, TLSv1.3") && again.contains("Early data was rejected"), "{name}: {again}");
             assert!(!again.contains("GET early"), "{name}: {again}");
             // What changes something waits until the handshake is over.
@@ -79,7 +80,7 @@ fn requests_come_before_their_handshake_is_over() {
             assert!(posted.contains("accepted") && posted.contains("POST early= r"), "{name}: {posted}");
             let of_older = ask(&folder, side, "begin -tls1_2; client -tls1_2 -sess_in $T/session < get | told");
             assert!(of_older.contains("Reused, TLSv1.2"), "{name}: {of_older}");
-            let off = ask(&folder, side, "PORT=8443 begin -tls1_3; PORT=8443 early get");
+            let off = ask(&folder, side, "PORT=8443 begin -tls1_3; LIMIT=5 PORT=8443 early get");
             assert!(!off.contains("accepted"), "{name}: {off}");
         }
         for running in running {

@@ -208,8 +208,7 @@ fn upstreams_over_tls_are_asked_the_same() {
                 });
             }
         }
-        // It ends by a status of its own.
-        gateway.stop_at_once();
+        drop(gateway);
         all.into_iter().for_each(|running| _ = running.stop());
     });
 }
