@@ -433,6 +433,64 @@ fn a_full_disk_is_told_and_costs_the_file_alone() {
     ends_with(&load(&site.url, &format!("{SHORT} --hgrm /nowhere/x")), 1, "cannot write /nowhere/x");
 }
 
+/// What users ask of answers and requests, from the command line to the report.
+#[test]
+fn answers_are_checked_and_requests_filled_in() {
+    let site = Site::tcp();
+    let run = |flags: &str| load(&site.url, &format!("{SHORT} --json {flags}"));
+    let json = |output: &Output| serde_json::from_slice::<Value>(&output.stdout).expect("JSON");
+    // printf hello | sha256sum
+    let sum = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let right = run(&format!("--want-header Content-Length:5 --want-body ell --want-regex ^h.*o$ --want-sha256 {sum}"));
+    ends_with(&right, 0, "");
+    assert_eq!(json(&right)["errors"]["wrong_hash"], 0);
+    let wrong = run("--want-header X-None --want-body x --want-regex ^x --want-status 404 --strict");
+    ends_with(&wrong, 6, "the figures cannot be trusted: ");
+    let report = json(&wrong);
+    let responses = report["traffic"]["responses"].as_u64().expect("a number");
+    for field in ["wrong_header", "wrong_text", "wrong_match", "wrong_status"] {
+        assert_eq!(report["errors"][field], responses, "{field}: {report}");
+    }
+    assert_eq!(report["wrong_answers"][0]["request"], "GET /", "{report}");
+    assert_eq!(report["verdict"]["trust"], "no");
+    let [feed, urls, body] = ["feed.csv", "urls.json", "body"].map(scratch);
+    std::fs::write(&feed, "user\nada\nbob\n").expect("a file");
+    std::fs::write(&body, "b").expect("a file");
+    let lines = format!(
+        "POST /{{{{csv:user}}}}?{{{{counter}}}}\nX-Id: {{{{uuid}}}}\n@{}\n\n{{\"url\":\"/j\",\"weight\":2,\"want\":{{\"body\":\"hello\"}}}}\n",
+        body.display()
+    );
+    std::fs::write(&urls, lines).expect("a file");
+    let flags = format!("--feed {} --urls {} --per-url --cookies --follow 3", feed.display(), urls.display());
+    let filled = run(&flags);
+    ends_with(&filled, 0, "");
+    let report = json(&filled);
+    let rows = report["urls"].as_array().expect("a row for each");
+    assert_eq!(
+        rows.iter().map(|row| row["request"].as_str()).collect::<Vec<_>>(),
+        [Some("POST /{{csv:user}}?{{counter}}"), Some("GET /j")]
+    );
+    assert!(rows.iter().all(|row| row["success"].as_u64() > Some(0) && row["wrong"] == 0), "{report}");
+    assert_eq!((&report["redirects"]["followed"], &report["cookies"]["stored"]), (&0.into(), &0.into()));
+    for (flags, told) in [
+        ("--template", "no request has a word"),
+        ("--feed /nowhere", "--feed /nowhere: cannot be read"),
+        ("--feed-order random", "--feed"),
+        ("--urls /dev/zero", "it is longer than 64 MiB"),
+        ("--want-regex (", "parenthes"),
+        ("--want-sha256 12", "64 hexadecimal"),
+        ("--follow 21", "21"),
+        ("--follow 1 --close", "on the same connection"),
+        ("--follow 1 --pipeline 2", "cannot be pipelined"),
+        ("--cookies --heads short", "heads that differ"),
+    ] {
+        ends_with(&load(&site.url, flags), 2, told);
+    }
+    for file in [feed, urls, body] {
+        std::fs::remove_file(file).expect("it was made");
+    }
+}
+
 /// A server that has `does` done to each connection, until it is dropped.
 struct Odd(std::net::SocketAddr, Arc<AtomicBool>);
 
@@ -493,6 +551,7 @@ fn handshakes_that_fail_are_told_and_counted() {
         ("--insecure --curves none", "no group"),
         ("--insecure --tls 1.2 --ciphers TLS_AES_128_GCM_SHA256", "no suite of the version"),
         ("--insecure --tls 1.1", "invalid value"),
+        ("--insecure --alpn h2", "http/1.1 and http/1.0 are spoken"),
     ] {
         ends_with(&load(&url, flags), 2, told);
     }

@@ -1,8 +1,9 @@
 //! What one silo counted in a run: plain values that can cross threads and be
 //! added up.
 
+use crate::checks::{WrongAnswer, keep_sample};
 use crate::recorder::Recorder;
-use crate::samples::Samples;
+use crate::samples::{CLASSES, Class, Samples};
 use core::time::Duration;
 use serde::Serialize;
 
@@ -62,6 +63,12 @@ pub struct Figures {
     /// The name that the server gives itself, where [`crate::Plan::parts`] asks
     /// for it: printable ASCII, at most 64 bytes.
     pub server: Option<String>,
+    /// The figures of requests apart, in the measured window, where
+    /// [`crate::Plan::url_rows`] asks for them: as many as have a row of their own, and
+    /// one for all others.
+    pub urls: Vec<UrlFigures>,
+    /// Some of the answers that were not as they were to be; of the whole run.
+    pub wrong_answers: Vec<WrongAnswer>,
 }
 
 impl Figures {
@@ -105,6 +112,48 @@ impl Figures {
         if self.server.is_none() {
             self.server.clone_from(&other.server);
         }
+        self.urls.resize_with(self.urls.len().max(other.urls.len()), UrlFigures::default);
+        for (mine, theirs) in self.urls.iter_mut().zip(&other.urls) {
+            mine.merge(theirs);
+        }
+        for sample in &other.wrong_answers {
+            keep_sample(&mut self.wrong_answers, sample.wrong, || sample.clone());
+        }
+    }
+}
+
+/// The figures of one request of several, or of all that have no row of their own.
+#[derive(Clone, Debug, Default)]
+pub struct UrlFigures {
+    /// Requests that ended, by what became of them.
+    pub classes: [u64; CLASSES],
+    /// Answers that were not as they were to be.
+    pub wrong: u64,
+    /// Bytes of content of all answers.
+    pub body_bytes: u64,
+    /// As [`Figures::latency`].
+    pub latency: Recorder,
+}
+
+impl UrlFigures {
+    /// Answers, whatever their status.
+    #[must_use]
+    pub fn responses(&self) -> u64 {
+        self.classes.iter().take(Class::Failed as usize).sum()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        (self.classes, self.wrong, self.body_bytes) = ([0; CLASSES], 0, 0);
+        self.latency.clear();
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.classes.iter_mut().zip(&other.classes) {
+            *mine += theirs;
+        }
+        self.wrong += other.wrong;
+        self.body_bytes += other.body_bytes;
+        self.latency.merge(&other.latency);
     }
 }
 
@@ -248,6 +297,10 @@ pub struct Counts {
     pub errors: Errors,
     /// Connections.
     pub connections: Connections,
+    /// Redirects, where they are followed.
+    pub redirects: Redirects,
+    /// Cookies, where they are kept.
+    pub cookies: Cookies,
 }
 
 impl Counts {
@@ -257,6 +310,8 @@ impl Counts {
         self.statuses.add(&other.statuses);
         self.errors.add(&other.errors);
         self.connections.add(&other.connections);
+        self.redirects.add(&other.redirects);
+        self.cookies.add(&other.cookies);
     }
 
     /// What was counted since `earlier`, field by field.
@@ -267,6 +322,8 @@ impl Counts {
             statuses: self.statuses.since(&earlier.statuses),
             errors: self.errors.since(&earlier.errors),
             connections: self.connections.since(&earlier.connections),
+            redirects: self.redirects.since(&earlier.redirects),
+            cookies: self.cookies.since(&earlier.cookies),
         }
     }
 }
@@ -346,6 +403,18 @@ counts! {
         /// Responses of another status than expected. They count as
         /// responses too.
         wrong_status,
+        /// Responses without a field that was expected, or with another value. They
+        /// count as responses too, as those that follow.
+        wrong_header,
+        /// Responses whose content does not hold a text that was expected.
+        wrong_text,
+        /// Responses whose content does not match.
+        wrong_match,
+        /// Responses whose content has another hash.
+        wrong_hash,
+        /// Responses that could not be judged: their content is longer than is held
+        /// for it, or the expression went astray in it.
+        not_judged,
         /// Connections that the peer should have closed and did not in time.
         unclosed,
     }
@@ -374,7 +443,50 @@ counts! {
     }
 }
 
+counts! {
+    /// Redirects, of requests that follow them. What is not followed stands as the
+    /// request's answer.
+    Redirects {
+        /// Followed.
+        followed,
+        /// Not followed: they lead to another server.
+        elsewhere,
+        /// Not followed: the request had followed as many as it may.
+        too_many,
+        /// Not followed: the server closed the connection behind them.
+        closed,
+        /// Not followed: they do not say where to.
+        unusable,
+    }
+}
+
+counts! {
+    /// Cookies that servers set.
+    Cookies {
+        /// Kept, or put in another's place.
+        stored,
+        /// Taken back.
+        ended,
+        /// Not taken: no cookie, for another host, too large.
+        refused,
+        /// Of those kept, those for which others had to go.
+        displaced,
+    }
+}
+
 impl Errors {
+    /// Times that a response was not as it was to be.
+    #[must_use]
+    pub fn wrong_answers(&self) -> u64 {
+        self.wrong_length
+            + self.wrong_status
+            + self.wrong_header
+            + self.wrong_text
+            + self.wrong_match
+            + self.wrong_hash
+            + self.not_judged
+    }
+
     /// Requests that were sent and got no proper response:
     /// requests sent = responses + failed + under way.
     #[must_use]

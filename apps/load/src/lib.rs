@@ -44,13 +44,17 @@
 //! the shortest and the longest are exact.
 #![forbid(unsafe_code)]
 
+mod checks;
 mod conn;
+mod cookies;
+mod feed;
 mod figures;
 mod find_max;
 mod heads;
 mod interval;
 mod live;
 mod load;
+mod location;
 mod objective;
 mod own;
 mod pattern;
@@ -61,11 +65,15 @@ mod report;
 mod samples;
 mod schedule;
 mod sieve;
+mod template;
 pub mod units;
 mod urls;
 
+pub use checks::{CHECKS_LIMIT, CONTENT_LIMIT, Check, Pattern, SAMPLES_LIMIT, Wrong, WrongAnswer};
+pub use feed::{FEED_LIMIT, Feed, FeedError, FeedOrder};
 pub use figures::{
-    Agreed, Connections, Counts, Ended, Errors, Figures, Integral, Phase, Scheduled, Statuses, Traffic, Turns,
+    Agreed, Connections, Cookies, Counts, Ended, Errors, Figures, Integral, Phase, Redirects, Scheduled, Statuses,
+    Traffic, Turns, UrlFigures,
 };
 pub use find_max::{FindMax, FindMaxConfig, Found, Point, Spoilt, Surroundings, Trial};
 pub use heads::{Heads, WRK_USERS_LIMIT, wrk_script};
@@ -75,15 +83,17 @@ pub use load::Load;
 pub use objective::{Judged, Metric, OBJECTIVES_LIMIT, Objective, ObjectiveError, Relation};
 pub use pattern::expand;
 pub use plan::{
-    CONNECTIONS_LIMIT, Expect, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, REQUESTS_LIMIT, Request, Reuse, Stop,
-    TIMEOUT_LIMIT, Weighted,
+    CONNECTIONS_LIMIT, Expect, FOLLOW_LIMIT, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, REQUESTS_LIMIT, Request,
+    Reuse, Stop, TIMEOUT_LIMIT, Weighted,
 };
 pub use recorder::{LONGEST, Recorder, SUB_BUCKETS};
 pub use report::{
     AgreedReport, Busy, BusySource, ClassLatency, ClientCpu, Cpu, Floor, Latency, LittlesLaw, Outside, PhaseReport,
-    Ports, Report, ScheduleReport, SecuredReport, Setup, Spoils, Throughput, Warning,
+    Ports, Reason, Report, ScheduleReport, SecuredReport, Setup, Spoils, Throughput, Trust, UrlReport, Verdict,
+    Warning,
 };
 pub use samples::{CLASSES, Class, Samples};
 pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};
 pub use sieve::{Cause, Disturbance, Sieve, SieveConfig, Sifted, Wish};
+pub use template::{Script, Source, TemplateError};
 pub use urls::{UrlsError, parse_requests};

@@ -8,6 +8,8 @@
 //! | `securing` | once per connection over HTTPS: its handshake |
 //! | `open` | an open loop: what is due, and which connection sends it |
 //! | `mix` | several requests, drawn by weight |
+//! | `dialogue` | requests written anew, answers read: templates, checks, cookies, redirects |
+//! | `rows` | figures of each request apart |
 //! | `phases` | a few times in a run: ramp, warm-up, window, figures |
 //! | `cuts` | once per interval: what goes to another thread |
 //! | `in_progress` | the count of requests in progress, over time |
@@ -15,15 +17,18 @@
 
 mod connections;
 mod cuts;
+mod dialogue;
 mod in_progress;
 mod mix;
 mod open;
 mod parts;
 mod phases;
 mod requests;
+mod rows;
 mod securing;
 mod turns;
 
+use crate::checks::WrongAnswer;
 use crate::conn::{Kept, State, Table};
 use crate::figures::{self, Counts, Ended, Figures};
 use crate::interval::{self, INTERVALS_LIMIT, Intervals};
@@ -36,11 +41,13 @@ use crate::schedule::Arrival;
 use app::{App, Body, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use cuts::Cuts;
+use dialogue::Dialogue;
 use h1::client::{Counted, ResponseLimits, Summary};
 use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
 use parts::Parts;
+use rows::Rows;
 use securing::Securing;
 use semantics::Method;
 use turns::TurnClock;
@@ -154,6 +161,10 @@ pub struct Load {
     cuts: Option<Box<Cuts>>,
     /// Where the plan asks for them.
     parts: Option<Box<Parts>>,
+    dialogue: Option<Box<Dialogue>>,
+    rows: Option<Box<Rows>>,
+    /// Some of the answers that were not as they were to be.
+    wrong_answers: Vec<WrongAnswer>,
 }
 
 /// How far the run is, with the time that each phase ends at the latest.
@@ -192,11 +203,14 @@ impl Load {
         plan.check()?;
         let mix = Mix::new(&plan)?;
         let Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
-        let (request, only_method, expect_length, expect_status) =
-            (request.clone(), *method, *expect_length, *expect_status);
+        let (request, only_method) = (request.clone(), *method);
+        let (expect_length, expect_status) = (*expect_length, *expect_status);
         let active = plan.active.unwrap_or(plan.connections);
         let uses = plan.reuse.per_connection() > Some(1);
-        let kept = Kept { due: plan.is_open(), kind: !mix.is_uniform(), uses };
+        let dialogue = Dialogue::new(&plan);
+        let rows = plan.url_rows.map(|limit| Box::new(Rows::new(plan.requests.len(), limit)));
+        let apart = dialogue.is_some() || rows.is_some();
+        let kept = Kept { due: plan.is_open(), kind: !mix.is_uniform() || apart && plan.requests.len() > 1, uses };
         let places = plan.connections as usize * usize::from(plan.pipeline);
         let open_loop = match &plan.arrival {
             Arrival::Closed => None,
@@ -209,7 +223,7 @@ impl Load {
             progress: InProgress::default(),
             request,
             only_method,
-            plain: !(kept.due || kept.kind || kept.uses) && expect_status == ANY_STATUS,
+            plain: !(kept.due || kept.kind || kept.uses || apart) && expect_status == ANY_STATUS,
             single: mix.is_single(),
             limits: ResponseLimits::default(),
             allowance: u64::MAX,
@@ -249,6 +263,9 @@ impl Load {
             figures: None,
             cuts: None,
             parts: plan.parts.then(Box::default),
+            dialogue,
+            rows,
+            wrong_answers: Vec::new(),
             plan,
         })
     }
@@ -334,6 +351,9 @@ impl App for Load {
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         self.worked = true;
         self.progress.tick(net.now());
+        if !self.plain && self.dialogue.is_some() {
+            return self.on_dialogue(net, id, data);
+        }
         // Only what was asked before these bytes came can be answered in them.
         let mut answers = self.table.get(id).map_or(0, |conn| conn.asked);
         let mut used = 0;
@@ -397,7 +417,10 @@ impl App for Load {
         {
             // RFC 9112 §6.3 rule 8: the end of the connection ends it.
             let summary = Summary { keep_alive: false, ..summary };
-            self.on_response(net, id, summary);
+            match self.dialogue {
+                None => self.on_response(net, id, summary),
+                Some(_) => self.on_last_answer(net, id, summary),
+            }
         }
         self.on_peer_finished(net, id, cut || ended.is_err());
     }
@@ -438,6 +461,9 @@ impl App for Load {
         let asked = self.end_all(id, now, Class::Failed);
         if let Some(conn) = self.table.get_mut(id) {
             conn.state = State::Free;
+        }
+        if let Some(dialogue) = &mut self.dialogue {
+            dialogue.forget(id);
         }
         match was {
             State::Free => return,

@@ -1,8 +1,11 @@
 //! What to load, how hard and for how long: the typed form of the command
 //! line, and the bytes of the request.
 
+use crate::checks::Check;
+use crate::feed::Feed;
 use crate::heads::Heads;
 use crate::schedule::Arrival;
+use crate::template::{Script, Source, TemplateError};
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
@@ -10,6 +13,7 @@ use core::time::Duration;
 use h1::client::RequestHead;
 use handshake::Sought;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Connections that one [`Plan`] may ask of one silo. 16 Mi at 48 bytes are
 /// 768 MiB; the data path's own limit is usually lower.
@@ -26,6 +30,9 @@ pub const REQUEST_LIMIT: usize = 16 << 20;
 pub const REQUESTS_LIMIT: usize = 65_536;
 
 const _: () = assert!(REQUESTS_LIMIT <= 1 << 16, "a request under way is noted in 16 bits");
+
+/// Redirects that a request may follow.
+pub const FOLLOW_LIMIT: u8 = 20;
 
 /// The longest [`Plan::timeout`] and [`Plan::connect_timeout`]; what is longer could not be recorded.
 pub const TIMEOUT_LIMIT: Duration = Duration::from_secs(1_000);
@@ -111,6 +118,23 @@ pub struct Plan {
     /// What connections are secured by before anything is asked on them (HTTPS, RFC 9110
     /// section 4.2.2); `None`: they are not. [`Plan::connect_timeout`] holds for both.
     pub secured: Option<Sought>,
+    /// What good responses have beside length and status, where the request does
+    /// not say otherwise ([`Request::checks`]).
+    pub checks: Arc<[Check]>,
+    /// What words in requests are filled in from ([`Request::script`]).
+    pub source: Source,
+    /// Whether each connection keeps the cookies that it is given, and sends them
+    /// back (RFC 6265). At most 50 of 8 KiB in all for each.
+    pub cookies: bool,
+    /// Redirects that a request follows on the same server; others stand as its
+    /// answer. Default 0. The time of a request is that of the whole way.
+    pub follow: u8,
+    /// Requests whose figures are kept apart, the first of them; all others share one
+    /// row. `None`: no rows. Each takes 254 KB for its latencies, of which pages
+    /// without samples are no memory.
+    pub url_rows: Option<usize>,
+    /// Which part of the run this is, of how many ([`Plan::share`]).
+    pub lane: (u32, u32),
 }
 
 impl Plan {
@@ -140,6 +164,12 @@ impl Plan {
             seed: 1,
             parts: false,
             secured: None,
+            checks: Arc::new([]),
+            source: Source::default(),
+            cookies: false,
+            follow: 0,
+            url_rows: None,
+            lane: (0, 1),
         }
     }
 
@@ -150,6 +180,12 @@ impl Plan {
     #[must_use]
     pub fn first_request(&self) -> &Request {
         &self.requests[0].item
+    }
+
+    /// What good responses to a request have beside length and status.
+    #[must_use]
+    pub fn checks_of<'a>(&'a self, request: &'a Request) -> &'a [Check] {
+        request.checks.as_deref().unwrap_or(&self.checks)
     }
 
     /// Whether the plan is an open loop.
@@ -192,6 +228,21 @@ impl Plan {
             (
                 self.heads != Heads::Equal && self.requests.iter().any(|request| !request.item.body.is_empty()),
                 "heads that differ are for requests without content",
+            ),
+            (self.follow > FOLLOW_LIMIT, "a request follows 20 redirects at most"),
+            (
+                (self.follow > 0 || self.cookies) && self.pipeline > 1,
+                "cookies and redirects need the answer before the next request: they cannot be pipelined",
+            ),
+            (self.follow > 0 && close, "redirects are followed on the same connection: a new one per request has none"),
+            (
+                self.heads != Heads::Equal
+                    && (self.follow > 0 || self.cookies || self.requests.iter().any(|one| one.item.script.is_some())),
+                "heads that differ are for requests without templates, cookies and redirects",
+            ),
+            (
+                self.cookies && self.requests.iter().any(|one| one.item.has_field("Cookie")),
+                "cookies are kept, or are a header of the requests: not both",
             ),
             (self.ramp > TIMEOUT_LIMIT, "the ramp must be at most 1,000 s"),
             (
@@ -236,6 +287,7 @@ impl Plan {
         plan.active = self.active.map(|n| part32(n).clamp(1, connections));
         plan.handshakes = part32(self.handshakes).max(1);
         plan.seed = self.seed.wrapping_add(u64::from(index));
+        plan.lane = (index, silos);
         plan.warm_up_requests = part(self.warm_up_requests);
         if let Arrival::Open(schedule) = &self.arrival {
             plan.arrival = Arrival::Open(schedule.share(index, silos));
@@ -343,6 +395,11 @@ pub struct Request {
     /// What a good response to this request looks like; `None`: as the plan
     /// says for all ([`Plan::expect`]).
     pub expect: Option<Expect>,
+    /// What else a good response has; `None`: as the plan says for all
+    /// ([`Plan::checks`]).
+    pub checks: Option<Arc<[Check]>>,
+    /// What of it is written anew each time; `None`: it is the same each time.
+    pub script: Option<Arc<Script>>,
 }
 
 impl Request {
@@ -356,7 +413,26 @@ impl Request {
             headers: Vec::new(),
             body: Vec::new(),
             expect: None,
+            checks: None,
+            script: None,
         }
+    }
+
+    /// Has the words in double braces filled in each time, from `feed` where they say so.
+    /// Answers whether there are any.
+    ///
+    /// # Errors
+    /// If a word is not known, its column is not there or has values that could not
+    /// stand where they are to, or the request may become longer than it may be.
+    pub fn fill(&mut self, feed: Option<&Feed>) -> Result<bool, TemplateError> {
+        let script = Script::read((&self.path, &self.headers, &self.body), feed, REQUEST_LIMIT)?;
+        self.script = script.map(Arc::new);
+        Ok(self.script.is_some())
+    }
+
+    /// Whether it has a field of this name, of those that are asked for.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        self.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
     /// Whether responses carry no content whatever their fields say
@@ -445,10 +521,6 @@ pub struct PlanError(&'static str);
 impl PlanError {
     pub(crate) const fn new(reason: &'static str) -> Self {
         Self(reason)
-    }
-
-    pub(crate) const fn reason(self) -> &'static str {
-        self.0
     }
 }
 

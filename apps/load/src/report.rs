@@ -1,7 +1,8 @@
 //! The outcome of a run, in figures that can be compared, and what speaks
 //! against them.
 
-use crate::figures::{Agreed, Connections, Ended, Errors, Figures, Phase, Statuses, Traffic};
+use crate::checks::WrongAnswer;
+use crate::figures::{Agreed, Connections, Cookies, Ended, Errors, Figures, Phase, Redirects, Statuses, Traffic};
 use crate::heads::Heads;
 use crate::plan::{Plan, Reuse};
 use crate::recorder::{LONGEST, Recorder};
@@ -13,9 +14,13 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 mod client;
+mod urls;
+mod verdict;
 mod warnings;
 
 pub use client::{Busy, BusySource, ClientCpu, Cpu, Floor, Outside, Ports};
+pub use urls::UrlReport;
+pub use verdict::{Reason, Trust, Verdict};
 pub use warnings::{Spoils, Warning};
 
 /// Version of the JSON form; raised when a field changes its meaning or goes.
@@ -109,8 +114,22 @@ pub struct Report {
     pub client: ClientCpu,
     /// Intervals that grew together, as their collector was too slow.
     pub intervals_merged: u64,
+    /// Redirects, where they are followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirects: Option<Redirects>,
+    /// Cookies, where they are kept; of the whole run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookies: Option<Cookies>,
+    /// The figures of requests apart, where the plan asks for them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub urls: Vec<UrlReport>,
+    /// Some of the answers that were not as they were to be, of the whole run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wrong_answers: Vec<WrongAnswer>,
     /// What speaks against the figures.
     pub warnings: Vec<Warning>,
+    /// Whether they can be trusted.
+    pub verdict: Verdict,
     /// All latencies, in nanoseconds.
     #[serde(skip)]
     pub histogram: Histogram<u64>,
@@ -137,6 +156,8 @@ pub struct SecuredReport {
     pub name: Option<String>,
     /// Connection established to secured.
     pub handshake: Latency,
+    /// Handshakes per second in the measured window.
+    pub handshakes_per_second: f64,
     /// Handshakes that went on with an earlier session.
     pub resumed: u64,
     /// What was agreed on, and how often.
@@ -377,7 +398,12 @@ impl Report {
             oldest_in_flight_ns: nanos(figures.oldest_in_flight),
             client: ClientCpu::new(figures, &outside),
             intervals_merged: figures.intervals_merged,
+            redirects: (plan.follow > 0).then_some(figures.counts.redirects),
+            cookies: plan.cookies.then(|| cookies(figures)),
+            urls: UrlReport::all(plan, figures),
+            wrong_answers: figures.wrong_answers.clone(),
             warnings: Vec::new(),
+            verdict: Verdict::default(),
             histogram,
             service_histogram,
             lag_histogram,
@@ -395,6 +421,7 @@ impl Report {
             let (floor_ns, mean_ns) = (floor.mean_ns as u64, mean_ns as u64);
             report.warnings.push(Warning::FloorVoid { floor_ns, mean_ns });
         }
+        report.verdict = Verdict::on(&report);
         report
     }
 
@@ -414,6 +441,13 @@ impl Report {
         let at = || self.connect_histogram.value_at_quantile(quantile).clamp(connect.min_ns, connect.max_ns);
         (connect.samples > 0).then(at)
     }
+}
+
+/// Those of the whole run.
+fn cookies(figures: &Figures) -> Cookies {
+    let mut cookies = figures.before.cookies;
+    cookies.add(&figures.counts.cookies);
+    cookies
 }
 
 fn classes(figures: &Figures) -> Vec<ClassLatency> {
@@ -447,6 +481,7 @@ impl SecuredReport {
             verified: sought.tls.verifies(),
             name: sought.told.as_deref().map(str::to_owned),
             handshake: Latency::of(&figures.handshake),
+            handshakes_per_second: Throughput::new(figures).connections_per_second,
             resumed: figures.before.connections.resumed + figures.counts.connections.resumed,
             agreed: figures.agreed.iter().map(agreed).collect(),
         }

@@ -1,77 +1,180 @@
-//! A list of requests as a file: one in each line.
+//! A list of requests as a file.
 
-use crate::plan::{REQUESTS_LIMIT, Request, Weighted};
+use crate::checks::Check;
+use crate::pattern::expand;
+use crate::plan::{Expect, REQUESTS_LIMIT, Request, Weighted};
 use core::fmt;
+use std::sync::Arc;
 
-/// Reads requests, one in each line: `[WEIGHT] [METHOD] PATH`, separated by
-/// blanks. The weight is a whole number (default 1); the method, in capitals,
-/// the path's host, headers and body are those of `like` where the line does
-/// not say otherwise. A path starts with `/`; a URL (`http://host/path`) sets
-/// the Host field, too, but not the address that is connected to. Empty lines
-/// and those that start with `#` are skipped.
+mod json;
+
+/// Reads requests. A line is one, as `[WEIGHT] [METHOD] TARGET`, separated by
+/// blanks: the weight a whole number (default 1), the target a path or a URL of
+/// the same server, in which ranges of numbers stand for as many paths
+/// ([`expand`]). What a line leaves out is as in `like`.
 ///
-/// ```text
-/// # nine in ten
-/// 9 /index.html
-/// 1 HEAD /index.html
-/// http://www.example.org/a?b=c
-/// ```
+/// Below it may stand what Vegeta's targets have: fields, as `NAME: VALUE`, and
+/// the content, as `@FILE`; a blank line ends it. Or a line is a JSON object, as
+/// Vegeta's are (`-format=json`), with members of our own:
+///
+/// | member | what |
+/// | --- | --- |
+/// | `method`, `url` | as above |
+/// | `header` | an object: each name with its value, or a list of values |
+/// | `body` | the content, in Base64 |
+/// | `text` | the content, as it is |
+/// | `weight` | as above |
+/// | `want` | an object of what the answer is to be like, see below |
+///
+/// `want` has `status`, `length`, `header` (`NAME` or `NAME: VALUE`, or a list of
+/// these), `body`, `regex` and `sha256`.
+///
+/// Empty lines and those that start with `#` are skipped. `secured` is whether
+/// the server is asked over HTTPS; `read` reads the file that `@` names.
 ///
 /// # Errors
 /// If a line cannot be read, or there are none, or more than 65,536.
-pub fn parse_requests(text: &str, like: &Request) -> Result<Vec<Weighted<Request>>, UrlsError> {
-    let mut requests = Vec::new();
+pub fn parse_requests(
+    text: &str,
+    like: &Request,
+    secured: bool,
+    read: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+) -> Result<Vec<Weighted<Request>>, UrlsError> {
+    let mut all = All { requests: Vec::new(), open: None };
     for (n, line) in text.lines().enumerate() {
         let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+        let fail = |why: String| UrlsError { line: n + 1, why };
+        if line.starts_with('#') {
             continue;
         }
-        if requests.len() == REQUESTS_LIMIT {
-            return Err(UrlsError { line: n + 1, why: "there may be 65,536 different requests" });
+        if line.is_empty() {
+            all.open = None;
+        } else if line.starts_with('{') {
+            all.open = None;
+            let wanted = json::request(line, like, secured).map_err(fail)?;
+            all.add(wanted).map_err(fail)?;
+        } else if let Some(file) = line.strip_prefix('@') {
+            let content = if all.open.is_some() { read(file) } else { Err("no request stands above".to_owned()) };
+            let content = content.map_err(fail)?;
+            all.change(|request| request.body.clone_from(&content)).map_err(fail)?;
+        } else if let Some((name, value)) = field(line).filter(|_| all.open.is_some()) {
+            all.change(|request| put_field(request, name, value)).map_err(fail)?;
+        } else {
+            let wanted = request(line, like, secured).map_err(fail)?;
+            all.add(wanted).map_err(fail)?;
         }
-        requests.push(request(line, like).map_err(|why| UrlsError { line: n + 1, why })?);
     }
-    if requests.is_empty() { Err(UrlsError { line: 1, why: "there is no request" }) } else { Ok(requests) }
+    if all.requests.is_empty() {
+        return Err(UrlsError { line: 1, why: "there is no request".to_owned() });
+    }
+    Ok(all.requests)
 }
 
-const _: () = assert!(REQUESTS_LIMIT == 65_536, "the error above says how much it is");
+/// The requests so far.
+struct All {
+    requests: Vec<Weighted<Request>>,
+    /// Where those begin that the line above brought, which further lines may change.
+    open: Option<usize>,
+}
 
-fn request(line: &str, like: &Request) -> Result<Weighted<Request>, &'static str> {
-    let mut words = line.split_ascii_whitespace().peekable();
-    let mut item = like.clone();
-    let mut weight = 1;
-    if let Some(word) = words.next_if(|word| word.bytes().all(|b| b.is_ascii_digit())) {
-        weight = word.parse().map_err(|_| "the weight is too large")?;
+impl All {
+    /// Adds a request for each path that its own stands for.
+    fn add(&mut self, one: Weighted<Request>) -> Result<(), String> {
+        let paths = expand(&one.item.path)?;
+        if self.requests.len() + paths.len() > REQUESTS_LIMIT {
+            return Err(format!("there may be {REQUESTS_LIMIT} different requests"));
+        }
+        let first = self.requests.len();
+        for path in paths {
+            let item = Request { path, ..one.item.clone() };
+            item.encode(false).map_err(|why| why.to_string())?;
+            self.requests.push(Weighted { weight: one.weight, item });
+        }
+        self.open = Some(first);
+        Ok(())
     }
-    if let Some(word) = words.next_if(|word| word.bytes().all(|b| b.is_ascii_uppercase())) {
-        item.method = word.to_owned();
+
+    /// Changes what the line above brought.
+    fn change(&mut self, change: impl Fn(&mut Request)) -> Result<(), String> {
+        let first = self.open.unwrap_or(self.requests.len());
+        for request in self.requests.get_mut(first..).unwrap_or_default() {
+            change(&mut request.item);
+            request.item.encode(false).map_err(|why| why.to_string())?;
+        }
+        Ok(())
     }
-    let target = words.next().ok_or("there is no path")?;
-    if words.next().is_some() {
-        return Err("write a weight, a method and a path at most");
-    }
-    if let Some(rest) = target.strip_prefix("http://") {
-        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        item.host = host.to_owned();
-        // RFC 9112 §3.2.1: an empty path is asked for as "/".
-        item.path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    } else if target.starts_with('/') {
-        item.path = target.to_owned();
+}
+
+/// `NAME: VALUE`; the colon of a URL is none.
+fn field(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(':')?;
+    let is_name =
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    (is_name && !value.starts_with("//")).then(|| (name, value.trim()))
+}
+
+/// A request's field of this name is set anew; further ones of the file are added.
+fn put_field(request: &mut Request, name: &str, value: &str) {
+    if name.eq_ignore_ascii_case("Host") {
+        value.clone_into(&mut request.host);
     } else {
-        return Err("a path starts with / or http://");
+        request.headers.push((name.to_owned(), value.to_owned()));
     }
-    // A fragment is the client's own (RFC 9110 §4.2.5).
-    item.path.truncate(item.path.find('#').unwrap_or(item.path.len()));
-    item.encode(false).map_err(|why| why.reason())?;
+}
+
+fn request(line: &str, like: &Request, secured: bool) -> Result<Weighted<Request>, String> {
+    let mut words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let target = words.pop().unwrap_or_default();
+    let weight = match words.first().and_then(|word| word.parse::<u32>().ok()) {
+        Some(weight) => {
+            words.remove(0);
+            positive(weight)?
+        }
+        None => 1,
+    };
+    let mut item = like.clone();
+    if let Some(method) = words.pop() {
+        method.clone_into(&mut item.method);
+    }
+    if !words.is_empty() {
+        return Err("write WEIGHT METHOD PATH, the first two if needed".to_owned());
+    }
+    item.path = path(target, &like.host, secured)?;
     Ok(Weighted { weight, item })
 }
 
+fn positive(weight: u32) -> Result<u32, String> {
+    if weight == 0 { Err("a weight is a whole number above 0".to_owned()) } else { Ok(weight) }
+}
+
+/// The path of a target: it is one, or a URL of the same server.
+fn path(target: &str, host: &str, secured: bool) -> Result<String, String> {
+    let path = match target.split_once("://") {
+        Some(("http" | "https", _)) if target.starts_with("https") != secured => {
+            let (other, ours) = if secured { ("HTTP", "HTTPS") } else { ("HTTPS", "HTTP") };
+            return Err(format!("{target} is asked over {other}, and the server over {ours}"));
+        }
+        Some(("http" | "https", rest)) => {
+            let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+            if !authority.eq_ignore_ascii_case(host) {
+                return Err(format!("{authority} is another server than {host}"));
+            }
+            path
+        }
+        _ if target.starts_with('/') => target,
+        _ => return Err(format!("'{target}' is neither a path nor a URL")),
+    };
+    // A fragment is the client's own (RFC 9110 §4.2.5); an empty path is asked for as "/" (RFC 9112 §3.2.1).
+    let path = path.split('#').next().unwrap_or_default();
+    Ok(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
+}
+
 /// Why a list of requests cannot be read: the user's to mend.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UrlsError {
     /// The line, counted from 1.
     pub line: usize,
-    why: &'static str,
+    why: String,
 }
 
 impl fmt::Display for UrlsError {
@@ -83,51 +186,4 @@ impl fmt::Display for UrlsError {
 impl core::error::Error for UrlsError {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_line_is_a_request() {
-        let mut like = Request::get("10.0.0.2:8080", "/");
-        like.headers = vec![("Accept".into(), "*/*".into())];
-        let text = "# a list\n\n/a\r\n  3 /b?c=d\n0 HEAD /e#part\nPOST http://www.example.org\n7 http://h:81?q\n";
-        let all = parse_requests(text, &like).unwrap();
-        let seen: Vec<_> = all
-            .iter()
-            .map(|Weighted { weight, item }| (*weight, item.method.as_str(), item.host.as_str(), item.path.as_str()))
-            .collect();
-        assert_eq!(
-            seen,
-            [
-                (1, "GET", "10.0.0.2:8080", "/a"),
-                (3, "GET", "10.0.0.2:8080", "/b?c=d"),
-                (0, "HEAD", "10.0.0.2:8080", "/e"),
-                (1, "POST", "www.example.org", "/"),
-                (7, "GET", "h:81", "/?q"),
-            ]
-        );
-        assert!(all.iter().all(|request| request.item.headers == like.headers));
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_refused_by_line() {
-        let like = Request::get("h", "/");
-        for (text, line) in [
-            ("", 1),
-            ("# none\n", 1),
-            ("/a\nb", 2),
-            ("/a\n\n1 2 /c", 3),
-            ("5", 1),
-            ("GET", 1),
-            ("99999999999 /a", 1),
-            ("CONNECT /a", 1),
-            ("http:///a", 1),
-            ("/\u{e4}", 1),
-            ("ftp://h/a", 1),
-        ] {
-            let error = parse_requests(text, &like).expect_err(text);
-            assert_eq!(error.line, line, "{text}: {error}");
-        }
-        assert_eq!(parse_requests(&"/a\n".repeat(65_537), &like).unwrap_err().line, 65_537);
-    }
-}
+mod tests;

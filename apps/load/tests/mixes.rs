@@ -1,6 +1,7 @@
 //! Several requests, connections of a bounded number of requests, ramps and
 //! warm-ups.
 
+mod dialogue;
 mod world;
 
 use core::cell::RefCell;

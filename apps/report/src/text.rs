@@ -1,10 +1,12 @@
 //! A report as text for people.
 
+mod urls;
+
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
 use load::{
-    AgreedReport, Arrival, BusySource, Errors, Heads, Latency, Report, Reuse, Schedule, SecuredReport, Shape, Spacing,
-    Spoils,
+    AgreedReport, Arrival, BusySource, Cookies, Errors, Heads, Latency, Redirects, Report, Reuse, Schedule,
+    SecuredReport, Shape, Spacing, Spoils,
 };
 
 /// The report for people: SI units, three significant digits. Each warning
@@ -65,7 +67,10 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
     if report.errors_before.total() > 0 {
         failures(out, "  before", &report.errors_before)?;
     }
-    client(out, report)
+    urls::wrong_answers(out, report)?;
+    client(out, report)?;
+    urls::table(out, report)?;
+    writeln!(out, "Verdict      {}", report.verdict)
 }
 
 /// The schedule of an open loop.
@@ -135,13 +140,20 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
         write!(out, ", {} in place of lost ones", grouped(connections.reconnects))?;
     }
     writeln!(out, ", {} open at the end", grouped(report.open))?;
-    report.secured.as_ref().map_or(Ok(()), |secured| agreed(out, secured))
+    report.secured.as_ref().map_or(Ok(()), |secured| agreed(out, secured, report.setup.reuse))?;
+    report.redirects.as_ref().map_or(Ok(()), |counts| redirects(out, counts))?;
+    report.cookies.as_ref().map_or(Ok(()), |counts| cookies(out, counts))
 }
 
 /// How connections were secured.
-fn agreed(out: &mut String, secured: &SecuredReport) -> core::fmt::Result {
+fn agreed(out: &mut String, secured: &SecuredReport, reuse: Reuse) -> core::fmt::Result {
     let all: u64 = secured.agreed.iter().map(|one| one.handshakes).sum();
-    write!(out, "Handshakes   {} full, {} resumed", grouped(all - secured.resumed.min(all)), grouped(secured.resumed))?;
+    out.push_str("Handshakes   ");
+    // Connections that stay have theirs before the window.
+    if reuse != Reuse::KeepAlive {
+        write!(out, "{:>9}    ", si(secured.handshakes_per_second, "/s"))?;
+    }
+    write!(out, "{} full, {} resumed", grouped(all - secured.resumed.min(all)), grouped(secured.resumed))?;
     for AgreedReport { agreed, handshakes } in &secured.agreed {
         write!(out, "; {} {}", agreed.version, agreed.suite)?;
         if let Some(protocol) = &agreed.protocol {
@@ -153,6 +165,34 @@ fn agreed(out: &mut String, secured: &SecuredReport) -> core::fmt::Result {
         }
     }
     writeln!(out, "{}", if secured.verified { "" } else { "; the certificate is not verified" })
+}
+
+/// Redirects that were followed, and why others were not.
+fn redirects(out: &mut String, counts: &Redirects) -> core::fmt::Result {
+    write!(out, "Redirects    {} followed", grouped(counts.followed))?;
+    for (count, what) in [
+        (counts.elsewhere, "to other servers were not"),
+        (counts.too_many, "beyond --follow were not"),
+        (counts.closed, "were not, as the server closed the connection"),
+        (counts.unusable, "did not say where to"),
+    ] {
+        if count > 0 {
+            write!(out, ", {} {what}", grouped(count))?;
+        }
+    }
+    out.write_char('\n')
+}
+
+fn cookies(out: &mut String, counts: &Cookies) -> core::fmt::Result {
+    write!(out, "Cookies      {} kept", grouped(counts.stored))?;
+    for (count, what) in
+        [(counts.ended, "taken back"), (counts.refused, "refused"), (counts.displaced, "put others out of a full jar")]
+    {
+        if count > 0 {
+            write!(out, ", {} {what}", grouped(count))?;
+        }
+    }
+    out.write_char('\n')
 }
 
 /// In an open loop, latency counts from the time that a request was due; beside
@@ -227,6 +267,11 @@ fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result
         (errors.unasked, "times bytes that were not asked for"),
         (errors.wrong_length, "responses of another length"),
         (errors.wrong_status, "responses of another status"),
+        (errors.wrong_header, "responses with another header"),
+        (errors.wrong_text, "responses without the text"),
+        (errors.wrong_match, "responses that do not match"),
+        (errors.wrong_hash, "responses with another hash"),
+        (errors.not_judged, "responses that could not be judged"),
         (errors.unclosed, "connections not closed by the server"),
     ];
     let mut first = true;

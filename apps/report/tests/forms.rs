@@ -3,7 +3,7 @@
 use core::time::Duration;
 use load::{
     Arrival, Busy, Class, Cpu, Figures, Floor, Outside, Plan, Ports, Recorder, Report, Request, Reuse, Schedule,
-    Warning,
+    UrlFigures, Warning, Weighted, Wrong, WrongAnswer,
 };
 use report::{render_ab, render_hgrm, render_histogram, render_json, render_text, render_wrk};
 use serde_json::Value;
@@ -89,9 +89,47 @@ fn text_of_an_open_loop() {
         cpu: Some(Cpu { user_ns: 500_000_000, system_ns: 900_000_000, run_delay_ns: 2_000_000, span_ns: 0 }),
         ports: Some(Ports { used: 64, available: 28_232 }),
         floor: Some(Floor { mean_ns: 21_000.0, p50_ns: 20_000, p99_ns: 40_000 }),
+        stolen: Some(0.004),
     };
     let text = render_text(&Report::new(&plan, &figures, outside));
     assert_eq!(text, include_str!("open.txt"), "\n{text}");
+}
+
+/// Requests apart, wrong answers, redirects and cookies, and what the hypervisor took.
+#[test]
+fn text_of_several_requests_that_are_looked_at() {
+    let mut plan = plan64();
+    let paths = ["/a".to_owned(), format!("/{}\u{1b}[2J", "x".repeat(60)), "/c".to_owned(), "/d".to_owned()];
+    plan.requests = paths.iter().map(|path| Weighted { weight: 1, item: Request::get("10.0.0.2", path) }).collect();
+    (plan.url_rows, plan.follow, plan.cookies) = (Some(2), 3, true);
+    let mut figures = figures();
+    figures.urls = vec![UrlFigures::default(); 3];
+    figures.urls[0].classes[Class::Success as usize] = 1_000_000;
+    figures.urls[0].body_bytes = 2_649_000_000;
+    figures.urls[0].latency.record(250_000);
+    figures.urls[1].classes[Class::TimedOut as usize] = 5;
+    figures.urls[2].classes[Class::ClientError as usize] = 7;
+    figures.urls[2].wrong = 3;
+    figures.counts.errors.wrong_text = 3;
+    figures.counts.errors.not_judged = 1;
+    (figures.counts.redirects.followed, figures.counts.redirects.elsewhere) = (12_345, 2);
+    (figures.counts.cookies.stored, figures.before.cookies.refused) = (64, 1);
+    let wrong = |wrong, came: &str| WrongAnswer { request: "GET /c".into(), wrong, status: 404, came: came.into() };
+    figures.wrong_answers = vec![wrong(Wrong::Text, "<html>"), wrong(Wrong::NotJudged, "2097152 bytes")];
+    let outside = Outside { busy: busy(800), stolen: Some(0.05), ..Outside::default() };
+    let report = Report::new(&plan, &figures, outside);
+    let text = render_text(&report);
+    assert_eq!(text, include_str!("looked_at.txt"), "\n{text}");
+    let json: Value = serde_json::from_str(&render_json(&report, &[])).expect("JSON");
+    assert_eq!((&json["urls"][0]["request"], &json["urls"][2]["requests"]), (&"GET /a".into(), &2.into()));
+    assert_eq!(
+        (&json["wrong_answers"][1]["wrong"], &json["redirects"]["elsewhere"]),
+        (&"not-judged".into(), &2.into())
+    );
+    assert_eq!(
+        (&json["verdict"]["trust"], &json["verdict"]["reasons"][0]["spoils"]),
+        (&"with-care".into(), &"latency".into())
+    );
 }
 
 /// A run with failures of each kind.

@@ -1,4 +1,4 @@
-//! What is to be loaded: a URL, and the file of URLs that it may stand for.
+//! What is to be loaded: a URL.
 
 use generator::Place;
 use host::values::BadValue;
@@ -151,69 +151,6 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// One line of a file of URLs.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UrlLine {
-    /// How often it is asked for, beside the others.
-    pub weight: u32,
-    /// The method, if the line names one.
-    pub method: Option<String>,
-    /// The request target.
-    pub path: String,
-}
-
-/// Reads a file of URLs: one per line, as `PATH`, `WEIGHT PATH`, `METHOD PATH`
-/// or `WEIGHT METHOD PATH`. A path may be a whole URL if it is of the same
-/// server. Empty lines and those that begin with `#` are left out.
-///
-/// # Errors
-/// The first line that cannot be read, by number, or if there is none.
-pub fn url_lines(text: &str, (host, secured): (&str, bool)) -> Result<Vec<UrlLine>, String> {
-    let mut lines = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if !line.is_empty() && !line.starts_with('#') {
-            lines.push(url_line(line, (host, secured)).map_err(|why| format!("line {}: {why}", number + 1))?);
-        }
-    }
-    if lines.is_empty() { Err("it names no URL".to_owned()) } else { Ok(lines) }
-}
-
-fn url_line(line: &str, (host, secured): (&str, bool)) -> Result<UrlLine, String> {
-    let mut words: Vec<&str> = line.split_whitespace().collect();
-    let path = words.pop().unwrap_or_default();
-    let weight = match words.first().and_then(|word| word.parse::<u32>().ok()) {
-        Some(0) => return Err("a weight is a whole number above 0".to_owned()),
-        Some(weight) => {
-            words.remove(0);
-            weight
-        }
-        None => 1,
-    };
-    let method = words.pop().map(str::to_owned);
-    if !words.is_empty() {
-        return Err("write WEIGHT METHOD PATH, the first two if needed".to_owned());
-    }
-    let path = match path.split_once("://") {
-        None if path.starts_with('/') => request_target(path).map_err(|why| why.to_string())?,
-        None => return Err(format!("'{path}' is neither a path nor a URL")),
-        Some(_) => {
-            let target: Target = path.parse().map_err(|why: BadValue| why.to_string())?;
-            if target.host != host {
-                return Err(format!("{} is another server than {host}", target.host));
-            }
-            if target.secured != secured {
-                return Err(format!(
-                    "{path} is asked over {}, and the URL is not",
-                    if secured { "HTTP" } else { "HTTPS" }
-                ));
-            }
-            target.path
-        }
-    };
-    Ok(UrlLine { weight, method, path })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,31 +218,5 @@ mod tests {
             assert!(told.contains(reason), "{text}: {told}");
         }
         assert!(format!("unix:/{}", "x".repeat(107)).parse::<Target>().is_err());
-    }
-
-    #[test]
-    fn files_of_urls_have_weights_and_methods() {
-        let text = "# a site\n/\n\n3 /big.bin\n  POST /form\n2 HEAD http://a:8080/x?y#z\n";
-        let lines = url_lines(text, ("a:8080", false)).expect("right");
-        let seen: Vec<_> = lines.iter().map(|l| (l.weight, l.method.as_deref(), l.path.as_str())).collect();
-        assert_eq!(
-            seen,
-            [(1, None, "/"), (3, None, "/big.bin"), (1, Some("POST"), "/form"), (2, Some("HEAD"), "/x?y")]
-        );
-        for (text, reason) in [
-            ("", "names no URL"),
-            ("/\n0 /", "line 2: a weight"),
-            ("x", "neither a path"),
-            ("1 GET now /", "WEIGHT METHOD PATH"),
-            ("http://b/", "another server"),
-            ("https://a:8080/", "HTTPS"),
-        ] {
-            let told = url_lines(text, ("a:8080", false)).expect_err(text);
-            assert!(told.contains(reason), "{text}: {told}");
-        }
-        let secured = |text| url_lines(text, ("a:8080", true));
-        assert!(secured("https://a:8080/ö").is_err());
-        assert_eq!(secured("https://a:8080/x").expect("right")[0].path, "/x");
-        assert!(secured("http://a:8080/").is_err_and(|why| why.contains("over HTTP,")));
     }
 }

@@ -169,6 +169,7 @@ mod tests {
             hgrm: None,
             interval: Duration::from_secs(1),
             progress: ProgressKind::None,
+            strict: false,
         }
     }
 }

@@ -51,7 +51,7 @@ use std::process::ExitCode;
 /// What the user is to know.
 pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
     let LoadPlan { path, mut load, task, expect, output } = plan;
-    let form = output.form;
+    let (form, strict) = (output.form, output.strict);
     if let LoadPath::Link(host) = &path
         && host.plan_only
     {
@@ -75,7 +75,7 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
             if let Some(file) = hgrm {
                 file.write(&render_hgrm(&outcome.report))?;
             }
-            let code = print::code(&outcome.report, &judged, outcome.seen.failures);
+            let code = print::code(&outcome.report, &judged, outcome.seen.failures, strict);
             print::explain(code, &outcome.report);
             code
         }

@@ -114,7 +114,7 @@ fn schedstat(text: &str) -> Option<(Duration, Duration)> {
 }
 
 /// What the hypervisor took from all cores (proc_stat(5): the eighth figure).
-fn stolen() -> Duration {
+pub fn stolen() -> Duration {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     let all = text.lines().next().unwrap_or_default();
     in_ticks(all.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).unwrap_or(0))

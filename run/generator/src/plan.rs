@@ -127,6 +127,8 @@ pub struct OutputPlan {
     pub interval: Duration,
     /// How the run is shown while it lasts.
     pub progress: ProgressKind,
+    /// Whether figures that cannot be trusted are a failure.
+    pub strict: bool,
 }
 
 /// The form of a report.

@@ -2,7 +2,7 @@
 
 use super::run::Outcome;
 use crate::plan::Form;
-use load::{Ended, Judged, Objective, Report};
+use load::{Ended, Judged, Objective, Report, Trust};
 use report::{render_ab, render_histogram, render_json, render_text, render_wrk};
 use say::Failure;
 use say::eprintln;
@@ -17,6 +17,9 @@ pub const NOTHING: u8 = 4;
 
 /// The machine spoilt too many runs of a search.
 pub const INVALID: u8 = 5;
+
+/// The figures cannot be trusted, and were to be.
+pub const DOUBTFUL: u8 = 6;
 
 /// Ended by a signal, as shells have it for SIGINT.
 pub const INTERRUPTED: u8 = 130;
@@ -67,7 +70,7 @@ pub fn judge(report: &Report, objectives: &[Objective]) -> Vec<Judged> {
 }
 
 /// The exit code of a run: the first of the reasons that hold.
-pub fn code(report: &Report, judged: &[Judged], failures: u32) -> u8 {
+pub fn code(report: &Report, judged: &[Judged], failures: u32, strict: bool) -> u8 {
     // Connections stay open to the end but for a server that is gone, or
     // where each request has its own.
     let lost = report.open == 0 && report.errors.failed_connects() > 0;
@@ -80,6 +83,8 @@ pub fn code(report: &Report, judged: &[Judged], failures: u32) -> u8 {
         NOTHING
     } else if judged.iter().any(|judged| !judged.met) {
         MISSED
+    } else if strict && report.verdict.trust == Trust::No {
+        DOUBTFUL
     } else {
         0
     }
@@ -93,6 +98,7 @@ pub fn explain(code: u8, report: &Report) {
         }
         NOTHING => eprintln!("nearside: no response came in the measured window"),
         MISSED => eprintln!("nearside: an objective was missed"),
+        DOUBTFUL => eprintln!("nearside: {}", report.verdict),
         INTERRUPTED => eprintln!("nearside: interrupted: the figures are of what was measured until then"),
         _ => {}
     }
@@ -120,14 +126,14 @@ mod tests {
     #[test]
     fn exit_codes_follow_the_help() {
         let rate = |text: &str| judge(&report(|_| {}), &[text.parse().expect("an objective")]);
-        assert_eq!(code(&report(|_| {}), &[], 0), 0);
-        assert_eq!(code(&report(|_| {}), &[], 1), 1);
-        assert_eq!(code(&report(|_| {}), &rate("errors<1"), 0), 0);
-        assert_eq!(code(&report(|_| {}), &rate("rate>1M"), 0), MISSED);
-        assert_eq!(code(&report(|f| f.counts.traffic.responses = 0), &rate("rate>1M"), 0), NOTHING);
+        assert_eq!(code(&report(|_| {}), &[], 0, false), 0);
+        assert_eq!(code(&report(|_| {}), &[], 1, false), 1);
+        assert_eq!(code(&report(|_| {}), &rate("errors<1"), 0, false), 0);
+        assert_eq!(code(&report(|_| {}), &rate("rate>1M"), 0, false), MISSED);
+        assert_eq!(code(&report(|f| f.counts.traffic.responses = 0), &rate("rate>1M"), 0, false), NOTHING);
         let gone = |f: &mut Figures| (f.open, f.counts.errors.refused) = (0, 5);
-        assert_eq!(code(&report(gone), &[], 0), NOTHING);
-        assert_eq!(code(&report(|f| f.counts.errors.refused = 5), &[], 0), 0, "it came back");
-        assert_eq!(code(&report(|f| f.ended = Ended::Interrupted), &[], 1), INTERRUPTED);
+        assert_eq!(code(&report(gone), &[], 0, false), NOTHING);
+        assert_eq!(code(&report(|f| f.counts.errors.refused = 5), &[], 0, false), 0, "it came back");
+        assert_eq!(code(&report(|f| f.ended = Ended::Interrupted), &[], 1, false), INTERRUPTED);
     }
 }

@@ -6,6 +6,7 @@ use super::collect::{Collector, Seen, Source};
 use super::files::Files;
 use super::floor;
 use super::kernel::Sockets;
+use super::noise::stolen;
 use super::own::ephemeral_ports;
 use super::resolve::resolve;
 use super::server_time::ServerTime;
@@ -60,6 +61,8 @@ impl Runner {
     /// What the user is to know.
     pub fn new(path: LoadPath, output: OutputPlan, plan: &mut Plan) -> Result<Self, Failure> {
         let signals = stop_signals()?;
+        // Both clocks now, for the time in templates.
+        plan.source.epoch = Clock.unix().saturating_sub(Duration::from_nanos(Clock.now().as_nanos()));
         let way = match path {
             LoadPath::Link(host) => Way::Link(host),
             LoadPath::Kernel(asked) => {
@@ -120,11 +123,14 @@ impl Runner {
         let started = Clock.unix();
         let mut files = Files::create(&self.output, started, &title)?;
         let mut show = Show::new(self.output.progress, plan, title, &self.signals);
+        let before = (Clock.now(), stolen());
         let (sides, seen) = self.collect(plan, &mut files, &mut show, server)?;
         drop(show);
+        let span = Clock.now().since(before.0).as_secs_f64();
         let (figures, mut outside) = merge(sides);
         secured(&figures)?;
         outside.floor = floor;
+        outside.stolen = Some(stolen().saturating_sub(before.1).as_secs_f64() / span.max(1e-9));
         if matches!(&self.way, Way::Kernel(kernel) if !matches!(kernel.asked.place, Place::Unix(_))) {
             outside.ports = ports(plan, &figures);
         }

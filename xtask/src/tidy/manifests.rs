@@ -201,7 +201,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "site",
         ],
     ),
-    ("load", &["wire", "app", "h1", "random", "semantics", "tls_handshake"]),
+    ("load", &["wire", "app", "h1", "pcre", "random", "semantics", "tls_handshake"]),
     ("report", &["wire", "load"]),
     ("say", &["semantics", "silo"]),
     (

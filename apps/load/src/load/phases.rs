@@ -104,6 +104,9 @@ impl Load {
     fn open_window(&mut self, now: Time, ramp: Duration, warm_up: Duration) -> Phase {
         self.warm_up_phase = self.end_phase(now, 1, warm_up);
         self.turns.restart();
+        if let Some(rows) = &mut self.rows {
+            rows.clear();
+        }
         self.begin_cuts(now);
         if let Some(open) = &mut self.open_loop {
             open.begin(now);
@@ -152,6 +155,7 @@ impl Load {
         }
         figures.intervals_merged = self.cuts.as_ref().map_or(0, |cuts| cuts.merged);
         figures.server = self.parts.take().and_then(|parts| parts.into_server());
+        figures.wrong_answers = core::mem::take(&mut self.wrong_answers);
         figures.open = self.open;
         figures.most_open = self.most_open;
         for conn in self.table.iter().filter(|conn| conn.state == State::Busy) {
@@ -172,6 +176,7 @@ impl Load {
     /// The figures of the measured window.
     fn end_window(&mut self, now: Time, figures: &mut Figures) {
         figures.schedule = self.end_schedule(now);
+        figures.urls = self.rows.take().map_or(Vec::new(), |rows| rows.into_figures());
         figures.turns = self.turns.sum();
         figures.samples = self.end_cuts(now, 0);
         figures.latency = figures.samples.latency();

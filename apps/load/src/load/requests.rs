@@ -2,6 +2,7 @@
 
 use super::mix::{ANY_LENGTH, ANY_STATUS};
 use super::{DRAWS, Load, Phase};
+use crate::checks::{Wrong, WrongAnswer, excerpt, keep_sample};
 use crate::conn::State;
 use crate::figures::Ended;
 use crate::plan::Reuse;
@@ -56,7 +57,7 @@ impl Load {
             self.samples.lag.record(now.as_nanos().saturating_sub(due.as_nanos()));
         }
         let last = self.reuse.per_connection().is_some_and(|n| self.table.uses(id) >= n);
-        self.counts.traffic.sent_bytes += u64::from(self.mix.send(net, id, number, last));
+        self.counts.traffic.sent_bytes += u64::from(self.send(net, id, number, last));
         if !timed {
             net.set_timer(id, Some(now + self.plan.timeout));
         }
@@ -120,12 +121,13 @@ impl Load {
             self.progress.ended(sent);
             self.samples.classes[class as usize].record(now.as_nanos().saturating_sub(sent));
         } else {
-            expect_length = self.note_response(id, now, class, code);
+            expect_length = ANY_LENGTH;
+            self.note_response(id, now, class, &summary);
         }
         self.counts.traffic.responses += 1;
         self.counts.traffic.body_bytes += summary.body;
         if expect_length != ANY_LENGTH && summary.body != expect_length {
-            self.counts.errors.wrong_length += 1;
+            self.on_wrong_length(0, &summary);
         }
         self.done(now, 1);
         if self.reuse != Reuse::KeepAlive || !summary.keep_alive {
@@ -137,23 +139,69 @@ impl Load {
         }
     }
 
-    /// As for a plain response, with what is kept of its request. Answers the
-    /// length that it should have.
-    fn note_response(&mut self, id: ConnId, now: Time, class: Class, code: u16) -> u64 {
-        let kind = self.mix.kind(self.table.oldest_kind(id));
-        let (length, status) = (kind.expect_length, kind.expect_status);
-        self.counts.errors.wrong_status += u64::from(status != ANY_STATUS && status != code);
+    /// As for a plain response, with what is kept of its request.
+    fn note_response(&mut self, id: ConnId, now: Time, class: Class, summary: &Summary) {
+        let number = self.table.oldest_kind(id);
+        let kind = self.mix.kind(number);
+        let wrong_status = kind.expect_status != ANY_STATUS && kind.expect_status != summary.status.code();
+        let wrong_length = kind.expect_length != ANY_LENGTH && kind.expect_length != summary.body;
+        let mut wrong = wrong_status || wrong_length;
+        if wrong_status {
+            self.on_wrong_status(number, summary);
+        }
+        if wrong_length {
+            self.on_wrong_length(number, summary);
+        }
+        if let Some(dialogue) = &mut self.dialogue {
+            wrong |= core::mem::take(&mut dialogue.wrong);
+        }
+        if let Some(rows) = &mut self.rows {
+            rows.content(number, summary.body);
+            if wrong {
+                rows.wrong(number);
+            }
+        }
         self.end_oldest(id, now, class);
-        length
+    }
+
+    /// A response to request `number` has another length than it was to have.
+    #[cold]
+    fn on_wrong_length(&mut self, number: u16, summary: &Summary) {
+        self.counts.errors.wrong_length += 1;
+        self.sample_wrong(number, Wrong::Length, summary);
+    }
+
+    #[cold]
+    fn on_wrong_status(&mut self, number: u16, summary: &Summary) {
+        self.counts.errors.wrong_status += 1;
+        self.sample_wrong(number, Wrong::Status, summary);
+    }
+
+    fn sample_wrong(&mut self, number: u16, wrong: Wrong, summary: &Summary) {
+        let (requests, plain) = (&self.plan.requests, self.plain);
+        keep_sample(&mut self.wrong_answers, wrong, || {
+            let request = &requests[usize::from(number)].item;
+            let one_of = if plain && requests.len() > 1 { "one of several as " } else { "" };
+            WrongAnswer {
+                request: format!("{one_of}{} {}", request.method, excerpt(request.path.as_bytes())),
+                wrong,
+                status: summary.status.code(),
+                came: format!("{} bytes", summary.body),
+            }
+        });
     }
 
     /// The oldest request of a connection has ended: its samples.
     fn end_oldest(&mut self, id: ConnId, now: Time, class: Class) {
         let due = self.table.oldest_due(id);
+        let number = self.table.oldest_kind(id);
         let sent = self.table.pop(id);
         self.progress.ended(sent);
         let since = |start: u64| now.as_nanos().saturating_sub(start);
         self.samples.classes[class as usize].record(since(due.unwrap_or(sent)));
+        if let Some(rows) = &mut self.rows {
+            rows.end(number, class, since(due.unwrap_or(sent)));
+        }
         if due.is_some() {
             self.samples.service.record(since(sent));
         }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use wire::Time;
 
 /// What the generator speaks above TLS (RFC 7301): what it would not understand is refused.
-const SPOKEN: &[u8] = b"http/1.1";
+const SPOKEN: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 
 /// Handshakes under way, and what came of those before.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ fn agreed(session: &ServerSession) -> Agreed {
 
 /// Why nothing is to be asked on a connection that could be secured.
 fn unfit(sought: &Sought, session: &ServerSession) -> Option<String> {
-    if let Some(other) = session.protocol.as_ref().filter(|name| ***name != *SPOKEN) {
+    if let Some(other) = session.protocol.as_ref().filter(|name| !SPOKEN.contains(&&***name)) {
         return Some(format!("the server chose to speak {}, which was not offered", other.escape_ascii()));
     }
     match session.verdict {

@@ -19,6 +19,8 @@ pub struct Outside {
     pub ports: Option<Ports>,
     /// The same run against a null server.
     pub floor: Option<Floor>,
+    /// What the hypervisor took from all cores together, as a share of one.
+    pub stolen: Option<f64>,
 }
 
 impl From<Option<Busy>> for Outside {
@@ -103,6 +105,10 @@ pub struct ClientCpu {
     /// What a null server takes, if it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// What the hypervisor took from all cores together, as a share of one, if the
+    /// kernel counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<f64>,
 }
 
 /// Where a busy fraction comes from.
@@ -140,6 +146,7 @@ impl ClientCpu {
             cpu: outside.cpu,
             ports: outside.ports,
             floor: outside.floor,
+            stolen: outside.stolen,
         }
     }
 }

@@ -50,6 +50,9 @@ pub const PORTS_TOLERANCE: f64 = 0.8;
 /// generator: above it, most of what is measured is not the server.
 pub const FLOOR_TOLERANCE: f64 = 0.5;
 
+/// Share of one core that the hypervisor may have taken from all of them.
+pub const STOLEN_TOLERANCE: f64 = 0.01;
+
 /// Share of failed requests, or of answers that are no success, above which
 /// the rate does not tell what the server can do.
 const FAILURE_TOLERANCE: f64 = 0.01;
@@ -182,6 +185,16 @@ pub enum Warning {
         /// Failed ÷ ended.
         fraction: f64,
     },
+    /// Responses were not as they were to be.
+    WrongAnswers {
+        /// Their share; one that is wrong in two ways counts twice.
+        fraction: f64,
+    },
+    /// The hypervisor took time from this machine's cores ([`STOLEN_TOLERANCE`]).
+    Stolen {
+        /// From all cores together, as a share of one.
+        fraction: f64,
+    },
     /// Responses were not successes (2xx).
     NotSuccess {
         /// Their share.
@@ -246,10 +259,12 @@ impl Warning {
             | Self::ClientMaybeSaturated { .. }
             | Self::RateMissed { .. }
             | Self::Failures { .. }
+            | Self::WrongAnswers { .. }
             | Self::NotSuccess { .. } => Spoils::Rate,
             Self::CoarseStamps { .. }
             | Self::SchedulingDelay { .. }
             | Self::NoCore { .. }
+            | Self::Stolen { .. }
             | Self::NearFloor { .. }
             | Self::FloorVoid { .. } => Spoils::Latency,
             Self::Stalled { .. } | Self::Unsent { .. } | Self::FewSamples { .. } | Self::GeneratorStalled { .. } => {
@@ -326,7 +341,9 @@ impl Report {
         let refusals = not_success / responses.max(1.0);
         let one = (failures > FAILURE_TOLERANCE).then_some(Warning::Failures { fraction: failures });
         let two = (refusals > FAILURE_TOLERANCE).then_some(Warning::NotSuccess { fraction: refusals });
-        one.into_iter().chain(two)
+        let wrong = self.errors.wrong_answers() as f64 / responses.max(1.0);
+        let three = (wrong > FAILURE_TOLERANCE).then_some(Warning::WrongAnswers { fraction: wrong });
+        one.into_iter().chain(two).chain(three)
     }
 
     fn client_warnings(&self) -> impl Iterator<Item = Warning> {
@@ -400,7 +417,9 @@ impl Report {
         let mean = self.latency.mean_ns;
         let floor = client.floor.filter(|floor| floor.mean_ns > FLOOR_TOLERANCE * mean);
         let floor = floor.map(|floor| Warning::NearFloor { floor_ns: floor.mean_ns as u64, mean_ns: mean as u64 });
-        no_core.into_iter().chain(short).chain(floor)
+        let stolen = client.stolen.filter(|fraction| *fraction > STOLEN_TOLERANCE);
+        let stolen = stolen.map(|fraction| Warning::Stolen { fraction });
+        no_core.into_iter().chain(stolen).chain(short).chain(floor)
     }
 
     fn sample_warning(&self) -> Option<Warning> {
@@ -434,6 +453,9 @@ impl fmt::Display for Warning {
             Self::Failures { fraction } => write!(f, "{} of the requests failed", share(fraction)),
             Self::NotSuccess { fraction } => {
                 write!(f, "{} of the responses were not 2xx", share(fraction))
+            }
+            Self::WrongAnswers { fraction } => {
+                write!(f, "{} of the responses were not as they were to be", share(fraction.min(1.0)))
             }
             Self::OutOfTime => f.write_str("the time ran out before the number of requests was reached"),
             Self::Interrupted => f.write_str("the run was ended before its time"),
@@ -519,6 +541,9 @@ impl Warning {
             ),
             Self::NoCore { fraction } => {
                 write!(f, "the generator waited for a core for {} of the time", share(fraction))
+            }
+            Self::Stolen { fraction } => {
+                write!(f, "the hypervisor took {} of a core from this machine meanwhile", share(fraction))
             }
             Self::NearFloor { floor_ns, mean_ns } => write!(
                 f,

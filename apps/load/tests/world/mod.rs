@@ -3,12 +3,22 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
+use core::cell::RefCell;
 use core::cmp::Reverse;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use load::{Busy, Figures, Load, Plan, Report, Request};
 use std::collections::{BTreeMap, BinaryHeap};
 use wire::Time;
+
+thread_local! {
+    static CURRENT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The request that a script answers, when it is asked.
+pub fn current_request() -> Vec<u8> {
+    CURRENT.with_borrow(Clone::clone)
+}
 
 /// The length of a turn.
 pub const TURN: Duration = Duration::from_micros(1);
@@ -111,8 +121,7 @@ struct Slot {
 
 enum Action {
     Connect(ConnId),
-    /// A request, and whether it was for the head alone.
-    Sent(ConnId, bool),
+    Sent(ConnId, Vec<u8>),
     Finish(ConnId),
     Abort(ConnId),
 }
@@ -192,21 +201,21 @@ impl Net for Path {
     }
 
     fn send_body(&mut self, id: ConnId, body: &Body, range: core::ops::Range<u32>) {
+        self.send_bytes(id, &body.as_slice()[range.start as usize..range.end as usize]);
+    }
+
+    fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
         // The generator sends each request in one piece.
-        self.request = body.as_slice()[range.start as usize..range.end as usize].to_vec();
+        self.request = bytes.to_vec();
         match self.requests.get_mut(&self.request) {
             Some(times) => *times += 1,
             None => drop(self.requests.insert(self.request.clone(), 1)),
         }
         if self.slot(id).is_some_and(|slot| slot.open && !slot.we_finished && !slot.aborted) {
-            self.actions.push(Action::Sent(id, self.request.starts_with(b"HEAD")));
+            self.actions.push(Action::Sent(id, self.request.clone()));
         } else {
             panic!("sending on a connection that is not open: {id:?}");
         }
-    }
-
-    fn send_bytes(&mut self, _: ConnId, _: &[u8]) {
-        unreachable!("requests are shared bodies");
     }
 
     fn unsent(&self, _: ConnId) -> usize {
@@ -425,7 +434,7 @@ impl<'a> World<'a> {
                         Dial::Ignore => {}
                     }
                 }
-                Action::Sent(id, head) => self.server_reads(id, head),
+                Action::Sent(id, request) => self.server_reads(id, request),
                 Action::Finish(id) => {
                     let Some(slot) = self.path.slot(id) else { continue };
                     slot.we_finished = true;
@@ -440,7 +449,9 @@ impl<'a> World<'a> {
         }
     }
 
-    fn server_reads(&mut self, id: ConnId, head: bool) {
+    fn server_reads(&mut self, id: ConnId, request: Vec<u8>) {
+        let head = request.starts_with(b"HEAD");
+        CURRENT.set(request);
         let Some(slot) = self.path.slot(id) else { return };
         slot.asked += 1;
         self.asked += 1;

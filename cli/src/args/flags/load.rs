@@ -2,6 +2,7 @@
 
 mod output;
 mod plan;
+mod script;
 mod secured;
 
 pub(in crate::args) use output::OutputArgs;
@@ -13,6 +14,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use host::Cores;
 use host::values::{self, AddressRange, BadValue, Count, Header};
 use load::{Heads, Objective, Schedule};
+use script::{AnswerArgs, ScriptArgs};
 use secured::SecuredArgs;
 use sockets::Engine;
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ const EXIT_CODES: &str = "Exit code:
   3  an objective of --expect is missed, or --find-max found no rate
   4  nothing to go by: no response came in the measured window, or no connection to the server was left at its end
   5  --find-max is INVALID: other programs, or the hypervisor, spoilt too many runs for an answer
+  6  with --strict: the figures cannot be trusted
   130  it was interrupted; what was measured until then is printed
 
 Every figure that something speaks against has a warning below it.";
@@ -63,6 +66,12 @@ pub(in crate::args) struct LoadArgs {
 
     #[command(flatten)]
     request: RequestArgs,
+
+    #[command(flatten)]
+    answers: AnswerArgs,
+
+    #[command(flatten)]
+    script: ScriptArgs,
 
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -134,16 +143,13 @@ struct RequestArgs {
 
     /// Ask for the URLs in this file, drawn at random: a line each, as
     /// PATH, WEIGHT PATH, or WEIGHT METHOD PATH
+    ///
+    /// Below a line may stand what Vegeta's targets have: fields (NAME: VALUE) and
+    /// the content (@FILE); a blank line ends it. Or a line is a JSON object, as
+    /// Vegeta's are: method, url, header, body (Base64), and of our own text,
+    /// weight and want (status, length, header, body, regex, sha256).
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     urls: Option<PathBuf>,
-
-    /// Count responses of another status as wrong
-    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(100..=999))]
-    want_status: Option<u16>,
-
-    /// Count responses whose content has another length as wrong
-    #[arg(long, value_name = "BYTES")]
-    want_length: Option<u64>,
 
     /// Count a request that takes longer than this as failed
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::nonzero_duration)]

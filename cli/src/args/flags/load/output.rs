@@ -30,6 +30,10 @@ pub(in crate::args) struct OutputArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["find_max", "sweep"])]
     hgrm: Option<PathBuf>,
 
+    /// Fail with exit code 6 where the figures cannot be trusted
+    #[arg(long, conflicts_with_all = ["find_max", "sweep"])]
+    strict: bool,
+
     /// The length of an interval
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     interval: Duration,
@@ -64,6 +68,7 @@ impl OutputArgs {
             hgrm: self.hgrm,
             interval: self.interval,
             progress: self.progress,
+            strict: self.strict,
         }
     }
 }

@@ -1,17 +1,25 @@
 //! The flags of `nearside load`, as meant.
 
+use super::script::read_at_most;
 use super::{Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, WarmUp};
 use crate::args::flags::connections;
-use crate::args::target::{Target, unix, url_lines};
+use crate::args::target::{Target, unix};
 use generator::{LoadPath, LoadPlan, LoadSockets, Place, ServerPlan, SweepPlan, Task};
 use host::Cores;
 use host::values::{AddressRange, Cidr, Count};
-use load::{Arrival, Expect, FindMaxConfig, Objective, Plan, REQUESTS_LIMIT, Request, Reuse, Stop, Weighted, expand};
+use load::{
+    Arrival, Expect, FindMaxConfig, Objective, Plan, REQUEST_LIMIT, Request, Reuse, Stop, Weighted, expand,
+    parse_requests,
+};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a run measures, where nothing else is said.
 const USUAL_DURATION: Duration = Duration::from_secs(10);
+
+/// The longest file of URLs.
+const URLS_LIMIT: usize = 64 << 20;
 
 /// The same where there are many runs.
 const SHORT_DURATION: Duration = Duration::from_secs(3);
@@ -73,7 +81,9 @@ impl LoadArgs {
         plan.pipeline = self.pace.pipeline;
         plan.arrival = self.pace.rate.map_or(Arrival::Closed, Arrival::Open);
         plan.timeout = self.request.timeout;
-        plan.expect = Expect { length: self.request.want_length, status: self.request.want_status };
+        plan.expect = Expect { length: self.answers.want_length, status: self.answers.want_status };
+        self.answers.shape(&mut plan)?;
+        self.script.shape(&mut plan)?;
         let as_ab = matches!(task, Task::Once) && self.output.is_ab();
         self.connection.shape(&mut plan, as_ab);
         plan.parts = as_ab;
@@ -98,20 +108,11 @@ impl RequestArgs {
             return Ok(paths.into_iter().map(one).collect());
         };
         let named = |why: String| format!("--urls {}: {why}", file.display());
-        let text = std::fs::read_to_string(file).map_err(|why| named(format!("cannot be read: {why}")))?;
-        let lines = url_lines(&text, (&target.host, target.secured)).map_err(named)?;
-        let mut requests = Vec::new();
-        for line in lines {
-            let method = line.method.unwrap_or_else(|| request.method.clone());
-            for path in expand(&line.path).map_err(|why| named(why.to_owned()))? {
-                let item = Request { method: method.clone(), path, ..request.clone() };
-                requests.push(Weighted { weight: line.weight, item });
-            }
-            if requests.len() > REQUESTS_LIMIT {
-                return Err(named(format!("it names more than {REQUESTS_LIMIT} different requests")));
-            }
-        }
-        Ok(requests)
+        let text = read_at_most(file, URLS_LIMIT).map_err(named)?;
+        let text = String::from_utf8(text).map_err(|_| named("it is no UTF-8".to_owned()))?;
+        let mut content =
+            |file: &str| read_at_most(Path::new(file), REQUEST_LIMIT).map_err(|why| format!("{file}: {why}"));
+        parse_requests(&text, &request, target.secured, &mut content).map_err(|why| named(why.to_string()))
     }
 }
 
@@ -170,7 +171,7 @@ impl GoalArgs {
 /// A body: as written, or of the file that `@` names.
 fn content(text: &str) -> Result<Vec<u8>, String> {
     match text.strip_prefix('@') {
-        Some(file) => std::fs::read(file).map_err(|why| format!("--body: cannot read {file}: {why}")),
+        Some(file) => read_at_most(Path::new(file), REQUEST_LIMIT).map_err(|why| format!("--body {file}: {why}")),
         None => Ok(text.as_bytes().to_vec()),
     }
 }

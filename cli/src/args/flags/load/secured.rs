@@ -59,6 +59,10 @@ pub(super) struct SecuredArgs {
     #[arg(long, value_name = "LIST")]
     curves: Option<String>,
 
+    /// Offer these protocols above TLS (ALPN): http/1.1, http/1.0 or both, or none
+    #[arg(long, value_name = "LIST|none", default_value = "http/1.1", value_parser = protocols)]
+    alpn: Protocols,
+
     /// Go on with earlier sessions [default: each handshake is a full one]
     #[arg(long)]
     resume: bool,
@@ -92,7 +96,12 @@ impl SecuredArgs {
     fn is_asked(&self) -> bool {
         let texts = [&self.sni, &self.tls, &self.ciphers, &self.curves];
         let files = [&self.cacert, &self.crl, &self.cert];
-        self.insecure || self.resume || texts.iter().any(|one| one.is_some()) || files.iter().any(|one| one.is_some())
+        let alpn = self.alpn.0 != [b"http/1.1".to_vec()];
+        self.insecure
+            || self.resume
+            || alpn
+            || texts.iter().any(|one| one.is_some())
+            || files.iter().any(|one| one.is_some())
     }
 
     fn rules(&self, connections: u32) -> Result<ClientRules, String> {
@@ -123,7 +132,7 @@ impl SecuredArgs {
             },
         };
         let tickets = if self.resume { TICKETS_EACH * connections as usize } else { 0 };
-        let protocols = vec![b"http/1.1".to_vec()];
+        let protocols = self.alpn.0.clone();
         let (identity, servers) = (self.identity()?, self.servers()?);
         Ok(ClientRules { identity, tls12, tls13, suites12, suites13, groups, servers, tickets, protocols })
     }
@@ -155,6 +164,25 @@ impl SecuredArgs {
         };
         let store = Store::new(&authorities, &lists).map_err(|why| format!("HTTPS: {why}"))?;
         Ok(Some(Servers { store, depth: DEPTH, by_address: true }))
+    }
+}
+
+/// What is offered above TLS; clap would take a bare list for several flags.
+#[derive(Clone, Debug)]
+struct Protocols(Vec<Vec<u8>>);
+
+/// RFC 7301 section 3: those that are spoken here.
+fn protocols(text: &str) -> Result<Protocols, String> {
+    if text == "none" {
+        return Ok(Protocols(Vec::new()));
+    }
+    let all: Vec<Vec<u8>> = text.split(',').map(|name| name.trim().as_bytes().to_vec()).collect();
+    let spoken = all.iter().all(|name| [&b"http/1.1"[..], b"http/1.0"].contains(&&**name));
+    let twice = all.iter().enumerate().any(|(n, name)| all[..n].contains(name));
+    if spoken && !twice {
+        Ok(Protocols(all))
+    } else {
+        Err("http/1.1 and http/1.0 are spoken, each named once".to_owned())
     }
 }
 
