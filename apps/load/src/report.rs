@@ -18,7 +18,7 @@ mod urls;
 mod verdict;
 mod warnings;
 
-pub use client::{Busy, BusySource, ClientCpu, Cpu, Floor, Outside, Ports};
+pub use client::{Busy, BusySource, ClientCpu, Cpu, Floor, Outside, PortUse, Ports};
 pub use urls::UrlReport;
 pub use verdict::{Reason, Trust, Verdict};
 pub use warnings::{Spoils, Warning};
@@ -112,6 +112,9 @@ pub struct Report {
     pub oldest_in_flight_ns: u64,
     /// The generator's own work.
     pub client: ClientCpu,
+    /// The interfaces that requests went by, from the first connect to the end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub carried: Vec<PortUse>,
     /// Intervals that grew together, as their collector was too slow.
     pub intervals_merged: u64,
     /// Redirects, where they are followed.
@@ -397,6 +400,7 @@ impl Report {
             in_flight: figures.in_flight,
             oldest_in_flight_ns: nanos(figures.oldest_in_flight),
             client: ClientCpu::new(figures, &outside),
+            carried: outside.carried,
             intervals_merged: figures.intervals_merged,
             redirects: (plan.follow > 0).then_some(figures.counts.redirects),
             cookies: plan.cookies.then(|| cookies(figures)),
@@ -411,6 +415,14 @@ impl Report {
             total_histogram,
         };
         report.warnings = report.find_warnings();
+        report.void_floor();
+        report.verdict = Verdict::on(&report);
+        report
+    }
+
+    /// Takes a floor out that lies above what it is the floor of, and says so.
+    fn void_floor(&mut self) {
+        let report = self;
         // A floor lies below what it is the floor of.
         let mean_ns = report.latency.mean_ns;
         let void = |floor: &Floor| report.traffic.responses > 0 && floor.mean_ns > mean_ns;
@@ -421,8 +433,6 @@ impl Report {
             let (floor_ns, mean_ns) = (floor.mean_ns as u64, mean_ns as u64);
             report.warnings.push(Warning::FloorVoid { floor_ns, mean_ns });
         }
-        report.verdict = Verdict::on(&report);
-        report
     }
 
     /// The schedule lag that `quantile` of the requests did not exceed, in

@@ -36,7 +36,8 @@ pub use histogram::{Unit, log2_histogram, render_histogram};
 pub use json::render_json;
 pub use ndjson::interval_json;
 pub use sweep::{
-    SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies, sweep_line, sweep_rates,
+    CpuUse, SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies, sweep_line,
+    sweep_rates,
 };
 pub use text::render_text;
 pub use wrk::render_wrk;

@@ -8,8 +8,29 @@ use load::units::{seconds, si};
 use serde::Serialize;
 
 /// The columns, as published tables of this kind name them.
-const COLUMNS: [&str; 11] =
-    ["PROC", "CONN", "RPSavg", "RPSmax", "LAT50", "LAT75", "LAT90", "LAT99", "LATmax", "CPU_c", "CPU_s"];
+const COLUMNS: [&str; 15] = [
+    "PROC", "CONN", "RPSavg", "RPSmax", "LAT50", "LAT75", "LAT90", "LAT99", "LATmax", "CPU_c", "usr_c", "sys_c",
+    "CPU_s", "usr_s", "sys_s",
+];
+
+/// Processor time ÷ time: 1 is one core.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct CpuUse {
+    /// In all.
+    pub all: f64,
+    /// In user mode; `None` where it is not told apart.
+    pub user: Option<f64>,
+    /// In the kernel, likewise.
+    pub system: Option<f64>,
+}
+
+impl CpuUse {
+    /// Of both parts.
+    #[must_use]
+    pub fn of(user: f64, system: f64) -> Self {
+        Self { all: user + system, user: Some(user), system: Some(system) }
+    }
+}
 
 /// One run of a sweep.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -32,10 +53,10 @@ pub struct SweepRow {
     pub lat99_ns: u64,
     /// The longest latency.
     pub latmax_ns: u64,
-    /// User and system time of the generator ÷ time: 1 is one core.
-    pub cpu_client: Option<f64>,
-    /// The same of the server; `None` if it cannot be read.
-    pub cpu_server: Option<f64>,
+    /// What the generator took.
+    pub cpu_client: Option<CpuUse>,
+    /// What the server took; `None` if it cannot be read.
+    pub cpu_server: Option<CpuUse>,
     /// Requests that failed, and connects.
     pub errors: u64,
     /// What speaks against the row.
@@ -49,8 +70,8 @@ impl SweepRow {
         procs: u32,
         report: &Report,
         rps_max: Option<f64>,
-        cpu_client: Option<f64>,
-        cpu_server: Option<f64>,
+        cpu_client: Option<CpuUse>,
+        cpu_server: Option<CpuUse>,
     ) -> Self {
         let latency = &report.latency;
         Self {
@@ -85,8 +106,12 @@ impl SweepRow {
             millis(self.lat90_ns),
             millis(self.lat99_ns),
             millis(self.latmax_ns),
-            percent(self.cpu_client),
-            percent(self.cpu_server),
+            percent(self.cpu_client.map(|cpu| cpu.all)),
+            percent(self.cpu_client.and_then(|cpu| cpu.user)),
+            percent(self.cpu_client.and_then(|cpu| cpu.system)),
+            percent(self.cpu_server.map(|cpu| cpu.all)),
+            percent(self.cpu_server.and_then(|cpu| cpu.user)),
+            percent(self.cpu_server.and_then(|cpu| cpu.system)),
         ]
     }
 }
@@ -94,8 +119,9 @@ impl SweepRow {
 /// The line above the table: units and columns.
 #[must_use]
 pub fn sweep_heading() -> String {
-    let mut out =
-        String::from("RPS in requests/s, LAT in ms, CPU user+system in % of one core (_c client, _s server)\n");
+    let mut out = String::from(
+        "RPS in requests/s, LAT in ms, CPU in % of one core (user and system apart; _c client, _s server)\n",
+    );
     let _ = line(&mut out, &COLUMNS.map(str::to_owned));
     out
 }
@@ -115,7 +141,7 @@ pub fn sweep_line(row: &SweepRow) -> String {
 }
 
 fn line(out: &mut String, cells: &[String; COLUMNS.len()]) -> fmt::Result {
-    const WIDTHS: [usize; COLUMNS.len()] = [4, 6, 9, 9, 9, 9, 9, 9, 9, 6, 6];
+    const WIDTHS: [usize; COLUMNS.len()] = [4, 6, 9, 9, 9, 9, 9, 9, 9, 6, 6, 6, 6, 6, 6];
     let cells: Vec<String> = cells.iter().zip(WIDTHS).map(|(cell, width)| format!("{cell:>width$}")).collect();
     writeln!(out, "{}", cells.join(" "))
 }
@@ -198,8 +224,8 @@ mod tests {
             lat90_ns: 200_000,
             lat99_ns: 1_234_567,
             latmax_ns: 20_000_000,
-            cpu_client: Some(0.514),
-            cpu_server: (procs > 1).then_some(1.5),
+            cpu_client: Some(CpuUse::of(0.114, 0.4)),
+            cpu_server: (procs > 1).then_some(CpuUse { all: 1.5, user: None, system: None }),
             errors: 0,
             warnings: Vec::new(),
         }
@@ -212,10 +238,10 @@ mod tests {
         spoilt.errors = 3;
         let text = sweep_heading() + &sweep_line(&row(1, 1)) + &sweep_line(&spoilt);
         let expected = "\
-RPS in requests/s, LAT in ms, CPU user+system in % of one core (_c client, _s server)
-PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATmax  CPU_c  CPU_s
-   1      1     10000         -     0.100     0.150     0.200     1.235    20.000     51      -
-   2    128     20001     23457     0.100     0.150     0.200     1.235    20.000     51    150
+RPS in requests/s, LAT in ms, CPU in % of one core (user and system apart; _c client, _s server)
+PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATmax  CPU_c  usr_c  sys_c  CPU_s  usr_s  sys_s
+   1      1     10000         -     0.100     0.150     0.200     1.235    20.000     51     11     40      -      -      -
+   2    128     20001     23457     0.100     0.150     0.200     1.235    20.000     51     11     40    150      -      -
       warning: the \"core\" was busy
       3 errors
 ";
@@ -223,7 +249,7 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
         let csv = sweep_csv_heading() + &sweep_csv_line(&row(1, 1)) + &sweep_csv_line(&spoilt);
         let lines: Vec<&str> = csv.split("\r\n").collect();
         assert_eq!(lines[0], format!("{},errors,warnings", COLUMNS.join(",")));
-        assert_eq!(lines[1], "1,1,10000,,0.100,0.150,0.200,1.235,20.000,51,,0,\"\"");
+        assert_eq!(lines[1], "1,1,10000,,0.100,0.150,0.200,1.235,20.000,51,11,40,,,,0,\"\"");
         assert!(lines[2].ends_with(",3,\"the \"\"core\"\" was busy\""), "{}", lines[2]);
         assert_eq!((lines.len(), lines[3]), (4, ""));
     }
@@ -232,6 +258,7 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
     fn json_keeps_what_is_not_known_apart_from_zero() {
         let json: serde_json::Value = serde_json::from_str(&sweep_json(&[row(1, 4)])).expect("our own JSON");
         assert_eq!((&json[0]["connections"], &json[0]["lat99_ns"]), (&4.into(), &1_234_567.into()));
+        assert_eq!(json[0]["cpu_client"]["system"], 0.4);
         assert!(json[0]["cpu_server"].is_null() && json[0]["rps_max"].is_null());
     }
 

@@ -317,6 +317,19 @@ fn client(out: &mut String, report: &Report) -> core::fmt::Result {
     if let Some(ports) = client.ports {
         writeln!(out, "Own ports    {} of {} in use", grouped(ports.used), grouped(ports.available))?;
     }
+    for port in &report.carried {
+        write!(
+            out,
+            "Port         {}: {} sent, {} received",
+            port.name,
+            si(port.sent, "bit/s"),
+            si(port.received, "bit/s")
+        )?;
+        match (port.speed, port.utilisation()) {
+            (Some(speed), Some(used)) => writeln!(out, ", {} of its {}", share(used), si(speed, "bit/s"))?,
+            _ => out.push('\n'),
+        }
+    }
     let law = &report.littles_law;
     writeln!(
         out,

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 use load::{
-    Arrival, Busy, Class, Cpu, Figures, Floor, Outside, Plan, Ports, Recorder, Report, Request, Reuse, Schedule,
-    UrlFigures, Warning, Weighted, Wrong, WrongAnswer,
+    Arrival, Busy, Class, Cpu, Figures, Floor, Outside, Plan, PortUse, Ports, Recorder, Report, Request, Reuse,
+    Schedule, UrlFigures, Warning, Weighted, Wrong, WrongAnswer,
 };
 use report::{render_ab, render_hgrm, render_histogram, render_json, render_text, render_wrk};
 use serde_json::Value;
@@ -90,6 +90,10 @@ fn text_of_an_open_loop() {
         ports: Some(Ports { used: 64, available: 28_232 }),
         floor: Some(Floor { mean_ns: 21_000.0, p50_ns: 20_000, p99_ns: 40_000 }),
         stolen: Some(0.004),
+        carried: vec![
+            PortUse { name: "eth0".into(), speed: Some(1e10), sent: 1.2e9, received: 9.4e9 },
+            PortUse { name: "veth0".into(), speed: None, sent: 0.0, received: 5e6 },
+        ],
     };
     let text = render_text(&Report::new(&plan, &figures, outside));
     assert_eq!(text, include_str!("open.txt"), "\n{text}");
@@ -120,7 +124,7 @@ fn text_of_several_requests_that_are_looked_at() {
     let report = Report::new(&plan, &figures, outside);
     let text = render_text(&report);
     assert_eq!(text, include_str!("looked_at.txt"), "\n{text}");
-    let json: Value = serde_json::from_str(&render_json(&report, &[])).expect("JSON");
+    let json: Value = serde_json::from_str(&render_json(&report, &[], &"here")).expect("JSON");
     assert_eq!((&json["urls"][0]["request"], &json["urls"][2]["requests"]), (&"GET /a".into(), &2.into()));
     assert_eq!(
         (&json["wrong_answers"][1]["wrong"], &json["redirects"]["elsewhere"]),
@@ -222,7 +226,7 @@ fn as_a_histogram() {
 #[test]
 fn json_has_every_figure_as_a_number() {
     let report = Report::new(&plan64(), &figures(), busy(1_900));
-    let json: Value = serde_json::from_str(&render_json(&report, &[])).unwrap();
+    let json: Value = serde_json::from_str(&render_json(&report, &[], &"here")).unwrap();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["setup"]["reuse"], "keep-alive");
     assert_eq!(json["setup"]["targets"][0], "10.0.0.2:80");
@@ -245,7 +249,7 @@ fn an_empty_run_can_be_reported() {
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         }
         // A number that is not finite would be null.
-        assert!(!render_json(&report, &[]).contains("null"));
+        assert!(!render_json(&report, &[], &"here").contains("null"));
         assert!(render_hgrm(&report).contains("Total count    =            0]"));
     }
 }

@@ -61,6 +61,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "nearside lab compare out/lab/idle-1 out/lab/idle-2",
             "nearside lab compare out/lab/x-1:spin out/lab/x-1:sleep",
+            "nearside lab compare before.json after.json",
         ],
     ),
     ("lab judge", &["nearside lab judge wrk.txt", "nearside lab judge ab.txt claims.toml --link 10G --json"]),

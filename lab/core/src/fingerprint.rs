@@ -1,5 +1,6 @@
 //! The machine that a figure belongs to.
 
+use environment::{matters, passes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -99,16 +100,10 @@ impl MachineState {
         ]);
         settings.extend(self.mitigations.iter().map(|(name, what)| (format!("mitigation of {name}"), what.clone())));
         settings.extend(self.sysctls.clone());
-        let others = self.host.environment.iter().filter(|(name, _)| !matters(name));
+        let others = self.host.environment.iter().filter(|(name, _)| !matters(name) && !passes(name));
         settings.extend(others.map(|(name, value)| (name.clone(), value.clone())));
         settings
     }
-}
-
-/// Whether nobody compares two figures on purpose that differ in this.
-fn matters(name: &str) -> bool {
-    ["firmware", "machine", "microcode", "processor quota", "threads of a core"].contains(&name)
-        || name.starts_with("interface ")
 }
 
 fn line(path: &str) -> Option<String> {

@@ -12,7 +12,6 @@
 #![forbid(unsafe_code)]
 
 pub mod child;
-mod environment;
 mod error;
 pub mod field;
 pub mod frames;

@@ -1,10 +1,9 @@
 //! The machine that is measured on: what it is, and how busy it is.
 
-use crate::environment::environment;
+pub use environment::Fingerprint;
+
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The clock of everything here that takes time.
@@ -13,64 +12,8 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// What an absolute figure belongs to.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Fingerprint {
-    /// The processor's name.
-    pub processor: String,
-    /// Cores that this process may use.
-    pub cores: Vec<u16>,
-    /// Whether a hypervisor is below.
-    pub virtual_machine: bool,
-    /// The kernel's version.
-    pub kernel: String,
-    /// Memory in MiB.
-    pub memory_mib: u64,
-    /// The distribution.
-    pub system: String,
-    /// Firmware, microcode, quotas, interfaces: what else a figure depends on,
-    /// by name. Results of earlier versions have none.
-    #[serde(default)]
-    pub environment: BTreeMap<String, String>,
-}
-
-impl Fingerprint {
-    /// Reads it from `/proc`; what cannot be read is said to be unknown.
-    #[must_use]
-    pub fn read() -> Self {
-        let cpu = read("/proc/cpuinfo");
-        let unknown = || "unknown".to_owned();
-        let memory = field(&read("/proc/meminfo"), "MemTotal").and_then(|text| number(&text)).unwrap_or(0);
-        let system = read("/etc/os-release")
-            .lines()
-            .find_map(|line| line.strip_prefix("PRETTY_NAME=").map(|name| name.trim_matches('"').to_owned()));
-        Self {
-            processor: field(&cpu, "model name").unwrap_or_else(unknown),
-            cores: allowed_cores(),
-            virtual_machine: field(&cpu, "flags").is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor")),
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            memory_mib: memory / 1024,
-            system: system.unwrap_or_else(unknown),
-            environment: environment(Path::new("/")),
-        }
-    }
-}
-
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
-}
-
-/// The value of the first `name: value` line.
-fn field(text: &str, name: &str) -> Option<String> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim().to_owned())
-    })
-}
-
-/// The first number of a text.
-fn number(text: &str) -> Option<u64> {
-    text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty())?.parse().ok()
 }
 
 /// The cores that this process may use, in order.
@@ -102,6 +45,9 @@ pub struct CpuShare {
     /// The process's time, user and system. A kernel without interrupt time
     /// accounting books on it most of the softirq that interrupts it.
     pub process: f64,
+    /// Of that, system time: the kernel's on its behalf.
+    #[serde(default)]
+    pub system: f64,
     /// The core's time in softirq: the kernel's packet work.
     pub softirq: f64,
     /// The core's time with other programs, at least, or taken away by the
@@ -118,6 +64,7 @@ pub const TICKS_PER_SECOND: f64 = 100.0;
 pub struct CpuSample {
     at: Instant,
     process: u64,
+    system: u64,
     core: CoreTicks,
 }
 
@@ -133,9 +80,10 @@ pub struct CoreTicks {
 impl CpuSample {
     /// The time of `pids` together (threads included), and of `core`.
     pub fn take(pids: &[u32], core: u16) -> Self {
-        let process = pids.iter().filter_map(|pid| process_ticks(&read(&format!("/proc/{pid}/stat")))).sum();
+        let times = pids.iter().filter_map(|pid| process_times(&read(&format!("/proc/{pid}/stat"))));
+        let (user, system) = times.fold((0, 0), |sum, (user, system)| (sum.0 + user, sum.1 + system));
         let core = core_ticks(&read("/proc/stat"), core).unwrap_or_default();
-        Self { at: now(), process, core }
+        Self { at: now(), process: user + system, system, core }
     }
 
     /// The shares from this sample to a later one.
@@ -143,11 +91,12 @@ impl CpuSample {
         let seconds = later.at.saturating_duration_since(self.at).max(Duration::from_millis(1)).as_secs_f64();
         let share = |from: u64, to: u64| to.saturating_sub(from) as f64 / TICKS_PER_SECOND / seconds;
         let process = share(self.process, later.process);
+        let system = share(self.system, later.system);
         let softirq = share(self.core.softirq, later.core.softirq);
         // Softirq may or may not be booked on the process: taking off both
         // errs towards nobody else.
         let others = (share(self.core.busy, later.core.busy) - process - softirq).max(0.0);
-        CpuShare { process, softirq, others }
+        CpuShare { process, system, softirq, others }
     }
 }
 

@@ -17,8 +17,8 @@ pub(crate) fn invented() -> DemoResults {
             max: base * 60.0,
         },
         errors: 0,
-        server: CpuShare { process: 0.98, softirq: if rate < 1e6 { 0.31 } else { 0.0 }, others: 0.01 },
-        client: CpuShare { process: 0.97, softirq: 0.0, others: 0.0 },
+        server: CpuShare { process: 0.98, system: 0.5, softirq: if rate < 1e6 { 0.31 } else { 0.0 }, others: 0.01 },
+        client: CpuShare { process: 0.97, system: 0.0, softirq: 0.0, others: 0.0 },
         server_busy: (rate > 1.2e5).then_some(0.9),
         warnings: Vec::new(),
     };

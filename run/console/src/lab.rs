@@ -1,6 +1,7 @@
 //! `nearside lab`: experiments run, shown and compared.
 
 mod judge;
+mod loads;
 
 use ::lab::experiment::{Experiment, Set};
 use ::lab::results::{Results, write_whole};
@@ -104,6 +105,7 @@ pub fn lab(plan: LabPlan) -> Result<ExitCode, Failure> {
         LabPlan::Schema(name) => schema(name.as_deref()),
         LabPlan::Run(plan) => run(&plan),
         LabPlan::Report(folder) => write_report(&folder, &Results::read(&folder)?).map(|()| ExitCode::SUCCESS),
+        LabPlan::Compare(plan) if loads::is_one(&plan) => loads::compare(&plan),
         LabPlan::Compare(plan) => compare_results(&plan),
         LabPlan::Judge(plan) => judge::judge(&plan),
     }

@@ -3,10 +3,11 @@
 //! The workers are asked for nothing: they publish, and it reads.
 
 use super::files::Files;
-use super::server_time::ServerTime;
+use super::server_time::{ServerTime, Spent};
 use super::show::Show;
 use core::time::Duration;
 use load::{Interval, Intervals, Live, Recorder, Stage};
+use report::CpuUse;
 use silo::Clock;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -39,8 +40,8 @@ pub struct Seen {
     pub rates: Recorder,
     /// Responses per second in the best interval.
     pub best_rate: Option<f64>,
-    /// The server's CPU time ÷ time, over the window: 1 is one core.
-    pub server: Option<f64>,
+    /// What the server took of the window.
+    pub server: Option<CpuUse>,
     /// Files that could not be written to their end.
     pub failures: u32,
 }
@@ -194,8 +195,8 @@ impl LineUp {
 /// The server's time at both ends of the measured window.
 #[derive(Debug, Default)]
 struct Window {
-    opened: Option<(Time, Duration)>,
-    ended: Option<(Time, Duration)>,
+    opened: Option<(Time, Spent)>,
+    ended: Option<(Time, Spent)>,
 }
 
 impl Window {
@@ -213,10 +214,10 @@ impl Window {
         }
     }
 
-    fn share(&self) -> Option<f64> {
+    fn share(&self) -> Option<CpuUse> {
         let ((from, before), (to, after)) = (self.opened?, self.ended?);
-        let span = to.since(from).as_secs_f64();
-        (span > 0.0).then(|| after.saturating_sub(before).as_secs_f64() / span)
+        let span = to.since(from);
+        (!span.is_zero()).then(|| after.since(&before, span))
     }
 }
 

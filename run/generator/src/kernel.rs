@@ -6,11 +6,13 @@ use crate::plan::{LoadSockets, Place};
 use core::time::Duration;
 use host::Workers;
 use host::machine::{raise_descriptors, seats};
+use host::sched::{self, Scheduling};
 use load::{Load, Plan};
-use say::Failure;
+use say::{Failure, eprintln};
 use silo::{Clock, Next, Usage};
 use sockets::fleet::{self, FleetError, Stop};
 use sockets::{Attendant, Config, StreamOptions, Worker};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Sender;
@@ -21,6 +23,7 @@ pub struct Sockets {
     /// The core of each thread; `None` where it is not pinned.
     seats: Vec<Option<u16>>,
     config: Config,
+    fifo: Option<u8>,
 }
 
 impl Sockets {
@@ -38,12 +41,15 @@ impl Sockets {
         let (congestion, user_timeout) = (asked.congestion.clone(), asked.user_timeout);
         let stream = StreamOptions { congestion, user_timeout, ..StreamOptions::default() };
         let config = Config { engine: asked.engine, spin: asked.spin, stream, connect_to, ..Config::default() };
-        Ok(Self { seats, config })
+        if let Some(priority) = asked.fifo {
+            eprintln!("warning: --sched: {}", Scheduling::read(Path::new("/")).allows(priority, &seats)?);
+        }
+        Ok(Self { seats, config, fifo: asked.fifo })
     }
 
     /// The same threads, connecting to where a plan says.
     pub fn to_addresses(&self) -> Self {
-        Self { seats: self.seats.clone(), config: Config { connect_to: None, ..self.config.clone() } }
+        Self { seats: self.seats.clone(), config: Config { connect_to: None, ..self.config.clone() }, fifo: self.fifo }
     }
 
     /// The threads that have a share of this plan.
@@ -77,6 +83,7 @@ impl Sockets {
         let stop = Stop::default();
         let body = |index: usize| {
             let Some(mine) = plan.share(index as u32, threads) else { return Ok(Side::default()) };
+            self.fifo.map_or(Ok(()), sched::of_thread)?;
             let mut config = self.config.clone();
             let closing = mine.connections.saturating_add(CLOSING_ROOM);
             config.max_connections = mine.connections.saturating_add(closing) as usize;

@@ -12,6 +12,7 @@
 //! | `goal`, `sweep` | many runs |
 //! | `watch`, `sift` | what disturbs a run, and which slices of it count |
 //! | `noise` | what else the machine did meanwhile |
+//! | `port` | the interface that requests go by, and how full it is |
 //! | `print` | what comes out, and the exit code |
 
 mod account;
@@ -24,6 +25,7 @@ mod kernel;
 mod noise;
 mod own;
 mod plan;
+mod port;
 mod print;
 mod resolve;
 mod run;

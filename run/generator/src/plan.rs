@@ -61,6 +61,8 @@ pub struct LoadSockets {
     pub congestion: Option<String>,
     /// How long sent data may go unacknowledged; `None`: the system's say.
     pub user_timeout: Option<Duration>,
+    /// The priority of its threads, if it is a real-time one.
+    pub fifo: Option<u8>,
     /// Whether the generator's own floor is measured first.
     pub floor: bool,
 }

@@ -29,10 +29,10 @@ pub const INTERRUPTED: u8 = 130;
 /// # Errors
 /// If standard output cannot be written.
 pub fn outcome(form: Form, outcome: &Outcome, judged: &[Judged]) -> Result<(), Failure> {
-    let Outcome { report, seen } = outcome;
+    let Outcome { report, seen, environment } = outcome;
     let text = match form {
         Form::Text => render_text(report),
-        Form::Json => render_json(report, judged),
+        Form::Json => render_json(report, judged, environment),
         Form::Ab => render_ab(report),
         Form::Wrk => render_wrk(report, &seen.rates),
         Form::Histogram => render_histogram(report),

@@ -94,6 +94,7 @@ mod tests {
             spin: Duration::ZERO,
             congestion: None,
             user_timeout: None,
+            fifo: None,
             floor: false,
         };
         let mut plan = Plan::new(([0, 0, 0, 0], 80).into(), Request::get("a", "/"));

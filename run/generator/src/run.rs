@@ -8,6 +8,7 @@ use super::floor;
 use super::kernel::Sockets;
 use super::noise::stolen;
 use super::own::ephemeral_ports;
+use super::port::{self, PortCount};
 use super::resolve::resolve;
 use super::server_time::ServerTime;
 use super::show::Show;
@@ -15,6 +16,7 @@ use super::sift::Sifter;
 use super::watch::{Lookout, Whereabouts};
 use crate::plan::{LoadPath, LoadSockets, OutputPlan, Place, ServerPlan};
 use core::time::Duration;
+use environment::Fingerprint;
 use host::{HostPlan, Silos};
 use host::{Layout, stop_signals};
 use load::{Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
@@ -51,6 +53,8 @@ pub struct Outcome {
     pub report: Report,
     /// What was seen from beside it.
     pub seen: Seen,
+    /// What the figures belong to.
+    pub environment: Fingerprint,
 }
 
 impl Runner {
@@ -123,18 +127,38 @@ impl Runner {
         let started = Clock.unix();
         let mut files = Files::create(&self.output, started, &title)?;
         let mut show = Show::new(self.output.progress, plan, title, &self.signals);
+        // Before the load is part of what the machine does.
+        let environment = self.environment(plan);
+        let counts: Vec<PortCount> = self.interfaces(plan).iter().filter_map(|name| PortCount::now(name)).collect();
         let before = (Clock.now(), stolen());
         let (sides, seen) = self.collect(plan, &mut files, &mut show, server)?;
         drop(show);
-        let span = Clock.now().since(before.0).as_secs_f64();
+        let whole = Clock.now().since(before.0);
+        let span = whole.as_secs_f64();
         let (figures, mut outside) = merge(sides);
         secured(&figures)?;
         outside.floor = floor;
+        outside.carried = counts.iter().filter_map(|port| Some(port.again()?.since(port, whole))).collect();
         outside.stolen = Some(stolen().saturating_sub(before.1).as_secs_f64() / span.max(1e-9));
         if matches!(&self.way, Way::Kernel(kernel) if !matches!(kernel.asked.place, Place::Unix(_))) {
             outside.ports = ports(plan, &figures);
         }
-        Ok(Outcome { report: Report::new(plan, &figures, outside), seen })
+        Ok(Outcome { report: Report::new(plan, &figures, outside), seen, environment })
+    }
+
+    /// What figures of this machine belong to, with the interfaces that requests go by.
+    pub fn environment(&self, plan: &Plan) -> Fingerprint {
+        let own = self.interfaces(plan);
+        Fingerprint::read_with(&own.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The kernel's interfaces that requests go by, as far as they have any.
+    pub fn interfaces(&self, plan: &Plan) -> Vec<String> {
+        match &self.way {
+            Way::Link(host) => host.links.iter().filter_map(|link| port::of_link(&link.name())).collect(),
+            Way::Kernel(kernel) if matches!(kernel.asked.place, Place::Unix(_)) => Vec::new(),
+            Way::Kernel(_) => plan.targets.first().and_then(|target| port::towards(target.ip())).into_iter().collect(),
+        }
     }
 
     /// One run of which undisturbed slices alone count, and how many did.

@@ -2,6 +2,7 @@
 //! the kernel's files on its process.
 
 use core::time::Duration;
+use report::CpuUse;
 use say::Failure;
 use silo::page::Reader;
 use std::fs;
@@ -47,17 +48,39 @@ impl ServerTime {
         server.read().map(|_| server).ok_or_else(|| format!("there is no process {pid} to read the time of").into())
     }
 
-    /// User and system time so far; `None` once the server is gone.
+    /// Its time so far; `None` once the server is gone.
     #[must_use]
-    pub fn read(&self) -> Option<Duration> {
+    pub fn read(&self) -> Option<Spent> {
         match self {
             Self::Page(reader) => {
                 let place = reader.metrics().iter().position(|(name, _)| name == BUSY)?;
                 let silos = reader.snapshot().ok()?.silos;
                 let busy = silos.iter().filter_map(|silo| silo.values.get(place)).sum();
-                reader.is_alive().then(|| Duration::from_nanos(busy))
+                // A silo that polls is charged for all of its time, and tells how much it needed.
+                reader.is_alive().then(|| Spent { all: Duration::from_nanos(busy), system: None })
             }
             Self::Process(pid) => tree(*pid),
+        }
+    }
+}
+
+/// Processor time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
+pub struct Spent {
+    /// In all.
+    pub all: Duration,
+    /// Of it, in the kernel, where that is told apart.
+    pub system: Option<Duration>,
+}
+
+impl Spent {
+    /// What was spent since `earlier`, as a share of `span`.
+    pub fn since(&self, earlier: &Self, span: Duration) -> CpuUse {
+        let share = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64() / span.as_secs_f64();
+        let all = share(self.all, earlier.all);
+        match self.system.zip(earlier.system) {
+            Some((now, then)) => CpuUse::of(all - share(now, then), share(now, then)),
+            None => CpuUse { all, user: None, system: None },
         }
     }
 }
@@ -67,26 +90,31 @@ impl ServerTime {
 struct Stat {
     pid: u32,
     parent: u32,
+    /// User and system time.
     ticks: u64,
+    /// Of it, system time.
+    system: u64,
 }
 
 /// A process and those below it. One that ends in between takes its time with
 /// it, unless its parent waited for it.
-fn tree(root: u32) -> Option<Duration> {
+fn tree(root: u32) -> Option<Spent> {
     let all: Vec<Stat> = fs::read_dir("/proc")
         .ok()?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
         .filter_map(|pid| stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
         .collect();
-    let mut ticks = all.iter().find(|stat| stat.pid == root)?.ticks;
+    let own = all.iter().find(|stat| stat.pid == root)?;
+    let (mut ticks, mut system) = (own.ticks, own.system);
     let mut open = vec![root];
     while let Some(parent) = open.pop() {
         for child in all.iter().filter(|stat| stat.parent == parent && stat.pid != parent) {
-            ticks += child.ticks;
+            (ticks, system) = (ticks + child.ticks, system + child.system);
             open.push(child.pid);
         }
     }
-    Some(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    let span = |ticks: u64| Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64);
+    Some(Spent { all: span(ticks), system: Some(span(system)) })
 }
 
 /// proc_pid_stat(5): the name in parentheses may hold anything, parentheses
@@ -99,6 +127,7 @@ fn stat(text: &str) -> Option<Stat> {
         pid: text.get(..before)?.trim().parse().ok()?,
         parent: u32::try_from(field(4)?).ok()?,
         ticks: field(14)? + field(15)?,
+        system: field(15)?,
     })
 }
 
@@ -109,7 +138,7 @@ mod tests {
     #[test]
     fn a_name_may_hold_anything() {
         let text = "77 (a) S 1 (b) R 5 0 0 0 0 0 0 0 0 0 30 12 0 0 20 0 1 0 100 1 1\n";
-        assert_eq!(stat(text), Some(Stat { pid: 77, parent: 5, ticks: 42 }));
+        assert_eq!(stat(text), Some(Stat { pid: 77, parent: 5, ticks: 42, system: 12 }));
         assert_eq!((stat(""), stat("1 (x"), stat("1 (x) S")), (None, None, None));
     }
 
@@ -118,6 +147,9 @@ mod tests {
         let me = ServerTime::process(std::process::id()).expect("this very process");
         let before = me.read().expect("still here");
         assert!(me.read() >= Some(before));
+        let second = Duration::from_secs(1);
+        let later = Spent { all: before.all + second * 3, system: before.system.map(|system| system + second) };
+        assert_eq!(later.since(&before, second * 2), CpuUse::of(1.0, 0.5));
         assert!(ServerTime::process(u32::MAX).is_err());
         assert!(ServerTime::page(Path::new("/nowhere/page")).is_err());
     }

@@ -7,8 +7,8 @@ use super::server_time::ServerTime;
 use crate::plan::{Form, ServerPlan, SweepPlan};
 use load::{Cpu, Plan};
 use report::{
-    SweepRow, svg_page, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies, sweep_line,
-    sweep_rates,
+    CpuUse, SweepRow, svg_page, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies,
+    sweep_line, sweep_rates,
 };
 use say::Failure;
 use std::fs::File;
@@ -52,7 +52,7 @@ pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) ->
             }
             let report = &outcome.report;
             let window = report.window_ns as f64;
-            let client = |cpu: Cpu| (cpu.user_ns + cpu.system_ns) as f64 / window;
+            let client = |cpu: Cpu| CpuUse::of(cpu.user_ns as f64 / window, cpu.system_ns as f64 / window);
             let client = report.client.cpu.map(client).filter(|_| window > 0.0);
             let threads = threads.unwrap_or(workers);
             let row = SweepRow::new(threads, report, outcome.seen.best_rate, client, outcome.seen.server);

@@ -202,10 +202,7 @@ impl<C: SiloWork> Fleet<'_, C> {
             let part = parts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
             let (seat, part) = layout.seats.get(index).zip(part).ok_or("it has no link")?;
             let link = make(part)?;
-            if let Some(priority) = host.fifo {
-                silo::sched::fifo(priority)
-                    .map_err(|why| format!("--sched fifo:{priority}: {why}; it takes CAP_SYS_NICE"))?;
-            }
+            host.fifo.map_or(Ok(()), crate::sched::of_thread)?;
             work.run(seat, link)
         };
         fleet::run(&layout.cores(), stop, body).map_err(|why: FleetError<String>| match why {

@@ -26,6 +26,14 @@ pub struct Scheduling {
     pub fair_server: bool,
 }
 
+/// Gives the calling thread this priority.
+///
+/// # Errors
+/// In words: it takes CAP_SYS_NICE.
+pub fn of_thread(priority: u8) -> Result<(), String> {
+    silo::sched::fifo(priority).map_err(|why| format!("--sched fifo:{priority}: {why}; it takes CAP_SYS_NICE"))
+}
+
 impl Scheduling {
     /// As the machine below `root` has it.
     pub fn read(root: &Path) -> Self {

@@ -54,6 +54,7 @@ pub fn path(
         config: Config { stream, spin: told.spin, max_connections: connections, ..Config::default() },
         options,
         status_page: told.status_page.clone(),
+        fifo: None,
         restart: RestartPlan {
             take_over: None,
             control: Control::Usual,

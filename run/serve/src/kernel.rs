@@ -17,6 +17,7 @@ use core::time::Duration;
 use host::figures::Board;
 use host::machine;
 use host::machine::Seating;
+use host::sched::{self, Scheduling};
 use latency::SeriesTable;
 use say::Failure;
 use server::{Change, ConnectionNumbers, Server, WallClock};
@@ -26,6 +27,7 @@ use sockets::fleet::{self, FleetError, Stop};
 use sockets::steer::{SteerError, Steering};
 use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use topology::Topology;
@@ -47,7 +49,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
-    warnings.extend(warning);
+    warnings.extend(warning.into_iter().chain(scheduling(plan, &seats)?));
     let endpoint = exposed::bind(whole, predecessor.is_some())?;
     let (mut board, page) = board(plan, (predecessor.is_some(), endpoint.is_some()), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
@@ -75,7 +77,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
             let one = |index: usize| {
                 let start = starts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
-                let outcome = start.map_or(Ok(()), run);
+                let outcome = plan.fifo.map_or(Ok(()), sched::of_thread).and_then(|()| start.map_or(Ok(()), run));
                 if outcome.is_err() {
                     // The others finish what they have.
                     orders.advance(Stage::Drain);
@@ -104,6 +106,12 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
             Err(other) => Err(other.to_string().into()),
         }
     })
+}
+
+/// What is to be said of workers that have a real-time priority.
+fn scheduling(plan: &KernelPlan, seats: &[Option<u16>]) -> Result<Option<String>, Failure> {
+    let Some(priority) = plan.fifo else { return Ok(None) };
+    Ok(Some(format!("--sched: {}", Scheduling::read(Path::new("/")).allows(priority, seats)?)))
 }
 
 /// What a service manager opened, and keeps.

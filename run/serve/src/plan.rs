@@ -166,6 +166,8 @@ pub struct KernelPlan {
     pub options: ListenOptions,
     /// Where the statistics page lies; `None`: the usual place.
     pub status_page: Option<PathBuf>,
+    /// The priority of workers' threads, if it is a real-time one.
+    pub fifo: Option<u8>,
     /// How to restart.
     pub restart: RestartPlan,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// What only the surroundings of the generator can know, over the measured
 /// window (see [`crate::Load::stage`]). Whatever is not known stays `None`.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outside {
     /// The runtime's account of its time.
     pub busy: Option<Busy>,
@@ -21,6 +21,29 @@ pub struct Outside {
     pub floor: Option<Floor>,
     /// What the hypervisor took from all cores together, as a share of one.
     pub stolen: Option<f64>,
+    /// The interfaces that requests went by.
+    pub carried: Vec<PortUse>,
+}
+
+/// What an interface carried meanwhile, whoever's frames they were.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct PortUse {
+    /// Its name.
+    pub name: String,
+    /// Its speed in bits per second, where it has one.
+    pub speed: Option<f64>,
+    /// Bits per second that it sent.
+    pub sent: f64,
+    /// Bits per second that it received.
+    pub received: f64,
+}
+
+impl PortUse {
+    /// How full its busier direction was; `None` without a speed.
+    #[must_use]
+    pub fn utilisation(&self) -> Option<f64> {
+        self.speed.map(|speed| self.sent.max(self.received) / speed)
+    }
 }
 
 impl From<Option<Busy>> for Outside {

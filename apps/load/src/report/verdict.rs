@@ -74,7 +74,7 @@ const fn weight(warning: &Warning) -> (Trust, &'static str) {
         Warning::Failures { .. } => (Trust::No, "requests failed"),
         Warning::WrongAnswers { .. } => (Trust::No, "wrong answers"),
         Warning::RampIncomplete { .. } => (Trust::No, "connections missing"),
-        Warning::Stolen { fraction } if *fraction >= STOLEN_MUCH => (Trust::No, "cores stolen by the hypervisor"),
+        Warning::Stolen { fraction } if *fraction >= MUCH => (Trust::No, "cores stolen by the hypervisor"),
         Warning::Stolen { .. } => (Trust::WithCare, "cores stolen by the hypervisor"),
         Warning::OutOfTime => (Trust::WithCare, "fewer requests than asked for"),
         Warning::Interrupted => (Trust::WithCare, "interrupted"),
@@ -83,6 +83,7 @@ const fn weight(warning: &Warning) -> (Trust, &'static str) {
         Warning::ScheduleLag { .. } => (Trust::WithCare, "requests sent late"),
         Warning::SchedulingDelay { .. } => (Trust::WithCare, "generator called late"),
         Warning::GeneratorStalled { .. } => (Trust::WithCare, "generator stood still"),
+        Warning::NoCore { fraction } if *fraction >= MUCH => (Trust::No, "generator waited for a core"),
         Warning::NoCore { .. } => (Trust::WithCare, "generator waited for a core"),
         Warning::PortsShort { .. } => (Trust::WithCare, "local ports short"),
         Warning::NearFloor { .. } => (Trust::WithCare, "near the generator's floor"),
@@ -94,8 +95,8 @@ const fn weight(warning: &Warning) -> (Trust, &'static str) {
     }
 }
 
-/// From this share of a core on, stolen time is what is measured.
-const STOLEN_MUCH: f64 = 0.1;
+/// From this share of the time on, what others had of the cores is what is measured.
+const MUCH: f64 = 0.1;
 
 impl fmt::Display for Verdict {
     /// One line.

@@ -146,14 +146,14 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "POLICY")]
     pub(super) idle: Option<Idle>,
 
-    /// Give silos' threads a real-time priority: fifo:N, N from 1 to 98 [default: ordinary threads]
+    /// Give silos' or workers' threads a real-time priority: fifo:N, N from 1 to 98 [default: ordinary threads]
     ///
-    /// For silos that poll (--idle spin) on isolated cores; needs CAP_SYS_NICE.
+    /// For threads that poll (--idle spin) on isolated cores; needs CAP_SYS_NICE.
     /// Refused for cores that are not isolated, for all cores, and where RCU's
     /// threads would not come before (N below rcutree.kthread_prio). What
     /// throttling or the deadline server takes is said at the start.
-    #[arg(long = "sched", value_name = "fifo:N", requires = "link", value_parser = fifo)]
-    fifo: Option<u8>,
+    #[arg(long = "sched", value_name = "fifo:N", value_parser = fifo)]
+    pub(super) fifo: Option<u8>,
 
     /// Hold frames back for up to this long, so that they leave together [default: 0, not at all]
     ///

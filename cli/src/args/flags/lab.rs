@@ -106,12 +106,12 @@ struct RunArgs {
 
 #[derive(Args)]
 struct CompareArgs {
-    /// The earlier results: a folder, or one arm of it
-    #[arg(value_name = "BEFORE[:ARM]", value_hint = ValueHint::DirPath)]
+    /// The earlier results: a folder, or one arm of it; or what nearside load --json printed
+    #[arg(value_name = "BEFORE[:ARM]", value_hint = ValueHint::AnyPath)]
     before: String,
 
     /// The later results
-    #[arg(value_name = "AFTER[:ARM]", value_hint = ValueHint::DirPath)]
+    #[arg(value_name = "AFTER[:ARM]", value_hint = ValueHint::AnyPath)]
     after: String,
 
     /// Compare what is not alike

@@ -130,6 +130,9 @@ impl NginxArgs {
 pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers), String> {
     if host.link.is_empty() {
         let spin = host.spin()?;
+        if host.fifo.is_some() {
+            return Err("--sched: over kernel sockets it is for serve of a folder and for load".to_owned());
+        }
         let HostArgs { congestion, user_timeout, status_page, .. } = host;
         return Ok((None, NginxWorkers { spin, congestion, user_timeout, status_page }));
     }

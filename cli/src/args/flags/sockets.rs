@@ -291,6 +291,7 @@ impl SocketArgs {
             config,
             options,
             status_page: host.status_page,
+            fifo: host.fifo,
             restart: restart.plan(),
         })
     }

@@ -62,6 +62,10 @@ const fn default_seconds() -> u64 {
 /// counted.
 const SHORT: Duration = Duration::from_secs(1);
 
+/// What a veth pair says that it carries each way, in bits per second (drivers/net/veth.c): what
+/// utilisation is of.
+const PORT: f64 = 1e10;
+
 /// How much longer than asked for wrk may take.
 const SLACK: Duration = Duration::from_secs(20);
 
@@ -165,9 +169,10 @@ impl Procedure for Allocator {
             figures.push(Figure::higher(&name("rate"), "requests/s"));
             figures.extend(["p50", "p99", "p99.9"].map(|what| Figure::lower(&name(what), "µs")));
             figures.push(Figure::plain(&name("max"), "µs"));
-            figures.extend(["user", "system", "softirq"].map(|what| Figure::plain(&name(what), "% of a core")));
+            figures.extend(["user", "system", "softirq", "idle"].map(|what| Figure::plain(&name(what), "% of a core")));
+            figures.push(Figure::plain(&name("ifutil"), "% of 10 Gbit/s"));
             figures.push(Figure::lower(&name("CPU time"), "µs/request"));
-            let calls = ["malloc", "posix_memalign", "calloc and realloc", "free"];
+            let calls = ["malloc", "posix_memalign", "calloc and realloc", "free", "recvmsg"];
             figures.extend(calls.map(|what| Figure::plain(&name(what), "calls/request")));
             figures.push(Figure::lower(&name("dTLB misses"), "per request"));
             figures.push(Figure::plain(&name("page faults"), "per 1,000 requests"));
@@ -190,6 +195,9 @@ impl Procedure for Allocator {
             "Which malloc a worker has is read from its /proc/PID/maps in every run.".to_owned(),
             "Calls are counted by uprobes in a pass of its own, which nothing else is taken from. The C library's \
              posix_memalign calls its malloc for small alignments: those stand in both rows."
+                .to_owned(),
+            "recvmsg is calls of recv, recvfrom and recvmsg of the C library; ifutil what the busier direction of \
+             the pair carries, of what a veth says it can, as sar -n DEV has it."
                 .to_owned(),
         ];
         notes.extend(counters::unavailable().into_iter().map(|why| format!("Not counted here: {why}.")));
@@ -279,6 +287,8 @@ impl Pass<'_> {
         self.put(run, "user", used.user * 100.0);
         self.put(run, "system", used.system * 100.0);
         self.put(run, "softirq", used.softirq * 100.0);
+        self.put(run, "idle", used.idle * 100.0);
+        self.put(run, "ifutil", used.carried * 8e2 / PORT);
         self.put(run, "CPU time", (used.user + used.system) * 1e6 / rate);
         for (name, count) in counts {
             let per = if name == "page faults" { 1_000.0 } else { 1.0 };

@@ -77,6 +77,17 @@ impl Scaling {
     }
 }
 
+impl Scaling {
+    /// Of a rate, how many times that of the first row of as many connections it is.
+    fn enter_factor(&self, run: &mut Run, procs: u32, connections: u32) {
+        let rate = |procs: u32| run.figures.get(&format!("{} rate", cell(procs, connections))).copied();
+        let factor = self.procs.first().and_then(|first| Some(rate(procs)? / rate(*first)?));
+        if let Some(factor) = factor {
+            sides::put_in(run, &cell(procs, connections), "factor", factor);
+        }
+    }
+}
+
 fn cell(procs: u32, connections: u32) -> String {
     format!("{procs} × {connections}")
 }
@@ -105,7 +116,15 @@ impl Procedure for Scaling {
     fn figures(&self) -> Vec<Figure> {
         let cells =
             self.procs.iter().flat_map(|procs| self.settings.connections.iter().map(|count| cell(*procs, *count)));
-        cells.flat_map(|cell| sides::figures(&cell)).collect()
+        let first = self.procs.first().copied().unwrap_or(1);
+        let figures = |cell: String| {
+            let factor = Figure::plain(&format!("{cell} factor"), &format!("times PROC {first}"));
+            let mut figures = sides::figures(&cell);
+            // Behind the rate that it is of.
+            figures.insert(1, factor);
+            figures
+        };
+        cells.flat_map(figures).collect()
     }
 
     fn notes(&self) -> Vec<String> {
@@ -146,6 +165,7 @@ impl Procedure for Scaling {
                 let duration = Duration::from_millis(self.settings.milliseconds);
                 let asked = field.ask(&mut server, (link, None), generator, Ask::small(*count, duration))?;
                 sides::enter(&mut run, &cell(*procs, *count), &asked, *count, servers.len());
+                self.enter_factor(&mut run, *procs, *count);
                 done += 1;
                 setting.progress.tell(done, cells);
             }
@@ -175,6 +195,22 @@ impl Procedure for Scaling {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_has_its_factor_over_the_first() {
+        let settings = Settings { procs: vec![1], connections: vec![10], milliseconds: 1_000, program: None };
+        let Ok(mut scaling) = Scaling::new(&settings) else { return };
+        scaling.procs = vec![1, 2];
+        let mut run = Run::default();
+        for (procs, rate) in [(1, 100.0), (2, 190.0)] {
+            sides::put_in(&mut run, &cell(procs, 10), "rate", rate);
+            scaling.enter_factor(&mut run, procs, 10);
+        }
+        assert_eq!((run.figures["1 × 10 factor"], run.figures["2 × 10 factor"]), (1.0, 1.9));
+        let names: Vec<String> = scaling.figures().into_iter().map(|figure| figure.name).collect();
+        assert_eq!(names[1], "1 × 10 factor");
+        assert!(names.contains(&"2 × 10 CPU_s system".to_owned()), "{names:?}");
+    }
 
     #[test]
     fn settings_that_make_no_sense_are_refused() {

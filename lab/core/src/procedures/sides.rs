@@ -19,6 +19,9 @@ pub(crate) fn figures(pass: &str) -> Vec<Figure> {
     figures.push(Figure::lower(&name("server CPU"), "µs/request"));
     figures.push(Figure::plain(&name("server busy"), "% of its time"));
     figures.push(Figure::plain(&name("generator busy"), "% of its time"));
+    for side in ["CPU_c", "CPU_s"] {
+        figures.extend(["user", "system"].map(|what| Figure::plain(&name(&format!("{side} {what}")), "% of a core")));
+    }
     figures
 }
 
@@ -31,6 +34,10 @@ pub(crate) fn enter(run: &mut Run, pass: &str, asked: &Asked, connections: u32, 
     put("server CPU", asked.server_busy * servers as f64 * 1e6 / asked.rate);
     put("server busy", 100.0 * asked.server_busy);
     put("generator busy", 100.0 * asked.client_busy);
+    for (side, share) in [("CPU_c", &asked.client), ("CPU_s", &asked.server)] {
+        put(&format!("{side} user"), 100.0 * (share.process - share.system));
+        put(&format!("{side} system"), 100.0 * share.system);
+    }
     let believed = agrees(asked, connections);
     if believed {
         put("mean", asked.mean);

@@ -57,6 +57,7 @@ impl LoadArgs {
                 spin: self.host.spin()?,
                 congestion: self.host.congestion,
                 user_timeout: self.host.user_timeout,
+                fifo: self.host.fifo,
                 floor: !self.kernel.no_floor,
             };
             (LoadPath::Kernel(kernel), target, sources)

@@ -6,7 +6,7 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 use perf::counter::{What, Whose};
 use perf::{Count, Why};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// The functions behind each figure. The C library's `posix_memalign` calls
@@ -18,6 +18,9 @@ const CALLS: [(&str, &[&str]); 4] = [
     ("calloc and realloc", &["calloc", "realloc"]),
     ("free", &["free"]),
 ];
+
+/// What a worker takes requests in by: the C library's, whichever malloc it has.
+const RECEIVES: (&str, &[&str]) = ("recvmsg", &["recv", "recvfrom", "recvmsg"]);
 
 /// Counters of one process.
 #[derive(Debug, Default)]
@@ -47,6 +50,13 @@ impl Counters {
                 places.iter().map(|at| Counted::new(figure, What::Uprobe(library, *at), pid)).collect();
             // Some of them would be a wrong count.
             this.0.extend(counted.unwrap_or_default());
+        }
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        if let Some(libc) = libc_of(&maps) {
+            let (figure, functions) = RECEIVES;
+            let places = offsets(&libc, functions);
+            let counted = places.iter().map(|at| Counted::new(figure, What::Uprobe(&libc, *at), pid));
+            this.0.extend(counted.collect::<Result<Vec<Counted>, Why>>().unwrap_or_default());
         }
         this
     }
@@ -84,6 +94,29 @@ impl Counted {
     fn new(figure: &'static str, what: What<'_>, pid: u32) -> Result<Self, Why> {
         Ok(Self { figure, count: Count::start(what, Whose::Alone(pid))?, before: 0 })
     }
+}
+
+/// The C library that a process has mapped.
+fn libc_of(maps: &str) -> Option<PathBuf> {
+    let files = maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).map(Path::new);
+    let is_libc = |file: &&Path| {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libc.so") || name.starts_with("libc-")
+    };
+    files.into_iter().find(is_libc).map(Path::to_owned)
+}
+
+/// The bytes that a process's network namespace sent and received by its interfaces but loopback, the
+/// busier way (proc_net_dev(5)).
+fn carried(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(':')).filter(|(name, _)| name.trim() != "lo");
+    let bytes = lines.filter_map(|(_, rest)| {
+        let fields: Vec<u64> = rest.split_ascii_whitespace().map_while(|field| field.parse().ok()).collect();
+        Some((*fields.first()?, *fields.get(8)?))
+    });
+    let (received, sent) = bytes.fold((0, 0), |sum, (received, sent)| (sum.0 + received, sum.1 + sent));
+    received.max(sent)
 }
 
 /// Where in the file the functions begin. Names for the same place count
@@ -137,6 +170,10 @@ pub(super) struct Processor {
     user: u64,
     system: u64,
     softirq: u64,
+    /// All of the core's time that was not idle.
+    busy: u64,
+    /// Bytes by its interfaces.
+    carried: u64,
 }
 
 /// Shares of a core.
@@ -145,6 +182,10 @@ pub(super) struct Shares {
     pub(super) user: f64,
     pub(super) system: f64,
     pub(super) softirq: f64,
+    /// Of the core, whoever could have had it.
+    pub(super) idle: f64,
+    /// Bytes per second, the busier way.
+    pub(super) carried: f64,
 }
 
 impl Processor {
@@ -152,8 +193,8 @@ impl Processor {
     pub(super) fn now(pid: u32, core: u16) -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (user, system) = process_times(&read(&format!("/proc/{pid}/stat"))).unwrap_or_default();
-        let softirq = core_ticks(&read("/proc/stat"), core).unwrap_or_default().softirq;
-        Self { at: now(), user, system, softirq }
+        let core = core_ticks(&read("/proc/stat"), core).unwrap_or_default();
+        Self { at: now(), user, system, softirq: core.softirq, busy: core.busy, carried: carried(pid) }
     }
 
     pub(super) fn since(&self, before: &Self) -> Shares {
@@ -163,6 +204,8 @@ impl Processor {
             user: share(self.user, before.user),
             system: share(self.system, before.system),
             softirq: share(self.softirq, before.softirq),
+            idle: (1.0 - share(self.busy, before.busy)).max(0.0),
+            carried: self.carried.saturating_sub(before.carried) as f64 / seconds,
         }
     }
 }
@@ -187,6 +230,8 @@ mod tests {
         assert_eq!((one.len(), two.len()), (1, 2));
         assert!(two.contains(&one[0]));
         assert!(offsets(&libc, &["no such function"]).is_empty());
+        assert_eq!(libc_of(&maps).as_deref(), Some(&*libc));
+        assert!(!offsets(&libc, RECEIVES.1).is_empty(), "a process receives by the C library");
     }
 
     #[test]
