@@ -1,12 +1,12 @@
 //! The files that settings, counters and the machine's shape are read from.
 
 mod patterns;
+mod recorder;
 
 use core::fmt;
-use patterns::{OF_A_PROCESS, PATTERNS, PROCESSES};
+use recorder::Recorder;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files by their path below the root: what they say, or why they could not
@@ -65,15 +65,8 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// No file is read further; `/proc/interrupts` of 256 cores and 2,000
-/// interrupts has some 6 MB, so that one alone may be longer.
-const FILE_LIMIT: u64 = 256 << 10;
-/// For `/proc/interrupts`.
-const LONG_FILE_LIMIT: u64 = 16 << 20;
 /// The most files that are recorded.
 const FILES_LIMIT: usize = 200_000;
-/// The most processes whose limits are looked at.
-const PROCESSES_LIMIT: usize = 4_096;
 
 impl Evidence {
     /// Reads the machine below `root`, which is `/`, or a folder that has the
@@ -85,12 +78,7 @@ impl Evidence {
         if !root.join("proc/sys").is_dir() && !root.join("sys").is_dir() {
             return Err(EvidenceError::NoMachine(root.to_owned()));
         }
-        let mut recorder = Recorder { root, files: BTreeMap::new() };
-        for pattern in PATTERNS {
-            recorder.matching(pattern)?;
-        }
-        recorder.processes()?;
-        Ok(Self { files: recorder.files })
+        Ok(Self { files: Recorder::new(root).record()? })
     }
 
     /// Reads a recording's text.
@@ -361,119 +349,6 @@ fn unescaped(value: &str) -> String {
         }
     }
     text
-}
-
-struct Recorder<'a> {
-    root: &'a Path,
-    files: BTreeMap<String, Result<String, String>>,
-}
-
-impl Recorder<'_> {
-    /// Records every file that a pattern means.
-    fn matching(&mut self, pattern: &str) -> Result<(), EvidenceError> {
-        let mut paths = vec![String::new()];
-        for part in pattern.split('/') {
-            let mut next = Vec::new();
-            for path in &paths {
-                let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
-                if part.contains('*') {
-                    next.extend(self.entries(path).iter().filter(|name| fits(name, part)).map(|name| join(name)));
-                } else {
-                    next.push(join(part));
-                }
-                if next.len() > FILES_LIMIT {
-                    return Err(EvidenceError::TooManyFiles);
-                }
-            }
-            paths = next;
-        }
-        // Only that a queue or an interrupt is there is recorded of it.
-        let bare = pattern.ends_with("msi_irqs/*") || pattern.ends_with("queues/*");
-        for path in paths {
-            if bare { self.keep(path, Ok(String::new()))? } else { self.file(path)? }
-        }
-        Ok(())
-    }
-
-    fn processes(&mut self) -> Result<(), EvidenceError> {
-        let mut looked_at = 0;
-        for name in self.entries("proc") {
-            if !name.bytes().all(|byte| byte.is_ascii_digit()) {
-                continue;
-            }
-            let comm = fs::read_to_string(self.root.join(format!("proc/{name}/comm")));
-            let Ok(comm) = comm else { continue };
-            if !PROCESSES.contains(&comm.trim()) {
-                continue;
-            }
-            looked_at += 1;
-            if looked_at > PROCESSES_LIMIT {
-                break;
-            }
-            for file in OF_A_PROCESS {
-                self.file(format!("proc/{name}/{file}"))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Records a file, if it is there and is one.
-    fn file(&mut self, path: String) -> Result<(), EvidenceError> {
-        let limit = if path == "proc/interrupts" { LONG_FILE_LIMIT } else { FILE_LIMIT };
-        let at = self.root.join(&path);
-        // Reading what is no plain file (a pipe, a device) could wait for
-        // ever; folders are what some patterns meet on their way.
-        match fs::metadata(&at) {
-            Ok(kind) if kind.is_file() => {}
-            Err(why) if !missing(&why) => return self.keep(path, Err(why.to_string())),
-            _ => return Ok(()),
-        }
-        let mut bytes = Vec::new();
-        match File::open(&at).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
-            Ok(_) => self.keep(path, Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
-            Err(why) if missing(&why) => Ok(()),
-            // What is for writing only is no evidence.
-            Err(_) if fs::metadata(&at).is_ok_and(|kind| write_only(&kind)) => Ok(()),
-            Err(why) => self.keep(path, Err(why.to_string())),
-        }
-    }
-
-    fn keep(&mut self, path: String, text: Result<String, String>) -> Result<(), EvidenceError> {
-        if self.files.len() >= FILES_LIMIT {
-            return Err(EvidenceError::TooManyFiles);
-        }
-        // The device above a virtio interface's own has what this one lacks.
-        let path = path.replace("/device/../", "/device/");
-        self.files.entry(path).or_insert(text);
-        Ok(())
-    }
-
-    /// The names in a folder, ascending; none if it cannot be read.
-    fn entries(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort_unstable();
-        names
-    }
-}
-
-fn missing(why: &io::Error) -> bool {
-    /// "No such device" and "Operation not supported", the same numbers on
-    /// every architecture that we know of.
-    const GONE: [i32; 2] = [19, 95];
-    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput)
-        || why.raw_os_error().is_some_and(|number| GONE.contains(&number))
-}
-
-fn write_only(kind: &fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    kind.permissions().mode() & 0o444 == 0
-}
-
-/// Whether a name is what a pattern with at most one `*` means.
-fn fits(name: &str, pattern: &str) -> bool {
-    let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
-    name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
 }
 
 #[cfg(test)]

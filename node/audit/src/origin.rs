@@ -5,7 +5,14 @@
 //! systemd-sysctl, which reads `*.conf` of four folders in the order of their
 //! names, a name in an earlier folder hiding the same in a later one; tuned's
 //! profile; and systemd-sysctl's files once more, where tuned is told to
-//! (`reapply_sysctl`, its default). Last, whoever writes it at run time.
+//! (`reapply_sysctl`, its default). Units whose commands write it come before
+//! tuned, which waits for them. Last, whoever writes it at run time.
+
+mod files;
+mod units;
+
+pub(crate) use files::of_rule;
+pub(crate) use units::of_limit;
 
 use crate::Evidence;
 use crate::evidence::sysctl_path;
@@ -33,8 +40,11 @@ pub struct Origin {
 /// sysctl.d).
 const FOLDERS: [&str; 4] = ["etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d"];
 
-/// The deepest chain of profiles that include each other that is followed.
-const MOST_INCLUDES: usize = 16;
+/// What is said of a value that no place explains.
+pub(crate) const RUN_TIME: &str = "written at run time";
+
+/// The most profiles of tuned that are followed; a chain has four or five.
+const MOST_PROFILES: usize = 64;
 
 /// Who set the sysctl `key`, which is `value` now.
 #[must_use]
@@ -42,23 +52,31 @@ pub fn of_sysctl(evidence: &Evidence, key: &str, value: &str) -> Origin {
     let mut setters = command_line(evidence, key);
     let files = files(evidence, key);
     setters.extend(files.iter().cloned());
+    setters.extend(files::of_units(evidence, key));
     let tuned = tuned(evidence, key);
     setters.extend(tuned.iter().cloned());
     if !tuned.is_empty() && reapplies(evidence) {
         // Set once more, the last word.
         setters.extend(files);
     }
-    let Some(last) = setters.pop() else {
+    if setters.is_empty() {
         return Origin { by: "the kernel, or written at run time".to_owned(), overruled: Vec::new() };
-    };
+    }
+    last_word(setters, value, same)
+}
+
+/// Of places in the order in which they act: whose value is in force, and who
+/// was overruled.
+fn last_word(mut setters: Vec<Setter>, value: &str, same: impl Fn(&str, &str) -> bool) -> Origin {
+    let Some(last) = setters.pop() else { return Origin { by: String::new(), overruled: Vec::new() } };
     setters.reverse();
     let mut overruled: Vec<Setter> = setters.into_iter().filter(|setter| !same(&setter.value, &last.value)).collect();
     overruled.dedup();
-    if same(&last.value, value) {
+    if same(value, &last.value) {
         return Origin { by: last.place, overruled };
     }
     overruled.insert(0, last);
-    Origin { by: "written at run time".to_owned(), overruled }
+    Origin { by: RUN_TIME.to_owned(), overruled }
 }
 
 /// Whether two values are one: white space between numbers does not count.
@@ -101,19 +119,25 @@ pub(crate) fn dotted(key: &str) -> String {
     }
 }
 
-/// Every line of sysctl's files that sets the key, in the order in which they
-/// act.
-fn files(evidence: &Evidence, key: &str) -> Vec<Setter> {
+/// Files of folders of which the first hides others' files of its names, in
+/// the order in which systemd reads them.
+fn in_order(evidence: &Evidence, folders: &[&str], end: &str) -> Vec<String> {
     let mut names: Vec<(&str, &str)> = Vec::new();
-    for folder in FOLDERS {
-        for name in evidence.names(folder).into_iter().filter(|name| name.ends_with(".conf")) {
+    for folder in folders {
+        for name in evidence.names(folder).into_iter().filter(|name| name.ends_with(end)) {
             if names.iter().all(|(known, _)| *known != name) {
                 names.push((name, folder));
             }
         }
     }
     names.sort_unstable();
-    let mut paths: Vec<String> = names.into_iter().map(|(name, folder)| format!("{folder}/{name}")).collect();
+    names.into_iter().map(|(name, folder)| format!("{folder}/{name}")).collect()
+}
+
+/// Every line of sysctl's files that sets the key, in the order in which they
+/// act.
+fn files(evidence: &Evidence, key: &str) -> Vec<Setter> {
+    let mut paths = in_order(evidence, &FOLDERS, ".conf");
     // Debian links it as 99-sysctl.conf; elsewhere only sysctl --system reads
     // it, at the end.
     if !paths.iter().any(|path| path.ends_with("/99-sysctl.conf")) {
@@ -147,46 +171,60 @@ fn covers(pattern: &str, key: &str) -> bool {
 
 /// What the active profile of tuned sets, and the profiles that it includes.
 fn tuned(evidence: &Evidence, key: &str) -> Vec<Setter> {
-    // A profile that is chosen while nothing runs sets nothing.
-    if !evidence.runs("tuned") {
-        return Vec::new();
-    }
-    let active = evidence.get("etc/tuned/active_profile").unwrap_or_default();
     let mut setters = Vec::new();
-    // Several profiles are merged in their order.
-    for profile in active.split_whitespace() {
-        of_profile(evidence, profile, key, MOST_INCLUDES, &mut setters);
+    for path in tuned_profiles(evidence) {
+        let mut section = "";
+        for (at, line) in evidence.get(&path).unwrap_or_default().lines().enumerate() {
+            let line = line.trim();
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                section = name;
+                continue;
+            }
+            let Some((name, value)) = line.split_once('=') else { continue };
+            if section == "sysctl" && !line.starts_with('#') && covers(&dotted(name.trim()), key) {
+                let value = value.trim().trim_start_matches(['>', '<']);
+                setters.push(Setter { place: by_tuned(&path, at + 1), value: value.to_owned() });
+            }
+        }
     }
     setters
 }
 
-fn of_profile(evidence: &Evidence, profile: &str, key: &str, depth: usize, setters: &mut Vec<Setter>) {
+/// Files of the active profile of tuned and of those that it includes, these
+/// first. A profile that is chosen while nothing runs sets nothing.
+fn tuned_profiles(evidence: &Evidence) -> Vec<String> {
+    let (mut paths, mut begun) = (Vec::new(), Vec::new());
+    if evidence.runs("tuned") || evidence.runs("openshift-tuned") {
+        // Several profiles are merged in their order.
+        for profile in evidence.get("etc/tuned/active_profile").unwrap_or_default().split_whitespace() {
+            with_included(evidence, profile, &mut begun, &mut paths);
+        }
+    }
+    paths
+}
+
+/// Each profile once, so that those which include each other end.
+fn with_included(evidence: &Evidence, profile: &str, begun: &mut Vec<String>, paths: &mut Vec<String>) {
     const PLACES: [&str; 4] = ["etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned"];
     let path =
         PLACES.iter().map(|place| format!("{place}/{profile}/tuned.conf")).find(|path| evidence.get(path).is_some());
-    let (Some(path), Some(depth)) = (path, depth.checked_sub(1)) else { return };
+    let Some(path) = path.filter(|_| begun.len() < MOST_PROFILES && !begun.iter().any(|one| one == profile)) else {
+        return;
+    };
+    begun.push(profile.to_owned());
     let text = evidence.get(&path).unwrap_or_default();
-    let mut section = "";
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = name;
-            continue;
-        }
-        let Some((name, value)) = line.split_once('=') else { continue };
-        match (section, name.trim()) {
-            ("main", "include") => {
-                for included in value.split(',') {
-                    of_profile(evidence, included.trim(), key, depth, setters);
-                }
-            }
-            ("sysctl", name) if !line.starts_with('#') && covers(&dotted(name), key) => {
-                let value = value.trim().trim_start_matches(['>', '<']);
-                setters.push(Setter { place: format!("tuned: /{path}:{}", at + 1), value: value.to_owned() });
-            }
-            _ => {}
-        }
+    let included = text.lines().filter_map(|line| line.trim().strip_prefix("include")?.trim().strip_prefix('='));
+    for name in included.flat_map(|names| names.split(',')) {
+        with_included(evidence, name.trim(), begun, paths);
     }
+    paths.push(path);
+}
+
+/// A line of a profile, and whose it is: those of OpenShift are made by its
+/// operator.
+fn by_tuned(path: &str, line: usize) -> String {
+    let whose = if path.contains("/openshift-") { "operator" } else { "tuned" };
+    format!("{whose}: /{path}:{line}")
 }
 
 /// Whether tuned sets sysctl's files again after its own (man 5

@@ -235,9 +235,30 @@ impl Rule {
                 origin::of_sysctl(evidence, &self.key.replacen('*', &subject.replace('.', "/"), 1), value)
             }
             Probe::Argument(_) if value.is_empty() => by("not given"),
-            Probe::Argument(_) => by("kernel command line"),
-            Probe::File(_) | Probe::Advice | Probe::Each(_) => by("found"),
+            // Whose profile wrote it there, where that is to be seen.
+            Probe::Argument(_) => match origin::of_rule(evidence, self.key, value) {
+                Some(origin) if origin.by != origin::RUN_TIME => by(&format!("kernel command line, by {}", origin.by)),
+                _ => by("kernel command line"),
+            },
+            Probe::File(_) | Probe::Each(_) => self.of_others(evidence, subject, value),
+            Probe::Advice => by("found"),
         }
+    }
+
+    /// Who set what is no sysctl: a limit's unit, or files by the rule's name.
+    fn of_others(&self, evidence: &Evidence, subject: &str, value: &str) -> Origin {
+        let limit = match self.key {
+            "open files of servers" => Some("LimitNOFILE"),
+            "locked memory of servers" => Some("LimitMEMLOCK"),
+            "real-time priority of servers" => Some("LimitRTPRIO"),
+            _ => None,
+        };
+        let process = subject.split_whitespace().nth(1);
+        if let Some((limit, process)) = limit.zip(process) {
+            return origin::of_limit(evidence, process, limit, value);
+        }
+        let found = || Origin { by: "found".to_owned(), overruled: Vec::new() };
+        origin::of_rule(evidence, self.key, value).unwrap_or_else(found)
     }
 
     /// The rule's counters, as far as they are there.

@@ -1,6 +1,7 @@
 //! The catalogue as a whole, and what it says of published sets.
 
 mod published;
+mod strange;
 
 use crate::advice::{self, parse};
 use crate::judge;

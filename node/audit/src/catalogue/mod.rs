@@ -1,5 +1,6 @@
 //! Every rule there is, by area.
 
+mod beside;
 mod command_line;
 mod driver;
 mod interrupts;
@@ -12,15 +13,17 @@ mod pod;
 mod processor;
 mod profile;
 mod services;
+mod slot;
 mod tcp;
 mod tcp_limits;
 
+pub(crate) use beside::SERVICES;
 pub(crate) use profile::repeated;
 
 use crate::Rule;
 
 /// The catalogue's tables.
-const TABLES: [&[Rule]; 14] = [
+const TABLES: [&[Rule]; 16] = [
     network::RULES,
     tcp::RULES,
     tcp_limits::RULES,
@@ -30,8 +33,10 @@ const TABLES: [&[Rule]; 14] = [
     interrupts::RULES,
     nic::RULES,
     driver::RULES,
+    slot::RULES,
     command_line::RULES,
     services::RULES,
+    beside::RULES,
     profile::RULES,
     pod::RULES,
     nginx::RULES,

@@ -100,6 +100,9 @@ pub(super) const PATTERNS: &[&str] = &[
     "sys/class/net/*/device/current_link_width",
     "sys/class/net/*/device/max_link_speed",
     "sys/class/net/*/device/max_link_width",
+    "sys/class/net/*/device/config",
+    "sys/class/net/*/device/../config",
+    "sys/class/net/*/address",
     "sys/class/net/*/device/sriov_numvfs",
     "sys/class/net/*/device/sriov_totalvfs",
     "sys/class/net/*/device/msi_irqs/*",
@@ -148,7 +151,21 @@ pub(super) const PATTERNS: &[&str] = &[
     "etc/tuned/profiles/*/tuned.conf",
     "usr/lib/tuned/*/tuned.conf",
     "usr/lib/tuned/profiles/*/tuned.conf",
+    "etc/tmpfiles.d/*.conf",
+    "run/tmpfiles.d/*.conf",
+    "usr/lib/tmpfiles.d/*.conf",
+    "etc/systemd/system/*.service",
+    "etc/systemd/system/*.service.d/*.conf",
+    "etc/systemd/system/timers.target.wants/*",
+    "usr/lib/systemd/system/timers.target.wants/*",
     "run/systemd/system",
+    "run/systemd/system/*.service.d/*.conf",
+    "run/systemd/system.conf.d/*.conf",
+    "usr/lib/systemd/system.conf.d/*.conf",
+    "etc/cron.d/*",
+    "etc/cron.hourly/*",
+    "etc/cron.daily/*",
+    "etc/kubernetes/kubelet.conf",
     "run/.containerenv",
     ".dockerenv",
     "proc/1/comm",
@@ -168,6 +185,9 @@ pub(super) const PROCESSES: &[&str] = &[
     "trafficserver",
     "irqbalance",
     "tuned",
+    "openshift-tuned",
+    "cron",
+    "crond",
     "stalld",
     "chronyd",
     "ntpd",
@@ -185,3 +205,9 @@ pub(super) const PROCESSES: &[&str] = &[
     "power-profiles-",
 ];
 pub(super) const OF_A_PROCESS: &[&str] = &["comm", "limits", "cgroup", "stat"];
+/// Servers whose own units are recorded, beside those that the machine's owner
+/// wrote.
+pub(super) const SERVERS: &[&str] =
+    &["nearside", "nginx", "haproxy", "envoy", "caddy", "httpd", "apache2", "lighttpd", "varnish", "trafficserver"];
+/// Folders of units, and of their drop-ins.
+pub(super) const UNITS: &[&str] = &["run/systemd/system", "usr/lib/systemd/system"];

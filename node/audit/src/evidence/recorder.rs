@@ -1,0 +1,165 @@
+//! What is read of a machine, file by file.
+
+use super::patterns::{OF_A_PROCESS, PATTERNS, PROCESSES, SERVERS, UNITS};
+use super::{EvidenceError, FILES_LIMIT};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// No file is read further; `/proc/interrupts` of 256 cores and 2,000
+/// interrupts has some 6 MB, so that one alone may be longer.
+const FILE_LIMIT: u64 = 256 << 10;
+/// For `/proc/interrupts`.
+const LONG_FILE_LIMIT: u64 = 16 << 20;
+/// The most processes whose limits are looked at.
+const PROCESSES_LIMIT: usize = 4_096;
+/// The most threads of a process of ours whose cores are looked at.
+const THREADS_LIMIT: usize = 1_024;
+/// Bytes of a device's configuration, in which its capabilities lie.
+const CONFIGURATION: usize = 256;
+
+/// Files as they are found below a root.
+pub(super) struct Recorder<'a> {
+    root: &'a Path,
+    files: BTreeMap<String, Result<String, String>>,
+}
+
+impl<'a> Recorder<'a> {
+    pub fn new(root: &'a Path) -> Self {
+        Self { root, files: BTreeMap::new() }
+    }
+
+    /// Everything that any rule looks at.
+    pub fn record(mut self) -> Result<BTreeMap<String, Result<String, String>>, EvidenceError> {
+        for pattern in PATTERNS {
+            self.matching(pattern)?;
+        }
+        for (folder, server) in UNITS.iter().flat_map(|folder| SERVERS.iter().map(move |server| (folder, server))) {
+            self.matching(&format!("{folder}/{server}*.service"))?;
+            self.matching(&format!("{folder}/{server}*.service.d/*.conf"))?;
+        }
+        self.processes()?;
+        Ok(self.files)
+    }
+
+    /// Records every file that a pattern means.
+    fn matching(&mut self, pattern: &str) -> Result<(), EvidenceError> {
+        let mut paths = vec![String::new()];
+        for part in pattern.split('/') {
+            let mut next = Vec::new();
+            for path in &paths {
+                let join = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") };
+                if part.contains('*') {
+                    next.extend(self.entries(path).iter().filter(|name| fits(name, part)).map(|name| join(name)));
+                } else {
+                    next.push(join(part));
+                }
+                if next.len() > FILES_LIMIT {
+                    return Err(EvidenceError::TooManyFiles);
+                }
+            }
+            paths = next;
+        }
+        // Only that a queue, an interrupt, a timer or a job is there is recorded
+        // of it.
+        let bare = ["msi_irqs/*", "queues/*", "timers.target.wants/*"].iter().any(|end| pattern.ends_with(end))
+            || pattern.starts_with("etc/cron.");
+        for path in paths {
+            if bare { self.keep(path, Ok(String::new()))? } else { self.file(path)? }
+        }
+        Ok(())
+    }
+
+    fn processes(&mut self) -> Result<(), EvidenceError> {
+        let mut looked_at = 0;
+        for name in self.entries("proc") {
+            if !name.bytes().all(|byte| byte.is_ascii_digit()) {
+                continue;
+            }
+            let comm = fs::read_to_string(self.root.join(format!("proc/{name}/comm")));
+            let Ok(comm) = comm else { continue };
+            let beside = crate::catalogue::SERVICES.iter().any(|(known, _)| *known == comm.trim());
+            if !PROCESSES.contains(&comm.trim()) && !beside {
+                continue;
+            }
+            looked_at += 1;
+            if looked_at > PROCESSES_LIMIT {
+                break;
+            }
+            for file in OF_A_PROCESS {
+                self.file(format!("proc/{name}/{file}"))?;
+            }
+            // Which cores the threads of ours are bound to.
+            if comm.trim() == "nearside" {
+                for task in self.entries(&format!("proc/{name}/task")).into_iter().take(THREADS_LIMIT) {
+                    self.file(format!("proc/{name}/task/{task}/status"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a file, if it is there and is one.
+    fn file(&mut self, path: String) -> Result<(), EvidenceError> {
+        let limit = if path == "proc/interrupts" { LONG_FILE_LIMIT } else { FILE_LIMIT };
+        let at = self.root.join(&path);
+        // Reading what is no plain file (a pipe, a device) could wait for
+        // ever; folders are what some patterns meet on their way.
+        match fs::metadata(&at) {
+            Ok(kind) if kind.is_file() => {}
+            Err(why) if !missing(&why) => return self.keep(path, Err(why.to_string())),
+            _ => return Ok(()),
+        }
+        let mut bytes = Vec::new();
+        match File::open(&at).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+            // A device's configuration is no text.
+            Ok(_) if path.ends_with("/device/config") || path.ends_with("/device/../config") => {
+                let digits = bytes.iter().take(CONFIGURATION).map(|byte| format!("{byte:02x}")).collect();
+                self.keep(path, Ok(digits))
+            }
+            Ok(_) => self.keep(path, Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
+            Err(why) if missing(&why) => Ok(()),
+            // What is for writing only is no evidence.
+            Err(_) if fs::metadata(&at).is_ok_and(|kind| write_only(&kind)) => Ok(()),
+            Err(why) => self.keep(path, Err(why.to_string())),
+        }
+    }
+
+    fn keep(&mut self, path: String, text: Result<String, String>) -> Result<(), EvidenceError> {
+        if self.files.len() >= FILES_LIMIT {
+            return Err(EvidenceError::TooManyFiles);
+        }
+        // The device above a virtio interface's own has what this one lacks.
+        let path = path.replace("/device/../", "/device/");
+        self.files.entry(path).or_insert(text);
+        Ok(())
+    }
+
+    /// The names in a folder, ascending; none if it cannot be read.
+    fn entries(&self, folder: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
+        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+fn missing(why: &io::Error) -> bool {
+    /// "No such device" and "Operation not supported", the same numbers on
+    /// every architecture that we know of.
+    const GONE: [i32; 2] = [19, 95];
+    matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput)
+        || why.raw_os_error().is_some_and(|number| GONE.contains(&number))
+}
+
+fn write_only(kind: &fs::Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    kind.permissions().mode() & 0o444 == 0
+}
+
+/// Whether a name is what a pattern with at most one `*` means.
+fn fits(name: &str, pattern: &str) -> bool {
+    let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
+    name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+}

@@ -1,0 +1,174 @@
+//! Recordings that somebody cut, mixed up or wrote to do harm, and folders
+//! that are no machine: a row says that something cannot be read, and nothing
+//! ends.
+
+use super::server;
+use crate::{Evidence, Role, Verdict, machine, origin};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+/// What stands in the place of a file's text.
+const ODD: [&str; 14] = [
+    "",
+    "\u{0}\u{1b}[2J",
+    "-",
+    "0-",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "ffffffff,ffffffff,ffffffff,ffffffff",
+    "4294967295",
+    "0-4294967295",
+    "a=b=c [",
+    "NaN inf",
+    "]]]] [[[[",
+    "0::/../../../x.service",
+    "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20",
+];
+
+/// Sebastiano Vigna's SplitMix64: the same machines in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((bits ^ (bits >> 31)) % bound.max(1) as u64).unwrap_or(0)
+    }
+}
+
+/// This machine, and one with sockets, domains and siblings.
+fn machines() -> [Evidence; 2] {
+    let other = include_str!("../../../topology/fixtures/two-sockets.txt");
+    [Evidence::take(Path::new("/")).expect("a machine"), Evidence::parse(other).expect("a recording")]
+}
+
+fn judged(evidence: &Evidence) {
+    // What is read is read for each role; judging for two is enough.
+    for role in [Role::Web, Role::Mixed] {
+        let report = machine(evidence, role);
+        assert!(report.rows.iter().all(|row| !row.why.is_empty()));
+        // Nothing that a terminal would obey comes through.
+        let plain = |text: &str| text.chars().all(|char| !char.is_control());
+        assert!(report.rows.iter().all(|row| plain(&row.value)), "a control character in a value");
+    }
+}
+
+#[test]
+fn recordings_that_were_cut_or_mixed_up_are_judged_all_the_same() {
+    let mut dice = Dice(16);
+    for whole in machines() {
+        let text = whole.to_string();
+        // As text, cut anywhere: the line it was cut in may be none.
+        for _ in 0..3 {
+            let part = text.get(..dice.below(text.len()));
+            if let Some(Ok(evidence)) = part.map(Evidence::parse) {
+                judged(&evidence);
+            }
+        }
+        // File by file: garbage, halves, and others' texts.
+        let paths: Vec<String> = whole.files().map(|(path, _)| path.to_owned()).collect();
+        for _ in 0..3 {
+            let mut evidence = server();
+            for path in &paths {
+                let own = whole.get(path).unwrap_or_default();
+                let odd = match dice.below(6) {
+                    0 => ODD[dice.below(ODD.len())].to_owned(),
+                    1 => own.get(..dice.below(own.len() + 1)).unwrap_or_default().to_owned(),
+                    2 => whole.get(&paths[dice.below(paths.len())]).unwrap_or_default().to_owned(),
+                    _ => own.to_owned(),
+                };
+                evidence = evidence.with(path, &odd);
+            }
+            judged(&evidence);
+        }
+    }
+}
+
+/// Every file that a rule reads, with each odd text alone.
+#[test]
+fn each_sysctl_and_file_of_a_rule_may_say_anything() {
+    let [base, _] = machines();
+    let names = ["cmdline", "meminfo", "vmstat", "stat", "interrupts", "softirqs", "mounts", "net/softnet_stat"];
+    // Neighbours have another one each time, so that each meets each.
+    for shift in 0..ODD.len() {
+        let odd = |at: usize| ODD[(at + shift) % ODD.len()];
+        let mut evidence = base.clone();
+        for (at, rule) in crate::rules().enumerate() {
+            match rule.probe {
+                crate::Probe::Sysctl => evidence = evidence.with(&crate::sysctl_path(rule.key), odd(at)),
+                crate::Probe::File(path) => evidence = evidence.with(path, odd(at)),
+                _ => {}
+            }
+        }
+        for (at, name) in names.iter().enumerate() {
+            evidence = evidence.with(&format!("proc/{name}"), odd(at));
+        }
+        let role = Role::ALL[shift % Role::ALL.len()];
+        assert!(machine(&evidence, role).rows.iter().all(|row| !row.why.is_empty()));
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Folders, pipes, loops, rights that are missing, bytes that are no text: in
+/// the place of files.
+#[test]
+fn a_folder_that_is_no_machine_is_read_as_far_as_it_goes() {
+    let folder = Folder(std::env::temp_dir().join(format!("nearside-audit-strange-{}", std::process::id())));
+    let _ = fs::remove_dir_all(&folder.0);
+    let put = |path: &str, bytes: &[u8]| {
+        let path = folder.0.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, bytes).expect("a file");
+    };
+    put("proc/sys/vm/swappiness", b"\xff\xfe\x00");
+    put("proc/sys/net/core/somaxconn", &vec![b'9'; 1 << 20]);
+    put("proc/meminfo", b"MemTotal:");
+    put("proc/77/comm", b"nginx\n");
+    put("proc/77/limits", b"Limit\nMax open files");
+    put("sys/class/net/eth0/mtu", b"1500\n");
+    fs::create_dir_all(folder.0.join("proc/cmdline")).expect("a folder");
+    fs::create_dir_all(folder.0.join("sys/kernel/mm/ksm/run")).expect("a folder");
+    symlink("loop", folder.0.join("sys/kernel/mm/transparent_hugepage")).expect("a link");
+    symlink("loop", folder.0.join("sys/kernel/mm/loop")).expect("a link");
+    symlink("eth0", folder.0.join("sys/class/net/eth1")).expect("a link");
+    // Reading it would wait for whoever writes.
+    let pipe = std::process::Command::new("mkfifo").arg(folder.0.join("proc/sys/vm/dirty_ratio")).status();
+    assert!(pipe.is_ok_and(|status| status.success()), "mkfifo");
+    put("proc/sys/vm/laptop_mode", b"0");
+    fs::set_permissions(folder.0.join("proc/sys/vm/laptop_mode"), fs::Permissions::from_mode(0o200)).expect("our own");
+    let evidence = Evidence::take(&folder.0).expect("something of a machine");
+    judged(&evidence);
+    let report = machine(&evidence, Role::WebKernel);
+    let row = |key: &str| report.rows.iter().find(|row| row.key == key).unwrap_or_else(|| panic!("{key}"));
+    assert_eq!(row("vm.dirty_ratio").verdict, Verdict::NotApplicable);
+    assert_eq!(row("ksm/run").verdict, Verdict::NotApplicable);
+    assert_eq!(row("open files of servers").verdict, Verdict::Unreadable);
+    let again = Evidence::parse(&evidence.to_string()).expect("a recording");
+    assert_eq!(machine(&again, Role::WebKernel), report);
+}
+
+/// Profiles that include each other by the thousand, and a unit's name that
+/// leads elsewhere.
+#[test]
+fn whom_a_value_is_from_is_asked_in_bounded_time() {
+    let many = format!("[main]\n{}", "include=a,b,a,b,a,b,a,b\n".repeat(500));
+    let evidence = Evidence::of(&[
+        ("proc/7/comm", "tuned"),
+        ("proc/9/cgroup", "0::/../../etc/x.service"),
+        ("etc/tuned/active_profile", "a b a b"),
+        ("etc/tuned/a/tuned.conf", &many),
+        ("etc/tuned/b/tuned.conf", &many),
+    ]);
+    assert_eq!(origin::of_sysctl(&evidence, "vm.swappiness", "1").overruled, []);
+    assert!(!origin::of_limit(&evidence, "9", "LimitNOFILE", "9").by.is_empty());
+}
