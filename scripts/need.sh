@@ -84,6 +84,10 @@ want_vm() {
     want ip iproute2
     want ethtool ethtool
     want unshare util-linux
+    want strace strace
+    # What netdevsim is built with; it is left out where the compiler is missing.
+    want make make
+    want tar tar
 }
 
 # clang, and libFuzzer, which Debian has in a package beside it. Any version

@@ -37,7 +37,7 @@ pub use grub::boot_once;
 pub use journal::{Journal, journals};
 pub use machine::{Lock, Machine, STATE, Tree};
 pub use obstacles::obstacles;
-pub use persist::{PersistTo, PersistedFile, files};
+pub use persist::{PersistTo, PersistedFile, files, for_manager};
 pub use plan::{Argument, Left, Step, TuningPlan};
 pub use refusal::Refusal;
 pub use undo::{Outcome, Restored, Which, confirm, undo, waits};

@@ -157,6 +157,17 @@ fn text(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
 }
 
+/// A service by its path, as `systemd/irqbalance`.
+fn of_service(path: &str) -> Option<&str> {
+    path.strip_prefix("systemd/")
+}
+
+/// What a service's state counts as: one that failed does not run.
+fn state(unit: &str) -> io::Result<String> {
+    let state = systemd::Manager::open()?.state(unit)?;
+    Ok(if state == "failed" { "inactive".to_owned() } else { state })
+}
+
 /// A driver's setting by its path, as `ethtool/eth0/rings/rx`.
 fn of_driver(path: &str) -> Option<(&str, &str)> {
     path.strip_prefix("ethtool/")?.split_once('/')
@@ -166,6 +177,9 @@ impl Machine for Tree {
     fn read(&self, path: &str) -> io::Result<String> {
         if let Some((interface, setting)) = of_driver(path).filter(|_| self.is_this_machine()) {
             return ethtool::get(interface, setting);
+        }
+        if let Some(unit) = of_service(path).filter(|_| self.is_this_machine()) {
+            return state(unit);
         }
         text(&self.root.join(path))
     }
@@ -188,12 +202,20 @@ impl Machine for Tree {
             // drivers leave a value alone that is the same.
             return ethtool::set(interface, setting, &ethtool::get(interface, setting)?);
         }
+        if let Some(unit) = of_service(path).filter(|_| self.is_this_machine()) {
+            // Only systemd knows who may, and says so when it is asked to.
+            return state(unit).map(|_| ());
+        }
         OpenOptions::new().write(true).open(self.root.join(path)).map(|_| ())
     }
 
     fn set(&mut self, path: &str, value: &str) -> io::Result<()> {
         if let Some((interface, setting)) = of_driver(path).filter(|_| self.is_this_machine()) {
             return ethtool::set(interface, setting, value);
+        }
+        if let Some(unit) = of_service(path).filter(|_| self.is_this_machine()) {
+            let mut manager = systemd::Manager::open()?;
+            return if value == "active" { manager.start(unit) } else { manager.stop(unit) };
         }
         let mut file = OpenOptions::new().write(true).truncate(true).open(self.root.join(path))?;
         file.write_all(format!("{value}\n").as_bytes())

@@ -1,6 +1,6 @@
 //! The same settings as files, for every boot.
 
-use crate::plan::{Left, TuningPlan};
+use crate::plan::{Argument, Left, Step, TuningPlan};
 use audit::Evidence;
 use core::fmt::Write as _;
 use serde::Serialize;
@@ -10,8 +10,9 @@ use serde::Serialize;
 pub enum PersistTo {
     /// Sysctls only, in `/etc/sysctl.d`.
     SysctlD,
-    /// The same, and what is in sysfs in `/etc/tmpfiles.d`, whose `w` lines
-    /// systemd-tmpfiles writes at boot.
+    /// The same; what is in sysfs in `/etc/tmpfiles.d`, whose `w` lines
+    /// systemd-tmpfiles writes at boot; and what is the driver's in
+    /// `/etc/udev/rules.d`.
     Systemd,
     /// A profile of tuned, on top of the one in force.
     Tuned,
@@ -36,7 +37,8 @@ pub struct PersistedFile {
 /// 99-.
 #[must_use]
 pub fn files(evidence: &Evidence, plan: &TuningPlan, to: PersistTo) -> (Vec<PersistedFile>, Vec<Left>) {
-    let (mut sysctls, mut writes, mut left) = (String::new(), String::new(), Vec::new());
+    let (mut sysctls, mut writes, mut rules, mut left) = (String::new(), String::new(), String::new(), Vec::new());
+    let mut nets: Vec<(String, DriverWords<'_>)> = Vec::new();
     let mut leave = |key: &str, want: &str, why: &str| {
         left.push(Left { key: key.to_owned(), want: want.to_owned(), why: why.to_owned() });
     };
@@ -56,12 +58,16 @@ pub fn files(evidence: &Evidence, plan: &TuningPlan, to: PersistTo) -> (Vec<Pers
             (_, PersistTo::Grub) => {
                 leave(&step.key, &step.wanted, "is no argument: --persist sysctl.d, systemd or tuned writes it")
             }
-            _ if step.path.starts_with("ethtool/") => {
-                leave(
-                    &step.key,
-                    &step.wanted,
-                    "is the driver's, and in no such file: a link unit of systemd (man 5 systemd.link) keeps it",
-                );
+            _ if step.path.starts_with("ethtool/") => match (to, DriverWords::of(step)) {
+                (PersistTo::Systemd, Some(words)) => match words.rule(evidence) {
+                    Some(rule) => _ = writeln!(rules, "# {why}\n{rule}"),
+                    None => leave(&step.key, &step.wanted, "is of an interface without a device: who makes it sets it"),
+                },
+                (PersistTo::Tuned, Some(words)) => nets.push((why, words)),
+                _ => leave(&step.key, &step.wanted, "is the driver's: --persist systemd or tuned writes it"),
+            },
+            _ if step.path.starts_with("systemd/") => {
+                leave(&step.key, &step.wanted, "is a service's: systemctl enable or disable keeps it");
             }
             // Slashes first: a dot is then part of an interface's name.
             (Some(key), _) => _ = writeln!(sysctls, "# {why}\n{key} = {}", step.wanted),
@@ -80,20 +86,125 @@ pub fn files(evidence: &Evidence, plan: &TuningPlan, to: PersistTo) -> (Vec<Pers
     let head = format!("# Written by nearside node apply {} for the role {}.\n", plan.id, plan.role.name());
     let file = |path: &str, text: String| PersistedFile { path: path.to_owned(), text };
     let files = match to {
-        PersistTo::Tuned => vec![file("etc/tuned/nearside/tuned.conf", tuned(evidence, &head, &sysctls, &writes))],
-        _ => [("etc/sysctl.d/90-nearside.conf", &sysctls), ("etc/tmpfiles.d/90-nearside.conf", &writes)]
-            .into_iter()
-            .filter(|(_, text)| !text.is_empty())
-            .map(|(path, text)| file(path, format!("{head}{text}")))
-            .collect(),
+        PersistTo::Tuned => vec![file(
+            "etc/tuned/nearside/tuned.conf",
+            tuned(evidence, &head, &sysctls, &(writes.clone(), of_net(&nets))),
+        )],
+        _ => [
+            ("etc/sysctl.d/90-nearside.conf", &sysctls),
+            ("etc/tmpfiles.d/90-nearside.conf", &writes),
+            ("etc/udev/rules.d/90-nearside.rules", &rules),
+        ]
+        .into_iter()
+        .filter(|(_, text)| !text.is_empty())
+        .map(|(path, text)| file(path, format!("{head}{text}")))
+        .collect(),
     };
-    let nothing = sysctls.is_empty() && writes.is_empty();
+    let nothing = sysctls.is_empty() && writes.is_empty() && rules.is_empty() && nets.is_empty();
     (if nothing { Vec::new() } else { files }, left)
+}
+
+/// A step of a driver as ethtool(8) takes it.
+struct DriverWords<'a> {
+    interface: &'a str,
+    flag: &'static str,
+    /// The same group, as tuned's plugin of networks calls it.
+    option: &'static str,
+    name: &'a str,
+    value: &'a str,
+}
+
+impl<'a> DriverWords<'a> {
+    fn of(step: &'a Step) -> Option<Self> {
+        let mut parts = step.path.strip_prefix("ethtool/")?.split('/');
+        let (interface, group, name) = (parts.next()?, parts.next()?, parts.next()?);
+        let (flag, option) = match group {
+            "rings" => ("-G", "ring"),
+            "channels" => ("-L", "channels"),
+            "coalescing" => ("-C", "coalesce"),
+            "pause" => ("-A", "pause"),
+            "offloads" => ("-K", "features"),
+            _ => return None,
+        };
+        let plain = |text: &str| {
+            !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        };
+        let fits = plain(interface) && plain(name) && plain(&step.wanted);
+        fits.then_some(Self { interface, flag, option, name, value: &step.wanted })
+    }
+
+    /// A rule of udev, which acts whenever the interface appears. Its device is
+    /// known by its address: names are given by other rules.
+    fn rule(&self, evidence: &Evidence) -> Option<String> {
+        let address = evidence.get(&format!("sys/class/net/{}/address", self.interface))?;
+        let real = address.len() == 17 && address.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b':');
+        let Self { flag, name, value, .. } = self;
+        (real && address != "00:00:00:00:00:00").then(|| {
+            format!(
+                "ACTION==\"add\", SUBSYSTEM==\"net\", DRIVERS==\"?*\", ATTR{{address}}==\"{address}\", \
+                 RUN+=\"/usr/sbin/ethtool {flag} $name {name} {value}\""
+            )
+        })
+    }
+}
+
+/// Sections of tuned's plugin of networks, one for each interface: of several
+/// settings of a group one line.
+fn of_net(nets: &[(String, DriverWords<'_>)]) -> String {
+    let mut text = String::new();
+    let mut interfaces: Vec<&str> = nets.iter().map(|(_, words)| words.interface).collect();
+    interfaces.dedup();
+    for (number, interface) in interfaces.into_iter().enumerate() {
+        _ = writeln!(text, "\n[net_nearside_{number}]\ntype=net\ndevices={interface}");
+        let own: Vec<_> = nets.iter().filter(|(_, words)| words.interface == interface).collect();
+        let mut options: Vec<&str> = own.iter().map(|(_, words)| words.option).collect();
+        options.sort_unstable();
+        options.dedup();
+        for option in options {
+            let mut pairs = String::new();
+            for (why, words) in own.iter().filter(|(_, words)| words.option == option) {
+                _ = writeln!(text, "# {why}");
+                _ = write!(pairs, " {} {}", words.name, words.value);
+            }
+            _ = writeln!(text, "{option}={}", pairs.trim_start());
+        }
+    }
+    text
+}
+
+/// What a node's manager takes in the place of changes by hand: a manifest for
+/// the operators of OpenShift, a profile for tuned.
+#[must_use]
+pub fn for_manager(evidence: &Evidence, plan: &TuningPlan, by: &str) -> (Vec<PersistedFile>, Vec<Left>) {
+    let (mut files, mut left) = files(evidence, plan, PersistTo::Tuned);
+    if !by.contains("OpenShift") {
+        return (files, left);
+    }
+    let words: Vec<String> = plan.arguments.iter().filter_map(Argument::word).collect();
+    left.retain(|one| !one.key.starts_with("cmdline ") || one.want == "nothing");
+    for file in &mut files {
+        let mut data = String::new();
+        for line in file.text.lines().filter(|line| !line.starts_with("# tuned-adm")) {
+            _ = writeln!(data, "{}", if line.is_empty() { String::new() } else { format!("      {line}") });
+        }
+        if !words.is_empty() {
+            _ = write!(data, "\n      [bootloader]\n      cmdline_nearside=+{}\n", words.join(" "));
+        }
+        file.path = "nearside-tuned.yaml".to_owned();
+        file.text = format!(
+            "apiVersion: tuned.openshift.io/v1\nkind: Tuned\nmetadata:\n  name: nearside\n  namespace: \
+             openshift-cluster-node-tuning-operator\nspec:\n  profile:\n  - name: nearside\n    data: |\n{data}  \
+             recommend:\n  # The pool of the nodes that get it.\n  - machineConfigLabels:\n      \
+             machineconfiguration.openshift.io/role: worker\n    # Before what the active profile comes by: the lower \
+             number wins.\n    priority: 15\n    profile: nearside\n"
+        );
+    }
+    (files, left)
 }
 
 /// A profile that keeps what the active one sets, where it does not say
 /// otherwise.
-fn tuned(evidence: &Evidence, head: &str, sysctls: &str, writes: &str) -> String {
+fn tuned(evidence: &Evidence, head: &str, sysctls: &str, (writes, nets): &(String, String)) -> String {
     let active = evidence.get("etc/tuned/active_profile").unwrap_or_default();
     let name = |name: &&str| {
         *name != "nearside" && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
@@ -123,10 +234,11 @@ fn tuned(evidence: &Evidence, head: &str, sysctls: &str, writes: &str) -> String
         "{head}# tuned-adm profile nearside puts it in force.\n[main]\nsummary=What nearside node plan \
             proposed\n{include}"
     );
-    for (section, lines) in [("sysctl", dotted.as_str()), ("sysfs", writes)] {
+    for (section, lines) in [("sysctl", dotted.as_str()), ("sysfs", writes.as_str())] {
         if !lines.is_empty() {
             text.push_str(&format!("\n[{section}]\n{lines}"));
         }
     }
+    text.push_str(nets);
     text
 }

@@ -107,7 +107,11 @@ const INEXACT: &[(&str, &str)] = &[
         "the link may go down for a moment, and a driver that makes queues anew forgets its flow rules and RSS table",
     ),
     ("sys/kernel/mm/ksm/run", "pages that were split are joined again only in time"),
-    ("sys/kernel/mm/transparent_hugepage/", "pages that were joined or split stay so until they are freed"),
+    (
+        "sys/kernel/mm/transparent_hugepage/",
+        "pages that were joined or split stay so until they are freed, and the kernel sets vm.min_free_kbytes anew, \
+         unless somebody did",
+    ),
 ];
 
 /// What a change of may drop the connection by which somebody works.
@@ -124,6 +128,13 @@ const CUTS: &[&str] = &[
     "sys/class/net/",
     "proc/irq/",
     "ethtool/",
+    "systemd/ssh",
+    "systemd/NetworkManager",
+    "systemd/systemd-networkd",
+    "systemd/systemd-resolved",
+    "systemd/firewalld",
+    "systemd/nftables",
+    "systemd/dbus",
 ];
 
 /// Values that no role's plan has, and what they do.
@@ -206,7 +217,10 @@ impl TuningPlan {
                 })?);
                 continue;
             }
-            let (row, targets) = named(evidence, role, key, value)?;
+            let (row, targets) = match key.strip_prefix("service ") {
+                Some(unit) => service(key, unit, value)?,
+                None => named(evidence, role, key, value)?,
+            };
             for target in targets {
                 let found = match evidence.get(&target.path) {
                     Some(found) => found.to_owned(),
@@ -408,6 +422,9 @@ fn command(target: &Target) -> String {
     {
         return command;
     }
+    if let Some(unit) = target.path.strip_prefix("systemd/") {
+        return format!("systemctl {} {unit}", if target.value == "active" { "start" } else { "stop" });
+    }
     match target.path.strip_prefix("proc/sys/").filter(plain) {
         Some(rest) => format!("sysctl -w {}={value}", rest.replace('/', ".")),
         None => format!("echo {value} > {}", quoted(&format!("/{}", target.path))),
@@ -427,6 +444,24 @@ fn ethtool(path: &str, value: &str) -> Option<String> {
         _ => return None,
     };
     Some(format!("ethtool {flag} {interface} {name} {value}"))
+}
+
+/// A service that is to run, or not to.
+fn service(key: &str, unit: &str, value: &str) -> Result<(Row, Vec<Target>), Refusal> {
+    let wrong = |why: &str| Refusal::Setting(format!("{key}: {why}"));
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.@".contains(&byte);
+    if unit.is_empty() || unit.starts_with('.') || !unit.bytes().all(fits) {
+        return Err(wrong("is no name of a unit"));
+    }
+    let value = match value {
+        "start" | "active" => "active",
+        "stop" | "inactive" => "inactive",
+        _ => return Err(wrong("a service takes start or stop")),
+    };
+    let undo = "start or stop it again; what it did or missed meanwhile stays".to_owned();
+    let row = Row { area: Area::Services, undo, ..unknown(key) };
+    let target = Target { path: format!("systemd/{unit}"), form: Form::Words, value: value.to_owned() };
+    Ok((row, vec![target]))
 }
 
 /// What a setting asked for by name is about.

@@ -67,7 +67,11 @@ impl fmt::Display for Refusal {
             ),
             Self::NoHousekeeping(what) => write!(f, "{what} would leave no core for the kernel and other programs"),
             Self::Rights { path, why } => {
-                let right = if path.starts_with("proc/sys/net/") {
+                let right = if path.starts_with("systemd/") {
+                    "a systemd that runs here, has this unit, and lets this user start and stop it (root)"
+                } else if path.starts_with("ethtool/") {
+                    "root, or CAP_NET_ADMIN in the user namespace of its network namespace, and a driver that can it"
+                } else if path.starts_with("proc/sys/net/") {
                     "root, or CAP_NET_ADMIN in the user namespace of its network namespace"
                 } else {
                     "root, on a file system that is not mounted read-only"

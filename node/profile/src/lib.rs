@@ -29,7 +29,7 @@ mod wanted;
 
 pub use check::{Check, Checked, check};
 pub use cores::{list, mask};
-pub use operator::{Hints, operator_arguments};
+pub use operator::{Hints, operator_arguments, operator_kubelet};
 pub use shape::{NumaNode, Shape, Vendor};
 pub use wanted::{Huge, PageSize, Profile, ProfileError, Version, Wanted};
 

@@ -1,5 +1,5 @@
 //! What OpenShift's operator makes of a PerformanceProfile: the kernel's
-//! command line, by version and hints.
+//! command line and the kubelet's policies, by version and hints.
 
 use crate::cores::{list, mask};
 use crate::shape::Vendor;
@@ -100,4 +100,35 @@ pub fn operator_arguments(version: Version, vendor: Vendor, hints: &Hints) -> Ve
     }
     arguments.extend(hints.additional.iter().cloned());
     arguments
+}
+
+/// What the operator writes into the kubelet's configuration, by path and
+/// value; `policy` is numa.topologyPolicy.
+#[must_use]
+pub fn operator_kubelet(version: Version, reserved: &[u32], policy: Option<&str>) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = Vec::new();
+    let mut add = |path: &str, value: &str| all.push((path.to_owned(), value.to_owned()));
+    add("cpuManagerPolicy", "static");
+    add("cpuManagerReconcilePeriod", "5s");
+    add("evictionHard.memory.available", "100Mi");
+    if version >= Version(4, 12) {
+        add("evictionHard.nodefs.available", "10%");
+        add("evictionHard.imagefs.available", "15%");
+        add("evictionHard.nodefs.inodesFree", "5%");
+    }
+    add("kubeReserved.memory", "500Mi");
+    add("systemReserved.memory", "500Mi");
+    add("reservedSystemCPUs", &list(reserved));
+    add("topologyManagerPolicy", policy.unwrap_or("best-effort"));
+    if matches!(policy, Some("restricted" | "single-numa-node")) {
+        add("memoryManagerPolicy", "Static");
+        // The sum of what is reserved and of the mark at which pods are
+        // evicted, all of it on the first domain.
+        add("reservedMemory.limits.memory", "1100Mi");
+        add("reservedMemory.numaNode", "0");
+    }
+    if policy == Some("single-numa-node") {
+        add("cpuManagerPolicyOptions.full-pcpus-only", "true");
+    }
+    all
 }

@@ -1,6 +1,7 @@
 //! Profiles for recorded machines: what is rendered is taken, says what was
 //! asked for, and is found again on a node that is so.
 
+mod cluster;
 mod operator;
 
 use crate::{Check, Huge, Profile, ProfileError, Shape, Target, Vendor, Version, Wanted, check, list, mask, render};

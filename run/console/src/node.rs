@@ -71,7 +71,9 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
                 std::fs::write(file, page).map_err(|why| format!("{}: {why}", file.display()))?;
                 writeln!(out, "{}", file.display())?;
             } else if plan.json {
-                writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+                let mut value = serde_json::to_value(&report)?;
+                value["rules_with_evidence"] = report.rules_with_evidence().into();
+                writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
             } else {
                 write!(
                     out,
@@ -158,10 +160,29 @@ mod tests {
     fn this_machine_is_judged_by_most_rules() {
         let evidence = evidence(None).expect("a machine");
         let report = audit::machine(&evidence, Role::Mixed);
-        assert!(report.rules_with_evidence() >= 100, "{}", report.rules_with_evidence());
+        assert!(report.rules_with_evidence() >= 120, "{}", report.rules_with_evidence());
         // A recording of it says the same.
         let again = Evidence::parse(&evidence.to_string()).expect("a recording");
         assert_eq!(audit::machine(&again, Role::Mixed), report);
+    }
+
+    /// Every rule can be asked for by its name, and says all it has to.
+    #[test]
+    fn every_rule_is_explained() {
+        for rule in audit::rules() {
+            let found = audit::find(rule.key).unwrap_or_else(|| panic!("{} is not found by its name", rule.key));
+            let text = show::rule(found);
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let all = words(&text).join(" ");
+            for part in [rule.key, rule.explain, rule.gain, rule.risk, rule.undo, rule.source] {
+                assert!(all.contains(&words(part).join(" ")), "{}: {part} is missing in {text}", rule.key);
+            }
+            let value = show::rule_json(found);
+            for name in ["key", "area", "roles", "explain", "gain", "risk", "undo", "source"] {
+                assert!(!value[name].is_null(), "{}: {name}", rule.key);
+            }
+            assert!(show::catalogue().lines().any(|line| line.trim() == rule.key), "{}", rule.key);
+        }
     }
 
     #[test]

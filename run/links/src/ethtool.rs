@@ -35,6 +35,7 @@ const GET_TX_CHECKSUM: u32 = 0x16;
 const GET_SEGMENTATION: u32 = 0x1e;
 const GET_FLAGS: u32 = 0x25;
 const GET_MERGING: u32 = 0x2b;
+const COUNT_RULES: u32 = 0x2e;
 const GET_CHANNELS: u32 = 0x3c;
 const GET_RSS: u32 = 0x46;
 const GET_CORRECTION: u32 = 0x50;
@@ -100,6 +101,8 @@ pub fn settings(name: &str) -> Vec<(&'static str, String)> {
     });
     let checksums = flag(GET_RX_CHECKSUM).zip(flag(GET_TX_CHECKSUM));
     let merging = flag(GET_MERGING).zip(get::<2>(socket.as_fd(), name, GET_FLAGS));
+    // Of `struct ethtool_rxnfc`, whose specification of a flow has 168 bytes, the count behind it.
+    let rules = get::<48>(socket.as_fd(), name, COUNT_RULES).map(|words| words[46].to_string());
     let rss = abilities.rss_table.map(|table| format!("table {table}, key {}", abilities.rss_key.unwrap_or(0)));
     [
         ("rings", rings),
@@ -111,6 +114,7 @@ pub fn settings(name: &str) -> Vec<(&'static str, String)> {
         ("segmentation", flag(GET_SEGMENTATION).map(|tso| on(tso).to_owned())),
         ("merging", merging.map(|(gro, [_, flags])| format!("gro {}, lro {}", on(gro), on(flags & LRO != 0)))),
         ("rss", rss),
+        ("flow rules", rules),
     ]
     .into_iter()
     .filter_map(|(name, text)| Some((name, text?)))

@@ -2,7 +2,7 @@
 //! their libraries, and kernel modules.
 
 use crate::kernel::Kernel;
-use crate::{Failure, scenarios};
+use crate::{Failure, built, scenarios};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,8 +15,13 @@ pub const MODULES: &str = "/modules";
 pub const ORDER: &str = "/modules/order";
 
 /// Programs beside `nearside` and this one, and Debian's packages of them.
-const PROGRAMS: [(&str, &str); 4] =
-    [("busybox", "busybox-static"), ("ip", "iproute2"), ("tc", "iproute2"), ("ethtool", "ethtool")];
+const PROGRAMS: [(&str, &str); 5] = [
+    ("busybox", "busybox-static"),
+    ("ip", "iproute2"),
+    ("tc", "iproute2"),
+    ("ethtool", "ethtool"),
+    ("strace", "strace"),
+];
 /// Where root's programs are.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
 
@@ -93,7 +98,9 @@ impl Root {
 
     /// Every module that a scenario names, and the order to load them in.
     fn modules(&self, kernel: &Kernel) -> Result<(), Failure> {
-        let names: BTreeSet<&str> = scenarios::ALL.iter().flat_map(|scenario| scenario.modules).copied().collect();
+        let mut names: BTreeSet<&str> = scenarios::ALL.iter().flat_map(|scenario| scenario.modules).copied().collect();
+        // Those that had to be built are left out where that failed.
+        names.extend(built::MODULES.map(|(name, _)| name).into_iter().filter(|name| kernel.has(name)));
         let mut order = String::new();
         for name in names {
             let modules = kernel.module(name)?;

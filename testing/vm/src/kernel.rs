@@ -69,6 +69,17 @@ impl Kernel {
         Ok(Self { release, image, modules })
     }
 
+    /// Takes modules that were built for this kernel, in the place of what it
+    /// has of them.
+    pub fn add(&mut self, built: Vec<PathBuf>) {
+        self.modules.extend(built.into_iter().map(|path| (module_name(&path), Some(path))));
+    }
+
+    /// Whether there is such a module, or it is built in.
+    pub fn has(&self, name: &str) -> bool {
+        self.modules.contains_key(&name.replace('-', "_"))
+    }
+
     /// The module `name` and all that it needs, each after what it needs.
     /// What is built in is left out.
     ///

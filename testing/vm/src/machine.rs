@@ -22,13 +22,33 @@ pub struct Domain {
     pub memory: u32,
 }
 
-/// A virtio-net port.
+/// A port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Port {
     /// The domain whose PCIe bus it is on.
     pub domain: u32,
-    /// Queue pairs.
+    /// Queue pairs, where they are ours to choose: of virtio.
     pub queues: u32,
+    /// The device that qemu stands for.
+    pub driver: Driver,
+}
+
+/// A device, by the kernel's driver of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Driver {
+    /// virtio-net.
+    Virtio,
+    /// Intel's 82574L.
+    E1000e,
+    /// VMware's, with a queue for each core.
+    Vmxnet3,
+}
+
+impl Port {
+    /// A port of virtio-net.
+    pub const fn virtio(domain: u32, queues: u32) -> Self {
+        Self { domain, queues, driver: Driver::Virtio }
+    }
 }
 
 /// Distances that firmware tells of a machine with several sockets.
@@ -77,13 +97,18 @@ impl Machine {
             }
         }
         for (index, port) in self.ports.iter().enumerate() {
-            let Port { domain, queues } = port;
+            let Port { domain, queues, driver } = port;
             let number = index + 1;
             add("-device", format!("pcie-root-port,id=slot{index},bus=root{domain},chassis={number},io-reserve=0"));
             add("-netdev", self.cable(index));
             let mac = mac(index);
             let several = if *queues > 1 { format!(",mq=on,vectors={}", 2 * queues + 2) } else { String::new() };
-            add("-device", format!("virtio-net-pci,bus=slot{index},netdev=cable{index},mac={mac},romfile={several}"));
+            let device = match driver {
+                Driver::Virtio => "virtio-net-pci",
+                Driver::E1000e => "e1000e",
+                Driver::Vmxnet3 => "vmxnet3",
+            };
+            add("-device", format!("{device},bus=slot{index},netdev=cable{index},mac={mac},romfile={several}"));
         }
         words
     }
@@ -134,7 +159,7 @@ mod tests {
     const MACHINE: Machine = Machine {
         name: "two domains, the second without memory",
         domains: &[Domain { cores: 2, memory: 512 }, Domain { cores: 1, memory: 0 }],
-        ports: &[Port { domain: 0, queues: 1 }, Port { domain: 1, queues: 1 }],
+        ports: &[Port::virtio(0, 1), Port::virtio(1, 1)],
     };
 
     #[test]

@@ -11,11 +11,13 @@
 //! | [`scenarios`] | what is shown; each of them both machine and proof |
 //! | [`machine`] | domains, ports and cables, and qemu's words for them |
 //! | [`kernel`] | Debian's kernel and its modules |
+//! | [`built`] | modules that Debian has as source only |
 //! | [`image`] | what the machine finds in its memory |
 //! | [`run`] | boots a machine and hears what it says |
 //! | [`guest`] | the other end: the first process in the machine |
 #![forbid(unsafe_code)]
 
+mod built;
 mod guest;
 mod image;
 mod kernel;
@@ -79,8 +81,14 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     // Beside the folder of the profile, so that all profiles share a kernel.
     let folder = program.parent().and_then(|profile| profile.parent()).ok_or("this program lies in no folder")?;
     let folder = folder.join("vm");
-    let kernel = kernel::Kernel::get(&folder)?;
+    let mut kernel = kernel::Kernel::get(&folder)?;
     println!("{}, in qemu without KVM", kernel.release);
+    if chosen.iter().any(|scenario| built::WANTED_BY.contains(&scenario.name)) {
+        match built::get(&folder, &kernel.release) {
+            Ok(modules) => kernel.add(modules),
+            Err(why) => println!("left out: netdevsim cannot be built: {why}"),
+        }
+    }
     let image = image::Image::build(&folder, &kernel, &program, &nearside)?;
     let after = match (arguments.shell, arguments.keep) {
         (true, _) => run::After::Shell,

@@ -3,6 +3,7 @@
 mod bond;
 mod boot;
 mod netem;
+mod node;
 mod placement;
 mod sockets;
 mod start;
@@ -38,6 +39,7 @@ pub const ALL: &[Scenario] = &[
     xdp::SCENARIO,
     start::SCENARIO,
     placement::SCENARIO,
+    node::SCENARIO,
 ];
 
 /// Those of these names; all, if none is named.

@@ -1,7 +1,7 @@
 //! Files for the next boot: grub's second entry, and a profile of tuned.
 
 use super::Folder;
-use crate::{ApplyError, PersistTo, Refusal, TuningPlan, Which, boot_once, files, undo, write_files};
+use crate::{ApplyError, PersistTo, Refusal, TuningPlan, Which, boot_once, files, for_manager, undo, write_files};
 use audit::Role;
 
 fn plan(folder: &Folder, settings: &[(&str, &str)]) -> Result<TuningPlan, Refusal> {
@@ -71,4 +71,113 @@ fn a_profile_of_tuned_is_on_top_of_the_active_one() {
     assert!(text.contains("\ninclude=network-latency\n") && text.contains("\nnet.ipv4.tcp_sack = 1\n"), "{text}");
     assert!(text.contains("[sysfs]\n") && text.contains("\n/sys/kernel/mm/ksm/run = 2\n"), "{text}");
     assert!(text.contains("\nnet.ipv4.conf.eth0.accept_source_route = 0\n"), "{text}");
+}
+
+/// What others' programs say of the files: grub's own tools, where they are.
+#[test]
+fn grubs_own_tools_take_the_entry_and_the_environment() {
+    use std::process::Command;
+    let folder = grub("boot-tools");
+    let plan = plan(&folder, &[("cmdline nohz_full", "1")]).expect("a plan");
+    let written = boot_once(&folder.machine(), &folder.evidence(), &plan).expect("files");
+    write_files(&mut folder.machine(), &plan, &written).expect("written");
+    let list = Command::new("grub-editenv").arg(folder.0.join("boot/grub/grubenv")).arg("list").output();
+    let check = Command::new("grub-script-check").arg(folder.0.join("boot/grub/custom.cfg")).output();
+    let (Ok(list), Ok(check)) = (list, check) else { return println!("left out: needs grub-common") };
+    assert!(check.status.success(), "{check:?}");
+    assert_eq!(String::from_utf8_lossy(&list.stdout), "next_entry=nearside-once\n", "{list:?}");
+    // What grub does before it starts the kernel: the choice is taken back.
+    let unset =
+        Command::new("grub-editenv").arg(folder.0.join("boot/grub/grubenv")).args(["unset", "next_entry"]).output();
+    assert!(unset.is_ok_and(|output| output.status.success()));
+    undo(&mut folder.machine(), Which::Last, true).expect("undone");
+    assert_eq!(folder.says("boot/grub/custom.cfg"), "# somebody's");
+}
+
+/// A port whose driver's settings are changed, and one without a device.
+fn drivers(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.put("sys/class/net/eth0/address", "02:00:00:00:00:01");
+    folder.put("ethtool/eth0/rings/rx", "256");
+    folder.put("ethtool/eth0/coalescing/rx-usecs", "400");
+    folder.put("ethtool/tap0/rings/rx", "256");
+    folder
+}
+
+fn of_drivers(folder: &Folder) -> TuningPlan {
+    let evidence = ["eth0/rings/rx", "eth0/coalescing/rx-usecs", "tap0/rings/rx"].iter().fold(
+        folder
+            .evidence()
+            .with("ethtool/eth0/rings", "rx 256 of 4096, tx 256 of 4096")
+            .with("ethtool/tap0/rings", "rx 256 of 512, tx 1 of 1")
+            .with("ethtool/eth0/coalescing", "rx-usecs 400, adaptive-rx off"),
+        |evidence, path| evidence.with(&format!("ethtool/{path}"), &folder.says(&format!("ethtool/{path}"))),
+    );
+    let settings = [
+        ("ring sizes@eth0", "rx 512"),
+        ("interrupt coalescing@eth0", "rx-usecs 8"),
+        ("ring sizes@tap0", "rx 512"),
+        ("vm.dirty_ratio", "10"),
+    ];
+    let settings: Vec<(String, String)> =
+        settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    TuningPlan::of(&folder.machine(), &evidence, Role::WebKernel, &settings).expect("a plan")
+}
+
+#[test]
+fn settings_of_drivers_are_kept_by_udev_or_tuned() {
+    let folder = drivers("udev");
+    let plan = of_drivers(&folder);
+    let (written, left) = files(&folder.evidence(), &plan, PersistTo::Systemd);
+    let rules = written.iter().find(|file| file.path.ends_with("90-nearside.rules")).expect("rules");
+    let rule = "ACTION==\"add\", SUBSYSTEM==\"net\", DRIVERS==\"?*\", ATTR{address}==\"02:00:00:00:00:01\", \
+                RUN+=\"/usr/sbin/ethtool -G $name rx 512\"";
+    assert!(rules.text.lines().any(|line| line == rule), "{}", rules.text);
+    assert_eq!(rules.text.matches("RUN+=").count(), 2);
+    assert!(left.iter().any(|left| left.key == "ring sizes@tap0"), "{left:?}");
+    let (written, left) = files(&folder.evidence(), &plan, PersistTo::Tuned);
+    let text = &written[0].text;
+    assert!(text.contains("type=net\ndevices=eth0\n") && text.contains("\nring=rx 512\n"), "{text}");
+    assert!(text.contains("\ncoalesce=rx-usecs 8\n") && left.is_empty(), "{text} {left:?}");
+}
+
+/// Where others manage the node, the plan is given in their form.
+#[test]
+fn a_nodes_manager_is_given_the_plan_in_its_own_form() {
+    let folder = drivers("manager");
+    folder.put("etc/tuned/active_profile", "openshift-node-performance-fast");
+    let settings = [("net.ipv4.tcp_sack".to_owned(), "1".to_owned()), ("cmdline nohz_full".to_owned(), "1".to_owned())];
+    let plan = TuningPlan::of(&folder.machine(), &folder.evidence(), Role::Forwarder, &settings).expect("a plan");
+    let (manifest, left) = for_manager(&folder.evidence(), &plan, "OpenShift's Node Tuning Operator");
+    assert!(left.is_empty(), "{left:?}");
+    let text = &manifest[0].text;
+    let found = audit::advice::parse("tuned.yaml", text).expect("a manifest");
+    let value = |key: &str| found.iter().find(|one| one.key == key).map(|one| one.value.as_str());
+    assert_eq!(value("net.ipv4.tcp_sack"), Some("1"), "{text}");
+    assert_eq!(value("cmdline nohz_full"), Some("1"), "{text}");
+    assert_eq!(value("tuned include"), Some("openshift-node-performance-fast"), "{text}");
+    let (profile, left) = for_manager(&folder.evidence(), &plan, "a running tuned");
+    assert!(profile[0].path.ends_with("tuned.conf") && left.len() == 1, "{left:?}");
+}
+
+/// Services are started and stopped as files of a folder say, and put back.
+#[test]
+fn a_service_is_a_step_and_is_undone() {
+    let folder = Folder::new("service");
+    folder.put("systemd/irqbalance", "active");
+    let plan = plan(&folder, &[("service irqbalance", "stop")]).expect("a plan");
+    assert_eq!(plan.steps[0].command, "systemctl stop irqbalance");
+    assert!(!plan.steps[0].may_cut);
+    let machine = &mut folder.machine();
+    crate::apply(machine, &folder.evidence(), &plan, None, |_| Ok(())).expect("applied");
+    assert_eq!(folder.says("systemd/irqbalance"), "inactive");
+    undo(machine, Which::Last, false).expect("undone");
+    assert_eq!(folder.says("systemd/irqbalance"), "active");
+    for (key, value) in
+        [("service ../x", "stop"), ("service x", "restart"), ("service ", "stop"), ("service nothing", "stop")]
+    {
+        assert!(self::plan(&folder, &[(key, value)]).is_err(), "{key}={value}");
+    }
+    folder.put("systemd/ssh", "active");
+    assert!(self::plan(&folder, &[("service ssh", "stop")]).expect("a plan").steps[0].may_cut);
 }

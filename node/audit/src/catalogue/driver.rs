@@ -177,7 +177,7 @@ fn coalescing(case: &Case<'_>) -> Finding {
     match after(case.value, "rx-usecs") {
         Some(micros) if micros > LONG_DELAY && !adaptive => {
             Finding::new(WorseThanDefault, format!("a request that comes alone waits {micros} us for its interrupt"))
-                .want(format!("ethtool -C {} rx-usecs 8", case.subject))
+                .want(format!("ethtool -C {} rx-usecs 10", case.subject))
         }
         _ if adaptive && case.role.polls() => {
             Finding::new(Improvable, "the delay moves with the load, and latency with it")
@@ -311,7 +311,7 @@ mod tests {
                 WebKernel,
                 "rx-usecs 400, adaptive-rx off",
                 WorseThanDefault,
-                "ethtool -C eth0 rx-usecs 8",
+                "ethtool -C eth0 rx-usecs 10",
             ),
             ("interrupt coalescing", WebKernel, "rx-usecs 400, adaptive-rx on", Verdict::Ok, ""),
             (

@@ -14,8 +14,11 @@ pub struct Table<'a> {
     pub advice: bool,
 }
 
-/// Columns at which texts wrap.
+/// Columns at which texts wrap where there is no terminal; a wider one is not
+/// easier to read beyond the most.
 const WIDTH: usize = 100;
+const NARROWEST: usize = 60;
+const WIDEST: usize = 120;
 /// Where the lines under a row begin.
 const INDENT: usize = 4;
 
@@ -50,7 +53,8 @@ impl Table<'_> {
     fn row(&self, f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
         let subject = if row.subject.is_empty() { String::new() } else { format!(" [{}]", row.subject) };
         let value = if row.value.is_empty() { String::new() } else { format!(" = {}", row.value) };
-        writeln!(f, "  {:<18} {}{subject}{value}", row.verdict.name(), row.key)?;
+        let verdict = format!("  {:<18} ", row.verdict.name());
+        hung(f, &verdict, verdict.len(), &format!("{}{subject}{value}", row.key))?;
         wrapped(f, &row.why)?;
         if let Some(want) = &row.want {
             wrapped(f, &format!("better: {want} ({}; risk: {})", gain(row), row.risk))?;
@@ -131,26 +135,42 @@ fn gain(row: &Row) -> String {
     }
 }
 
+/// Columns of the terminal, or those that COLUMNS names.
+fn width() -> usize {
+    use std::io::IsTerminal as _;
+    let terminal = || std::io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let columns = told.or_else(|| terminal().map(|(columns, _)| usize::from(columns)));
+    columns.filter(|columns| *columns > 0).map_or(WIDTH, |columns| columns.clamp(NARROWEST, WIDEST))
+}
+
 /// A text, wrapped at words, below its row.
 fn wrapped(f: &mut impl fmt::Write, text: &str) -> fmt::Result {
-    let mut column = 0;
+    if text.trim().is_empty() { Ok(()) } else { hung(f, "", INDENT, text) }
+}
+
+/// A text behind its name, wrapped at words; lines after the first begin below
+/// it. Nothing of either is for a terminal to obey.
+pub fn hung(f: &mut impl fmt::Write, name: &str, indent: usize, text: &str) -> fmt::Result {
+    let width = width();
+    write!(f, "{name:<indent$}")?;
+    let mut column = indent.max(name.chars().count());
+    let mut first = true;
     for word in text.split_whitespace() {
+        let word: String = word.chars().filter(|char| !char.is_control()).collect();
         let length = word.chars().count();
-        if column > 0 && column + 1 + length > WIDTH {
-            writeln!(f)?;
-            column = 0;
-        }
-        if column == 0 {
-            write!(f, "{:INDENT$}", "")?;
-            column = INDENT;
-        } else {
+        if !first && column + 1 + length > width {
+            write!(f, "\n{:indent$}", "")?;
+            column = indent;
+        } else if !first {
             f.write_char(' ')?;
             column += 1;
         }
-        f.write_str(word)?;
+        f.write_str(&word)?;
         column += length;
+        first = false;
     }
-    if column > 0 { writeln!(f) } else { Ok(()) }
+    writeln!(f)
 }
 
 /// One rule, for a person.

@@ -1,5 +1,6 @@
 //! `nearside node plan`, `apply`, `undo` and `confirm`.
 
+use super::show::hung;
 use super::{WORSE, evidence};
 use crate::plan::{NodePlan, Trial, Tuning};
 use apply::{Machine as _, Outcome, PersistTo, Refusal, Restored, Step, Tree, TuningPlan, Which};
@@ -71,29 +72,34 @@ pub(super) fn plan(out: &mut impl Write, node: &NodePlan, tuning: &Tuning) -> Re
 
 fn show(out: &mut impl Write, plan: &TuningPlan) -> Result<(), Failure> {
     writeln!(out, "plan {} for the role {}: {} steps", plan.id, plan.role.name(), plan.steps.len())?;
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let below = |text: &mut String, name: &str, of: &str| _ = hung(text, name, name.chars().count(), of);
     for (at, step) in plan.steps.iter().enumerate() {
         let Step { key, path, found, wanted, why, command, risk, undo, .. } = step;
         let cut = if step.may_cut { "; may drop the connection by which you work here" } else { "" };
-        writeln!(out, "\n{:3}. {}: {} -> {}", at + 1, line(key), line(found), line(wanted))?;
-        writeln!(out, "     why      {}", line(why))?;
-        writeln!(out, "     file     /{}", line(path))?;
-        writeln!(out, "     by hand  {}", line(command))?;
-        writeln!(out, "     risk     {}{cut}", line(risk))?;
-        writeln!(out, "     undo     {}", line(undo))?;
+        text.push('\n');
+        below(&mut text, &format!("{:3}. ", at + 1), &format!("{key}: {found} -> {wanted}"));
+        below(&mut text, "     why      ", why);
+        below(&mut text, "     file     ", &format!("/{path}"));
+        below(&mut text, "     by hand  ", command);
+        below(&mut text, "     risk     ", &format!("{risk}{cut}"));
+        below(&mut text, "     undo     ", undo);
     }
     if !plan.arguments.is_empty() {
-        writeln!(out, "\nof the kernel's command line (apply --persist grub boots them once):")?;
+        text.push_str("\nof the kernel's command line (apply --persist grub boots them once):\n");
     }
     for argument in &plan.arguments {
         let word = argument.value.as_ref().map_or_else(|| "goes".to_owned(), |value| format!("= {value}"));
-        writeln!(out, "  {} {}; {}", line(&argument.name), line(&word), line(&argument.why))?;
+        below(&mut text, "  ", &format!("{} {word}; {}", argument.name, argument.why));
     }
     if !plan.left.is_empty() {
-        writeln!(out, "\nnot in the plan:")?;
+        text.push_str("\nnot in the plan:\n");
     }
     for left in &plan.left {
-        writeln!(out, "  {}: better {}; {}", left.key, line(&left.want), line(&left.why))?;
+        below(&mut text, "  ", &format!("{}: better {}; {}", left.key, left.want, left.why));
     }
+    write!(out, "{text}")?;
     Ok(())
 }
 
@@ -146,6 +152,10 @@ pub(super) fn apply_plan(
         Err(why @ apply::ApplyError::Failed { .. }) if tuning.only.is_empty() => {
             return Err(format!("{why}; a plan with --except KEY does without it").into());
         }
+        Err(apply::ApplyError::Refused(Refusal::Managed(by))) => {
+            instead(out, &evidence, &plan, &by)?;
+            return Err(Refusal::Managed(by).into());
+        }
         applied => applied?,
     };
     writeln!(out, "plan {id} is in force: {} settings were written and read back", applied.changes)?;
@@ -154,6 +164,18 @@ pub(super) fn apply_plan(
         None => writeln!(out, "until the next boot, or: nearside node undo")?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The plan in the form that a node's manager takes.
+fn instead(out: &mut impl Write, evidence: &Evidence, plan: &TuningPlan, by: &str) -> Result<(), Failure> {
+    let (files, left) = apply::for_manager(evidence, plan, by);
+    for file in &files {
+        writeln!(out, "# what {by} takes instead: {}\n{}", file.path, file.text)?;
+    }
+    for left in &left {
+        writeln!(out, "# not in it: {} = {}; it {}", left.key, left.want, left.why)?;
+    }
+    Ok(())
 }
 
 /// The plan that has this id now.

@@ -16,7 +16,7 @@ pub const SCENARIO: Scenario = Scenario {
         Machine {
             name: "two domains with a port each",
             domains: &[Domain { cores: 2, memory: 384 }; 2],
-            ports: &[Port { domain: 0, queues: 1 }, Port { domain: 1, queues: 1 }],
+            ports: &[Port::virtio(0, 1), Port::virtio(1, 1)],
         },
         Machine {
             name: "four domains, one of them without memory",

@@ -19,12 +19,7 @@ pub const SCENARIO: Scenario = Scenario {
     machines: &[Machine {
         name: "two domains with a port each, a worker in each",
         domains: &[Domain { cores: 2, memory: 384 }; 2],
-        ports: &[
-            Port { domain: 0, queues: 1 },
-            Port { domain: 0, queues: 1 },
-            Port { domain: 1, queues: 1 },
-            Port { domain: 1, queues: 1 },
-        ],
+        ports: &[Port::virtio(0, 1), Port::virtio(0, 1), Port::virtio(1, 1), Port::virtio(1, 1)],
     }],
     modules: &["virtio_net"],
     limit: Duration::from_secs(300),

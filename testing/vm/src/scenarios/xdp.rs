@@ -14,7 +14,7 @@ pub const SCENARIO: Scenario = Scenario {
     machines: &[Machine {
         name: "one domain, a port with two queues",
         domains: &[Domain { cores: 3, memory: 768 }],
-        ports: &[Port { domain: 0, queues: 2 }, Port { domain: 0, queues: 2 }],
+        ports: &[Port::virtio(0, 2), Port::virtio(0, 2)],
     }],
     modules: &["virtio_net"],
     limit: Duration::from_secs(300),
