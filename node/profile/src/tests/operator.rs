@@ -40,19 +40,19 @@ impl Folder {
         fs::write(self.0.join("in").join(name), text).expect("a temporary file");
     }
 
-    /// The operator's render of what lies here.
-    fn render(&self, program: &Path) -> Render {
-        let out = self.0.join("out");
+    /// The operator's render of what lies here; `profile` is the file that has
+    /// the profile.
+    fn render(&self, version: Version, program: &Path, profile: &str) -> Render {
+        let (input, out) = (self.0.join("in"), self.0.join("out"));
+        fs::create_dir_all(&out).expect("a temporary folder");
         let mut command = Command::new(program);
-        command.arg("--asset-input-dir").arg(self.0.join("in")).arg("--asset-output-dir").arg(&out);
-        let output = command.args(["--owner-ref", "none"]).output();
-        let mut output = output.unwrap_or_else(|why| panic!("{}: {why}", program.display()));
-        if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("unknown flag") {
-            // Older ones do not ask whose the objects are.
-            let mut command = Command::new(program);
-            command.arg("--asset-input-dir").arg(self.0.join("in")).arg("--asset-output-dir").arg(&out);
-            output = command.output().expect("a program");
-        }
+        command.arg("--asset-output-dir").arg(&out);
+        // Older ones take profiles only, and do not ask whose the objects are.
+        match version < Version(4, 14) {
+            true => command.arg("--performance-profile-input-files").arg(input.join(profile)),
+            false => command.arg("--asset-input-dir").arg(&input).args(["--owner-ref", "none"]),
+        };
+        let output = command.output().unwrap_or_else(|why| panic!("{}: {why}", program.display()));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{}: {said}", program.display());
         let of = |kind: &str| {
@@ -229,7 +229,7 @@ fn what_the_operator_makes_of_its_own_examples_is_what_we_say() {
             let own = Folder::new(&format!("example-{version}-{what}"));
             own.put("profile.yaml", &text);
             own.put("pool.yaml", POOL);
-            compare(version, &what, &document(&text), &own.render(&folder.join("render")));
+            compare(version, &what, &document(&text), &own.render(version, &folder.join("render"), "profile.yaml"));
             println!("{version}: {what}: cores, arguments, pages and policies are the same");
         }
     }
@@ -254,12 +254,12 @@ fn the_operator_takes_what_we_render() {
                 };
                 let profile = Profile::new(shape.clone(), asked).expect(name);
                 let own = Folder::new(&format!("ours-{version}-{}", name.replace(' ', "-")));
-                for file in render(&profile, Target::OpenShift) {
+                let files = render(&profile, Target::OpenShift);
+                for file in files.iter().filter(|file| file.path.ends_with(".yaml")) {
                     own.put(&file.path.replace('/', "-"), &file.text);
                 }
-                let files = render(&profile, Target::OpenShift);
                 let ours = files.iter().find(|file| file.path.contains("performance-profile")).expect("the profile");
-                compare(version, name, &document(&ours.text), &own.render(&folder.join("render")));
+                compare(version, name, &document(&ours.text), &own.render(version, &folder.join("render"), &ours.path));
             }
         }
         println!("{version}: the operator's render takes ours of {} topologies", FIXTURES.len());
