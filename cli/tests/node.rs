@@ -160,3 +160,24 @@ fn a_profile_is_rendered_explained_and_held_against_its_node() {
     folder.node(&["audit", "--of", &manifest, "--html", page.to_str().expect("a path")]);
     assert!(folder.says("audit.html").contains("PerformanceProfile cpu.isolated"));
 }
+
+/// What manages the node is not worked against: it gets the plan in its form.
+#[test]
+fn a_managed_node_is_left_alone_and_its_manager_is_given_the_plan() {
+    let folder = Folder::new("managed");
+    folder.put("proc/77/comm", "openshift-tuned");
+    folder.put("etc/tuned/active_profile", "openshift-node-performance-fast");
+    let planned = folder.node(&["plan"]);
+    assert!(
+        text(&planned).contains("apply would refuse: OpenShift's Node Tuning Operator manages"),
+        "{}",
+        text(&planned)
+    );
+    let id = folder.id(&["plan"]);
+    let refused = folder.node(&["apply", &id]);
+    assert!(!refused.status.success() && text(&refused).contains("profile instead"), "{}", text(&refused));
+    let given = String::from_utf8_lossy(&refused.stdout).into_owned();
+    assert!(given.contains("kind: Tuned\n") && given.contains("net.ipv4.tcp_sack = 1"), "{given}");
+    assert!(given.contains("include=openshift-node-performance-fast"), "{given}");
+    assert_eq!(folder.says(SACK), "0");
+}

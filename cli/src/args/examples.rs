@@ -146,6 +146,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "nearside node plan --role forwarder",
             "nearside node plan --only net.core.somaxconn=16384 --only 'frequency governor=performance'",
+            "nearside node plan --only 'ring sizes@eth0=rx 1024' --only 'service irqbalance=stop'",
         ],
     ),
     (

@@ -1,9 +1,9 @@
 //! Afterwards: whether a node is what files say it should be.
 
-use crate::operator::{Hints, operator_arguments};
+use crate::operator::{Hints, operator_arguments, operator_kubelet};
 use crate::shape::Shape;
 use crate::wanted::Version;
-use audit::advice::Setting;
+use audit::advice::{Setting, parse};
 use audit::{Evidence, cpu_list, cpu_mask};
 use serde::Serialize;
 
@@ -118,6 +118,7 @@ impl<'a> Checker<'a> {
                 self.argument(name, value, &by);
             }
         }
+        self.kubelet(version, &reserved, text("numa.topologyPolicy"), &by);
         let cores = crate::cores::list(&reserved);
         let found = self.evidence.get("proc/irq/default_smp_affinity").map(str::to_owned);
         let fits = found.as_deref().and_then(cpu_mask).is_some_and(|mask| {
@@ -128,6 +129,25 @@ impl<'a> Checker<'a> {
         if is("realTimeKernel.enabled", "true") {
             let found = if self.evidence.realtime() { "yes" } else { "no" };
             self.add("real-time kernel", "yes", Some(found), found == "yes", &place);
+        }
+    }
+
+    /// What the operator has the kubelet do, held against its configuration on
+    /// the node.
+    fn kubelet(&mut self, version: Version, reserved: &[u32], policy: Option<&str>, place: &str) {
+        let text = self.evidence.get("etc/kubernetes/kubelet.conf");
+        let settings = text.and_then(|text| parse("kubelet.conf", text).ok());
+        for (path, wanted) in operator_kubelet(version, reserved, policy) {
+            let key = format!("KubeletConfig {path}");
+            let of_key = |settings: &Vec<Setting>| {
+                let found = settings.iter().rfind(|setting| setting.key == key);
+                found.map_or_else(|| "not given".to_owned(), |setting| setting.value.clone())
+            };
+            let found = settings.as_ref().map(of_key);
+            let same = found.as_deref().is_some_and(|found| {
+                found == wanted || path == "reservedSystemCPUs" && cpu_list(found) == cpu_list(&wanted)
+            });
+            self.add(&format!("kubelet {path}"), &wanted, found.as_deref(), same, place);
         }
     }
 

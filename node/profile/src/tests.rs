@@ -234,6 +234,33 @@ fn a_node_is_held_against_its_files() {
     assert_eq!(of(&rows, "pages of 1G on domain 0"), Some(Check::AsWanted));
 }
 
+/// What the operator has the kubelet do, on the node itself.
+#[test]
+fn a_nodes_kubelet_is_held_against_the_operators_policies() {
+    let before = machine(FIXTURES[1].1).with("proc/cmdline", "ro quiet");
+    let profile = Profile::new(Shape::of(&before).expect("cores"), wanted(Version(4, 18))).expect("a profile");
+    let found = settings(&render(&profile, Target::OpenShift));
+    let kubelet = |text: Option<&str>| {
+        let evidence = text.iter().fold(before.clone(), |all, text| all.with("etc/kubernetes/kubelet.conf", text));
+        let rows = check(&found, &evidence, Version(4, 18));
+        let own = rows.into_iter().filter(|row| row.what.starts_with("kubelet "));
+        own.map(|row| (row.what, row.check)).collect::<Vec<_>>()
+    };
+    assert!(kubelet(None).iter().all(|(_, check)| *check == Check::Unseen));
+    let text = format!(
+        "{{\"kind\": \"KubeletConfiguration\", \"cpuManagerPolicy\": \"none\", \"topologyManagerPolicy\": \
+         \"single-numa-node\", \"reservedSystemCPUs\": \"{}\", \"evictionHard\": {{\"memory.available\": \"100Mi\"}}}}",
+        list(profile.reserved())
+    );
+    let rows = kubelet(Some(&text));
+    let of = |what: &str| rows.iter().find(|(own, _)| own == what).map(|(_, check)| *check);
+    assert_eq!(of("kubelet cpuManagerPolicy"), Some(Check::Otherwise), "{rows:?}");
+    assert_eq!(of("kubelet topologyManagerPolicy"), Some(Check::AsWanted), "{rows:?}");
+    assert_eq!(of("kubelet reservedSystemCPUs"), Some(Check::AsWanted), "{rows:?}");
+    assert_eq!(of("kubelet evictionHard.memory.available"), Some(Check::AsWanted), "{rows:?}");
+    assert_eq!(of("kubelet memoryManagerPolicy"), Some(Check::Otherwise), "{rows:?}");
+}
+
 /// The same, of files for a machine without a cluster.
 #[test]
 fn a_machine_is_held_against_grub_and_tmpfiles() {

@@ -59,7 +59,8 @@ enum TypedTask {
     ///
     /// Each change stands in a journal (/var/lib/nearside-node) before it is made
     /// and is read back after it; if one fails, all are undone. Values of run
-    /// time end with the boot.
+    /// time end with the boot. On a node that tuned or OpenShift's operators
+    /// manage nothing is changed: what they take instead is printed.
     Apply {
         /// The id that plan printed
         #[arg(value_name = "ID")]
@@ -190,8 +191,8 @@ struct TuningArgs {
     #[arg(long, value_enum)]
     role: Option<TypedRole>,
 
-    /// Change just this: a sysctl, or a rule that explain lists, of one thing as RULE@THING; the
-    /// only way to a dangerous value
+    /// Change just this: a sysctl, a rule that explain lists, of one thing as RULE@THING, or
+    /// 'service NAME=start' and stop; the only way to a dangerous value
     #[arg(long, value_name = "KEY=VALUE", value_parser = setting, conflicts_with = "except")]
     only: Vec<(String, String)>,
 
@@ -219,7 +220,7 @@ enum TypedPersist {
     /// Sysctls in /etc/sysctl.d
     #[value(name = "sysctl.d")]
     SysctlD,
-    /// The same, and what is in sysfs in /etc/tmpfiles.d
+    /// The same; what is in sysfs in /etc/tmpfiles.d, what is a driver's in /etc/udev/rules.d
     Systemd,
     /// A profile of tuned, on top of the one in force
     Tuned,
