@@ -88,6 +88,9 @@ want_vm() {
     # What netdevsim is built with; it is left out where the compiler is missing.
     want make make
     want tar tar
+    # What the scenario "noise" compares with.
+    want rtla rtla
+    want cyclictest rt-tests
 }
 
 # clang, and libFuzzer, which Debian has in a package beside it. Any version

@@ -173,6 +173,7 @@ fn one(plan: &Plan, kind: DisturbanceKind, core: u16, other: u16, found: &mut Fo
         threshold: THRESHOLD,
         fifo: None,
         plain: false,
+        osnoise: false,
     };
     let listening = {
         let stop = Arc::clone(&stop);

@@ -215,7 +215,7 @@ fn readings(duration: Duration) -> Result<Vec<Row>, BenchError> {
     let mut look = || reader.sample(perf::clock::raw(), 0, 100);
     let first = look();
     let sar = Command::new("sar")
-        .args(["-u", "ALL", "-w", "-I", "SUM", "-n", "DEV,TCP,ETCP", "-o"])
+        .args(["-u", "ALL", "-w", "-I", "ALL", "-n", "DEV,TCP,ETCP", "-o"])
         .arg(&file)
         .args([&seconds.to_string(), "1"])
         .env("LC_ALL", "C")
@@ -232,7 +232,7 @@ fn readings(duration: Duration) -> Result<Vec<Row>, BenchError> {
         return Err(format!("sar ended with {status}").into());
     }
     let told =
-        Command::new("sadf").arg("-j").arg(&file).args(["--", "-w", "-I", "SUM", "-n", "DEV,TCP,ETCP"]).output()?;
+        Command::new("sadf").arg("-j").arg(&file).args(["--", "-w", "-I", "ALL", "-n", "DEV,TCP,ETCP"]).output()?;
     let _ = std::fs::remove_file(&file);
     let theirs = counts(&serde_json::from_slice(&told.stdout)?, seconds as f64)?;
     let rows = theirs.into_iter().filter_map(|(name, theirs)| {
@@ -270,11 +270,16 @@ fn counts(told: &Value, seconds: f64) -> Result<BTreeMap<String, f64>, BenchErro
     let at = |path: &str| statistics.pointer(path);
     take("switches".to_owned(), at("/process-and-context-switch/cswch"), 1.0);
     take("forks".to_owned(), at("/process-and-context-switch/proc"), 1.0);
-    for row in at("/interrupts").and_then(Value::as_array).into_iter().flatten() {
-        if row.get("intr").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case("sum")) {
-            // Until sysstat 12.6 it was called a value.
-            take("interrupts".to_owned(), row.get("all").or_else(|| row.get("value")), 1.0);
-        }
+    let interrupts = |wanted: &str| {
+        let mut rows = at("/interrupts").and_then(Value::as_array).into_iter().flatten();
+        let row = rows.find(|row| row.get("intr").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case(wanted)))?;
+        // Until sysstat 12.6 it was called a value.
+        row.get("all").or_else(|| row.get("value"))?.as_f64()
+    };
+    // Its sum is that of the rows of /proc/interrupts, of which the flushes of the
+    // TLB are a part of the calls: the kernel's own sum has them once.
+    if let Some(sum) = interrupts("sum") {
+        take("interrupts".to_owned(), Some(&Value::from(sum - interrupts("TLB").unwrap_or(0.0))), 1.0);
     }
     for (ours, path) in [
         ("tcp.ActiveOpens", "/network/net-tcp/active"),
@@ -336,7 +341,7 @@ mod tests {
     fn what_sadf_tells_is_counts_of_ours() {
         let told = r#"{"sysstat": {"hosts": [{"statistics": [{
             "process-and-context-switch": {"proc": 1.5, "cswch": 1000.25},
-            "interrupts": [{"intr": "sum", "all": 12.0}],
+            "interrupts": [{"intr": "sum", "all": 14.0}, {"intr": "CAL", "all": 3.0}, {"intr": "TLB", "all": 2.0}],
             "network": {"net-dev": [{"iface": "lo", "rxpck": 7.0, "txpck": 8.0, "rxkB": 2.0, "txkB": 3.0}],
                         "net-tcp": {"active": 4.0, "passive": 5.0, "iseg": 6.0, "oseg": 7.0}}}]}]}}"#;
         let told = serde_json::from_str(told).expect("JSON");

@@ -24,6 +24,7 @@ mod spin;
 mod tally;
 mod timeline;
 mod tracepoints;
+mod witness;
 
 pub use bound::{Bound, BoundError, Figures};
 pub use cause::{Cause, Name, Vector};
@@ -32,3 +33,4 @@ pub use run::{Each, Plan, RunError, run};
 pub use sources::{Sight, Source};
 pub use tally::{Account, Gap, Named, ROWS, Tally, row};
 pub use timeline::{Attribution, Beyond, Event, Frame, Timeline};
+pub use witness::Beside;

@@ -3,6 +3,7 @@
 use crate::bound::{Bound, Figures};
 use crate::sources::{Source, grouped};
 use crate::tally::{ROWS, Tally};
+use crate::witness::{Beside, Witness};
 use core::fmt;
 use serde::Serialize;
 
@@ -55,6 +56,9 @@ pub struct CoreReport {
     pub counts: Vec<(String, u64)>,
     /// What the hypervisor took of it, as far as it says so; in steps of 10 ms.
     pub stolen_ms: Option<u64>,
+    /// What the kernel's own tracer of noise found, where it was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub osnoise: Option<Vec<Beside>>,
     /// What looking cost.
     pub cost: Cost,
 }
@@ -160,8 +164,14 @@ impl CoreReport {
             lost_events,
             counts: Vec::new(),
             stolen_ms: None,
+            osnoise: None,
             cost,
         }
+    }
+
+    /// What the kernel's tracer found, beside the causes here.
+    pub(crate) fn beside(&self, witness: &Witness) -> Vec<Beside> {
+        witness.beside(self.causes.iter().map(|one| (one.kind, one.nanos)))
     }
 
     /// What bounds are about.
@@ -283,6 +293,11 @@ impl CoreReport {
     fn show_limits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(stolen) = self.stolen_ms.filter(|stolen| *stolen > 0) {
             writeln!(f, "  the hypervisor took {stolen} ms, as far as it says so")?;
+        }
+        for one in self.osnoise.iter().flatten().filter(|one| one.times > 0) {
+            let (theirs, here) = (nanos(one.nanos as f64), nanos(one.here_nanos as f64));
+            let times = grouped(one.times);
+            writeln!(f, "  the kernel's tracer osnoise found {times} {} of {theirs} in all, {here} here", one.kind)?;
         }
         if self.incomplete + self.dropped + self.lost_events > 0 {
             writeln!(

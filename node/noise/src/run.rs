@@ -31,6 +31,8 @@ pub struct Plan {
     pub fifo: Option<u8>,
     /// Do not ask for tracepoints: what somebody without rights sees.
     pub plain: bool,
+    /// Have the kernel's tracer of noise tell what it finds, too.
+    pub osnoise: bool,
 }
 
 /// What else a loop does at each of its steps; it is told the ticks.
@@ -136,7 +138,7 @@ pub fn run(
         loops.into_iter().for_each(Loop::leave);
         return Err(why);
     }
-    let mut ears = Ears::open(births, plan.plain);
+    let mut ears = Ears::open(births, plan.plain, plan.osnoise.then_some(&plan.cores[..]));
     let before = Account::take(&plan.cores, &ears.threads());
     gate.ready.wait();
     let began = Pair::now();
@@ -284,6 +286,7 @@ fn report(
         if let Some(last) = cores.last_mut() {
             last.counts = counts.1.grown(counts.0, ear.core);
             last.stolen_ms = counts.1.stolen_ms(counts.0, ear.core);
+            last.osnoise = ear.witness.map(|witness| last.beside(&witness));
         }
     }
     NoiseReport {

@@ -25,7 +25,31 @@ enum Tells {
     MachineCheck,
     /// Only how often it was.
     Count,
+    /// What the kernel's tracer of noise found, and how long.
+    Found(Witnessed),
 }
+
+/// Kinds of what the kernel's tracer of noise finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Witnessed {
+    /// Interrupts that can be masked, of any kind.
+    Interrupts,
+    /// Softirqs.
+    Softirqs,
+    /// Threads.
+    Threads,
+    /// Interrupts that cannot be masked.
+    Nmis,
+}
+
+/// Its tracepoints: each comes when what took the core is over, and has the time
+/// without what interrupted that.
+const WITNESS: [(&str, Tells, [&str; 2]); 4] = [
+    ("osnoise/irq_noise", Tells::Found(Witnessed::Interrupts), ["duration", ""]),
+    ("osnoise/softirq_noise", Tells::Found(Witnessed::Softirqs), ["duration", ""]),
+    ("osnoise/thread_noise", Tells::Found(Witnessed::Threads), ["duration", "pid"]),
+    ("osnoise/nmi_noise", Tells::Found(Witnessed::Nmis), ["duration", ""]),
+];
 
 /// Their names, what they tell, and the fields that tell it. Those of the first
 /// group are what naming rests on; without the others less is told apart. The end
@@ -101,13 +125,19 @@ pub struct Tracepoints {
 const NAMES_LIMIT: usize = 4_096;
 
 impl Tracepoints {
-    /// Those that `format` finds, by their names.
+    /// Those that `format` finds, by their names; with those of the kernel's tracer
+    /// of noise, if it is a witness.
     ///
     /// # Errors
     /// Why one of those is missing without which nothing can be named.
-    pub fn find(format: impl Fn(&str) -> Result<Format, String>, symbols: Symbols) -> Result<Self, String> {
+    pub fn find(
+        format: impl Fn(&str) -> Result<Format, String>,
+        symbols: Symbols,
+        witness: bool,
+    ) -> Result<Self, String> {
         let (mut known, mut missing) = (Vec::new(), Vec::new());
-        for (at, (name, tells, fields)) in WANTED.into_iter().enumerate() {
+        let more = WITNESS.into_iter().filter(|_| witness);
+        for (at, (name, tells, fields)) in WANTED.into_iter().chain(more).enumerate() {
             let found = format(name).and_then(|format| {
                 let field = |wanted: &str| match wanted {
                     "" => Ok(None),
@@ -180,8 +210,19 @@ impl Tracepoints {
             // Whoever sets it may be another core.
             Tells::Frequency if number(0)? == u64::from(core) => Event::Frequency,
             Tells::MachineCheck => Event::MachineCheck,
-            Tells::Frequency | Tells::Count => return None,
+            Tells::Frequency | Tells::Count | Tells::Found(_) => return None,
         })
+    }
+
+    /// What the kernel's tracer of noise found: its kind, nanoseconds, and of a
+    /// thread which.
+    pub fn witnessed(&self, id: u64, record: &[u8]) -> Option<(Witnessed, u64, Option<u64>)> {
+        let known = self.known.get(*self.by_id.get(&id)?)?;
+        let Tells::Found(kind) = known.tells else { return None };
+        let number = |at: usize| known.fields[at].as_ref()?.number(record);
+        // It is signed in some versions: a clock that went back is none.
+        let nanos = number(0).filter(|nanos| *nanos < 1 << 40)?;
+        Some((kind, nanos, number(1)))
     }
 
     fn softirq(&mut self, vector: u64) -> Name {
@@ -218,8 +259,9 @@ mod tests {
     /// A kernel whose tracepoints have their fields one after the other, eight
     /// bytes each.
     fn format(name: &str) -> Result<Format, String> {
-        let at = WANTED.iter().position(|(known, ..)| *known == name).expect("one that is wanted");
-        let (_, _, fields) = WANTED[at];
+        let all: Vec<_> = WANTED.into_iter().chain(WITNESS).collect();
+        let at = all.iter().position(|(known, ..)| *known == name).expect("one that is wanted");
+        let (_, _, fields) = all[at];
         let mut text = format!("name: x\nID: {}\n", 100 + at);
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| !field.is_empty()) {
             let kind = if field.ends_with("name") || field.ends_with("comm") { "char" } else { "long" };
@@ -230,7 +272,7 @@ mod tests {
 
     fn found() -> Tracepoints {
         let symbols = Symbols::parse("00000000000000f0 t tick_nohz_handler\n00000000000000f1 t timerfd_tmrproc\n");
-        Tracepoints::find(format, symbols).expect("all that is needed")
+        Tracepoints::find(format, symbols, true).expect("all that is needed")
     }
 
     fn record(first: u64, text: &[u8; 8]) -> Vec<u8> {
@@ -265,14 +307,27 @@ mod tests {
     }
 
     #[test]
+    fn a_witness_tells_kinds_and_times() {
+        let mut known = found();
+        let first = 100 + WANTED.len() as u64;
+        let thread = record(2_500, &77_u64.to_ne_bytes());
+        assert_eq!(known.witnessed(first, &record(900, b"\0\0\0\0\0\0\0\0")), Some((Witnessed::Interrupts, 900, None)));
+        assert_eq!(known.witnessed(first + 2, &thread), Some((Witnessed::Threads, 2_500, Some(77))));
+        assert_eq!(known.witnessed(first + 3, &record(u64::MAX, b"\0\0\0\0\0\0\0\0")), None, "a clock that went back");
+        assert_eq!((known.witnessed(100, &thread), known.event(3, first + 2, &thread)), (None, None));
+        let without = Tracepoints::find(format, Symbols::default(), false).expect("all that is needed");
+        assert_eq!(without.formats().len(), WANTED.len());
+    }
+
+    #[test]
     fn what_a_kernel_lacks_is_told_or_too_much() {
         let without = |lacks: &'static str| {
             move |name: &str| if name == lacks { Err("this kernel has none".to_owned()) } else { format(name) }
         };
-        let some = Tracepoints::find(without("nmi/nmi_handler"), Symbols::default()).expect("enough");
+        let some = Tracepoints::find(without("nmi/nmi_handler"), Symbols::default(), false).expect("enough");
         assert_eq!(some.missing, [("nmi/nmi_handler", "this kernel has none".to_owned())]);
         assert_eq!(some.formats().len(), WANTED.len() - 1);
-        let why = Tracepoints::find(without("sched/sched_switch"), Symbols::default()).expect_err("too little");
+        let why = Tracepoints::find(without("sched/sched_switch"), Symbols::default(), false).expect_err("too little");
         assert_eq!(why, "sched/sched_switch: this kernel has none");
     }
 

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cost;
 pub mod counter;
 pub mod format;
+pub mod osnoise;
 pub mod places;
 pub mod ring;
 pub mod symbols;
@@ -18,6 +19,7 @@ mod tracefs;
 
 pub use counter::Count;
 pub use format::{Field, Format};
+pub use osnoise::Osnoise;
 pub use places::{Place, Places};
 pub use ring::{Record, Ring, TraceEvent};
 pub use symbols::Symbols;

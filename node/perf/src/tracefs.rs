@@ -1,10 +1,10 @@
 //! The kernel's list of tracepoints.
 
 use crate::{Format, Why};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, mkdirat, openat, statat, unlinkat};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
 /// Where it usually is; the second until Linux 4.1.
@@ -62,6 +62,34 @@ impl Tracefs {
         let mut text = String::new();
         File::from(file).take(LONGEST).read_to_string(&mut text).map_err(|why| why.to_string())?;
         Ok(text)
+    }
+
+    /// Writes a setting of it.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(crate) fn write(&self, path: &str, text: &str) -> Result<(), Why> {
+        let file = openat(&self.0, path, OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC, Mode::empty());
+        let written = file.map_err(io::Error::from).and_then(|file| File::from(file).write_all(text.as_bytes()));
+        written.map_err(|why| format!("{path}: {why}"))
+    }
+
+    /// Makes an instance.
+    pub(crate) fn make(&self, path: &str) -> io::Result<()> {
+        Ok(mkdirat(&self.0, path, Mode::RWXU)?)
+    }
+
+    /// Removes one.
+    pub(crate) fn remove(&self, path: &str) -> io::Result<()> {
+        Ok(unlinkat(&self.0, path, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Names in a folder of it; none where there is no such folder.
+    pub(crate) fn list(&self, path: &str) -> Vec<String> {
+        let folder = openat(&self.0, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let Ok(entries) = folder.and_then(|folder| Dir::read_from(&folder)) else { return Vec::new() };
+        let names = entries.flatten().filter_map(|entry| Some(entry.file_name().to_str().ok()?.to_owned()));
+        names.filter(|name| !name.starts_with('.')).collect()
     }
 }
 

@@ -38,6 +38,7 @@ impl Change {
             unix_ms: now.unix_ms,
             seconds: span.seconds,
             machine: BTreeMap::new(),
+            totals: span.totals(),
             process: span.process(),
             cores,
             ports,
@@ -193,6 +194,11 @@ impl Span<'_> {
                 free: now.map_or(0, |domain| domain.free),
                 local_pages: of(|domain| Some(domain.pages[0])),
                 other_pages: of(|domain| Some(domain.pages[1])),
+                foreign_pages: of(|domain| Some(domain.foreign)),
+                channels: match now.and_then(|domain| domain.channels) {
+                    Some(_) => of(|domain| domain.channels),
+                    None => Figure::missing(self.why("channels", "nothing asked its memory's controllers")),
+                },
                 traffic,
                 remote,
                 cache: match now.and_then(|domain| domain.cache) {
@@ -204,11 +210,17 @@ impl Span<'_> {
         joined(&self.before.domains, &self.now.domains).map(row).collect()
     }
 
-    /// Bytes per second of a domain's memory, and the share that was others'.
+    /// Why something is missing.
+    fn why<'a>(&'a self, key: &str, usual: &'a str) -> &'a str {
+        self.now.missing.get(key).map_or(usual, String::as_str)
+    }
+
+    /// Bytes per second between a domain's cores and memory, and the share that
+    /// went to other domains.
     fn traffic(&self, before: Option<&DomainCounters>, now: Option<&DomainCounters>) -> (Figure, Figure) {
         let at = |domain: Option<&DomainCounters>, which: usize| domain.and_then(|domain| Some(domain.traffic?[which]));
         if at(now, 0).is_none() {
-            let why = self.now.missing.get("traffic").map_or("no resctrl at /sys/fs/resctrl counts it", String::as_str);
+            let why = self.why("traffic", "no resctrl at /sys/fs/resctrl counts it");
             return (Figure::missing(why), Figure::missing(why));
         }
         let [all, own] = [0, 1].map(|which| self.rate(at(before, which), at(now, which)));
@@ -319,6 +331,13 @@ impl Span<'_> {
         })
     }
 
+    /// Counters' growth per second, and levels, under the names of samples.
+    fn totals(&self) -> BTreeMap<String, Figure> {
+        let rate = |(key, now): (&String, &u64)| (key.clone(), self.rate(self.before.counts.get(key).copied(), Some(*now)));
+        let rates = self.now.counts.iter().map(rate);
+        rates.chain(self.now.levels.iter().map(|(key, level)| (key.clone(), Figure::Is(*level as f64)))).collect()
+    }
+
     /// The whole machine's figures.
     fn machine(&self, change: &Change) -> BTreeMap<&'static str, Figure> {
         let outwards = |field: fn(&PortRow) -> &Figure| {
@@ -388,27 +407,38 @@ impl Span<'_> {
         }
     }
 
-    /// Of all domains together.
+    /// Of all domains together: what the controllers count, or else what the cores
+    /// moved; and how much of that was remote.
     fn all_traffic(&self, change: &Change) -> (Figure, Figure) {
-        let known: Vec<(f64, f64)> = change
-            .domains
-            .iter()
-            .filter_map(|row| Some((row.traffic.value()?, row.remote.value().unwrap_or(0.0))))
-            .collect();
-        if let Some(first) = change.domains.first().filter(|_| known.is_empty()) {
-            let remote = match change.domains.len() {
-                1 => Figure::missing("one domain: there is nothing remote"),
-                _ => first.remote.clone(),
-            };
-            return (first.traffic.clone(), remote);
-        }
-        let all: f64 = known.iter().map(|(traffic, _)| traffic).sum();
-        let remote: f64 = known.iter().map(|(traffic, share)| traffic * share).sum();
-        match all {
-            _ if known.is_empty() => (Figure::missing("no domains are told"), Figure::missing("no domains are told")),
-            all if all > 0.0 => (Figure::Is(all), Figure::Is(remote / all)),
-            _ => (Figure::Is(0.0), Figure::missing("no memory was read or written")),
-        }
+        let Some(first) = change.domains.first() else {
+            return (Figure::missing("no domains are told"), Figure::missing("no domains are told"));
+        };
+        let sum = |field: fn(&DomainRow) -> &Figure| {
+            let known: Vec<f64> = change.domains.iter().filter_map(|row| field(row).value()).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>())
+        };
+        let (channels, traffic) = (sum(|row| &row.channels), sum(|row| &row.traffic));
+        let all = match channels.or(traffic) {
+            Some(all) => Figure::Is(all),
+            None => Figure::missing(&format!("{}; {}", told(&first.channels), told(&first.traffic))),
+        };
+        let remote = change.domains.iter().filter_map(|row| Some(row.traffic.value()? * row.remote.value().unwrap_or(0.0)));
+        let remote: f64 = remote.sum();
+        let remote = match traffic {
+            _ if change.domains.len() == 1 => Figure::missing("one domain: there is nothing remote"),
+            None => first.remote.clone(),
+            Some(traffic) if traffic > 0.0 => Figure::Is(remote / traffic),
+            Some(_) => Figure::missing("no memory was read or written"),
+        };
+        (all, remote)
+    }
+}
+
+/// Why a figure is missing.
+const fn told(figure: &Figure) -> &str {
+    match figure {
+        Figure::Missing(why) => why.as_str(),
+        Figure::Is(_) => "",
     }
 }
 

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod channels;
 mod metrics;
 mod read;
 mod sample;
@@ -21,6 +22,7 @@ mod tables;
 mod text;
 
 pub use change::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES, grown};
+pub use channels::ChannelCounter;
 pub use metrics::{MEDIA_TYPE, openmetrics};
 pub use read::{ReadOptions, Reader, outward};
 pub use sample::{Bypass, CoreCounters, DomainCounters, LINE_LIMIT, PortCounters, Process, Sample, SampleReader};

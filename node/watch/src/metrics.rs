@@ -89,7 +89,13 @@ impl Text {
                 self.value("nearside_domain_pages_total", &labels, count as f64);
             }
         }
-        self.family("nearside_domain_traffic_bytes", "counter", "Bytes over a domain's memory channels.");
+        self.family("nearside_domain_channel_bytes", "counter", "Bytes over a domain's memory channels.");
+        for (domain, row) in &sample.domains {
+            if let Some(bytes) = row.channels {
+                self.value("nearside_domain_channel_bytes_total", &[("domain", domain.to_string())], bytes as f64);
+            }
+        }
+        self.family("nearside_domain_traffic_bytes", "counter", "Bytes between a domain's cores and memory.");
         for (domain, row) in &sample.domains {
             if let Some([all, _]) = row.traffic {
                 self.value("nearside_domain_traffic_bytes_total", &[("domain", domain.to_string())], all as f64);

@@ -1,11 +1,13 @@
 //! Reading a machine: its files below a folder.
 
+use crate::channels::{ChannelCounter, channel_counters};
 use crate::sample::{PortCounters, Sample};
 use crate::tables::Sums;
 use crate::text;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The longest file that is read, bytes: `/proc/interrupts` of the largest
@@ -26,6 +28,7 @@ pub struct Reader {
     wanted: ReadOptions,
     open: BTreeMap<&'static str, File>,
     text: String,
+    bytes: Vec<u8>,
     /// Of `/proc/interrupts`, and softirqs by core, as they were read last.
     sums: Sums,
     softirqs: BTreeMap<u16, Vec<u64>>,
@@ -55,6 +58,7 @@ impl Reader {
             wanted,
             open: BTreeMap::new(),
             text: String::new(),
+            bytes: Vec::new(),
             sums: Sums::default(),
             softirqs: BTreeMap::new(),
             tables_at: None,
@@ -69,6 +73,16 @@ impl Reader {
         self.wanted = wanted;
     }
 
+    /// What counts the bytes over its memory's channels, for whoever may ask the
+    /// kernel for such counters.
+    ///
+    /// # Errors
+    /// Why nothing does.
+    pub fn channel_counters(&mut self) -> Result<Vec<ChannelCounter>, String> {
+        self.look_at_what_is_slow();
+        channel_counters(&self.root, &self.slow.domains)
+    }
+
     /// The machine's counters as they are now; the time is an argument.
     pub fn sample(&mut self, at: u64, unix_ms: u64, ticks_per_second: u64) -> Sample {
         let mut sample = Sample { at, unix_ms, ticks_per_second, ..Sample::default() };
@@ -77,6 +91,7 @@ impl Reader {
         }
         self.turns += 1;
         self.cores(&mut sample);
+        self.pressure(&mut sample);
         self.network(&mut sample);
         self.memory(&mut sample);
         sample
@@ -100,11 +115,38 @@ impl Reader {
             self.open.insert(path, file);
             Ok(())
         });
-        read.map_err(|why| match why.kind() {
-            ErrorKind::NotFound => format!("no /{path}"),
-            ErrorKind::PermissionDenied => format!("/{path} is not for us to read"),
-            _ => format!("/{path}: {why}"),
-        })
+        read.map_err(|why| unread(path, &why))
+    }
+
+    /// Reads a long file into the other buffer, as it is.
+    fn load_table(&mut self, path: &'static str) -> Result<(), String> {
+        /// What a table may grow by between two readings without another try.
+        const ROOM: usize = 64 << 10;
+        let file = match self.open.remove(path) {
+            Some(file) => Ok(file),
+            None => File::open(self.root.join(path)),
+        };
+        let read = file.and_then(|file| {
+            let mut length = 0;
+            loop {
+                if length == self.bytes.len() {
+                    self.bytes.resize(length + ROOM, 0);
+                }
+                match file.read_at(&mut self.bytes[length..], length as u64) {
+                    Ok(0) => break,
+                    Ok(more) => length += more,
+                    Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                    Err(why) => return Err(why),
+                }
+                if length as u64 >= LONGEST {
+                    break;
+                }
+            }
+            self.bytes.truncate(length);
+            self.open.insert(path, file);
+            Ok(())
+        });
+        read.map_err(|why| unread(path, &why))
     }
 
     fn small(&self, path: &Path) -> Option<String> {
@@ -139,8 +181,8 @@ impl Reader {
     }
 
     fn read_tables(&mut self, sample: &mut Sample) {
-        match self.load("proc/interrupts") {
-            Ok(()) => self.sums.update(&mut self.text),
+        match self.load_table("proc/interrupts") {
+            Ok(()) => self.sums.update(&mut self.bytes),
             Err(why) => {
                 sample.missing.insert("interrupts by core".to_owned(), why);
                 self.sums = Sums::default();
@@ -149,7 +191,7 @@ impl Reader {
         self.softirqs.clear();
         if self.load("proc/softirqs").is_ok() {
             let mut rows: Vec<Vec<u64>> = Vec::new();
-            let cores = text::by_core(&self.text, |_, counts| rows.push(counts.collect()));
+            let cores = text::by_core(self.text.as_bytes(), |_, counts| rows.push(counts.collect()));
             let column = |at: usize| rows.iter().map(|row| row.get(at).copied().unwrap_or(0)).collect();
             self.softirqs = cores.iter().enumerate().map(|(at, core)| (*core, column(at))).collect();
         }
@@ -167,6 +209,19 @@ impl Reader {
             }
         }
         sample.tables_at = self.tables_at;
+    }
+
+    /// For how long somebody waited: pressure stall information.
+    fn pressure(&mut self, sample: &mut Sample) {
+        for (path, key) in [
+            ("proc/pressure/cpu", "waited for cores, us"),
+            ("proc/pressure/memory", "waited for memory, us"),
+            ("proc/pressure/io", "waited for disks, us"),
+        ] {
+            if self.load(path).is_ok() {
+                sample.counts.extend(text::pressure(&self.text).map(|us| (key.to_owned(), us)));
+            }
+        }
     }
 
     fn network(&mut self, sample: &mut Sample) {
@@ -283,6 +338,15 @@ impl Reader {
             found.extend(domain.map(|(number, _)| (*number, folder.join(&name))));
         }
         found
+    }
+}
+
+/// Why a file was not read.
+fn unread(path: &str, why: &std::io::Error) -> String {
+    match why.kind() {
+        ErrorKind::NotFound => format!("no /{path}"),
+        ErrorKind::PermissionDenied => format!("/{path} is not for us to read"),
+        _ => format!("/{path}: {why}"),
     }
 }
 

@@ -93,10 +93,13 @@ pub struct DomainCounters {
     /// Pages that were wanted here and given elsewhere (numa_foreign).
     #[serde(default)]
     pub foreign: u64,
-    /// Bytes that went over its memory's channels, all and those of its own
-    /// cores, where something counts them.
+    /// Bytes between its cores and memory, all and those that went to its own
+    /// memory, where resctrl counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<[u64; 2]>,
+    /// Bytes that its memory's controllers read and wrote, where they count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<u64>,
     /// Bytes of its caches of the third level that are filled, where something
     /// counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,6 +63,27 @@ pub fn line(change: &Change) -> String {
     text
 }
 
+/// The same within so many characters: heads and line in pieces, each of which
+/// begins with the time.
+#[must_use]
+pub fn pieces(change: &Change, width: usize) -> Vec<[String; 3]> {
+    const TIME: usize = 8;
+    let mut pieces: Vec<[String; 3]> = Vec::new();
+    for column in &COLUMNS {
+        if pieces.last().is_none_or(|[line, ..]| line.len() + 1 + column.width > width) {
+            pieces.push([" ".repeat(TIME), format!("{:<TIME$}", "UTC"), clock(change.unix_ms)]);
+        }
+        let Some([upper, lower, line]) = pieces.last_mut() else { continue };
+        for (text, head) in [(upper, column.head[0]), (lower, column.head[1])] {
+            *text += &format!(" {head:>width$}", width = column.width);
+        }
+        let value = change.machine.get(column.key).and_then(Figure::value);
+        *line += " ";
+        *line += &cell(value.map(|value| value / column.by), column.width, column.places);
+    }
+    pieces
+}
+
 /// What is missing in the line and why, a line for each.
 #[must_use]
 pub fn missing(change: &Change) -> Vec<String> {
@@ -95,11 +116,57 @@ pub fn cell(value: Option<f64>, width: usize, places: usize) -> String {
     "#".repeat(width)
 }
 
+/// A value within a sentence.
+fn free(value: Option<f64>, places: usize) -> String {
+    value.filter(|value| value.is_finite()).map_or_else(|| "n/a".to_owned(), |value| format!("{value:.places$}"))
+}
+
 /// The time of day, in UTC.
 #[must_use]
 pub fn clock(unix_ms: u64) -> String {
     let seconds = unix_ms / 1_000 % 86_400;
     format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+/// What the whole machine did beside the line: who waited, and what TCP did.
+#[must_use]
+pub fn totals(change: &Change) -> String {
+    let figure = |key: &str| change.totals.get(key).and_then(Figure::value);
+    let cell = |key: &str| free(figure(key), 0);
+    // Of a million microseconds in each second.
+    let share = |key: &str| free(figure(key).map(|us| us / 1e4), 1);
+    format!(
+        "tasks: {} running, {} waiting for disks, {} begun/s; some waited for cores {} %, memory {} %, disks {} % of the time\n",
+        cell("running"),
+        cell("blocked"),
+        cell("forks"),
+        share("waited for cores, us"),
+        share("waited for memory, us"),
+        share("waited for disks, us"),
+    )
+}
+
+/// What the kernel's TCP did.
+#[must_use]
+pub fn tcp(change: &Change) -> String {
+    const COUNTS: [(&str, &str); 11] = [
+        ("opened", "ActiveOpens"),
+        ("accepted", "PassiveOpens"),
+        ("segments in", "InSegs"),
+        ("out", "OutSegs"),
+        ("again", "RetransSegs"),
+        ("of them SYN", "TCPSynRetrans"),
+        ("timeouts", "TCPTimeouts"),
+        ("resets sent", "OutRsts"),
+        ("accept queue full", "ListenOverflows"),
+        ("SYN queue full", "TCPReqQFullDrop"),
+        ("backlog dropped", "TCPBacklogDrop"),
+    ];
+    let count = |(word, name): (&str, &str)| {
+        let rate = change.totals.get(&format!("tcp.{name}")).and_then(Figure::value);
+        format!("{word} {}", free(rate, 0))
+    };
+    format!("TCP/s: {}\n", COUNTS.map(count).join(", "))
 }
 
 fn figure(figure: &Figure, by: f64, width: usize, places: usize) -> String {
@@ -170,7 +237,7 @@ pub fn ports(rows: &[PortRow], ours: &[BypassRow]) -> String {
         }
         text += &traffic(&row.bits, &row.packets);
         text += &format!(" {} {}", cell(None, 6, 1), figure(&row.drops, 1.0, 9, 0));
-        text += &format!("  busiest silo {} %\n", figure(&row.busiest, 0.01, 1, 0));
+        text += &format!("  busiest silo {} %\n", free(row.busiest.value().map(|share| share * 100.0), 0));
     }
     text
 }
@@ -185,7 +252,7 @@ fn traffic(bits: &[Figure; 2], packets: &[Figure; 2]) -> String {
 #[must_use]
 pub fn domains(rows: &[DomainRow]) -> String {
     let mut text = String::from(
-        "domain  CPU %  memory GiB  free GiB  local pages/s  other pages/s  memory GB/s  remote %  L3 MiB\n",
+        "domain  CPU %  memory GiB  free GiB  local pages/s  other pages/s  foreign pages/s  channels GB/s  cores GB/s  remote %  L3 MiB\n",
     );
     for row in rows {
         text += &format!("{:>6}", row.domain);
@@ -195,20 +262,22 @@ pub fn domains(rows: &[DomainRow]) -> String {
         }
         let gib = |bytes: u64| bytes as f64 / 1_073_741_824.0;
         text += &format!(
-            " {} {:>11.1} {:>9.1} {} {} {} {} {}\n",
+            " {} {:>11.1} {:>9.1} {} {} {} {} {} {} {}\n",
             cell(row.busy.value().map(|share| share * 100.0), 6, 1),
             gib(row.memory),
             gib(row.free),
             figure(&row.local_pages, 1.0, 14, 0),
             figure(&row.other_pages, 1.0, 14, 0),
-            figure(&row.traffic, 1e9, 12, 2),
+            figure(&row.foreign_pages, 1.0, 16, 0),
+            figure(&row.channels, 1e9, 14, 2),
+            figure(&row.traffic, 1e9, 11, 2),
             cell(row.remote.value().map(|share| share * 100.0), 9, 1),
             figure(&row.cache, 1_048_576.0, 7, 1),
         );
     }
     let reasons: BTreeMap<&str, ()> = rows
         .iter()
-        .flat_map(|row| [&row.busy, &row.traffic, &row.remote, &row.cache])
+        .flat_map(|row| [&row.busy, &row.channels, &row.traffic, &row.remote, &row.cache])
         .filter_map(|figure| match figure {
             Figure::Missing(why) => Some((why.as_str(), ())),
             Figure::Is(_) => None,
@@ -254,6 +323,20 @@ pub fn process(row: &ProcessRow) -> String {
 mod tests {
     use super::*;
 
+    fn empty() -> Change {
+        Change {
+            unix_ms: 86_400_000 + 3_723_004,
+            seconds: 1.0,
+            machine: BTreeMap::new(),
+            totals: BTreeMap::new(),
+            cores: vec![],
+            ports: vec![],
+            domains: vec![],
+            bypass: vec![],
+            process: None,
+        }
+    }
+
     #[test]
     fn cells_keep_their_width() {
         let all = [0.0, 1.25, 99.999, 12_345.678, 1_234_567.0, 9.9e9, 8e15, f64::NAN];
@@ -264,16 +347,7 @@ mod tests {
 
     #[test]
     fn the_line_has_one_width_whatever_is_in_it() {
-        let mut change = Change {
-            unix_ms: 86_400_000 + 3_723_004,
-            seconds: 1.0,
-            machine: BTreeMap::new(),
-            cores: vec![],
-            ports: vec![],
-            domains: vec![],
-            bypass: vec![],
-            process: None,
-        };
+        let mut change = empty();
         let width = line(&change).len();
         assert!(heads().lines().all(|row| row.len() == width), "{}\n{}", heads(), line(&change));
         for (at, column) in COLUMNS.iter().enumerate() {
@@ -281,9 +355,30 @@ mod tests {
         }
         assert_eq!(line(&change).len(), width, "{}", line(&change));
         assert!(line(&change).starts_with("01:02:03 "), "{}", line(&change));
+        // In pieces it is the same, and none is wider than asked.
+        let [upper, lower, whole] = &pieces(&change, width)[0];
+        assert_eq!((format!("{upper}\n{lower}\n"), whole), (heads(), &line(&change)));
+        let narrow = pieces(&change, 80);
+        assert_eq!(narrow.len(), 2);
+        assert!(narrow.iter().flatten().all(|row| row.len() <= 80 && row.len() == row.trim_end().len()), "{narrow:#?}");
+        let joined: String = narrow.iter().map(|[.., line]| &line[8..]).collect();
+        assert_eq!(joined, whole[8..]);
+        assert_eq!(pieces(&change, 0).len(), COLUMNS.len());
         change.machine.insert("remote", Figure::Missing("one domain".into()));
         assert_eq!(missing(&change), ["remote %: n/a (one domain)"]);
         assert_eq!(line(&change).len(), width);
+    }
+
+    #[test]
+    fn sentences_have_every_figure_or_say_that_there_is_none() {
+        let mut change = empty();
+        let text = totals(&change) + &tcp(&change);
+        assert_eq!(text.matches("n/a").count(), 17, "{text}");
+        change.totals.insert("running".into(), Figure::Is(1_234.0));
+        change.totals.insert("waited for cores, us".into(), Figure::Is(125_000.0));
+        change.totals.insert("tcp.RetransSegs".into(), Figure::Is(7.0));
+        assert!(totals(&change).starts_with("tasks: 1234 running, n/a"), "{}", totals(&change));
+        assert!(totals(&change).contains("waited for cores 12.5 %") && tcp(&change).contains("again 7,"));
     }
 
     #[test]
@@ -305,6 +400,21 @@ mod tests {
             "   0    50.0    0.0   25.0    0.0    0.0    5.0    0.0    0.0   20.0      1000        n/a        0         0"
         );
         assert_eq!((rows[2], rows[3]), ("   1  went off line", "   2  came on line"));
+        let link = BypassRow {
+            pid: 7,
+            label: "serve".into(),
+            presence: Presence::Here,
+            links: true,
+            bits: [Figure::Is(1e9), Figure::Is(2e9)],
+            packets: [none(), none()],
+            connections: none(),
+            requests: none(),
+            drops: Figure::Is(0.0),
+            retransmissions: none(),
+            busiest: Figure::Is(0.953),
+        };
+        let text = ports(&[], &[link]);
+        assert!(text.ends_with("busiest silo 95 %\n"), "{text}");
         let ended = ProcessRow {
             pid: 7,
             name: "web".into(),

@@ -91,24 +91,41 @@ pub fn softnet(text: &str) -> BTreeMap<u16, [u64; 3]> {
     text.lines().enumerate().filter_map(line).collect()
 }
 
+/// A row of a table, and where it lies in the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TableRow<'a> {
+    /// What stands before the colon.
+    pub key: &'a str,
+    /// Where the line begins, its colon, and its newline.
+    pub place: [usize; 3],
+}
+
 /// A table with a column for each core: its cores, and of each row the key and
 /// the counts. Rows come in by a callback: of a machine with 256 cores there are
-/// half a million counts.
-pub fn by_core<'a>(text: &'a str, mut row: impl FnMut(&'a str, &mut dyn Iterator<Item = u64>)) -> Vec<u16> {
-    let (head, rest) = text.split_once('\n').unwrap_or((text, ""));
-    let cores: Vec<u16> =
-        head.split_ascii_whitespace().filter_map(|word| word.strip_prefix("CPU")?.parse().ok()).collect();
-    for line in rest.lines() {
-        if let Some((key, counts)) = line.split_once(':') {
-            row(key.trim(), &mut counts_of(counts, cores.len()));
+/// half a million counts. A line without a colon has neither.
+pub fn by_core<'a>(text: &'a [u8], mut row: impl FnMut(TableRow<'a>, &mut dyn Iterator<Item = u64>)) -> Vec<u16> {
+    let mut cores = Vec::new();
+    let mut start = 0;
+    for line in text.split(|byte| *byte == b'\n') {
+        let end = start + line.len();
+        if start == 0 {
+            let head = String::from_utf8_lossy(line);
+            let words = head.split_ascii_whitespace();
+            cores = words.filter_map(|word| word.strip_prefix("CPU")?.parse().ok()).collect();
+        } else if let Some(colon) = line.iter().position(|byte| *byte == b':') {
+            // A key that is no text is none that is known.
+            let key = core::str::from_utf8(line.get(..colon).unwrap_or_default()).unwrap_or_default().trim();
+            let counts = line.get(colon + 1..).unwrap_or_default();
+            row(TableRow { key, place: [start, start + colon, end] }, &mut counts_of(counts, cores.len()));
         }
+        start = end + 1;
     }
     cores
 }
 
 /// As [`numbers`], for long lines.
-pub fn counts_of(text: &str, most: usize) -> impl Iterator<Item = u64> + '_ {
-    let mut bytes = text.as_bytes();
+pub fn counts_of(text: &[u8], most: usize) -> impl Iterator<Item = u64> + '_ {
+    let mut bytes = text;
     core::iter::from_fn(move || {
         let start = bytes.iter().position(|byte| *byte != b' ')?;
         bytes = &bytes[start..];
@@ -119,7 +136,7 @@ pub fn counts_of(text: &str, most: usize) -> impl Iterator<Item = u64> + '_ {
             length += 1;
         }
         // What follows the counts is a name, which may begin with digits.
-        let is_word = matches!(bytes.get(length), None | Some(b' '));
+        let is_word = matches!(bytes.get(length), None | Some(b' ' | b'\n'));
         bytes = &bytes[length..];
         (length > 0 && is_word).then_some(value)
     })
@@ -131,6 +148,12 @@ pub fn memory(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.split_once(key).map(|(_, rest)| rest))?;
     let kib = line.trim_start_matches(':').split_ascii_whitespace().next()?.parse::<u64>().ok()?;
     kib.checked_mul(1_024)
+}
+
+/// A file of `/proc/pressure`: microseconds in which somebody waited.
+pub fn pressure(text: &str) -> Option<u64> {
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    some.split_ascii_whitespace().find_map(|word| word.strip_prefix("total=")?.parse().ok())
 }
 
 /// A domain's `numastat`: a name and a number a line.
@@ -206,7 +229,7 @@ mod tests {
     fn tables_by_core_end_where_names_begin() {
         let text = "      CPU0 CPU2\n 36:   1   20  PCI-MSIX 1-edge disk\nERR:  0\nNMI: 3 4 Non-maskable\n 9: 5 6x\n";
         let mut rows = Vec::new();
-        let cores = by_core(text, |key, counts| rows.push((key.to_owned(), counts.collect::<Vec<u64>>())));
+        let cores = by_core(text.as_bytes(), |row, counts| rows.push((row.key.to_owned(), counts.collect::<Vec<u64>>())));
         assert_eq!(cores, [0, 2]);
         let row = |key: &str, counts: &[u64]| (key.to_owned(), counts.to_vec());
         assert_eq!(rows, [row("36", &[1, 20]), row("ERR", &[0]), row("NMI", &[3, 4]), row("9", &[5])]);
@@ -217,6 +240,8 @@ mod tests {
         assert_eq!(memory("MemTotal:  4 kB\nMemFree: 3 kB\n", "MemFree"), Some(3 << 10));
         assert_eq!(memory("Node 0 MemFree:  3 kB\n", "MemFree"), Some(3 << 10));
         assert_eq!(memory("x", "MemFree"), None);
+        let stalled = "some avg10=1.5 avg60=0.6 avg300=0.1 total=77\nfull avg10=0.0 avg60=0.0 avg300=0.0 total=5\n";
+        assert_eq!((pressure(stalled), pressure("full total=5\n")), (Some(77), None));
         let mut domain = DomainCounters::default();
         numastat("numa_hit 1\nnuma_foreign 9\nlocal_node 5\nother_node 6\n", &mut domain);
         assert_eq!((domain.pages, domain.foreign), ([5, 6], 9));

@@ -50,7 +50,13 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     let mut before: Option<Sample> = None;
     let mut waits = Waits { next: perf::clock::raw(), length: plan.interval };
     while !stop.load(Ordering::Relaxed) {
-        let Some(sample) = source.next()? else { break };
+        let Some(sample) = source.next()? else {
+            // What was recorded can be looked at until somebody ends it.
+            while let Some(screen) = &mut screen
+                && shown.keys(screen, &mut waits, &stop)?
+            {}
+            break;
+        };
         if let Some((file, path)) = &mut record {
             let written = file.write_all(sample.line().as_bytes()).and_then(|()| file.flush());
             written.map_err(|why| format!("{}: {why}", path.display()))?;
@@ -186,13 +192,13 @@ impl Shown<'_> {
             writeln!(out, "{} UTC", show::clock(change.unix_ms))?;
         }
         if plan.cores {
-            write!(out, "{}", show::cores(&change.cores))?;
+            write!(out, "{}{}", show::totals(change), show::cores(&change.cores))?;
         }
         if plan.domains {
             write!(out, "{}", show::domains(&change.domains))?;
         }
         if plan.ports {
-            write!(out, "{}", show::ports(&change.ports, &change.bypass))?;
+            write!(out, "{}{}", show::ports(&change.ports, &change.bypass), show::tcp(change))?;
         }
         match &change.process {
             Some(row) => write!(out, "{}", show::process(row))?,
@@ -216,10 +222,8 @@ impl Shown<'_> {
             if ends(key) {
                 return Ok(false);
             }
-            if let KeyCode::Char(char) = key.code {
-                self.view.on_key(char);
-                screen.draw(|frame| self.view.draw(frame))?;
-            }
+            self.view.on_key(key.code);
+            screen.draw(|frame| self.view.draw(frame))?;
         }
         Ok(false)
     }

@@ -2,7 +2,8 @@
 //! their libraries, and kernel modules.
 
 use crate::kernel::Kernel;
-use crate::{Failure, built, scenarios};
+use crate::scenarios::{self, Scenario};
+use crate::{Failure, built};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -43,7 +44,13 @@ impl Image {
     ///
     /// # Errors
     /// What is missing, and how it is installed.
-    pub fn build(folder: &Path, kernel: &Kernel, init: &Path, nearside: &Path) -> Result<Self, Failure> {
+    pub fn build(
+        folder: &Path,
+        kernel: &Kernel,
+        real_time: bool,
+        init: &Path,
+        nearside: &Path,
+    ) -> Result<Self, Failure> {
         let image = Self { file: folder.join(format!("image-{}.cpio", std::process::id())) };
         let root = Root { path: folder.join(format!("root-{}", std::process::id())) };
         for name in ["bin", "dev", "proc", "sys", "run", "tmp", "etc", "modules"] {
@@ -54,13 +61,15 @@ impl Image {
         }
         root.program(init, Path::new("init"))?;
         root.program(nearside, Path::new("bin/nearside"))?;
-        for (name, package) in PROGRAMS {
+        let (others, programs): (_, &[_]) =
+            if real_time { (scenarios::REAL_TIME, &scenarios::PROGRAMS) } else { (scenarios::ALL, &[]) };
+        for (name, package) in PROGRAMS.iter().chain(programs) {
             let found = FOLDERS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file());
             let found = found.ok_or_else(|| format!("{name} is missing; run: apt-get install {package}"))?;
             root.program(&found, &Path::new("bin").join(name))?;
         }
         symlink("busybox", root.path.join("bin/sh"))?;
-        root.modules(kernel)?;
+        root.modules(kernel, others)?;
         root.pack(&image.file)?;
         Ok(image)
     }
@@ -97,8 +106,8 @@ impl Root {
     }
 
     /// Every module that a scenario names, and the order to load them in.
-    fn modules(&self, kernel: &Kernel) -> Result<(), Failure> {
-        let mut names: BTreeSet<&str> = scenarios::ALL.iter().flat_map(|scenario| scenario.modules).copied().collect();
+    fn modules(&self, kernel: &Kernel, all: &[Scenario]) -> Result<(), Failure> {
+        let mut names: BTreeSet<&str> = all.iter().flat_map(|scenario| scenario.modules).copied().collect();
         // Those that had to be built are left out where that failed.
         names.extend(built::MODULES.map(|(name, _)| name).into_iter().filter(|name| kernel.has(name)));
         let mut order = String::new();

@@ -9,6 +9,8 @@ use std::process::Command;
 /// Packages that lead to a kernel, the best first. 6.12 is the first with a
 /// long life whose virtio driver has all of AF_XDP.
 const PACKAGES: [&str; 2] = ["linux-image-6.12-amd64", "linux-image-amd64"];
+/// The same for the kernel that is real-time.
+const REAL_TIME: [&str; 2] = ["linux-image-6.12-rt-amd64", "linux-image-rt-amd64"];
 
 /// An unpacked kernel.
 pub struct Kernel {
@@ -26,10 +28,11 @@ impl Kernel {
     ///
     /// # Errors
     /// If there is none.
-    pub fn get(folder: &Path) -> Result<Self, Failure> {
-        let folder = folder.join("kernel");
+    pub fn get(folder: &Path, real_time: bool) -> Result<Self, Failure> {
+        let packages = if real_time { REAL_TIME } else { PACKAGES };
+        let folder = folder.join(if real_time { "kernel-rt" } else { "kernel" });
         fs::create_dir_all(&folder)?;
-        let unpacked = match newest_package() {
+        let unpacked = match newest_package(packages) {
             Some(package) => {
                 let unpacked = folder.join(&package);
                 if !unpacked.is_dir() {
@@ -38,7 +41,7 @@ impl Kernel {
                 unpacked
             }
             None => newest_in(&folder)?
-                .ok_or_else(|| format!("apt knows no package {}; run: apt-get update", PACKAGES.join(" or ")))?,
+                .ok_or_else(|| format!("apt knows no package {}; run: apt-get update", packages.join(" or ")))?,
         };
         Self::open(&unpacked)
     }
@@ -148,9 +151,9 @@ fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-/// The package with the kernel that one of [`PACKAGES`] depends on.
-fn newest_package() -> Option<String> {
-    PACKAGES.iter().find_map(|package| {
+/// The package with the kernel that one of these depends on.
+fn newest_package(packages: [&str; 2]) -> Option<String> {
+    packages.iter().find_map(|package| {
         let output = Command::new("apt-cache").args(["depends", "--important", package]).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let line = text.lines().find_map(|line| line.trim().strip_prefix("Depends: linux-image-"))?;

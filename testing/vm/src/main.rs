@@ -26,7 +26,7 @@ mod run;
 mod scenarios;
 
 use clap::Parser;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -48,6 +48,9 @@ struct Arguments {
     /// A shell in the scenario's machine, in place of the scenario
     #[arg(long)]
     shell: bool,
+    /// Disturb the core that this runs on, so many times: in the machine
+    #[arg(long, hide = true)]
+    inject: Option<u64>,
     /// A shell in the machine when the scenario has run
     #[arg(long, conflicts_with = "shell")]
     keep: bool,
@@ -57,7 +60,11 @@ fn main() -> ExitCode {
     if std::process::id() == 1 {
         return guest::main();
     }
-    match run(&Arguments::parse()) {
+    let arguments = Arguments::parse();
+    if let Some(times) = arguments.inject {
+        return scenarios::inject(times);
+    }
+    match run(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(2),
         Err(why) => {
@@ -70,7 +77,7 @@ fn main() -> ExitCode {
 /// Whether every scenario passed.
 fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if arguments.list {
-        for scenario in scenarios::ALL {
+        for scenario in scenarios::every() {
             println!("{:14} {}", scenario.name, scenario.about);
         }
         return Ok(true);
@@ -81,26 +88,45 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     // Beside the folder of the profile, so that all profiles share a kernel.
     let folder = program.parent().and_then(|profile| profile.parent()).ok_or("this program lies in no folder")?;
     let folder = folder.join("vm");
-    let mut kernel = kernel::Kernel::get(&folder)?;
-    println!("{}, in qemu without KVM", kernel.release);
-    if chosen.iter().any(|scenario| built::WANTED_BY.contains(&scenario.name)) {
-        match built::get(&folder, &kernel.release) {
-            Ok(modules) => kernel.add(modules),
-            Err(why) => println!("left out: netdevsim cannot be built: {why}"),
-        }
-    }
-    let image = image::Image::build(&folder, &kernel, &program, &nearside)?;
     let after = match (arguments.shell, arguments.keep) {
         (true, _) => run::After::Shell,
         (_, true) => run::After::Keep,
         _ => run::After::Off,
     };
     let mut good = true;
+    for real_time in [false, true] {
+        let chosen: Vec<_> = chosen.iter().filter(|one| scenarios::is_real_time(one) == real_time).collect();
+        if chosen.is_empty() {
+            continue;
+        }
+        let mut kernel = kernel::Kernel::get(&folder, real_time)?;
+        println!("{}, in qemu without KVM", kernel.release);
+        if chosen.iter().any(|scenario| built::WANTED_BY.contains(&scenario.name)) {
+            match built::get(&folder, &kernel.release) {
+                Ok(modules) => kernel.add(modules),
+                Err(why) => println!("left out: netdevsim cannot be built: {why}"),
+            }
+        }
+        let image = image::Image::build(&folder, &kernel, real_time, &program, &nearside)?;
+        good &= run_all(&folder, &kernel, &image, &chosen, after)?;
+    }
+    Ok(good)
+}
+
+/// Runs these in their machines. Whether every one passed.
+fn run_all(
+    folder: &Path,
+    kernel: &kernel::Kernel,
+    image: &image::Image,
+    chosen: &[&&'static scenarios::Scenario],
+    after: run::After,
+) -> Result<bool, Failure> {
+    let mut good = true;
     for scenario in chosen {
         for (index, machine) in scenario.machines.iter().enumerate() {
             println!("== {}: {}", scenario.name, machine.name);
             let began = now();
-            let passed = run::run(&folder, &kernel, &image, scenario, index, after)?;
+            let passed = run::run(folder, kernel, image, scenario, index, after)?;
             println!("{} in {:.0} s", if passed { "passed" } else { "FAILED" }, began.elapsed().as_secs_f64());
             good &= passed;
         }

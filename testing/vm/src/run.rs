@@ -3,7 +3,7 @@
 use crate::image::Image;
 use crate::kernel::Kernel;
 use crate::machine::Machine;
-use crate::scenarios::Scenario;
+use crate::scenarios::{self, Scenario};
 use crate::{Failure, now};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -47,6 +47,8 @@ pub fn run(
     let console = folder.join(format!("console-{}-{index}.log", scenario.name));
     let complaints = folder.join(format!("qemu-{}-{index}.log", scenario.name));
     let mut command = qemu(machine)?;
+    let real_time = scenarios::is_real_time(scenario);
+    command.args(scenarios::DEVICES.iter().filter(|_| real_time));
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&image.file);
     let shell = match after {
         After::Off => "",
@@ -56,8 +58,9 @@ pub fn run(
     // Whether the timer ticks is tried within some ten milliseconds, in which
     // an emulated one on a busy machine need not: nothing else is wrong with it.
     let words = format!(
-        "console=ttyS0 panic=-1 oops=panic quiet mitigations=off no_timer_check vm.scenario={} vm.machine={index}{shell}",
-        scenario.name
+        "console=ttyS0 panic=-1 oops=panic quiet mitigations=off no_timer_check vm.scenario={} vm.machine={index}{shell}{}",
+        scenario.name,
+        if real_time { scenarios::WORDS } else { "" }
     );
     command.arg("-append").arg(words);
     if after == After::Off {

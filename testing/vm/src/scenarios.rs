@@ -4,6 +4,7 @@ mod bond;
 mod boot;
 mod netem;
 mod node;
+mod noise;
 mod placement;
 mod sockets;
 mod start;
@@ -42,13 +43,29 @@ pub const ALL: &[Scenario] = &[
     node::SCENARIO,
 ];
 
+/// Those that run in the kernel that is real-time, with devices and programs of
+/// their own.
+pub const REAL_TIME: &[Scenario] = &[noise::SCENARIO];
+
+pub use noise::{DEVICES, PROGRAMS, WORDS, inject};
+
+/// Whether it runs in the kernel that is real-time.
+pub fn is_real_time(scenario: &Scenario) -> bool {
+    REAL_TIME.iter().any(|one| one.name == scenario.name)
+}
+
+/// Every scenario, those of the usual kernel first.
+pub fn every() -> impl Iterator<Item = &'static Scenario> {
+    ALL.iter().chain(REAL_TIME)
+}
+
 /// Those of these names; all, if none is named.
 ///
 /// # Errors
 /// If there is none of a name.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
     if names.is_empty() {
-        return Ok(ALL.iter().collect());
+        return Ok(every().collect());
     }
     names.iter().map(|name| named(name)).collect()
 }
@@ -58,7 +75,7 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
 /// # Errors
 /// If there is none.
 pub fn named(name: &str) -> Result<&'static Scenario, Failure> {
-    let names = || ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
-    let found = ALL.iter().find(|scenario| scenario.name == name);
+    let names = || every().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
+    let found = every().find(|scenario| scenario.name == name);
     found.ok_or_else(|| format!("there is no scenario {name}, but: {}", names()).into())
 }

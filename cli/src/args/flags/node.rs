@@ -157,6 +157,11 @@ struct NoiseArgs {
     #[arg(long)]
     plain: bool,
 
+    /// Have the kernel's own tracer osnoise tell what it finds, too: where there is one, and nobody
+    /// else runs it. Each disturbance then costs about twice as much
+    #[arg(long, conflicts_with = "plain")]
+    osnoise: bool,
+
     /// Write a line of JSON for every gap
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     gaps: Option<PathBuf>,
@@ -306,8 +311,8 @@ impl NodeArgs {
                 });
                 (NodeTask::Apply { id, tuning: tuning.meant(), trial, persist }, root, false)
             }
-            TypedTask::Noise(NoiseArgs { cores, time, threshold, expect, fifo, plain, gaps, json }) => {
-                let plan = noise::Plan { cores: cores.0, time, threshold, fifo, plain };
+            TypedTask::Noise(NoiseArgs { cores, time, threshold, expect, fifo, plain, osnoise, gaps, json }) => {
+                let plan = noise::Plan { cores: cores.0, time, threshold, fifo, plain, osnoise };
                 let expect = expect.map_or_else(Vec::new, |bounds| bounds.0);
                 (NodeTask::Noise(Box::new(NoisePlan { plan, expect, gaps })), None, json)
             }

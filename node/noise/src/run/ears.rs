@@ -7,11 +7,13 @@ use crate::look;
 use crate::tally::{Gap, Named, Tally};
 use crate::timeline::{Beyond, Event, Timeline};
 use crate::tracepoints::Tracepoints;
+use crate::witness::Witness;
 use perf::counter::{Count, What, Whose};
-use perf::{Record, Ring, Symbols, Tracefs, clock};
+use perf::{Osnoise, Record, Ring, Symbols, Tracefs, clock};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Bytes of a core's ring: what a core tells in an interval, and some more.
 const RING: usize = 4 << 20;
@@ -29,6 +31,8 @@ pub(crate) struct Ears {
     cost: Option<f64>,
     stolen: BTreeMap<u16, u64>,
     another: Name,
+    /// The kernel's own tracer, or why it is none; `None` if nobody asked for it.
+    osnoise: Option<Result<Osnoise, String>>,
 }
 
 /// What is heard of one core.
@@ -45,13 +49,17 @@ pub(crate) struct Ear {
     pub(super) faults: u64,
     pub(super) smis: Result<Smis, String>,
     pub(super) smis_seen: u64,
+    /// What the kernel's own tracer told of it.
+    pub(super) witness: Option<Witness>,
     /// Cache, branch and TLB misses.
     pub(super) misses: [Result<Count, String>; 3],
 }
 
 impl Ears {
-    pub(super) fn open(births: Vec<Birth>, plain: bool) -> Self {
-        let mut tracepoints = if plain { Err("not asked for".to_owned()) } else { found() };
+    pub(super) fn open(births: Vec<Birth>, plain: bool, osnoise: Option<&[u16]>) -> Self {
+        let osnoise = osnoise.map(Osnoise::start);
+        let witness = matches!(osnoise, Some(Ok(_)));
+        let mut tracepoints = if plain { Err("not asked for".to_owned()) } else { found(witness) };
         let virtual_machine = look::is_virtual();
         let mut cores = Vec::with_capacity(births.len());
         for birth in births {
@@ -67,14 +75,16 @@ impl Ears {
                 }),
                 Err(why) => Err(why.clone()),
             };
-            cores.push(Ear::made(birth, ring, virtual_machine));
+            let mut made = Ear::made(birth, ring, virtual_machine);
+            made.ear.witness = witness.then(Witness::default);
+            cores.push(made);
         }
         if let (Ok(_), Some(why)) = (&tracepoints, cores.iter().find_map(|ear| ear.refused.clone())) {
             tracepoints = Err(why);
         }
         let cores = cores.into_iter().map(|made| made.ear).collect();
         let cost = tracepoints.as_ref().ok().and_then(|_| perf::cost::of_a_tracepoint(true));
-        Self { cores, tracepoints, cost, stolen: stolen(), another: "another".into() }
+        Self { cores, tracepoints, cost, stolen: stolen(), another: "another".into(), osnoise }
     }
 
     /// The loops' threads.
@@ -120,6 +130,14 @@ impl Ears {
         if let Err(why) = clock::steady() {
             notes.push(why);
         }
+        match &self.osnoise {
+            Some(Err(why)) => notes.push(format!("the kernel's tracer osnoise does not tell anything: {why}")),
+            Some(Ok(_)) => {}
+            None if self.tracepoints.is_ok() && Osnoise::is_there() => {
+                notes.push("this kernel has the tracer osnoise: with --osnoise it tells what it finds, too".to_owned());
+            }
+            None => {}
+        }
         match &self.tracepoints {
             Err(why) => notes.push(format!(
                 "no tracepoints ({why}): gaps are told apart by the loop's own page faults and by whether another \
@@ -159,6 +177,7 @@ impl Ear {
             faults: 0,
             smis: Smis::of(core),
             smis_seen: 0,
+            witness: None,
             misses: misses.map(|what| Count::start(what, Whose::Core(core))),
         };
         Made { ear, refused }
@@ -180,6 +199,13 @@ impl Ear {
                     let event = match (sample.id(), &mut known) {
                         (Some(id), Some(known)) => {
                             *self.hits.entry(id).or_default() += 1;
+                            if let (Some(witness), Some((kind, nanos, thread))) =
+                                (&mut self.witness, known.witnessed(id, sample.record))
+                                && thread != Some(u64::from(self.thread))
+                                && thread != Some(0)
+                            {
+                                witness.add(kind, nanos);
+                            }
                             known.event(self.core, id, sample.record)
                         }
                         _ => Some(Event::PageFault),
@@ -211,9 +237,9 @@ impl Ear {
     }
 }
 
-fn found() -> Result<Tracepoints, String> {
+fn found(witness: bool) -> Result<Tracepoints, String> {
     let tracefs = Tracefs::open()?;
-    Tracepoints::find(|name| tracefs.format(name), Symbols::kernel())
+    Tracepoints::find(|name| tracefs.format(name), Symbols::kernel(), witness)
 }
 
 fn stolen() -> BTreeMap<u16, u64> {
@@ -232,6 +258,13 @@ enum Smi {
     Register(fs::File),
 }
 
+impl Smi {
+    /// A core's registers, as the module msr shows them.
+    fn register(path: &Path) -> Result<Self, String> {
+        fs::File::open(path).map(Self::Register).map_err(|why| format!("{}: {why}", path.display()))
+    }
+}
+
 /// MSR_SMI_COUNT: Intel's manual, volume 4, table 2-2.
 const MSR_SMI_COUNT: u64 = 0x34;
 
@@ -240,9 +273,13 @@ impl Smis {
         let by_perf = Count::start(What::Pmu("msr", "smi"), Whose::Core(core));
         let from = by_perf.map(Smi::Perf).or_else(|why| {
             let path = format!("/dev/cpu/{core}/msr");
-            let file = fs::File::open(&path).map_err(|other| format!("perf's msr/smi: {why}; {path}: {other}"))?;
-            Ok::<_, String>(Smi::Register(file))
+            Smi::register(Path::new(&path)).map_err(|other| format!("perf's msr/smi: {why}; {other}"))
         })?;
+        Self::from(from)
+    }
+
+    /// Counts from what it is now on.
+    fn from(from: Smi) -> Result<Self, String> {
         let mut smis = Self { from, last: 0 };
         smis.last = smis.read()?;
         Ok(smis)
@@ -264,5 +301,35 @@ impl Smis {
         let grown = look::difference(now, self.last);
         self.last = now;
         grown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Cause;
+
+    /// Registers of a core whose firmware takes it away: a file with the count in
+    /// its place, as the module msr shows it.
+    #[test]
+    fn system_management_is_named_by_the_count_of_it() {
+        let path = std::env::temp_dir().join(format!("nearside-noise-msr-{}", std::process::id()));
+        let file = fs::File::create(&path).expect("room");
+        // The upper half is reserved.
+        let count = |count: u64| file.write_at(&(count | 0xabcd << 32).to_le_bytes(), MSR_SMI_COUNT).expect("room");
+        count(u64::from(u32::MAX));
+        let mut smis = Smi::register(&path).and_then(Smis::from).expect("a file of registers");
+        assert_eq!(smis.grown(), 0);
+        count(1);
+        let grown = smis.grown();
+        file.set_len(8).expect("it is ours");
+        assert_eq!((grown, smis.grown()), (2, 0), "across the wrap; of a count that is gone none");
+        std::fs::remove_file(&path).expect("it is ours");
+        assert!(Smi::register(&path).is_err());
+        // Two of three gaps that nothing of the kernel's explains, in that interval.
+        let mut timeline = Timeline::new(7, false);
+        let mut beyond = Beyond { stolen: false, smis: grown };
+        let mut cause = |from: u64| timeline.verdict(from, from + 150_000, &mut beyond).cause;
+        assert_eq!([1_000_000, 2_000_000, 3_000_000].map(&mut cause), [Cause::Smi, Cause::Smi, Cause::Unknown]);
     }
 }

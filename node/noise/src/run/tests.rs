@@ -5,7 +5,8 @@ use perf::clock;
 
 fn plan(plain: bool) -> Plan {
     let core = threads::allowed().expect("the kernel tells")[0];
-    Plan { cores: vec![core], time: Duration::from_millis(300), threshold: Duration::from_micros(1), fifo: None, plain }
+    let (time, threshold) = (Duration::from_millis(300), Duration::from_micros(1));
+    Plan { cores: vec![core], time, threshold, fifo: None, plain, osnoise: !plain }
 }
 
 /// A loop that is away for 5 ms, ten times.

@@ -73,6 +73,8 @@ pub struct Change {
     pub seconds: f64,
     /// The whole machine's figures, in the order of the line.
     pub machine: BTreeMap<&'static str, Figure>,
+    /// Every counter of the whole machine per second, and every level, by name.
+    pub totals: BTreeMap<String, Figure>,
     /// Cores.
     pub cores: Vec<CoreRow>,
     /// Interfaces.
@@ -154,9 +156,13 @@ pub struct DomainRow {
     pub local_pages: Figure,
     /// Pages per second that were given to others' cores.
     pub other_pages: Figure,
-    /// Bytes per second over its memory's channels.
+    /// Pages per second that were wanted here and given elsewhere.
+    pub foreign_pages: Figure,
+    /// Bytes per second over its memory's channels, as its controllers count.
+    pub channels: Figure,
+    /// Bytes per second between its cores and memory.
     pub traffic: Figure,
-    /// The share of them that were other domains' cores'.
+    /// The share of them that went to other domains' memory.
     pub remote: Figure,
     /// Bytes of its caches of the third level that are filled.
     pub cache: Figure,

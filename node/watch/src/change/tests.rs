@@ -92,7 +92,19 @@ fn what_is_remote_is_told_by_domain_and_together() {
     );
     let one = two(|sample, _| drop(sample.domains.insert(0, DomainCounters::default())));
     assert_eq!(one.machine["remote"], Figure::Missing("one domain: there is nothing remote".into()));
-    assert_eq!(one.machine["memory_traffic"], Figure::Missing("no resctrl at /sys/fs/resctrl counts it".into()));
+    let why = "nothing asked its memory's controllers; no resctrl at /sys/fs/resctrl counts it";
+    assert_eq!(one.machine["memory_traffic"], Figure::Missing(why.into()));
+    // What controllers count has everybody's part, the cards' too.
+    let both = two(|sample, later| {
+        for number in [0, 1] {
+            let (traffic, channels) = if later { ([4_000, 3_000], 5_000) } else { ([0, 0], 0) };
+            let domain = DomainCounters { traffic: Some(traffic), channels: Some(channels), ..DomainCounters::default() };
+            sample.domains.insert(number, domain);
+        }
+    });
+    assert_eq!(both.domains[1].channels, Figure::Is(2_500.0));
+    let machine = |key: &str| both.machine[key].value();
+    assert_eq!((machine("memory_traffic"), machine("remote")), (Some(5_000.0), Some(25.0)));
 }
 
 #[test]
@@ -154,4 +166,30 @@ fn a_process_that_ended_is_told_and_another_of_its_number_is_another() {
 fn figures_are_numbers_or_reasons_in_json() {
     let both = [Figure::Is(1.5), Figure::Missing("no PMU".into())];
     assert_eq!(serde_json::to_string(&both).expect("JSON"), r#"[1.5,{"missing":"no PMU"}]"#);
+}
+
+/// A recording as a machine of two sockets would write it whose memory's
+/// controllers and resctrl count. It was made by hand: no such machine was seen.
+#[test]
+fn a_recording_of_two_sockets_shows_what_is_remote() {
+    let mut recording = crate::SampleReader::new(&include_bytes!("../../fixtures/two-sockets.ndjson")[..]);
+    let mut samples = Vec::new();
+    while let Some(sample) = recording.read().expect("samples") {
+        assert_eq!(sample.line().parse::<serde_json::Value>().ok(), serde_json::to_value(&sample).ok());
+        samples.push(sample);
+    }
+    assert_eq!(samples.len(), 3);
+    for pair in samples.windows(2) {
+        let change = Change::between(&pair[0], &pair[1]).expect("time passed");
+        let row = |row: &DomainRow| [&row.channels, &row.traffic, &row.remote, &row.cache].map(Figure::value);
+        assert_eq!(row(&change.domains[0]), [Some(9e9), Some(1e10), Some(0.6), Some(25_165_824.0)]);
+        assert_eq!(row(&change.domains[1]), [Some(1.3e10), Some(1e10), Some(0.05), Some(20_971_520.0)]);
+        let machine = |key: &str| change.machine[key].value().expect("it is there");
+        // Of all that cores moved a third was remote, and the cards moved some more.
+        assert!((machine("remote") - 32.5).abs() < 1e-9 && machine("memory_traffic") == 2.2e10);
+        let text = crate::show::domains(&change.domains);
+        assert!(text.lines().nth(1).is_some_and(|row| row.ends_with("9.00       10.00      60.0    24.0")), "{text}");
+        assert!(crate::show::line(&change).contains("  32.5   22.0 "), "{}", crate::show::line(&change));
+        assert!(crate::show::totals(&change).contains("3 running"), "{}", crate::show::totals(&change));
+    }
 }

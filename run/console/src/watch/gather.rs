@@ -3,7 +3,7 @@
 
 use super::process::Looker;
 use crate::plan::WatchPlan;
-use ::watch::{Bypass, ReadOptions, Reader, Sample};
+use ::watch::{Bypass, ChannelCounter, ReadOptions, Reader, Sample};
 use perf::counter::{Count, What, Whose};
 use perf::{Tracefs, cost};
 use rustix::time::{ClockId, clock_gettime};
@@ -20,6 +20,7 @@ pub(super) struct Gatherer {
     own: bool,
     calls: Result<Calls, String>,
     looker: Option<Looker>,
+    channels: Result<Channels, String>,
     ticks: u64,
     last: u64,
     /// Whether tables by core are asked for, and for how many samples they are
@@ -61,11 +62,17 @@ impl Gatherer {
         // The live view shows cores, and the machine's form may become that.
         let wanted = ReadOptions { interrupts: false };
         let looker = plan.pid.map(|pid| Looker::new(pid, plan.tracing)).transpose()?;
+        let mut reader = Reader::new(root, wanted);
+        let channels = match own {
+            true => reader.channel_counters().and_then(Channels::count),
+            false => Err("another machine's files have none".to_owned()),
+        };
         Ok(Self {
-            reader: Reader::new(root, wanted),
+            reader,
             own,
             calls,
             looker,
+            channels,
             ticks: rustix::param::clock_ticks_per_second(),
             last: 0,
             tables: plan.cores,
@@ -89,6 +96,10 @@ impl Gatherer {
                 sample.probe_nanos = (count as f64 * calls.nanos_each) as u64;
             }
             Err(why) => drop(sample.missing.insert("syscalls".to_owned(), why.clone())),
+        }
+        match &mut self.channels {
+            Ok(channels) => channels.read(&mut sample),
+            Err(why) => drop(sample.missing.insert("channels".to_owned(), why.clone())),
         }
         if self.own {
             sample.bypass = pages();
@@ -141,6 +152,36 @@ impl Calls {
     /// A core that went off line keeps what it had.
     fn read(&mut self) -> u64 {
         self.counts.iter_mut().filter_map(|count| count.read().ok()).fold(0, u64::wrapping_add)
+    }
+}
+
+/// Counters of memory's controllers.
+struct Channels(Vec<(ChannelCounter, Count)>);
+
+impl Channels {
+    fn count(counters: Vec<ChannelCounter>) -> Result<Self, String> {
+        let begun = counters.into_iter().map(|counter| {
+            let what = What::Pmu(&counter.pmu, &counter.event);
+            let count = Count::start(what, Whose::Core(counter.core));
+            Ok((counter, count?))
+        });
+        Ok(Self(begun.collect::<Result<_, String>>()?))
+    }
+
+    /// Adds what each domain's counted; one that does not answer leaves its
+    /// domain without.
+    fn read(&mut self, sample: &mut Sample) {
+        let mut sums: BTreeMap<u16, Option<f64>> = BTreeMap::new();
+        for (counter, count) in &mut self.0 {
+            let bytes = count.read().ok().map(|count| count as f64 * counter.bytes);
+            let sum = sums.entry(counter.domain).or_insert(Some(0.0));
+            *sum = sum.zip(bytes).map(|(sum, bytes)| sum + bytes);
+        }
+        for (domain, sum) in sums {
+            if let (Some(domain), Some(sum)) = (sample.domains.get_mut(&domain), sum) {
+                domain.channels = Some(sum as u64);
+            }
+        }
     }
 }
 

@@ -1,0 +1,77 @@
+//! A thread that disturbs: 200 us each 10 ms, and once 5 ms.
+
+use crate::Failure;
+use rustix::thread::{ClockId as Sleeping, clock_nanosleep_absolute};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use std::process::ExitCode;
+
+/// Nanoseconds between two, of each, and of the one stall.
+const PERIOD: u64 = 10_000_000;
+const LENGTH: u64 = 200_000;
+const STALL: u64 = 5_000_000;
+/// The time until the first, in periods.
+const LEAD: u64 = 20;
+
+/// What was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Made {
+    /// How many.
+    pub times: u64,
+    /// Nanoseconds of the thread, by the kernel's account.
+    pub nanos: u64,
+    /// The longest, by the clock.
+    pub longest: u64,
+}
+
+impl Made {
+    /// What [`inject`] printed.
+    ///
+    /// # Errors
+    /// If that is something else.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let words: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        match words[..] {
+            [times, nanos, longest] => Ok(Self { times, nanos, longest }),
+            _ => Err(format!("this is no account of disturbances: {text}").into()),
+        }
+    }
+}
+
+/// Disturbs the core that it is on so many times, and prints what that took.
+pub fn inject(times: u64) -> ExitCode {
+    let first = now(ClockId::Monotonic) + LEAD * PERIOD;
+    // Getting here is no disturbance.
+    let (mut before, mut nanos, mut longest) = (0, 0, 0);
+    for turn in 0..times {
+        let due = first + turn * PERIOD;
+        let until = Timespec { tv_sec: (due / 1_000_000_000).cast_signed(), tv_nsec: (due % 1_000_000_000).cast_signed() };
+        // A signal ends it early, which does no harm.
+        let _ = clock_nanosleep_absolute(Sleeping::Monotonic, &until);
+        if turn == 0 {
+            before = now(ClockId::ThreadCPUTime);
+        }
+        let length = if turn == times / 2 { STALL } else { LENGTH };
+        let from = now(ClockId::MonotonicRaw);
+        while now(ClockId::MonotonicRaw) < from + length {}
+        longest = longest.max(now(ClockId::MonotonicRaw) - from);
+        nanos = now(ClockId::ThreadCPUTime) - before;
+    }
+    println!("{times} {nanos} {longest}");
+    ExitCode::SUCCESS
+}
+
+fn now(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        assert_eq!(Made::parse("7 8 9\n").expect("three figures"), Made { times: 7, nanos: 8, longest: 9 });
+        assert!(Made::parse("7 8\n").is_err());
+    }
+}

@@ -1,0 +1,318 @@
+//! Tools that look at a core's noise, what each is started with, and what it
+//! says.
+
+use super::inject::Made;
+use super::{CORE, aside};
+use crate::Failure;
+use crate::guest::{output, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Disturbances in a run: six seconds.
+const TIMES: u64 = 600;
+/// A tool looks from before the first to after the last.
+const SECONDS: u64 = 11;
+/// Time for a loop to begin.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Where the kernel tells of the threads that its tracer of noise saw.
+const INSTANCE: &str = "/sys/kernel/tracing/instances/told";
+
+/// A tool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tool {
+    /// `nearside node noise`.
+    Noise,
+    /// The kernel's tracer, run by rtla.
+    Osnoise,
+    /// A busy loop of rt-tests.
+    Oslat,
+    /// Timed sleeps of rt-tests.
+    Cyclictest,
+}
+
+/// What it found, nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// Of the thread that disturbs.
+    pub thread: u64,
+    /// The longest.
+    pub longest: u64,
+    /// All that it calls noise.
+    pub all: u64,
+}
+
+impl Tool {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Noise => "node noise",
+            Self::Osnoise => "rtla osnoise",
+            Self::Oslat => "oslat",
+            Self::Cyclictest => "cyclictest",
+        }
+    }
+
+    fn words(self) -> Vec<String> {
+        let core = CORE;
+        let text = match self {
+            Self::Noise => format!("nearside node noise --cores {core} --for {SECONDS}s --threshold 2us --json"),
+            Self::Osnoise => format!("rtla osnoise top --quiet --cpus {core} --threshold 2 --duration {SECONDS}s"),
+            Self::Oslat => format!("oslat --cpu-list {core} --duration {SECONDS}s --cpu-main-thread 0"),
+            Self::Cyclictest => {
+                format!("cyclictest --quiet --threads=1 --affinity={core} --priority=40 --interval=1000 --duration={SECONDS}")
+            }
+        };
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    /// The thread of it that looks at the core, by its name.
+    fn looker(self) -> String {
+        match self {
+            Self::Noise => format!("noise {CORE}"),
+            Self::Osnoise => format!("osnoise/{CORE}"),
+            Self::Oslat => "oslat".to_owned(),
+            Self::Cyclictest => "cyclictest".to_owned(),
+        }
+    }
+
+    fn account(self, said: &str) -> Result<Account, Failure> {
+        match self {
+            Self::Noise => of_noise(&serde_json::from_str(said)?),
+            Self::Osnoise => {
+                let mut account = of_osnoise(said)?;
+                account.thread = of_trace(&fs::read_to_string(format!("{INSTANCE}/trace"))?)?;
+                Ok(account)
+            }
+            Self::Oslat => longest(said, "Maximum:"),
+            Self::Cyclictest => longest(said, "Max:"),
+        }
+    }
+}
+
+/// Runs a tool, and disturbs while it looks: what was made, and what it found.
+///
+/// # Errors
+/// If one of them fails.
+pub fn beside(tool: Tool) -> Result<(Made, Account), Failure> {
+    if tool == Tool::Osnoise {
+        tell_of_threads()?;
+    }
+    let (made, said) = looking(tool, &[], disturb)?;
+    let account = tool.account(&said).map_err(|why| format!("{}: {why}\n{said}", tool.name()))?;
+    Ok((made, account))
+}
+
+/// Disturbs the core; what was made.
+fn disturb() -> Result<Made, Failure> {
+    let (times, core) = (TIMES.to_string(), format!("{:x}", 1_u32 << CORE));
+    let mut command = Command::new("busybox");
+    command.args(["taskset", &core, "chrt", "-f", "50", "/bin/inject", "--inject", &times]);
+    Made::parse(&output(&mut command)?)
+}
+
+/// `node noise` that has the kernel's tracer tell what it finds, too, beside the
+/// same disturbances; its report.
+///
+/// # Errors
+/// If one of them fails.
+pub fn with_witness() -> Result<(Made, Value), Failure> {
+    let (made, said) = looking(Tool::Noise, &["--osnoise"], disturb)?;
+    Ok((made, serde_json::from_str(&said)?))
+}
+
+/// `node noise` with this beside it; its report.
+///
+/// # Errors
+/// If one of them fails.
+pub fn noise_while(work: impl FnOnce() -> Result<(), Failure>) -> Result<Value, Failure> {
+    let ((), said) = looking(Tool::Noise, &[], work)?;
+    Ok(serde_json::from_str(&said)?)
+}
+
+/// What a tool says of a time in which this is done.
+fn looking<T>(
+    tool: Tool,
+    more: &[&str],
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<(T, String), Failure> {
+    let words = tool.words();
+    let words: Vec<&str> = words.iter().map(String::as_str).chain(more.iter().copied()).collect();
+    let mut started = aside(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let done = wait_until_busy(&mut started, &tool.looker()).and_then(|()| {
+        let done = work()?;
+        match started.try_wait()? {
+            None => Ok(done),
+            Some(_) => Err("it was over before the disturbances were: this machine is too busy for it".into()),
+        }
+    });
+    if done.is_err() {
+        // It may have ended.
+        let _ = started.kill();
+    }
+    let ended = started.wait_with_output()?;
+    let (said, complaints) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    let done = done.map_err(|why| format!("{}: {why}\n{said}\n{complaints}", tool.name()))?;
+    if !ended.status.success() {
+        return Err(format!("{}: {}\n{said}\n{complaints}", tool.name(), ended.status).into());
+    }
+    Ok((done, said.into_owned()))
+}
+
+/// Waits until a thread of this name has looked for a while.
+fn wait_until_busy(started: &mut Child, name: &str) -> Result<(), Failure> {
+    // Ticks of processor time, of which there are a hundred in a second.
+    const BUSY: u64 = 30;
+    wait_for(&format!("the thread {name}"), PATIENCE, || {
+        if let Some(status) = started.try_wait()? {
+            return Err(format!("it has ended, {status}").into());
+        }
+        let mut stats = fs::read_dir("/proc")?.flatten().flat_map(|process| {
+            let tasks = fs::read_dir(process.path().join("task")).into_iter().flatten().flatten();
+            // It may end meanwhile.
+            tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok())
+        });
+        // One that sleeps between its looks is there as soon as it is there.
+        let least = if name == Tool::Cyclictest.looker() { 0 } else { BUSY };
+        Ok(stats.any(|stat| spent(&stat, name).is_some_and(|ticks| ticks >= least)).then_some(()))
+    })
+}
+
+/// Ticks of processor time of a thread of this name: proc_pid_stat(5).
+fn spent(stat: &str, name: &str) -> Option<u64> {
+    let (from, until) = (stat.find('(')?, stat.rfind(')')?);
+    let fields: Vec<&str> = stat.get(until + 1..)?.split_whitespace().collect();
+    let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    (stat.get(from + 1..until)? == name).then_some(field(11)? + field(12)?)
+}
+
+/// Has the kernel tell what its tracer of noise saw of the thread that disturbs.
+fn tell_of_threads() -> Result<(), Failure> {
+    fs::create_dir_all(INSTANCE)?;
+    fs::write(format!("{INSTANCE}/trace"), "")?;
+    fs::write(format!("{INSTANCE}/events/osnoise/thread_noise/filter"), "comm == \"inject\"")?;
+    fs::write(format!("{INSTANCE}/events/osnoise/thread_noise/enable"), "1")?;
+    Ok(())
+}
+
+fn of_noise(report: &Value) -> Result<Account, Failure> {
+    let core = &report["cores"][0];
+    let causes = core["causes"].as_array().ok_or("a report without causes")?;
+    let own = causes.iter().filter(|one| one["cause"].as_str().is_some_and(|cause| cause.starts_with("thread inject (")));
+    let figure = |key: &str| core[key].as_u64().ok_or_else(|| format!("a report without {key}"));
+    Ok(Account {
+        thread: own.filter_map(|one| one["nanos"].as_u64()).sum(),
+        longest: figure("longest_nanos")?,
+        all: figure("gap_nanos")?,
+    })
+}
+
+/// The row of the core: period, runtime, noise, share, longest in a period,
+/// longest at once; microseconds.
+fn of_osnoise(said: &str) -> Result<Account, Failure> {
+    let core = CORE.to_string();
+    let row = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (first, rest) = words.split_first()?;
+        // The number of periods has a sign before it, and may stand apart from it.
+        let rest: Vec<f64> = rest.iter().filter(|word| !word.starts_with('#')).filter_map(|word| word.parse().ok()).collect();
+        (*first == core && rest.len() >= 5).then(|| [rest[1], rest[4]])
+    };
+    let [noise, single] = said.lines().find_map(row).ok_or("no row of the core")?;
+    Ok(Account { thread: 0, longest: (single * 1e3) as u64, all: (noise * 1e3) as u64 })
+}
+
+/// `thread_noise: inject:77 start 12.345678901 duration 201234 ns`, line by line.
+fn of_trace(text: &str) -> Result<u64, Failure> {
+    let line = |line: &str| {
+        let mut words = line.split_once("thread_noise:")?.1.split_whitespace();
+        words.find(|word| *word == "duration")?;
+        words.next()?.parse::<u64>().ok()
+    };
+    let all: Vec<u64> = text.lines().filter_map(line).collect();
+    if all.is_empty() { Err("its tracer told of no such thread".into()) } else { Ok(all.iter().sum()) }
+}
+
+/// Microseconds after a word.
+fn longest(said: &str, word: &str) -> Result<Account, Failure> {
+    let after = |line: &str| line.split_once(word)?.1.split_whitespace().next()?.parse::<u64>().ok();
+    let longest = said.lines().filter_map(after).max().ok_or_else(|| format!("it says no {word}"))?;
+    Ok(Account { thread: 0, longest: longest * 1_000, all: 0 })
+}
+
+/// The interface with this hardware address.
+///
+/// # Errors
+/// If there is none in time.
+pub fn interface(mac: &str) -> Result<String, Failure> {
+    wait_for(mac, PATIENCE, || {
+        let mut all = fs::read_dir("/sys/class/net")?.flatten();
+        let found = all.find(|entry| fs::read_to_string(entry.path().join("address")).is_ok_and(|it| it.trim() == mac));
+        Ok(found.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+    })
+}
+
+/// Lets the interrupts whose names begin so arrive at a core.
+///
+/// # Errors
+/// If there are none, or the kernel refuses.
+pub fn steer(name: &str, core: u32) -> Result<(), Failure> {
+    let table = fs::read_to_string("/proc/interrupts")?;
+    let mut found = false;
+    for line in table.lines() {
+        let number = line.split_once(':').and_then(|(number, _)| number.trim().parse::<u32>().ok());
+        let named = line.split_whitespace().next_back().is_some_and(|last| last.starts_with(name));
+        if let Some(number) = number.filter(|_| named) {
+            fs::write(format!("/proc/irq/{number}/smp_affinity_list"), core.to_string())?;
+            found = true;
+        }
+    }
+    if found { Ok(()) } else { Err(format!("no interrupts of {name}:\n{table}").into()) }
+}
+
+/// How many interrupts of this name the kernel counted on the core, and how many
+/// are a part of gaps.
+///
+/// # Errors
+/// If the report has no such counts.
+pub fn interrupts_of(report: &Value, name: &str) -> Result<(u64, u64), Failure> {
+    let core = &report["cores"][0];
+    let counts = core["counts"].as_array().ok_or("a report without counts")?;
+    let counted = counts.iter().filter(|row| row[0].as_str().is_some_and(|text| text.contains(name)));
+    let causes = core["causes"].as_array().ok_or("a report without causes")?;
+    let called = causes
+        .iter()
+        .filter(|one| one["kind"] == "interrupt" && one["cause"].as_str().is_some_and(|text| text.contains(name)));
+    let sum = |all: &mut dyn Iterator<Item = &Value>, field: &dyn Fn(&Value) -> Option<u64>| all.filter_map(field).sum();
+    Ok((sum(&mut counted.into_iter(), &|row| row[1].as_u64()), sum(&mut called.into_iter(), &|one| one["parts"].as_u64())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tools_say_is_read() {
+        let row = "CPU Period       Runtime        Noise  % CPU Aval   Max Noise   Max Single\n                   \u{20}1 #12         12000000       205000    98.29       22000        5032            1\n";
+        let account = of_osnoise(row).expect("a row");
+        assert_eq!((account.all, account.longest), (205_000_000, 5_032_000));
+        assert!(of_osnoise("  0 #12 1 2 3 4 5\n").is_err());
+        let trace = "# tracer: nop\n inject-99 [001] 12.3: thread_noise:   inject:99 start 12.000000001 duration 201 ns\n                     inject-99 [001] 12.3: thread_noise:   inject:99 start 12.100000001 duration 300 ns\n";
+        assert_eq!(of_trace(trace).expect("two"), 501);
+        assert!(of_trace("# tracer: nop\n").is_err());
+        assert_eq!(longest("     Maximum:\t 5032 (us)\n", "Maximum:").expect("one").longest, 5_032_000);
+        assert_eq!(spent("7 (noise 1) R 1 2 3 4 5 6 7 8 9 10 11 12 0", "noise 1"), Some(23));
+        assert_eq!(spent("7 (noise 10) R 1 2 3 4 5 6 7 8 9 10 11 12 0", "noise 1"), None);
+    }
+
+    #[test]
+    fn interrupts_are_counted_and_called() {
+        let report = serde_json::json!({"cores": [{
+            "counts": [["25 PCI-MSIX 1-edge far-rx-0", 600], ["26 far-tx-0", 3]],
+            "causes": [{"kind": "interrupt", "cause": "interrupt 25 (far-rx-0)", "parts": 598},
+                       {"kind": "thread", "cause": "thread irq/25-far-rx-0 (77)", "parts": 600, "nanos": 5}],
+            "gap_nanos": 9, "longest_nanos": 4}]});
+        assert_eq!(interrupts_of(&report, "far-rx").expect("counts"), (600, 598));
+        assert_eq!(of_noise(&report).expect("an account"), Account { thread: 0, longest: 4, all: 9 });
+    }
+}
