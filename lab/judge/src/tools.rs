@@ -24,8 +24,18 @@ pub const TOOLS: &str =
 /// Reads one tool's form.
 type Parser = fn(&Text) -> Result<PublishedRun, ReadError>;
 
+/// fortio's log, a line of JSON each, which stands among its result where both
+/// went to one file.
+fn is_log(line: &str) -> bool {
+    line.starts_with("{\"ts\":") && line.contains("\"level\":")
+}
+
 /// The runs in a file.
 pub(crate) fn parse(text: &Text) -> Result<Vec<PublishedRun>, ReadError> {
+    if text.lines.iter().any(|line| is_log(line)) && !text.lines.iter().all(|line| is_log(line)) {
+        let kept = |line: &String| if is_log(line) { String::new() } else { line.clone() };
+        return parse(&Text { lines: text.lines.iter().map(kept).collect() });
+    }
     let first = text.lines.iter().position(|line| !line.trim().is_empty()).unwrap_or(0);
     if text.lines[first].trim_start().starts_with('{') {
         return json::parse(text).map(|run| vec![run]);

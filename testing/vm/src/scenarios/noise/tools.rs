@@ -19,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// Where the kernel tells of the threads that its tracer of noise saw.
 const INSTANCE: &str = "/sys/kernel/tracing/instances/told";
 
+/// Where `node noise` writes every gap.
+pub const GAPS: &str = "/tmp/gaps";
+
 /// A tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tool {
@@ -121,12 +124,12 @@ pub fn with_witness() -> Result<(Made, Value), Failure> {
     Ok((made, serde_json::from_str(&said)?))
 }
 
-/// `node noise` with this beside it; its report.
+/// `node noise` with this beside it; its report, and each gap in a file.
 ///
 /// # Errors
 /// If one of them fails.
 pub fn noise_while(work: impl FnOnce() -> Result<(), Failure>) -> Result<Value, Failure> {
-    let ((), said) = looking(Tool::Noise, &[], work)?;
+    let ((), said) = looking(Tool::Noise, &["--gaps", GAPS], work)?;
     Ok(serde_json::from_str(&said)?)
 }
 
@@ -270,21 +273,34 @@ pub fn steer(name: &str, core: u32) -> Result<(), Failure> {
     if found { Ok(()) } else { Err(format!("no interrupts of {name}:\n{table}").into()) }
 }
 
-/// How many interrupts of this name the kernel counted on the core, and how many
-/// are a part of gaps.
+/// How many interrupts of this name the kernel counted on the core.
 ///
 /// # Errors
 /// If the report has no such counts.
-pub fn interrupts_of(report: &Value, name: &str) -> Result<(u64, u64), Failure> {
-    let core = &report["cores"][0];
-    let counts = core["counts"].as_array().ok_or("a report without counts")?;
-    let counted = counts.iter().filter(|row| row[0].as_str().is_some_and(|text| text.contains(name)));
-    let causes = core["causes"].as_array().ok_or("a report without causes")?;
-    let called = causes
-        .iter()
-        .filter(|one| one["kind"] == "interrupt" && one["cause"].as_str().is_some_and(|text| text.contains(name)));
-    let sum = |all: &mut dyn Iterator<Item = &Value>, field: &dyn Fn(&Value) -> Option<u64>| all.filter_map(field).sum();
-    Ok((sum(&mut counted.into_iter(), &|row| row[1].as_u64()), sum(&mut called.into_iter(), &|one| one["parts"].as_u64())))
+pub fn counted(report: &Value, name: &str) -> Result<u64, Failure> {
+    let counts = report["cores"][0]["counts"].as_array().ok_or("a report without counts")?;
+    let own = counts.iter().filter(|row| row[0].as_str().is_some_and(|text| text.contains(name)));
+    Ok(own.filter_map(|row| row[1].as_u64()).sum())
+}
+
+/// How many of the interrupts that come once in a period are a part of gaps, of
+/// which each is a line: in a gap of several periods there are several.
+///
+/// # Errors
+/// If a line is no gap.
+pub fn named(gaps: &str, name: &str, period: Duration) -> Result<u64, Failure> {
+    let mut sum = 0;
+    for line in gaps.lines() {
+        let gap: Value = serde_json::from_str(line)?;
+        let parts = gap["parts"].as_array().ok_or("a gap without parts")?;
+        let has = |part: &Value| {
+            part[0].as_str().is_some_and(|cause| cause.starts_with("interrupt ") && cause.contains(name))
+        };
+        if parts.iter().any(has) {
+            sum += 1 + gap["nanos"].as_u64().unwrap_or(0) / u64::try_from(period.as_nanos())?;
+        }
+    }
+    Ok(sum)
 }
 
 #[cfg(test)]
@@ -309,10 +325,14 @@ mod tests {
     fn interrupts_are_counted_and_called() {
         let report = serde_json::json!({"cores": [{
             "counts": [["25 PCI-MSIX 1-edge far-rx-0", 600], ["26 far-tx-0", 3]],
-            "causes": [{"kind": "interrupt", "cause": "interrupt 25 (far-rx-0)", "parts": 598},
-                       {"kind": "thread", "cause": "thread irq/25-far-rx-0 (77)", "parts": 600, "nanos": 5}],
+            "causes": [{"kind": "thread", "cause": "thread inject (77)", "parts": 600, "nanos": 5}],
             "gap_nanos": 9, "longest_nanos": 4}]});
-        assert_eq!(interrupts_of(&report, "far-rx").expect("counts"), (600, 598));
-        assert_eq!(of_noise(&report).expect("an account"), Account { thread: 0, longest: 4, all: 9 });
+        assert_eq!(counted(&report, "far-rx").expect("counts"), 600);
+        assert_eq!(of_noise(&report).expect("an account"), Account { thread: 5, longest: 4, all: 9 });
+        let gaps = "{\"nanos\":9000,\"parts\":[[\"interrupt 25 (far-rx-0)\",9000]]}\n\
+                    {\"nanos\":9000,\"parts\":[[\"thread irq/25-far-rx-0 (7)\",9000]]}\n\
+                    {\"nanos\":25000000,\"parts\":[[\"unknown\",24000000],[\"interrupt 25 (far-rx-0)\",9000]]}\n";
+        assert_eq!(named(gaps, "(far-rx", Duration::from_millis(10)).expect("gaps"), 4);
+        assert!(named("x\n", "(far-rx", Duration::from_millis(10)).is_err());
     }
 }
