@@ -10,6 +10,9 @@ use std::os::fd::OwnedFd;
 /// Where it usually is; the second until Linux 4.1.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
+/// Most files of it fit into this, bytes.
+const ROOM: usize = 64 << 10;
+
 /// Longer files are none of it.
 const LONGEST: u64 = 1 << 20;
 
@@ -59,7 +62,8 @@ impl Tracefs {
             rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => "not permitted: needs root".to_owned(),
             other => other.to_string(),
         })?;
-        let mut text = String::new();
+        // Some of its files refuse to be read in pieces.
+        let mut text = String::with_capacity(ROOM);
         File::from(file).take(LONGEST).read_to_string(&mut text).map_err(|why| why.to_string())?;
         Ok(text)
     }

@@ -37,27 +37,36 @@ impl Made {
     }
 }
 
+/// Its thread's name while it disturbs.
+pub const NAME: &str = "injected";
+
 /// Disturbs the core that it is on so many times, and prints what that took.
 pub fn inject(times: u64) -> ExitCode {
+    // Getting here, and going, is no disturbance, and has another name.
+    sleep_until(now(ClockId::Monotonic) + PERIOD);
+    let named = rustix::thread::set_name(c"injected");
+    let before = now(ClockId::ThreadCPUTime);
     let first = now(ClockId::Monotonic) + LEAD * PERIOD;
-    // Getting here is no disturbance.
-    let (mut before, mut nanos, mut longest) = (0, 0, 0);
+    let (mut nanos, mut longest) = (0, 0);
     for turn in 0..times {
-        let due = first + turn * PERIOD;
-        let until = Timespec { tv_sec: (due / 1_000_000_000).cast_signed(), tv_nsec: (due % 1_000_000_000).cast_signed() };
-        // A signal ends it early, which does no harm.
-        let _ = clock_nanosleep_absolute(Sleeping::Monotonic, &until);
-        if turn == 0 {
-            before = now(ClockId::ThreadCPUTime);
-        }
+        sleep_until(first + turn * PERIOD);
         let length = if turn == times / 2 { STALL } else { LENGTH };
         let from = now(ClockId::MonotonicRaw);
         while now(ClockId::MonotonicRaw) < from + length {}
         longest = longest.max(now(ClockId::MonotonicRaw) - from);
         nanos = now(ClockId::ThreadCPUTime) - before;
     }
+    let unnamed = named.and_then(|()| rustix::thread::set_name(c"inject"));
+    sleep_until(now(ClockId::Monotonic) + PERIOD);
     println!("{times} {nanos} {longest}");
-    ExitCode::SUCCESS
+    ExitCode::from(u8::from(unnamed.is_err()))
+}
+
+/// Until then by the monotonic clock.
+fn sleep_until(due: u64) {
+    let until = Timespec { tv_sec: (due / 1_000_000_000).cast_signed(), tv_nsec: (due % 1_000_000_000).cast_signed() };
+    // A signal ends it early, which does no harm.
+    let _ = clock_nanosleep_absolute(Sleeping::Monotonic, &until);
 }
 
 fn now(clock: ClockId) -> u64 {

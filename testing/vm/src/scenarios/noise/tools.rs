@@ -1,7 +1,7 @@
 //! Tools that look at a core's noise, what each is started with, and what it
 //! says.
 
-use super::inject::Made;
+use super::inject::{Made, NAME};
 use super::{CORE, aside};
 use crate::Failure;
 use crate::guest::{output, wait_for};
@@ -10,10 +10,10 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Disturbances in a run: six seconds.
-const TIMES: u64 = 600;
+/// Disturbances in a run: five seconds.
+const TIMES: u64 = 500;
 /// A tool looks from before the first to after the last.
-const SECONDS: u64 = 11;
+const SECONDS: u64 = 13;
 /// Time for a loop to begin.
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Where the kernel tells of the threads that its tracer of noise saw.
@@ -193,7 +193,7 @@ fn spent(stat: &str, name: &str) -> Option<u64> {
 fn tell_of_threads() -> Result<(), Failure> {
     fs::create_dir_all(INSTANCE)?;
     fs::write(format!("{INSTANCE}/trace"), "")?;
-    fs::write(format!("{INSTANCE}/events/osnoise/thread_noise/filter"), "comm == \"inject\"")?;
+    fs::write(format!("{INSTANCE}/events/osnoise/thread_noise/filter"), format!("comm == \"{NAME}\""))?;
     fs::write(format!("{INSTANCE}/events/osnoise/thread_noise/enable"), "1")?;
     Ok(())
 }
@@ -201,7 +201,7 @@ fn tell_of_threads() -> Result<(), Failure> {
 fn of_noise(report: &Value) -> Result<Account, Failure> {
     let core = &report["cores"][0];
     let causes = core["causes"].as_array().ok_or("a report without causes")?;
-    let own = causes.iter().filter(|one| one["cause"].as_str().is_some_and(|cause| cause.starts_with("thread inject (")));
+    let own = causes.iter().filter(|one| one["cause"].as_str().is_some_and(|cause| cause.starts_with(&format!("thread {NAME} ("))));
     let figure = |key: &str| core[key].as_u64().ok_or_else(|| format!("a report without {key}"));
     Ok(Account {
         thread: own.filter_map(|one| one["nanos"].as_u64()).sum(),
@@ -325,7 +325,7 @@ mod tests {
     fn interrupts_are_counted_and_called() {
         let report = serde_json::json!({"cores": [{
             "counts": [["25 PCI-MSIX 1-edge far-rx-0", 600], ["26 far-tx-0", 3]],
-            "causes": [{"kind": "thread", "cause": "thread inject (77)", "parts": 600, "nanos": 5}],
+            "causes": [{"kind": "thread", "cause": "thread injected (77)", "parts": 600, "nanos": 5}],
             "gap_nanos": 9, "longest_nanos": 4}]});
         assert_eq!(counted(&report, "far-rx").expect("counts"), 600);
         assert_eq!(of_noise(&report).expect("an account"), Account { thread: 5, longest: 4, all: 9 });
