@@ -78,6 +78,15 @@ pub struct CauseReport {
     pub parts: u64,
     /// Its time in all gaps, nanoseconds.
     pub nanos: u64,
+    /// Of a thread, what interrupts took while it had the core: no part of its
+    /// time here, but of what the kernel counts as its.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub interrupted_nanos: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_zero(nanos: &u64) -> bool {
+    *nanos == 0
 }
 
 /// A row of the histogram.
@@ -129,18 +138,23 @@ impl CoreReport {
         dropped: u64,
         lost_events: u64,
     ) -> Self {
-        let one = |cause: String, kind: &'static str, account: &crate::Account| CauseReport {
+        let one = |cause: String, kind: &'static str, account: &crate::Account, interrupted_nanos: u64| CauseReport {
             kind,
             cause,
             gaps: account.gaps,
             longest_nanos: account.longest,
             parts: account.parts,
             nanos: account.nanos,
+            interrupted_nanos,
         };
         let mut causes: Vec<CauseReport> =
-            tally.causes().into_iter().map(|(cause, account)| one(cause.to_string(), cause.kind(), account)).collect();
+            tally
+                .causes()
+                .into_iter()
+                .map(|(cause, account)| one(cause.to_string(), cause.kind(), account, tally.interrupted(cause)))
+                .collect();
         if tally.others.parts > 0 {
-            causes.push(one("others".to_owned(), "others", &tally.others));
+            causes.push(one("others".to_owned(), "others", &tally.others, 0));
         }
         let worst = tally.worst.iter().map(|named| GapReport {
             at_seconds: named.gap.from.saturating_sub(began) as f64 / 1e9,
@@ -387,7 +401,7 @@ mod tests {
     fn report() -> NoiseReport {
         let mut tally = Tally::default();
         for (at, length, cause) in [(1_000, 3_000, Cause::Tick), (900_000, 200_000, Cause::Unknown)] {
-            let verdict = Attribution { cause: cause.clone(), parts: vec![(cause, length)], incomplete: false };
+            let verdict = Attribution { cause: cause.clone(), parts: vec![(cause, length)], interrupted: vec![], incomplete: false };
             tally.add(Named { gap: Gap { from: at, until: at + length }, verdict });
         }
         let cost = Cost { hits: 12, nanos_per_hit: Some(250.0), hits_nanos: 3_000.0, writing_nanos: 80.0 };

@@ -95,6 +95,7 @@ pub struct Tally {
     /// The longest, first.
     pub worst: Vec<Named>,
     causes: HashMap<Cause, Account>,
+    interrupted: HashMap<u32, u64>,
     /// Of causes beyond the limit.
     pub others: Account,
 }
@@ -112,6 +113,11 @@ impl Tally {
             account.parts += 1;
             account.nanos += part;
         }
+        for (thread, nanos) in &named.verdict.interrupted {
+            if self.interrupted.contains_key(thread) || self.interrupted.len() < CAUSES_LIMIT {
+                *self.interrupted.entry(*thread).or_default() += nanos;
+            }
+        }
         let main = self.account(&named.verdict.cause);
         main.gaps += 1;
         main.longest = main.longest.max(nanos);
@@ -127,6 +133,15 @@ impl Tally {
             return &mut self.others;
         }
         self.causes.entry(cause.clone()).or_default()
+    }
+
+    /// What interrupts took while a thread had the core, nanoseconds.
+    #[must_use]
+    pub fn interrupted(&self, cause: &Cause) -> u64 {
+        match cause {
+            Cause::Thread { thread, .. } => self.interrupted.get(thread).copied().unwrap_or(0),
+            _ => 0,
+        }
     }
 
     /// Its causes, those that took most first.
@@ -149,7 +164,7 @@ mod tests {
     use super::*;
 
     fn named(from: u64, nanos: u64, parts: &[(Cause, u64)]) -> Named {
-        let verdict = Attribution { cause: parts[0].0.clone(), parts: parts.to_vec(), incomplete: false };
+        let verdict = Attribution { cause: parts[0].0.clone(), parts: parts.to_vec(), interrupted: vec![], incomplete: false };
         Named { gap: Gap { from, until: from + nanos }, verdict }
     }
 
@@ -181,7 +196,13 @@ mod tests {
         assert_eq!(tally.worst.len(), WORST_LIMIT);
         assert_eq!((tally.longest(), tally.worst[19].gap.nanos()), (3_000, 2_981));
         assert_eq!(tally.causes().len(), CAUSES_LIMIT);
-        assert_eq!(tally.others.gaps, 3_000 - CAUSES_LIMIT as u64);
-        assert_eq!(tally.rows.iter().sum::<u64>(), 3_000);
+        let mut interrupted = named(0, 9, &[(Cause::Tick, 9)]);
+        interrupted.verdict.interrupted = (0..5_000).map(|thread| (thread, 2)).collect();
+        tally.add(interrupted);
+        let of = |thread| tally.interrupted(&Cause::Thread { thread, name: "x".into(), work: None });
+        assert_eq!((of(3), of(4_999), tally.interrupted(&Cause::Tick)), (2, 0, 0));
+        assert_eq!(tally.interrupted.len(), CAUSES_LIMIT);
+        assert_eq!(tally.others.gaps, 3_001 - CAUSES_LIMIT as u64);
+        assert_eq!(tally.rows.iter().sum::<u64>(), 3_001);
     }
 }

@@ -85,6 +85,8 @@ struct Stretch {
     /// When the core left the watched thread for it, or for what it interrupts.
     left: u64,
     cause: Cause,
+    /// Of what interrupts another thread: which.
+    within: Option<u32>,
 }
 
 /// The thread that has the core.
@@ -96,6 +98,14 @@ enum Running {
     Other(Cause),
 }
 
+/// What stretches of a gap went to.
+struct Covered {
+    parts: Vec<(Cause, u64)>,
+    /// How often the core left the watched thread.
+    leaves: u64,
+    interrupted: Vec<(u32, u64)>,
+}
+
 /// What a gap went to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attribution {
@@ -103,6 +113,9 @@ pub struct Attribution {
     pub cause: Cause,
     /// All of it: causes with their nanoseconds, the largest first.
     pub parts: Vec<(Cause, u64)>,
+    /// What interrupts took in it while another thread had the core: the thread,
+    /// and nanoseconds. The kernel counts them as that thread's.
+    pub interrupted: Vec<(u32, u64)>,
     /// Whether events of that time are missing.
     pub incomplete: bool,
 }
@@ -257,11 +270,24 @@ impl Timeline {
         }
     }
 
+    /// The thread that has the core, other than the watched one.
+    const fn thread(&self) -> Option<u32> {
+        match &self.running {
+            Running::Other(Cause::Thread { thread, .. }) => Some(*thread),
+            _ => None,
+        }
+    }
+
+    /// That which is interrupted, where something interrupts.
+    fn within(&self) -> Option<u32> {
+        if self.frames.is_empty() { None } else { self.thread() }
+    }
+
     /// The time until `at` went to what the core does.
     fn close(&mut self, at: u64) {
         let Some(cause) = self.now() else { return };
         if at > self.at {
-            self.push(Stretch { from: self.at, until: at, left: self.left, cause });
+            self.push(Stretch { from: self.at, until: at, left: self.left, cause, within: self.within() });
         }
         // Nothing says when a fault is over; whatever comes next says that it is.
         if self.running == Running::Faulting && self.frames.is_empty() {
@@ -340,7 +366,7 @@ impl Timeline {
         self.close(from);
         let left = if self.is_watched() { from } else { self.left };
         if at > from {
-            self.push(Stretch { from, until: at, left, cause: Cause::Nmi });
+            self.push(Stretch { from, until: at, left, cause: Cause::Nmi, within: self.thread() });
         }
         self.at = at;
     }
@@ -357,7 +383,7 @@ impl Timeline {
         while self.points.front().is_some_and(|(at, _)| *at < before) {
             self.points.pop_front();
         }
-        let (mut parts, leaves) = self.covered(from, until);
+        let Covered { mut parts, leaves, interrupted } = self.covered(from, until);
         let covered: u64 = parts.iter().map(|(_, nanos)| nanos).sum();
         let rest = length.saturating_sub(covered);
         let point =
@@ -379,15 +405,17 @@ impl Timeline {
         }
         parts.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
         let cause = parts.first().map_or(Cause::Unknown, |(cause, _)| cause.clone());
-        Attribution { cause, parts, incomplete }
+        Attribution { cause, parts, interrupted, incomplete }
     }
 
     /// What the stretches of a gap went to, and how often the core left the
     /// watched thread in it.
-    fn covered(&self, from: u64, until: u64) -> (Vec<(Cause, u64)>, u64) {
+    fn covered(&self, from: u64, until: u64) -> Covered {
         let mut parts: Vec<(Cause, u64)> = Vec::new();
+        let mut interrupted: Vec<(u32, u64)> = Vec::new();
         let mut lefts: Vec<u64> = Vec::new();
-        let open = self.now().map(|cause| Stretch { from: self.at, until: u64::MAX, left: self.left, cause });
+        let within = self.within();
+        let open = self.now().map(|cause| Stretch { from: self.at, until: u64::MAX, left: self.left, cause, within });
         for stretch in self.stretches.iter().chain(open.iter()) {
             let (start, end) = (stretch.from.max(from), stretch.until.min(until));
             // The watched thread ran when the gap began, so that what is said to
@@ -400,11 +428,17 @@ impl Timeline {
                 Some((_, nanos)) => *nanos += end - start,
                 None => parts.push((stretch.cause.clone(), end - start)),
             }
+            if let Some(thread) = stretch.within {
+                match interrupted.iter_mut().find(|(known, _)| *known == thread) {
+                    Some((_, nanos)) => *nanos += end - start,
+                    None => interrupted.push((thread, end - start)),
+                }
+            }
             if lefts.last() != Some(&stretch.left) {
                 lefts.push(stretch.left);
             }
         }
-        (joined(parts), lefts.len() as u64)
+        Covered { parts: joined(parts), leaves: lefts.len() as u64, interrupted }
     }
 
     /// Forgets what was before, where no gap asked for it.

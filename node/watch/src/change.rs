@@ -203,7 +203,7 @@ impl Span<'_> {
                 remote,
                 cache: match now.and_then(|domain| domain.cache) {
                     Some(filled) => Figure::Is(filled as f64),
-                    None => Figure::missing("no resctrl at /sys/fs/resctrl counts it"),
+                    None => Figure::missing("no resctrl counts it"),
                 },
             }
         };
@@ -220,7 +220,7 @@ impl Span<'_> {
     fn traffic(&self, before: Option<&DomainCounters>, now: Option<&DomainCounters>) -> (Figure, Figure) {
         let at = |domain: Option<&DomainCounters>, which: usize| domain.and_then(|domain| Some(domain.traffic?[which]));
         if at(now, 0).is_none() {
-            let why = self.why("traffic", "no resctrl at /sys/fs/resctrl counts it");
+            let why = self.why("traffic", "no resctrl counts it");
             return (Figure::missing(why), Figure::missing(why));
         }
         let [all, own] = [0, 1].map(|which| self.rate(at(before, which), at(now, which)));

@@ -47,7 +47,7 @@ pub fn channel_counters(root: &Path, domains: &[(u16, Vec<u16>)]) -> Result<Vec<
         .take(PMUS_LIMIT)
         .collect();
     if pmus.is_empty() {
-        return Err("this processor's memory controllers have no counters here (no PMU uncore_imc)".to_owned());
+        return Err("no PMU of memory controllers (uncore_imc)".to_owned());
     }
     pmus.sort_unstable();
     for names in EVENTS {

@@ -37,7 +37,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     }
     let live =
         plan.form == WatchForm::Best && stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal();
-    let mut source = Source::open(plan)?;
+    let mut source = Source::open(plan, live)?;
     let mut record = match &plan.record {
         Some(path) => {
             Some((BufWriter::new(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?), path))
@@ -46,7 +46,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     };
     let server = plan.openmetrics.map(Server::listen).transpose()?;
     let mut screen = if live { Some(Screen::take()?) } else { None };
-    let mut shown = Shown { plan, saturation: Saturation::default(), changes: 0, view: View::default() };
+    let mut shown = Shown { plan, saturation: Saturation::default(), changes: 0, view: View::of(plan.pid.is_some()) };
     let mut before: Option<Sample> = None;
     let mut waits = Waits { next: perf::clock::raw(), length: plan.interval };
     while !stop.load(Ordering::Relaxed) {
@@ -94,13 +94,13 @@ enum Source {
 }
 
 impl Source {
-    fn open(plan: &WatchPlan) -> Result<Self, Failure> {
+    fn open(plan: &WatchPlan, live: bool) -> Result<Self, Failure> {
         match &plan.replay {
             Some(path) => {
                 let file = File::open(path).map_err(|why| format!("{}: {why}", path.display()))?;
                 Ok(Self::SampleReader(Box::new(SampleReader::new(BufReader::new(file)))))
             }
-            None => Ok(Self::Machine(Box::new(Gatherer::new(plan)?))),
+            None => Ok(Self::Machine(Box::new(Gatherer::new(plan, live)?))),
         }
     }
 

@@ -48,9 +48,9 @@ struct Arguments {
     /// A shell in the scenario's machine, in place of the scenario
     #[arg(long)]
     shell: bool,
-    /// Disturb the core that this runs on, so many times: in the machine
-    #[arg(long, hide = true)]
-    inject: Option<u64>,
+    /// Disturb a core so many times: in the machine
+    #[arg(long, hide = true, num_args = 2)]
+    inject: Vec<u64>,
     /// A shell in the machine when the scenario has run
     #[arg(long, conflicts_with = "shell")]
     keep: bool,
@@ -61,8 +61,8 @@ fn main() -> ExitCode {
         return guest::main();
     }
     let arguments = Arguments::parse();
-    if let Some(times) = arguments.inject {
-        return scenarios::inject(times);
+    if let [core, times] = arguments.inject[..] {
+        return scenarios::inject(usize::try_from(core).unwrap_or(usize::MAX), times);
     }
     match run(&arguments) {
         Ok(true) => ExitCode::SUCCESS,

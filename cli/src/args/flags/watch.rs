@@ -82,7 +82,7 @@ enum TypedTracing {
 impl WatchArgs {
     pub(super) fn plan(self) -> WatchPlan {
         let asked = |what| self.trace.contains(&what);
-        let tables = self.cores || self.domains || self.ports || self.pid.is_some();
+        let tables = self.cores || self.domains || self.ports;
         let form = match () {
             () if self.ndjson => WatchForm::Ndjson,
             () if self.line || tables => WatchForm::Text,

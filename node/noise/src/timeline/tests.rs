@@ -107,6 +107,10 @@ fn threads_are_named_with_their_work_and_interrupts_within_are_not_theirs() {
             ("thread migration/1 (9)".to_owned(), 1_000)
         ]
     );
+    // The kernel counts it as the time of the thread that had the core.
+    assert_eq!(found.interrupted, [(7, 6_000)]);
+    let before = [(11_000, Enter(timer())), (12_000, Leave(timer())), (12_000, to(7, "x")), (13_000, to(WATCHED, "y"))];
+    assert_eq!(verdict(&before, 10_000, 14_000).interrupted, []);
 }
 
 #[test]

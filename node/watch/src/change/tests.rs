@@ -92,7 +92,7 @@ fn what_is_remote_is_told_by_domain_and_together() {
     );
     let one = two(|sample, _| drop(sample.domains.insert(0, DomainCounters::default())));
     assert_eq!(one.machine["remote"], Figure::Missing("one domain: there is nothing remote".into()));
-    let why = "nothing asked its memory's controllers; no resctrl at /sys/fs/resctrl counts it";
+    let why = "nothing asked its memory's controllers; no resctrl counts it";
     assert_eq!(one.machine["memory_traffic"], Figure::Missing(why.into()));
     // What controllers count has everybody's part, the cards' too.
     let both = two(|sample, later| {

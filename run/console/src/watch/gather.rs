@@ -51,7 +51,8 @@ struct Calls {
 }
 
 impl Gatherer {
-    pub(super) fn new(plan: &WatchPlan) -> Result<Self, Failure> {
+    /// `live`: any table may be looked at.
+    pub(super) fn new(plan: &WatchPlan, live: bool) -> Result<Self, Failure> {
         let root = plan.root.as_deref().unwrap_or(Path::new("/"));
         let own = plan.root.is_none();
         let calls = match (own, plan.syscalls) {
@@ -59,7 +60,6 @@ impl Gatherer {
             (true, false) => Err("not asked for".to_owned()),
             (true, true) => Calls::count(),
         };
-        // The live view shows cores, and the machine's form may become that.
         let wanted = ReadOptions { interrupts: false };
         let looker = plan.pid.map(|pid| Looker::new(pid, plan.tracing)).transpose()?;
         let mut reader = Reader::new(root, wanted);
@@ -75,7 +75,7 @@ impl Gatherer {
             channels,
             ticks: rustix::param::clock_ticks_per_second(),
             last: 0,
-            tables: plan.cores,
+            tables: plan.cores || live,
             left: 0,
             samples: 0,
             interval: plan.interval,

@@ -10,7 +10,7 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Paragraph, Sparkline, Widget};
+use ratatui::widgets::{Block, Paragraph, Sparkline, Widget, Wrap};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Changes whose curves are kept: as many as a wide terminal has columns.
@@ -54,12 +54,22 @@ struct Moment {
     ports: BTreeMap<String, f64>,
 }
 
+/// Lines that texts need at a width, about.
+fn lines(texts: &[String], width: u16) -> usize {
+    texts.iter().map(|text| text.chars().count().div_ceil(usize::from(width.max(1))).max(1)).sum()
+}
+
 /// Rows that a change holds.
 fn rows(change: &Change) -> usize {
     1 + change.cores.len() + change.ports.len() + change.domains.len() + change.bypass.len()
 }
 
 impl View {
+    /// With the table of the process, or of cores, below.
+    pub(super) fn of(process: bool) -> Self {
+        Self { below: if process { Below::Process } else { Below::Cores }, ..Self::default() }
+    }
+
     /// Adds a change; the oldest goes where there are too many.
     pub(super) fn push(&mut self, change: Change, words: String) {
         if self.history.len() == HISTORY_LIMIT {
@@ -117,12 +127,12 @@ impl View {
         let missing = show::missing(change);
         let height = |lines: usize, most: u16| u16::try_from(lines).unwrap_or(most).min(most);
         // What was full first may need more than one line.
-        let said = words.chars().count().div_ceil(usize::from(area.width.max(1)));
+        let said = lines(core::slice::from_ref(words), area.width);
         let [line, curves, table, reasons, last, keys] = Layout::vertical([
             Constraint::Length(height(3 * pieces.len(), area.height / 2)),
-            Constraint::Length((area.height / 3).clamp(4, 12)),
+            Constraint::Length((area.height * 3 / 10).clamp(4, 12)),
             Constraint::Min(3),
-            Constraint::Length(height(missing.len(), 3)),
+            Constraint::Length(height(lines(&missing, area.width), 3)),
             Constraint::Length(height(said, 2)),
             Constraint::Length(1),
         ])
@@ -143,10 +153,11 @@ impl View {
         let most = u16::try_from(text.lines().count()).unwrap_or(u16::MAX).saturating_sub(block.inner(table).height);
         let skipped = self.skipped.min(most);
         frame.render_widget(Paragraph::new(text).scroll((skipped, self.across)).block(block), table);
-        frame.render_widget(Paragraph::new(missing.join("\n")), reasons);
-        let wrapped = Paragraph::new(words.as_str()).wrap(ratatui::widgets::Wrap { trim: true });
+        let wrap = Wrap { trim: true };
+        frame.render_widget(Paragraph::new(missing.join("\n")).wrap(wrap), reasons);
+        let wrapped = Paragraph::new(words.as_str()).wrap(wrap);
         frame.render_widget(wrapped.style(Style::new().fg(Color::Yellow)), last);
-        let help = "q end  c cores  p ports  d domains  i process  j k h l scroll  ← → back and forth, End now";
+        let help = "q end  c cores  p ports  d domains  i process  h j k l scroll  ← → back  End now";
         frame.render_widget(Line::styled(help, Style::new().add_modifier(Modifier::DIM)), keys);
         self.skipped = skipped;
     }

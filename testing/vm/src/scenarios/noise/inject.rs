@@ -1,9 +1,10 @@
 //! A thread that disturbs: 200 us each 10 ms, and once 5 ms.
 
 use crate::Failure;
-use rustix::thread::{ClockId as Sleeping, clock_nanosleep_absolute};
+use crate::guest::output;
+use rustix::thread::{ClockId as Sleeping, CpuSet, clock_nanosleep_absolute, sched_setaffinity};
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 /// Nanoseconds between two, of each, and of the one stall.
 const PERIOD: u64 = 10_000_000;
@@ -40,10 +41,13 @@ impl Made {
 /// Its thread's name while it disturbs.
 pub const NAME: &str = "injected";
 
-/// Disturbs the core that it is on so many times, and prints what that took.
-pub fn inject(times: u64) -> ExitCode {
-    // Getting here, and going, is no disturbance, and has another name.
-    sleep_until(now(ClockId::Monotonic) + PERIOD);
+/// Disturbs a core so many times, and prints what that took.
+pub fn inject(core: usize, times: u64) -> ExitCode {
+    // Getting here, and going, is done elsewhere, and has another name.
+    if let Err(why) = before_all(core) {
+        eprintln!("inject: {why}");
+        return ExitCode::FAILURE;
+    }
     let named = rustix::thread::set_name(c"injected");
     let before = now(ClockId::ThreadCPUTime);
     let first = now(ClockId::Monotonic) + LEAD * PERIOD;
@@ -60,6 +64,17 @@ pub fn inject(times: u64) -> ExitCode {
     sleep_until(now(ClockId::Monotonic) + PERIOD);
     println!("{times} {nanos} {longest}");
     ExitCode::from(u8::from(unnamed.is_err()))
+}
+
+/// A thread that comes before all that share time, on this core.
+fn before_all(core: usize) -> Result<(), Failure> {
+    let own = std::process::id().to_string();
+    output(Command::new("chrt").args(["-f", "-p", "50", &own]))?;
+    let mut there = CpuSet::new();
+    there.set(core);
+    sched_setaffinity(None, &there)?;
+    sleep_until(now(ClockId::Monotonic) + PERIOD);
+    Ok(())
 }
 
 /// Until then by the monotonic clock.
