@@ -14,10 +14,11 @@
 //! | [`spec`] | how streams are written |
 //! | [`track`] | which of them came |
 //! | [`tester`] | sends and follows streams |
-//! | [`search`] | which load a device bears |
+//! | [`search`], [`soak`] | which load a device bears |
 //! | [`table`] | results as lines for people |
-//! | [`trial`], [`expect`] | what came of it, and what was to come |
-//! | [`verdict`] | what a result is worth |
+//! | [`rfc2544`] | the whole method: throughput, latency, loss, bursts, recovery, reset |
+//! | [`trial`], [`log`], [`expect`] | what came of it, and what was to come |
+//! | [`verdict`], [`pause`] | what a result is worth |
 //! | [`page`], [`compare`] | one page of HTML; runs compared |
 #![forbid(unsafe_code)]
 
@@ -25,10 +26,14 @@ pub mod compare;
 pub mod expect;
 pub mod forward;
 mod layers;
+pub mod log;
 pub mod mark;
 pub mod page;
+pub mod pause;
+pub mod rfc2544;
 pub mod schedule;
 pub mod search;
+pub mod soak;
 pub mod spec;
 pub mod stream;
 pub mod table;

@@ -1,7 +1,7 @@
 //! Streams as they are written: `64:1M`, `imix:10Gbit,flows=1000`.
 
 use crate::schedule::{MILLI, RATE_LIMIT};
-use crate::stream::{FLOWS_LIMIT, Shape, WIRE_OVERHEAD};
+use crate::stream::{FLOWS_LIMIT, NETWORKS_LIMIT, Shape, WIRE_OVERHEAD};
 use crate::tester::Pacing;
 
 /// Frames per second, as they are asked for.
@@ -79,7 +79,7 @@ impl Spec {
     /// Reads `SIZE[:RATE][,key=value]…`: SIZE is bytes with the frame check
     /// sequence, with or without a B behind it, or imix; keys are `flows` (a
     /// number, `random:N` for flows in random order), `vlan`, `ip` (4 or 6),
-    /// `burst`, and `way` (`ab`, `ba` or `both`).
+    /// `networks` (1 to 256), `burst`, and `way` (`ab`, `ba` or `both`).
     ///
     /// # Errors
     /// A sentence for the user.
@@ -127,6 +127,10 @@ impl Spec {
                 self.shape.flows = flows.ok_or_else(|| bad("a number from 1 to 16384, or random:N"))?;
                 self.shape.random = random;
             }
+            "networks" => {
+                let networks = value.parse().ok().filter(|networks| (1..=NETWORKS_LIMIT).contains(networks));
+                self.shape.networks = networks.ok_or_else(|| bad("a number from 1 to 256"))?;
+            }
             "vlan" => {
                 let vlan = value.parse().ok().filter(|vlan| (1..=4_094).contains(vlan));
                 self.shape.vlan = Some(vlan.ok_or_else(|| bad("a number from 1 to 4094"))?);
@@ -150,7 +154,7 @@ impl Spec {
                     _ => return Err(bad("ab, ba or both")),
                 });
             }
-            _ => return Err(format!("there is no key {key}: flows, vlan, ip, burst and way are")),
+            _ => return Err(format!("there is no key {key}: flows, vlan, ip, networks, burst and way are")),
         }
         Ok(())
     }
@@ -207,6 +211,7 @@ mod tests {
             ("64:2000000M", "a rate is from"),
             ("64:1k,flows=0", "flows takes"),
             ("64:1k,vlan=4095", "vlan takes"),
+            ("64:1k,networks=257", "networks takes"),
             ("64:1k,vlan=1", "68 at least"),
             ("64:1k,ip=6", "84 at least"),
             ("64:1k,speed=1", "no key"),

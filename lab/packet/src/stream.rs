@@ -22,6 +22,8 @@ const PORT: u16 = 7;
 
 /// The source port of a stream's first flow.
 const FIRST_PORT: u16 = 49_152;
+/// The most networks: those of RFC 2544 section 12, for which an address has a byte.
+pub const NETWORKS_LIMIT: u16 = 256;
 /// The most flows of a stream: as many source ports as there are from there on.
 pub const FLOWS_LIMIT: u16 = 16_384;
 
@@ -44,6 +46,9 @@ pub struct Shape {
     pub flows: u16,
     /// Whether flows follow each other at random.
     pub random: bool,
+    /// How many networks frames are sent to, each drawn at random (RFC 2544
+    /// section 12): 1 to [`NETWORKS_LIMIT`].
+    pub networks: u16,
 }
 
 /// One end of a stream.
@@ -62,7 +67,7 @@ fn text<S: serde::Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Erro
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { sizes: vec![64], vlan: None, ends: Self::ends_v4(), flows: 1, random: false }
+        Self { sizes: vec![64], vlan: None, ends: Self::ends_v4(), flows: 1, random: false, networks: 1 }
     }
 }
 
@@ -140,7 +145,19 @@ pub struct Frames {
     flows: u16,
     flow: u16,
     random: Option<u64>,
+    networks: Option<Networks>,
     tail: Vec<u8>,
+}
+
+/// Networks that destinations are drawn from.
+#[derive(Clone, Copy, Debug)]
+struct Networks {
+    count: u16,
+    state: u64,
+    /// Where the byte is that tells them apart, and the header's checksum, if
+    /// it has one.
+    byte: usize,
+    checksum: Option<usize>,
 }
 
 impl Frames {
@@ -167,6 +184,7 @@ impl Frames {
             flows: shape.flows.clamp(1, FLOWS_LIMIT),
             flow: 0,
             random: shape.random.then_some(seed | 1),
+            networks: (shape.networks > 1).then(|| Networks::new(shape, ETHERNET + tag, seed)),
             tail: (0..largest).map(filler).collect(),
         }
     }
@@ -187,7 +205,11 @@ impl Frames {
         }
         let (first, second, check) = mark.words();
         let halves = [(first >> 32) as u32, first as u32, (second >> 32) as u32, second as u32];
-        let sum = halves.into_iter().fold(template.base.add_u16(source).add_u16(check), Sum::add_u32).finish();
+        let mut base = template.base.add_u16(source).add_u16(check);
+        if let Some(networks) = &mut self.networks {
+            base = networks.write(slot, base);
+        }
+        let sum = halves.into_iter().fold(base, Sum::add_u32).finish();
         let out = slot.get_mut(self.udp..len)?.first_chunk_mut::<{ UDP_HEADER + mark::LEN }>()?;
         out[..2].copy_from_slice(&source.to_be_bytes());
         // Zero would say that there is none (RFC 768).
@@ -207,18 +229,49 @@ impl Frames {
     }
 }
 
+impl Networks {
+    /// The third byte of an IPv4 address, in which the template has 0 (198.18.N.2);
+    /// of an IPv6 address the seventh (2001:2:0:Nxx::2).
+    fn new(shape: &Shape, header: usize, seed: u64) -> Self {
+        let count = shape.networks.min(NETWORKS_LIMIT);
+        let (byte, checksum) =
+            if shape.ends[0].ip.is_ipv4() { (header + 18, Some(header + 10)) } else { (header + 30, None) };
+        Self { count, state: seed.rotate_left(17) | 1, byte, checksum }
+    }
+
+    /// Draws the frame's network and writes it: into the address, the header's
+    /// checksum, and the sum of what UDP's is made of.
+    #[inline]
+    fn write(&mut self, slot: &mut [u8], base: Sum) -> Sum {
+        let number = draw(&mut self.state, self.count);
+        if let Some(byte) = slot.get_mut(self.byte) {
+            *byte = number as u8;
+        }
+        // The byte is the first of a word in both families.
+        let word = (number & 0xff) << 8;
+        if let Some(at) = self.checksum {
+            let old = be16(slot, at).unwrap_or(0);
+            put16(slot, at, Sum::ZERO.add_u16(!old).add_u16(word).finish());
+        }
+        base.add_u16(word)
+    }
+}
+
 fn next_flow(flow: u16, flows: u16, random: &mut Option<u64>) -> u16 {
     match random {
         None if flow + 1 == flows => 0,
         None => flow + 1,
-        Some(state) => {
-            // xorshift64 (Marsaglia: Xorshift RNGs, 2003).
-            *state ^= *state << 13;
-            *state ^= *state >> 7;
-            *state ^= *state << 17;
-            ((u64::from(*state as u32) * u64::from(flows)) >> 32) as u16
-        }
+        Some(state) => draw(state, flows),
     }
+}
+
+/// A number below `count`, by xorshift64 (Marsaglia: Xorshift RNGs, 2003).
+#[inline]
+fn draw(state: &mut u64, count: u16) -> u16 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    ((u64::from(*state as u32) * u64::from(count)) >> 32) as u16
 }
 
 fn template(shape: &Shape, direction: usize, len: usize) -> Template {
@@ -378,6 +431,32 @@ mod tests {
             };
             // Ports, length and checksum of UDP may be a device's to change.
             assert_eq!(ours, (34..42).contains(&at), "{at}");
+        }
+    }
+
+    #[test]
+    fn networks_are_drawn_evenly_and_every_checksum_is_right() {
+        for ends in [Shape::ends_v4(), Shape::ends_v6()] {
+            for vlan in [None, Some(9)] {
+                let shape = Shape { sizes: vec![128], ends, vlan, networks: 256, ..Shape::default() };
+                let mut frames = Frames::new(&shape, 1, 7);
+                let mut slot = vec![0; 200];
+                let mut seen = [0_u32; 256];
+                for sequence in 0..8_192 {
+                    let len = frames.write(&mut slot, &mark(sequence)).expect("it fits");
+                    let frame = &slot[..len];
+                    let packet = Packet::find(frame).expect("a packet");
+                    assert!(!packet.v4 || sum(&frame[packet.header.clone()]).finish() == 0);
+                    let (from, to) = packet.addresses();
+                    let pseudo = sum(&frame[from.start..to.end]).add_u16(17);
+                    let whole = pseudo.add_u16(packet.payload.len() as u16).add(sum(&frame[packet.payload.clone()]));
+                    assert_eq!(whole.finish(), 0);
+                    assert!(matches!(look(frame, 0xfeed_beef), Seen::Ours(..)));
+                    seen[usize::from(frame[to.start + if packet.v4 { 2 } else { 6 }])] += 1;
+                }
+                // 32 each: none is left out, and none has twice its share and more.
+                assert!(seen.iter().all(|count| (8..=72).contains(count)), "{seen:?}");
+            }
         }
     }
 

@@ -27,7 +27,7 @@ pub fn render(result: &TrialResult, threshold_ns: u64) -> String {
 }
 
 /// Columns under heads, each as wide as it must be.
-fn columns(out: &mut String, rows: &[Vec<String>]) {
+pub(crate) fn columns(out: &mut String, rows: &[Vec<String>]) {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     for row in rows {
         let mut line = String::new();
@@ -133,12 +133,13 @@ fn tester(out: &mut String, result: &TrialResult) {
         let gaps = &lane.gaps;
         let _ = writeln!(
             out,
-            "  {} {}: between frames p1 {} p50 {} p99 {}; after the time due p50 {} p99 {} max {}",
+            "  {} {}: between frames p1 {} p50 {} p99 {}, other than due by p99 {}; after the time due p50 {} p99 {} max {}",
             lane.stream,
             way(lane),
             seconds(gaps.p1_ns as f64),
             seconds(gaps.p50_ns as f64),
             seconds(gaps.p99_ns as f64),
+            seconds(gaps.deviation_p99_ns as f64),
             seconds(gaps.behind_p50_ns as f64),
             seconds(gaps.behind_p99_ns as f64),
             seconds(gaps.behind_max_ns as f64)

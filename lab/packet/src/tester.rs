@@ -3,15 +3,16 @@
 //! One thread has all ports, so that what one sends and the other receives is
 //! known in one place. Time comes as ticks of the caller's clock.
 
-use crate::mark::Mark;
-use crate::schedule::{MILLI, Schedule};
-use crate::stream::{Frames, Seen, Shape, look};
-use crate::track::{Arrival, Tracker};
-use crate::trial::{Gaps, LaneResult, LatencyDistribution, Sent, Stalls, TrialResult};
+mod lane;
+
+use crate::stream::{Seen, Shape, look};
+use crate::track::Arrival;
+use crate::trial::{Gaps, LatencyDistribution, Stalls, TrialResult};
 use core::time::Duration;
+use lane::Lane;
 use link::{Link, Receive, Transmit};
 use load::Recorder;
-use wire::{Offload, Time};
+use wire::Time;
 
 /// Most frames that a stream sends in a turn: what is due beyond waits for the
 /// next, a microsecond later.
@@ -75,6 +76,20 @@ pub struct Plan {
     pub signature: u32,
     /// For flows drawn at random.
     pub seed: u64,
+    /// Another rate, from some time on.
+    pub stage: Option<Stage>,
+    /// The first frame of a stream that is due so long after the beginning is
+    /// tagged: its latency is told apart.
+    pub tag_after: Option<Duration>,
+}
+
+/// A second stage of a trial: every rate is another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Stage {
+    /// So long after the beginning.
+    pub after: Duration,
+    /// Such a share of what it was.
+    pub share: f64,
 }
 
 impl Default for Plan {
@@ -88,6 +103,8 @@ impl Default for Plan {
             give_up: Duration::from_millis(1),
             signature: 1,
             seed: 1,
+            stage: None,
+            tag_after: None,
         }
     }
 }
@@ -118,27 +135,6 @@ impl Plan {
     }
 }
 
-/// One stream in one direction.
-struct Lane {
-    stream: usize,
-    from: usize,
-    to: usize,
-    frames: Frames,
-    pacing: Pacing,
-    schedule: Schedule,
-    /// A probe's frame that has not come yet: its number, and when it left.
-    flying: Option<(u64, u64)>,
-    sent: Sent,
-    last_sent: Option<u64>,
-    tracker: Tracker,
-    received: u64,
-    damaged: u64,
-    /// Frames of this lane that came by a port that is not its own.
-    strayed: u64,
-    /// Frames from the future: a clock that stepped.
-    backwards: u64,
-}
-
 /// The distributions of one lane. Apart from the rest, so that a thread that
 /// polls can hand them over by a swap, and go on with empty ones.
 #[derive(Clone, Debug, Default)]
@@ -149,6 +145,9 @@ pub struct Recorders {
     pub gaps: Recorder,
     /// How late frames were sent after they were due.
     pub behind: Recorder,
+    /// By how much the time between two frames was another than it should be,
+    /// where one is due at a time.
+    pub deviation: Recorder,
 }
 
 impl Recorders {
@@ -158,6 +157,7 @@ impl Recorders {
             (&mut self.latency, &mut other.latency),
             (&mut self.gaps, &mut other.gaps),
             (&mut self.behind, &mut other.behind),
+            (&mut self.deviation, &mut other.deviation),
         ];
         for (mine, theirs) in pairs {
             mine.merge(theirs);
@@ -186,6 +186,10 @@ pub struct Tester {
     start: u64,
     end: u64,
     over: u64,
+    /// When the second stage begins, if it has not.
+    stage_at: u64,
+    /// What was due before the end has been sent, or is missed.
+    closed: bool,
     last_turn: u64,
     stopped: Option<u64>,
     stalls: Stalls,
@@ -214,10 +218,17 @@ impl Tester {
         let mut lanes = Vec::new();
         for (index, stream) in plan.streams.iter().enumerate() {
             for direction in (0..2).filter(|way| stream.ways[*way]) {
-                lanes.push(Lane::new(index, stream, (direction, ports), (hz, start), plan.seed));
+                let mut lane = Lane::new(index, stream, (direction, ports), (hz, start), plan.seed);
+                if let Some(after) = plan.tag_after {
+                    lane.tag_after(ticks(after), hz);
+                }
+                lanes.push(lane);
             }
         }
+        let stage_at = plan.stage.map_or(u64::MAX, |stage| start.saturating_add(ticks(stage.after)));
         Self {
+            stage_at,
+            closed: false,
             late: ticks(plan.late),
             give_up: ticks(plan.give_up),
             timeout: ticks(plan.probe_timeout),
@@ -269,16 +280,21 @@ impl Tester {
     pub fn turn<L: Link>(&mut self, links: &mut [L], clock: &mut impl FnMut() -> u64, time: Time) -> usize {
         let now = clock();
         let away = now.saturating_sub(self.last_turn.max(self.start));
-        if away > self.late && now < self.end {
+        if away > self.late && !self.closed {
             self.stalls.on_stall(away);
         }
         self.last_turn = now;
+        if now >= self.stage_at {
+            self.begin_stage();
+        }
         let mut frames = 0;
         for (port, link) in links.iter_mut().enumerate() {
             let (mut rx, _) = link.split();
             frames += self.receive(port, &mut rx, clock, time);
         }
-        if now < self.end && now >= self.start {
+        // Once more after the end: for what was due since the turn before.
+        if !self.closed && now >= self.start {
+            self.closed = now >= self.end;
             for lane in 0..self.lanes.len() {
                 let from = self.lanes[lane].from;
                 if let Some(link) = links.get_mut(from) {
@@ -287,6 +303,9 @@ impl Tester {
                     self.sent_to[from] |= sent > 0;
                     frames += sent;
                 }
+            }
+            if self.closed {
+                self.close();
             }
         }
         for (port, link) in links.iter_mut().enumerate() {
@@ -335,18 +354,38 @@ impl Tester {
         if !lane.frames.is_whole(frame, at) {
             lane.damaged += 1;
         }
+        let age = mark.age(now);
+        lane.came(now, mark.sequence, age);
         let arrival = lane.tracker.on_frame(mark.sequence);
         if lane.flying.is_some_and(|(number, _)| number == mark.sequence) {
             lane.flying = None;
         }
         if matches!(arrival, Arrival::InOrder | Arrival::Reordered) {
-            match mark.age(now) {
+            match age {
                 Some(age) => {
-                    self.recorders[number].latency.record(((u128::from(age) * u128::from(self.nanos)) >> 32) as u64)
+                    let nanos = ((u128::from(age) * u128::from(self.nanos)) >> 32) as u64;
+                    self.recorders[number].latency.record(nanos);
+                    if mark.sequence == lane.tag {
+                        lane.tagged_ns = Some(nanos);
+                    }
                 }
                 None => lane.backwards += 1,
             }
         }
+    }
+
+    /// Every rate is another from now on.
+    #[cold]
+    fn begin_stage(&mut self) {
+        let at = core::mem::replace(&mut self.stage_at, u64::MAX);
+        let share = self.plan.stage.map_or(1.0, |stage| stage.share);
+        self.lanes.iter_mut().for_each(|lane| lane.begin_stage((at, self.end), self.hz, share));
+    }
+
+    /// What was due before the end and is not sent yet was missed.
+    #[cold]
+    fn close(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.miss_until(self.end));
     }
 
     /// Sends what is due of a lane.
@@ -357,6 +396,7 @@ impl Tester {
         let (lane, recorders) = (&mut self.lanes[index], &mut self.recorders[index]);
         let number = index as u8;
         match lane.pacing {
+            Pacing::Max | Pacing::Probe(_) if self.closed => 0,
             Pacing::Max => lane.send_max(tx, (signature, number), clock),
             Pacing::Probe(rate) => {
                 let now = clock();
@@ -393,8 +433,7 @@ impl Tester {
                     for _ in 0..burst {
                         recorders.behind.record(((u128::from(behind) * u128::from(self.nanos)) >> 32) as u64);
                         lane.sent.late += u64::from(behind > late);
-                        sent +=
-                            usize::from(lane.emit_due(tx, (signature, number), now, (&mut recorders.gaps, self.nanos)));
+                        sent += usize::from(lane.emit_due(tx, (signature, number), now, (recorders, self.nanos)));
                     }
                     lane.schedule.advance();
                     now = clock();
@@ -432,8 +471,11 @@ impl Tester {
     pub fn counts(&self, now: u64, settled: bool) -> TrialResult {
         let sending = now.clamp(self.start, self.end) - self.start;
         let seconds = |ticks: u64| ticks as f64 / self.hz as f64;
-        let lanes =
-            self.lanes.iter().map(|lane| lane.result(&self.plan.streams[lane.stream], seconds(sending), settled));
+        let span = (self.start, self.end, self.hz);
+        let lanes = self
+            .lanes
+            .iter()
+            .map(|lane| lane.result(&self.plan.streams[lane.stream], (seconds(sending), span), settled));
         TrialResult {
             intended_seconds: self.plan.duration.as_secs_f64(),
             seconds: seconds(sending),
@@ -451,107 +493,7 @@ impl Tester {
 pub fn fill(result: &mut TrialResult, recorders: &[Recorders]) {
     for (lane, recorded) in result.lanes.iter_mut().zip(recorders) {
         lane.latency = LatencyDistribution::of(&recorded.latency);
-        lane.gaps = Gaps::of(&recorded.gaps, &recorded.behind);
-    }
-}
-
-impl Lane {
-    fn new(stream: usize, of: &Stream, (direction, ports): (usize, usize), (hz, start): (u64, u64), seed: u64) -> Self {
-        let schedule = match of.pacing {
-            Pacing::Rate { milli, burst } => Schedule::new(start, hz, milli, burst),
-            Pacing::Probe(Some(milli)) => Schedule::new(start, hz, milli, 1),
-            Pacing::Probe(None) | Pacing::Max => Schedule::new(start, hz, 0, 1),
-        };
-        Self {
-            stream,
-            from: direction,
-            to: if ports < 2 { direction } else { 1 - direction },
-            frames: Frames::new(&of.shape, direction, seed.wrapping_add(stream as u64 + 1)),
-            pacing: of.pacing,
-            schedule,
-            flying: None,
-            sent: Sent::default(),
-            last_sent: None,
-            tracker: Tracker::default(),
-            received: 0,
-            damaged: 0,
-            strayed: 0,
-            backwards: 0,
-        }
-    }
-
-    /// Sends the next frame, if there is room.
-    #[inline]
-    fn emit(&mut self, tx: &mut impl Transmit, (signature, lane): (u32, u8), now: u64) -> bool {
-        let Some(slot) = tx.slot() else {
-            self.sent.entrance += 1;
-            return false;
-        };
-        let mark = Mark { signature, lane, sequence: self.sent.frames, time: now };
-        let Some(len) = self.frames.write(slot, &mark) else {
-            self.sent.too_long += 1;
-            return false;
-        };
-        tx.commit(len, Offload::NONE);
-        self.sent.frames += 1;
-        self.sent.bytes += len as u64;
-        true
-    }
-
-    /// Sends a frame that is due, and notes its distance to the one before.
-    #[inline]
-    fn emit_due(
-        &mut self,
-        tx: &mut impl Transmit,
-        whose: (u32, u8),
-        now: u64,
-        (gaps, nanos): (&mut Recorder, u64),
-    ) -> bool {
-        let sent = self.emit(tx, whose, now);
-        if sent {
-            if let Some(last) = self.last_sent {
-                gaps.record(((u128::from(now.saturating_sub(last)) * u128::from(nanos)) >> 32) as u64);
-            }
-            self.last_sent = Some(now);
-        }
-        sent
-    }
-
-    /// As many as fit, stamped together.
-    #[inline]
-    fn send_max(&mut self, tx: &mut impl Transmit, whose: (u32, u8), clock: &mut impl FnMut() -> u64) -> usize {
-        let room = tx.room().min(TURN_LIMIT / 2);
-        if room == 0 {
-            return 0;
-        }
-        let now = clock();
-        (0..room).take_while(|_| self.emit(tx, whose, now)).count()
-    }
-
-    fn result(&self, of: &Stream, seconds: f64, settled: bool) -> LaneResult {
-        let intended = match self.pacing {
-            Pacing::Rate { milli, .. } => Some(milli as f64 / MILLI as f64),
-            Pacing::Max | Pacing::Probe(_) => None,
-        };
-        let arrivals = self.tracker.counts();
-        LaneResult {
-            stream: of.name.clone(),
-            from: self.from,
-            to: self.to,
-            mean_size: of.shape.mean_size(),
-            probe: matches!(self.pacing, Pacing::Probe(_)),
-            intended_rate: intended,
-            rate: if seconds > 0.0 { self.sent.frames as f64 / seconds } else { 0.0 },
-            sent: self.sent,
-            received: self.received,
-            arrivals,
-            losses: if settled { self.tracker.losses(self.sent.frames) } else { self.tracker.settled() },
-            damaged: self.damaged,
-            strayed: self.strayed,
-            backwards: self.backwards,
-            latency: LatencyDistribution::default(),
-            gaps: Gaps::default(),
-        }
+        lane.gaps = Gaps::of(&recorded.gaps, &recorded.behind, &recorded.deviation);
     }
 }
 

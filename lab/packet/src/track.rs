@@ -59,11 +59,13 @@ pub struct Tracker {
     settled: Losses,
     /// How many were lost just before the next to be judged.
     run: u64,
+    /// The last that is known to be lost.
+    last_lost: Option<u64>,
 }
 
 impl Default for Tracker {
     fn default() -> Self {
-        Self { seen: Box::new([0; WORDS]), next: 0, counts: Arrivals::default(), settled: Losses::default(), run: 0 }
+        Self { seen: Box::new([0; WORDS]), next: 0, counts: Arrivals::default(), settled: Losses::default(), run: 0, last_lost: None }
     }
 }
 
@@ -114,6 +116,23 @@ impl Tracker {
         self.settled
     }
 
+    /// The next number in order: one above the highest that came.
+    #[inline]
+    #[must_use]
+    pub const fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The last of the first `sent` frames that did not come.
+    #[must_use]
+    pub fn last_lost(&self, sent: u64) -> Option<u64> {
+        if sent > self.next {
+            return Some(sent - 1);
+        }
+        let window = self.next.saturating_sub(WINDOW)..self.next.min(sent);
+        window.rev().find(|sequence| !self.has(*sequence)).or(self.last_lost)
+    }
+
     /// What of the first `sent` frames did not come.
     #[must_use]
     pub fn losses(&self, sent: u64) -> Losses {
@@ -157,6 +176,9 @@ impl Tracker {
         let (word, bit) = Self::place(self.next);
         let seen = self.seen[word] & bit != 0;
         if self.next >= WINDOW {
+            if !seen {
+                self.last_lost = Some(self.next - WINDOW);
+            }
             self.judge(seen);
         }
         self.seen[word] &= !bit;
@@ -212,6 +234,8 @@ mod tests {
         // 0, 100,000, 200,000, a run of ten, and the last five.
         assert_eq!(tracker.losses(300_000), Losses { frames: 18, events: 5, longest: 10 });
         assert_eq!(tracker.losses(300_100), Losses { frames: 118, events: 5, longest: 105 });
+        assert_eq!((tracker.last_lost(300_000), tracker.last_lost(299_995)), (Some(299_999), Some(200_000)));
+        assert_eq!((follow(0..9).last_lost(9), follow(0..9).last_lost(11)), (None, Some(10)));
         assert_eq!(Tracker::default().losses(7), Losses { frames: 7, events: 1, longest: 7 });
         assert_eq!(Tracker::default().losses(0), Losses::default());
     }
@@ -247,6 +271,7 @@ mod tests {
             prop_assert_eq!(tracker.losses(300).frames, 300 - all.len() as u64);
             let runs = (0..300).filter(|n| !all.contains(n) && (*n == 0 || all.contains(&(n - 1)))).count();
             prop_assert_eq!(tracker.losses(300).events, runs as u64);
+            prop_assert_eq!(tracker.last_lost(300), (0..300).rev().find(|n| !all.contains(n)));
         }
     }
 }

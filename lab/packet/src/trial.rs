@@ -130,10 +130,17 @@ pub struct Gaps {
     pub behind_p99_ns: u64,
     /// The most.
     pub behind_max_ns: u64,
+    /// By how much the time between two frames was another than it should be:
+    /// the 99th percentile, and the most. Where one is due at a time.
+    #[serde(default)]
+    pub deviation_p99_ns: u64,
+    /// The most.
+    #[serde(default)]
+    pub deviation_max_ns: u64,
 }
 
 impl Gaps {
-    pub(crate) fn of(gaps: &Recorder, behind: &Recorder) -> Self {
+    pub(crate) fn of(gaps: &Recorder, behind: &Recorder, deviation: &Recorder) -> Self {
         Self {
             samples: gaps.len(),
             p1_ns: gaps.quantile(0.01),
@@ -142,6 +149,8 @@ impl Gaps {
             behind_p50_ns: behind.quantile(0.5),
             behind_p99_ns: behind.quantile(0.99),
             behind_max_ns: behind.max(),
+            deviation_p99_ns: deviation.quantile(0.99),
+            deviation_max_ns: deviation.max(),
         }
     }
 }
@@ -181,6 +190,23 @@ pub struct LaneResult {
     pub latency: LatencyDistribution,
     /// How the times were kept.
     pub gaps: Gaps,
+    /// By how much longer frames took to be sent than they were to, as a share
+    /// (RFC 9971 section 4.3): a rate that was stretched is a lower one.
+    #[serde(default)]
+    pub stretching: f64,
+    /// When the last frame that was lost left, after the beginning; at the
+    /// latest, where it cannot be told exactly.
+    #[serde(default)]
+    pub last_loss_ns: Option<u64>,
+    /// The longest time between two frames that came.
+    #[serde(default)]
+    pub silence_ns: u64,
+    /// Frames came in the last twentieth of the trial.
+    #[serde(default)]
+    pub came_last: bool,
+    /// Latency of the tagged frame.
+    #[serde(default)]
+    pub tagged_ns: Option<u64>,
 }
 
 pub use crate::track::{Arrivals, Losses};
@@ -250,6 +276,12 @@ impl TrialResult {
     #[must_use]
     pub fn loss_ratio(&self) -> f64 {
         if self.offered() == 0 { 0.0 } else { self.lost() as f64 / self.offered() as f64 }
+    }
+
+    /// The stream that was stretched most: by such a share.
+    #[must_use]
+    pub fn stretching(&self) -> f64 {
+        self.lanes.iter().map(|lane| lane.stretching).fold(0.0, f64::max)
     }
 
     /// The share of frames that the tester sent late or not at all.

@@ -2,8 +2,10 @@
 //! each, to the frame.
 
 mod dut;
+mod method;
 
 use super::*;
+use crate::schedule::MILLI;
 use core::cell::Cell;
 use dut::{Did, Dut, Faults};
 use link::{Pair, PairConfig, PairLink};
@@ -246,6 +248,43 @@ fn bursts_are_due_at_once_where_they_are_asked_for() {
     let gaps = result.lanes[0].gaps;
     assert_eq!(result.lanes[0].sent.frames, 10_000);
     assert!(gaps.p50_ns < 10 && gaps.p99_ns > 9_000, "{gaps:?}");
+}
+
+#[test]
+fn a_second_stage_has_its_own_rate_and_the_last_loss_is_timed() {
+    let mut two = plan(vec![stream("load", rate(1_000_000))], millis(20));
+    two.stage = Some(Stage { after: millis(5), share: 0.5 });
+    two.tag_after = Some(Duration::from_micros(300));
+    // It passes 800,000 a second, and has room for 100.
+    let faults = Faults { service: Some((1_250, 100)), delay: 3_000, ..Faults::default() };
+    let mut world = World::new(two, 2, faults);
+    let result = world.run();
+    let lane = &result.lanes[0];
+    assert_eq!((lane.sent.frames, lane.sent.missed), (5_000 + 7_500, 0));
+    // A fifth of the first stage's have no room; those that wait leave within some microseconds.
+    let last = lane.last_loss_ns.expect("losses");
+    assert!((4_990_000..5_010_000).contains(&last) && lane.lost() > 800, "{last} {}", lane.lost());
+    let tagged = lane.tagged_ns.expect("a tag");
+    assert!((70_000..85_000).contains(&tagged), "{tagged}: it waits behind sixty");
+    assert!(lane.came_last && lane.silence_ns < 5_000 && lane.stretching == 0.0);
+}
+
+#[test]
+fn gaps_that_are_other_than_due_and_stretching_are_told() {
+    let (result, _) = million(20, Faults::default());
+    let lane = &result.lanes[0];
+    assert!(lane.gaps.deviation_p99_ns <= TURN && lane.stretching < 1e-3, "{lane:?}");
+    assert_eq!(lane.last_loss_ns, None);
+    // Away at the end: what was due then is missed.
+    let mut world = World::new(plan(vec![stream("load", rate(1_000_000))], millis(20)), 2, Faults::default());
+    while world.now < 15_000_000 {
+        world.turn();
+    }
+    world.now += 5_500_000;
+    let result = world.run();
+    let sent = result.lanes[0].sent;
+    assert_eq!(sent.frames + sent.missed + sent.entrance, 20_000);
+    assert!(sent.missed > 4_000 && result.stalls.count == 1, "{sent:?} {:?}", result.stalls);
 }
 
 #[test]

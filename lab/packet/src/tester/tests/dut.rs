@@ -23,6 +23,8 @@ pub struct Faults {
     /// Ticks that a frame takes to be passed on, and how many may wait: more
     /// are dropped.
     pub service: Option<(u64, usize)>,
+    /// For so many ticks after it was last full every fiftieth frame is dropped.
+    pub hangover: u64,
     /// It does nothing from the first time to the second.
     pub stall: (u64, u64),
 }
@@ -46,6 +48,8 @@ struct Way {
     held: Option<(u64, Vec<u8>)>,
     free_at: u64,
     last_due: u64,
+    /// When it was last full.
+    full_at: Option<u64>,
     did: Did,
 }
 
@@ -91,6 +95,12 @@ impl Way {
         let strikes = |every: u64, place: u64| every > 0 && number % every == place % every;
         if let Some((service, room)) = faults.service {
             if self.queue.len() >= room {
+                self.full_at = Some(now);
+                self.did.dropped += 1;
+                return;
+            }
+            if faults.hangover > 0 && number.is_multiple_of(50) && self.full_at.is_some_and(|at| now < at + faults.hangover)
+            {
                 self.did.dropped += 1;
                 return;
             }

@@ -1,0 +1,58 @@
+//! What the tester can send on time: frames as fast as the ring takes them,
+//! and then at ever lower rates until it keeps to them.
+
+use crate::trial::{LaneResult, TrialResult};
+
+/// Rates after the first, at most.
+const TRIES: u32 = 10;
+/// Each is such a share of the one before.
+const DOWN: f64 = 0.93;
+/// A search for it.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Ceiling {
+    rate: f64,
+    /// More is not asked for.
+    cap: Option<f64>,
+    tries: u32,
+    done: bool,
+}
+
+impl Ceiling {
+    /// Up to `cap` frames per second, if that is known.
+    #[must_use]
+    pub fn new(cap: Option<f64>) -> Self {
+        Self { cap, ..Self::default() }
+    }
+
+    /// The rate to try: `Some(None)` is as fast as possible.
+    #[must_use]
+    pub fn poll_rate(&self) -> Option<Option<f64>> {
+        match self.tries {
+            _ if self.done || self.tries > TRIES => None,
+            0 => Some(None),
+            _ => Some(Some(self.rate)),
+        }
+    }
+
+    /// Takes what came of it; whether the tester kept to its times.
+    pub fn on_trial(&mut self, result: &TrialResult, kept: bool) {
+        if self.tries == 0 {
+            // Of the slower direction: what finds no room is no fault of the tester's.
+            let offered = |lane: &LaneResult| lane.rate;
+            let rate = result.lanes.iter().map(offered).fold(f64::INFINITY, f64::min);
+            let rate = if rate.is_finite() { rate } else { 0.0 };
+            self.rate = self.cap.map_or(rate, |cap| rate.min(cap));
+        } else if kept {
+            self.done = true;
+        } else if self.tries < TRIES {
+            self.rate *= DOWN;
+        }
+        self.tries += 1;
+    }
+
+    /// The highest rate that was kept, or the lowest that was tried.
+    #[must_use]
+    pub const fn rate(&self) -> f64 {
+        self.rate
+    }
+}

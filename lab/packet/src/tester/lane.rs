@@ -1,0 +1,277 @@
+//! One stream in one direction: what it sends, and what came of it.
+
+use super::{Pacing, Recorders, Stream, TURN_LIMIT};
+use crate::mark::Mark;
+use crate::schedule::{MILLI, Schedule};
+use crate::stream::Frames;
+use crate::track::Tracker;
+use crate::trial::{Gaps, LaneResult, LatencyDistribution, Sent};
+use link::Transmit;
+use wire::Offload;
+
+/// Gaps between numbers that came whose times are still known: the last loss
+/// was in one of them.
+const GAPS: usize = 64;
+
+/// Frames came to the end if they came in the last of so many parts.
+const PARTS: u64 = 20;
+
+/// Numbers that did not come before one that did.
+#[derive(Clone, Copy, Default)]
+struct Gap {
+    first: u64,
+    /// The one that came.
+    end: u64,
+    /// When that left.
+    left: u64,
+}
+
+/// One stream in one direction.
+pub(super) struct Lane {
+    pub stream: usize,
+    pub from: usize,
+    pub to: usize,
+    pub frames: Frames,
+    pub pacing: Pacing,
+    pub schedule: Schedule,
+    /// A probe's frame that has not come yet: its number, and when it left.
+    pub flying: Option<(u64, u64)>,
+    pub sent: Sent,
+    first_sent: Option<u64>,
+    last_sent: Option<u64>,
+    /// Nanoseconds between two frames, where one is due at a time.
+    period: Option<u64>,
+    /// When a frame last found the ring full.
+    refused_at: Option<u64>,
+    pub tracker: Tracker,
+    gaps: [Gap; GAPS],
+    gap: usize,
+    pub received: u64,
+    pub damaged: u64,
+    /// Frames of this lane that came by a port that is not its own.
+    pub strayed: u64,
+    /// Frames from the future: a clock that stepped.
+    pub backwards: u64,
+    /// When the last one came, and the longest time in which none did.
+    came_at: u64,
+    silence: u64,
+    /// The number of the tagged frame, and its latency.
+    pub tag: u64,
+    pub tagged_ns: Option<u64>,
+    /// The rate has changed: what is told of its times would be of neither.
+    staged: bool,
+}
+
+impl Lane {
+    pub fn new(
+        stream: usize,
+        of: &Stream,
+        (direction, ports): (usize, usize),
+        (hz, start): (u64, u64),
+        seed: u64,
+    ) -> Self {
+        let schedule = match of.pacing {
+            Pacing::Rate { milli, burst } => Schedule::new(start, hz, milli, burst),
+            Pacing::Probe(Some(milli)) => Schedule::new(start, hz, milli, 1),
+            Pacing::Probe(None) | Pacing::Max => Schedule::new(start, hz, 0, 1),
+        };
+        let period = match of.pacing {
+            Pacing::Rate { milli, burst: 1 } => (1_000_000_000 * MILLI).checked_div(milli),
+            _ => None,
+        };
+        Self {
+            stream,
+            from: direction,
+            to: if ports < 2 { direction } else { 1 - direction },
+            frames: Frames::new(&of.shape, direction, seed.wrapping_add(stream as u64 + 1)),
+            pacing: of.pacing,
+            schedule,
+            flying: None,
+            sent: Sent::default(),
+            first_sent: None,
+            last_sent: None,
+            period,
+            refused_at: None,
+            tracker: Tracker::default(),
+            gaps: [Gap::default(); GAPS],
+            gap: 0,
+            received: 0,
+            damaged: 0,
+            strayed: 0,
+            backwards: 0,
+            came_at: 0,
+            silence: 0,
+            tag: u64::MAX,
+            tagged_ns: None,
+            staged: false,
+        }
+    }
+
+    /// Tags the first frame that is due so many ticks after the beginning, if
+    /// none finds the ring full before; else one that is due soon after.
+    pub fn tag_after(&mut self, ticks: u64, hz: u64) {
+        if let Pacing::Rate { milli, burst } = self.pacing {
+            let each = u128::from(hz) * u128::from(MILLI) * u128::from(burst.max(1));
+            let bursts = (u128::from(ticks) * u128::from(milli)).div_ceil(each.max(1));
+            self.tag = u64::try_from(bursts * u128::from(burst)).unwrap_or(u64::MAX);
+        }
+    }
+
+    /// Another rate from `at` on.
+    pub fn begin_stage(&mut self, (at, end): (u64, u64), hz: u64, share: f64) {
+        if let Pacing::Rate { milli, burst } = self.pacing {
+            self.miss_until(at.min(end));
+            let milli = ((milli as f64 * share).round() as u64).max(1);
+            self.schedule = Schedule::new(at, hz, milli, burst);
+            self.staged = true;
+        }
+    }
+
+    /// What was due before `end` is not sent any more.
+    pub fn miss_until(&mut self, end: u64) {
+        if let Pacing::Rate { burst, .. } = self.pacing {
+            while self.schedule.due() < end {
+                self.sent.missed += u64::from(burst);
+                self.schedule.advance();
+            }
+        }
+    }
+
+    /// Sends the next frame, if there is room.
+    #[inline]
+    pub fn emit(&mut self, tx: &mut impl Transmit, (signature, lane): (u32, u8), now: u64) -> bool {
+        let Some(slot) = tx.slot() else {
+            self.sent.entrance += 1;
+            self.refused_at = Some(now);
+            return false;
+        };
+        let mark = Mark { signature, lane, sequence: self.sent.frames, time: now };
+        let Some(len) = self.frames.write(slot, &mark) else {
+            self.sent.too_long += 1;
+            return false;
+        };
+        tx.commit(len, Offload::NONE);
+        self.sent.frames += 1;
+        self.sent.bytes += len as u64;
+        true
+    }
+
+    /// Sends a frame that is due, and notes its distance to the one before.
+    #[inline]
+    pub fn emit_due(
+        &mut self,
+        tx: &mut impl Transmit,
+        whose: (u32, u8),
+        now: u64,
+        (recorders, nanos): (&mut Recorders, u64),
+    ) -> bool {
+        let sent = self.emit(tx, whose, now);
+        if sent {
+            match self.last_sent {
+                Some(last) => {
+                    let gap = ((u128::from(now.saturating_sub(last)) * u128::from(nanos)) >> 32) as u64;
+                    recorders.gaps.record(gap);
+                    if let Some(period) = self.period {
+                        recorders.deviation.record(gap.abs_diff(period));
+                    }
+                }
+                None => self.first_sent = Some(now),
+            }
+            self.last_sent = Some(now);
+        }
+        sent
+    }
+
+    /// As many as fit, stamped together.
+    #[inline]
+    pub fn send_max(&mut self, tx: &mut impl Transmit, whose: (u32, u8), clock: &mut impl FnMut() -> u64) -> usize {
+        let room = tx.room().min(TURN_LIMIT / 2);
+        if room == 0 {
+            return 0;
+        }
+        let now = clock();
+        (0..room).take_while(|_| self.emit(tx, whose, now)).count()
+    }
+
+    /// A frame came, before the tracker knows of it.
+    #[inline]
+    pub fn came(&mut self, now: u64, sequence: u64, age: Option<u64>) {
+        let quiet = now.saturating_sub(self.came_at);
+        if quiet > self.silence {
+            // Before the first one there is no silence.
+            self.silence = if self.came_at == 0 { 0 } else { quiet };
+        }
+        self.came_at = now;
+        let expected = self.tracker.next();
+        if sequence > expected {
+            self.note_gap(expected, sequence, now.saturating_sub(age.unwrap_or(0)));
+        }
+    }
+
+    #[cold]
+    fn note_gap(&mut self, first: u64, end: u64, left: u64) {
+        self.gaps[self.gap % GAPS] = Gap { first, end, left };
+        self.gap += 1;
+    }
+
+    /// When the last frame left that was lost, or at the latest.
+    fn last_loss(&self) -> Option<u64> {
+        let lost = self.tracker.last_lost(self.sent.frames);
+        let within = lost.map(|number| {
+            let gap = self.gaps.iter().find(|gap| (gap.first..gap.end).contains(&number));
+            gap.map_or(self.last_sent.unwrap_or(0), |gap| gap.left)
+        });
+        within.max(self.refused_at)
+    }
+
+    /// By how much longer frames took to be sent than they were to.
+    fn stretching(&self) -> f64 {
+        let (Pacing::Rate { milli, burst }, Some(first), Some(last)) = (self.pacing, self.first_sent, self.last_sent)
+        else {
+            return 0.0;
+        };
+        let due = self.sent.frames + self.sent.entrance + self.sent.missed;
+        let bursts = due.div_ceil(u64::from(burst.max(1))).saturating_sub(1);
+        let ideal = bursts as f64 * f64::from(burst) * MILLI as f64 / milli.max(1) as f64;
+        let took = last.saturating_sub(first) as f64;
+        if self.staged || ideal <= 0.0 { 0.0 } else { (took / ideal).max(0.0) }
+    }
+
+    pub fn result(
+        &self,
+        of: &Stream,
+        (seconds, (start, end, hz)): (f64, (u64, u64, u64)),
+        settled: bool,
+    ) -> LaneResult {
+        let intended = match self.pacing {
+            Pacing::Rate { milli, .. } => Some(milli as f64 / MILLI as f64),
+            Pacing::Max | Pacing::Probe(_) => None,
+        };
+        let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(hz.max(1))) as u64;
+        let loss = if settled { self.last_loss() } else { None };
+        LaneResult {
+            stream: of.name.clone(),
+            from: self.from,
+            to: self.to,
+            mean_size: of.shape.mean_size(),
+            probe: matches!(self.pacing, Pacing::Probe(_)),
+            intended_rate: intended,
+            rate: if seconds > 0.0 { self.sent.frames as f64 / seconds } else { 0.0 },
+            sent: self.sent,
+            received: self.received,
+            arrivals: self.tracker.counts(),
+            losses: if settled { self.tracker.losses(self.sent.frames) } else { self.tracker.settled() },
+            damaged: self.damaged,
+            strayed: self.strayed,
+            backwards: self.backwards,
+            latency: LatencyDistribution::default(),
+            gaps: Gaps::default(),
+            // Ticks for a second, until here.
+            stretching: (self.stretching() / hz.max(1) as f64 - 1.0).max(0.0),
+            last_loss_ns: loss.map(|at| nanos(at.saturating_sub(start))),
+            silence_ns: nanos(self.silence),
+            came_last: self.came_at >= end - (end - start) / PARTS,
+            tagged_ns: self.tagged_ns,
+        }
+    }
+}
