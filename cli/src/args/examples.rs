@@ -96,6 +96,26 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside packet latency --link af_xdp:eth1 --link af_xdp:eth2 --probe 76B:10k --rates 0,100k,500k -d 8h",
         ],
     ),
+    (
+        "packet rfc2544",
+        &[
+            "nearside packet rfc2544 --link memif:/run/a.sock --link memif:/run/b.sock --core 1 --quick",
+            "nearside packet rfc2544 --link af_xdp:eth1 --link af_xdp:eth2 --line-rate 10Gbit --networks --out rfc2544.json",
+            "nearside packet rfc2544 --link af_xdp:eth1 --link af_xdp:eth2 --line-rate 10Gbit --test reset \\\n      --reset-command 'ssh dut reboot'",
+        ],
+    ),
+    ("packet run", &["nearside packet run zero-loss --rate 1M --duration 8h --core 1 --forwarder-core 2"]),
+    (
+        "packet run zero-loss",
+        &[
+            "nearside packet run zero-loss --rate 1M --duration 8h --core 1 --forwarder-core 2 --out night",
+            "nearside packet run zero-loss --rate 10M --link af_xdp:eth1 --link af_xdp:eth2 --out night",
+        ],
+    ),
+    (
+        "packet lab",
+        &["nearside packet lab --core 1 --device-core 0", "nearside packet lab --dut bridge,xdp,forward -d 10s --json"],
+    ),
     ("packet report", &["nearside packet report alone.json loaded.json --out latency.html"]),
     ("packet compare", &["nearside packet compare before/ after/"]),
     ("links", &["nearside links", "nearside links --json"]),

@@ -88,7 +88,7 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
-    /// `nearside packet forward` beside dpdk-testpmd, over memif, with one generator
+    /// `nearside packet` beside dpdk-testpmd: forwarders, senders, times kept, round trips
     Packet(PacketArgs),
     /// `nearside serve` on kernel sockets versus nginx: same core, same clients (wrk, then ours)
     Kernel {
@@ -451,7 +451,11 @@ struct PacketArgs {
     /// Measure each for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 4)]
     seconds: u64,
-    /// Measure these modes
+    /// Measure these figures
+    #[arg(long, value_enum, value_name = "FIGURE,…", value_delimiter = ',',
+          default_values_t = [packet::Figure::Forward, packet::Figure::Generator, packet::Figure::Pace, packet::Figure::RoundTrip, packet::Figure::Xdp])]
+    figures: Vec<packet::Figure>,
+    /// Measure forwarders in these modes
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "io,macswap,5tswap")]
     modes: Vec<String>,
     /// Print the result as JSON
@@ -464,9 +468,9 @@ struct PacketArgs {
 
 impl PacketArgs {
     fn plan(self) -> Result<packet::Plan, BenchError> {
-        let Self { rounds, seconds, modes, json, nearside } = self;
+        let Self { rounds, seconds, figures, modes, json, nearside } = self;
         let duration = Duration::from_secs(seconds.max(2));
-        Ok(packet::Plan { nearside: program(nearside)?, rounds, duration, modes, json })
+        Ok(packet::Plan { nearside: program(nearside)?, rounds, duration, figures, modes, json })
     }
 }
 

@@ -2,6 +2,8 @@
 //! kind of memif, from one generator (testpmd flowgen, which sends, receives
 //! and drops), each forwarder in turn on the same core.
 
+mod figures;
+
 use crate::BenchError;
 use demo::child::{Interrupt, Program, Running};
 use demo::frames::{self, Testpmd};
@@ -36,10 +38,27 @@ pub struct Plan {
     pub rounds: u32,
     /// For so long.
     pub duration: Duration,
+    /// Which figures.
+    pub figures: Vec<Figure>,
     /// In these modes.
     pub modes: Vec<String>,
     /// Print JSON.
     pub json: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Figure {
+    /// Frames and cycles of a forwarder over memif, by mode.
+    Forward,
+    /// Frames of a sender, through testpmd macswap.
+    Generator,
+    /// The times of a million frames a second.
+    Pace,
+    /// Round trips through a forwarder.
+    RoundTrip,
+    /// Frames of a forwarder over AF_XDP.
+    Xdp,
 }
 
 /// The two forwarders.
@@ -81,56 +100,74 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let scratch = Scratch::make()?;
     let pages = HugePages::take(scratch.path())?;
     let bench = Bench { plan, folder: scratch.path(), pages: &pages, cores: (dut, generator), interrupt: &interrupt };
-    let mut all = Vec::new();
-    for mode in &plan.modes {
-        let mut rounds = Vec::new();
-        if !plan.json {
-            println!("{mode}: frames/s returned, cycles/frame of all polls (of busy turns), polls that found nothing");
-        }
-        for round in 0..plan.rounds {
-            // Who comes first alternates.
-            let ours = |bench: &Bench<'_>| bench.measure(mode, 0);
-            let theirs = |bench: &Bench<'_>| bench.measure(mode, 1);
-            let pair = match round % 2 {
-                0 => [ours(&bench)?, theirs(&bench)?],
-                _ => {
-                    let theirs = theirs(&bench)?;
-                    [ours(&bench)?, theirs]
-                }
-            };
+    let mut kept = true;
+    for figure in &plan.figures {
+        kept &= match figure {
+            Figure::Forward => bench.forward()?,
+            Figure::Generator => bench.generators()?,
+            Figure::Pace => bench.pace()?,
+            Figure::RoundTrip => bench.round_trips()?,
+            Figure::Xdp => bench.over_xdp()?,
+        };
+    }
+    Ok(kept)
+}
+
+impl Bench<'_> {
+    /// Frames and cycles of each forwarder, mode by mode.
+    fn forward(&self) -> Result<bool, BenchError> {
+        let plan = self.plan;
+        let mut all = Vec::new();
+        for mode in &plan.modes {
+            let mut rounds = Vec::new();
             if !plan.json {
-                let cells = ARMS.iter().zip(&pair).map(|(name, run)| {
-                    let busy = run.busy.map_or(String::new(), |busy| format!(" ({busy:.0})"));
-                    format!("{name} {:11.0} {:5.0}{busy} {:3.0} %", run.returned, run.cycles, 100.0 * run.empty)
-                });
-                println!("  {}", cells.collect::<Vec<_>>().join("   "));
+                println!(
+                    "{mode}: frames/s returned, cycles/frame of all polls (of busy turns), polls that found nothing"
+                );
             }
-            rounds.push(pair);
+            for round in 0..plan.rounds {
+                // Who comes first alternates.
+                let pair = match round % 2 {
+                    0 => [self.measure(mode, 0)?, self.measure(mode, 1)?],
+                    _ => {
+                        let theirs = self.measure(mode, 1)?;
+                        [self.measure(mode, 0)?, theirs]
+                    }
+                };
+                if !plan.json {
+                    let cells = ARMS.iter().zip(&pair).map(|(name, run)| {
+                        let busy = run.busy.map_or(String::new(), |busy| format!(" ({busy:.0})"));
+                        format!("{name} {:11.0} {:5.0}{busy} {:3.0} %", run.returned, run.cycles, 100.0 * run.empty)
+                    });
+                    println!("  {}", cells.collect::<Vec<_>>().join("   "));
+                }
+                rounds.push(pair);
+            }
+            let ratio = |of: fn(&Run) -> f64| spread(rounds.iter().map(|pair| of(&pair[0]) / of(&pair[1])).collect());
+            let (frames_ratio, cycles_ratio) = (ratio(|run| run.returned), ratio(|run| run.cycles));
+            all.push(Mode { mode: mode.clone(), rounds, frames_ratio, cycles_ratio });
         }
-        let ratio = |of: fn(&Run) -> f64| spread(rounds.iter().map(|pair| of(&pair[0]) / of(&pair[1])).collect());
-        let (frames_ratio, cycles_ratio) = (ratio(|run| run.returned), ratio(|run| run.cycles));
-        all.push(Mode { mode: mode.clone(), rounds, frames_ratio, cycles_ratio });
-    }
-    let starved = |mode: &Mode| mode.rounds.iter().flatten().any(|run| run.empty > EMPTY_BOUND);
-    let cheap = |mode: &Mode| starved(mode) || mode.cycles_ratio[1] <= CYCLES_BOUND;
-    let kept = |mode: &Mode| mode.frames_ratio[1] >= FRAMES_BOUND && cheap(mode);
-    if plan.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    } else {
-        for mode in &all {
-            let ([low, middle, high], [few, cycles, many]) = (mode.frames_ratio, mode.cycles_ratio);
-            let word = if kept(mode) { "kept" } else { "NOT KEPT" };
-            println!(
-                "{}: {middle:.3} of testpmd's frames ({low:.3} to {high:.3}), at least {FRAMES_BOUND}; {cycles:.3} of \
+        let starved = |mode: &Mode| mode.rounds.iter().flatten().any(|run| run.empty > EMPTY_BOUND);
+        let cheap = |mode: &Mode| starved(mode) || mode.cycles_ratio[1] <= CYCLES_BOUND;
+        let kept = |mode: &Mode| mode.frames_ratio[1] >= FRAMES_BOUND && cheap(mode);
+        if plan.json {
+            println!("{}", serde_json::to_string_pretty(&all)?);
+        } else {
+            for mode in &all {
+                let ([low, middle, high], [few, cycles, many]) = (mode.frames_ratio, mode.cycles_ratio);
+                let word = if kept(mode) { "kept" } else { "NOT KEPT" };
+                println!(
+                    "{}: {middle:.3} of testpmd's frames ({low:.3} to {high:.3}), at least {FRAMES_BOUND}; {cycles:.3} of \
                  its cycles ({few:.3} to {many:.3}), at most {CYCLES_BOUND}: {word}",
-                mode.mode
-            );
-            if starved(mode) {
-                println!("  most polls found nothing: the generator was the limit, and cycles are not judged");
+                    mode.mode
+                );
+                if starved(mode) {
+                    println!("  most polls found nothing: the generator was the limit, and cycles are not judged");
+                }
             }
         }
+        Ok(all.iter().all(kept))
     }
-    Ok(all.iter().all(kept))
 }
 
 /// Least, median and most.

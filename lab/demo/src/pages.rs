@@ -40,6 +40,14 @@ impl HugePages {
     }
 }
 
+impl HugePages {
+    /// The folder that they are mounted in.
+    #[must_use]
+    pub fn mount(&self) -> &Path {
+        &self.mount
+    }
+}
+
 impl Drop for HugePages {
     fn drop(&mut self) {
         give_back(&self.mount, self.added);

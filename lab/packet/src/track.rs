@@ -65,7 +65,14 @@ pub struct Tracker {
 
 impl Default for Tracker {
     fn default() -> Self {
-        Self { seen: Box::new([0; WORDS]), next: 0, counts: Arrivals::default(), settled: Losses::default(), run: 0, last_lost: None }
+        Self {
+            seen: Box::new([0; WORDS]),
+            next: 0,
+            counts: Arrivals::default(),
+            settled: Losses::default(),
+            run: 0,
+            last_lost: None,
+        }
     }
 }
 

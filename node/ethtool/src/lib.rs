@@ -63,6 +63,7 @@ const GROUPS: &[Group] = &[
 
 /// The group whose settings have the driver's own names.
 const OFFLOADS: &str = "offloads";
+const GET_PAUSE: u8 = 21;
 const GET_FEATURES: u8 = 11;
 const SET_FEATURES: u8 = 12;
 /// Of a reply about features: those that can be changed, and those in force.
@@ -126,6 +127,30 @@ pub fn get(interface: &str, setting: &str) -> io::Result<String> {
         _ => why,
     })?;
     Attributes::of_reply(&reply).and_then(|attributes| attributes.value(field.attribute, field.kind)).ok_or_else(none)
+}
+
+/// Pause frames (IEEE 802.3x) that the interface has sent and received since it
+/// was set up; `None` if its driver does not count them.
+///
+/// # Errors
+/// As the kernel says.
+pub fn pause_frames(interface: &str) -> io::Result<Option<(u64, u64)>> {
+    let reply = Socket::open()?.ask(&Builder::counting(GET_PAUSE, interface));
+    match reply {
+        Ok(reply) => Ok(paused(&reply)),
+        // EOPNOTSUPP: it has nothing of the kind.
+        Err(why) if why.raw_os_error() == Some(95) => Ok(None),
+        Err(why) => Err(why),
+    }
+}
+
+/// The counts of a reply about pause frames (`ETHTOOL_A_PAUSE_STATS`).
+fn paused(reply: &[u8]) -> Option<(u64, u64)> {
+    const COUNTS: u16 = 5;
+    const SENT: u16 = 2;
+    const RECEIVED: u16 = 3;
+    let counts = Attributes::of_reply(reply)?.nested(COUNTS)?;
+    Some((counts.count(SENT)?, counts.count(RECEIVED)?))
 }
 
 /// Changes one setting.

@@ -21,6 +21,9 @@ const TYPE: u16 = 0x3fff;
 /// The first attribute of every request: about which interface.
 const ABOUT: u16 = 1;
 const NAME: u16 = 2;
+/// `ETHTOOL_A_HEADER_FLAGS`, and `ETHTOOL_FLAG_STATS` of it.
+const FLAGS: u16 = 3;
+const WITH_COUNTS: u32 = 1 << 2;
 /// A set of bits with names (`ETHTOOL_A_BITSET_*`).
 const WANTED: u16 = 3;
 const BITS: u16 = 3;
@@ -45,6 +48,16 @@ impl Builder {
         let mut request = Self::new(command);
         let mut about = Self::new(0);
         about.text(NAME, interface);
+        request.put(ABOUT | NESTED, &about.attributes);
+        request
+    }
+
+    /// A request about an interface that wants counts in its answer, too.
+    pub(crate) fn counting(command: u8, interface: &str) -> Self {
+        let mut request = Self::new(command);
+        let mut about = Self::new(0);
+        about.text(NAME, interface);
+        about.number(FLAGS, WITH_COUNTS);
         request.put(ABOUT | NESTED, &about.attributes);
         request
     }
@@ -110,6 +123,16 @@ impl<'a> Attributes<'a> {
 
     pub(crate) fn find(self, kind: u16) -> Option<&'a [u8]> {
         self.each().find(|(other, _)| *other == kind).map(|(_, value)| value)
+    }
+
+    /// The attributes within one.
+    pub(crate) fn nested(self, kind: u16) -> Option<Self> {
+        self.find(kind).map(Self)
+    }
+
+    /// A count of 64 bits.
+    pub(crate) fn count(self, kind: u16) -> Option<u64> {
+        Some(u64::from_ne_bytes(*self.find(kind)?.first_chunk()?))
     }
 
     /// A setting's value, as it is written.

@@ -25,6 +25,25 @@ fn what_is_built_is_read_again() {
     assert_eq!(attributes.bits(3), ["rx-gro"]);
 }
 
+/// What the kernel answers where a driver counts pause frames: 7 sent, 9
+/// received.
+#[test]
+fn counts_of_pause_frames_are_read() {
+    let (mut counts, mut answer) = (Builder::new(0), Builder::new(0));
+    counts.put(2, &7_u64.to_ne_bytes());
+    counts.put(3, &9_u64.to_ne_bytes());
+    answer.switch(3, true);
+    answer.put(5, &counts.attributes);
+    let mut message = vec![0; HEADER + GENERIC];
+    message.extend(&answer.attributes);
+    assert_eq!(crate::paused(&message), Some((7, 9)));
+    (0..message.len()).for_each(|cut| assert_eq!(crate::paused(&message[..cut]), None));
+    // Flags behind the name, within the same attribute.
+    let asked = Builder::counting(21, "eth0").attributes;
+    assert!(asked.ends_with(&[8, 0, 3, 0, 4, 0, 0, 0]), "{asked:?}");
+    assert_eq!(usize::from(u16::from_ne_bytes([asked[0], asked[1]])), asked.len());
+}
+
 /// Every length that can be wrong, and every cut: nothing panics, nothing goes
 /// on for ever.
 #[test]

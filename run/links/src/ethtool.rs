@@ -68,6 +68,11 @@ pub fn abilities(name: &str) -> Abilities {
     }
 }
 
+/// What the driver of the interface `name` calls itself.
+pub fn driver_name(name: &str) -> Option<String> {
+    abilities(name).driver
+}
+
 /// The bit of the interface's flags that stands for LRO.
 const LRO: u32 = 1 << 15;
 /// Names of error corrections, from the lowest bit on.

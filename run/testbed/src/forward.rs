@@ -1,6 +1,7 @@
 //! `nearside packet forward`: threads that poll, and what they tell.
 
 use crate::ends::{self, OverLinks};
+use crate::keep::write_whole;
 use crate::{ForwardPlan, place};
 use host::stop_signals;
 use link::{Link, LinkState};
@@ -49,6 +50,9 @@ pub fn forward(plan: &ForwardPlan) -> Result<ExitCode, Failure> {
         up: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
     };
     let (snapshot, lasted) = ends::over(&plan.links, threads, Forwarding { room: &room, signals: &signals })?;
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{}\n", to_json(plan, &snapshot, ticks, lasted)))?;
+    }
     if plan.json {
         println!("{}", to_json(plan, &snapshot, ticks, lasted));
     } else {

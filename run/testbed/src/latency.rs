@@ -3,19 +3,28 @@
 
 use crate::LatencyPlan;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, seed};
+use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed};
+use crate::pause::PauseWatch;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
+use core::fmt::Write;
 use host::stop_signals;
 use link::Link;
 use load::units::{seconds, si};
 use packet::page::render;
+use packet::pause::PauseFrames;
 use packet::table;
-use packet::tester::{Pacing, Plan, Stream, fill};
+use packet::tester::{Pacing, Plan, Recorders, Stream, fill};
 use packet::trial::{LaneResult, TrialResult};
 use packet::verdict::{Validity, Word, spoilt};
-use say::{Failure, eprintln, print, println};
-use serde_json::json;
+use say::{Failure, eprintln, println};
+use serde_json::{Value, json};
+use silo::Clock;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use wire::Time;
 
 /// Measures, prints, and keeps results and a page.
 ///
@@ -26,62 +35,156 @@ pub fn latency(plan: &LatencyPlan) -> Result<ExitCode, Failure> {
     if let Some(folder) = &plan.out {
         std::fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
     }
-    let clock = Clocked::measure(CALIBRATION);
-    let bench =
-        Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
-    let (results, stopped) = bench.measure(Rates(plan), &mut |_| {})?;
-    let verdict = judge(plan, &results, stopped);
-    show(plan, &clock, &results, &verdict)?;
-    Ok(match verdict.word {
-        _ if stopped => ExitCode::from(INTERRUPTED),
+    let told = measured(plan, &signals)?;
+    if plan.json {
+        println!("{:#}", told.value);
+    } else {
+        println!("{}\n{}", told.text, told.verdict);
+    }
+    Ok(match told.verdict.word {
+        _ if told.stopped => ExitCode::from(INTERRUPTED),
         Word::Invalid => ExitCode::from(MISSED),
         Word::Complete | Word::Partial => ExitCode::SUCCESS,
     })
 }
 
+/// What came of it.
+pub struct Told {
+    /// For programs.
+    pub value: Value,
+    /// For people, without the verdict.
+    pub text: String,
+    /// What it is worth.
+    pub verdict: Validity,
+    /// It was told to end.
+    pub stopped: bool,
+}
+
+/// Measures, keeps results and a page, and tells what came of it.
+///
+/// # Errors
+/// What the user is to know.
+pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<Told, Failure> {
+    let clock = Clocked::measure(CALIBRATION);
+    let bench = Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals };
+    let pause = PauseWatch::begin(&plan.links);
+    let progress = Mutex::new(Progress::default());
+    let mut keeper = Keeper { plan, clock: &clock, progress: &progress, written_at: Clock.now(), complained: false };
+    let (results, stopped) = bench.measure(Rates { plan, progress: &progress }, &mut |watch| keeper.look(watch))?;
+    let pause = pause.end();
+    let verdict = judge(plan, &results, (stopped, &pause));
+    let runs: Vec<(String, Kept)> = plan
+        .rates
+        .iter()
+        .zip(&results)
+        .map(|(rate, result)| (name(*rate), kept(&plan.links, &clock, plan.threshold, result)))
+        .collect();
+    keep(plan, &runs)?;
+    let value = json!({
+        "command": replay(), "clock": clock.to_json(), "pause_frames": pause, "runs": runs, "verdict": verdict,
+    });
+    let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
+    Ok(Told { value, text, verdict, stopped })
+}
+
+/// The trial that is under way: which, and what was recorded of it.
+#[derive(Default)]
+struct Progress {
+    number: usize,
+    recorded: Vec<Recorders>,
+}
+
+/// Keeps what was measured so far in a file: whole at any moment, whenever the
+/// process ends.
+struct Keeper<'a> {
+    plan: &'a LatencyPlan,
+    clock: &'a Clocked,
+    progress: &'a Mutex<Progress>,
+    written_at: Time,
+    complained: bool,
+}
+
+impl Keeper<'_> {
+    fn look(&mut self, watch: &Watch) {
+        let Some(folder) = &self.plan.out else { return };
+        let now = Clock.now();
+        if now.since(self.written_at) < self.plan.checkpoint {
+            return;
+        }
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut result) = watch.take(&mut progress.recorded) else { return };
+        fill(&mut result, &progress.recorded);
+        let number = progress.number;
+        drop(progress);
+        self.written_at = now;
+        let run = kept(&self.plan.links, self.clock, self.plan.threshold, &result);
+        let written = write_whole(&place(folder, number), &format!("{:#}\n", json!(run)));
+        // A disk that is full does not end a run of hours.
+        if let Err(why) = written
+            && !core::mem::replace(&mut self.complained, true)
+        {
+            eprintln!("nearside: the checkpoint was not written, and is tried again: {why}");
+        }
+    }
+}
+
+/// Where the results of a rate are, from 0 on.
+fn place(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("latency-{}.json", number + 1))
+}
+
 /// A trial for each rate, as far as it goes.
-struct Rates<'a>(&'a LatencyPlan);
+struct Rates<'a> {
+    plan: &'a LatencyPlan,
+    progress: &'a Mutex<Progress>,
+}
 
 impl Trials for Rates<'_> {
     type Found = Vec<TrialResult>;
 
     fn run<L: Link>(self, rig: &mut Rig<L>, watch: &Watch) -> Result<Vec<TrialResult>, String> {
-        let plan = self.0;
+        let plan = self.plan;
         let mut results = Vec::new();
-        for rate in &plan.rates {
+        for (number, rate) in plan.rates.iter().enumerate() {
             if watch.is_stopped() {
                 break;
             }
-            eprintln!("{} with {}", seconds(plan.duration.as_nanos() as f64), name(*rate));
-            results.push(one(plan, *rate, rig, watch)?);
+            let duration = plan.durations.get(number).copied().unwrap_or(plan.duration);
+            eprintln!("{} with {}", seconds(duration.as_nanos() as f64), name(*rate));
+            let mut result = one(plan, (*rate, duration), rig, watch)?;
+            let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            // What nobody has taken on the way.
+            watch.take(&mut progress.recorded);
+            fill(&mut result, &progress.recorded);
+            *progress = Progress { number: number + 1, recorded: Vec::new() };
+            results.push(result);
         }
         Ok(results)
     }
 }
 
 /// One rate: zero is none.
-fn one<L: Link>(plan: &LatencyPlan, rate: f64, rig: &mut Rig<L>, watch: &Watch) -> Result<TrialResult, String> {
+fn one<L: Link>(
+    plan: &LatencyPlan,
+    (rate, duration): (f64, Duration),
+    rig: &mut Rig<L>,
+    watch: &Watch,
+) -> Result<TrialResult, String> {
     let mut streams = vec![plan.probe.clone()];
     if rate > 0.0 {
         let milli = (rate * 1e3).round() as u64;
         streams.push(Stream { pacing: Pacing::Rate { milli, burst: 1 }, ..plan.background.clone() });
     }
     let seed = seed(None).map_err(|why| why.to_string())?;
-    let (duration, drain) = (plan.duration, plan.drain);
-    let trial = Plan { streams, duration, drain, signature: seed as u32, seed, ..Plan::default() };
-    let mut result = rig.trial(trial, watch)?;
-    // Nobody has taken what was recorded on the way.
-    let mut recorded = Vec::new();
-    watch.take(&mut recorded);
-    fill(&mut result, &recorded);
-    Ok(result)
+    let drain = plan.drain;
+    rig.trial(Plan { streams, duration, drain, signature: seed as u32, seed, ..Plan::default() }, watch)
 }
 
 fn name(rate: f64) -> String {
     if rate > 0.0 { format!("a background of {} each way", si(rate, "frames/s")) } else { "no background".to_owned() }
 }
 
-fn judge(plan: &LatencyPlan, results: &[TrialResult], stopped: bool) -> Validity {
+fn judge(plan: &LatencyPlan, results: &[TrialResult], (stopped, pause): (bool, &PauseFrames)) -> Validity {
     let mut verdict = Validity::default();
     if stopped || results.len() < plan.rates.len() {
         verdict.lacks("it was stopped");
@@ -95,9 +198,7 @@ fn judge(plan: &LatencyPlan, results: &[TrialResult], stopped: bool) -> Validity
             verdict.lacks(format!("with {}: too few samples for the 99.9th percentile", name(*rate)));
         }
     }
-    if plan.links.iter().any(|link| !link.driver.kind().in_memory) {
-        verdict.lacks("pause frames were neither off nor counted: they turn loss into latency");
-    }
+    pause.judge(results.iter().any(|result| result.lost() == 0), &mut verdict);
     verdict.lacks("times are taken by software, and not by a NIC");
     verdict
 }
@@ -109,33 +210,26 @@ fn rfc8219(lane: &LaneResult) -> Option<(u64, u64, u64)> {
     Some((lane.latency.quantile(0.5), worst, worst - lane.latency.min_ns))
 }
 
-fn show(plan: &LatencyPlan, clock: &Clocked, results: &[TrialResult], verdict: &Validity) -> Result<(), Failure> {
-    let runs: Vec<(String, Kept)> = plan
-        .rates
-        .iter()
-        .zip(results)
-        .map(|(rate, result)| (name(*rate), kept(&plan.links, clock, plan.threshold, result)))
-        .collect();
-    if let Some(folder) = &plan.out {
-        for (number, (_, run)) in runs.iter().enumerate() {
-            let path = folder.join(format!("latency-{}.json", number + 1));
-            write_whole(&path, &format!("{:#}\n", json!(run)))?;
-        }
-        let page = folder.join("latency.html");
-        write_whole(&page, &render(&runs))?;
-        eprintln!("wrote {}", page.display());
+/// Results of each rate in files, and a page of them all.
+fn keep(plan: &LatencyPlan, runs: &[(String, Kept)]) -> Result<(), Failure> {
+    let Some(folder) = &plan.out else { return Ok(()) };
+    for (number, (_, run)) in runs.iter().enumerate() {
+        write_whole(&place(folder, number), &format!("{:#}\n", json!(run)))?;
     }
-    if plan.json {
-        println!("{:#}", json!({ "clock": clock.to_json(), "runs": runs, "verdict": verdict }));
-        return Ok(());
-    }
-    println!("{}", clock.told());
-    for (name, run) in &runs {
-        println!("\n== {name}");
-        print!("{}", table::render(&run.result, nanos(plan.threshold)));
+    let page = folder.join("latency.html");
+    write_whole(&page, &render(runs))?;
+    eprintln!("wrote {}", page.display());
+    Ok(())
+}
+
+fn text(plan: &LatencyPlan, runs: &[(String, Kept)]) -> String {
+    let mut out = String::new();
+    for (name, run) in runs {
+        let _ = write!(out, "\n== {name}\n{}", table::render(&run.result, nanos(plan.threshold)));
         for lane in run.result.lanes.iter().filter(|lane| lane.probe) {
             if let Some((typical, worst, variation)) = rfc8219(lane) {
-                println!(
+                let _ = writeln!(
+                    out,
                     "{} {}: typical latency {}, worst case {}, delay variation {} (RFC 8219)",
                     lane.stream,
                     table::way(lane),
@@ -146,6 +240,5 @@ fn show(plan: &LatencyPlan, clock: &Clocked, results: &[TrialResult], verdict: &
             }
         }
     }
-    println!("\n{verdict}");
-    Ok(())
+    out
 }

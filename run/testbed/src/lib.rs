@@ -7,24 +7,38 @@
 //! | `load` | the tester's thread, checkpoints, what is printed |
 //! | `latency` | a probe beside a background, rate by rate |
 //! | `search` | trials, until bounds are near |
+//! | `rfc2544` | the whole method, trial by trial |
+//! | `zero_loss` | the published measurement as one command |
+//! | `lab` | devices that anybody has, one after the other, in a table |
+//! | `child` | programs beside this one |
+//! | `pause` | pause frames of the links |
 //! | `pages` | results drawn and compared |
 //! | `rig` | a tester's links and clock, and trials over them |
 //! | `place` | a thread's place: core, real-time policy |
 //! | `keep` | results in files |
 
+mod child;
 mod ends;
 mod forward;
 mod keep;
+mod lab;
 mod latency;
 mod load;
 mod pages;
+mod pause;
 mod place;
+mod rfc2544;
 mod rig;
 mod search;
+mod zero_loss;
+
+pub use lab::Device;
+pub use zero_loss::Medium;
 
 use host::drivers::LinkSpec;
 use packet::expect::Expectation;
-use packet::forward::Settings;
+use packet::forward::{Mode, Settings};
+use packet::rfc2544::Settings as MethodSettings;
 use packet::search::Goal;
 use packet::tester::{Plan, Stream};
 use say::Failure;
@@ -43,6 +57,12 @@ pub enum PacketPlan {
     Search(Box<SearchPlan>),
     /// Measure latency rate by rate.
     Latency(Box<LatencyPlan>),
+    /// Follow RFC 2544 as a whole.
+    Rfc2544(Box<MethodPlan>),
+    /// Do the published measurement again.
+    ZeroLoss(Box<ZeroLossPlan>),
+    /// Compare devices that anybody has.
+    Lab(LabPlan),
     /// Draw results.
     Report(ReportPlan),
     /// Compare results.
@@ -71,6 +91,8 @@ pub struct ForwardPlan {
     pub duration: Option<Duration>,
     /// How often a line is written; `None`: as usual.
     pub stats_period: Option<Duration>,
+    /// Where the statistics go as JSON, too.
+    pub out: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -111,6 +133,10 @@ pub struct SearchPlan {
     pub stream: Stream,
     /// The goals.
     pub goals: Vec<Goal>,
+    /// Measure what comes at the highest rate, too.
+    pub mrr: bool,
+    /// Look for so long for the load that loses a ten millionth.
+    pub soak: Option<Duration>,
     /// The lowest rate, in frames per second and direction.
     pub min_rate: f64,
     /// The highest; `None`: what the tester can send.
@@ -123,6 +149,29 @@ pub struct SearchPlan {
     pub late_limit: f64,
     /// The most trials.
     pub trials: usize,
+    /// How long the links' other side is waited for.
+    pub link_limit: Duration,
+    /// Where.
+    pub pace: Pace,
+    /// Where the results go, too.
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// How RFC 2544 is followed.
+#[derive(Clone, Debug)]
+pub struct MethodPlan {
+    /// One link, or two.
+    pub links: Vec<LinkSpec>,
+    /// What is sent, but for sizes and rates.
+    pub stream: Stream,
+    /// How.
+    pub settings: MethodSettings,
+    /// Puts filters into the device.
+    pub filter_command: Option<String>,
+    /// Resets it.
+    pub reset_command: Option<String>,
     /// How long the links' other side is waited for.
     pub link_limit: Duration,
     /// Where.
@@ -146,6 +195,8 @@ pub struct LatencyPlan {
     pub rates: Vec<f64>,
     /// For how long at each.
     pub duration: Duration,
+    /// For how long at those of this place, instead.
+    pub durations: Vec<Duration>,
     /// How long stragglers are waited for.
     pub drain: Duration,
     /// The share of frames that may be late in a result that is valid.
@@ -157,6 +208,68 @@ pub struct LatencyPlan {
     /// Where.
     pub pace: Pace,
     /// The folder for results and page.
+    pub out: Option<PathBuf>,
+    /// How often results are written on the way.
+    pub checkpoint: Duration,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// The published measurement.
+#[derive(Clone, Debug)]
+pub struct ZeroLossPlan {
+    /// To a forwarder elsewhere; none: one of ours is set up.
+    pub links: Vec<LinkSpec>,
+    /// What lies between, where one is set up.
+    pub medium: Medium,
+    /// What that does to frames.
+    pub forwarder_mode: Mode,
+    /// Where it runs.
+    pub forwarder: Pace,
+    /// The probe.
+    pub probe: Stream,
+    /// The background, but for its rate.
+    pub background: Stream,
+    /// That, in frames per second and direction.
+    pub rate: f64,
+    /// For how long without a background.
+    pub alone: Duration,
+    /// For how long with it.
+    pub duration: Duration,
+    /// How long noise is listened to before; zero: not at all.
+    pub noise: Duration,
+    /// How long stragglers are waited for.
+    pub drain: Duration,
+    /// The share of frames that may be late in a result that is valid.
+    pub late_limit: f64,
+    /// Latencies above it are counted.
+    pub threshold: Duration,
+    /// How long the links' other side is waited for.
+    pub link_limit: Duration,
+    /// Where the tester runs.
+    pub pace: Pace,
+    /// The folder for results and page.
+    pub out: Option<PathBuf>,
+    /// How often results are written on the way.
+    pub checkpoint: Duration,
+    /// Print JSON.
+    pub json: bool,
+}
+
+/// Devices that are compared.
+#[derive(Clone, Debug)]
+pub struct LabPlan {
+    /// Which.
+    pub devices: Vec<Device>,
+    /// Bytes of frames, with the frame check sequence.
+    pub size: u16,
+    /// How long each trial is.
+    pub duration: Duration,
+    /// Where the tester runs.
+    pub core: Option<u16>,
+    /// Where a device runs that is a process.
+    pub device_core: Option<u16>,
+    /// Where the results go, too.
     pub out: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
@@ -192,6 +305,9 @@ pub fn packet(plan: PacketPlan) -> Result<ExitCode, Failure> {
         PacketPlan::Load(plan) => load::load(&plan),
         PacketPlan::Search(plan) => search::search(&plan),
         PacketPlan::Latency(plan) => latency::latency(&plan),
+        PacketPlan::Rfc2544(plan) => rfc2544::rfc2544(&plan),
+        PacketPlan::ZeroLoss(plan) => zero_loss::zero_loss(&plan),
+        PacketPlan::Lab(plan) => lab::lab(&plan),
         PacketPlan::Report(plan) => pages::report(&plan),
         PacketPlan::Compare(plan) => pages::compare_runs(&plan),
     }

@@ -187,6 +187,11 @@ impl<L: Link> Rig<L> {
         Self { links, ticks }
     }
 
+    /// How many links there are.
+    pub const fn ports(&self) -> usize {
+        self.links.len()
+    }
+
     /// Waits until every link has its other side.
     ///
     /// # Errors

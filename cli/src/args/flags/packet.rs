@@ -1,9 +1,12 @@
 //! `nearside packet`, as typed.
 
 mod forward;
+mod lab;
 mod latency;
 mod load;
+mod rfc2544;
 mod search;
+mod zero_loss;
 
 use super::host::{each_once, fifo};
 use clap::{Args, Subcommand, ValueHint};
@@ -51,6 +54,29 @@ enum What {
     /// over each other (--out). The exit status is 0, 2 if INVALID, 130 after
     /// Ctrl-C, 1 if it failed.
     Latency(Box<latency::LatencyArgs>),
+    /// Follow RFC 2544 as a whole: throughput, latency, loss, back-to-back, recovery, reset
+    ///
+    /// For each of seven frame sizes, back-to-back frames by RFC 9004; again
+    /// with 256 networks and with filters, if asked for. Every trial is told.
+    /// The verdict is COMPLETE, PARTIAL with the clauses that are missing, or
+    /// INVALID; a shortened run (--quick) cannot be COMPLETE. Only on networks
+    /// of your own (RFC 6815). The exit status is 0, 2 if INVALID, 130 after
+    /// Ctrl-C, 1 if it failed.
+    Rfc2544(Box<rfc2544::Rfc2544Args>),
+    /// Do a whole measurement as one command
+    Run {
+        #[command(subcommand)]
+        what: Measurement,
+    },
+    /// Put devices that anybody has between the tester's ports, in namespaces, and compare them
+    ///
+    /// The kernel's bridge and forwarding, an XDP program that redirects,
+    /// dpdk-testpmd and nearside packet forward, in turn, each between two
+    /// veth pairs whose other ends the tester has by AF_XDP: what comes at the
+    /// highest rate, and latency of a probe alone and beside half of that.
+    /// Needs root, and ip; a device that cannot be had is told. The exit
+    /// status is 0, 130 after Ctrl-C, 1 if none could be measured.
+    Lab(lab::LabArgs),
     /// Turn what load --out kept into one page of HTML: tables and curves
     Report {
         /// Results; those of several runs are drawn over each other
@@ -80,6 +106,19 @@ enum What {
     },
 }
 
+#[derive(Subcommand)]
+enum Measurement {
+    /// A probe beside a background through a forwarder, for hours, no frame lost
+    ///
+    /// The published measurement (76-byte probes, one in flight; 64-byte
+    /// background; both directions): judges this machine as a forwarder,
+    /// listens to the noise on its cores, measures without and with the
+    /// background, and tells latencies, losses and the forwarder's own
+    /// statistics. What was measured survives a kill (--out). The exit status
+    /// is 0, 2 if INVALID, 130 after Ctrl-C, 1 if it failed.
+    ZeroLoss(Box<zero_loss::ZeroLossArgs>),
+}
+
 impl PacketArgs {
     pub(super) fn plan(self) -> Result<PacketPlan, String> {
         Ok(match self.what {
@@ -87,6 +126,9 @@ impl PacketArgs {
             What::Load(args) => PacketPlan::Load(Box::new(args.plan()?)),
             What::Search(args) => PacketPlan::Search(Box::new(args.plan()?)),
             What::Latency(args) => PacketPlan::Latency(Box::new(args.plan()?)),
+            What::Rfc2544(args) => PacketPlan::Rfc2544(Box::new(args.plan()?)),
+            What::Run { what: Measurement::ZeroLoss(args) } => PacketPlan::ZeroLoss(Box::new(args.plan()?)),
+            What::Lab(args) => PacketPlan::Lab(args.plan()?),
             What::Report { files, out } => PacketPlan::Report(ReportPlan { files, out }),
             What::Compare { before, after, json } => PacketPlan::Compare(ComparePlan { before, after, json }),
         })

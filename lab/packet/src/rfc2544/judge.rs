@@ -41,7 +41,9 @@ pub fn verdict(method: &Method, pause: &PauseFrames) -> Validity {
             && let (Some(lower), None) = (found.lower, &found.open)
             && lower < result.theoretical * (1.0 - settings.width)
         {
-            verdict.lacks(format!("{at}: no rate that the tester can send failed: {lower:.0}/s is no bound of the device"));
+            verdict.lacks(format!(
+                "{at}: no rate that the tester can send failed: {lower:.0}/s is no bound of the device"
+            ));
         }
     }
     let nothing_lost = method.results().iter().any(|result| result.rate().is_some());

@@ -105,13 +105,18 @@ impl Part {
         match test {
             Test::Latency => Some(Self::Latency { rate, found: Vec::new(), done: 0 }),
             Test::BackToBack if at_most => {
-                let why = "back-to-back: the throughput is the highest rate, at which no buffer fills (RFC 9004 section 4)";
+                let why =
+                    "back-to-back: the throughput is the highest rate, at which no buffer fills (RFC 9004 section 4)";
                 result.not_applicable.push(why.to_owned());
                 None
             }
             Test::BackToBack => {
                 let longest = (settings.bursts.seconds * most) as u64;
-                Some(Self::Bursts { rate: most, throughput: rate, search: BurstSearch::new(longest, settings.bursts.times) })
+                Some(Self::Bursts {
+                    rate: most,
+                    throughput: rate,
+                    search: BurstSearch::new(longest, settings.bursts.times),
+                })
             }
             Test::Recovery if at_most => {
                 let why = "recovery: the throughput is the highest rate, so that there is no overload";
@@ -125,7 +130,9 @@ impl Part {
             }
             // Of the smallest frames, once.
             Test::Reset if Some(&result.size) != settings.sizes.first() || result.condition != Condition::Plain => None,
-            Test::Reset => Some(Self::Reset { rate, found: Reset { silent_seconds: Vec::new(), lost_seconds: Vec::new() } }),
+            Test::Reset => {
+                Some(Self::Reset { rate, found: Reset { silent_seconds: Vec::new(), lost_seconds: Vec::new() } })
+            }
             Test::Throughput | Test::Loss => None,
         }
     }
@@ -152,7 +159,9 @@ impl Part {
     pub(super) fn lacks(&self, result: &TrialResult) -> Option<String> {
         let untagged = |lane: &LaneResult| lane.tagged_ns.is_none();
         match self {
-            Self::Latency { .. } if result.lanes.iter().any(untagged) => Some("the tagged frame did not come".to_owned()),
+            Self::Latency { .. } if result.lanes.iter().any(untagged) => {
+                Some("the tagged frame did not come".to_owned())
+            }
             _ => None,
         }
     }
@@ -260,7 +269,9 @@ impl Part {
                 result.back_to_back = search.found(rate, throughput);
                 if result.back_to_back.as_ref().is_some_and(|found| found.reached_longest) {
                     let longest = settings.bursts.seconds;
-                    result.lacks.push(format!("back-to-back: no burst of {longest} s lost a frame: the buffer is larger"));
+                    result
+                        .lacks
+                        .push(format!("back-to-back: no burst of {longest} s lost a frame: the buffer is larger"));
                 }
             }
             Self::Recovery { found, .. } => {
@@ -269,7 +280,9 @@ impl Part {
                 }
                 if found.without_loss > 0 {
                     let of = found.without_loss;
-                    result.lacks.push(format!("recovery: the overload lost nothing in {of} of {} trials", found.seconds.len()));
+                    result
+                        .lacks
+                        .push(format!("recovery: the overload lost nothing in {of} of {} trials", found.seconds.len()));
                 }
                 result.recovery = Some(found);
             }

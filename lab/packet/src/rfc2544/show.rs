@@ -30,7 +30,8 @@ pub fn render(method: &Method) -> String {
 const NONE: &str = "-";
 
 fn rates(out: &mut String, results: &[&SizeResult]) {
-    let heads = ["bytes", "way", "line", "tester", "throughput", "of line", "latency", "typical", "worst", "burst", "buffer"];
+    let heads =
+        ["bytes", "way", "line", "tester", "throughput", "of line", "latency", "typical", "worst", "burst", "buffer"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for result in results {
         let rate = result.rate();
@@ -109,7 +110,8 @@ fn rest(out: &mut String, result: &SizeResult) {
     }
     if let Some(reset) = &result.reset {
         for (silent, lost) in reset.silent_seconds.iter().zip(&reset.lost_seconds) {
-            let silent = silent.map_or_else(|| "for the rest of the trial".to_owned(), |s| format!("for {}", seconds(s * 1e9)));
+            let silent =
+                silent.map_or_else(|| "for the rest of the trial".to_owned(), |s| format!("for {}", seconds(s * 1e9)));
             let _ = writeln!(
                 out,
                 "{size} bytes, reset: nothing came {silent}; by frames lost {} (RFC 6201)",

@@ -26,7 +26,17 @@ impl Model {
     fn new() -> Self {
         let (latency_ns, sendable) = (12_345, 20e6);
         let recovery = 0.25;
-        Self { bits: 5e9, buffer: 1_000.0, latency_ns, recovery, sendable, spoils: 0, trials: 0, seconds: 0.0, resets: 0 }
+        Self {
+            bits: 5e9,
+            buffer: 1_000.0,
+            latency_ns,
+            recovery,
+            sendable,
+            spoils: 0,
+            trials: 0,
+            seconds: 0.0,
+            resets: 0,
+        }
     }
 
     fn rate(&self, size: u16) -> f64 {
@@ -63,7 +73,13 @@ impl Model {
             sent: Sent { frames, missed, late, ..Sent::default() },
             received: frames - lost,
             losses: Losses { frames: lost, events: u64::from(lost > 0), longest: lost },
-            latency: LatencyDistribution { samples: 1_000_000, min_ns: ns, mean_ns: ns as f64, max_ns: ns, buckets: vec![(ns, 1_000_000)] },
+            latency: LatencyDistribution {
+                samples: 1_000_000,
+                min_ns: ns,
+                mean_ns: ns as f64,
+                max_ns: ns,
+                buckets: vec![(ns, 1_000_000)],
+            },
             tagged_ns: ask.tag.map(|_| ns),
             last_loss_ns,
             silence_ns: if ask.reset.is_some() { 1_500_000_000 } else { 100 },

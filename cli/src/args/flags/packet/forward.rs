@@ -1,11 +1,12 @@
 //! `nearside packet forward`, as typed.
 
 use super::{PortArgs, fifo};
-use clap::Args;
+use clap::{Args, ValueHint};
 use host::Cores;
 use host::values::Cidr;
 use host::values::nonzero_duration;
 use packet::forward::{BURST_LIMIT, Hop, Mode, Routes, Settings};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 use testbed::{ForwardPlan, Pace};
@@ -78,6 +79,10 @@ pub(in crate::args::flags) struct ForwardArgs {
     #[arg(long, value_name = "ROUTE")]
     route: Vec<Route>,
 
+    /// Keep the statistics as JSON in this file, too
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    out: Option<PathBuf>,
+
     /// Print the statistics as JSON
     #[arg(long)]
     json: bool,
@@ -148,6 +153,7 @@ impl ForwardArgs {
             pace: Pace { cores, fifo: self.fifo },
             duration: self.duration,
             stats_period: self.stats_period,
+            out: self.out,
             json: self.json,
         })
     }

@@ -23,8 +23,12 @@ pub(in crate::args::flags) struct LatencyArgs {
     background: Spec,
 
     /// The background's rates, in frames per second and direction, with commas; 0 is none
-    #[arg(long, value_name = "RATE,…", value_delimiter = ',', required = true, value_parser = rate)]
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', required_unless_present = "pdr", value_parser = rate)]
     rates: Vec<f64>,
+
+    /// In place of --rates: none, 10, 50 and 90 % of this rate, which a search has found (its pdr)
+    #[arg(long, value_name = "RATE", value_parser = rate, conflicts_with = "rates")]
+    pdr: Option<f64>,
 
     /// Measure at each rate for this long (RFC 2544 section 26.2: 120 s)
     #[arg(long, short, value_name = "TIME", default_value = "120s", value_parser = nonzero_duration)]
@@ -45,10 +49,17 @@ pub(in crate::args::flags) struct LatencyArgs {
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
 
+    /// How often the file of the rate under way is renewed: what was measured survives a kill
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration, requires = "out")]
+    checkpoint: Duration,
+
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
 }
+
+/// Backgrounds, as shares of the PDR.
+const SHARES: [f64; 4] = [0.0, 0.1, 0.5, 0.9];
 
 /// Frames per second; zero is none.
 fn rate(text: &str) -> Result<f64, String> {
@@ -77,14 +88,16 @@ impl LatencyArgs {
             probe: stream("probe", &self.probe, self.probe.probe()?)?,
             background: stream("background", &self.background, Pacing::Max)?,
             links: links.clone(),
-            rates: self.rates,
+            rates: self.pdr.map_or(self.rates, |pdr| SHARES.map(|share| share * pdr).to_vec()),
             duration: self.duration,
+            durations: Vec::new(),
             drain: self.tester.drain,
             late_limit: self.late_limit,
             threshold: self.threshold,
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
             out: self.out,
+            checkpoint: self.checkpoint,
             json: self.json,
         })
     }

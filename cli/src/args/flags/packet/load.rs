@@ -21,8 +21,9 @@ pub(in crate::args::flags) struct LoadArgs {
     /// 570, 4 of 1518). RATE is frames per second in each direction, bits per
     /// second on a wire (preamble and gap included) as in 10Gbit, or max (the
     /// usual): as many as the ring takes. Keys: flows=N or flows=random:N (1;
-    /// by source port), vlan=ID, ip=4|6 (4), burst=N (1: frames due at one
-    /// time), way=ab|ba|both (both, with two links). Frames are UDP between
+    /// by source port), vlan=ID, ip=4|6 (4), networks=N (1; destinations drawn
+    /// from so many), burst=N (1: frames due at one time), way=ab|ba|both
+    /// (both, with two links). Frames are UDP between
     /// 198.18.0.2 and 198.19.0.2, or 2001:2::2 and 2001:2:0:1::2, each with
     /// the run's signature, its number and its time.
     ///

@@ -22,14 +22,20 @@ pub(in crate::args::flags) struct SearchArgs {
     #[arg(long, value_name = "STREAM", default_value = "64", value_parser = Spec::parse)]
     stream: Spec,
 
-    /// What is searched for: rfc2544, tst009, ndr, pdr; several with commas
+    /// What is searched for: rfc2544, tst009, ndr, pdr, mrr, soak; several with commas
     ///
     /// By RFC 9971: rfc2544 is the highest rate at which a trial of 60 s loses
     /// nothing; tst009 takes a second trial of 60 s where the first loses; ndr
     /// and pdr take 21 trials of 1 s, of which less than half may lose
-    /// anything, or more than half a percent. Goals share their trials.
+    /// anything, or more than half a percent. Goals share their trials. mrr is
+    /// what comes at the highest rate, 10 times 1 s; soak fits curves to trials of
+    /// growing length (PLRsearch) and tells the load that loses 1e-7 of its frames.
     #[arg(long, value_name = "GOAL,…", value_delimiter = ',', default_value = "ndr,pdr", value_parser = goal)]
-    goal: Vec<Goal>,
+    goal: Vec<Wanted>,
+
+    /// How long a soak takes
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = nonzero_duration)]
+    soak: Duration,
 
     /// How near the bounds are in the end, as a share of the upper one
     #[arg(long, value_name = "PERCENT", default_value = "0.5%", value_parser = percent)]
@@ -71,8 +77,22 @@ pub(in crate::args::flags) struct SearchArgs {
     json: bool,
 }
 
-fn goal(text: &str) -> Result<Goal, String> {
-    Goal::named(text).ok_or_else(|| format!("there is no goal {text}: rfc2544, tst009, ndr and pdr are"))
+/// What is searched for.
+#[derive(Clone, Debug)]
+enum Wanted {
+    Bounds(Goal),
+    Mrr,
+    Soak,
+}
+
+fn goal(text: &str) -> Result<Wanted, String> {
+    match text {
+        "mrr" => Ok(Wanted::Mrr),
+        "soak" => Ok(Wanted::Soak),
+        _ => Goal::named(text)
+            .map(Wanted::Bounds)
+            .ok_or_else(|| format!("there is no goal {text}: rfc2544, tst009, ndr, pdr, mrr and soak are")),
+    }
 }
 
 impl SearchArgs {
@@ -84,7 +104,13 @@ impl SearchArgs {
         if self.width < 1e-4 {
             return Err("--width is at least 0.01%".to_owned());
         }
-        let mut goals = self.goal;
+        let mrr = self.goal.iter().any(|wanted| matches!(wanted, Wanted::Mrr));
+        let soak = self.goal.iter().any(|wanted| matches!(wanted, Wanted::Soak)).then_some(self.soak);
+        let bounds = self.goal.into_iter().filter_map(|wanted| match wanted {
+            Wanted::Bounds(goal) => Some(goal),
+            Wanted::Mrr | Wanted::Soak => None,
+        });
+        let mut goals: Vec<Goal> = bounds.collect();
         for goal in &mut goals {
             goal.width = self.width;
             match self.trial.as_slice() {
@@ -114,6 +140,8 @@ impl SearchArgs {
             links,
             stream,
             goals,
+            mrr,
+            soak,
             min_rate,
             max_rate,
             drain: self.tester.drain,

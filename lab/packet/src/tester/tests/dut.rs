@@ -99,7 +99,9 @@ impl Way {
                 self.did.dropped += 1;
                 return;
             }
-            if faults.hangover > 0 && number.is_multiple_of(50) && self.full_at.is_some_and(|at| now < at + faults.hangover)
+            if faults.hangover > 0
+                && number.is_multiple_of(50)
+                && self.full_at.is_some_and(|at| now < at + faults.hangover)
             {
                 self.did.dropped += 1;
                 return;

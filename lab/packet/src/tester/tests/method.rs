@@ -97,7 +97,8 @@ fn the_whole_method_finds_what_the_device_is() {
 
 #[test]
 fn a_device_that_does_not_come_back_from_a_reset_says_so() {
-    let only = Settings { tests: vec![Test::Throughput, Test::Reset], conditions: vec![Condition::Plain], ..settings() };
+    let only =
+        Settings { tests: vec![Test::Throughput, Test::Reset], conditions: vec![Condition::Plain], ..settings() };
     let mut method = Method::new(only.clone());
     let one = stream("load", Pacing::Max);
     while let Some(ask) = method.poll_trial() {

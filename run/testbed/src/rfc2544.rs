@@ -1,0 +1,213 @@
+//! `nearside packet rfc2544`: the whole method, trial by trial.
+
+use crate::MethodPlan;
+use crate::keep::write_whole;
+use crate::load::{INTERRUPTED, MISSED, replay, seed};
+use crate::pause::PauseWatch;
+use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
+use host::stop_signals;
+use link::Link;
+use packet::log::TrialLog;
+use packet::rfc2544::{Ask, Condition, Method, render, verdict};
+use packet::tester::{Pacing, Plan, Stream, fill};
+use packet::trial::TrialResult;
+use packet::verdict::Word;
+use say::{Failure, eprintln, print, println};
+use serde_json::{Value, json};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Learning frames before each trial (RFC 2544 section 23), in each direction:
+/// so many, at thousands of a frame per second.
+const LEARNING: Duration = Duration::from_millis(20);
+const LEARNING_MILLI: u64 = 1_000_000;
+
+/// A command that takes longer has failed.
+const COMMAND_LIMIT: Duration = Duration::from_secs(120);
+const COMMAND_LOOK: Duration = Duration::from_millis(20);
+
+/// Follows the method, and prints what was found.
+///
+/// # Errors
+/// What the user is to know.
+pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
+    let signals = stop_signals()?;
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{:#}\n", json!({ "complete": false })))?;
+    }
+    let clock = Clocked::measure(CALIBRATION);
+    let bench =
+        Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
+    let pause = PauseWatch::begin(&plan.links);
+    let (done, stopped) = bench.measure(Whole(plan), &mut |_| {})?;
+    let pause = pause.end();
+    let mut verdict = verdict(&done.method, &pause);
+    if let Some(why) = &done.failed {
+        verdict.fails(why.clone());
+    }
+    let value = json!({
+        "command": replay(),
+        "clock": clock.to_json(),
+        "links": plan.links.iter().map(host::drivers::LinkSpec::name).collect::<Vec<_>>(),
+        "settings": done.method.settings(),
+        "pause_frames": pause,
+        "results": done.method.results(),
+        "trials": done.log,
+        "latency_definition": LATENCY_DEFINITION,
+        "verdict": verdict,
+    });
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{value:#}\n"))?;
+    }
+    if plan.json {
+        println!("{value:#}");
+    } else {
+        println!("{}", clock.told());
+        println!("{}", pause.told());
+        print!("{}", render(&done.method));
+        println!("{LATENCY_DEFINITION}");
+        println!("{} trials; {verdict}", done.log.len());
+    }
+    Ok(match verdict.word {
+        _ if stopped => ExitCode::from(INTERRUPTED),
+        Word::Invalid => ExitCode::from(MISSED),
+        Word::Complete | Word::Partial => ExitCode::SUCCESS,
+    })
+}
+
+/// RFC 1242 section 3.8 wants to be told which of its two it is.
+const LATENCY_DEFINITION: &str = "latency: from the whole frame in the tester's ring to the whole frame found in it, as of \
+                                  a store-and-forward device, with the time that the frame takes on a wire (RFC 1242 \
+                                  section 3.8 leaves that out)";
+
+/// What came of it.
+struct Done {
+    method: Method,
+    log: Vec<Value>,
+    /// A command failed.
+    failed: Option<String>,
+}
+
+struct Whole<'a>(&'a MethodPlan);
+
+impl Trials for Whole<'_> {
+    type Found = Done;
+
+    fn run<L: Link>(self, rig: &mut Rig<L>, watch: &Watch) -> Result<Done, String> {
+        let plan = self.0;
+        let mut done = Done { method: Method::new(plan.settings.clone()), log: Vec::new(), failed: None };
+        let mut condition = Condition::Plain;
+        while !watch.is_stopped() {
+            let Some(ask) = done.method.poll_trial() else { break };
+            if ask.condition != condition {
+                condition = ask.condition;
+                if let (Condition::Filters, Some(command)) = (condition, &plan.filter_command)
+                    && let Err(why) = run_command(command)
+                {
+                    done.failed = Some(format!("filters: {why}"));
+                    break;
+                }
+            }
+            // What was measured until here is still told.
+            let (result, failed) = match one(plan, &ask, rig, watch) {
+                Ok(outcome) => outcome,
+                Err(why) => {
+                    done.failed = Some(why);
+                    break;
+                }
+            };
+            if watch.is_stopped() {
+                break;
+            }
+            if let Some(why) = failed {
+                done.failed = Some(format!("reset: {why}"));
+                break;
+            }
+            let why = done.method.on_trial(&result);
+            let entry = TrialLog::of(ask.rate, &result, why.as_deref());
+            let what = ask.test.map_or("the tester's own rate", |test| test.name());
+            eprintln!("trial {}: {} bytes, {}, {what}: {}", done.log.len() + 1, ask.size, ask.condition, entry.line());
+            done.log.push(json!({ "ask": ask, "trial": entry }));
+        }
+        Ok(done)
+    }
+}
+
+/// One trial: learning frames, the trial with its command, and the pause to
+/// settle. With it why the command failed.
+fn one<L: Link>(
+    plan: &MethodPlan,
+    ask: &Ask,
+    rig: &mut Rig<L>,
+    watch: &Watch,
+) -> Result<(TrialResult, Option<String>), String> {
+    let random = || seed(None).map_err(|why| why.to_string());
+    let ways = [true, rig.ports() > 1];
+    let pacing = Pacing::Rate { milli: LEARNING_MILLI, burst: 1 };
+    let learning = Stream { pacing, ways, ..plan.stream.clone() };
+    let (drain, signature) = (LEARNING, random()? as u32);
+    rig.trial(Plan { streams: vec![learning], duration: LEARNING, drain, signature, ..Plan::default() }, watch)?;
+    let signature = random()?;
+    // Of the learning trial nobody wants to know.
+    watch.take(&mut Vec::new());
+    let trial = ask.plan(&plan.stream, &plan.settings, (signature as u32, signature));
+    let command = plan.reset_command.as_ref().zip(ask.reset);
+    let resetting = command.map(|(command, after)| {
+        let command = command.clone();
+        thread::spawn(move || {
+            thread::sleep(Duration::from_secs_f64(after));
+            run_command(&command)
+        })
+    });
+    let result = rig.trial(trial, watch);
+    let failed = resetting.and_then(|thread| match thread.join() {
+        Ok(outcome) => outcome.err(),
+        Err(_) => Some("the thread that ran the command panicked".to_owned()),
+    });
+    let mut result = result?;
+    let mut recorded = Vec::new();
+    watch.take(&mut recorded);
+    fill(&mut result, &recorded);
+    if !watch.is_stopped() {
+        thread::sleep(Duration::from_secs_f64(plan.settings.settle));
+    }
+    Ok((result, failed))
+}
+
+/// Runs a command of the user's by the shell.
+fn run_command(command: &str) -> Result<(), String> {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", command])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|why| format!("'{command}' cannot be run: {why}"))?;
+    let began = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("'{command}' failed: {status}")),
+            Ok(None) if began.elapsed() < COMMAND_LIMIT => thread::sleep(COMMAND_LOOK),
+            outcome => {
+                let _ = child.kill();
+                let _ = child.wait();
+                let why = outcome
+                    .err()
+                    .map_or_else(|| format!("it took longer than {COMMAND_LIMIT:?}"), |why| why.to_string());
+                return Err(format!("'{command}': {why}"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_fails_says_so() {
+        assert_eq!(run_command("exit 0"), Ok(()));
+        assert!(run_command("exit 3").is_err_and(|why| why.contains("exit 3") && why.contains('3')));
+    }
+}
