@@ -100,8 +100,9 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         "packet rfc2544",
         &[
             "nearside packet rfc2544 --link memif:/run/a.sock --link memif:/run/b.sock --core 1 --quick",
-            "nearside packet rfc2544 --link af_xdp:eth1 --link af_xdp:eth2 --line-rate 10Gbit --networks --out rfc2544.json",
-            "nearside packet rfc2544 --link af_xdp:eth1 --link af_xdp:eth2 --line-rate 10Gbit --test reset \\\n      --reset-command 'ssh dut reboot'",
+            "nearside packet rfc2544 --link af_xdp:eth1 --link af_xdp:eth2 \
+             --line-rate 10Gbit --networks --out rfc2544.json",
+            "nearside packet rfc2544 --link af_xdp:eth1 --test reset --reset-command 'ssh dut reboot'",
         ],
     ),
     ("packet run", &["nearside packet run zero-loss --rate 1M --duration 8h --core 1 --forwarder-core 2"]),

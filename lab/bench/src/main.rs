@@ -451,10 +451,9 @@ struct PacketArgs {
     /// Measure each for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 4)]
     seconds: u64,
-    /// Measure these figures
-    #[arg(long, value_enum, value_name = "FIGURE,…", value_delimiter = ',',
-          default_values_t = [packet::Figure::Forward, packet::Figure::Generator, packet::Figure::Pace, packet::Figure::RoundTrip, packet::Figure::Xdp])]
-    figures: Vec<packet::Figure>,
+    /// Measure these figures [default: all]
+    #[arg(long, value_enum, value_name = "FIGURE,…", value_delimiter = ',')]
+    figures: Vec<packet::PacketFigure>,
     /// Measure forwarders in these modes
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_value = "io,macswap,5tswap")]
     modes: Vec<String>,
@@ -470,6 +469,7 @@ impl PacketArgs {
     fn plan(self) -> Result<packet::Plan, BenchError> {
         let Self { rounds, seconds, figures, modes, json, nearside } = self;
         let duration = Duration::from_secs(seconds.max(2));
+        let figures = if figures.is_empty() { packet::PacketFigure::ALL.to_vec() } else { figures };
         Ok(packet::Plan { nearside: program(nearside)?, rounds, duration, figures, modes, json })
     }
 }

@@ -39,7 +39,7 @@ pub struct Plan {
     /// For so long.
     pub duration: Duration,
     /// Which figures.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<PacketFigure>,
     /// In these modes.
     pub modes: Vec<String>,
     /// Print JSON.
@@ -48,7 +48,7 @@ pub struct Plan {
 
 /// What is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Figure {
+pub enum PacketFigure {
     /// Frames and cycles of a forwarder over memif, by mode.
     Forward,
     /// Frames of a sender, through testpmd macswap.
@@ -59,6 +59,11 @@ pub enum Figure {
     RoundTrip,
     /// Frames of a forwarder over AF_XDP.
     Xdp,
+}
+
+impl PacketFigure {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Forward, Self::Generator, Self::Pace, Self::RoundTrip, Self::Xdp];
 }
 
 /// The two forwarders.
@@ -103,11 +108,11 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let mut kept = true;
     for figure in &plan.figures {
         kept &= match figure {
-            Figure::Forward => bench.forward()?,
-            Figure::Generator => bench.generators()?,
-            Figure::Pace => bench.pace()?,
-            Figure::RoundTrip => bench.round_trips()?,
-            Figure::Xdp => bench.over_xdp()?,
+            PacketFigure::Forward => bench.forward()?,
+            PacketFigure::Generator => bench.generators()?,
+            PacketFigure::Pace => bench.pace()?,
+            PacketFigure::RoundTrip => bench.round_trips()?,
+            PacketFigure::Xdp => bench.over_xdp()?,
         };
     }
     Ok(kept)
@@ -157,8 +162,8 @@ impl Bench<'_> {
                 let ([low, middle, high], [few, cycles, many]) = (mode.frames_ratio, mode.cycles_ratio);
                 let word = if kept(mode) { "kept" } else { "NOT KEPT" };
                 println!(
-                    "{}: {middle:.3} of testpmd's frames ({low:.3} to {high:.3}), at least {FRAMES_BOUND}; {cycles:.3} of \
-                 its cycles ({few:.3} to {many:.3}), at most {CYCLES_BOUND}: {word}",
+                    "{}: {middle:.3} of testpmd's frames ({low:.3} to {high:.3}), at least {FRAMES_BOUND}; {cycles:.3} \
+                 of its cycles ({few:.3} to {many:.3}), at most {CYCLES_BOUND}: {word}",
                     mode.mode
                 );
                 if starved(mode) {

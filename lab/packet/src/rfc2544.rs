@@ -16,7 +16,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-pub use ask::{Ask, Condition, Test};
+pub use ask::{AskedTrial, Condition, Test};
 pub use burst::{BackToBack, BurstSearch};
 pub use ceiling::Ceiling;
 pub use judge::verdict;
@@ -234,7 +234,7 @@ impl Method {
     }
 
     /// The trial that is wanted next; `None`: all are done.
-    pub fn poll_trial(&mut self) -> Option<Ask> {
+    pub fn poll_trial(&mut self) -> Option<AskedTrial> {
         loop {
             let (condition, size, test) = self.at;
             let Some(condition) = self.settings.conditions.get(condition).copied() else {

@@ -127,30 +127,27 @@ pub struct Found {
     pub open: Option<String>,
 }
 
-/// One pass over the loads, ever nearer and longer.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Phase {
-    duration: f64,
-    sum: f64,
-    width: f64,
-}
-
 /// A search under way.
+///
+/// Loads are on a grid, each a goal's width below the one before, so that goals
+/// share them and neighbours are bounds that are near enough. Each trial says
+/// which way its load leans; those that lean either way and lie next to each
+/// other are measured for as long as the goal asks, the upper one first: a good
+/// trial there shows at once that it is none.
 #[derive(Clone, Debug)]
 pub struct Search {
     goals: Vec<Goal>,
     min: f64,
     max: f64,
     limit: usize,
+    /// The logarithm of two neighbours' ratio.
+    unit: f64,
     trials: Vec<Outcome>,
     goal: usize,
-    phase: usize,
-    /// External steps taken in this phase.
+    /// Steps taken away from a bound for this goal: each is twice the last.
     steps: u32,
-    /// The load that is being measured.
-    at: Option<f64>,
-    /// Bounds of the phase before.
-    hint: (Option<f64>, Option<f64>),
+    /// What was asked for and has not come.
+    asked: Option<TrialInput>,
     spoilt: u32,
     gave_up: Option<String>,
 }
@@ -159,21 +156,10 @@ impl Search {
     /// A search between `min` and `max` frames per second.
     #[must_use]
     pub fn new(goals: Vec<Goal>, min: f64, max: f64, limit: usize) -> Self {
-        let (hint, gave_up) = ((None, None), None);
-        Self {
-            goals,
-            min,
-            max,
-            limit,
-            trials: Vec::new(),
-            goal: 0,
-            phase: 0,
-            steps: 0,
-            at: None,
-            hint,
-            spoilt: 0,
-            gave_up,
-        }
+        let width = goals.iter().map(|goal| goal.width).fold(0.5, f64::min).max(1e-6);
+        let unit = -(-width).ln_1p();
+        let (trials, asked, gave_up) = (Vec::new(), None, None);
+        Self { goals, min, max, limit, unit, trials, goal: 0, steps: 0, asked, spoilt: 0, gave_up }
     }
 
     /// Trials so far.
@@ -191,28 +177,30 @@ impl Search {
             self.gave_up = Some(format!("after {} trials", self.limit));
             return None;
         }
+        if self.asked.is_none() {
+            self.asked = self.next_trial();
+        }
+        self.asked
+    }
+
+    fn next_trial(&mut self) -> Option<TrialInput> {
         // Nothing is known: the highest load first, which tells how much gets through.
         let first = self.goals.first()?;
         match self.trials.as_slice() {
-            [] => return Some(TrialInput { load: self.max, duration: first_phase(first).duration }),
+            [] => return Some(TrialInput { load: self.max, duration: short(first) }),
             [only] if only.loss_ratio > 0.0 => {
-                let through = (only.load * (1.0 - only.loss_ratio)).clamp(self.min, self.max);
-                return Some(TrialInput { load: through, duration: first_phase(first).duration });
+                let through = only.load * (1.0 - only.loss_ratio);
+                // Below it, if it lies on the grid: it may have been a frame less.
+                let index = (((self.max / through.max(self.min)).ln() / self.unit) - 1e-6).ceil() as usize;
+                return Some(TrialInput { load: self.load(index.min(self.last())), duration: short(first) });
             }
             _ => {}
         }
         while let Some(goal) = self.goals.get(self.goal).cloned() {
-            let phases = phases(&goal);
-            let Some(phase) = phases.get(self.phase).copied() else {
-                (self.goal, self.phase, self.steps) = (self.goal + 1, 0, 0);
-                continue;
-            };
-            if let Some(load) = self.wanted(&goal, phase) {
-                self.at = Some(load);
-                return Some(TrialInput { load, duration: phase.duration });
+            if let Some(trial) = self.wanted(&goal) {
+                return Some(trial);
             }
-            self.hint = self.bounds(&goal, phase);
-            (self.phase, self.steps, self.at) = (self.phase + 1, 0, None);
+            (self.goal, self.steps) = (self.goal + 1, 0);
         }
         None
     }
@@ -221,7 +209,7 @@ impl Search {
     /// and is asked for again.
     pub fn on_trial(&mut self, outcome: Outcome) {
         if outcome.valid {
-            self.spoilt = 0;
+            (self.spoilt, self.asked) = (0, None);
             self.trials.push(outcome);
             return;
         }
@@ -235,8 +223,7 @@ impl Search {
     #[must_use]
     pub fn found(&self) -> Vec<Found> {
         let of = |(index, goal): (usize, &Goal)| {
-            let last = last_phase(goal);
-            let (lower, upper) = self.bounds(goal, last);
+            let (lower, upper) = self.bounds(goal);
             let open = match (lower, upper) {
                 _ if index >= self.goal && self.gave_up.is_some() => self.gave_up.clone(),
                 _ if index >= self.goal => Some("it was stopped".to_owned()),
@@ -249,54 +236,73 @@ impl Search {
         self.goals.iter().enumerate().map(of).collect()
     }
 
-    /// The load to measure for this phase; `None`: it is done.
-    fn wanted(&mut self, goal: &Goal, phase: Phase) -> Option<f64> {
-        let (lower, upper) = self.bounds(goal, phase);
-        let fresh = |load: &f64| {
-            self.class(goal, phase, *load) == Class::Open
-                && lower.is_none_or(|lower| *load > lower)
-                && upper.is_none_or(|upper| *load < upper)
-        };
-        // A load that was begun is decided first; then what the phase before found, which is most likely still so.
-        if let Some(load) = [self.at, self.hint.0, self.hint.1].into_iter().flatten().find(fresh) {
-            return Some(load);
-        }
-        let step = phase.width * f64::from(1_u32 << self.steps.min(16));
-        match (lower, upper) {
-            (Some(lower), Some(upper)) if (upper - lower) / upper <= phase.width * (1.0 + 1e-6) => None,
-            (Some(lower), Some(upper)) => {
-                // What gets through an overload is mostly near what passes: short steps up from there, then longer.
-                self.steps += 1;
-                Some(middle(lower, upper, phase.width).min(lower / (1.0 - step.min(0.5))))
-            }
-            (None, Some(upper)) if upper <= self.min * (1.0 + SAME) => None,
-            (Some(lower), None) if lower >= self.max * (1.0 - SAME) => None,
-            (None, Some(upper)) => {
-                self.steps += 1;
-                Some((upper * (1.0 - step.min(0.5))).max(self.min))
-            }
-            (Some(lower), None) => {
-                self.steps += 1;
-                Some((lower / (1.0 - step.min(0.5))).min(self.max))
-            }
-            (None, None) => Some(self.best_guess(goal)),
-        }
+    /// A load of the grid, from the highest on.
+    fn load(&self, index: usize) -> f64 {
+        self.max * (-(index as f64) * self.unit).exp()
     }
 
-    /// Where a phase begins about which nothing is known: what got through of
-    /// the load that was most like it.
-    fn best_guess(&self, goal: &Goal) -> f64 {
-        let good = self.trials.iter().filter(|trial| trial.loss_ratio <= goal.loss_ratio).map(|trial| trial.load);
-        let through = self.trials.iter().map(|trial| trial.load * (1.0 - trial.loss_ratio));
-        let guess = good.reduce(f64::max).or(through.reduce(f64::min)).unwrap_or(self.max);
-        guess.clamp(self.min, self.max)
+    /// The index of the lowest load that is not below the least.
+    fn last(&self) -> usize {
+        ((self.max / self.min).ln() / self.unit + 1e-6).max(0.0) as usize
+    }
+
+    fn index(&self, load: f64) -> usize {
+        ((self.max / load).ln() / self.unit).round().max(0.0) as usize
+    }
+
+    /// The trial that this goal needs next; `None`: it has its bounds.
+    fn wanted(&mut self, goal: &Goal) -> Option<TrialInput> {
+        let (lower, upper) = self.leaning(goal);
+        let near = ((-(-goal.width).ln_1p() / self.unit) + 1e-6).max(1.0) as usize;
+        let step = 1_usize << self.steps.min(16);
+        let (nearer, from) = match (lower, upper) {
+            // Halfway, and not further from what passes than the steps so far: what gets through an overload is
+            // mostly near that.
+            (Some(lower), Some(upper)) if lower - upper > near => {
+                (true, lower - step.min((lower - upper).div_ceil(2)).min(lower - upper - 1))
+            }
+            (Some(lower), None) if lower > 0 => (true, lower - step.min(lower)),
+            (None, Some(upper)) if upper < self.last() => (true, (upper + step).min(self.last())),
+            (None, None) => (true, 0),
+            _ => (false, 0),
+        };
+        if nearer {
+            self.steps += 1;
+            return Some(TrialInput { load: self.load(from), duration: short(goal) });
+        }
+        // Next to each other, or at an end: as long as the goal asks.
+        let open = |index: &usize| self.class(goal, self.load(*index)) == Class::Open;
+        let index = upper.filter(open).or(lower.filter(open))?;
+        Some(TrialInput { load: self.load(index), duration: goal.final_duration })
+    }
+
+    /// The lowest load that rather fails than passes, and the highest below it
+    /// that rather passes, by what is known: long trials, or else short ones.
+    fn leaning(&self, goal: &Goal) -> (Option<usize>, Option<usize>) {
+        let mut loads: Vec<usize> = self.trials.iter().map(|trial| self.index(trial.load)).collect();
+        loads.sort_unstable();
+        loads.dedup();
+        let fails = |index: &usize| {
+            let at = |trial: &&Outcome| is_same(trial.load, self.load(*index));
+            let long: Vec<&Outcome> = self.trials.iter().filter(at).filter(|trial| is_whole(trial, goal)).collect();
+            let known = if long.is_empty() { self.trials.iter().filter(at).collect() } else { long };
+            let sum = |bad: bool| -> f64 {
+                let of = |trial: &&&Outcome| (trial.loss_ratio > goal.loss_ratio) == bad;
+                known.iter().filter(of).map(|trial| trial.duration).sum()
+            };
+            let (good, bad) = (sum(false), sum(true));
+            bad > goal.exceed_ratio * (good + bad)
+        };
+        let upper = loads.iter().rev().copied().find(fails);
+        let lower = loads.into_iter().find(|index| upper.is_none_or(|upper| *index > upper) && !fails(index));
+        (lower, upper)
     }
 
     /// The highest load that passes below the lowest that fails, and that.
-    fn bounds(&self, goal: &Goal, phase: Phase) -> (Option<f64>, Option<f64>) {
+    fn bounds(&self, goal: &Goal) -> (Option<f64>, Option<f64>) {
         let of = |class: Class| {
-            let loads = self.trials.iter().filter(|trial| is_whole(trial, phase)).map(|trial| trial.load);
-            loads.filter(move |load| self.class(goal, phase, *load) == class)
+            let loads = self.trials.iter().filter(|trial| is_whole(trial, goal)).map(|trial| trial.load);
+            loads.filter(move |load| self.class(goal, *load) == class)
         };
         let upper = of(Class::Upper).reduce(f64::min);
         let lower = of(Class::Lower).filter(|load| upper.is_none_or(|upper| *load < upper)).reduce(f64::max);
@@ -305,18 +311,18 @@ impl Search {
 
     /// RFC 9971 appendix A: what is not measured yet is taken for bad, and then
     /// for good.
-    fn class(&self, goal: &Goal, phase: Phase, load: f64) -> Class {
+    fn class(&self, goal: &Goal, load: f64) -> Class {
         let (mut good, mut bad) = (0.0, 0.0);
-        for trial in self.trials.iter().filter(|trial| is_whole(trial, phase) && is_same(trial.load, load)) {
+        for trial in self.trials.iter().filter(|trial| is_whole(trial, goal) && is_same(trial.load, load)) {
             if trial.loss_ratio <= goal.loss_ratio {
                 good += trial.duration;
             } else {
                 bad += trial.duration;
             }
         }
-        let whole = phase.sum.max(good + bad);
+        let whole = goal.duration_sum.max(good + bad);
         let allowed = whole * goal.exceed_ratio;
-        let slack = phase.duration * 1e-3;
+        let slack = goal.final_duration * 1e-3;
         match () {
             () if good + bad <= 0.0 => Class::Open,
             () if whole - good <= allowed + slack => Class::Lower,
@@ -327,8 +333,7 @@ impl Search {
 
     /// The loss that the goal's share of the time at this load did not exceed.
     fn quantile_loss(&self, goal: &Goal, load: f64) -> f64 {
-        let phase = last_phase(goal);
-        let whole = |trial: &&Outcome| is_whole(trial, phase) && is_same(trial.load, load);
+        let whole = |trial: &&Outcome| is_whole(trial, goal) && is_same(trial.load, load);
         let mut losses: Vec<f64> = self.trials.iter().filter(whole).map(|trial| trial.loss_ratio).collect();
         losses.sort_unstable_by(f64::total_cmp);
         let at = ((1.0 - goal.exceed_ratio) * losses.len() as f64).ceil() as usize;
@@ -340,40 +345,12 @@ fn is_same(one: f64, other: f64) -> bool {
     (one - other).abs() <= SAME * one.max(other)
 }
 
-/// Whether a trial lasted long enough for a phase.
-fn is_whole(trial: &Outcome, phase: Phase) -> bool {
-    trial.duration >= phase.duration * 0.999
+/// Whether a trial lasted as long as a goal asks.
+fn is_whole(trial: &Outcome, goal: &Goal) -> bool {
+    trial.duration >= goal.final_duration * 0.999
 }
 
-/// From short and coarse to what the goal says. The first phases take one
-/// trial for each load; what they find may be wrong, and is then found so.
-fn phases(goal: &Goal) -> Vec<Phase> {
-    let short = (goal.final_duration / 16.0).max(1.0).min(goal.final_duration);
-    let middle = (goal.final_duration / 4.0).max(1.0).min(goal.final_duration);
-    vec![
-        Phase { duration: short, sum: short, width: goal.width * 8.0 },
-        Phase { duration: middle, sum: (goal.duration_sum / 4.0).max(middle), width: goal.width * 2.0 },
-        last_phase(goal),
-    ]
-}
-
-fn first_phase(goal: &Goal) -> Phase {
-    phases(goal).first().copied().unwrap_or_else(|| last_phase(goal))
-}
-
-const fn last_phase(goal: &Goal) -> Phase {
-    Phase { duration: goal.final_duration, sum: goal.duration_sum, width: goal.width }
-}
-
-/// Between two bounds, so that what is left needs the fewest halvings: as many
-/// whole widths below as a power of two (RFC 9971 section 5.4.5 has why).
-fn middle(lower: f64, upper: f64, width: f64) -> f64 {
-    let ratio = (upper / lower).ln();
-    let unit = -(1.0 - width).ln();
-    let widths = (ratio / unit).ceil().max(2.0);
-    let half = widths.log2().ceil().exp2() / 2.0;
-    let down = half.min(widths - 1.0).max(1.0);
-    // At least as near as the geometric middle where that ends it.
-    let share = if widths <= 2.0 { 0.5 } else { down / widths };
-    lower * (ratio * share).exp()
+/// The seconds of a first look at a load.
+fn short(goal: &Goal) -> f64 {
+    (goal.final_duration / 16.0).max(1.0).min(goal.final_duration)
 }

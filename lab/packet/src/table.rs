@@ -133,7 +133,8 @@ fn tester(out: &mut String, result: &TrialResult) {
         let gaps = &lane.gaps;
         let _ = writeln!(
             out,
-            "  {} {}: between frames p1 {} p50 {} p99 {}, other than due by p99 {}; after the time due p50 {} p99 {} max {}",
+            "  {} {}: between frames p1 {} p50 {} p99 {}, other than due by p99 {}; after the time due p50 {} p99 {} \
+             max {}",
             lane.stream,
             way(lane),
             seconds(gaps.p1_ns as f64),

@@ -77,7 +77,7 @@ pub struct Plan {
     /// For flows drawn at random.
     pub seed: u64,
     /// Another rate, from some time on.
-    pub stage: Option<Stage>,
+    pub stage: Option<RateStep>,
     /// The first frame of a stream that is due so long after the beginning is
     /// tagged: its latency is told apart.
     pub tag_after: Option<Duration>,
@@ -85,7 +85,7 @@ pub struct Plan {
 
 /// A second stage of a trial: every rate is another.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Stage {
+pub struct RateStep {
     /// So long after the beginning.
     pub after: Duration,
     /// Such a share of what it was.

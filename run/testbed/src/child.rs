@@ -17,14 +17,14 @@ const GRACE: Duration = Duration::from_secs(5);
 const QUOTED: usize = 6;
 
 /// A program that runs. Dropping it ends it; it dies with this process, too.
-pub struct Beside {
+pub struct Companion {
     name: String,
     child: Child,
     out: PathBuf,
     err: PathBuf,
 }
 
-impl Beside {
+impl Companion {
     /// Starts it, in a network namespace if one is named, with its output in
     /// `folder`.
     ///
@@ -125,7 +125,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Companion {
     fn drop(&mut self) {
         self.end();
     }

@@ -4,8 +4,8 @@
 //! The ports are ends of veth pairs that the tester has by AF_XDP; the device has
 //! the other ends, in a network namespace of its own.
 
-use crate::LabPlan;
-use crate::child::{Beside, Scratch, call, own, parse};
+use crate::DevicesPlan;
+use crate::child::{Companion, Scratch, call, own, parse};
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, replay};
 use crate::zero_loss::Wires;
@@ -91,7 +91,7 @@ struct Row {
 ///
 /// # Errors
 /// If nothing can be set up.
-pub fn lab(plan: &LabPlan) -> Result<ExitCode, Failure> {
+pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
     let scratch = Scratch::make()?;
     let mut rows = Vec::new();
@@ -143,7 +143,7 @@ impl Row {
 const REDIRECT: &str = include_str!("../programs/redirect.bpf");
 
 /// Sets one device up, and measures it.
-fn one(plan: &LabPlan, device: Device, folder: &Path, signals: &AtomicUsize) -> Result<Row, Failure> {
+fn one(plan: &DevicesPlan, device: Device, folder: &Path, signals: &AtomicUsize) -> Result<Row, Failure> {
     let wires = Wires::make()?;
     let mut between = Between::set(plan, device, &wires, folder)?;
     thread::sleep(COMING);
@@ -179,11 +179,11 @@ enum Between {
     /// Programs at two interfaces.
     Programs([XdpAttachment; 2]),
     /// A process.
-    Process(Box<Beside>),
+    Process(Box<Companion>),
 }
 
 impl Between {
-    fn set(plan: &LabPlan, device: Device, wires: &Wires, folder: &Path) -> Result<Self, Failure> {
+    fn set(plan: &DevicesPlan, device: Device, wires: &Wires, folder: &Path) -> Result<Self, Failure> {
         let [near, far] = &wires.inner;
         let ip = |words: &str| {
             let mut all = vec!["ip", "-n", wires.name.as_str()];
@@ -246,7 +246,7 @@ impl Between {
 }
 
 fn process(folder: &Path, device: Device, wires: &Wires, words: &[String]) -> Result<Between, Failure> {
-    Ok(Between::Process(Box::new(Beside::start(folder, device.name(), Some(&wires.name), words)?)))
+    Ok(Between::Process(Box::new(Companion::start(folder, device.name(), Some(&wires.name), words)?)))
 }
 
 /// Programs in the namespace that send what comes by one interface to the
@@ -284,7 +284,7 @@ fn attach(from: u32, to: u32) -> Result<XdpAttachment, String> {
 
 /// Our tester at the outer ends.
 struct Tester<'a> {
-    plan: &'a LabPlan,
+    plan: &'a DevicesPlan,
     folder: &'a Path,
     signals: &'a AtomicUsize,
     links: [String; 2],
@@ -299,7 +299,7 @@ impl Tester<'_> {
         if let Some(core) = self.plan.core {
             words.extend(["--core".to_owned(), core.to_string()]);
         }
-        let tester = Beside::start(self.folder, "tester", None, &words)?;
+        let tester = Companion::start(self.folder, "tester", None, &words)?;
         let (said, status) = tester.finish(self.plan.duration + PATIENCE, self.signals)?;
         if !status.success() {
             return Err(format!("the tester ended ({status})").into());
@@ -329,7 +329,7 @@ fn latency(said: &Value) -> [Option<f64>; 2] {
     })
 }
 
-fn table(plan: &LabPlan, rows: &[Row]) -> String {
+fn table(plan: &DevicesPlan, rows: &[Row]) -> String {
     let mut lines = vec![format!(
         "{} bytes, two veth pairs by AF_XDP, both directions at once; latency in us, one way, the worse direction",
         plan.size

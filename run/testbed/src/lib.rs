@@ -62,7 +62,7 @@ pub enum PacketPlan {
     /// Do the published measurement again.
     ZeroLoss(Box<ZeroLossPlan>),
     /// Compare devices that anybody has.
-    Lab(LabPlan),
+    Lab(DevicesPlan),
     /// Draw results.
     Report(ReportPlan),
     /// Compare results.
@@ -258,7 +258,7 @@ pub struct ZeroLossPlan {
 
 /// Devices that are compared.
 #[derive(Clone, Debug)]
-pub struct LabPlan {
+pub struct DevicesPlan {
     /// Which.
     pub devices: Vec<Device>,
     /// Bytes of frames, with the frame check sequence.

@@ -8,7 +8,7 @@ use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
 use link::Link;
 use packet::log::TrialLog;
-use packet::rfc2544::{Ask, Condition, Method, render, verdict};
+use packet::rfc2544::{AskedTrial, Condition, Method, render, verdict};
 use packet::tester::{Pacing, Plan, Stream, fill};
 use packet::trial::TrialResult;
 use packet::verdict::Word;
@@ -77,9 +77,8 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
 }
 
 /// RFC 1242 section 3.8 wants to be told which of its two it is.
-const LATENCY_DEFINITION: &str = "latency: from the whole frame in the tester's ring to the whole frame found in it, as of \
-                                  a store-and-forward device, with the time that the frame takes on a wire (RFC 1242 \
-                                  section 3.8 leaves that out)";
+const LATENCY_DEFINITION: &str = "latency: from the whole frame in the tester's ring to the whole frame found in it, as of a store-and-forward \
+     device, with the time that the frame takes on a wire (RFC 1242 section 3.8 leaves that out)";
 
 /// What came of it.
 struct Done {
@@ -138,7 +137,7 @@ impl Trials for Whole<'_> {
 /// settle. With it why the command failed.
 fn one<L: Link>(
     plan: &MethodPlan,
-    ask: &Ask,
+    ask: &AskedTrial,
     rig: &mut Rig<L>,
     watch: &Watch,
 ) -> Result<(TrialResult, Option<String>), String> {

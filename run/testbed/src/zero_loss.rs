@@ -5,7 +5,7 @@
 //! forwarder's own statistics are told with it. Without links of the user's it
 //! sets up a forwarder of ours beside itself, over memif or AF_XDP on veth.
 
-use crate::child::{Beside, Scratch, call, own};
+use crate::child::{Companion, Scratch, call, own};
 use crate::latency::{self, Told};
 use crate::load::{INTERRUPTED, MISSED};
 use crate::{LatencyPlan, ZeroLossPlan};
@@ -100,7 +100,7 @@ struct Before {
 fn node(plan: &ZeroLossPlan, folder: &Path, signals: &AtomicUsize) -> Result<Before, Failure> {
     eprintln!("judging this machine as a forwarder");
     let words = own(&["node", "audit", "--role", "forwarder", "--json"])?;
-    let (said, status) = Beside::start(folder, "audit", None, &words)?.finish(PATIENCE, signals)?;
+    let (said, status) = Companion::start(folder, "audit", None, &words)?.finish(PATIENCE, signals)?;
     let audit = serde_json::from_str(&said).unwrap_or(Value::Null);
     let cores = plan.cores();
     let noise = if plan.noise.is_zero() {
@@ -112,7 +112,7 @@ fn node(plan: &ZeroLossPlan, folder: &Path, signals: &AtomicUsize) -> Result<Bef
         eprintln!("listening to the noise on cores {list}");
         let time = format!("{}ms", plan.noise.as_millis());
         let words = own(&["node", "noise", "--cores", &list, "--for", &time, "--json"])?;
-        let beside = Beside::start(folder, "noise", None, &words)?;
+        let beside = Companion::start(folder, "noise", None, &words)?;
         match beside.finish(plan.noise + PATIENCE, signals) {
             Ok((said, _)) => serde_json::from_str(&said).map_err(|_| "node noise gave no report".to_owned()),
             Err(why) => Err(why.to_string()),
@@ -126,7 +126,7 @@ enum Set {
     /// It is elsewhere.
     Theirs,
     /// Over sockets, or between interfaces.
-    Ours { forwarder: Beside, links: [String; 2], out: std::path::PathBuf, wires: Option<Wires> },
+    Ours { forwarder: Companion, links: [String; 2], out: std::path::PathBuf, wires: Option<Wires> },
 }
 
 impl Set {
@@ -161,7 +161,7 @@ impl Set {
             words.extend(["--sched".to_owned(), format!("fifo:{priority}")]);
         }
         let netns = wires.as_ref().map(|wires| wires.name.as_str());
-        let mut forwarder = Beside::start(folder, "forwarder", netns, &words)?;
+        let mut forwarder = Companion::start(folder, "forwarder", netns, &words)?;
         // Sockets show when it is there; interfaces do not, and testers wait for them.
         let began = std::time::Instant::now();
         let sockets = || ["a.sock", "b.sock"].iter().all(|name| folder.join(name).exists());

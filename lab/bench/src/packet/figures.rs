@@ -116,8 +116,8 @@ impl Bench<'_> {
         }
         for it in &all {
             println!(
-                "  1 M/s for 10 s: rate off by {:.5} %, p99 of |gap - 1 us| {:.0} ns, {:.4} % late or not sent, away at \
-                 most {:.0} us, {:.1} s of the cores' time stolen",
+                "  1 M/s for 10 s: rate off by {:.5} %, p99 of |gap - 1 us| {:.0} ns, {:.4} % late or not sent, away \
+                 at most {:.0} us, {:.1} s of the cores' time stolen",
                 100.0 * it.rate_error,
                 it.gap_p99_ns,
                 100.0 * it.late_share,
@@ -126,7 +126,8 @@ impl Bench<'_> {
             );
         }
         println!(
-            "pace: rate off by {:.5} % (at most {} %), p99 of |gap - 1 us| {:.0} ns ({:.0} to {:.0}; at most {GAP_BOUND}): {}",
+            "pace: rate off by {:.5} % (at most {} %), p99 of |gap - 1 us| {:.0} ns ({:.0} to {:.0}; at most \
+             {GAP_BOUND}): {}",
             100.0 * rate[1],
             100.0 * RATE_BOUND,
             gaps[1],

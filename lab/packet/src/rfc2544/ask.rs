@@ -1,7 +1,7 @@
 //! A trial that the method wants, and the plan for it.
 
 use super::Settings;
-use crate::tester::{Pacing, Plan, Stage, Stream};
+use crate::tester::{Pacing, Plan, RateStep, Stream};
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -108,7 +108,7 @@ impl fmt::Display for Condition {
 
 /// A trial that is wanted.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Ask {
+pub struct AskedTrial {
     /// For what; `None`: to learn what the tester can send.
     pub test: Option<Test>,
     /// Under which condition.
@@ -127,7 +127,7 @@ pub struct Ask {
     pub reset: Option<f64>,
 }
 
-impl Ask {
+impl AskedTrial {
     /// The plan for it, of a stream that is like `stream` but for sizes, rate
     /// and networks.
     #[must_use]
@@ -144,7 +144,7 @@ impl Ask {
             streams: vec![stream],
             duration: span(self.seconds),
             drain: span(settings.drain),
-            stage: self.then.map(|(after, share)| Stage { after: span(after), share }),
+            stage: self.then.map(|(after, share)| RateStep { after: span(after), share }),
             tag_after: self.tag.map(span),
             signature,
             seed,

@@ -1,6 +1,6 @@
 //! The parts of the method, each from its first trial to what it found.
 
-use super::ask::{Ask, Condition, Test};
+use super::ask::{AskedTrial, Condition, Test};
 use super::burst::BurstSearch;
 use super::{Ceiling, Settings, SizeResult};
 use crate::search::{Goal, Outcome, Search, TRIALS_LIMIT, TrialInput};
@@ -167,8 +167,8 @@ impl Part {
     }
 
     /// The trial that is wanted next.
-    pub(super) fn poll(&mut self, settings: &Settings, size: u16, condition: Condition) -> Option<Ask> {
-        let plain = |test: Option<Test>, rate: Option<f64>, seconds: f64| Ask {
+    pub(super) fn poll(&mut self, settings: &Settings, size: u16, condition: Condition) -> Option<AskedTrial> {
+        let plain = |test: Option<Test>, rate: Option<f64>, seconds: f64| AskedTrial {
             test,
             condition,
             size,
@@ -184,7 +184,7 @@ impl Part {
                 *asked = search.poll_trial();
                 asked.map(|ask| plain(Some(Test::Throughput), Some(ask.load), ask.duration))
             }
-            Self::Latency { rate, done, .. } => (*done < settings.latency.times).then(|| Ask {
+            Self::Latency { rate, done, .. } => (*done < settings.latency.times).then(|| AskedTrial {
                 tag: Some(settings.latency.seconds / 2.0),
                 ..plain(Some(Test::Latency), Some(*rate), settings.latency.seconds)
             }),
@@ -199,15 +199,17 @@ impl Part {
                 plain(Some(Test::BackToBack), Some(*rate), (frames as f64 - 0.5) / *rate)
             }),
             Self::Recovery { rate, seconds, found } => {
-                (found.seconds.len() < settings.recovery.times as usize).then(|| Ask {
+                (found.seconds.len() < settings.recovery.times as usize).then(|| AskedTrial {
                     then: Some((*seconds, AFTER)),
                     ..plain(Some(Test::Recovery), Some(*rate), 2.0 * *seconds)
                 })
             }
-            Self::Reset { rate, found } => (found.lost_seconds.len() < settings.reset.times as usize).then(|| Ask {
-                reset: Some(settings.reset.seconds * RESET_AT),
-                ..plain(Some(Test::Reset), Some(*rate), settings.reset.seconds)
-            }),
+            Self::Reset { rate, found } => {
+                (found.lost_seconds.len() < settings.reset.times as usize).then(|| AskedTrial {
+                    reset: Some(settings.reset.seconds * RESET_AT),
+                    ..plain(Some(Test::Reset), Some(*rate), settings.reset.seconds)
+                })
+            }
         }
     }
 

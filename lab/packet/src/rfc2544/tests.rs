@@ -44,12 +44,12 @@ impl Model {
     }
 
     /// Lost of one direction.
-    fn lost(&self, ask: &Ask, rate: f64, seconds: f64) -> u64 {
+    fn lost(&self, ask: &AskedTrial, rate: f64, seconds: f64) -> u64 {
         let surplus = (rate - self.rate(ask.size)).max(0.0) * seconds;
         (surplus - self.buffer).max(0.0).round() as u64
     }
 
-    fn trial(&mut self, ask: &Ask, settings: &Settings) -> TrialResult {
+    fn trial(&mut self, ask: &AskedTrial, settings: &Settings) -> TrialResult {
         self.trials += 1;
         self.seconds += ask.seconds + settings.drain + settings.settle;
         let asked = ask.rate.unwrap_or(f64::INFINITY);

@@ -253,7 +253,7 @@ fn bursts_are_due_at_once_where_they_are_asked_for() {
 #[test]
 fn a_second_stage_has_its_own_rate_and_the_last_loss_is_timed() {
     let mut two = plan(vec![stream("load", rate(1_000_000))], millis(20));
-    two.stage = Some(Stage { after: millis(5), share: 0.5 });
+    two.stage = Some(RateStep { after: millis(5), share: 0.5 });
     two.tag_after = Some(Duration::from_micros(300));
     // It passes 800,000 a second, and has room for 100.
     let faults = Faults { service: Some((1_250, 100)), delay: 3_000, ..Faults::default() };

@@ -4,7 +4,7 @@ use clap::{Args, ValueHint};
 use host::values::nonzero_duration;
 use std::path::PathBuf;
 use std::time::Duration;
-use testbed::{Device, LabPlan};
+use testbed::{Device, DevicesPlan};
 
 #[derive(Args)]
 pub(in crate::args::flags) struct LabArgs {
@@ -44,9 +44,9 @@ fn device(text: &str) -> Result<Device, String> {
 }
 
 impl LabArgs {
-    pub(super) fn plan(self) -> Result<LabPlan, String> {
+    pub(super) fn plan(self) -> Result<DevicesPlan, String> {
         let devices = if self.dut.is_empty() { Device::ALL.to_vec() } else { self.dut };
-        Ok(LabPlan {
+        Ok(DevicesPlan {
             devices,
             size: self.size,
             duration: self.duration,

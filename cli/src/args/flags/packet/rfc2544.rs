@@ -20,7 +20,8 @@ pub(in crate::args::flags) struct Rfc2544Args {
     test: Vec<Test>,
 
     /// Frame sizes, with the frame check sequence [default: 64,128,256,512,1024,1280,1518]
-    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(64..=9018))]
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',')]
+    #[arg(value_parser = clap::value_parser!(u16).range(64..=9018))]
     sizes: Vec<u16>,
 
     /// A look of minutes: three sizes, short trials, few of them; the verdict says what that leaves out
@@ -116,8 +117,8 @@ fn keys(text: &str) -> Result<Spec, String> {
 impl Rfc2544Args {
     pub(super) fn plan(self) -> Result<MethodPlan, String> {
         let links = self.ports.plan(driver::Role::Client)?;
-        let spec = match self.stream {
-            Some(spec) => spec,
+        let spec = match &self.stream {
+            Some(spec) => spec.clone(),
             None => Spec::parse("64")?,
         };
         let ways = spec.ways.unwrap_or([true, links.len() > 1]);
@@ -125,18 +126,35 @@ impl Rfc2544Args {
             return Err("with one link there is one direction".to_owned());
         }
         let mut settings = if self.quick { Settings::quick() } else { Settings::default() };
+        self.what(&mut settings, spec.shape.smallest())?;
+        self.how(&mut settings)?;
+        let stream = Stream { name: "load".to_owned(), shape: spec.shape, pacing: Pacing::Max, ways };
+        Ok(MethodPlan {
+            links,
+            stream,
+            settings,
+            filter_command: self.filter_command,
+            reset_command: self.reset_command,
+            link_limit: self.tester.link_limit,
+            pace: self.tester.pace(),
+            out: self.out,
+            json: self.json,
+        })
+    }
+
+    /// Sizes, tests and conditions.
+    fn what(&self, settings: &mut Settings, least: u16) -> Result<(), String> {
         if !self.sizes.is_empty() {
             settings.sizes.clone_from(&self.sizes);
             settings.sizes.sort_unstable();
             settings.sizes.dedup();
         }
-        let least = spec.shape.smallest();
         settings.sizes.retain(|size| *size >= least);
         if settings.sizes.is_empty() {
             return Err(format!("--sizes: headers and mark take {least} bytes at least"));
         }
-        settings.tests =
-            Test::ALL.into_iter().filter(|test| self.test.is_empty() || self.test.contains(test)).collect();
+        let wanted = |test: &Test| self.test.is_empty() || self.test.contains(test);
+        settings.tests = Test::ALL.into_iter().filter(wanted).collect();
         // Whoever asks for what rests on the throughput gets that, too.
         if !settings.tests.contains(&Test::Throughput) && settings.tests != [Test::Loss] {
             settings.tests.insert(0, Test::Throughput);
@@ -154,6 +172,11 @@ impl Rfc2544Args {
         ];
         settings.conditions =
             conditions.into_iter().filter_map(|(asked, condition)| asked.then_some(condition)).collect();
+        Ok(())
+    }
+
+    /// Times, rates and bounds.
+    fn how(&self, settings: &mut Settings) -> Result<(), String> {
         settings.line_rate = self.line_rate;
         settings.min_rate = match self.min_rate.pacing(64.0, 1)? {
             Pacing::Rate { milli, .. } => milli as f64 / 1e3,
@@ -174,24 +197,10 @@ impl Rfc2544Args {
         repeated(&mut settings.latency, self.latency_trial, self.latency_times);
         repeated(&mut settings.bursts, self.burst, self.burst_times);
         repeated(&mut settings.recovery, self.overload, None);
-        settings.drain = if self.quick {
-            settings.drain.min(self.tester.drain.as_secs_f64())
-        } else {
-            self.tester.drain.as_secs_f64()
-        };
+        let drain = self.tester.drain.as_secs_f64();
+        settings.drain = if self.quick { settings.drain.min(drain) } else { drain };
         settings.late_limit = self.late_limit;
-        let stream = Stream { name: "load".to_owned(), shape: spec.shape, pacing: Pacing::Max, ways };
-        Ok(MethodPlan {
-            links,
-            stream,
-            settings,
-            filter_command: self.filter_command,
-            reset_command: self.reset_command,
-            link_limit: self.tester.link_limit,
-            pace: self.tester.pace(),
-            out: self.out,
-            json: self.json,
-        })
+        Ok(())
     }
 }
 
