@@ -157,7 +157,8 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
-		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000"
+		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
+		"a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed"
 
 # The same targets for libFuzzer, which also wants to know where edges are and
 # what is compared. clang brings its runtime, and links it to the library.

@@ -176,7 +176,8 @@ impl Scratch {
     /// The system's.
     pub fn make() -> Result<Self, Failure> {
         use std::os::unix::fs::DirBuilderExt;
-        let path = std::env::temp_dir().join(format!("nearside-packet-{}", std::process::id()));
+        let random = crate::load::seed(None)? as u32;
+        let path = std::env::temp_dir().join(format!("nearside-packet-{}-{random:08x}", std::process::id()));
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)

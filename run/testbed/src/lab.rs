@@ -218,7 +218,10 @@ impl Between {
                 words.extend(
                     wires.inner.iter().enumerate().map(|(n, name)| format!("--vdev=net_af_xdp{n},iface={name}")),
                 );
-                words.extend(["--", "--forward-mode=io", "--auto-start", "--stats-period=1"].map(str::to_owned));
+                words.extend(
+                    ["--", "--forward-mode=io", "--auto-start", "--stats-period=1", "--total-num-mbufs=32768"]
+                        .map(str::to_owned),
+                );
                 return process(folder, device, wires, &words);
             }
             Device::Forward => {

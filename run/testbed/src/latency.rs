@@ -58,6 +58,8 @@ pub struct Told {
     pub verdict: Validity,
     /// It was told to end.
     pub stopped: bool,
+    /// Frames lost beside the last background.
+    pub lost: u64,
 }
 
 /// Measures, keeps results and a page, and tells what came of it.
@@ -84,7 +86,8 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<Told, Failu
         "command": replay(), "clock": clock.to_json(), "pause_frames": pause, "runs": runs, "verdict": verdict,
     });
     let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
-    Ok(Told { value, text, verdict, stopped })
+    let lost = results.last().map_or(0, TrialResult::lost);
+    Ok(Told { value, text, verdict, stopped, lost })
 }
 
 /// The trial that is under way: which, and what was recorded of it.
@@ -108,11 +111,12 @@ impl Keeper<'_> {
     fn look(&mut self, watch: &Watch) {
         let Some(folder) = &self.plan.out else { return };
         let now = Clock.now();
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each time, so that counts are never older than this look.
+        let Some(mut result) = watch.take(&mut progress.recorded) else { return };
         if now.since(self.written_at) < self.plan.checkpoint {
             return;
         }
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut result) = watch.take(&mut progress.recorded) else { return };
         fill(&mut result, &progress.recorded);
         let number = progress.number;
         drop(progress);

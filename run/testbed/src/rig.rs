@@ -342,3 +342,6 @@ impl Bench<'_> {
         Ok((found, watch.is_stopped()))
     }
 }
+
+#[cfg(test)]
+mod tests;

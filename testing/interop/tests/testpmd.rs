@@ -314,3 +314,77 @@ fn our_forwarder_returns_testpmds_frames_and_our_testers() {
         }
     });
 }
+
+/// Our tester is killed at any moment, for so many seconds in all
+/// (`NEARSIDE_PACKET_SOAK`; a few, else): what it had measured by the last
+/// checkpoint is there, whole.
+#[test]
+fn a_tester_that_is_killed_loses_no_record() {
+    in_namespace(&[], || {
+        let soak = std::env::var("NEARSIDE_PACKET_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(4.0);
+        let socket = socket("killed");
+        let link = format!("memif:{},role=server", socket.display());
+        let _forwarder = Running::start(&mut Nearside::command(["packet", "forward", "--link", &link]));
+        wait_for("the forwarder to listen", PATIENCE, || socket.exists());
+        let out = scratch("testpmd").join(format!("killed-{}.json", std::process::id()));
+        let (mut spent, mut round, mut whole) = (0.0, 0_u64, 0);
+        while spent < soak {
+            round += 1;
+            // From half a second to two; up to half a minute where there is time.
+            let alive = 0.5 + (round * 7_919 % 1_000) as f64 / 1_000.0 * (soak / 8.0).clamp(1.5, 30.0);
+            let _ = std::fs::remove_file(&out);
+            let link = format!("memif:{},role=client", socket.display());
+            let mut tester = Nearside::command(["packet", "load", "--link", &link, "--probe=76B:1k", "-d1h"]);
+            tester.args(["--background=64B:1k", "--checkpoint=100ms", "--out"]).arg(&out);
+            let mut tester = tester.stdout(std::process::Stdio::null()).spawn().expect("it starts");
+            std::thread::sleep(Duration::from_secs_f64(alive));
+            tester.kill().expect("it is killed");
+            tester.wait().expect("it ends");
+            spent += alive;
+            let text = std::fs::read_to_string(&out).unwrap_or_default();
+            let report: serde_json::Value = match serde_json::from_str(&text) {
+                Ok(report) => report,
+                // Killed before it wrote anything.
+                Err(_) if text.is_empty() => continue,
+                Err(why) => panic!("{why}: {text}"),
+            };
+            let Some(lanes) = report.pointer("/result/lanes").and_then(serde_json::Value::as_array) else { continue };
+            whole += 1;
+            for lane in lanes {
+                let count = |path: &str| lane.pointer(path).and_then(serde_json::Value::as_u64);
+                assert_eq!(count("/latency/samples"), count("/arrivals/unique"), "{lane:#}");
+                assert!(count("/arrivals/unique") <= count("/sent/frames"), "{lane:#}");
+            }
+        }
+        assert!(whole > 0, "none of {round} lived long enough to write anything");
+        let _ = (std::fs::remove_file(&out), std::fs::remove_file(&socket));
+    });
+}
+
+#[test]
+fn a_zero_loss_run_has_its_forwarder_and_devices_are_compared() {
+    in_namespace(&[], || {
+        let words = ["packet", "run", "zero-loss", "--rate=200", "-d1s", "--alone=500ms", "--noise=0s"];
+        let mut run = Nearside::command(words);
+        let said = run.args(["--late-limit=50%", "--drain=500ms", "--json"]).output().expect("it runs");
+        let report: serde_json::Value =
+            serde_json::from_slice(&said.stdout).unwrap_or_else(|why| panic!("{why}: {said:?}"));
+        let runs = report["measured"]["runs"].as_array().expect("runs");
+        assert_eq!((runs.len(), report["audit"]["role"].as_str()), (2, Some("forwarder")));
+        let came = |run: &serde_json::Value| -> u64 {
+            let lanes = run.pointer("/1/result/lanes").and_then(serde_json::Value::as_array).expect("lanes");
+            lanes.iter().filter_map(|lane| lane["received"].as_u64()).sum()
+        };
+        // The forwarder counts what the tester counts: of both runs.
+        let all: u64 = runs.iter().map(came).sum();
+        let ports = report.pointer("/forwarder/ports").and_then(serde_json::Value::as_array).expect("ports");
+        let sent: u64 = ports.iter().filter_map(|port| port.pointer("/totals/tx_packets")?.as_u64()).sum();
+        assert_eq!(sent, all, "{report:#}");
+        let lab = ["packet", "lab", "--dut=bridge,route,xdp", "-d300ms", "--json"];
+        let devices: serde_json::Value = serde_json::from_str(&output(&mut Nearside::command(lab))).expect("a report");
+        for device in devices["devices"].as_array().expect("devices") {
+            assert!(device["highest"].as_f64() > Some(0.0) && device["missing"].is_null(), "{device:#}");
+            assert_eq!(device["damaged"].as_u64(), Some(0), "{device:#}");
+        }
+    });
+}
