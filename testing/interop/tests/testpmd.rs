@@ -321,7 +321,7 @@ fn our_forwarder_returns_testpmds_frames_and_our_testers() {
 #[test]
 fn a_tester_that_is_killed_loses_no_record() {
     in_namespace(&[], || {
-        let soak = std::env::var("NEARSIDE_PACKET_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(4.0);
+        let soak: f64 = std::env::var("NEARSIDE_PACKET_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(4.0);
         let socket = socket("killed");
         let link = format!("memif:{},role=server", socket.display());
         let _forwarder = Running::start(&mut Nearside::command(["packet", "forward", "--link", &link]));
