@@ -282,7 +282,8 @@ mod tests {
     use noise::{Attribution, Cause};
 
     fn gap(from: u64, nanos: u64, cause: Cause) -> Named {
-        let verdict = Attribution { cause: cause.clone(), parts: vec![(cause, nanos)], interrupted: vec![], incomplete: false };
+        let verdict =
+            Attribution { cause: cause.clone(), parts: vec![(cause, nanos)], interrupted: vec![], incomplete: false };
         Named { gap: Gap { from, until: from + nanos }, verdict }
     }
 

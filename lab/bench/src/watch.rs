@@ -272,7 +272,9 @@ fn counts(told: &Value, seconds: f64) -> Result<BTreeMap<String, f64>, BenchErro
     take("forks".to_owned(), at("/process-and-context-switch/proc"), 1.0);
     let interrupts = |wanted: &str| {
         let mut rows = at("/interrupts").and_then(Value::as_array).into_iter().flatten();
-        let row = rows.find(|row| row.get("intr").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case(wanted)))?;
+        let row = rows.find(|row| {
+            row.get("intr").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+        })?;
         // Until sysstat 12.6 it was called a value.
         row.get("all").or_else(|| row.get("value"))?.as_f64()
     };

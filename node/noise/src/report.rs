@@ -147,12 +147,11 @@ impl CoreReport {
             nanos: account.nanos,
             interrupted_nanos,
         };
-        let mut causes: Vec<CauseReport> =
-            tally
-                .causes()
-                .into_iter()
-                .map(|(cause, account)| one(cause.to_string(), cause.kind(), account, tally.interrupted(cause)))
-                .collect();
+        let mut causes: Vec<CauseReport> = tally
+            .causes()
+            .into_iter()
+            .map(|(cause, account)| one(cause.to_string(), cause.kind(), account, tally.interrupted(cause)))
+            .collect();
         if tally.others.parts > 0 {
             causes.push(one("others".to_owned(), "others", &tally.others, 0));
         }
@@ -401,7 +400,12 @@ mod tests {
     fn report() -> NoiseReport {
         let mut tally = Tally::default();
         for (at, length, cause) in [(1_000, 3_000, Cause::Tick), (900_000, 200_000, Cause::Unknown)] {
-            let verdict = Attribution { cause: cause.clone(), parts: vec![(cause, length)], interrupted: vec![], incomplete: false };
+            let verdict = Attribution {
+                cause: cause.clone(),
+                parts: vec![(cause, length)],
+                interrupted: vec![],
+                incomplete: false,
+            };
             tally.add(Named { gap: Gap { from: at, until: at + length }, verdict });
         }
         let cost = Cost { hits: 12, nanos_per_hit: Some(250.0), hits_nanos: 3_000.0, writing_nanos: 80.0 };

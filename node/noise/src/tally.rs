@@ -164,7 +164,8 @@ mod tests {
     use super::*;
 
     fn named(from: u64, nanos: u64, parts: &[(Cause, u64)]) -> Named {
-        let verdict = Attribution { cause: parts[0].0.clone(), parts: parts.to_vec(), interrupted: vec![], incomplete: false };
+        let verdict =
+            Attribution { cause: parts[0].0.clone(), parts: parts.to_vec(), interrupted: vec![], incomplete: false };
         Named { gap: Gap { from, until: from + nanos }, verdict }
     }
 

@@ -40,7 +40,8 @@ impl Osnoise {
         let instance = format!("instances/nearside-{}", std::process::id());
         tracefs.make(&instance).map_err(|why| format!("an instance of tracefs: {why}"))?;
         let mut this = Self { tracefs, instance, before: vec![(CORES, before)] };
-        let word = if options.split_ascii_whitespace().any(|option| option == WORKLOAD) { WORKLOAD } else { NO_WORKLOAD };
+        let word =
+            if options.split_ascii_whitespace().any(|option| option == WORKLOAD) { WORKLOAD } else { NO_WORKLOAD };
         this.before.push((OPTIONS, word.to_owned()));
         let list: Vec<String> = cores.iter().map(u16::to_string).collect();
         this.tracefs.write(OPTIONS, NO_WORKLOAD)?;

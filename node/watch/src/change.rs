@@ -333,7 +333,8 @@ impl Span<'_> {
 
     /// Counters' growth per second, and levels, under the names of samples.
     fn totals(&self) -> BTreeMap<String, Figure> {
-        let rate = |(key, now): (&String, &u64)| (key.clone(), self.rate(self.before.counts.get(key).copied(), Some(*now)));
+        let rate =
+            |(key, now): (&String, &u64)| (key.clone(), self.rate(self.before.counts.get(key).copied(), Some(*now)));
         let rates = self.now.counts.iter().map(rate);
         rates.chain(self.now.levels.iter().map(|(key, level)| (key.clone(), Figure::Is(*level as f64)))).collect()
     }
@@ -422,7 +423,8 @@ impl Span<'_> {
             Some(all) => Figure::Is(all),
             None => Figure::missing(&format!("{}; {}", told(&first.channels), told(&first.traffic))),
         };
-        let remote = change.domains.iter().filter_map(|row| Some(row.traffic.value()? * row.remote.value().unwrap_or(0.0)));
+        let remote =
+            change.domains.iter().filter_map(|row| Some(row.traffic.value()? * row.remote.value().unwrap_or(0.0)));
         let remote: f64 = remote.sum();
         let remote = match traffic {
             _ if change.domains.len() == 1 => Figure::missing("one domain: there is nothing remote"),

@@ -84,8 +84,13 @@ fn of_pmu(folder: &Path, pmu: &str, names: [&str; 2], domains: &[(u16, Vec<u16>)
         let (Some(bytes), Some(_)) = (bytes(event), small(&format!("events/{event}"))) else { return Vec::new() };
         for core in &cores {
             if let Some((domain, _)) = domains.iter().find(|(_, cores)| cores.contains(core)) {
-                let counter =
-                    ChannelCounter { pmu: pmu.to_owned(), event: event.to_owned(), core: *core, domain: *domain, bytes };
+                let counter = ChannelCounter {
+                    pmu: pmu.to_owned(),
+                    event: event.to_owned(),
+                    core: *core,
+                    domain: *domain,
+                    bytes,
+                };
                 found.push(counter);
             }
         }
@@ -136,7 +141,8 @@ mod tests {
             domain,
             bytes: 64.0,
         };
-        let wanted = [("cas_count_read", 0, 0), ("cas_count_read", 2, 1), ("cas_count_write", 0, 0), ("cas_count_write", 2, 1)];
+        let wanted =
+            [("cas_count_read", 0, 0), ("cas_count_read", 2, 1), ("cas_count_write", 0, 0), ("cas_count_write", 2, 1)];
         assert_eq!(all, wanted.map(|(event, core, domain)| of(event, core, domain)));
     }
 }

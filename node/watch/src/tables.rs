@@ -211,7 +211,8 @@ mod tests {
         const CORES: usize = 45;
         let table = |at: usize, count: u64| {
             let heads: String = (0..CORES).map(|core| format!(" {:>10}", format!("CPU{core}"))).collect();
-            let counts: String = (0..CORES).map(|core| format!(" {:>10}", if core == at { count } else { 7 })).collect();
+            let counts: String =
+                (0..CORES).map(|core| format!(" {:>10}", if core == at { count } else { 7 })).collect();
             format!("    {heads}\n 36:{counts}  PCI-MSIX 1-edge disk\n")
         };
         for at in 0..CORES {

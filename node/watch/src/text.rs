@@ -229,7 +229,8 @@ mod tests {
     fn tables_by_core_end_where_names_begin() {
         let text = "      CPU0 CPU2\n 36:   1   20  PCI-MSIX 1-edge disk\nERR:  0\nNMI: 3 4 Non-maskable\n 9: 5 6x\n";
         let mut rows = Vec::new();
-        let cores = by_core(text.as_bytes(), |row, counts| rows.push((row.key.to_owned(), counts.collect::<Vec<u64>>())));
+        let cores =
+            by_core(text.as_bytes(), |row, counts| rows.push((row.key.to_owned(), counts.collect::<Vec<u64>>())));
         assert_eq!(cores, [0, 2]);
         let row = |key: &str, counts: &[u64]| (key.to_owned(), counts.to_vec());
         assert_eq!(rows, [row("36", &[1, 20]), row("ERR", &[0]), row("NMI", &[3, 4]), row("9", &[5])]);

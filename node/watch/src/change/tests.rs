@@ -98,7 +98,8 @@ fn what_is_remote_is_told_by_domain_and_together() {
     let both = two(|sample, later| {
         for number in [0, 1] {
             let (traffic, channels) = if later { ([4_000, 3_000], 5_000) } else { ([0, 0], 0) };
-            let domain = DomainCounters { traffic: Some(traffic), channels: Some(channels), ..DomainCounters::default() };
+            let domain =
+                DomainCounters { traffic: Some(traffic), channels: Some(channels), ..DomainCounters::default() };
             sample.domains.insert(number, domain);
         }
     });

@@ -289,7 +289,10 @@ mod tests {
         view.push(change(1, 500, 500), "nothing was at its limit".into());
         let rows = drawn(&mut view, 140, 30);
         assert!(rows[0].contains("Gb/s") && rows[2].starts_with("00:00:02"), "{rows:#?}");
-        assert!(rows[3].contains(" CPU 50.0 % ") && rows[3].contains(" in and out 8.00 kb/s, top 8.00 kb/s "), "{rows:#?}");
+        assert!(
+            rows[3].contains(" CPU 50.0 % ") && rows[3].contains(" in and out 8.00 kb/s, top 8.00 kb/s "),
+            "{rows:#?}"
+        );
         let column = |at: usize| -> String { (4..12).filter_map(|row| rows[row].chars().nth(57 + at)).collect() };
         let (first, second) = (column(0), column(1));
         assert!(second.contains("bbb") && second.contains("aaa") && second.find('b') < second.find('a'), "{rows:#?}");
@@ -310,7 +313,8 @@ mod tests {
             view.on_key(KeyCode::Char(key));
             assert!(drawn(&mut view, 100, 30).iter().any(|row| row.contains(title)), "{title}");
         }
-        for key in [KeyCode::Char('j'), KeyCode::Up, KeyCode::Up, KeyCode::PageDown, KeyCode::Char('l'), KeyCode::F(1)] {
+        for key in [KeyCode::Char('j'), KeyCode::Up, KeyCode::Up, KeyCode::PageDown, KeyCode::Char('l'), KeyCode::F(1)]
+        {
             view.on_key(key);
         }
         for (width, height) in [(1, 1), (10, 4), (30, 12), (300, 80)] {

@@ -109,9 +109,15 @@ fn beside_osnoise(guest: &mut Guest) -> Result<(), Failure> {
     });
     let middle = |all: &[f64]| all[all.len() / 2];
     for (name, all) in [("node noise", &ours), ("rtla osnoise", &theirs)] {
-        guest.say(format!("{name}: {:.3} of what was made ({:.3} to {:.3})", middle(all), all[0], all[all.len() - 1]))?;
+        guest.say(format!(
+            "{name}: {:.3} of what was made ({:.3} to {:.3})",
+            middle(all),
+            all[0],
+            all[all.len() - 1]
+        ))?;
     }
-    let within = |median: f64, all: &[f64]| median >= all[0] * (1.0 - TIME) && median <= all[all.len() - 1] * (1.0 + TIME);
+    let within =
+        |median: f64, all: &[f64]| median >= all[0] * (1.0 - TIME) && median <= all[all.len() - 1] * (1.0 + TIME);
     let good = ours.iter().all(|share| (share - 1.0).abs() <= TIME);
     match () {
         () if !good => Err("node noise is more than 10 % off".into()),
@@ -155,7 +161,9 @@ fn longest(guest: &mut Guest) -> Result<(), Failure> {
 /// The kernel's tracer as a witness of the same run.
 fn witness(guest: &mut Guest) -> Result<(), Failure> {
     let (made, report) = tools::with_witness()?;
-    let rows = report["cores"][0]["osnoise"].as_array().ok_or_else(|| format!("the tracer told nothing: {}", report["notes"]))?;
+    let rows = report["cores"][0]["osnoise"]
+        .as_array()
+        .ok_or_else(|| format!("the tracer told nothing: {}", report["notes"]))?;
     for row in rows {
         guest.say(format!(
             "node noise --osnoise, {}: {} of {:.1} ms by the kernel's tracer, {:.1} ms here",

@@ -71,7 +71,9 @@ impl Tool {
             Self::Osnoise => format!("rtla osnoise top --quiet --cpus {core} --threshold 2 --duration {SECONDS}s"),
             Self::Oslat => format!("oslat --cpu-list {core} --duration {SECONDS}s --cpu-main-thread 0"),
             Self::Cyclictest => {
-                format!("cyclictest --quiet --threads=1 --affinity={core} --priority=40 --interval=1000 --duration={SECONDS}")
+                format!(
+                    "cyclictest --quiet --threads=1 --affinity={core} --priority=40 --interval=1000 --duration={SECONDS}"
+                )
             }
         };
         text.split(' ').map(str::to_owned).collect()
@@ -159,11 +161,7 @@ pub fn noise_while(work: impl FnOnce() -> Result<(), Failure>) -> Result<Value, 
 }
 
 /// What a tool says of a time in which this is done.
-fn looking<T>(
-    tool: Tool,
-    more: &[&str],
-    work: impl FnOnce() -> Result<T, Failure>,
-) -> Result<(T, String), Failure> {
+fn looking<T>(tool: Tool, more: &[&str], work: impl FnOnce() -> Result<T, Failure>) -> Result<(T, String), Failure> {
     let words = tool.words();
     let words: Vec<&str> = words.iter().map(String::as_str).chain(more.iter().copied()).collect();
     let mut started = aside(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -228,7 +226,9 @@ fn tell_of_threads() -> Result<(), Failure> {
 fn of_noise(report: &Value) -> Result<Account, Failure> {
     let core = &report["cores"][0];
     let causes = core["causes"].as_array().ok_or("a report without causes")?;
-    let own = causes.iter().filter(|one| one["cause"].as_str().is_some_and(|cause| cause.starts_with(&format!("thread {NAME} ("))));
+    let own = causes
+        .iter()
+        .filter(|one| one["cause"].as_str().is_some_and(|cause| cause.starts_with(&format!("thread {NAME} ("))));
     let figure = |key: &str| core[key].as_u64().ok_or_else(|| format!("a report without {key}"));
     let sum = |key: &str| own.clone().filter_map(|one| one[key].as_u64()).sum::<u64>();
     Ok(Account {
@@ -248,7 +248,8 @@ fn of_osnoise(said: &str) -> Result<Account, Failure> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (first, rest) = words.split_first()?;
         // The number of periods has a sign before it, and may stand apart from it.
-        let rest: Vec<f64> = rest.iter().filter(|word| !word.starts_with('#')).filter_map(|word| word.parse().ok()).collect();
+        let rest: Vec<f64> =
+            rest.iter().filter(|word| !word.starts_with('#')).filter_map(|word| word.parse().ok()).collect();
         (*first == core && rest.len() >= 5).then(|| [rest[1], rest[4]])
     };
     let [noise, single] = said.lines().find_map(row).ok_or("no row of the core")?;
@@ -378,7 +379,10 @@ mod tests {
             "causes": [{"kind": "thread", "cause": "thread injected (77)", "parts": 600, "nanos": 5, "interrupted_nanos": 2}],
             "gap_nanos": 9, "longest_nanos": 4}]});
         assert_eq!(counted(&report, "far-rx").expect("counts"), 600);
-        assert_eq!(of_noise(&report).expect("an account"), Account { thread: 7, within: 2, times: 600, longest: 4, all: 9 });
+        assert_eq!(
+            of_noise(&report).expect("an account"),
+            Account { thread: 7, within: 2, times: 600, longest: 4, all: 9 }
+        );
         let gaps = "{\"nanos\":9000,\"parts\":[[\"interrupt 25 (far-rx-0)\",9000]]}\n\
                     {\"nanos\":9000,\"parts\":[[\"thread irq/25-far-rx-0 (7)\",9000]]}\n\
                     {\"nanos\":25000000,\"parts\":[[\"unknown\",24000000],[\"interrupt 25 (far-rx-0)\",9000]]}\n";
