@@ -276,14 +276,11 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Cost { cases, requests, bonded: true, .. } => cost::run_bonded(&cases, requests).map(|()| true),
         Command::Cost { cases, requests, silos, .. } if !silos.is_empty() => cost::run_silos(&cases, &silos, requests),
         Command::Cost { cases, side, requests, functions, .. } => cost::run(&cases, side, requests, functions),
-        Command::Connections { idle, rounds, seconds, secured, nearside } => connections::run(&connections::Plan {
-            nearside: if secured { PathBuf::new() } else { program(nearside)? },
-            idle,
-            rounds,
-            duration: Duration::from_secs(seconds.max(1)),
-            cores: (0, 1),
-            secured,
-        }),
+        Command::Connections { idle, rounds, seconds, secured, nearside } => {
+            let nearside = if secured { PathBuf::new() } else { program(nearside)? };
+            let duration = Duration::from_secs(seconds.max(1));
+            connections::run(&connections::Plan { nearside, idle, rounds, duration, cores: (0, 1), secured })
+        }
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
         Command::Dpdk { rounds, seconds, nearside } => {
             dpdk::run(&dpdk::Plan { nearside: program(nearside)?, rounds, duration: span(seconds) })
@@ -304,13 +301,10 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Seal(plan) => sealing::run(&plan),
         Command::Noise(args) => noise::run(&args.plan()),
         Command::Watch(args) => watch::run(&args.plan()),
-        Command::Uncached { rounds, seconds, connections, depth, nearside } => uncached::run(&uncached::Plan {
-            nearside: program(nearside)?,
-            rounds,
-            duration: Duration::from_secs(seconds.max(1)),
-            connections,
-            depth,
-        }),
+        Command::Uncached { rounds, seconds, connections, depth, nearside } => {
+            let (nearside, duration) = (program(nearside)?, Duration::from_secs(seconds.max(1)));
+            uncached::run(&uncached::Plan { nearside, rounds, duration, connections, depth })
+        }
         Command::Site(args) => site::run(&args.plan()?),
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Proxy(args) => proxied::run(&args.plan()?),

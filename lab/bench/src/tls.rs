@@ -214,7 +214,8 @@ fn configuration(dir: &Path, own: &Path, site: &Path, (address, plain): (&str, &
          sendfile on; tcp_nopush on; open_file_cache max=100 inactive=1h;\n\
          keepalive_requests 1000000000; keepalive_timeout 1h; ssl_protocols TLSv1.2 TLSv1.3;\n\
          ssl_certificate {dir}/site.pem; ssl_certificate_key {dir}/site.key;\n\
-         server {{ listen {address} ssl backlog=65535; listen {plain}; location = /small {{ return 200 \"0123456789abcdef\\n\"; }} }}\n\
+         server {{ listen {address} ssl backlog=65535; listen {plain};\n\
+         location = /small {{ return 200 \"0123456789abcdef\\n\"; }} }}\n\
          }}\n"
     )
 }

@@ -22,7 +22,9 @@ mod advised;
 mod case;
 mod catalogue;
 mod evidence;
+mod keys;
 mod origin;
+mod programs;
 mod report;
 mod rule;
 #[cfg(test)]

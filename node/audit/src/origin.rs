@@ -16,6 +16,7 @@ pub(crate) use units::of_limit;
 
 use crate::Evidence;
 use crate::evidence::sysctl_path;
+use crate::keys::dotted;
 use serde::Serialize;
 
 /// One place that sets a value.
@@ -101,22 +102,6 @@ pub(crate) fn assignments(text: &str) -> impl Iterator<Item = (usize, String, &s
         let (key, value) = line.split_once('=')?;
         Some((at + 1, dotted(key.trim().trim_start_matches('-').trim()), value.trim()))
     })
-}
-
-/// A key with slashes as separators is written with dots, and the other way
-/// round: whichever comes first is the separator (man 5 sysctl.d).
-pub(crate) fn dotted(key: &str) -> String {
-    match key.find(['.', '/']).and_then(|at| key.as_bytes().get(at)) {
-        Some(b'/') => key
-            .chars()
-            .map(|char| match char {
-                '/' => '.',
-                '.' => '/',
-                char => char,
-            })
-            .collect(),
-        _ => key.to_owned(),
-    }
 }
 
 /// Files of folders of which the first hides others' files of its names, in

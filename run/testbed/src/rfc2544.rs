@@ -77,8 +77,9 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
 }
 
 /// RFC 1242 section 3.8 wants to be told which of its two it is.
-const LATENCY_DEFINITION: &str = "latency: from the whole frame in the tester's ring to the whole frame found in it, as of a store-and-forward \
-     device, with the time that the frame takes on a wire (RFC 1242 section 3.8 leaves that out)";
+const LATENCY_DEFINITION: &str = "latency: from the whole frame in the tester's ring to the whole frame found in it, \
+                                  as of a store-and-forward device, with the time that the frame takes on a wire \
+                                  (RFC 1242 section 3.8 leaves that out)";
 
 /// What came of it.
 struct Done {

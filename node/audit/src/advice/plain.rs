@@ -2,7 +2,7 @@
 
 use super::setting::{AdviceError, FileForm, Setting};
 use crate::evidence::arguments;
-use crate::origin::dotted;
+use crate::keys::dotted;
 
 /// `key = value`, one a line; `-` before a key ignores its errors, or, without
 /// a value, leaves it out of what `*` means (man 5 sysctl.d).

@@ -17,7 +17,6 @@ mod slot;
 mod tcp;
 mod tcp_limits;
 
-pub(crate) use beside::SERVICES;
 pub(crate) use profile::repeated;
 
 use crate::Rule;

@@ -79,7 +79,7 @@ impl<'a> Recorder<'a> {
             }
             let comm = fs::read_to_string(self.root.join(format!("proc/{name}/comm")));
             let Ok(comm) = comm else { continue };
-            let beside = crate::catalogue::SERVICES.iter().any(|(known, _)| *known == comm.trim());
+            let beside = crate::programs::SERVICES.iter().any(|(known, _)| *known == comm.trim());
             if !PROCESSES.contains(&comm.trim()) && !beside {
                 continue;
             }

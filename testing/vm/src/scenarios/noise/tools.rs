@@ -376,7 +376,8 @@ mod tests {
     fn interrupts_are_counted_and_called() {
         let report = serde_json::json!({"cores": [{
             "counts": [["25 PCI-MSIX 1-edge far-rx-0", 600], ["26 far-tx-0", 3]],
-            "causes": [{"kind": "thread", "cause": "thread injected (77)", "parts": 600, "nanos": 5, "interrupted_nanos": 2}],
+            "causes": [{"kind": "thread", "cause": "thread injected (77)",
+                        "parts": 600, "nanos": 5, "interrupted_nanos": 2}],
             "gap_nanos": 9, "longest_nanos": 4}]});
         assert_eq!(counted(&report, "far-rx").expect("counts"), 600);
         assert_eq!(
