@@ -16,7 +16,7 @@ const AGAIN: u64 = 15;
 #[must_use]
 pub fn after_answer(now: i64, next_update: Option<i64>) -> u64 {
     let until = next_update.map_or(i64::MAX, |next| next.saturating_sub(AHEAD).saturating_sub(now));
-    until.min(OFTEN).max(SELDOM).unsigned_abs()
+    until.clamp(SELDOM, OFTEN).unsigned_abs()
 }
 
 /// The same, after so many failures one behind the other.
