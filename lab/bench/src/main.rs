@@ -278,7 +278,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Cost { cases, side, requests, functions, .. } => cost::run(&cases, side, requests, functions),
         Command::Connections { idle, rounds, seconds, secured, nearside } => {
             let nearside = if secured { PathBuf::new() } else { program(nearside)? };
-            let duration = Duration::from_secs(seconds.max(1));
+            let duration = span(seconds);
             connections::run(&connections::Plan { nearside, idle, rounds, duration, cores: (0, 1), secured })
         }
         Command::Frames { rounds, seconds, nearside } => frames::run(&demo(rounds, seconds), &program(nearside)?),
