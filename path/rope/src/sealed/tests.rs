@@ -248,7 +248,7 @@ fn a_record_is_for_several_segments() {
     ends.queue(&[7; 40]);
     while ends.send(1_448, false) > 0 {}
     ends.acknowledge(ends.in_flight);
-    assert!(ends.rope.is_empty() && ends.rope.is_overworked() == false);
+    assert!(ends.rope.is_empty() && !ends.rope.is_overworked());
 }
 
 /// What was queued before goes out as it is; messages of the data path have their places.
