@@ -63,5 +63,7 @@ pub const TARGETS: &[Target] = &[
     targets::request_fields::TARGET,
     targets::site_toml::TARGET,
     targets::ssi::TARGET,
+    targets::certificates::TARGET,
+    targets::tls_hello::TARGET,
     targets::tls_records::TARGET,
 ];

@@ -1,5 +1,6 @@
 //! The targets, in the order in which a packet meets what they test.
 
+pub mod certificates;
 pub mod cgi_answer;
 pub mod checksum;
 pub mod dns_answer;
@@ -16,6 +17,7 @@ pub mod site_toml;
 pub mod ssi;
 pub mod stack;
 pub mod tcp_options;
+pub mod tls_hello;
 pub mod tls_records;
 
 use crate::corpus::digest;

@@ -107,3 +107,13 @@ fn ssi() {
 fn tls_records() {
     replay("tls_records");
 }
+
+#[test]
+fn tls_hello() {
+    replay("tls_hello");
+}
+
+#[test]
+fn certificates() {
+    replay("certificates");
+}
