@@ -54,6 +54,8 @@ pub(crate) struct Handshakes {
     pub helper: Option<HandshakeHelper>,
     /// What the silo itself may work on.
     pub allowance: Allowance,
+    /// The silo's event was raised for those.
+    signalled: bool,
     /// CPUs of a helper that is new.
     unsettled: Option<Vec<usize>>,
     /// By index of their connections.
@@ -161,7 +163,7 @@ impl Handshakes {
     pub fn put_off(&mut self, (token, shaking, bytes): (u64, Shaking, Vec<u8>), event: &OwnedFd) {
         if self.own.is_empty() {
             // The turn that this is part of may be over already.
-            let _ = rustix::io::write(event, &1_u64.to_ne_bytes());
+            self.signalled = rustix::io::write(event, &1_u64.to_ne_bytes()).is_ok();
         }
         self.own.push_back((token, shaking, bytes));
     }
@@ -391,10 +393,10 @@ impl<H: Handler> Server<H> {
             }
         }
         self.handshakes.begin_turn();
-        if !self.handshakes.own.is_empty() {
+        if core::mem::take(&mut self.handshakes.signalled) {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
-            any = true;
         }
+        any |= !self.handshakes.own.is_empty();
         // Without a helper, what it had no place for, and what a turn before had no room for.
         while let Some((token, shaking, _)) = self.handshakes.own.front() {
             // Nobody's signature is made for who has left.
