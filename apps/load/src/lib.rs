@@ -44,6 +44,7 @@
 //! the shortest and the longest are exact.
 #![forbid(unsafe_code)]
 
+mod bulk;
 mod checks;
 mod conn;
 mod cookies;
@@ -69,6 +70,10 @@ mod template;
 pub mod units;
 mod urls;
 
+pub use bulk::{
+    Bulk, BulkInterval, BulkPlan, BulkRate, BulkReport, BulkSetup, BulkSpan, BulkStage, BulkWay, STREAMS_LIMIT,
+    StreamState, Way,
+};
 pub use checks::{CHECKS_LIMIT, CONTENT_LIMIT, Check, Pattern, SAMPLES_LIMIT, Wrong, WrongAnswer};
 pub use feed::{FEED_LIMIT, Feed, FeedError, FeedOrder};
 pub use figures::{

@@ -5,6 +5,7 @@
 //! | module | form |
 //! | --- | --- |
 //! | `text` | for people |
+//! | `bulk` | streams without end, interval by interval |
 //! | `json`, `ndjson` | one JSON object for a run, or for each interval |
 //! | `ab`, `wrk` | what these tools print |
 //! | `chart` | curves as SVG, and in plain characters |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod ab;
+mod bulk;
 mod chart;
 mod found;
 mod hdr_log;
@@ -28,6 +30,7 @@ mod text;
 mod wrk;
 
 pub use ab::render_ab;
+pub use bulk::{bulk_heading, bulk_line, bulk_text, render_bulk_json};
 pub use chart::{Axis, Chart, Series, svg_page};
 pub use found::{found_chart, found_json, found_text};
 pub use hdr_log::HdrLog;

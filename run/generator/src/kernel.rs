@@ -52,6 +52,24 @@ impl Sockets {
         Self { seats: self.seats.clone(), config: Config { connect_to: None, ..self.config.clone() }, fifo: self.fifo }
     }
 
+    /// What each thread's sockets are.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The core of each thread.
+    pub fn seats(&self) -> &[Option<u16>] {
+        &self.seats
+    }
+
+    /// Gives the calling thread the priority that its like are to have.
+    ///
+    /// # Errors
+    /// If it may not have it.
+    pub fn be_scheduled(&self) -> Result<(), String> {
+        self.fifo.map_or(Ok(()), sched::of_thread)
+    }
+
     /// The threads that have a share of this plan.
     pub fn workers(&self, plan: &Plan) -> usize {
         let all = self.seats.len() as u32;
@@ -83,7 +101,7 @@ impl Sockets {
         let stop = Stop::default();
         let body = |index: usize| {
             let Some(mine) = plan.share(index as u32, threads) else { return Ok(Side::default()) };
-            self.fifo.map_or(Ok(()), sched::of_thread)?;
+            self.be_scheduled()?;
             let mut config = self.config.clone();
             let closing = mine.connections.saturating_add(CLOSING_ROOM);
             config.max_connections = mine.connections.saturating_add(closing) as usize;

@@ -10,12 +10,14 @@
 //! | `show`, `view`, `terminal` | how the run goes |
 //! | `resolve`, `floor` | before the run: the target's address, and our own floor |
 //! | `goal`, `sweep` | many runs |
+//! | `bulk` | a link measured by streams without end |
 //! | `watch`, `sift` | what disturbs a run, and which slices of it count |
 //! | `noise` | what else the machine did meanwhile |
 //! | `port` | the interface that requests go by, and how full it is |
 //! | `print` | what comes out, and the exit code |
 
 mod account;
+mod bulk;
 mod bypass;
 mod collect;
 mod files;
@@ -37,7 +39,9 @@ pub mod terminal;
 mod view;
 mod watch;
 
-pub use plan::{Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, SweepPlan, Task};
+pub use plan::{
+    BulkTask, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, SweepPlan, Task,
+};
 
 use files::Later;
 use goal::Goal;
@@ -67,6 +71,10 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
         Task::FindMax { objectives, config, svg, server } => {
             let goal = Goal { objectives, config, svg, server };
             goal::find_max(&runner, &load, &goal, form)?
+        }
+        Task::Bulk(task) => {
+            runner.bulk(&load, &task, form, print::put)?;
+            if runner.is_stopped() { print::INTERRUPTED } else { 0 }
         }
         Task::Sweep(plan) => sweep::sweep(&mut runner, &load, &plan, form)?,
         Task::Once => {

@@ -85,6 +85,21 @@ pub enum Task {
     },
     /// How runs differ by connections and threads.
     Sweep(SweepPlan),
+    /// What a link carries.
+    Bulk(BulkTask),
+}
+
+/// Streams without end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BulkTask {
+    /// Streams that send.
+    pub up: u32,
+    /// Streams that receive.
+    pub down: u32,
+    /// Time before the measured one.
+    pub omit: Duration,
+    /// The measured time.
+    pub duration: Duration,
 }
 
 /// A table of runs.

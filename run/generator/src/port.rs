@@ -52,6 +52,10 @@ pub fn of_link(link: &str) -> Option<String> {
 /// host, which no wire carries.
 #[must_use]
 pub fn towards(address: IpAddr) -> Option<String> {
+    // Only what is this host's own can be bound to.
+    if std::net::UdpSocket::bind((address, 0)).is_ok() {
+        return None;
+    }
     match address {
         IpAddr::V4(v4) => by_table(&read("/proc/net/route")?, v4),
         IpAddr::V6(v6) => by_table_v6(&read("/proc/net/ipv6_route")?, v6),
@@ -126,6 +130,7 @@ mod tests {
     #[test]
     fn links_have_the_interface_of_their_name() {
         assert_eq!(of_link("af_xdp:eth0,queues=2").as_deref(), Some("eth0"));
+        assert_eq!(towards([127, 0, 0, 1].into()), None, "no wire carries it");
         assert_eq!((of_link("memif:/run/x.sock"), of_link("tap:near0")), (None, None));
     }
 

@@ -1,6 +1,7 @@
 //! One run of a plan, over either data path.
 
 use super::account::{Side, merge};
+use super::bulk;
 use super::bypass;
 use super::collect::{Collector, Seen, Source};
 use super::files::Files;
@@ -14,12 +15,13 @@ use super::server_time::ServerTime;
 use super::show::Show;
 use super::sift::Sifter;
 use super::watch::{Lookout, Whereabouts};
-use crate::plan::{LoadPath, LoadSockets, OutputPlan, Place, ServerPlan};
+use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ServerPlan};
 use core::time::Duration;
 use environment::Fingerprint;
+use host::drivers::LinkSpec;
 use host::{HostPlan, Silos};
 use host::{Layout, stop_signals};
-use load::{Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
+use load::{BulkPlan, Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
 use say::Failure;
 use silo::Clock;
 use silo::page::{Reader, living_of_user};
@@ -159,6 +161,50 @@ impl Runner {
             Way::Kernel(kernel) if matches!(kernel.asked.place, Place::Unix(_)) => Vec::new(),
             Way::Kernel(_) => plan.targets.first().and_then(|target| port::towards(target.ip())).into_iter().collect(),
         }
+    }
+
+    /// What the way to the server carries: streams without end to where a plan goes, told by `put`.
+    ///
+    /// # Errors
+    /// What the user is to know.
+    pub fn bulk(&self, plan: &Plan, task: &BulkTask, form: Form, put: bulk::Put) -> Result<(), Failure> {
+        let request = plan.first_request();
+        let streams = BulkPlan {
+            target: *plan.targets.first().ok_or("there is no server to go to")?,
+            sources: plan.sources.clone(),
+            host: request.host.clone(),
+            path: request.path.clone(),
+            up: task.up,
+            down: task.down,
+            omit: task.omit,
+            duration: task.duration,
+            connect_timeout: plan.connect_timeout,
+        };
+        let environment = self.environment(plan);
+        let counts: Vec<PortCount> = self.interfaces(plan).iter().filter_map(|name| PortCount::now(name)).collect();
+        let before = Clock.now();
+        let carried = || {
+            let span = Clock.now().since(before);
+            counts.iter().filter_map(|port| Some(port.again()?.since(port, span))).collect()
+        };
+        let (every, signals) = (self.output.interval, &self.signals);
+        let busy = |all: usize| (0..all as u32).filter(|index| streams.share(*index, all as u32).is_some()).count();
+        match &self.way {
+            Way::Kernel(kernel) => {
+                let workers = busy(kernel.sockets.seats().len());
+                let told = bulk::Told { plan: &streams, path: "kernel sockets".to_owned(), form, put };
+                let work = |sender| bulk::over_sockets(&kernel.sockets, &streams, every, signals, &sender);
+                bulk::measure(&told, workers, environment, work, carried)?;
+            }
+            Way::Link(host) => {
+                let layout = silos(host, plan)?;
+                let path = host.links.iter().map(LinkSpec::name).collect::<Vec<_>>().join(", ");
+                let told = bulk::Told { plan: &streams, path, form, put };
+                let work = |sender| bulk::over_links(host, &layout, &streams, every, signals, &sender);
+                bulk::measure(&told, busy(layout.seats.len()), environment, work, carried)?;
+            }
+        }
+        Ok(())
     }
 
     /// One run of which undisturbed slices alone count, and how many did.

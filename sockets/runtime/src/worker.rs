@@ -12,7 +12,7 @@ use crate::net::Sockets;
 use crate::option::{self, OptionError};
 use crate::steer::WorkCounter;
 use crate::uring::{NoRing, Uring};
-use app::{App, Sources, Wake};
+use app::{App, ConnId, Sources, Wake};
 use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -207,6 +207,13 @@ impl<A: App> Worker<A> {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.net.connections()
+    }
+
+    /// The socket of a connection, to ask the kernel about: what is read or sent by it is lost to
+    /// this worker.
+    #[must_use]
+    pub fn stream(&self, id: ConnId) -> Option<BorrowedFd<'_>> {
+        self.net.table.get(id).and_then(|socket| socket.fd())
     }
 
     /// As [`Sockets::incoming`].

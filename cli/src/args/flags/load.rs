@@ -10,6 +10,7 @@ pub(in crate::args) use output::OutputArgs;
 use super::host::HostArgs;
 use crate::args::rates;
 use crate::args::target::Target;
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum, ValueHint};
 use host::Cores;
 use host::values::{self, AddressRange, BadValue, Count, Header};
@@ -46,7 +47,7 @@ pub(in crate::args) struct LoadArgs {
     target: Target,
 
     /// Hold this many connections
-    #[arg(short, long, value_name = "N", default_value = "64")]
+    #[arg(short, long, value_name = "N", default_value = "64", default_value_if("bulk", ArgPredicate::IsPresent, "1"))]
     connections: Count,
 
     /// Measure for this long, after the warm-up [default: 10s; with --find-max and --sweep 3s for each run]
@@ -231,6 +232,18 @@ struct GoalArgs {
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = percent, requires = "find_max")]
     find_precision: f64,
 
+    /// Measure what the way to the server carries, as iperf3 does: -c streams without end, [default: 1]
+    /// up (to the server), down, or both
+    ///
+    /// Any server of HTTP/1.1 is the other side: what is received are answers to the URL, one behind
+    /// the other, of which a large one is wanted (nearside serve --respond 1G); what is sent is
+    /// content of requests (POST), which it is to take and answer (nearside serve --respond 1). Bytes
+    /// sent count when the peer acknowledged them. Each interval has a line with what was sent
+    /// again, the congestion window and the round-trip time, by the kernel (TCP_INFO) or our own stack.
+    #[arg(long, value_enum, value_name = "WAY", num_args = 0..=1, default_missing_value = "up",
+          conflicts_with_all = ["rate", "requests", "sweep", "find_max", "active", "pipeline"])]
+    bulk: Option<BulkArg>,
+
     /// Measure with each number of connections, as in conns=1,2,4..128, and print one table
     #[arg(long, value_name = "conns=LIST", value_parser = sweep, conflicts_with_all = ["requests", "active"])]
     sweep: Option<List>,
@@ -292,6 +305,17 @@ enum Closer {
     Server,
     /// We, after the last response
     Client,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum BulkArg {
+    /// To the server
+    Up,
+    /// From the server
+    Down,
+    /// Both ways, each by streams of its own
+    Both,
 }
 
 /// Which fields requests carry.

@@ -1,15 +1,15 @@
 //! The flags of `nearside load`, as meant.
 
 use super::script::read_at_most;
-use super::{Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, WarmUp};
+use super::{BulkArg, Closer, ConnectionArgs, GoalArgs, LoadArgs, RequestArgs, WarmUp};
 use crate::args::flags::connections;
 use crate::args::target::{Target, unix};
-use generator::{LoadPath, LoadPlan, LoadSockets, Place, ServerPlan, SweepPlan, Task};
+use generator::{BulkTask, LoadPath, LoadPlan, LoadSockets, Place, ServerPlan, SweepPlan, Task};
 use host::Cores;
 use host::values::{AddressRange, Cidr, Count};
 use load::{
-    Arrival, Expect, FindMaxConfig, Objective, Plan, REQUEST_LIMIT, Request, Reuse, Stop, Weighted, expand,
-    parse_requests,
+    Arrival, Expect, FindMaxConfig, Objective, Plan, REQUEST_LIMIT, Request, Reuse, STREAMS_LIMIT, Stop, Weighted,
+    expand, parse_requests,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -87,6 +87,14 @@ impl LoadArgs {
         self.script.shape(&mut plan)?;
         let as_ab = matches!(task, Task::Once) && self.output.is_ab();
         self.connection.shape(&mut plan, as_ab);
+        let task = match self.goal.bulk(held, self.warmup, duration)? {
+            Some(_) if plan.secured.is_some() => return Err("--bulk: streams are not secured".to_owned()),
+            Some(bulk) => match self.output.of_requests() {
+                Some(name) => return Err(format!("{name} is about requests, and --bulk about streams")),
+                None => bulk,
+            },
+            None => task,
+        };
         plan.parts = as_ab;
         plan.secured = secured;
         let hint = if as_ab && plan.reuse.per_connection() == Some(1) { ": --as ab keeps none without -k" } else { "" };
@@ -136,6 +144,23 @@ impl ConnectionArgs {
 }
 
 impl GoalArgs {
+    /// Streams without end, if they are asked for: as many as connections, each way.
+    fn bulk(&self, streams: u32, warmup: WarmUp, duration: Duration) -> Result<Option<Task>, String> {
+        let Some(way) = self.bulk else { return Ok(None) };
+        if streams > STREAMS_LIMIT {
+            return Err(format!("--bulk: there may be {STREAMS_LIMIT} streams each way"));
+        }
+        let WarmUp::Time(omit) = warmup else {
+            return Err("--bulk: what is left out at the beginning is a time (--warmup 1s)".to_owned());
+        };
+        let (up, down) = match way {
+            BulkArg::Up => (streams, 0),
+            BulkArg::Down => (0, streams),
+            BulkArg::Both => (streams, streams),
+        };
+        Ok(Some(Task::Bulk(BulkTask { up, down, omit, duration })))
+    }
+
     fn task(&self) -> Result<Task, String> {
         let server = match (&self.server_page, self.server_pid) {
             (Some(page), _) => ServerPlan::Page(page.clone()),
