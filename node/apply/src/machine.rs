@@ -162,9 +162,14 @@ fn of_service(path: &str) -> Option<&str> {
     path.strip_prefix("systemd/")
 }
 
+/// Systemd, or that there is none to ask.
+fn manager() -> io::Result<systemd::Manager> {
+    systemd::Manager::open().map_err(|why| io::Error::new(why.kind(), format!("systemd cannot be asked here: {why}")))
+}
+
 /// What a service's state counts as: one that failed does not run.
 fn state(unit: &str) -> io::Result<String> {
-    let state = systemd::Manager::open()?.state(unit)?;
+    let state = manager()?.state(unit)?;
     Ok(if state == "failed" { "inactive".to_owned() } else { state })
 }
 
@@ -214,7 +219,7 @@ impl Machine for Tree {
             return ethtool::set(interface, setting, value);
         }
         if let Some(unit) = of_service(path).filter(|_| self.is_this_machine()) {
-            let mut manager = systemd::Manager::open()?;
+            let mut manager = manager()?;
             return if value == "active" { manager.start(unit) } else { manager.stop(unit) };
         }
         let mut file = OpenOptions::new().write(true).truncate(true).open(self.root.join(path))?;

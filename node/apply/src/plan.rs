@@ -206,6 +206,7 @@ impl TuningPlan {
     ) -> Result<Self, Refusal> {
         let mut steps: Vec<Step> = Vec::new();
         let mut arguments: Vec<Argument> = Vec::new();
+        let mut rows = Rows { evidence, role, own: None, all: None };
         for (key, value) in settings {
             if key.starts_with("cmdline ") {
                 let asked = argument(key, value, &why_by_name(evidence, role, key, value));
@@ -219,7 +220,7 @@ impl TuningPlan {
             }
             let (row, targets) = match key.strip_prefix("service ") {
                 Some(unit) => service(key, unit, value)?,
-                None => named(evidence, role, key, value)?,
+                None => named(&mut rows, key, value)?,
             };
             for target in targets {
                 let found = match evidence.get(&target.path) {
@@ -464,23 +465,43 @@ fn service(key: &str, unit: &str, value: &str) -> Result<(Row, Vec<Target>), Ref
     Ok((row, vec![target]))
 }
 
-/// What a setting asked for by name is about.
-fn named(evidence: &Evidence, role: Role, key: &str, value: &str) -> Result<(Row, Vec<Target>), Refusal> {
-    let wrong = |why: String| Refusal::Setting(format!("{key}: {why}"));
-    let (name, subject) = key.split_once('@').map_or((key, None), |(name, subject)| (name, Some(subject)));
-    let rows = audit::machine(evidence, role).rows;
-    let of_rule = |row: &&Row| row.key == name && subject.is_none_or(|subject| row.subject == subject);
-    // A rule of another role is one all the same.
-    let others = || Role::ALL.into_iter().flat_map(|role| audit::machine(evidence, role).rows).collect::<Vec<_>>();
-    let other_rows = if rows.iter().any(|row| of_rule(&row)) { Vec::new() } else { others() };
-    let mut found: Vec<&Row> = rows.iter().filter(of_rule).collect();
-    if found.is_empty() {
-        for row in other_rows.iter().filter(of_rule) {
-            if !found.contains(&row) {
-                found.push(row);
+/// What rules say of the machine, asked for once.
+struct Rows<'a> {
+    evidence: &'a Evidence,
+    role: Role,
+    own: Option<Vec<Row>>,
+    all: Option<Vec<Row>>,
+}
+
+impl Rows<'_> {
+    /// The rows of a rule, or of one subject of it, as the role has them; a
+    /// rule of another role is one all the same.
+    fn of(&mut self, key: &str, subject: Option<&str>) -> Vec<Row> {
+        let of_rule = |row: &&Row| row.key == key && subject.is_none_or(|subject| row.subject == subject);
+        let (evidence, role) = (self.evidence, self.role);
+        let own = self.own.get_or_insert_with(|| audit::machine(evidence, role).rows);
+        let found: Vec<Row> = own.iter().filter(of_rule).cloned().collect();
+        // Of a sysctl without a rule nobody has a row.
+        if !found.is_empty() || audit::find(key).is_none() {
+            return found;
+        }
+        let everyone = || Role::ALL.into_iter().flat_map(|role| audit::machine(evidence, role).rows).collect();
+        let mut found: Vec<Row> = Vec::new();
+        for row in self.all.get_or_insert_with(everyone).iter().filter(of_rule) {
+            if !found.contains(row) {
+                found.push(row.clone());
             }
         }
+        found
     }
+}
+
+/// What a setting asked for by name is about.
+fn named(rows: &mut Rows<'_>, key: &str, value: &str) -> Result<(Row, Vec<Target>), Refusal> {
+    let wrong = |why: String| Refusal::Setting(format!("{key}: {why}"));
+    let (name, subject) = key.split_once('@').map_or((key, None), |(name, subject)| (name, Some(subject)));
+    let found = rows.of(name, subject);
+    let evidence = rows.evidence;
     let sysctl = sysctl_path(name);
     if let Some(first) = found.first().filter(|row| !row.key.contains('.') || row.key.contains(' ')) {
         let mut all = Vec::new();
@@ -494,7 +515,7 @@ fn named(evidence: &Evidence, role: Role, key: &str, value: &str) -> Result<(Row
     if !name.contains('.') || !parts_are_names {
         return Err(wrong("neither a sysctl nor a rule that has something here (nearside node explain)".to_owned()));
     }
-    let known = found.first().map(|row| (*row).clone());
+    let known = found.into_iter().next();
     let mut row = known.unwrap_or_else(|| unknown(name));
     name.clone_into(&mut row.key);
     let form = if name == "kernel.watchdog_cpumask" { Form::List } else { Form::Words };

@@ -76,7 +76,9 @@ impl Table<'_> {
                         )
                     )
                 };
-                wrapped(f, &format!("set by {place}{overruled}"))?;
+                // What nobody is known to have set was written.
+                let by = if place.starts_with("written") { "" } else { "set by " };
+                wrapped(f, &format!("{by}{place}{overruled}"))?;
             }
         }
         if row.verdict >= Verdict::Improvable && !row.counters.is_empty() {

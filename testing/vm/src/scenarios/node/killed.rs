@@ -28,13 +28,29 @@ fn wanted(subjects: &[&Subject]) -> Vec<&'static str> {
     wanted
 }
 
+/// What shows them.
+const SHOWN: [(&str, &str); 5] = [
+    ("/proc/sys/net/ipv4/tcp_slow_start_after_idle", ""),
+    ("port0", "-c"),
+    ("port2", "-k"),
+    ("port4", "-l"),
+    ("sim0", "-c"),
+];
+
+/// What is so, of all that the plan touches.
+fn glance(subjects: &[&Subject]) -> Result<State, Failure> {
+    let there = |(name, _): &&(&str, &str)| name.starts_with('/') || subjects.iter().any(|one| one.interface == *name);
+    let settings: Vec<(&str, &str)> = SHOWN.iter().filter(there).copied().collect();
+    State::glance(subjects, &settings)
+}
+
 /// Applies, and undoes, again and again, each time ended one call later.
 pub fn at_every_step(guest: &mut Guest, subjects: &[&Subject]) -> Result<(), Failure> {
     let only: Vec<String> = wanted(subjects).iter().flat_map(|one| ["--only".to_owned(), (*one).to_owned()]).collect();
     let words: Vec<&str> = only.iter().map(String::as_str).collect();
     let plan = plan(&words)?;
     let id = id(&plan)?;
-    let before = State::take(subjects)?;
+    let (everything, before) = (State::take(subjects)?, glance(subjects)?);
     let apply = || {
         let mut command = vec!["node", "apply", id, "--no-try"];
         command.extend(&words);
@@ -51,9 +67,7 @@ pub fn at_every_step(guest: &mut Guest, subjects: &[&Subject]) -> Result<(), Fai
             undone(subjects, &before).map_err(|why| format!("apply, killed at its {call} {number}: {why}"))?;
         }
     }
-    guest.say(format!(
-        "apply killed at each of {ended} calls: undo brings back what ethtool, sysfs and /proc/sys said"
-    ))?;
+    guest.say(format!("apply killed at each of {ended} calls: undo brings back what ethtool and /proc/sys said"))?;
     output(nearside(["node", "apply", id, "--no-try"]).args(&words))?;
     let mut ended = 0;
     for (call, numbers) in calls_of(&undo())? {
@@ -66,7 +80,12 @@ pub fn at_every_step(guest: &mut Guest, subjects: &[&Subject]) -> Result<(), Fai
             undone(subjects, &before).map_err(|why| format!("undo, killed at its {call} {number}: {why}"))?;
         }
     }
-    guest.say(format!("undo killed at each of {ended} calls: the next one finishes it"))
+    guest.say(format!("undo killed at each of {ended} calls: the next one finishes it"))?;
+    let left = State::take(subjects)?.differences(&everything);
+    match left.is_empty() {
+        true => guest.say("after all of it ethtool, sysfs and /proc/sys are line by line as before"),
+        false => Err(format!("left after all: {}", left.join("\n")).into()),
+    }
 }
 
 /// Undoes what there may be; afterwards nothing is left, and all is as before.
@@ -81,7 +100,7 @@ fn undone(subjects: &[&Subject], before: &State) -> Result<(), Failure> {
     if !told.status.success() && !nothing {
         return Err(format!("undo: {} {said}", told.status).into());
     }
-    let left = State::take(subjects)?.differences(before);
+    let left = glance(subjects)?.differences(before);
     if !left.is_empty() {
         return Err(format!("left: {}\n{said}", left.join("\n")).into());
     }

@@ -55,6 +55,23 @@ impl State {
         Ok(Self(said))
     }
 
+    /// Reads what a plan of `killed` changes, and what is beside it: what it may
+    /// leave is among that, and reading everything takes longer than the plan.
+    ///
+    /// # Errors
+    /// If ethtool does not run.
+    pub fn glance(subjects: &[&Subject], settings: &[(&str, &str)]) -> Result<Self, Failure> {
+        let mut said = BTreeMap::new();
+        for (interface, option) in settings {
+            if subjects.iter().any(|subject| subject.interface == *interface) {
+                said.insert(format!("ethtool {option} {interface}"), ethtool(option, interface)?);
+            } else {
+                said.insert((*interface).to_owned(), fs::read_to_string(interface)?);
+            }
+        }
+        Ok(Self(said))
+    }
+
     /// What is another thing now; what only counts, and changes by itself, is
     /// none of it.
     pub fn differences(&self, before: &Self) -> Vec<String> {
