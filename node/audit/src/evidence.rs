@@ -5,6 +5,8 @@ mod recorder;
 
 use core::fmt;
 use recorder::Recorder;
+
+pub(crate) use patterns::SERVICES;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -296,6 +298,22 @@ pub fn sysctl_path(key: &str) -> String {
         char => char,
     });
     format!("proc/sys/{}", swapped.collect::<String>())
+}
+
+/// A key with slashes as separators is written with dots, and the other way
+/// round: whichever comes first is the separator (man 5 sysctl.d).
+pub(crate) fn dotted(key: &str) -> String {
+    match key.find(['.', '/']).and_then(|at| key.as_bytes().get(at)) {
+        Some(b'/') => key
+            .chars()
+            .map(|char| match char {
+                '/' => '.',
+                '.' => '/',
+                char => char,
+            })
+            .collect(),
+        _ => key.to_owned(),
+    }
 }
 
 /// Arguments of a command line with their values; quotes keep spaces together

@@ -22,9 +22,7 @@ mod advised;
 mod case;
 mod catalogue;
 mod evidence;
-mod keys;
 mod origin;
-mod programs;
 mod report;
 mod rule;
 #[cfg(test)]

@@ -15,8 +15,7 @@ pub(crate) use files::of_rule;
 pub(crate) use units::of_limit;
 
 use crate::Evidence;
-use crate::evidence::sysctl_path;
-use crate::keys::dotted;
+use crate::evidence::{dotted, sysctl_path};
 use serde::Serialize;
 
 /// One place that sets a value.

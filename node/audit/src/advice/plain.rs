@@ -1,8 +1,7 @@
 //! Files of lines: sysctl.d, tuned, limits, command lines, tmpfiles.d.
 
 use super::setting::{AdviceError, FileForm, Setting};
-use crate::evidence::arguments;
-use crate::keys::dotted;
+use crate::evidence::{arguments, dotted};
 
 /// `key = value`, one a line; `-` before a key ignores its errors, or, without
 /// a value, leaves it out of what `*` means (man 5 sysctl.d).

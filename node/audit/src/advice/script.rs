@@ -2,7 +2,7 @@
 
 use super::plain::command_line;
 use super::setting::{FileForm, Setting};
-use crate::keys::dotted;
+use crate::evidence::dotted;
 
 /// Words that begin a command which is looked into.
 const KNOWN: &[&str] =

@@ -1,8 +1,7 @@
 //! What runs beside a server: services, timers, jobs of cron, and threads on
 //! the other half of a silo's core.
 
-use crate::evidence::cpu_list;
-use crate::programs::SERVICES;
+use crate::evidence::{SERVICES, cpu_list};
 use crate::rule::{Area, Judge, Reading, Roles, Rule, Verdict};
 use crate::{Case, Evidence, Finding};
 

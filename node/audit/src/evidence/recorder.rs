@@ -1,6 +1,6 @@
 //! What is read of a machine, file by file.
 
-use super::patterns::{OF_A_PROCESS, PATTERNS, PROCESSES, SERVERS, UNITS};
+use super::patterns::{OF_A_PROCESS, PATTERNS, PROCESSES, SERVERS, SERVICES, UNITS};
 use super::{EvidenceError, FILES_LIMIT};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -79,7 +79,7 @@ impl<'a> Recorder<'a> {
             }
             let comm = fs::read_to_string(self.root.join(format!("proc/{name}/comm")));
             let Ok(comm) = comm else { continue };
-            let beside = crate::programs::SERVICES.iter().any(|(known, _)| *known == comm.trim());
+            let beside = SERVICES.iter().any(|(known, _)| *known == comm.trim());
             if !PROCESSES.contains(&comm.trim()) && !beside {
                 continue;
             }

@@ -162,7 +162,8 @@ mod tests {
         );
         // A value that none of them has was written later.
         assert_eq!(by(&machine, THP, "always madvise [never]").0, "written at run time");
-        let unit = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo never > /sys/kernel/mm/transparent_hugepage/enabled'\n";
+        let unit = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo never > \
+                     /sys/kernel/mm/transparent_hugepage/enabled'\n";
         let machine = machine.with("etc/systemd/system/no-thp.service", unit);
         assert_eq!(by(&machine, THP, "always madvise [never]").0, "unit: /etc/systemd/system/no-thp.service:3");
         let machine = machine.with("proc/77/comm", "tuned").with("etc/tuned/active_profile", "mine").with(

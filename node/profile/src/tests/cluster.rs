@@ -199,7 +199,8 @@ fn a_real_api_server_takes_every_manifest_under_strict_validation() {
         server.make("/api/v1/namespaces", &text);
     }
     // The operator makes it; a pod that names it needs it.
-    let class = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: performance-fast}\nhandler: high-performance\n";
+    let class = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: performance-fast}\n\
+                 handler: high-performance\n";
     server.make("/apis/node.k8s.io/v1/runtimeclasses", class);
     let mut taken = 0;
     for (name, text) in FIXTURES {

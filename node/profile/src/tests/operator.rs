@@ -20,7 +20,8 @@ use std::process::Command;
 /// Where the operator's own examples lie, below its sources.
 const EXAMPLES: &str = "test/e2e/performanceprofile/cluster-setup/manual-cluster";
 /// The pool that they are for.
-const POOL: &str = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: {name: worker-cnf, \
+const POOL: &str = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata: \
+    {name: worker-cnf, \
     labels: {machineconfiguration.openshift.io/role: worker-cnf}}\nspec:\n  machineConfigSelector: {matchExpressions: \
     [{key: machineconfiguration.openshift.io/role, operator: In, values: [worker, worker-cnf]}]}\n  nodeSelector: \
     {matchLabels: {node-role.kubernetes.io/worker-cnf: \"\"}}\n";
