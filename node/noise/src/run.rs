@@ -53,7 +53,11 @@ impl core::fmt::Display for RunError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Core(core, why) => write!(f, "core {core} cannot be had: {why}"),
-            Self::Priority(why) => write!(f, "SCHED_FIFO cannot be had: {why}"),
+            Self::Priority(why) => write!(
+                f,
+                "SCHED_FIFO cannot be had: {why} (needs CAP_SYS_NICE, and a control group with real-time time: \
+                 cpu.rt_runtime_us)"
+            ),
             Self::Thread(why) => write!(f, "a thread cannot be had: {why}"),
         }
     }

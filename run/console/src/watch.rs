@@ -17,6 +17,7 @@ use say::Failure;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, IsTerminal, Write, stderr, stdin, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +76,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
         let goes_on = match (&mut screen, &source) {
             (Some(screen), _) => shown.keys(screen, &mut waits, &stop)?,
             (None, Source::Machine(_)) => waits.sleep(&stop),
-            (None, Source::SampleReader(_)) => true,
+            (None, Source::SampleReader(..)) => true,
         };
         if !goes_on {
             break;
@@ -90,7 +91,7 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
 /// Where samples come from.
 enum Source {
     Machine(Box<Gatherer>),
-    SampleReader(Box<SampleReader<BufReader<File>>>),
+    SampleReader(Box<SampleReader<BufReader<File>>>, PathBuf),
 }
 
 impl Source {
@@ -98,7 +99,7 @@ impl Source {
         match &plan.replay {
             Some(path) => {
                 let file = File::open(path).map_err(|why| format!("{}: {why}", path.display()))?;
-                Ok(Self::SampleReader(Box::new(SampleReader::new(BufReader::new(file)))))
+                Ok(Self::SampleReader(Box::new(SampleReader::new(BufReader::new(file))), path.clone()))
             }
             None => Ok(Self::Machine(Box::new(Gatherer::new(plan, live)?))),
         }
@@ -107,7 +108,7 @@ impl Source {
     fn next(&mut self) -> Result<Option<Sample>, String> {
         match self {
             Self::Machine(gatherer) => Ok(Some(gatherer.sample())),
-            Self::SampleReader(recording) => recording.read(),
+            Self::SampleReader(recording, path) => recording.read().map_err(|why| format!("{}: {why}", path.display())),
         }
     }
 }

@@ -37,7 +37,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// machine cannot show.
 #[derive(Parser)]
 struct Arguments {
-    /// Which scenarios [default: all]
+    /// Which scenarios [default: all that need no host at rest]
     scenario: Vec<String>,
     /// The program under test [default: nearside beside this program]
     #[arg(long, value_name = "PROGRAM")]

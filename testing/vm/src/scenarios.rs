@@ -44,7 +44,7 @@ pub const ALL: &[Scenario] = &[
 ];
 
 /// Those that run in the kernel that is real-time, with devices and programs of
-/// their own.
+/// their own. They measure, and need a host at rest: they run where they are named.
 pub const REAL_TIME: &[Scenario] = &[noise::SCENARIO];
 
 pub use noise::{DEVICES, PROGRAMS, WORDS, inject};
@@ -59,13 +59,13 @@ pub fn every() -> impl Iterator<Item = &'static Scenario> {
     ALL.iter().chain(REAL_TIME)
 }
 
-/// Those of these names; all, if none is named.
+/// Those of these names; all that need no host at rest, if none is named.
 ///
 /// # Errors
 /// If there is none of a name.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Scenario>, Failure> {
     if names.is_empty() {
-        return Ok(every().collect());
+        return Ok(ALL.iter().collect());
     }
     names.iter().map(|name| named(name)).collect()
 }

@@ -22,6 +22,10 @@ pub struct Made {
     pub nanos: u64,
     /// The longest, by the clock.
     pub longest: u64,
+    /// When the first began and the last was over: CLOCK_MONOTONIC_RAW.
+    pub from: u64,
+    /// The end.
+    pub until: u64,
 }
 
 impl Made {
@@ -32,7 +36,7 @@ impl Made {
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let words: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         match words[..] {
-            [times, nanos, longest] => Ok(Self { times, nanos, longest }),
+            [times, nanos, longest, from, until] => Ok(Self { times, nanos, longest, from, until }),
             _ => Err(format!("this is no account of disturbances: {text}").into()),
         }
     }
@@ -51,18 +55,20 @@ pub fn inject(core: usize, times: u64) -> ExitCode {
     let named = rustix::thread::set_name(c"injected");
     let before = now(ClockId::ThreadCPUTime);
     let first = now(ClockId::Monotonic) + LEAD * PERIOD;
-    let (mut nanos, mut longest) = (0, 0);
+    let (mut nanos, mut longest, mut began, mut until) = (0, 0, 0, 0);
     for turn in 0..times {
         sleep_until(first + turn * PERIOD);
         let length = if turn == times / 2 { STALL } else { LENGTH };
         let from = now(ClockId::MonotonicRaw);
         while now(ClockId::MonotonicRaw) < from + length {}
-        longest = longest.max(now(ClockId::MonotonicRaw) - from);
+        until = now(ClockId::MonotonicRaw);
+        longest = longest.max(until - from);
+        began = if turn == 0 { from } else { began };
         nanos = now(ClockId::ThreadCPUTime) - before;
     }
     let unnamed = named.and_then(|()| rustix::thread::set_name(c"inject"));
     sleep_until(now(ClockId::Monotonic) + PERIOD);
-    println!("{times} {nanos} {longest}");
+    println!("{times} {nanos} {longest} {began} {until}");
     ExitCode::from(u8::from(unnamed.is_err()))
 }
 
@@ -95,7 +101,8 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read() {
-        assert_eq!(Made::parse("7 8 9\n").expect("three figures"), Made { times: 7, nanos: 8, longest: 9 });
+        let made = Made { times: 7, nanos: 8, longest: 9, from: 1, until: 2 };
+        assert_eq!(Made::parse("7 8 9 1 2\n").expect("five figures"), made);
         assert!(Made::parse("7 8\n").is_err());
     }
 }

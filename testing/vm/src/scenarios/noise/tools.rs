@@ -112,8 +112,14 @@ pub fn beside(tool: Tool) -> Result<(Made, Account), Failure> {
     if tool == Tool::Osnoise {
         tell_of_threads()?;
     }
-    let (made, said) = looking(tool, &[], disturb)?;
-    let account = tool.account(&said).map_err(|why| format!("{}: {why}\n{said}", tool.name()))?;
+    let more: &[&str] = if tool == Tool::Noise { &["--gaps", GAPS] } else { &[] };
+    let (made, said) = looking(tool, more, disturb)?;
+    let mut account = tool.account(&said).map_err(|why| format!("{}: {why}\n{said}", tool.name()))?;
+    if tool == Tool::Noise {
+        // Several may be in one gap.
+        let (from, until) = span(&fs::read_to_string(GAPS)?)?;
+        account.times = if from <= made.from && made.until <= until { made.times } else { 0 };
+    }
     Ok((made, account))
 }
 
@@ -321,6 +327,16 @@ pub fn steer(name: &str, core: u32) -> Result<(), Failure> {
     if found { Ok(()) } else { Err(format!("no interrupts of {name}:\n{table}").into()) }
 }
 
+/// From the first gap to the last.
+fn span(gaps: &str) -> Result<(u64, u64), Failure> {
+    let gap = |line: Option<&str>| -> Result<[u64; 2], Failure> {
+        let gap: Value = serde_json::from_str(line.ok_or("there is no gap")?)?;
+        Ok([gap["raw_nanos"].as_u64().unwrap_or(0), gap["nanos"].as_u64().unwrap_or(0)])
+    };
+    let (first, last) = (gap(gaps.lines().next())?, gap(gaps.lines().next_back())?);
+    Ok((first[0], last[0] + last[1]))
+}
+
 /// How many interrupts of this name the kernel counted on the core.
 ///
 /// # Errors
@@ -388,6 +404,9 @@ mod tests {
                     {\"nanos\":9000,\"parts\":[[\"thread irq/25-far-rx-0 (7)\",9000]]}\n\
                     {\"nanos\":25000000,\"parts\":[[\"unknown\",24000000],[\"interrupt 25 (far-rx-0)\",9000]]}\n";
         assert_eq!(named(gaps, "(far-rx", Duration::from_millis(10)).expect("gaps"), 4);
+        let spanned = "{\"raw_nanos\":5,\"nanos\":2}\n{\"raw_nanos\":9,\"nanos\":3}\n";
+        assert_eq!(span(spanned).expect("gaps"), (5, 12));
+        assert!(span("").is_err());
         assert!(named("x\n", "(far-rx", Duration::from_millis(10)).is_err());
     }
 }
