@@ -13,6 +13,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     // Percentiles are interpolated within buckets.
     let mut latency = Latency { name: "function time".into(), off: None, ..Latency::default() };
     let (mut done, mut sum, mut codes) = (false, None, None::<Interval>);
+    // It prints histograms of sleeps, errors and connections in the same form.
+    let mut of_calls = false;
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
@@ -47,8 +49,10 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 latency.min = Some(significant(min, number)?);
                 latency.max = Some(significant(max, number)?);
                 sum = Some(significant(total, number)?);
+                of_calls = true;
             }
-            ["#", "target", share, value] => {
+            [.., "count", _, "avg", _, "+/-", _, "min", _, "max", _, "sum", _] => of_calls = false,
+            ["#", "target", share, value] if of_calls => {
                 let share = Interval::printed(share.trim_end_matches('%'), number).at(number)?.middle();
                 latency.percentiles.push((share / 100.0, significant(value, number)?));
             }
