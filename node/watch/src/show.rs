@@ -136,8 +136,8 @@ pub fn totals(change: &Change) -> String {
     // Of a million microseconds in each second.
     let share = |key: &str| free(figure(key).map(|us| us / 1e4), 1);
     format!(
-        "tasks: {} running, {} waiting for disks, {} begun/s; some waited for cores {} %, memory {} %, disks {} % \
-         of the time\n",
+        "tasks: {} running, {} waiting for disks, {} begun/s; some waited for cores {} %, memory {} %, disks {} % of \
+         the time\n",
         cell("running"),
         cell("blocked"),
         cell("forks"),
@@ -253,8 +253,8 @@ fn traffic(bits: &[Figure; 2], packets: &[Figure; 2]) -> String {
 #[must_use]
 pub fn domains(rows: &[DomainRow]) -> String {
     let mut text = String::from(
-        "domain  CPU %  memory GiB  free GiB  local pages/s  other pages/s  foreign pages/s  \
-         channels GB/s  cores GB/s  remote %  L3 MiB\n",
+        "domain  CPU %  memory GiB  free GiB  local pages/s  other pages/s  foreign pages/s  channels GB/s  \
+         cores GB/s  remote %  L3 MiB\n",
     );
     for row in rows {
         text += &format!("{:>6}", row.domain);

@@ -377,7 +377,8 @@ mod tests {
         let account = of_osnoise(row).expect("a row");
         assert_eq!((account.all, account.longest), (205_000_000, 5_032_000));
         assert!(of_osnoise("  0 #12 1 2 3 4 5\n").is_err());
-        let trace = "# tracer: nop\n x-9 [001] 11.9: irq_noise: local_timer:236 start 11.900000001 duration 70 ns\n\
+        let trace = "# tracer: nop\n\
+                     x-9 [001] 11.9: irq_noise: local_timer:236 start 11.900000001 duration 70 ns\n\
                      inject-99 [001] 12.1: irq_noise: local_timer:236 start 12.000000101 duration 20 ns\n\
                      inject-99 [001] 12.2: thread_noise:   inject:99 start 12.000000001 duration 201 ns\n\
                      inject-99 [001] 12.3: thread_noise:   inject:99 start 12.100000001 duration 300 ns\n";
@@ -392,8 +393,9 @@ mod tests {
     fn interrupts_are_counted_and_called() {
         let report = serde_json::json!({"cores": [{
             "counts": [["25 PCI-MSIX 1-edge far-rx-0", 600], ["26 far-tx-0", 3]],
-            "causes": [{"kind": "thread", "cause": "thread injected (77)",
-                        "parts": 600, "nanos": 5, "interrupted_nanos": 2}],
+            "causes": [
+                {"kind": "thread", "cause": "thread injected (77)", "parts": 600, "nanos": 5, "interrupted_nanos": 2}
+            ],
             "gap_nanos": 9, "longest_nanos": 4}]});
         assert_eq!(counted(&report, "far-rx").expect("counts"), 600);
         assert_eq!(
