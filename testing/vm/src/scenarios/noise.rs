@@ -62,6 +62,9 @@ const NAMED: f64 = 0.95;
 /// Between two packets: not in step with a tick.
 const PACKETS: Duration = Duration::from_micros(10_270);
 
+/// Something that is shown by itself.
+type Part = fn(&mut Guest) -> Result<(), Failure>;
+
 fn prove(guest: &mut Guest) -> Result<(), Failure> {
     mount("tracefs", "/sys/kernel/tracing", "tracefs", MountFlags::empty(), None)?;
     symlink("/init", "/bin/inject")?;
@@ -76,7 +79,7 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
     here.set(0);
     sched_setaffinity(None, &here)?;
     // Each shows something of its own, whatever became of the others.
-    let parts: [fn(&mut Guest) -> Result<(), Failure>; 4] = [beside_osnoise, longest, witness, interrupts];
+    let parts: [Part; 4] = [beside_osnoise, longest, witness, interrupts];
     let mut failed = Vec::new();
     for part in parts {
         if let Err(why) = part(guest) {

@@ -144,7 +144,7 @@ pub fn beside_all(tool: Tool) -> Result<(Made, Account), Failure> {
 /// Disturbs the core; what was made.
 fn disturb() -> Result<Made, Failure> {
     let [core, times] = [u64::from(CORE), TIMES].map(|number| number.to_string());
-    Made::parse(&output(&mut Command::new("/bin/inject").args(["--inject", &core, &times]))?)
+    Made::parse(&output(Command::new("/bin/inject").args(["--inject", &core, &times]))?)
 }
 
 /// `node noise` that has the kernel's tracer tell what it finds, too, beside the
