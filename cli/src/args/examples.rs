@@ -118,6 +118,14 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         "packet lab",
         &["nearside packet lab --core 1 --device-core 0", "nearside packet lab --dut bridge,xdp,forward -d 10s --json"],
     ),
+    (
+        "packet sweep",
+        &[
+            "nearside packet sweep --core 1 --device-core 0",
+            "nearside packet sweep --factor burst=32,8 --factor vector=256,64 --link af_xdp:eth1 --link af_xdp:eth2 \
+             --device-command 'dpdk-testpmd --force-max-simd-bitwidth={vector} -- --burst={burst}'",
+        ],
+    ),
     ("packet report", &["nearside packet report alone.json loaded.json --out latency.html"]),
     ("packet compare", &["nearside packet compare before/ after/"]),
     ("links", &["nearside links", "nearside links --json"]),

@@ -79,6 +79,20 @@ pub fn compare(before: &[TrialResult], after: &[TrialResult]) -> Vec<LaneCompari
     all
 }
 
+/// The ratio of medians of two sides that were measured in the same rounds,
+/// and its interval, with five of them or more.
+#[must_use]
+pub fn rounds(candidate: &[f64], baseline: &[f64]) -> Option<(f64, Option<(f64, f64)>)> {
+    let effect = effect(candidate, baseline, Centre::Median, Design::Rounds, SEED)?;
+    Some((effect.ratio, effect.interval))
+}
+
+/// The median; nothing of nothing.
+#[must_use]
+pub fn middle(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { stats::median(values) }
+}
+
 /// "Faster" is said of rates only.
 fn word(verdict: Verdict, better: Better) -> String {
     match (verdict, better) {

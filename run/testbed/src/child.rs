@@ -67,6 +67,14 @@ impl Companion {
         }
     }
 
+    /// Ticks of processor time that it has used (proc(5), stat: utime and stime).
+    pub fn processor_ticks(&self) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        // Behind the name, which may have anything in it.
+        let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+        Some(words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?)
+    }
+
     /// Waits for its end, as long as no signal came, and gives what it wrote
     /// and how it ended.
     ///

@@ -10,6 +10,7 @@
 //! | `rfc2544` | the whole method, trial by trial |
 //! | `zero_loss` | the published measurement as one command |
 //! | `lab` | devices that anybody has, one after the other, in a table |
+//! | `sweep` | a device's settings, one changed at a time |
 //! | `child` | programs beside this one |
 //! | `pause` | pause frames of the links |
 //! | `pages` | results drawn and compared |
@@ -30,9 +31,11 @@ mod place;
 mod rfc2544;
 mod rig;
 mod search;
+mod sweep;
 mod zero_loss;
 
 pub use lab::Device;
+pub use sweep::Factor;
 pub use zero_loss::Medium;
 
 use host::drivers::LinkSpec;
@@ -63,6 +66,8 @@ pub enum PacketPlan {
     ZeroLoss(Box<ZeroLossPlan>),
     /// Compare devices that anybody has.
     Lab(DevicesPlan),
+    /// Change one setting at a time.
+    Sweep(FactorsPlan),
     /// Draw results.
     Report(ReportPlan),
     /// Compare results.
@@ -275,6 +280,31 @@ pub struct DevicesPlan {
     pub json: bool,
 }
 
+/// Settings of a device, one changed at a time.
+#[derive(Clone, Debug)]
+pub struct FactorsPlan {
+    /// Which.
+    pub factors: Vec<Factor>,
+    /// The device; `None`: our forwarder.
+    pub device_command: Option<String>,
+    /// That one's options.
+    pub device: Vec<String>,
+    /// The tester's links, with places for values.
+    pub links: Vec<String>,
+    /// What is sent.
+    pub stream: String,
+    /// How often each point is measured.
+    pub rounds: u32,
+    /// For how long.
+    pub duration: Duration,
+    /// Where the tester runs.
+    pub core: Option<u16>,
+    /// Where the results go, too.
+    pub out: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+}
+
 /// What is drawn.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReportPlan {
@@ -308,6 +338,7 @@ pub fn packet(plan: PacketPlan) -> Result<ExitCode, Failure> {
         PacketPlan::Rfc2544(plan) => rfc2544::rfc2544(&plan),
         PacketPlan::ZeroLoss(plan) => zero_loss::zero_loss(&plan),
         PacketPlan::Lab(plan) => lab::lab(&plan),
+        PacketPlan::Sweep(plan) => sweep::sweep(&plan),
         PacketPlan::Report(plan) => pages::report(&plan),
         PacketPlan::Compare(plan) => pages::compare_runs(&plan),
     }

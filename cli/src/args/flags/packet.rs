@@ -6,6 +6,7 @@ mod latency;
 mod load;
 mod rfc2544;
 mod search;
+mod sweep;
 mod zero_loss;
 
 use super::host::{each_once, fifo};
@@ -77,6 +78,13 @@ enum What {
     /// Needs root, and ip; a device that cannot be had is told. The exit
     /// status is 0, 130 after Ctrl-C, 1 if none could be measured.
     Lab(lab::LabArgs),
+    /// Change one setting of a device at a time: frames, processor time and energy for each
+    ///
+    /// The device is set up anew for each value and measured at the highest
+    /// rate, in rounds over all of them. Energy is RAPL's, where the machine
+    /// has it. A value that the device refuses is told. The exit status is 0,
+    /// 130 after Ctrl-C, 1 if none could be measured.
+    Sweep(sweep::SweepArgs),
     /// Turn what load --out kept into one page of HTML: tables and curves
     Report {
         /// Results; those of several runs are drawn over each other
@@ -129,6 +137,7 @@ impl PacketArgs {
             What::Rfc2544(args) => PacketPlan::Rfc2544(Box::new(args.plan()?)),
             What::Run { what: Measurement::ZeroLoss(args) } => PacketPlan::ZeroLoss(Box::new(args.plan()?)),
             What::Lab(args) => PacketPlan::Lab(args.plan()?),
+            What::Sweep(args) => PacketPlan::Sweep(args.plan()?),
             What::Report { files, out } => PacketPlan::Report(ReportPlan { files, out }),
             What::Compare { before, after, json } => PacketPlan::Compare(ComparePlan { before, after, json }),
         })
