@@ -108,13 +108,14 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     }
     let value =
         json!({ "command": replay(), "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "devices": rows });
-    if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
-    }
     if plan.json {
         println!("{value:#}");
     } else {
         println!("{}", table(plan, &rows));
+    }
+    // Shown before it is kept: a full disk does not take it away.
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{value:#}\n"))?;
     }
     match rows.iter().find_map(|row| row.missing.as_ref()) {
         _ if signals.load(Ordering::Relaxed) > 0 => Ok(ExitCode::from(INTERRUPTED)),

@@ -41,6 +41,10 @@ pub fn latency(plan: &LatencyPlan) -> Result<ExitCode, Failure> {
     } else {
         println!("{}\n{}", told.text, told.verdict);
     }
+    // Shown before it is complained of: a full disk does not take results away.
+    if let Some(why) = told.unkept {
+        return Err(why.into());
+    }
     Ok(match told.verdict.word {
         _ if told.stopped => ExitCode::from(INTERRUPTED),
         Word::Invalid => ExitCode::from(MISSED),
@@ -60,6 +64,8 @@ pub struct Told {
     pub stopped: bool,
     /// Frames lost beside the last background.
     pub lost: u64,
+    /// Why results are not in their files.
+    pub unkept: Option<String>,
 }
 
 /// Measures, keeps results and a page, and tells what came of it.
@@ -81,13 +87,13 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<Told, Failu
         .zip(&results)
         .map(|(rate, result)| (name(*rate), kept(&plan.links, &clock, plan.threshold, result)))
         .collect();
-    keep(plan, &runs)?;
+    let unkept = keep(plan, &runs).err().map(|why| why.to_string());
     let value = json!({
         "command": replay(), "clock": clock.to_json(), "pause_frames": pause, "runs": runs, "verdict": verdict,
     });
     let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
     let lost = results.last().map_or(0, TrialResult::lost);
-    Ok(Told { value, text, verdict, stopped, lost })
+    Ok(Told { value, text, verdict, stopped, lost, unkept })
 }
 
 /// The trial that is under way: which, and what was recorded of it.

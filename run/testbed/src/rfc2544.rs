@@ -57,9 +57,6 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
         "latency_definition": LATENCY_DEFINITION,
         "verdict": verdict,
     });
-    if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
-    }
     if plan.json {
         println!("{value:#}");
     } else {
@@ -69,6 +66,10 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
         println!("{LATENCY_DEFINITION}");
         println!("{} trials; {verdict}", done.log.len());
     }
+    // Shown before it is kept: a full disk does not take it away.
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{value:#}\n"))?;
+    }
     Ok(match verdict.word {
         _ if stopped => ExitCode::from(INTERRUPTED),
         Word::Invalid => ExitCode::from(MISSED),
@@ -77,9 +78,10 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
 }
 
 /// RFC 1242 section 3.8 wants to be told which of its two it is.
-const LATENCY_DEFINITION: &str = "latency: from the whole frame in the tester's ring to the whole frame found in it, \
-                                  as of a store-and-forward device, with the time that the frame takes on a wire \
-                                  (RFC 1242 section 3.8 leaves that out)";
+const LATENCY_DEFINITION: &str = concat!(
+    "latency: from the whole frame in the tester's ring to the whole frame found in it, as of a store-and-forward ",
+    "device, with the time that the frame takes on a wire (RFC 1242 section 3.8 leaves that out)"
+);
 
 /// What came of it.
 struct Done {

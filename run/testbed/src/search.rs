@@ -45,9 +45,6 @@ pub fn search(plan: &SearchPlan) -> Result<ExitCode, Failure> {
     let pause = pause.end();
     let verdict = judge(plan, &done, &pause);
     let value = to_json(plan, &clock, &done, (&pause, &verdict));
-    if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
-    }
     if plan.json {
         println!("{value:#}");
     } else {
@@ -69,6 +66,10 @@ pub fn search(plan: &SearchPlan) -> Result<ExitCode, Failure> {
             println!("{}", soak.told());
         }
         println!("{} trials; {verdict}", done.log.len());
+    }
+    // Shown before it is kept: a full disk does not take it away.
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{value:#}\n"))?;
     }
     Ok(match verdict.word {
         _ if done.stopped => ExitCode::from(INTERRUPTED),

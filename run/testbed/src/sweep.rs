@@ -104,13 +104,14 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     let rows = rows(&points, &samples, missing);
     let energy = energy().err();
     let value = json!({ "command": replay(), "points": rows, "rounds": plan.rounds, "energy_missing": energy });
-    if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
-    }
     if plan.json {
         println!("{value:#}");
     } else {
         println!("{}", table(&rows, energy.as_deref()));
+    }
+    // Shown before it is kept: a full disk does not take it away.
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{value:#}\n"))?;
     }
     match rows.iter().find_map(|row| row.missing.as_ref()) {
         _ if signals.load(Ordering::Relaxed) > 0 => Ok(ExitCode::from(INTERRUPTED)),

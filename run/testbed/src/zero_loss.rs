@@ -51,6 +51,9 @@ pub fn zero_loss(plan: &ZeroLossPlan) -> Result<ExitCode, Failure> {
     let told = latency::measured(&plan.latency(set.links(plan)?), signals.as_ref())?;
     let forwarder = set.end();
     show(plan, &before, &told, forwarder.as_ref())?;
+    if let Some(why) = told.unkept {
+        return Err(why.into());
+    }
     Ok(match told.verdict.word {
         _ if told.stopped => ExitCode::from(INTERRUPTED),
         Word::Invalid => ExitCode::from(MISSED),
