@@ -259,7 +259,7 @@ impl Method {
                 (self.known, self.part) = (false, None);
                 continue;
             };
-            let Some(result) = self.results.last_mut() else { return None };
+            let result = self.results.last_mut()?;
             if self.part.is_none() {
                 self.part = Part::begin(test, &self.settings, result);
             }

@@ -2,12 +2,13 @@
 
 use say::Failure;
 use serde_json::Value;
+use silo::Clock;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a child is looked after.
 const LOOK: Duration = Duration::from_millis(20);
@@ -81,12 +82,12 @@ impl Companion {
     /// # Errors
     /// If it takes longer than `limit`.
     pub fn finish(mut self, limit: Duration, signals: &AtomicUsize) -> Result<(String, ExitStatus), Failure> {
-        let began = Instant::now();
+        let began = Clock.now();
         loop {
             if let Some(status) = self.child.try_wait()? {
                 return Ok((self.said(), status));
             }
-            if signals.load(Ordering::Relaxed) > 0 || began.elapsed() > limit {
+            if signals.load(Ordering::Relaxed) > 0 || Clock.now().since(began) > limit {
                 let told = if signals.load(Ordering::Relaxed) > 0 { "was told to end" } else { "takes too long" };
                 self.end();
                 return Err(format!("{} {told}", self.name).into());
@@ -110,8 +111,8 @@ impl Companion {
             // Fails only if it has ended meanwhile.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
-        let began = Instant::now();
-        while began.elapsed() < GRACE {
+        let began = Clock.now();
+        while Clock.now().since(began) < GRACE {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;
             }

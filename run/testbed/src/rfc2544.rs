@@ -14,9 +14,10 @@ use packet::trial::TrialResult;
 use packet::verdict::Word;
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
+use silo::Clock;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Learning frames before each trial (RFC 2544 section 23), in each direction:
 /// so many, at thousands of a frame per second.
@@ -185,12 +186,12 @@ fn run_command(command: &str) -> Result<(), String> {
         .stdout(Stdio::null())
         .spawn()
         .map_err(|why| format!("'{command}' cannot be run: {why}"))?;
-    let began = Instant::now();
+    let began = Clock.now();
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return Err(format!("'{command}' failed: {status}")),
-            Ok(None) if began.elapsed() < COMMAND_LIMIT => thread::sleep(COMMAND_LOOK),
+            Ok(None) if Clock.now().since(began) < COMMAND_LIMIT => thread::sleep(COMMAND_LOOK),
             outcome => {
                 let _ = child.kill();
                 let _ = child.wait();

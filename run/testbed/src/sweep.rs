@@ -14,12 +14,14 @@ use load::units::{digits, si};
 use say::{Failure, eprintln, println};
 use serde::Serialize;
 use serde_json::{Value, json};
+use silo::Clock;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use wire::Time;
 
 /// Until a device is there, and beyond a trial's own time.
 const COMING: Duration = Duration::from_secs(20);
@@ -161,14 +163,14 @@ fn one(plan: &FactorsPlan, point: &Point, folder: &Path, signals: &AtomicUsize) 
     let links: Vec<String> = plan.links.iter().map(|link| filled(link, point, folder)).collect();
     let sockets = links.iter().filter_map(|link| Some(link.strip_prefix("memif:")?.split(',').next()?.to_owned()));
     let sockets: Vec<String> = sockets.filter(|path| !path.starts_with('@')).collect();
-    let began = Instant::now();
-    let there = |began: Instant| match sockets.as_slice() {
-        [] => began.elapsed() > SETTLING,
+    let began = Clock.now();
+    let there = |began: Time| match sockets.as_slice() {
+        [] => Clock.now().since(began) > SETTLING,
         sockets => sockets.iter().all(|path| Path::new(path).exists()),
     };
     while !there(began) {
         device.still_runs()?;
-        if began.elapsed() > COMING {
+        if Clock.now().since(began) > COMING {
             return Err(format!("the device does not come up: {}", device.complaint()).into());
         }
         thread::sleep(NAP);

@@ -15,6 +15,7 @@ use host::stop_signals;
 use packet::verdict::Word;
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
+use silo::Clock;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicUsize;
@@ -130,7 +131,7 @@ enum Set {
     /// It is elsewhere.
     Theirs,
     /// Over sockets, or between interfaces.
-    Ours { forwarder: Companion, links: [String; 2], out: std::path::PathBuf, wires: Option<Wires> },
+    Ours { forwarder: Box<Companion>, links: [String; 2], out: std::path::PathBuf, wires: Option<Wires> },
 }
 
 impl Set {
@@ -167,17 +168,17 @@ impl Set {
         let netns = wires.as_ref().map(|wires| wires.name.as_str());
         let mut forwarder = Companion::start(folder, "forwarder", netns, &words)?;
         // Sockets show when it is there; interfaces do not, and testers wait for them.
-        let began = std::time::Instant::now();
+        let began = Clock.now();
         let sockets = || ["a.sock", "b.sock"].iter().all(|name| folder.join(name).exists());
-        let there = || if wires.is_some() { began.elapsed() > Duration::from_secs(2) } else { sockets() };
+        let there = || if wires.is_some() { Clock.now().since(began) > Duration::from_secs(2) } else { sockets() };
         while !there() {
             forwarder.still_runs()?;
-            if began.elapsed() > COMING {
+            if Clock.now().since(began) > COMING {
                 return Err(format!("the forwarder does not come up: {}", forwarder.complaint()).into());
             }
             thread::sleep(NAP);
         }
-        Ok(Self::Ours { forwarder, links, out, wires })
+        Ok(Self::Ours { forwarder: Box::new(forwarder), links, out, wires })
     }
 
     fn links(&self, plan: &ZeroLossPlan) -> Result<Vec<LinkSpec>, Failure> {
