@@ -192,7 +192,7 @@ impl Bench<'_> {
         measure: impl Fn(usize) -> Result<T, BenchError>,
     ) -> Result<[T; 2], BenchError> {
         self.interrupt.check()?;
-        if round % 2 == 0 {
+        if round.is_multiple_of(2) {
             return Ok([measure(0)?, measure(1)?]);
         }
         let theirs = measure(1)?;
