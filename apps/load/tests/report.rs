@@ -130,7 +130,16 @@ fn what_the_surroundings_know_is_weighed() {
     let cpu = |run_delay_ns: u64| Some(Cpu { run_delay_ns, ..Cpu::default() });
     let ports = |used: u64| Some(Ports { used, available: 1_000 });
     let cases = [
-        (Outside { floor: floor(124_000.0), cpu: cpu(ns(20_000)), ports: ports(799), busy: busy(400) }, None),
+        (
+            Outside {
+                floor: floor(124_000.0),
+                cpu: cpu(ns(20_000)),
+                ports: ports(799),
+                busy: busy(400),
+                ..Outside::default()
+            },
+            None,
+        ),
         (
             Outside { floor: floor(126_000.0), ..Outside::default() },
             Some(Warning::NearFloor { floor_ns: 126_000, mean_ns: 249_955 }),
@@ -142,7 +151,7 @@ fn what_the_surroundings_know_is_weighed() {
         ),
     ];
     for (outside, expected) in cases {
-        let report = Report::new(&plan64(), &figures(), outside);
+        let report = Report::new(&plan64(), &figures(), outside.clone());
         assert_eq!(report.warnings, expected.into_iter().collect::<Vec<_>>());
         assert_eq!(
             (report.client.floor, report.client.cpu, report.client.ports),
