@@ -266,7 +266,7 @@ fn load_takes_limits_and_bodies() {
         ("POST", b"from a file".as_slice())
     );
     assert_eq!(load(&format!("{line} text")).load.first_request().body, b"text");
-    assert!(refusal(&format!("{line} @{}", file.display())).contains("cannot read"));
+    assert!(refusal(&format!("{line} @{}", file.display())).contains("cannot be read"));
 }
 
 #[test]
