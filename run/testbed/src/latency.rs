@@ -53,7 +53,7 @@ pub fn latency(plan: &LatencyPlan) -> Result<ExitCode, Failure> {
 }
 
 /// What came of it.
-pub struct Told {
+pub struct LatencyTold {
     /// For programs.
     pub value: Value,
     /// For people, without the verdict.
@@ -72,7 +72,7 @@ pub struct Told {
 ///
 /// # Errors
 /// What the user is to know.
-pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<Told, Failure> {
+pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold, Failure> {
     let clock = Clocked::measure(CALIBRATION);
     let bench = Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals };
     let pause = PauseWatch::begin(&plan.links);
@@ -93,7 +93,7 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<Told, Failu
     });
     let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
     let lost = results.last().map_or(0, TrialResult::lost);
-    Ok(Told { value, text, verdict, stopped, lost, unkept })
+    Ok(LatencyTold { value, text, verdict, stopped, lost, unkept })
 }
 
 /// The trial that is under way: which, and what was recorded of it.

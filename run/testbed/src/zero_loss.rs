@@ -6,7 +6,7 @@
 //! sets up a forwarder of ours beside itself, over memif or AF_XDP on veth.
 
 use crate::child::{Companion, Scratch, call, own};
-use crate::latency::{self, Told};
+use crate::latency::{self, LatencyTold};
 use crate::load::{INTERRUPTED, MISSED};
 use crate::{LatencyPlan, ZeroLossPlan};
 use driver::Role;
@@ -261,7 +261,12 @@ impl Drop for Wires {
     }
 }
 
-fn show(plan: &ZeroLossPlan, before: &Before, told: &Told, forwarder: Option<&(String, Value)>) -> Result<(), Failure> {
+fn show(
+    plan: &ZeroLossPlan,
+    before: &Before,
+    told: &LatencyTold,
+    forwarder: Option<&(String, Value)>,
+) -> Result<(), Failure> {
     if plan.json {
         let noise = match &before.noise {
             Ok(noise) => noise.clone(),
