@@ -96,14 +96,11 @@ impl Sample {
     }
 }
 
-/// What the two sides took of their cores, over the middle of a measurement:
-/// the server, its core's softirq beyond it, and the client.
-pub(crate) fn watch(
-    ask: Ask<'_>,
-    client: &Running,
-    warm_up: Duration,
-    at: Place<'_>,
-) -> Result<(CpuShare, f64, CpuShare), BenchError> {
+/// The server, its core's softirq beyond it, and the client.
+pub(crate) type Shares = (CpuShare, f64, CpuShare);
+
+/// What the two sides took of their cores, over the middle of a measurement.
+pub(crate) fn watch(ask: Ask<'_>, client: &Running, warm_up: Duration, at: Place<'_>) -> Result<Shares, BenchError> {
     let (shares, _) = watch_with(ask, client, warm_up, at, || Ok(()))?;
     Ok(shares)
 }
@@ -115,7 +112,7 @@ pub(crate) fn watch_with<T>(
     warm_up: Duration,
     at: Place<'_>,
     read: impl Fn() -> Result<T, BenchError>,
-) -> Result<((CpuShare, f64, CpuShare), [T; 2]), BenchError> {
+) -> Result<(Shares, [T; 2]), BenchError> {
     let (server, generator) = at.cores;
     let sample = || (CpuSample::take(ask.servers, server), CpuSample::take(&[client.pid()], generator));
     at.interrupt.sleep(warm_up + ask.duration / 5)?;

@@ -44,8 +44,8 @@ pub(super) fn table(out: &mut String, report: &Report) -> Result {
             (row.failed, "failed"),
             (row.wrong, "wrong"),
         ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        counts.map(|(count, what)| write!(out, " {what} {}", grouped(count))).collect::<Result>()?;
+        let mut counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        counts.try_for_each(|(count, what)| write!(out, " {what} {}", grouped(count)))?;
         out.push('\n');
     }
     Ok(())

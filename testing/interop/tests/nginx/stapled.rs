@@ -7,7 +7,7 @@ use interop::{Running, in_namespace, scratch, wait_for};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A certificate that is good, one that was taken back, one of which the responder knows nothing, one whose
 /// responder is not there, one that names none.
@@ -92,9 +92,9 @@ fn clients_are_told_what_issuers_say() {
                 ("dead", "failed (111: Connection refused)"),
             ] {
                 // nginx asks when a client has asked it.
-                let begun = Instant::now();
+                let begun = silo::Clock.now();
                 assert_eq!(told(&folder, address, other), "OCSP response: no response sent\n", "{name} {other}");
-                assert!(begun.elapsed() < Duration::from_secs(10), "{name}: a responder is waited for");
+                assert!(silo::Clock.now().since(begun) < Duration::from_secs(10), "{name}: a responder is waited for");
                 wait_for(&format!("{words} in {}", log.display()), Duration::from_secs(60), || {
                     let text = fs::read_to_string(&log).unwrap_or_default();
                     text.lines().any(|line| {
