@@ -256,7 +256,11 @@ impl Wires {
 
 impl Drop for Wires {
     fn drop(&mut self) {
-        // The pairs go with it.
+        // A namespace ends some time after it was deleted, and its pairs with it: who makes
+        // the next ones of these names would find them.
+        for outer in &self.outer {
+            let _ = call(&["ip", "link", "delete", outer]);
+        }
         let _ = call(&["ip", "netns", "delete", &self.name]);
     }
 }
