@@ -9,6 +9,7 @@ use crate::child::{Companion, Scratch, call, own, parse};
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, replay};
 use crate::zero_loss::Wires;
+use demo::pages::HugePages;
 use ebpf::{Assembly, Program, XdpAttachment, XdpMode};
 use host::stop_signals;
 use load::units::{digits, share, si};
@@ -179,8 +180,8 @@ enum Between {
     Kernel,
     /// Programs at two interfaces.
     Programs([XdpAttachment; 2]),
-    /// A process.
-    Process(Box<Companion>),
+    /// A process, and what it has of the machine, which is given back after it.
+    Process(Box<Companion>, #[expect(dead_code, reason = "held until it is dropped")] Option<HugePages>),
 }
 
 impl Between {
@@ -210,8 +211,10 @@ impl Between {
             }
             Device::Xdp => return redirect(wires).map(Self::Programs),
             Device::Testpmd => {
-                let mut words =
-                    ["dpdk-testpmd", "--no-pci", "--no-telemetry", "--no-huge", "-m=256"].map(str::to_owned).to_vec();
+                // Without them the driver of AF_XDP finds no memory that is in one piece.
+                let pages = HugePages::take(folder)?;
+                let mut words = ["dpdk-testpmd", "--no-pci", "--no-telemetry", "-m=256"].map(str::to_owned).to_vec();
+                words.push(format!("--huge-dir={}", pages.mount().display()));
                 words.push(format!("--file-prefix=nearside-lab-{}", std::process::id()));
                 if let Some(core) = plan.device_core {
                     words.push(format!("--lcores=(0,1)@{core}"));
@@ -220,10 +223,10 @@ impl Between {
                     wires.inner.iter().enumerate().map(|(n, name)| format!("--vdev=net_af_xdp{n},iface={name}")),
                 );
                 words.extend(
-                    ["--", "--forward-mode=io", "--auto-start", "--stats-period=1", "--total-num-mbufs=32768"]
+                    ["--", "--forward-mode=io", "--auto-start", "--stats-period=1", "--total-num-mbufs=16384"]
                         .map(str::to_owned),
                 );
-                return process(folder, device, wires, &words);
+                return process(folder, device, wires, &words, Some(pages));
             }
             Device::Forward => {
                 let mut words = own(&["packet", "forward", "--mode", "io"])?;
@@ -231,7 +234,7 @@ impl Between {
                 if let Some(core) = plan.device_core {
                     words.extend(["--cores".to_owned(), core.to_string()]);
                 }
-                return process(folder, device, wires, &words);
+                return process(folder, device, wires, &words, None);
             }
         }
         Ok(Self::Kernel)
@@ -239,7 +242,7 @@ impl Between {
 
     fn check(&mut self) -> Result<(), Failure> {
         match self {
-            Self::Process(process) => process.still_runs(),
+            Self::Process(process, _) => process.still_runs(),
             Self::Programs(programs) => {
                 let _ = programs;
                 Ok(())
@@ -249,8 +252,14 @@ impl Between {
     }
 }
 
-fn process(folder: &Path, device: Device, wires: &Wires, words: &[String]) -> Result<Between, Failure> {
-    Ok(Between::Process(Box::new(Companion::start(folder, device.name(), Some(&wires.name), words)?)))
+fn process(
+    folder: &Path,
+    device: Device,
+    wires: &Wires,
+    words: &[String],
+    pages: Option<HugePages>,
+) -> Result<Between, Failure> {
+    Ok(Between::Process(Box::new(Companion::start(folder, device.name(), Some(&wires.name), words)?), pages))
 }
 
 /// Programs in the namespace that send what comes by one interface to the

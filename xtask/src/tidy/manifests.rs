@@ -224,7 +224,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     ("nginx_command", &["access_log", "host", "nginx", "phases", "say", "serve", "server", "site_toml", "sockets"]),
     ("generator", &["app", "environment", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
-    ("testbed", &["driver", "ebpf", "ethtool", "host", "link", "links", "load", "packet", "say", "silo", "wire"]),
+    (
+        "testbed",
+        &["demo", "driver", "ebpf", "ethtool", "host", "link", "links", "load", "packet", "say", "silo", "wire"],
+    ),
     (
         "console",
         &[
