@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <rte_alarm.h>
 #include <rte_dev.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
@@ -451,12 +453,12 @@ void near_interrupted(int epoll)
 	rte_epoll_wait(epoll, &event, 1, 0);
 }
 
-void near_end(uint16_t port)
+static void end(uint16_t port)
 {
 	rte_eth_dev_stop(port);
 }
 
-void near_close(uint16_t port)
+static void close_port(uint16_t port)
 {
 	struct rte_eth_dev_info info;
 	struct rte_device *device = rte_eth_dev_info_get(port, &info) ? NULL : info.device;
@@ -464,6 +466,52 @@ void near_close(uint16_t port)
 	rte_eth_dev_close(port);
 	if (device)
 		rte_dev_remove(device);
+}
+
+struct errand {
+	void (*work)(uint16_t port);
+	uint16_t port;
+	sem_t done;
+};
+
+static void run_errand(void *opaque)
+{
+	struct errand *errand = opaque;
+
+	errand->work(errand->port);
+	sem_post(&errand->done);
+}
+
+/* DPDK's interrupt thread follows net_memif's peers. It takes no lock against
+ * a port that another thread stops or closes meanwhile, and both free the
+ * messages that wait for the peer (memif_disconnect in memif_socket.c). What
+ * runs on that thread itself, as an alarm does, meets nothing half done. */
+static void beside_no_peer(void (*work)(uint16_t port), uint16_t port)
+{
+	struct errand errand = { .work = work, .port = port };
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(port, &info) || strcmp(info.driver_name, "net_memif") != 0 ||
+	    sem_init(&errand.done, 0, 0)) {
+		work(port);
+		return;
+	}
+	if (rte_eal_alarm_set(1, run_errand, &errand))
+		work(port);
+	else
+		while (sem_wait(&errand.done) != 0)
+			;
+	sem_destroy(&errand.done);
+}
+
+void near_end(uint16_t port)
+{
+	beside_no_peer(end, port);
+}
+
+void near_close(uint16_t port)
+{
+	beside_no_peer(close_port, port);
 }
 
 /* The packet path. */

@@ -126,9 +126,12 @@ fn wireshark_finds_no_fault_in_our_frames() {
         let ours = "(ip.src == 10.9.0.2 or ipv6.src == fd09::2) and tcp";
         let sent = tshark(ours).lines().count();
         assert!(sent >= 2_000_000 / 1_448, "two million bytes in {sent} segments");
+        // Linux sends 0xffff where the sum is 0 (skb_checksum_help, net/core/dev.c),
+        // of TCP as well, once in 65,536 frames; Wireshark calls it an error.
+        let linux = "(ip.src == 10.9.0.1 or ipv6.src == fd09::1) and tcp.checksum == 0xffff";
         let wrong = "_ws.malformed or ip.checksum.status == \"Bad\" or tcp.checksum.status == \"Bad\" \
                      or icmpv6.checksum.status == \"Bad\" or _ws.expert.severity == \"Error\"";
-        assert_eq!(tshark(wrong), "");
+        assert_eq!(tshark(&format!("({wrong}) and not ({linux})")), "");
         assert!(tshark("tcp.checksum.status == \"Good\"").lines().count() >= sent);
         std::fs::remove_file(capture).unwrap();
     });
