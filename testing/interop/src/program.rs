@@ -9,7 +9,7 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
@@ -104,7 +104,15 @@ impl Running {
     /// # Panics
     /// If that cannot be asked.
     pub fn has_ended(&mut self) -> bool {
-        self.child.try_wait().expect("a child can be waited for").is_some()
+        self.ended().is_some()
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Panics
+    /// If that cannot be asked.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
     }
 
     /// Sends it a signal.
@@ -155,7 +163,7 @@ impl Running {
     /// # Panics
     /// If it cannot be asked for.
     pub fn ended_well(&mut self) -> Option<bool> {
-        self.child.try_wait().expect("a child can be waited for").map(|status| status.success())
+        self.ended().map(|status| status.success())
     }
 
     /// Everything that it has said so far.

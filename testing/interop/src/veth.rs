@@ -100,7 +100,9 @@ impl Far {
     /// If it does not in time, or `server` ends.
     pub fn wait_until_served(&self, server: &mut Running, url: &str) {
         wait_for(&format!("an answer from {url}"), PATIENCE, || {
-            assert!(!server.has_ended(), "the server ended: {}", server.said());
+            if let Some(status) = server.ended() {
+                panic!("the server ended, {status}: {}", server.said());
+            }
             let mut curl = self.command("curl");
             curl.args(["--silent", "--globoff", "--max-time", "2", "--output", "/dev/null", url]);
             curl.stdin(Stdio::null()).status().is_ok_and(|status| status.success())

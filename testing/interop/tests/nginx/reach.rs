@@ -81,6 +81,16 @@ impl Front {
     }
 }
 
+/// What it told of a test that fails; a thread of its own writes it, and may be behind.
+impl Drop for Front {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::thread::sleep(Duration::from_millis(500));
+            println!("the error log: {}", self.told());
+        }
+    }
+}
+
 /// Holds what upstreams are to say, until they may.
 #[derive(Clone, Default)]
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
