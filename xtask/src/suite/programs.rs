@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Programs that take longest, by the names of their targets: they start first,
 /// so that none of them is left alone at the end.
 const LONGEST: [&str; 10] =
-    ["nginx", "seeds", "demo", "testpmd", "takeover", "silos", "af_xdp", "bond", "simulations", "topology"];
+    ["nginx", "seeds", "demo", "testpmd", "--doc", "takeover", "silos", "af_xdp", "bond", "simulations"];
 
 /// The names of arguments that choose targets: with them cargo takes no `--doc`.
 const TARGETS: [&str; 9] =
@@ -61,6 +61,58 @@ pub struct Built {
     pub nearside: Option<PathBuf>,
 }
 
+/// The packages in whose documentation there is an example to be run: rustdoc reads
+/// a whole crate, which takes as long where it finds none.
+#[derive(Default, Debug)]
+struct Documented(Vec<String>);
+
+impl Documented {
+    fn take(&mut self, message: &Message) {
+        let (Some(id), Some(target)) = (&message.package_id, &message.target) else { return };
+        let Some(folder) = target.src_path.parent().filter(|_| target.doctest) else { return };
+        let name = package(id);
+        if !self.0.iter().any(|known| known == name) && has_example(folder) {
+            self.0.push(name.to_owned());
+        }
+    }
+
+    fn program(self) -> Option<Program> {
+        let chosen: String = self.0.iter().map(|name| format!(" -p {name}")).collect();
+        (!self.0.is_empty()).then(|| Program {
+            target: format!("--doc{chosen}"),
+            title: "examples in the documentation".to_owned(),
+            path: None,
+            folder: PathBuf::from("."),
+        })
+    }
+}
+
+/// Whether any source in `folder` has an example that rustdoc runs. What cannot be
+/// read is taken to have one: cargo then says what is wrong.
+fn has_example(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return true };
+    entries.flatten().map(|entry| entry.path()).any(|path| {
+        if path.is_dir() {
+            return has_example(&path);
+        }
+        path.extension().is_some_and(|end| end == "rs")
+            && std::fs::read_to_string(&path).map_or(true, |source| documents_example(&source))
+    })
+}
+
+/// Whether a block of code in a documentation comment is Rust: one that is said to be
+/// of nothing else.
+fn documents_example(source: &str) -> bool {
+    const RUST: [&str; 6] = ["", "rust", "no_run", "should_panic", "compile_fail", "ignore"];
+    let mut is_open = false;
+    source.lines().map(str::trim_start).any(|line| {
+        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        let Some(kind) = text.and_then(|text| text.trim().strip_prefix("```")) else { return false };
+        is_open = !is_open;
+        is_open && kind.split(',').map(str::trim).any(|word| RUST.contains(&word))
+    })
+}
+
 /// The command that cargo is.
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
@@ -83,23 +135,18 @@ pub fn build(arguments: &[String]) -> io::Result<Option<Built>> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let out = child.stdout.take().map(BufReader::new);
     let mut built = Built::default();
-    let mut documented = false;
+    let mut documented = Documented::default();
     for line in out.into_iter().flat_map(BufRead::lines) {
         let message: Message = serde_json::from_str(&line?)?;
-        documented |= message.target.as_ref().is_some_and(|target| target.doctest);
+        if !chooses {
+            documented.take(&message);
+        }
         built.take(message);
     }
     if !child.wait()?.success() {
         return Ok(None);
     }
-    if documented && !chooses {
-        built.programs.push(Program {
-            target: "--doc".to_owned(),
-            title: "examples in the documentation".to_owned(),
-            path: None,
-            folder: PathBuf::from("."),
-        });
-    }
+    built.programs.extend(documented.program());
     let place = |program: &Program| LONGEST.iter().position(|name| program.is(name)).unwrap_or(LONGEST.len());
     built.programs.sort_by_key(place);
     Ok(Some(built))
@@ -154,7 +201,7 @@ fn package(id: &str) -> &str {
 
 impl Program {
     fn is(&self, name: &str) -> bool {
-        self.target.split(' ').skip(1).any(|word| word == name)
+        self.target.split(' ').any(|word| word == name)
     }
 
     /// How it is run.
@@ -168,7 +215,13 @@ impl Program {
             }
             None => {
                 let mut command = cargo();
-                command.arg("test").args(ours).args(["--doc", "--no-fail-fast", "--"]).args(theirs);
+                command.arg("test");
+                let ours = ours.iter().filter(|word| !["--workspace", "--all"].contains(&word.as_str()));
+                // Whose features are named is to be among those that are chosen.
+                for (owner, _) in ours.clone().filter_map(|word| word.split_once('/')) {
+                    command.args(["-p", owner]);
+                }
+                command.args(self.target.split(' ')).args(ours).args(["--no-fail-fast", "--"]).args(theirs);
                 command
             }
         }
@@ -201,6 +254,14 @@ mod tests {
         assert_eq!(told, wanted);
         assert_eq!(built.nearside, Some("/x/target/nearside".into()));
         assert!(built.programs[1].is("seeds") && !built.programs[0].is("wire"));
+    }
+
+    #[test]
+    fn examples_are_rust_in_documentation() {
+        assert!(documents_example("//! Says.\n//! ```\n//! let x = 1;\n//! ```\n"));
+        assert!(documents_example("    /// ```no_run\n    /// ```\n"));
+        assert!(!documents_example("//! ```text\n//! ```\n//! ```console\n//! ```\n"));
+        assert!(!documents_example("// ```\nlet text = \"```\";\n"));
     }
 
     #[test]
