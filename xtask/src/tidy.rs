@@ -44,7 +44,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 19] = [
+const RULES: [(&str, Rule); 20] = [
     ("banned names and words", words::banned),
     ("line length", words::long_lines),
     ("function length", files::long_functions),
@@ -58,6 +58,7 @@ const RULES: [(&str, Rule); 19] = [
     ("comments on workspace members", manifests::members_have_comments),
     ("callers of crates", manifests::crates_have_callers),
     ("examples in documentation", manifests::examples_are_run),
+    ("tests beside the code", manifests::unit_tests_are_run),
     ("direction of dependencies", manifests::layers),
     ("reasons for dependencies", manifests::dependencies_have_reasons),
     ("lints of crates", manifests::lints_are_shared),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Programs that take longest, by the names of their targets: they start first,
@@ -61,17 +61,16 @@ pub struct Built {
     pub nearside: Option<PathBuf>,
 }
 
-/// The packages in whose documentation there is an example to be run: rustdoc reads
-/// a whole crate, which takes as long where it finds none.
+/// The packages in whose documentation there are examples. Asked for `--doc`, cargo has
+/// rustdoc read the others, too, that say `doctest = false`.
 #[derive(Default, Debug)]
 struct Documented(Vec<String>);
 
 impl Documented {
     fn take(&mut self, message: &Message) {
         let (Some(id), Some(target)) = (&message.package_id, &message.target) else { return };
-        let Some(folder) = target.src_path.parent().filter(|_| target.doctest) else { return };
         let name = package(id);
-        if !self.0.iter().any(|known| known == name) && has_example(folder) {
+        if target.doctest && !self.0.iter().any(|known| known == name) {
             self.0.push(name.to_owned());
         }
     }
@@ -85,32 +84,6 @@ impl Documented {
             folder: PathBuf::from("."),
         })
     }
-}
-
-/// Whether any source in `folder` has an example that rustdoc runs. What cannot be
-/// read is taken to have one: cargo then says what is wrong.
-fn has_example(folder: &Path) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return true };
-    entries.flatten().map(|entry| entry.path()).any(|path| {
-        if path.is_dir() {
-            return has_example(&path);
-        }
-        path.extension().is_some_and(|end| end == "rs")
-            && std::fs::read_to_string(&path).map_or(true, |source| documents_example(&source))
-    })
-}
-
-/// Whether a block of code in a documentation comment is Rust: one that is said to be
-/// of nothing else.
-fn documents_example(source: &str) -> bool {
-    const RUST: [&str; 6] = ["", "rust", "no_run", "should_panic", "compile_fail", "ignore"];
-    let mut is_open = false;
-    source.lines().map(str::trim_start).any(|line| {
-        let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
-        let Some(kind) = text.and_then(|text| text.trim().strip_prefix("```")) else { return false };
-        is_open = !is_open;
-        is_open && kind.split(',').map(str::trim).any(|word| RUST.contains(&word))
-    })
 }
 
 /// The command that cargo is.
@@ -254,14 +227,6 @@ mod tests {
         assert_eq!(told, wanted);
         assert_eq!(built.nearside, Some("/x/target/nearside".into()));
         assert!(built.programs[1].is("seeds") && !built.programs[0].is("wire"));
-    }
-
-    #[test]
-    fn examples_are_rust_in_documentation() {
-        assert!(documents_example("//! Says.\n//! ```\n//! let x = 1;\n//! ```\n"));
-        assert!(documents_example("    /// ```no_run\n    /// ```\n"));
-        assert!(!documents_example("//! ```text\n//! ```\n//! ```console\n//! ```\n"));
-        assert!(!documents_example("// ```\nlet text = \"```\";\n"));
     }
 
     #[test]

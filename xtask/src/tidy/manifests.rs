@@ -65,6 +65,33 @@ pub(super) fn examples_are_run(workspace: &Workspace) -> Vec<Complaint> {
     wrong.collect()
 }
 
+/// Tests beside a library's code are run, and where there are none nobody compiles it
+/// once more for them.
+pub(super) fn unit_tests_are_run(workspace: &Workspace) -> Vec<Complaint> {
+    let libraries = workspace.members.iter().filter_map(|member| {
+        let root = member.targets.iter().find(|(_, kind)| kind == "lib")?;
+        let manifest = format!("{}/Cargo.toml", member.folder);
+        let folder = format!("{}/", root.0.rsplit_once('/').map_or("", |(folder, _)| folder));
+        let is_run = !workspace.source(&manifest)?.lines.iter().any(|line| line == "test = false");
+        Some((manifest, folder, is_run))
+    });
+    let wrong = libraries.filter_map(|(manifest, folder, is_run)| {
+        let mut sources = workspace.sources.iter().filter(|source| source.path.starts_with(&folder));
+        let test = sources.find_map(|source| {
+            let (number, _) = source.numbered().find(|(_, line)| line.trim_start().starts_with("#[test]"))?;
+            Some((source.path.clone(), number))
+        });
+        match (test, is_run) {
+            (Some((path, line)), false) => {
+                Some(Complaint::at(&path, line, format!("{manifest} says `test = false`: nobody runs this test")))
+            }
+            (None, true) => Some(Complaint::file(&manifest, "has no unit test: say `test = false` in [lib]")),
+            _ => None,
+        }
+    });
+    wrong.collect()
+}
+
 /// Where the first piece of Rust stands in what documents a file.
 fn first_example(source: &Source) -> Option<(String, usize)> {
     let mut inside = false;
@@ -447,6 +474,18 @@ mod tests {
         let (with, without) = ("/// ```\n/// one();\n/// ```\n", "//! ```text\n//! ```\n");
         assert_eq!([complaints(with, "[lib]\n"), complaints(without, "[lib]\ndoctest = false\n")], [0, 0]);
         assert_eq!([complaints(without, "[lib]\n"), complaints(with, "[lib]\ndoctest = false\n")], [1, 1]);
+    }
+
+    #[test]
+    fn a_test_is_run_and_none_is_not_looked_for() {
+        let complaints = |text: &str, manifest: &str| {
+            let mut workspace = workspace(vec![member("a", "a", &[], &[])], "");
+            workspace.sources = vec![Source::new("a/src/lib.rs", text), Source::new("a/Cargo.toml", manifest)];
+            unit_tests_are_run(&workspace).len()
+        };
+        let (with, without) = ("    #[test]\n    fn one() {}\n", "fn one() {}\n");
+        assert_eq!([complaints(with, "[lib]\n"), complaints(without, "[lib]\ntest = false\n")], [0, 0]);
+        assert_eq!([complaints(without, "[lib]\n"), complaints(with, "[lib]\ntest = false\n")], [1, 1]);
     }
 
     #[test]
