@@ -38,15 +38,32 @@ impl Drop for Own {
     }
 }
 
+/// Names of units that no other manager has: managers that run at once share
+/// the kernel's groups of processes by their names, and one that stops a unit
+/// ends whatever runs in the group.
+fn units() -> (String, String) {
+    let process = std::process::id();
+    (format!("one-{process}"), format!("bad-{process}"))
+}
+
+/// What both units say. The slice is nobody else's, for the same reason:
+/// a manager that ends removes the usual one under another's service.
+fn service(rest: &str) -> String {
+    format!("[Service]\nSlice=nearside{}.slice\n{rest}", std::process::id())
+}
+
 fn manager(folder: &Path) -> Option<(Own, Manager)> {
     // It wants a machine that systemd has booted, which a folder stands for,
     // and to see who asks: it has this process's numbers of processes.
     let script = "mkdir -p /run/systemd && mount -t tmpfs none /run/systemd && mkdir -p /run/systemd/system && \
                   exec /usr/lib/systemd/systemd --user";
+    let (one, bad) = units();
     let units = folder.join("units");
     fs::create_dir_all(&units).expect("a folder");
-    fs::write(units.join("one.service"), "[Service]\nExecStart=/bin/sleep 600\n").expect("a unit");
-    fs::write(units.join("bad.service"), "[Service]\nExecStart=/bin/false\n").expect("a unit");
+    fs::write(units.join(format!("{one}.service")), service("ExecStart=/bin/sleep 600\n")).expect("a unit");
+    // Its start is over when it has run, and so has failed by then; of another
+    // kind of service it is over, and the unit active, before its program ends.
+    fs::write(units.join(format!("{bad}.service")), service("Type=oneshot\nExecStart=/bin/false\n")).expect("a unit");
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", script]);
     // Behind ours come the usual folders.
@@ -71,13 +88,14 @@ fn services_are_asked_started_and_stopped() {
         println!("left out: no manager of systemd can be started here");
         return;
     };
-    assert_eq!(manager.state("one").expect("a unit"), "inactive");
-    manager.start("one").expect("started");
-    assert_eq!(manager.state("one.service").expect("a unit"), "active");
-    manager.stop("one").expect("stopped");
-    assert_eq!(manager.state("one").expect("a unit"), "inactive");
-    manager.start("bad").expect("it was asked to");
-    assert_ne!(manager.state("bad").expect("a unit"), "active");
+    let (one, bad) = units();
+    assert_eq!(manager.state(&one).expect("a unit"), "inactive", "before it is started");
+    manager.start(&one).expect("started");
+    assert_eq!(manager.state(&format!("{one}.service")).expect("a unit"), "active", "after its start");
+    manager.stop(&one).expect("stopped");
+    assert_eq!(manager.state(&one).expect("a unit"), "inactive", "after its stop");
+    manager.start(&bad).expect("it was asked to");
+    assert_eq!(manager.state(&bad).expect("a unit"), "failed", "after a start that fails");
     let missing = manager.state("nothing-of-the-kind").expect_err("is not there");
     assert_eq!(missing.kind(), std::io::ErrorKind::NotFound, "{missing}");
     assert!(manager.start("nothing-of-the-kind").is_err());
