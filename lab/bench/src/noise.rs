@@ -103,8 +103,8 @@ const SLACK: u64 = 100_000;
 struct Found {
     kind: String,
     made: u64,
-    /// Those besides that came upon a core that was away already: they disturbed
-    /// somebody else.
+    /// Those besides that came upon a core that was away already, and disturbed
+    /// somebody else, or nobody: the kernel counted none.
     away: u64,
     /// With a gap in the time in which each was made.
     seen: u64,
@@ -204,7 +204,8 @@ impl Found {
         let mut counted = 0;
         for one in made.iter().filter(|one| one.from > span.from + SLACK && one.until + SLACK < span.until) {
             let within: Vec<&Named> = gaps_in(gaps, one.from - SLACK, one.until + SLACK);
-            if within.iter().any(|named| named.gap.from + SLACK < one.from && named.gap.until > one.from) {
+            let was_away = |named: &&Named| named.gap.from + SLACK < one.from && named.gap.until > one.from;
+            if !one.came || within.iter().any(was_away) {
                 self.away += 1;
                 continue;
             }
@@ -298,12 +299,13 @@ mod tests {
             gap(30 * ms, 190_000, fifo(7)),
             gap(50 * ms, 1_000, Cause::Tick),
         ];
-        let at = |from: u64| Disturbance { from, until: from + 200_000, nanos: 200_000, thread: Some(7) };
+        let at = |from: u64| Disturbance { from, until: from + 200_000, nanos: 200_000, thread: Some(7), came: true };
         // The last one came when the loop was gone.
-        let made = [at(10 * ms), at(20 * ms), at(30 * ms), at(40 * ms), at(60 * ms)];
+        let spared = Disturbance { came: false, ..at(45 * ms) };
+        let made = [at(10 * ms), at(20 * ms), at(30 * ms), at(40 * ms), spared, at(60 * ms)];
         let mut found = Found::default();
         found.judge(DisturbanceKind::Fifo, &made, &gaps);
-        assert_eq!((found.made, found.seen, found.named), (4, 3, 2));
+        assert_eq!((found.made, found.seen, found.named, found.away), (4, 3, 2, 1));
         assert_eq!((found.made_nanos, found.found_nanos), (800_000, 390_000));
         assert_eq!(found.miscalled, ["0.019 s: thread x (8) 200 us", "0.039 s: no gap"]);
         assert!(!found.keeps(DisturbanceKind::Fifo));

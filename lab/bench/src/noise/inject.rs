@@ -29,6 +29,8 @@ pub(super) struct Disturbance {
     pub(super) nanos: u64,
     /// The thread, where one disturbs.
     pub(super) thread: Option<u32>,
+    /// Whether it came upon the core, by the kernel's own count where it has one.
+    pub(super) came: bool,
 }
 
 impl Disturbance {
@@ -140,15 +142,18 @@ fn disturb(
             let (timers, due) = arm(times)?;
             thread::sleep(LEAD + PERIOD * times + PERIOD);
             drop(timers);
-            Ok(due.into_iter().map(|at| Disturbance { from: at, until: at, nanos: 0, thread: None }).collect())
+            Ok(due
+                .into_iter()
+                .map(|at| Disturbance { from: at, until: at, nanos: 0, thread: None, came: true })
+                .collect())
         }
         DisturbanceKind::NetRx => {
             let storm = Storm::new(core)?;
-            by_turns(times, |_| storm.burst())
+            by_turns(times, None, |_| storm.burst())
         }
         DisturbanceKind::Fifo => {
             silo::sched::fifo(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
-            by_turns(times, |turn| {
+            by_turns(times, None, |turn| {
                 // One stall in the middle.
                 let length = if turn == times / 2 { 5_000_000 } else { 200_000 };
                 let from = raw();
@@ -158,7 +163,10 @@ fn disturb(
         }
         DisturbanceKind::Ipi => {
             membarrier(REGISTER_PRIVATE_EXPEDITED)?;
-            by_turns(times, |_| membarrier(PRIVATE_EXPEDITED))
+            // The kernel spares a core that runs another process just then: there
+            // the call disturbs nobody.
+            let count = || calls(core);
+            by_turns(times, Some(&count), |_| membarrier(PRIVATE_EXPEDITED))
         }
         DisturbanceKind::Faults => {
             thread::sleep(LEAD + PERIOD * times + PERIOD);
@@ -166,7 +174,7 @@ fn disturb(
         }
         DisturbanceKind::Disk => {
             let file = file.ok_or("no file to read")?;
-            by_turns(times, |turn| read(&file, turn))
+            by_turns(times, None, |turn| read(&file, turn))
         }
     }
 }
@@ -178,8 +186,13 @@ impl Running {
     }
 }
 
-/// Disturbs in each period once, and notes when.
-fn by_turns(times: u32, mut disturb: impl FnMut(u32) -> Result<(), String>) -> Result<Vec<Disturbance>, String> {
+/// Disturbs in each period once, and notes when. What is counted, if anything is,
+/// grows with one that comes upon the core.
+fn by_turns(
+    times: u32,
+    count: Option<&dyn Fn() -> u64>,
+    mut disturb: impl FnMut(u32) -> Result<(), String>,
+) -> Result<Vec<Disturbance>, String> {
     let mut made = Vec::with_capacity(times as usize);
     let thread = Some(own());
     let mut due = now() + LEAD;
@@ -189,10 +202,12 @@ fn by_turns(times: u32, mut disturb: impl FnMut(u32) -> Result<(), String>) -> R
         let until = Timespec { tv_sec: due.as_secs().cast_signed(), tv_nsec: due.subsec_nanos().into() };
         // A signal ends it early, which does no harm.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
+        let before = count.map(|count| count());
         let from = raw();
         disturb(turn)?;
         let (until, now) = (raw(), worked_so_far());
-        made.push(Disturbance { from, until, nanos: now.saturating_sub(worked), thread });
+        let came = before.zip(count).is_none_or(|(before, count)| count() > before);
+        made.push(Disturbance { from, until, nanos: now.saturating_sub(worked), thread, came });
         worked = now;
     }
     Ok(made)
@@ -290,7 +305,7 @@ fn touch(times: u32, made: Arc<Mutex<Vec<Disturbance>>>) -> Result<Each, String>
         turn += 1;
         let until = raw();
         if let Ok(mut made) = made.try_lock() {
-            made.push(Disturbance { from, until, nanos: until - from, thread: None });
+            made.push(Disturbance { from, until, nanos: until - from, thread: None, came: true });
         }
     }))
 }
@@ -345,6 +360,20 @@ fn counted() -> Vec<(String, Vec<u64>)> {
     text.lines().filter_map(row).collect()
 }
 
+/// Functions that other cores had this one call, so far.
+fn calls(core: u16) -> u64 {
+    let text = std::fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    called(&text, core).unwrap_or(0)
+}
+
+/// The same of `/proc/interrupts`; its columns are those of the cores that are on.
+fn called(text: &str, core: u16) -> Option<u64> {
+    let column = format!("CPU{core}");
+    let at = text.lines().next()?.split_ascii_whitespace().position(|word| word == column)?;
+    let row = text.lines().find_map(|line| line.trim_start().strip_prefix("CAL:"))?;
+    row.split_ascii_whitespace().nth(at)?.parse().ok()
+}
+
 /// Reads one block past every cache.
 fn read(file: &File, turn: u32) -> Result<(), String> {
     let mut memory = vec![0_u8; 2 * PAGE];
@@ -352,4 +381,16 @@ fn read(file: &File, turn: u32) -> Result<(), String> {
     let block = memory.get_mut(offset..offset + PAGE).ok_or("no memory at a block's border")?;
     file.read_at(block, u64::from(turn % 64) * PAGE as u64).map_err(|why| format!("read: {why}"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_of_a_core_are_read_from_its_column() {
+        let text = "           CPU0       CPU2\n  24:  7  8  PCI-MSI x\n CAL:         11         12   Function call interrupts\n";
+        assert_eq!((called(text, 0), called(text, 2), called(text, 1)), (Some(11), Some(12), None));
+        assert_eq!(called("", 0), None);
+    }
 }
