@@ -9,6 +9,7 @@
 
 mod beside;
 mod bulk;
+mod xdp;
 
 use crate::BenchError;
 use crate::client::{Ask, Place, Said, Sample, WARM_UP, by_turns, prepare, watch_with};
@@ -33,9 +34,9 @@ pub struct Plan {
     /// Measure each for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub seconds: u64,
-    /// Measure only this
-    #[arg(long, value_enum, value_name = "PART")]
-    pub only: Option<Part>,
+    /// Measure only these
+    #[arg(long, value_enum, value_name = "PART,…", value_delimiter = ',')]
+    pub only: Vec<Part>,
     /// The program to measure [default: nearside beside this one]
     #[arg(long, value_name = "PROGRAM")]
     pub nearside: Option<PathBuf>,
@@ -44,10 +45,22 @@ pub struct Plan {
 /// A part of what is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Part {
-    /// Small answers and handshakes
+    /// Small answers, on kernel sockets and over memif
     Small,
+    /// The same over AF_XDP, on one veth pair
+    AfXdp,
+    /// Handshakes, full and resumed
+    Handshakes,
     /// 1 MB, over TLS and in the clear
     Bulk,
+    /// Plain requests beside handshakes
+    Beside,
+}
+
+impl Plan {
+    fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
 }
 
 /// Those of the small rows: nginx, and ours on kernel sockets and over memif.
@@ -67,6 +80,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 enum Bound {
     /// The rate, at least, of our server on kernel sockets and over memif.
     Rate { sockets: Option<f64>, memif: f64 },
+    /// The rate, at least, of our server over AF_XDP.
+    OverXdp(f64),
     /// CPU for each, at most, on both.
     Cost(f64),
 }
@@ -78,6 +93,16 @@ struct Row {
     flags: &'static str,
     connections: u32,
     bound: Bound,
+}
+
+impl Row {
+    const fn part(&self) -> Part {
+        match self.bound {
+            Bound::Rate { .. } => Part::Small,
+            Bound::OverXdp(_) => Part::AfXdp,
+            Bound::Cost(_) => Part::Handshakes,
+        }
+    }
 }
 
 /// The groups of nginx's library may not have those of the client that are dearest: so one that
@@ -145,11 +170,22 @@ struct Contender {
     address: String,
     /// The port where it answers the same in the clear.
     plain: String,
-    /// Its link, as both ends open it, and where it tells what it does.
-    link: Option<(String, PathBuf)>,
+    link: Option<Wire>,
     running: Running,
     /// What answers: nginx's workers, or all of ours.
     pids: Vec<u32>,
+}
+
+/// What a client reaches a server by that is no kernel socket.
+struct Wire {
+    /// As both ends open it.
+    spec: String,
+    /// The client's address on it.
+    client: &'static str,
+    /// The client opens it in its namespace.
+    in_namespace: bool,
+    /// Where a server of ours tells what it does.
+    page: Option<PathBuf>,
 }
 
 /// Measures and prints. Returns whether all bounds hold.
@@ -163,7 +199,7 @@ pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
     let kernel = Kernel::start(scratch.path(), &site, cores, None, &interrupt)?;
     kernel.names().keep_to_cores(cores)?;
     let at = Place { kernel: &kernel, dir: scratch.path(), cores, interrupt: &interrupt };
-    let mut contenders = start(nearside, &site, at)?;
+    let mut contenders = start(nearside, at)?;
     println!("nginx {}, one worker each, server on core {}, client on core {}", kernel.version, cores.0, cores.1);
     println!(
         "TLS with an ECDSA certificate on P-256. Ratios to nginx are of medians over {} rounds, with",
@@ -171,26 +207,37 @@ pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
     );
     println!("their intervals of 95 % (of fewer than five rounds: least and largest).");
     let mut kept = true;
-    let duration = Duration::from_secs(plan.seconds);
-    if plan.only.is_none_or(|only| only == Part::Small) {
-        for (row, suite) in &ROWS {
-            let samples = by_turns(plan.rounds, CONTENDERS, |index| {
-                let contender = &mut contenders[index];
-                let asked = Asked { row, suite, url: format!("https://{}/{}", contender.address, row.path) };
-                let sample = ask((nearside, duration), &asked, contender, at)?;
-                contender.running.still_runs()?;
-                Ok(Some(sample))
-            })?;
-            kept &= print(row, &contenders, &samples);
-        }
+    for (row, suite) in ROWS.iter().filter(|(row, _)| plan.wants(row.part())) {
+        kept &= small((nearside, plan), (row, suite), &mut contenders, at)?;
     }
-    if plan.only.is_none_or(|only| only == Part::Bulk) {
+    if plan.wants(Part::AfXdp) {
+        kept &= xdp::run((nearside, plan), &mut contenders, at)?;
+    }
+    if plan.wants(Part::Bulk) {
         kept &= bulk::run(plan, nearside, &mut contenders, at)?;
     }
-    if plan.only.is_none_or(|only| only == Part::Small) {
+    if plan.wants(Part::Beside) {
         kept &= beside::run((nearside, plan), &mut contenders, at)?;
     }
     Ok(kept)
+}
+
+/// Measures and prints one row. Whether its bound holds.
+fn small(
+    (nearside, plan): (&Path, &Plan),
+    (row, suite): (&Row, &str),
+    contenders: &mut [Contender],
+    at: Place<'_>,
+) -> Result<bool, BenchError> {
+    let duration = Duration::from_secs(plan.seconds);
+    let samples = by_turns(plan.rounds, CONTENDERS, |index| {
+        let contender = &mut contenders[index];
+        let sample = ask((nearside, duration), &contender.asked(row, suite), at);
+        contender.running.still_runs()?;
+        Ok(Some(sample.map_err(|why| format!("{}, {}: {why}", row.title, contender.name))?))
+    })?;
+    let names: Vec<&str> = contenders.iter().map(|contender| contender.name).collect();
+    Ok(print(row, &names, &samples))
 }
 
 fn make_site(dir: &Path) -> Result<PathBuf, BenchError> {
@@ -206,12 +253,12 @@ fn make_site(dir: &Path) -> Result<PathBuf, BenchError> {
     Ok(site)
 }
 
-fn configuration(dir: &Path, own: &Path, site: &Path, (address, plain): (&str, &str)) -> String {
-    let (dir, own, site) = (dir.display(), own.display(), site.display());
+fn configuration(dir: &Path, own: &Path, (address, plain): (&str, &str)) -> String {
+    let (dir, own) = (dir.display(), own.display());
     format!(
         "user root; worker_processes 1; daemon off; pid {own}/pid; error_log {own}/error.log;\n\
          events {{ worker_connections 4096; }}\n\
-         http {{ access_log off; root {site}; default_type text/plain;\n\
+         http {{ access_log off; root {dir}/site; default_type text/plain;\n\
          sendfile on; tcp_nopush on; open_file_cache max=100 inactive=1h;\n\
          keepalive_requests 1000000000; keepalive_timeout 1h; ssl_protocols TLSv1.2 TLSv1.3;\n\
          ssl_certificate {dir}/site.pem; ssl_certificate_key {dir}/site.key;\n\
@@ -222,44 +269,56 @@ fn configuration(dir: &Path, own: &Path, site: &Path, (address, plain): (&str, &
 }
 
 /// Starts them all, and waits until they listen.
-fn start(nearside: &Path, site: &Path, at: Place<'_>) -> Result<Vec<Contender>, BenchError> {
-    let program = |words: &[String]| {
-        let own = [nearside.display().to_string(), "nginx".to_owned()];
-        own.into_iter().chain(words.iter().cloned()).collect::<Vec<_>>()
+fn start(nearside: &Path, at: Place<'_>) -> Result<Vec<Contender>, BenchError> {
+    let memif = |socket: &str, frames: &str| {
+        let page = Some(at.dir.join(format!("{socket}.page")));
+        let spec = format!("memif:{}{frames}", at.dir.join(socket).display());
+        Some(Wire { spec, client: LINK[1], in_namespace: false, page })
     };
-    let link = |socket: &str, frames: &str| {
-        let page = at.dir.join(format!("{socket}.page"));
-        let link = format!("memif:{}{frames}", at.dir.join(socket).display());
-        let words =
-            [format!("--link={link}"), format!("--addr={}/24", LINK[0]), format!("--status-page={}", page.display())];
-        (program(&words), (link, page))
-    };
-    let (memif, large) = (link("tls.sock", ""), link("large.sock", bulk::LARGE_FRAMES));
+    let (small, large) = (memif("tls.sock", ""), memif("large.sock", bulk::LARGE_FRAMES));
     let on_link = ["443", "80"].map(|port| format!("{}:{port}", LINK[0]));
     let each = [
-        ("nginx", vec!["nginx".to_owned()], [441, 541].map(|port| format!("{SERVER}:{port}")), None),
-        ("sockets", program(&[]), [442, 542].map(|port| format!("{SERVER}:{port}")), None),
-        ("memif", memif.0, on_link.clone(), Some(memif.1)),
-        ("memif, large frames", large.0, on_link, Some(large.1)),
+        ("nginx", [441, 541].map(|port| format!("{SERVER}:{port}")), None),
+        ("sockets", [442, 542].map(|port| format!("{SERVER}:{port}")), None),
+        ("memif", on_link.clone(), small),
+        ("memif, large frames", on_link, large),
     ];
-    let mut all = Vec::new();
-    for (name, mut words, [address, plain], link) in each {
-        let own = at.dir.join(name.replace([',', ' '], "-"));
-        fs::create_dir_all(own.join("logs"))?;
-        let file = own.join("tls.conf");
-        fs::write(&file, configuration(at.dir, &own, site, (&address, &plain)))?;
-        let texts = [&own, &file].map(|path| path.display().to_string());
-        words.extend(["-e", "stderr", "-p", &texts[0], "-c", &texts[1]].map(str::to_owned));
-        let netns = link.is_none().then_some(at.kernel.names().server.as_str());
-        let named = format!("tls {name}");
-        let mut running = Program { name: &named, netns, core: Some(at.cores.0), words }.start(at.dir)?;
-        let pid = running.pid();
-        wait(&mut running, name, (&own, pid), at.interrupt)?;
-        let below = children(pid);
-        let pids = if name == "nginx" { below } else { [vec![pid], below].concat() };
-        all.push(Contender { name, address, plain, link, running, pids });
+    each.into_iter().map(|(name, addresses, link)| start_one((nearside, name), addresses, link, at)).collect()
+}
+
+/// Starts one of ours, or nginx, and waits until it listens.
+fn start_one(
+    (nearside, name): (&Path, &'static str),
+    [address, plain]: [String; 2],
+    link: Option<Wire>,
+    at: Place<'_>,
+) -> Result<Contender, BenchError> {
+    let own = at.dir.join(name.replace([',', ' '], "-"));
+    fs::create_dir_all(own.join("logs"))?;
+    // Of one that ran before: what is waited for is this one's.
+    let _ = fs::remove_file(own.join("pid"));
+    let file = own.join("tls.conf");
+    fs::write(&file, configuration(at.dir, &own, (&address, &plain)))?;
+    let mut words = vec!["nginx".to_owned()];
+    if name != "nginx" {
+        words.insert(0, nearside.display().to_string());
     }
-    Ok(all)
+    if let Some(Wire { spec, page, .. }) = &link {
+        let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
+        words.extend([format!("--link={spec}"), format!("--addr={host}/24")]);
+        words.extend(page.as_ref().map(|page| format!("--status-page={}", page.display())));
+    }
+    let texts = [&own, &file].map(|path| path.display().to_string());
+    words.extend(["-e", "stderr", "-p", &texts[0], "-c", &texts[1]].map(str::to_owned));
+    let is_apart = link.as_ref().is_some_and(|link| !link.in_namespace);
+    let netns = (!is_apart).then_some(at.kernel.names().server.as_str());
+    let named = format!("tls {name}");
+    let mut running = Program { name: &named, netns, core: Some(at.cores.0), words }.start(at.dir)?;
+    let pid = running.pid();
+    wait(&mut running, name, (&own, pid), at.interrupt)?;
+    let below = children(pid);
+    let pids = if name == "nginx" { below } else { [vec![pid], below].concat() };
+    Ok(Contender { name, address, plain, link, running, pids })
 }
 
 /// Waits until a server has written its pid, and nginx has its worker.
@@ -270,20 +329,25 @@ fn wait(running: &mut Running, name: &str, (own, pid): (&Path, u32), interrupt: 
     Ok(interrupt.sleep(Duration::from_millis(500))?)
 }
 
-/// What is asked of whom.
+/// What is asked, of whom, and over what.
 struct Asked<'a> {
     row: &'a Row,
     suite: &'a str,
     url: String,
+    link: Option<&'a Wire>,
+    pids: &'a [u32],
 }
 
-fn ask(
-    (nearside, duration): (&Path, Duration),
-    asked: &Asked<'_>,
-    who: &Contender,
-    at: Place<'_>,
-) -> Result<Sample, BenchError> {
-    let Asked { row, suite, url } = asked;
+impl Contender {
+    /// What a row asks of it, over TLS and as it is reached.
+    fn asked<'a>(&'a self, row: &'a Row, suite: &'a str) -> Asked<'a> {
+        let url = format!("https://{}/{}", self.address, row.path);
+        Asked { row, suite, url, link: self.link.as_ref(), pids: &self.pids }
+    }
+}
+
+fn ask((nearside, duration): (&Path, Duration), asked: &Asked<'_>, at: Place<'_>) -> Result<Sample, BenchError> {
+    let Asked { row, suite, url, link, pids } = asked;
     let mut words = vec![nearside.display().to_string(), "load".to_owned(), url.clone()];
     words.extend(["--json", "--progress=none"].map(str::to_owned));
     if url.starts_with("https") {
@@ -294,21 +358,21 @@ fn ask(
     words.push(format!("--connections={}", row.connections));
     words.push(format!("--duration={}ms", duration.as_millis()));
     words.push(format!("--warmup={}ms", WARM_UP.as_millis()));
-    let netns = match &who.link {
-        Some((link, _)) => {
-            words.push(format!("--link={link}"));
-            words.push(format!("--addr={}/24", LINK[1]));
-            None
+    let own = Some(at.kernel.names().client.as_str());
+    let netns = match link {
+        Some(Wire { spec, client, in_namespace, .. }) => {
+            words.extend([format!("--link={spec}"), format!("--addr={client}/24")]);
+            own.filter(|_| *in_namespace)
         }
         None => {
             words.extend(["--threads=1".to_owned(), "--no-floor".to_owned(), format!("--cores={}", at.cores.1)]);
-            Some(at.kernel.names().client.as_str())
+            own
         }
     };
     let mut load = Program { name: "nearside load", netns, core: Some(at.cores.1), words }.start(at.dir)?;
     let connections = if row.flags.is_empty() { Connections::KeepAlive } else { Connections::New };
-    let told = Ask { url, connections, count: row.connections, duration, servers: &who.pids };
-    let ((server, softirq, client), [first, last]) = watch_with(told, &load, WARM_UP, at, || polled(who))?;
+    let told = Ask { url, connections, count: row.connections, duration, servers: pids };
+    let ((server, softirq, client), [first, last]) = watch_with(told, &load, WARM_UP, at, || polled(*link))?;
     let said = Said::read(&load.finish(WARM_UP + duration + PATIENCE, at.interrupt)?)?;
     if url.starts_with("https") {
         said.is_resumed(row.flags.contains("--resume"))?;
@@ -328,30 +392,30 @@ fn ask(
 }
 
 /// Nanoseconds that a server over a link has polled for nothing, and the time.
-fn polled(who: &Contender) -> Result<(u64, wire::Time), BenchError> {
-    let idle = match &who.link {
-        Some((_, page)) => Page::open(page)?.read()?.sum("silo.idle_ns")?,
+fn polled(link: Option<&Wire>) -> Result<(u64, wire::Time), BenchError> {
+    let idle = match link.and_then(|link| link.page.as_ref()) {
+        Some(page) => Page::open(page)?.read()?.sum("silo.idle_ns")?,
         None => 0,
     };
     Ok((idle, silo::Clock.now()))
 }
 
 /// Prints a row. Whether its bound holds.
-fn print(row: &Row, contenders: &[Contender], samples: &[Vec<Sample>]) -> bool {
+fn print(row: &Row, names: &[&str], samples: &[Vec<Sample>]) -> bool {
     println!("\n{}", row.title);
     println!(
-        "  {:8} {:>10} {:>9} {:>8} {:>8} {:>7} {:>7}  {:>10}",
+        "  {:14} {:>10} {:>9} {:>8} {:>8} {:>7} {:>7}  {:>10}",
         "", "each/s", "p99", "process", "softirq", "client", "others", "CPU/each"
     );
     let [nginx, ..] = samples else { return false };
     let mut kept = true;
-    for (contender, samples) in contenders.iter().zip(samples) {
+    for (&name, samples) in names.iter().zip(samples) {
         let of = |value: fn(&Sample) -> f64| median(&samples.iter().map(value).collect::<Vec<_>>());
         let share = |value: fn(&Sample) -> f64| 100.0 * of(value);
         let errors: u64 = samples.iter().map(|sample| sample.errors).sum();
         println!(
-            "  {:8} {:>10} {:>6.0} us {:>7.0}% {:>7.0}% {:>6.0}% {:>6.0}%  {:>7.2} us{}",
-            contender.name,
+            "  {:14} {:>10} {:>6.0} us {:>7.0}% {:>7.0}% {:>6.0}% {:>6.0}%  {:>7.2} us{}",
+            name,
             thousands(of(|sample| sample.rate)),
             of(|sample| sample.p99),
             share(|sample| sample.server),
@@ -361,16 +425,17 @@ fn print(row: &Row, contenders: &[Contender], samples: &[Vec<Sample>]) -> bool {
             of(Sample::cost),
             if errors > 0 { format!("  {errors} ERRORS") } else { String::new() }
         );
-        if contender.name == "nginx" {
+        if name.starts_with("nginx") {
             continue;
         }
         let rate = Ratio::of(samples, nginx, |sample| sample.rate);
         let cost = Ratio::of(samples, nginx, Sample::cost);
-        let held = match (row.bound, contender.name) {
+        let held = match (row.bound, name) {
             (Bound::Rate { memif, .. }, "memif") => Some((rate.ratio >= memif, format!("rate at least {memif}"))),
             (Bound::Rate { sockets: Some(least), .. }, "sockets") => {
                 Some((rate.ratio >= least, format!("rate at least {least}")))
             }
+            (Bound::OverXdp(least), _) => Some((rate.ratio >= least, format!("rate at least {least}"))),
             (Bound::Cost(most), _) => Some((cost.ratio <= most, format!("CPU for each at most {most}"))),
             _ => None,
         };
@@ -378,7 +443,7 @@ fn print(row: &Row, contenders: &[Contender], samples: &[Vec<Sample>]) -> bool {
             kept &= held && errors == 0;
             format!("; {told}: {}", crate::kernel::word(held && errors == 0))
         });
-        println!("           rate {rate}, CPU for each {cost} times nginx's{}", told.unwrap_or_default());
+        println!("                 rate {rate}, CPU for each {cost} times nginx's{}", told.unwrap_or_default());
     }
     kept
 }

@@ -58,11 +58,12 @@ pub(super) fn run(
     // Each over TLS and in the clear.
     let samples = by_turns(plan.rounds, 2 * contenders.len(), |index| {
         let contender = &mut contenders[index / 2];
-        let url = match index % 2 {
-            0 => format!("https://{}/{}", contender.address, ROW.path),
-            _ => format!("http://{}/{}", contender.plain, ROW.path),
+        let over_tls = contender.asked(&ROW, SUITE);
+        let asked = match index % 2 {
+            0 => over_tls,
+            _ => Asked { url: format!("http://{}/{}", contender.plain, ROW.path), ..over_tls },
         };
-        let sample = ask((nearside, duration), &Asked { row: &ROW, suite: SUITE, url }, contender, at)?;
+        let sample = ask((nearside, duration), &asked, at)?;
         contender.running.still_runs()?;
         Ok(Some(sample))
     })?;
