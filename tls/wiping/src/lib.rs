@@ -29,9 +29,13 @@ pub fn during<R>(work: impl FnOnce() -> R) -> R {
         }
     }
     let before = Before(ON.replace(true));
+    let is_within = before.0;
     let result = apart(work);
     drop(before);
-    stack();
+    // One within another's lies where the other overwrites.
+    if !is_within {
+        stack();
+    }
     result
 }
 
@@ -179,5 +183,21 @@ mod tests {
         let here = 0_u8;
         let distance = (&raw const here).addr().abs_diff(place);
         assert!(distance < DEPTH, "it was within what is overwritten: {distance}");
+    }
+
+    #[test]
+    fn one_within_another_is_overwritten_with_it() {
+        let frees = || {
+            let (at, layout) = filled(40);
+            // SAFETY: it was made above, and is not used any more.
+            unsafe { WipingAlloc(Looking).dealloc(at, layout) };
+        };
+        during(|| {
+            during(|| leave(0x5a));
+            frees();
+        });
+        assert_eq!(given(), [vec![0; 40]], "the end of the one within ends nothing");
+        frees();
+        assert_eq!(given(), [vec![7; 40]]);
     }
 }
