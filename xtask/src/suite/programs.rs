@@ -70,7 +70,9 @@ impl Documented {
     fn take(&mut self, message: &Message) {
         let (Some(id), Some(target)) = (&message.package_id, &message.target) else { return };
         let name = package(id);
-        if target.doctest && !self.0.iter().any(|known| known == name) {
+        // Others' crates are compiled, too.
+        let ours = id.starts_with("path+");
+        if ours && target.doctest && !self.0.iter().any(|known| known == name) {
             self.0.push(name.to_owned());
         }
     }
@@ -227,6 +229,17 @@ mod tests {
         assert_eq!(told, wanted);
         assert_eq!(built.nearside, Some("/x/target/nearside".into()));
         assert!(built.programs[1].is("seeds") && !built.programs[0].is("wire"));
+    }
+
+    #[test]
+    fn examples_are_those_of_our_own_crates() {
+        let theirs = SAID[0].replace("path+file:///x/path/wire#", "registry+https://x#");
+        let mut documented = Documented::default();
+        for said in [SAID[0], &theirs, SAID[2], SAID[0]] {
+            documented.take(&serde_json::from_str(said).unwrap());
+        }
+        assert_eq!(documented.0, ["nearside-wire"]);
+        assert_eq!(documented.program().unwrap().target, "--doc -p nearside-wire");
     }
 
     #[test]
