@@ -4,6 +4,7 @@ use crate::chart::{Axis, Chart, Series};
 use core::fmt::{self, Write};
 use load::units::{seconds, si};
 use load::{Found, Objective, Point};
+use serde::Serialize;
 use serde_json::json;
 
 /// The answer, the runs at each rate, and the curve in plain characters.
@@ -15,11 +16,14 @@ pub fn found_text(found: &Found, objectives: &[Objective]) -> String {
     out
 }
 
-/// The same as one JSON object. Times are in nanoseconds, rates per second.
+/// The same as one JSON object, with what the figures belong to. Times are in
+/// nanoseconds, rates per second.
 #[must_use]
-pub fn found_json(found: &Found, objectives: &[Objective]) -> String {
+pub fn found_json(found: &Found, objectives: &[Objective], environment: &impl Serialize) -> String {
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
-    format!("{:#}\n", json!({ "objectives": objectives, "found": found, "slices": found.sifted() }))
+    let whole =
+        json!({ "objectives": objectives, "found": found, "slices": found.sifted(), "environment": environment });
+    format!("{whole:#}\n")
 }
 
 /// Latency over load: the median run of each rate.
@@ -178,8 +182,9 @@ mod tests {
 
     #[test]
     fn the_curve_is_in_the_json() {
-        let json: serde_json::Value = serde_json::from_str(&found_json(&found(), &objectives())).expect("our own");
-        assert_eq!(json["objectives"][0], "p99 < 1.00 ms");
+        let json: serde_json::Value =
+            serde_json::from_str(&found_json(&found(), &objectives(), &"here")).expect("our own");
+        assert_eq!((&json["objectives"][0], &json["environment"]), (&"p99 < 1.00 ms".into(), &"here".into()));
         assert_eq!(
             (&json["found"]["rate"], &json["found"]["points"][1]["trials"][0]["met"]),
             (&1_000.0.into(), &false.into())
@@ -187,7 +192,8 @@ mod tests {
         assert!(json["slices"].is_null());
         let mut sifted = found();
         sifted.points[0].trials[0].sifted = Some(Sifted { slices: 9, server_waited: 4, ..Sifted::default() });
-        let json: serde_json::Value = serde_json::from_str(&found_json(&sifted, &objectives())).expect("our own");
+        let json: serde_json::Value =
+            serde_json::from_str(&found_json(&sifted, &objectives(), &"here")).expect("our own");
         assert_eq!((&json["slices"]["slices"], &json["slices"]["server_waited"]), (&9.into(), &4.into()));
     }
 }

@@ -160,10 +160,15 @@ pub fn sweep_csv_line(row: &SweepRow) -> String {
     format!("{},{},\"{warnings}\"\r\n", row.cells("").join(","), row.errors)
 }
 
-/// The whole table as JSON: an array of rows, times in nanoseconds.
+/// The whole table as JSON: rows, times in nanoseconds, and what they belong to.
 #[must_use]
-pub fn sweep_json(rows: &[SweepRow]) -> String {
-    match serde_json::to_string_pretty(rows) {
+pub fn sweep_json(rows: &[SweepRow], environment: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Whole<'a, E: Serialize> {
+        rows: &'a [SweepRow],
+        environment: &'a E,
+    }
+    match serde_json::to_string_pretty(&Whole { rows, environment }) {
         Ok(json) => json + "\n",
         Err(_) => unreachable!("rows have only string keys and plain values"),
     }
@@ -256,7 +261,9 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
 
     #[test]
     fn json_keeps_what_is_not_known_apart_from_zero() {
-        let json: serde_json::Value = serde_json::from_str(&sweep_json(&[row(1, 4)])).expect("our own JSON");
+        let json: serde_json::Value = serde_json::from_str(&sweep_json(&[row(1, 4)], &"here")).expect("our own JSON");
+        assert_eq!(json["environment"], "here");
+        let json = &json["rows"];
         assert_eq!((&json[0]["connections"], &json[0]["lat99_ns"]), (&4.into(), &1_234_567.into()));
         assert_eq!(json[0]["cpu_client"]["system"], 0.4);
         assert!(json[0]["cpu_server"].is_null() && json[0]["rps_max"].is_null());

@@ -66,7 +66,7 @@ pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result
     }
     let found = search.found();
     match form {
-        Form::Json => put(&found_json(&found, objectives))?,
+        Form::Json => put(&found_json(&found, objectives, &runner.environment(plan)))?,
         Form::Text | Form::Ab | Form::Wrk | Form::Histogram => put(&found_text(&found, objectives))?,
     }
     if let Some(file) = svg {

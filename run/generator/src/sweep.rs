@@ -67,7 +67,7 @@ pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) ->
     if table {
         put(&format!("\n{}", rates.ascii()))?;
     } else {
-        put(&sweep_json(&rows))?;
+        put(&sweep_json(&rows, &runner.environment(plan)))?;
     }
     if let Some(file) = svg {
         file.write(&svg_page(&[rates, sweep_latencies(&rows)]))?;

@@ -321,6 +321,8 @@ pub struct ComparePlan {
     pub before: PathBuf,
     /// Likewise.
     pub after: PathBuf,
+    /// Compare also what is not alike.
+    pub force: bool,
     /// Print JSON.
     pub json: bool,
 }

@@ -3,6 +3,7 @@
 use crate::TesterPlan;
 use crate::keep::write_whole;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
+use environment::Fingerprint;
 use host::drivers::LinkSpec;
 use host::stop_signals;
 use link::Link;
@@ -207,6 +208,7 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
     json!({
         "command": replay(),
         "complete": result.complete,
+        "environment": surroundings(&plan.links),
         "clock": clock.to_json(),
         "links": plan.links.iter().map(LinkSpec::name).collect::<Vec<_>>(),
         "threshold_ns": nanos(plan.threshold),
@@ -214,6 +216,18 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
         "expectations": judged,
         "result": result,
     })
+}
+
+/// What figures of these links belong to: the machine, and the interfaces that
+/// frames go by, also those without a device.
+pub fn surroundings(links: &[LinkSpec]) -> Fingerprint {
+    let names: Vec<String> = links.iter().map(LinkSpec::name).collect();
+    let interface = |name: &'_ String| {
+        let name = name.strip_prefix("af_xdp:")?;
+        name.split([',', '/']).next().map(str::to_owned)
+    };
+    let interfaces: Vec<String> = names.iter().filter_map(interface).collect();
+    Fingerprint::read_with(&interfaces.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// A result as a page takes it.

@@ -3,11 +3,13 @@
 
 use crate::keep::write_whole;
 use crate::{ComparePlan, ReportPlan};
+use environment::{Fingerprint, Unlike};
 use load::units::digits;
 use packet::compare::compare;
 use packet::page::{Kept, render};
 use packet::trial::TrialResult;
 use say::{Failure, eprintln, println};
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,7 +24,7 @@ pub fn report(plan: &ReportPlan) -> Result<ExitCode, Failure> {
     let mut runs = Vec::new();
     for file in &plan.files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        runs.push((name, read(file)?));
+        runs.push((name, read(file)?.kept));
     }
     let usual = || plan.files.first().map(|file| file.with_extension("html")).unwrap_or_default();
     let page = plan.out.clone().unwrap_or_else(usual);
@@ -37,6 +39,24 @@ pub fn report(plan: &ReportPlan) -> Result<ExitCode, Failure> {
 /// If one cannot be read, or the two have no stream in common.
 pub fn compare_runs(plan: &ComparePlan) -> Result<ExitCode, Failure> {
     let (before, after) = (side(&plan.before)?, side(&plan.after)?);
+    let unlike = unlike(&before, &after);
+    let (matters, others): (Vec<&Unlike>, Vec<&Unlike>) = unlike.iter().partition(|one| one.matters);
+    if !matters.is_empty() && !plan.force {
+        let list: Vec<String> = matters.iter().map(ToString::to_string).collect();
+        return Err(format!(
+            "these are not alike, so that a difference would say nothing (--force compares them nevertheless):\n  {}",
+            list.join("\n  ")
+        )
+        .into());
+    }
+    if before.iter().chain(&after).any(|run| run.surroundings.is_none()) {
+        eprintln!("note: not all of these tell of their machine: whether they are alike is not known");
+    }
+    for one in matters.into_iter().chain(others) {
+        eprintln!("differs: {one}");
+    }
+    let results = |side: &[Run]| side.iter().map(|run| run.kept.result.clone()).collect::<Vec<TrialResult>>();
+    let (before, after) = (results(&before), results(&after));
     let all = compare(&before, &after);
     if all.is_empty() {
         return Err("the two have no stream and direction in common".into());
@@ -57,7 +77,7 @@ pub fn compare_runs(plan: &ComparePlan) -> Result<ExitCode, Failure> {
 }
 
 /// A file, or the results of a folder.
-fn side(path: &Path) -> Result<Vec<TrialResult>, Failure> {
+fn side(path: &Path) -> Result<Vec<Run>, Failure> {
     let mut files: Vec<PathBuf> = if path.is_dir() {
         let entries = std::fs::read_dir(path)?.collect::<Result<Vec<_>, _>>()?;
         let files = entries.into_iter().map(|entry| entry.path());
@@ -69,11 +89,76 @@ fn side(path: &Path) -> Result<Vec<TrialResult>, Failure> {
     if files.is_empty() {
         return Err(format!("{} holds no results (*.json)", path.display()).into());
     }
-    files.iter().map(|file| read(file).map(|kept| kept.result)).collect()
+    files.iter().map(|file| read(file)).collect()
 }
 
-fn read(file: &Path) -> Result<Kept, Failure> {
+/// What a file keeps.
+struct Run {
+    kept: Kept,
+    /// The machine and its interfaces; results of earlier versions tell nothing
+    /// of them.
+    surroundings: Option<Fingerprint>,
+}
+
+fn read(file: &Path) -> Result<Run, Failure> {
     let text = std::fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
-    serde_json::from_str(&text)
-        .map_err(|why| format!("{} is not what nearside packet load --out keeps: {why}", file.display()).into())
+    parse(&text).map_err(|why| format!("{} is not what nearside packet load --out keeps: {why}", file.display()).into())
+}
+
+fn parse(text: &str) -> Result<Run, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Beside {
+        environment: Option<Fingerprint>,
+    }
+    let kept = serde_json::from_str(text)?;
+    let Beside { environment } = serde_json::from_str(text)?;
+    Ok(Run { kept, surroundings: environment })
+}
+
+/// What differs between the machines of any run and the first of those before.
+fn unlike(before: &[Run], after: &[Run]) -> Vec<Unlike> {
+    let known = |runs: &'_ [Run]| runs.iter().filter_map(|run| run.surroundings.clone()).collect::<Vec<_>>();
+    let (before, after) = (known(before), known(after));
+    let Some(first) = before.first().or_else(|| after.first()) else { return Vec::new() };
+    let mut found: Vec<Unlike> = Vec::new();
+    for other in before.iter().chain(&after) {
+        for one in environment::unlike(first, other) {
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(memory: Option<u64>) -> Run {
+        let mut value = serde_json::json!({
+            "command": [], "complete": true, "clock": { "told": "" }, "links": [], "threshold_ns": 1,
+            "result": TrialResult::default(),
+        });
+        if let Some(memory) = memory {
+            let machine = Fingerprint { memory_mib: memory, kernel: format!("of {memory}"), ..Fingerprint::default() };
+            value["environment"] = serde_json::to_value(machine).expect("JSON");
+        }
+        parse(&value.to_string()).expect("a result")
+    }
+
+    #[test]
+    fn runs_of_unlike_machines_are_found_wherever_they_stand() {
+        assert!(unlike(&[kept(Some(1)), kept(Some(1))], &[kept(Some(1)), kept(None)]).is_empty());
+        assert!(unlike(&[kept(None)], &[kept(Some(2))]).is_empty(), "nothing is known of one side");
+        for (before, after) in [(vec![1, 1], vec![2]), (vec![1, 2], vec![1])] {
+            let [before, after] =
+                [before, after].map(|all| all.into_iter().map(|it| kept(Some(it))).collect::<Vec<_>>());
+            let found: Vec<(String, bool)> =
+                unlike(&before, &after).into_iter().map(|one| (one.to_string(), one.matters)).collect();
+            let expected = [("memory, MiB: 1 and 2".to_owned(), true), ("kernel: of 1 and of 2".to_owned(), false)];
+            assert_eq!(found, expected);
+        }
+        assert!(parse("{\"environment\": 7}").is_err() && parse("[").is_err());
+    }
 }

@@ -253,7 +253,21 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("generator", &["app", "environment", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
     (
         "testbed",
-        &["demo", "driver", "ebpf", "ethtool", "host", "link", "links", "load", "packet", "say", "silo", "wire"],
+        &[
+            "demo",
+            "driver",
+            "ebpf",
+            "environment",
+            "ethtool",
+            "host",
+            "link",
+            "links",
+            "load",
+            "packet",
+            "say",
+            "silo",
+            "wire",
+        ],
     ),
     (
         "console",

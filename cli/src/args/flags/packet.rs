@@ -98,7 +98,8 @@ enum What {
     /// Compare what load --out kept of two sides: ratio, 95 % interval and verdict of each figure
     ///
     /// A side is a file, or a folder of them: a run each. Of fewer than five
-    /// runs there is a ratio, and no verdict.
+    /// runs there is a ratio, and no verdict. Runs of unlike machines, drivers
+    /// or interfaces are refused, and what differs is told.
     Compare {
         /// The earlier
         #[arg(value_name = "BEFORE", value_hint = ValueHint::AnyPath)]
@@ -107,6 +108,10 @@ enum What {
         /// The later
         #[arg(value_name = "AFTER", value_hint = ValueHint::AnyPath)]
         after: PathBuf,
+
+        /// Compare also runs that are not alike
+        #[arg(long)]
+        force: bool,
 
         /// Print JSON
         #[arg(long)]
@@ -139,7 +144,9 @@ impl PacketArgs {
             What::Lab(args) => PacketPlan::Lab(args.plan()?),
             What::Sweep(args) => PacketPlan::Sweep(args.plan()?),
             What::Report { files, out } => PacketPlan::Report(ReportPlan { files, out }),
-            What::Compare { before, after, json } => PacketPlan::Compare(ComparePlan { before, after, json }),
+            What::Compare { before, after, force, json } => {
+                PacketPlan::Compare(ComparePlan { before, after, force, json })
+            }
         })
     }
 }
