@@ -60,6 +60,7 @@ want_test() {
     want_run
     want_dpdk
     want ethtool ethtool
+    want gnutls-cli gnutls-bin
     want ab apache2-utils
     want ping iputils-ping
     want tshark tshark
@@ -85,6 +86,7 @@ want_vm() {
     want ethtool ethtool
     want unshare util-linux
     want strace strace
+    want openssl openssl
     # What netdevsim is built with; it is left out where the compiler is missing.
     want make make
     want tar tar

@@ -388,6 +388,12 @@ pub trait App {
         let _ = (net, id);
     }
 
+    /// What secures the connection is nearly used up, and cannot be made anew: the
+    /// connection is to end after what is under way. Told once. It is finished by default.
+    fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        net.finish(id);
+    }
+
     /// The connection's timer ran out; it is cleared before the call.
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let _ = (net, id);

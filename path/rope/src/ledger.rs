@@ -41,6 +41,8 @@ pub enum Message {
     KeyUpdate,
     /// Nothing follows (RFC 8446 section 6.1).
     CloseNotify,
+    /// There will be no other handshake (RFC 5246 section 7.2.2).
+    NoRenegotiation,
     /// A fatal alert, with its description (RFC 8446 section 6.2).
     Fatal(u8),
 }
@@ -49,14 +51,14 @@ impl Message {
     const fn kind(self) -> ContentType {
         match self {
             Self::KeyUpdate => ContentType::Handshake,
-            Self::CloseNotify | Self::Fatal(_) => ContentType::Alert,
+            Self::CloseNotify | Self::NoRenegotiation | Self::Fatal(_) => ContentType::Alert,
         }
     }
 
     const fn len(self) -> u32 {
         match self {
             Self::KeyUpdate => KEY_UPDATE.len() as u32,
-            Self::CloseNotify | Self::Fatal(_) => CLOSE_NOTIFY.len() as u32,
+            Self::CloseNotify | Self::NoRenegotiation | Self::Fatal(_) => CLOSE_NOTIFY.len() as u32,
         }
     }
 
@@ -66,6 +68,7 @@ impl Message {
         let [first, second] = match self {
             Self::KeyUpdate => return (KEY_UPDATE, KEY_UPDATE.len()),
             Self::CloseNotify => CLOSE_NOTIFY,
+            Self::NoRenegotiation => message::NO_RENEGOTIATION,
             Self::Fatal(description) => message::fatal(description),
         };
         (bytes[0], bytes[1]) = (first, second);

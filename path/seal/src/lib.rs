@@ -119,6 +119,46 @@ pub enum Ask {
     Updated,
     /// The same, and it wants us to update ours: [`Layer::next_epoch`].
     Update,
+    /// It wants a handshake anew, which it is to be told that there will not be:
+    /// [`message::NO_RENEGOTIATION`].
+    Refuse,
+}
+
+/// What seals a connection's records from one of them on, as it is lent to whoever seals them
+/// in the layer's place: a kernel, or a network card.
+pub struct SealingKeys<'a> {
+    /// The version, as records of the handshake name it: 0x0303 for TLS 1.2, 0x0304 for 1.3.
+    pub version: u16,
+    /// The cipher.
+    pub cipher: SealingCipher,
+    /// Its key.
+    pub key: &'a [u8],
+    /// Of AES-GCM in TLS 1.2 four bytes that every nonce begins with, and eight that count up
+    /// from here on, in the place of the record's number; else what numbers are mixed with.
+    pub iv: &'a [u8; 12],
+    /// The number of the first record.
+    pub number: u64,
+}
+
+/// A cipher that others seal by, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SealingCipher {
+    /// AES-128-GCM.
+    Aes128Gcm,
+    /// AES-256-GCM.
+    Aes256Gcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
+}
+
+/// No log tells keys.
+impl core::fmt::Debug for SealingKeys<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("SealingKeys")
+            .field("cipher", &self.cipher)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What secures one connection, both ways. Boxed, one for each connection, after its
@@ -169,6 +209,15 @@ pub trait Layer {
 
     /// All that was sealed under this epoch is acknowledged, and nothing more will be.
     fn forget(&mut self, epoch: u8);
+
+    /// Lends `take` the keys of `epoch`, the newest, for the records from `number` on, and
+    /// forgets them if it takes them: from then on nothing is sealed here. Every record
+    /// before was sealed, and is not sealed again. Returns whether it did; a layer that
+    /// keeps its keys to itself, the default, never asks.
+    fn hand_over(&mut self, epoch: u8, number: u64, take: &mut dyn FnMut(&SealingKeys<'_>) -> bool) -> bool {
+        let _ = (epoch, number, take);
+        false
+    }
 
     /// Opens what stands first in `input`, and appends its plaintext, if it is for the
     /// application, to `plain`; where it fails, `plain` is as it was. `input` may be memory

@@ -11,6 +11,9 @@ pub const MOST: usize = KEY_UPDATE.len();
 /// The peer sends no more (RFC 8446 section 6.1): a warning, close_notify.
 pub const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 
+/// There will be no other handshake (RFC 5246 section 7.2.2): a warning, no_renegotiation.
+pub const NO_RENEGOTIATION: [u8; 2] = [1, 100];
+
 /// A fatal alert (RFC 8446 section 6.2).
 #[must_use]
 pub const fn fatal(description: u8) -> [u8; 2] {

@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use wire::Time;
 
 /// Values that go up and down; all others only grow.
-const GAUGES: [&str; 18] = [
+const GAUGES: [&str; 19] = [
     "silo.pinned",
     "silo.core",
     "silo.domain",
@@ -37,6 +37,7 @@ const GAUGES: [&str; 18] = [
     "app.requests_waiting",
     "app.streams_open",
     "sockets.connections",
+    "sockets.kernel_tls_open",
     "bond.ports",
 ];
 

@@ -25,7 +25,7 @@ use silo::Clock;
 use silo::page::Page;
 use sockets::fleet::{self, FleetError, Stop};
 use sockets::steer::{SteerError, Steering};
-use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker};
+use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker, kernel_tls};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -349,12 +349,23 @@ fn board(
     Ok((Board::new(path, &what, seats, latencies)?, PagePlace { own: path.is_some(), next: None }))
 }
 
+/// Who seals the records of secured connections.
+fn sealing() -> String {
+    match kernel_tls::probe() {
+        Ok(()) => format!("TLS: files of {} KiB and more by the kernel (kTLS), all else here", kernel_tls::WORTH >> 10),
+        Err(why) => format!("TLS: all records are sealed here; kTLS: {why}"),
+    }
+}
+
 fn announce((endpoints, server): (&[Endpoint], &server::Config), seats: &[Option<u16>], config: &Config, engine: &str) {
     let urls: Vec<String> = endpoints.iter().map(|endpoint| url(endpoint, server)).collect();
     let count = seats.len();
     let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
     let (urls, model) = (urls.join(" "), config.model);
     say::info(format_args!("serving {urls} over kernel sockets: {workers}, accept model {model}, engine {engine}"));
+    if server.speaks_tls() {
+        say::info(format_args!("  {}", sealing()));
+    }
     for (index, place) in machine::places(seats).iter().enumerate() {
         let most = config.max_connections;
         say::info(format_args!("  worker {index}: {place}, at most {most} connections"));

@@ -101,6 +101,10 @@ pub fn serve(plan: &ServePlan) -> Result<ExitCode, Failure> {
         return here(plan);
     }
     let decision = privileges::decide(plan, std::process::id())?;
+    if plan.server.speaks_tls() {
+        // The kernel loads its module for who may have it do so, and the one that serves may not.
+        let _ = sockets::kernel_tls::probe();
+    }
     if decision.parent {
         return parent::run(plan, decision);
     }

@@ -146,6 +146,11 @@ impl<A: App> App for Composite<A> {
         self.call(net, |app, net| app.on_sent(net, id));
     }
 
+    fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let id = self.upward(id);
+        self.call(net, |app, net| app.on_worn(net, id));
+    }
+
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let id = self.upward(id);
         self.call(net, |app, net| app.on_timer(net, id));
@@ -215,6 +220,10 @@ impl<A: App, S: Net> App for Bridge<'_, A, S> {
 
     fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.call(net, |app, net| app.on_sent(net, id));
+    }
+
+    fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.call(net, |app, net| app.on_worn(net, id));
     }
 
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {

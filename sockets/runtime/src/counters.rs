@@ -68,6 +68,11 @@ app::counters! {
         sends_short,
         /// Bytes for applications that were in records of secured connections.
         opened_bytes,
+        /// Secured connections whose records the kernel began to seal (kTLS), for a file
+        /// by sendfile(2).
+        kernel_tls,
+        /// Of these, those that are open.
+        kernel_tls_open,
         /// Secured connections ended because their peer sent what could not be
         /// opened, or must not be sent.
         records_refused,

@@ -9,6 +9,7 @@ use crate::secured::{Came, Due};
 use crate::send::Sent;
 use crate::table::{Flags, Held};
 use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER, Wake};
+use core::hint::cold_path;
 use core::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, socket_error};
@@ -120,6 +121,17 @@ pub(crate) fn flush_id<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl
     // One that is secured has words of its own: its end, if nothing else.
     let sent = if before == 0 && !secured { Sent::All } else { driver.send(net, id) };
     on_flushed(app, net, id, before, sent);
+    if secured {
+        tell_worn(app, net, id);
+    }
+}
+
+/// Tells the application that the connection is to end, where its keys are nearly used up.
+fn tell_worn<A: App>(app: &mut A, net: &mut Sockets, id: ConnId) {
+    if net.table.secured_mut(id).is_some_and(|(_, secured)| secured.ends_soon()) {
+        cold_path();
+        app.on_worn(net, id);
+    }
 }
 
 /// Notes how a queue was left, of which `before` bytes were unsent, and tells
@@ -318,7 +330,10 @@ fn deliver_records<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u
     let mut plain = core::mem::take(&mut net.records.plain);
     plain.clear();
     let (came, asked) = match net.table.secured_mut(id) {
-        Some((_, secured)) => (secured.open(data, &mut plain), secured.due == Due::Update),
+        Some((_, secured)) => {
+            let came = secured.open(data, &mut plain);
+            (came, secured.due == Due::Update || secured.refuses)
+        }
         None => (Came::Plain, false),
     };
     if !plain.is_empty() {
@@ -433,6 +448,7 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
         let id = ConnId::new(slot, conn.generation());
         net.leave_passes(id);
     }
+    net.counters.kernel_tls_open -= u64::from(net.table.is_sealed_by_kernel(slot));
     let Some((id, fd)) = net.table.vacate(slot) else { return };
     net.counters.closed += 1;
     if flags.has(Flags::COUNTED)

@@ -17,6 +17,7 @@
 //! | `half`, `composite`, `routes` | connections beside those of a silo's own stack |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
 //! | `secured`, `sealing` | records of secured connections: opened, and sealed |
+//! | [`kernel_tls`] | records that the kernel seals in our place |
 //! | `pipes`, `passing` | bytes that go from one connection to another |
 //! | `luck` | whether a new connection's request is there already |
 //! | `blocking` | waiting in accept(2) |
@@ -36,6 +37,7 @@ mod endpoint;
 mod epoll;
 pub mod fleet;
 mod half;
+pub mod kernel_tls;
 mod listen;
 mod luck;
 mod net;

@@ -7,6 +7,7 @@
 use crate::config::StreamOptions;
 use crate::counters::Counters;
 use crate::endpoint::unix_path;
+use crate::kernel_tls;
 use crate::option;
 use crate::pipes::Passes;
 use crate::secured::{Records, Secured};
@@ -56,6 +57,8 @@ pub struct Sockets {
     /// Most bytes that one connection hands over before others have their turn.
     pub(crate) send_budget: usize,
     pub(crate) connect_to: Option<PathBuf>,
+    /// The kernel seals records where it can, and where that is worth it.
+    pub(crate) kernel_tls: bool,
 }
 
 impl Sockets {
@@ -78,6 +81,7 @@ impl Sockets {
             stream,
             send_budget: BUDGET,
             connect_to,
+            kernel_tls: kernel_tls::is_there(),
         }
     }
 

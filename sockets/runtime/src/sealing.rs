@@ -1,6 +1,7 @@
 //! From a secured connection's queue to the kernel, as records.
 
 use crate::counters::Counters;
+use crate::kernel_tls;
 use crate::net::Sockets;
 use crate::secured::{Due, Records, Secured};
 use crate::send::Sent;
@@ -10,7 +11,7 @@ use core::time::Duration;
 use rope::{GATHER, Gathered};
 use rustix::io::{Errno, pread};
 use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
-use seal::message::{CLOSE_NOTIFY, KEY_UPDATE, fatal};
+use seal::message::{CLOSE_NOTIFY, KEY_UPDATE, NO_RENEGOTIATION, fatal};
 use seal::{ContentType, MAX_PLAINTEXT, SealError};
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
@@ -28,8 +29,11 @@ const MIDDLE_FOR: usize = 64;
 /// Hands over what a secured connection has queued, as records, and its end.
 #[inline]
 pub(crate) fn send_queue(net: &mut Sockets, id: ConnId) -> Sent {
-    let Sockets { table, records, counters, now, send_budget, .. } = net;
+    let Sockets { table, records, counters, now, send_budget, stream, kernel_tls, .. } = net;
     let Some((conn, secured)) = table.secured_mut(id) else { return Sent::All };
+    if secured.kernel.is_some() || kernel_tls::takes_over(conn, secured, *kernel_tls, counters) {
+        return kernel_tls::send_queue(conn, secured, (*send_budget, stream.no_push), counters);
+    }
     let mut left = *send_budget;
     loop {
         records.filled = 0;
@@ -99,6 +103,9 @@ fn take_clear(conn: &mut Socket, secured: &mut Secured, records: &mut Records) {
 /// The peer is told why this is its end, as far as the kernel takes that at once.
 #[cold]
 pub(crate) fn send_last(conn: &mut Socket, secured: &mut Secured, records: &mut Records, alert: u8) {
+    if secured.kernel.is_some() {
+        return kernel_tls::send_last(conn, secured, alert);
+    }
     records.filled = 0;
     if secured.due == Due::EndSaid || records.seal(secured, ContentType::Alert, &[&fatal(alert)], 2).is_err() {
         return;
@@ -183,6 +190,11 @@ fn fill(
         }
         if secured.due == Due::Update {
             update(conn, secured, records).map_err(|_| Sent::Unsealed)?;
+        }
+        if core::mem::take(&mut secured.refuses) && secured.due == Due::Nothing {
+            let refusal = records.seal(secured, ContentType::Alert, &[&NO_RENEGOTIATION], NO_RENEGOTIATION.len());
+            refusal.map_err(|_| Sent::Unsealed)?;
+            continue;
         }
         if conn.queue.is_empty() {
             if conn.flags.has(Flags::FINISHED) && secured.due != Due::EndSaid {

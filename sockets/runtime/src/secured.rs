@@ -6,6 +6,7 @@
 //! once, so that no number is ever used for two.
 
 use core::fmt;
+use rope::KEYS_WEAR;
 use seal::{Ask, ContentType, Layer, MAX_PLAINTEXT, Record, SealError, Unsealed};
 use wire::Time;
 
@@ -80,10 +81,31 @@ pub(crate) struct Secured {
     pub(crate) segment: u16,
     /// What is to be said before more of the queue.
     pub(crate) due: Due,
+    /// The peer is to be told that there will be no other handshake.
+    pub(crate) refuses: bool,
+    /// Where the kernel seals, what it was given.
+    pub(crate) kernel: Option<Box<InKernel>>,
+    /// The kernel was asked to, and does not.
+    pub(crate) kernel_refused: bool,
+    /// The record from which on the keys last for what is under way alone, and none follow.
+    wears_at: u64,
     /// Bytes that arrived of a record that is not whole.
     begun: Vec<u8>,
     /// What the peer will still say.
     heard: Heard,
+}
+
+/// What the kernel was given of a connection whose records it seals.
+#[derive(Debug)]
+pub(crate) struct InKernel {
+    /// The first record that it sealed.
+    pub(crate) first: u64,
+    /// Bytes of the keys' description, of which a record's number is the last part.
+    pub(crate) keys_len: usize,
+    /// Plaintext since.
+    pub(crate) plain: u64,
+    /// Bytes that TCP had before, at least.
+    pub(crate) written: u64,
 }
 
 /// What a connection is to say by itself.
@@ -108,6 +130,11 @@ enum Heard {
     Cut,
 }
 
+/// The record, of `most`, from which on a connection is to end.
+fn wearing(most: u64) -> u64 {
+    most.saturating_sub(KEYS_WEAR.min(most / 2))
+}
+
 /// What came of bytes that arrived.
 pub(crate) enum Came {
     Plain,
@@ -126,6 +153,7 @@ impl fmt::Debug for Secured {
 impl Secured {
     /// Of a queue whose first `clear` bytes go as they are.
     pub(crate) fn new(layer: Box<dyn Layer>, clear: u64, segment: u16, now: Time) -> Self {
+        let wears_at = if layer.updates_keys() { u64::MAX } else { wearing(layer.most_records()) };
         Self {
             layer,
             epoch: 0,
@@ -137,9 +165,34 @@ impl Secured {
             sent_at: now,
             segment,
             due: Due::Nothing,
+            refuses: false,
+            kernel: None,
+            kernel_refused: false,
+            wears_at,
             begun: Vec::new(),
             heard: Heard::Open,
         }
+    }
+
+    /// The kernel seals from here on. Its keys are never updated: one that does so itself is
+    /// newer than most.
+    pub(crate) fn set_kernel(&mut self, kernel: InKernel) {
+        self.wears_at = wearing(self.layer.most_records());
+        self.kernel = Some(Box::new(kernel));
+    }
+
+    /// Whether it is time to end, after what is under way: told once. The keys are nearly
+    /// used up and no others can be made, or the peer wants others where the kernel has them.
+    pub(crate) fn ends_soon(&mut self) -> bool {
+        let asked = self.kernel.is_some() && self.due == Due::Update;
+        if asked {
+            self.due = Due::Nothing;
+        }
+        let ends = asked || self.number >= self.wears_at;
+        if ends {
+            self.wears_at = u64::MAX;
+        }
+        ends
     }
 
     /// Sealed bytes that the kernel did not take.
@@ -214,6 +267,7 @@ impl Secured {
                 if ask == Ask::Update && self.due == Due::Nothing {
                     self.due = Due::Update;
                 }
+                self.refuses |= ask == Ask::Refuse && self.due != Due::EndSaid;
                 Ok(consumed)
             }
             Unsealed::End { .. } => {

@@ -313,6 +313,11 @@ impl Table {
         conn.queue.unsent() + kept
     }
 
+    /// Whether the kernel seals what is sent there.
+    pub(crate) fn is_sealed_by_kernel(&self, slot: u32) -> bool {
+        self.secured.get(slot as usize).and_then(Option::as_ref).is_some_and(|secured| secured.kernel.is_some())
+    }
+
     /// Whether part of a record has arrived there.
     fn is_amid_record(&self, slot: usize) -> bool {
         self.secured.get(slot).and_then(Option::as_ref).is_some_and(|secured| secured.is_amid())

@@ -16,12 +16,14 @@ pub const MODULES: &str = "/modules";
 pub const ORDER: &str = "/modules/order";
 
 /// Programs beside `nearside` and this one, and Debian's packages of them.
-const PROGRAMS: [(&str, &str); 5] = [
+const PROGRAMS: [(&str, &str); 7] = [
     ("busybox", "busybox-static"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
     ("ethtool", "ethtool"),
     ("strace", "strace"),
+    ("curl", "curl"),
+    ("openssl", "openssl"),
 ];
 /// Where root's programs are.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];

@@ -8,6 +8,7 @@ mod noise;
 mod placement;
 mod sockets;
 mod start;
+mod tls;
 mod xdp;
 
 use crate::Failure;
@@ -37,6 +38,7 @@ pub const ALL: &[Scenario] = &[
     bond::SCENARIO,
     netem::SCENARIO,
     sockets::SCENARIO,
+    tls::SCENARIO,
     xdp::SCENARIO,
     start::SCENARIO,
     placement::SCENARIO,

@@ -193,6 +193,7 @@ impl Acceptor {
             cipher,
             hash: hash_of(suite),
             session,
+            kernel: self.server.kernel,
             early: Some(Box::new(rest)),
         }))
     }
@@ -261,7 +262,15 @@ impl Acceptor {
         let (secrets, _) = connection.dangerous_into_kernel_connection().ok()?;
         let (cipher, transmit) = direction(secrets.tx, self.secrets.server.take())?;
         let (_, receive) = direction(secrets.rx, self.secrets.client.take())?;
-        Some(Secured { transmit, receive, cipher, hash: hash_of(suite), session, early: None })
+        Some(Secured {
+            transmit,
+            receive,
+            cipher,
+            hash: hash_of(suite),
+            session,
+            kernel: self.server.kernel,
+            early: None,
+        })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rustls::Error;
 use seal::message::alert;
-use seal::{Ask, HEADER_LEN, Layer, MAX_SEALED, Record, SealError, Unsealed};
+use seal::{Ask, HEADER_LEN, Layer, MAX_SEALED, Record, SealError, SealingKeys, Unsealed};
 use std::sync::Arc;
 use tls_record::RecordLayer;
 
@@ -100,6 +100,10 @@ impl Layer for EarlyLayer {
 
     fn forget(&mut self, epoch: u8) {
         self.records.forget(epoch);
+    }
+
+    fn hand_over(&mut self, epoch: u8, number: u64, take: &mut dyn FnMut(&SealingKeys<'_>) -> bool) -> bool {
+        self.acceptor.is_none() && self.records.hand_over(epoch, number, take)
     }
 
     fn open(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Unsealed {

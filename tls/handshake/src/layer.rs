@@ -28,7 +28,7 @@ impl Secured {
     }
 
     fn make_layer(self) -> Option<(Box<dyn Layer>, Session)> {
-        let Self { transmit, receive, cipher, session, early, .. } = self;
+        let Self { transmit, receive, cipher, session, kernel, early, .. } = self;
         let cipher = cipher.of_records();
         let afterwards = match (&transmit.secret, &receive.secret) {
             (Some(sends), Some(receives)) => Afterwards::Secrets {
@@ -55,7 +55,7 @@ impl Secured {
             afterwards,
             most: MAX_PLAINTEXT,
         };
-        let records = RecordLayer::new(established);
+        let records = RecordLayer::new(established).handing_over(kernel);
         let layer: Box<dyn Layer> = match (early, &session.early) {
             (Some(acceptor), Some(over)) => Box::new(EarlyLayer::new(acceptor, records, Arc::clone(over))),
             _ => Box::new(records),

@@ -27,6 +27,7 @@ mod acceptor;
 mod captured;
 mod client;
 mod clients;
+mod compressed;
 mod connector;
 mod early;
 mod effort;

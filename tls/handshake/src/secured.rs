@@ -78,6 +78,8 @@ pub struct Secured {
     pub hash: SuiteHash,
     /// What is told of it.
     pub session: Session,
+    /// Whether whoever seals in our place may have the keys.
+    pub kernel: bool,
     /// What its client sends before its handshake is over is opened by this.
     pub(crate) early: Option<Box<dyn EarlyRecords>>,
 }

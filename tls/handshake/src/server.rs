@@ -3,6 +3,7 @@
 
 use crate::captured::Captured;
 use crate::clients::{ClientVerifier, Clients};
+use crate::compressed;
 use crate::effort::Effort;
 use crate::hello::Hello;
 use crate::resolver::Resolver;
@@ -53,6 +54,10 @@ pub struct ServerRules {
     pub rejects: bool,
     /// Protocols above TLS (RFC 7301), in the order in which they are preferred.
     pub protocols: Vec<Vec<u8>>,
+    /// `ssl_certificate_compression`.
+    pub compresses: bool,
+    /// Whether the kernel may be lent the keys that answers are sealed with.
+    pub kernel: bool,
 }
 
 /// A certificate with who issued it, and its key.
@@ -100,6 +105,7 @@ pub struct ServerTls {
     ticketer: Option<Arc<Ticketer>>,
     pub(crate) clients: Option<Clients>,
     rejects: bool,
+    pub(crate) kernel: bool,
     /// Its certificates, for `$ssl_server_…`; by their places in the rules.
     certificates: usize,
     binding: [u8; 32],
@@ -140,6 +146,7 @@ impl ServerTls {
         let verifier = Arc::new(ClientVerifier::new(rules.clients.as_ref()));
         let resolver = Arc::new(Resolver { keys });
         let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver.clone());
+        config.cert_compressors = if rules.compresses { compressed::compressors() } else { Vec::new() };
         config.ignore_client_order = rules.prefers_own;
         config.alpn_protocols = rules.protocols;
         config.enable_secret_extraction = true;
@@ -159,8 +166,9 @@ impl ServerTls {
         };
         // As OpenSSL has it: who uses a ticket up is given another.
         let resuming = with_tickets(&config, 1);
-        let (config, clients, rejects) = (Arc::new(config), rules.clients, rules.rejects);
-        Ok(Self { config, resuming, early, resolver, ticketer, clients, rejects, certificates, binding })
+        let (config, clients) = (Arc::new(config), rules.clients);
+        let (rejects, kernel) = (rules.rejects, rules.kernel);
+        Ok(Self { config, resuming, early, resolver, ticketer, clients, rejects, kernel, certificates, binding })
     }
 
     /// What rustls is to do for who says this first, and whether data may come before the handshake is over.

@@ -2,11 +2,12 @@
 //! dropped, and none can be printed.
 
 use crate::contexts::{self, Place};
-use crate::suite::{EXPLICIT_LEN, KEY_MAX, NONCE_LEN, RecordCipher};
+use crate::suite::{EXPLICIT_LEN, KEY_MAX, NONCE_LEN, RecordCipher, TlsVersion};
 use aws_lc_rs::aead::{LessSafeKey, Nonce};
 use aws_lc_rs::hkdf;
 use core::fmt;
-use zeroize::Zeroize;
+use seal::{SealingCipher, SealingKeys};
+use zeroize::{Zeroize, Zeroizing};
 
 /// Bytes of the longest traffic secret.
 const SECRET_MAX: usize = 48;
@@ -52,6 +53,37 @@ impl RecordKeys {
     #[inline]
     pub(crate) fn nonce_with(&self, explicit: [u8; 8]) -> RecordNonce {
         RecordNonce { last: u64::from_ne_bytes(explicit), ..RecordNonce::of(self.iv) }
+    }
+
+    /// Has `act` look at the keys, as whoever seals the records from `number` on needs them.
+    pub(crate) fn lend<R>(&self, version: TlsVersion, number: u64, act: impl FnOnce(&SealingKeys<'_>) -> R) -> R {
+        let mut iv = Zeroizing::new(self.iv);
+        if self.cipher.explicit_len(version) > 0 {
+            iv[NONCE_LEN - EXPLICIT_LEN..].copy_from_slice(&self.counted_from(number).to_be_bytes());
+        }
+        act(&SealingKeys {
+            version: match version {
+                TlsVersion::V12 => 0x0303,
+                TlsVersion::V13 => 0x0304,
+            },
+            cipher: match self.cipher {
+                RecordCipher::Aes128Gcm => SealingCipher::Aes128Gcm,
+                RecordCipher::Aes256Gcm => SealingCipher::Aes256Gcm,
+                RecordCipher::ChaCha20Poly1305 => SealingCipher::ChaCha20Poly1305,
+            },
+            key: &self.key[..self.cipher.key_len()],
+            iv: &iv,
+            number,
+        })
+    }
+
+    /// Where nonces begin that count up, in the part of them that records bear. Those before
+    /// were numbers mixed with secret bytes, whose first bit they have: numbers are less than
+    /// 2^63. These have the other one, so that none of them comes again.
+    fn counted_from(&self, number: u64) -> u64 {
+        const FIRST: u64 = 1 << 63;
+        let mixed = u64::from_be_bytes(self.nonce(0).explicit());
+        (!mixed & FIRST) | (number & !FIRST)
     }
 
     /// Has `act` work with the key made ready; `None` for want of memory.

@@ -7,7 +7,7 @@ use crate::opening::{self, Opened};
 use crate::sealing;
 use crate::suite::TlsVersion;
 use core::fmt;
-use seal::{Ask, ContentType, Layer, MAX_PLAINTEXT, Record, SealError, Unsealed};
+use seal::{Ask, ContentType, Layer, MAX_PLAINTEXT, Record, SealError, SealingKeys, Unsealed};
 
 /// Records and messages in a row without a byte for the application: empty ones,
 /// warnings, tickets, KeyUpdates, requests to renegotiate. One more ends the connection.
@@ -97,6 +97,7 @@ pub struct RecordLayer {
     messages: Messages,
     without_data: u8,
     over: bool,
+    hands_over: bool,
 }
 
 /// Most bytes of a connection that rests, this and all else that is kept of it, are 1,200.
@@ -129,7 +130,15 @@ impl RecordLayer {
             messages: Messages::default(),
             without_data: 0,
             over: false,
+            hands_over: false,
         }
+    }
+
+    /// Whether its keys may be lent to others ([`Layer::hand_over`]): not unless this says so.
+    #[must_use]
+    pub const fn handing_over(mut self, may: bool) -> Self {
+        self.hands_over = may;
+        self
     }
 
     /// Whether `epoch` is the newest, or the one before.
@@ -216,7 +225,7 @@ impl RecordLayer {
                         return Err(Alert::DecodeError);
                     }
                 }
-                Message::Renegotiate => ask = REFUSED,
+                Message::Renegotiate => ask = Ask::Refuse,
             }
             Ok(())
         });
@@ -235,10 +244,6 @@ impl RecordLayer {
         Ok(())
     }
 }
-
-/// A peer that wants to negotiate anew is not answered: RFC 5246 section 7.4.1.1 leaves that
-/// to us.
-const REFUSED: Ask = Ask::Nothing;
 
 impl Layer for RecordLayer {
     #[inline]
@@ -298,6 +303,22 @@ impl Layer for RecordLayer {
         if self.is_known(epoch) {
             self.sends[usize::from(epoch & 1)] = None;
         }
+    }
+
+    fn hand_over(&mut self, epoch: u8, number: u64, take: &mut dyn FnMut(&SealingKeys<'_>) -> bool) -> bool {
+        // Who takes them cuts records of any length.
+        if !self.hands_over || epoch != self.epoch || usize::from(self.most) < MAX_PLAINTEXT {
+            return false;
+        }
+        let before = if epoch == 0 { self.before } else { 0 };
+        let (Some(number), Some(keys)) = (number.checked_add(before), &self.sends[usize::from(epoch & 1)]) else {
+            return false;
+        };
+        let taken = keys.lend(self.version, number, take);
+        if taken {
+            self.sends = [None, None];
+        }
+        taken
     }
 
     fn open(&mut self, input: &[u8], plain: &mut Vec<u8>) -> Unsealed {

@@ -474,6 +474,13 @@ impl<H: Handler> App for Server<H> {
         }
     }
 
+    /// Its next answer is its last.
+    fn on_worn<N: Net>(&mut self, _net: &mut N, id: ConnId) {
+        if let Some(conn) = self.carrier.conn(id) {
+            conn.requests |= conn::OLD;
+        }
+    }
+
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.on_deadline(net, id);
     }

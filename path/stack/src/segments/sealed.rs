@@ -59,6 +59,8 @@ struct Sealed {
     told: bool,
     /// The peer wants us to update our keys.
     owes_update: bool,
+    /// The peer is to be told that there will be no other handshake.
+    refuses: bool,
     rests: bool,
 }
 
@@ -110,7 +112,8 @@ impl Seals {
             self.places.resize_with(index + 1, || None);
         }
         let heard = Heard::Open;
-        let sealed = Sealed { layer, oldest: 0, empty: 0, heard, told: false, owes_update: false, rests: false };
+        let sealed =
+            Sealed { layer, oldest: 0, empty: 0, heard, told: false, owes_update: false, refuses: false, rests: false };
         self.places[index] = Some(Box::new(sealed));
         self.awake += 1;
     }
@@ -321,6 +324,7 @@ impl Tcp {
                     sealed.empty += 1;
                     // Several before one of ours have one answer.
                     sealed.owes_update |= ask == Ask::Update;
+                    sealed.refuses |= ask == Ask::Refuse;
                     consumed
                 }
                 Unsealed::End { .. } => {
@@ -337,7 +341,7 @@ impl Tcp {
                     return input.len();
                 }
             };
-            let (empty, owes) = (sealed.empty, sealed.owes_update);
+            let (empty, owes) = (sealed.empty, sealed.owes_update | sealed.refuses);
             if empty > MOST_EMPTY {
                 self.fail(id, Some(alert::UNEXPECTED_MESSAGE));
                 return input.len();
@@ -416,6 +420,9 @@ impl Tcp {
         while sealed.oldest != oldest {
             sealed.layer.forget(sealed.oldest);
             sealed.oldest = sealed.oldest.wrapping_add(1);
+        }
+        if core::mem::take(&mut sealed.refuses) && slot.tcp.can_say() {
+            slot.tcp.say(Message::NoRenegotiation);
         }
         let most = sealed.layer.most_records();
         let worn = number >= most.saturating_sub(BEFORE_UPDATE.min(most / 4));

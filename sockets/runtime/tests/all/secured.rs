@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use seal::ContentType::{self, ApplicationData, Handshake};
 use seal::message::CLOSE_NOTIFY;
 use seal::{Ask, Layer, Record, SealError, Unsealed};
-use sockets::{Config, Model};
+use sockets::{Config, Model, kernel_tls};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
@@ -24,8 +24,12 @@ fn content(len: usize) -> Vec<u8> {
 }
 
 fn layer(version: TlsVersion, side: TlsSide) -> RecordLayer {
-    let cipher = RecordCipher::Aes128Gcm;
-    let secret = |of: TlsSide| TrafficSecret::new(cipher, &[of as u8 + 1; 32]).expect("a secret");
+    layer_of(RecordCipher::Aes128Gcm, version, side)
+}
+
+fn layer_of(cipher: RecordCipher, version: TlsVersion, side: TlsSide) -> RecordLayer {
+    let secret =
+        |of: TlsSide| TrafficSecret::new(cipher, &[of as u8 + 1; 48][..cipher.secret_len()]).expect("a secret");
     let peer = if side == TlsSide::Client { TlsSide::Server } else { TlsSide::Client };
     let (sends, receives) = (secret(side), secret(peer));
     let way = |keys: Option<RecordKeys>| KeyedWay { keys: keys.expect("keys"), number: 0 };
@@ -37,6 +41,7 @@ fn layer(version: TlsVersion, side: TlsSide) -> RecordLayer {
         afterwards: Afterwards::Secrets { sends, receives },
         most: seal::MAX_PLAINTEXT,
     })
+    .handing_over(true)
 }
 
 fn securing(version: TlsVersion) -> Securing {
@@ -52,6 +57,9 @@ impl Layer for Few {
     }
     fn most_records(&self) -> u64 {
         self.1
+    }
+    fn updates_keys(&self) -> bool {
+        self.0.updates_keys()
     }
     fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
         assert!(record.number < self.1, "{record:?} is one too many");
@@ -90,7 +98,10 @@ enum End {
 
 impl Client {
     fn new(stream: TcpStream, version: TlsVersion) -> Self {
-        let layer = layer(version, TlsSide::Client);
+        Self::with(stream, layer(version, TlsSide::Client))
+    }
+
+    fn with(stream: TcpStream, layer: RecordLayer) -> Self {
         Self { stream, layer, epoch: 0, number: 0, arrived: Vec::new(), records: Vec::new(), updates: 0 }
     }
 
@@ -320,6 +331,64 @@ fn files_are_sealed_with_what_stands_before_them() {
     assert_eq!(end, Some(End::Cut));
     assert_eq!(theatre.closed(), Closed::Aborted);
     assert_eq!(theatre.close().files_truncated, 1);
+}
+
+/// Where the kernel has its record layer it seals from the first long file on; else all is
+/// sealed here, and nothing else is different.
+#[test]
+fn long_files_are_the_kernels_to_seal() {
+    const CIPHERS: [RecordCipher; 3] =
+        [RecordCipher::Aes128Gcm, RecordCipher::Aes256Gcm, RecordCipher::ChaCha20Poly1305];
+    let bytes = content(LARGE / 3);
+    for (cipher, version) in
+        CIPHERS.into_iter().flat_map(|cipher| [(cipher, TlsVersion::V12), (cipher, TlsVersion::V13)])
+    {
+        let (theatre, id, stream) = plain();
+        let server = move || Box::new(layer_of(cipher, version, TlsSide::Server)) as Box<dyn Layer>;
+        theatre.tell(Do::Secure(id, Securing(Box::new(server))));
+        assert_eq!(theatre.next(), Seen::Secured(true));
+        let mut client = Client::with(stream, layer_of(cipher, version, TlsSide::Client));
+        theatre.tell(Do::Send(id, b"first".to_vec()));
+        client.hears(b"first");
+        assert_eq!(theatre.counters().kernel_tls, 0, "nothing was worth it");
+        theatre.tell(Do::SendFile(id, b"head".to_vec(), file(&bytes), 0..bytes.len() as u64));
+        client.hears(&[b"head", &bytes[..]].concat());
+        assert_eq!(theatre.next(), Seen::Sent(id));
+        // It opens as before what it is asked, and answers.
+        client.say(b"again");
+        assert_eq!(theatre.bytes(5), b"again");
+        theatre.tell(Do::Send(id, b"small".to_vec()));
+        client.hears(b"small");
+        let counters = theatre.counters();
+        let kernel = u64::from(kernel_tls::probe().is_ok());
+        assert_eq!((counters.kernel_tls, counters.kernel_tls_open), (kernel, kernel), "{cipher:?} {version:?}");
+        // Its end waits for all that was sealed.
+        theatre.tell(Do::SendFile(id, b"last".to_vec(), file(&bytes), 0..bytes.len() as u64));
+        theatre.tell(Do::Finish(id));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        client.hears(&[b"last", &bytes[..]].concat());
+        assert_eq!(client.hear(1), (vec![], Some(End::Notified)));
+        drop(client);
+        while !matches!(theatre.next(), Seen::Close(..)) {}
+        assert_eq!(theatre.close().kernel_tls_open, 0);
+    }
+}
+
+/// TLS 1.2 has no other keys: a connection ends before the last record of those it has, and
+/// what is under way is sent. The default of applications is to finish.
+#[test]
+fn keys_that_are_nearly_used_up_end_a_connection_between_two_answers() {
+    let (theatre, id, stream) = plain();
+    let few = move || Box::new(Few(layer(TlsVersion::V12, TlsSide::Server), 12)) as Box<dyn Layer>;
+    theatre.tell(Do::Secure(id, Securing(Box::new(few))));
+    assert_eq!(theatre.next(), Seen::Secured(true));
+    let mut client = Client::new(stream, TlsVersion::V12);
+    for answer in 0..6 {
+        theatre.tell(Do::Send(id, vec![answer; 100]));
+        client.hears(&[answer; 100]);
+    }
+    assert_eq!(client.hear(1), (vec![], Some(End::Notified)), "half of the records are left");
+    theatre.close();
 }
 
 #[test]

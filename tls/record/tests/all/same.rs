@@ -1,10 +1,11 @@
 //! The same record has the same bytes, however its plaintext lies; others have others.
 
-use crate::support::{CIPHERS, VERSIONS, both, sealed};
+use crate::support::{CIPHERS, End, VERSIONS, both, sealed};
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
-use seal::{ContentType, Layer, Record, SealError};
-use tls_record::TlsVersion;
+use seal::{ContentType, Layer, Record, SealError, SealingCipher, SealingKeys};
+use tls_record::{Afterwards, Established, KeyedWay, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 
 fn kinds() -> impl Strategy<Value = ContentType> {
     select(vec![ContentType::ApplicationData, ContentType::Handshake, ContentType::Alert])
@@ -89,4 +90,84 @@ fn version_12_updates_no_keys() {
     assert!(!client.layer.pads());
     assert_eq!(client.layer.most_records(), 1 << 24);
     assert!(both(CIPHERS[2], TlsVersion::V12).0.layer.most_records() > 1 << 48);
+}
+
+/// A kernel counts nonces up where TLS 1.2 has eight bytes of them in each record, in the place
+/// of the number that we mix with secret ones.
+fn sealed_by_a_kernel(keys: &SealingKeys<'_>, text: &[u8]) -> Vec<u8> {
+    let of_12 = keys.version == 0x0303;
+    let (algorithm, bears) = match keys.cipher {
+        SealingCipher::Aes128Gcm => (&AES_128_GCM, of_12),
+        SealingCipher::Aes256Gcm => (&AES_256_GCM, of_12),
+        SealingCipher::ChaCha20Poly1305 => (&CHACHA20_POLY1305, false),
+    };
+    let mut nonce = *keys.iv;
+    if !bears {
+        nonce[4..].iter_mut().zip(keys.number.to_be_bytes()).for_each(|(byte, number)| *byte ^= number);
+    }
+    let explicit: &[u8] = if bears { &nonce[4..] } else { &[] };
+    let inner: &[u8] = if of_12 { &[] } else { &[23] };
+    let len = (explicit.len() + text.len() + inner.len() + 16) as u16;
+    let header = [&[23, 3, 3][..], &len.to_be_bytes()].concat();
+    let beside = match of_12 {
+        true => [&keys.number.to_be_bytes()[..], &header[..3], &(text.len() as u16).to_be_bytes()].concat(),
+        false => header.clone(),
+    };
+    let key = LessSafeKey::new(UnboundKey::new(algorithm, keys.key).expect("a key"));
+    let mut sealed = [text, inner].concat();
+    let nonce = Nonce::assume_unique_for_key(nonce);
+    key.seal_in_place_append_tag(nonce, Aad::from(&beside), &mut sealed).expect("sealed");
+    [&header[..], explicit, &sealed].concat()
+}
+
+#[test]
+fn whoever_takes_the_keys_over_is_opened() {
+    for (cipher, version) in CIPHERS.into_iter().flat_map(|cipher| VERSIONS.map(|version| (cipher, version))) {
+        let (mut client, server) = both(cipher, version);
+        let mut server = End::new(server.layer.handing_over(true));
+        let before = server.seal(ContentType::ApplicationData, b"before");
+        assert_eq!(client.data(&before), b"before");
+        let mut record = Vec::new();
+        assert!(!server.layer.hand_over(0, 1, &mut |_| false), "it did not take them");
+        assert!(!server.layer.hand_over(1, 1, &mut |_| panic!("there is no such epoch")));
+        let taken = server.layer.hand_over(0, 1, &mut |keys| {
+            assert_eq!(keys.number, 1);
+            record = sealed_by_a_kernel(keys, b"the kernel's");
+            true
+        });
+        assert!(taken, "{cipher:?} {version:?}");
+        assert_eq!(client.data(&record), b"the kernel's", "{cipher:?} {version:?}");
+        let next = Record { epoch: 0, number: 2, kind: ContentType::ApplicationData, padding: 0 };
+        assert_eq!(server.layer.seal(&next, &[], &mut vec![0; server.layer.overhead()]), Err(SealError::Epoch));
+        // And none that was not to hand its keys over.
+        assert!(!client.layer.hand_over(0, 0, &mut |_| panic!("keys of its own")));
+    }
+}
+
+proptest! {
+    /// Of AES-GCM in TLS 1.2 no nonce of ours comes again from one that counts up.
+    #[test]
+    fn nonces_that_count_up_were_not_there(iv in any::<[u8; 12]>(), before in 0..1_u64 << 24, after in 0..1_u64 << 40) {
+        let keys = || RecordKeys::new(CIPHERS[0], &[7; 16], iv).expect("keys");
+        let way = |number| KeyedWay { keys: keys(), number };
+        let mut layer = RecordLayer::new(Established {
+            version: TlsVersion::V12,
+            side: TlsSide::Server,
+            sends: way(0),
+            receives: way(0),
+            afterwards: Afterwards::Nothing,
+            most: seal::MAX_PLAINTEXT,
+        }).handing_over(true);
+        let record = Record { epoch: 0, number: before, kind: ContentType::ApplicationData, padding: 0 };
+        let ours = u64::from_be_bytes(sealed(&mut layer, &record, &[b"x"])[5..13].try_into().unwrap());
+        let mut start = 0;
+        layer.hand_over(0, before + 1, &mut |keys| {
+            assert_eq!(keys.iv[..4], iv[..4]);
+            start = u64::from_be_bytes(keys.iv[4..].try_into().unwrap());
+            true
+        });
+        prop_assert_eq!(start & (u64::MAX >> 1), before + 1, "the record's number, but for a bit");
+        prop_assert_eq!((start + after) >> 63, start >> 63);
+        prop_assert!((start + after) >> 63 != ours >> 63);
+    }
 }

@@ -196,7 +196,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Refused("there are no engines"), &["ssl_engine"]),
     (Refused("the library has no Encrypted Client Hello yet"), &["ssl_ech_file"]),
     (RefusedUnless("off", "responders are not asked about certificates of clients"), &["ssl_ocsp"]),
-    (RefusedUnless("off", "it is not there yet"), &["ssl_certificate_compression"]),
     (RefusedUnless("off", "write \"listen ... ssl\""), &["ssl"]),
     (Idle("no listener speaks QUIC"), &["quic_bpf"]),
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),

@@ -36,6 +36,7 @@ fn set_tls(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive
 pub(super) const TLS_SETTERS: &[(&str, Setter)] = &[
     ("ssl_certificate", set_tls),
     ("ssl_certificate_key", set_tls),
+    ("ssl_certificate_compression", set_tls),
     ("ssl_password_file", set_tls),
     ("ssl_protocols", set_tls),
     ("ssl_ciphers", set_tls),
@@ -84,6 +85,7 @@ impl Compiler<'_> {
                 settings.passwords = tls_files::passwords(&path).map_err(|why| self.refused(place, why))?;
             }
             b"ssl_protocols" => self.tls_protocols(settings, directive),
+            b"ssl_certificate_compression" => settings.compresses = is_on(directive),
             b"ssl_ciphers" => settings.ciphers = text(),
             b"ssl_ecdh_curve" => settings.curves = text(),
             b"ssl_prefer_server_ciphers" => settings.prefers_own = is_on(directive),
@@ -207,8 +209,11 @@ impl Compiler<'_> {
                     match option.trim_start_matches(['-', '+']) {
                         "ServerPreference" => settings.prefers_own = on,
                         "SessionTicket" => settings.tickets = on,
+                        // Where it is to be had, unless it is ruled out: nginx has it where it is
+                        // asked for.
+                        "KTLS" => settings.kernel = on,
                         // They say what is done here anyway, or weigh nothing.
-                        "NoRenegotiation" | "KTLS" | "NoResumptionOnRenegotiation" | "ECDHSingle" | "DHSingle" => {}
+                        "NoRenegotiation" | "NoResumptionOnRenegotiation" | "ECDHSingle" | "DHSingle" => {}
                         _ => {
                             let what = format!("\"{option}\" of \"{of}\"");
                             return Err(self.unsupported(directive.place, &what));
@@ -259,6 +264,8 @@ impl Compiler<'_> {
             suites13,
             groups,
             prefers_own: settings.prefers_own,
+            kernel: settings.kernel,
+            compresses: settings.compresses,
             tickets: self.tls_tickets(settings)?,
             sessions: settings
                 .cache

@@ -1,7 +1,7 @@
 //! How long clients may take, by where they connected and what they asked for.
 
 use crate::support::World;
-use app::ConnId;
+use app::{App as _, ConnId};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{ExchangeId, Handler, LocalAddress, Piece, Replies, Reply, RequestBody};
@@ -137,6 +137,22 @@ fn the_rest_is_read_as_long_as_it_comes() {
 }
 
 /// Whatever is answered, by the short way or another, and however long it was silent.
+/// Its keys, say, are nearly used up.
+#[test]
+fn a_worn_connection_ends_with_its_next_answer() {
+    for path in ["/", "/?x"] {
+        let mut world = World::new(Config::respond(Respond::Text("short".to_owned())));
+        let id = world.open();
+        for is_last in [false, true] {
+            assert!(!world.conn(id).finished, "{path}: nothing is under way, and it may ask");
+            world.send(id, format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            let got = String::from_utf8(world.got(id)).unwrap();
+            assert_eq!((got.contains("Connection: close"), world.conn(id).finished), (is_last, is_last), "{path}");
+            world.server.on_worn(&mut world.net, id);
+        }
+    }
+}
+
 #[test]
 fn a_connection_of_an_age_ends_with_its_next_answer() {
     for (path, keep_alive, asked_at) in [
