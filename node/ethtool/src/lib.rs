@@ -103,6 +103,41 @@ pub fn settings(interface: &str) -> io::Result<Vec<(String, String)>> {
     Ok(found)
 }
 
+/// What a network card does of TLS in the kernel's place (Documentation/networking/tls-offload.rst):
+/// `None` where its driver cannot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TlsOffloads {
+    /// It seals records that are sent; whether that is on.
+    pub transmit: Option<bool>,
+    /// It opens records that arrive.
+    pub receive: Option<bool>,
+    /// It does TLS and TCP, both as a whole.
+    pub record: Option<bool>,
+}
+
+/// What the interface's driver can do of TLS.
+///
+/// # Errors
+/// As the kernel says.
+pub fn tls_offloads(interface: &str) -> io::Result<TlsOffloads> {
+    let reply = Socket::open()?.ask(&Builder::request(GET_FEATURES, interface))?;
+    Ok(tls_of(&reply))
+}
+
+fn tls_of(reply: &[u8]) -> TlsOffloads {
+    let Some(attributes) = Attributes::of_reply(reply) else { return TlsOffloads::default() };
+    let (can, has) = (attributes.bits(HARDWARE), attributes.bits(ACTIVE));
+    let state = |name: &str| {
+        let on = has.iter().any(|one| one == name);
+        (on || can.iter().any(|one| one == name)).then_some(on)
+    };
+    TlsOffloads {
+        transmit: state("tls-hw-tx-offload"),
+        receive: state("tls-hw-rx-offload"),
+        record: state("tls-hw-record"),
+    }
+}
+
 /// One setting's value.
 ///
 /// # Errors

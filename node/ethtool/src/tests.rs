@@ -2,7 +2,7 @@
 
 use crate::message::{Attributes, Builder, GENERIC, HEADER, Kind};
 use crate::socket::messages;
-use crate::{get, set, settings};
+use crate::{TlsOffloads, get, set, settings, tls_of, tls_offloads};
 use std::process::Command;
 
 #[test]
@@ -42,6 +42,25 @@ fn counts_of_pause_frames_are_read() {
     let asked = Builder::counting(21, "eth0").attributes;
     assert!(asked.ends_with(&[8, 0, 3, 0, 4, 0, 0, 0]), "{asked:?}");
     assert_eq!(usize::from(u16::from_ne_bytes([asked[0], asked[1]])), asked.len());
+}
+
+/// As the kernel answers of a card that seals what is sent, and could open what arrives.
+#[test]
+fn what_cards_do_of_tls_is_read() {
+    // A request names what is wanted (3), an answer what can be (2) and what is (4).
+    let bits = |kind: u8, name: &str| {
+        let mut set = Builder::new(12);
+        set.feature(name, true);
+        set.attributes[2] = kind;
+        set.attributes
+    };
+    let answer = |can: &str, has: &str| [vec![0; HEADER + GENERIC], bits(2, can), bits(4, has)].concat();
+    let card = answer("tls-hw-rx-offload", "tls-hw-tx-offload");
+    let expected = TlsOffloads { transmit: Some(true), receive: Some(false), record: None };
+    assert_eq!(tls_of(&card), expected);
+    assert_eq!(tls_of(&answer("rx-gro", "rx-gro")), TlsOffloads::default());
+    (0..card.len()).for_each(|cut| assert!(tls_of(&card[..cut]) != expected));
+    assert!(tls_offloads("no-such-one").is_err());
 }
 
 /// Every length that can be wrong, and every cut: nothing panics, nothing goes

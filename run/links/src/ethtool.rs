@@ -1,5 +1,6 @@
 //! What an interface's driver tells (ioctl SIOCETHTOOL; include/uapi/linux/ethtool.h).
 
+use ::ethtool::TlsOffloads;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -24,6 +25,8 @@ pub struct Abilities {
     pub rss_key: Option<u32>,
     /// Entries of the table that spreads them.
     pub rss_table: Option<u32>,
+    /// What is done of TLS in the kernel's place.
+    pub tls: TlsOffloads,
 }
 
 const GET_DRIVER: u32 = 0x03;
@@ -65,6 +68,8 @@ pub fn abilities(name: &str) -> Abilities {
         merging: ask(GET_MERGING),
         rss_key: rss.and_then(|r| number(r[3])),
         rss_table: rss.and_then(|r| number(r[2])),
+        // No ioctl tells; a kernel before 5.6 has no netlink for it.
+        tls: ethtool::tls_offloads(name).unwrap_or_default(),
     }
 }
 

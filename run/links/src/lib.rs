@@ -15,7 +15,7 @@ mod list;
 mod rights;
 mod xdp;
 
-pub use ethtool::{driver_name, settings as driver_settings};
+pub use self::ethtool::{driver_name, settings as driver_settings};
 
 use dpdk::Machine;
 use driver::Kernel;

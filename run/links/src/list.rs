@@ -2,6 +2,7 @@
 
 use super::interfaces::Interface;
 use super::rights::Rights;
+use ::ethtool::TlsOffloads;
 use dpdk::{Config, EalOptions, Iommu, Machine, PciDevice, Remedy};
 use driver::Kind;
 use host::drivers::KINDS;
@@ -27,7 +28,8 @@ pub struct Entry {
     /// Largest IP packet.
     pub mtu: Option<u32>,
     /// What the driver does: `rx-checksum`, `tx-checksum`, `segmentation`,
-    /// `merging`, `native`, `zero-copy`, `rss`.
+    /// `merging`, `native`, `zero-copy`, `rss`; and of TLS what the kernel's sockets can leave
+    /// to it (kTLS): `tls-tx`, `tls-rx`, `tls-record`, or `tls-tx:off` where that is off.
     pub can: Vec<&'static str>,
     /// Bytes of the RSS key.
     pub rss_key: Option<u32>,
@@ -114,6 +116,15 @@ impl Survey {
         note(abilities.segmentation, "segmentation");
         note(abilities.merging, "merging");
         note(abilities.rss_table.is_some(), "rss");
+        let TlsOffloads { transmit, receive, record } = abilities.tls;
+        for (state, [on, off]) in [
+            (transmit, ["tls-tx", "tls-tx:off"]),
+            (receive, ["tls-rx", "tls-rx:off"]),
+            (record, ["tls-record", "tls-record:off"]),
+        ] {
+            note(state == Some(true), on);
+            note(state == Some(false), off);
+        }
         let mut missing = Vec::new();
         if !self.rights.xdp_sockets {
             missing.push(Remedy::new("this kernel is built without AF_XDP (CONFIG_XDP_SOCKETS)"));

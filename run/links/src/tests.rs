@@ -4,6 +4,7 @@ use super::list::{Entry, Survey};
 use super::rights::Rights;
 use super::xdp::Features;
 use super::{row, table};
+use ::ethtool::TlsOffloads;
 use dpdk::Machine;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -71,6 +72,7 @@ impl Files {
             transmit_checksum: true,
             rss_key: Some(52),
             rss_table: Some(2048),
+            tls: TlsOffloads { transmit: Some(true), receive: Some(false), record: None },
             ..Abilities::default()
         };
         Survey { interfaces, machine: Machine::at(&self.0), rights, dpdk: dpdk.map(str::to_owned) }
@@ -98,7 +100,10 @@ fn every_link_is_listed_with_what_is_known_of_it() {
         ["memif:SOCKET", "tap:NAME", "af_xdp:eth0", "af_xdp:eth1", "af_xdp:veth0", "dpdk:0000:86:00.0", "dpdk:DRIVER"];
     assert_eq!(names, expected);
     assert!(entries[0].missing.is_empty() && entries[1].missing.is_empty() && entries[6].missing.is_empty());
-    assert_eq!(row(&entries[2]).join("|"), "af_xdp:eth0|ice|up 25G|1|8|native zero-copy tx-checksum rss|yes");
+    assert_eq!(
+        row(&entries[2]).join("|"),
+        "af_xdp:eth0|ice|up 25G|1|8|native zero-copy tx-checksum rss tls-tx tls-rx:off|yes"
+    );
     assert_eq!(row(&entries[4]).join("|"), "af_xdp:veth0|-|up|-|1|-|yes");
     assert_eq!(entries[2].queues_limit, Some(64));
     assert!(missing(&entries[3]).contains("nomaster") && missing(&entries[3]).contains("ip link set eth1 up"));
@@ -133,6 +138,8 @@ fn programs_read_the_same_as_json() {
     let entries = serde_json::to_value(files.survey(ALL, None).entries()).unwrap();
     assert_eq!(entries[2]["link"], "af_xdp:eth0");
     assert_eq!(entries[2]["rss_key"], 52);
+    let can = entries[2]["can"].as_array().unwrap();
+    assert!(can.iter().any(|word| word == "tls-tx") && can.iter().any(|word| word == "tls-rx:off"), "{can:?}");
     assert_eq!(entries[2]["missing"], serde_json::json!([]));
     assert_eq!(entries[5]["missing"][0]["what"], "this program was built without DPDK");
 }

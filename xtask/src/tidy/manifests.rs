@@ -240,7 +240,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
-    ("links", &["dpdk", "driver", "host", "say"]),
+    ("links", &["dpdk", "driver", "ethtool", "host", "say"]),
     ("metrics", &["host", "latency", "say", "silo", "wire"]),
     (
         "serve",
