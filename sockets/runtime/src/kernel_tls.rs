@@ -64,27 +64,23 @@ pub(crate) fn is_there() -> bool {
     probe().is_ok()
 }
 
-/// Has the kernel seal what follows, if a long file does. Whether it does from now on.
+/// Whether a long file is queued, which the kernel may be had to seal.
 #[inline]
-pub(crate) fn takes_over(conn: &Socket, secured: &mut Secured, there: bool, counters: &mut Counters) -> bool {
-    let long = there && conn.queue.first_file().is_some_and(|(_, _, len)| len >= WORTH);
-    long && take_over(conn, secured, counters)
+pub(crate) fn is_worth(conn: &Socket, secured: &Secured) -> bool {
+    let may = !secured.kernel_refused && secured.due == Due::Nothing && !conn.flags.has(Flags::UNIX);
+    may && conn.queue.first_file().is_some_and(|(_, _, len)| len >= WORTH)
 }
 
+/// Has the kernel seal what follows, where all that was sealed is sent.
 #[cold]
-fn take_over(conn: &Socket, secured: &mut Secured, counters: &mut Counters) -> bool {
-    // What is sealed goes first, and what is to be said of keys.
-    let ready = secured.kept() == 0 && secured.clear == 0 && secured.due == Due::Nothing;
-    if !ready || secured.kernel_refused || conn.flags.has(Flags::UNIX) {
-        return false;
-    }
-    let Some(fd) = conn.fd() else { return false };
+pub(crate) fn take_over(conn: &Socket, secured: &mut Secured, counters: &mut Counters) {
+    let Some(fd) = conn.fd() else { return };
     // First what waits, then what is acknowledged: of what moves between, both have it. So
     // this is no less than what TCP has, and what it is given later is never overrated.
     let waits = unacknowledged(fd);
     let (Some(waits), Some(acknowledged)) = (waits, acknowledged(fd)) else {
         secured.kernel_refused = true;
-        return false;
+        return;
     };
     let mut given = None;
     let taken = secured.layer.hand_over(secured.epoch, secured.number, &mut |keys| {
@@ -98,7 +94,6 @@ fn take_over(conn: &Socket, secured: &mut Secured, counters: &mut Counters) -> b
         counters.kernel_tls_open += 1;
         secured.set_kernel(InKernel { first, keys_len, plain: 0, written: waits + acknowledged });
     }
-    taken
 }
 
 /// Hands over what is queued, as it is, and the end.

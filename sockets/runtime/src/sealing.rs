@@ -31,7 +31,11 @@ const MIDDLE_FOR: usize = 64;
 pub(crate) fn send_queue(net: &mut Sockets, id: ConnId) -> Sent {
     let Sockets { table, records, counters, now, send_budget, stream, kernel_tls, .. } = net;
     let Some((conn, secured)) = table.secured_mut(id) else { return Sent::All };
-    if secured.kernel.is_some() || kernel_tls::takes_over(conn, secured, *kernel_tls, counters) {
+    let long = *kernel_tls && secured.kernel.is_none() && kernel_tls::is_worth(conn, secured);
+    if long && let Some(stop) = hand_over(conn, secured, counters) {
+        return stop;
+    }
+    if secured.kernel.is_some() {
         return kernel_tls::send_queue(conn, secured, (*send_budget, stream.no_push), counters);
     }
     let mut left = *send_budget;
@@ -75,6 +79,19 @@ pub(crate) fn send_queue(net: &mut Sockets, id: ConnId) -> Sent {
             return Sent::All;
         }
     }
+}
+
+/// Has the kernel seal what follows, if it will. What is sealed already goes first: returns
+/// how the queue is left where not all of that did.
+#[cold]
+fn hand_over(conn: &mut Socket, secured: &mut Secured, counters: &mut Counters) -> Option<Sent> {
+    if (secured.kept() > 0 || secured.clear > 0)
+        && let Some(stop) = send_sealed(conn, secured, counters)
+    {
+        return Some(stop);
+    }
+    kernel_tls::take_over(conn, secured, counters);
+    None
 }
 
 /// The last of a handshake, which goes as it is, and the first records behind it are one

@@ -24,7 +24,9 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 const FOLDER: &str = "/tmp/tls";
-const LONG: usize = 5_000_000;
+const LONG: usize = 3_000_000;
+/// Long enough for the kernel, and short enough for little room.
+const MIDDLE: usize = 500_000;
 const SMALL: usize = 1_000;
 /// Ports of three servers: one as it comes, one that has kTLS ruled out, and one with little
 /// room to send.
@@ -48,15 +50,15 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
     server.wait_until_said("TLS: files of 256 KiB and more by the kernel (kTLS)")?;
     let mut kernel = 0;
     for (version, suite) in SUITES {
-        fetch(KERNEL, version, suite, &[]).map_err(|why| server.blame(why))?;
+        fetch(KERNEL, version, suite, (LONG, &[])).map_err(|why| server.blame(why))?;
         kernel += 1;
         expect(&server, kernel)?;
-        fetch(USER, version, suite, &[]).map_err(|why| server.blame(why))?;
+        fetch(USER, version, suite, (LONG, &[])).map_err(|why| server.blame(why))?;
         expect(&server, kernel)?;
         guest.say(format!("TLS {version}, {}: whole, sealed by the kernel and by us", suite[1]))?;
         // What the kernel has sealed and not sent is not cut off by the end.
-        let slow = ["--limit-rate", "4M", "-H", "Connection: close"];
-        fetch(NARROW, version, suite, &slow).map_err(|why| server.blame(why))?;
+        let slow = ["--limit-rate", "2M", "-H", "Connection: close"];
+        fetch(NARROW, version, suite, (MIDDLE, &slow)).map_err(|why| server.blame(why))?;
         // Three files, and each on a connection of its own: two of them are long.
         kernel += 2;
         expect(&server, kernel)?;
@@ -77,6 +79,7 @@ fn prepare() -> Result<(), Failure> {
     let folder = Path::new(FOLDER);
     let site = folder.join("site");
     write_file(&site, LONG)?;
+    write_file(&site, MIDDLE)?;
     write_file(&site, SMALL)?;
     let file = |name: &str, text: &str| fs::write(folder.join(name), text);
     file("openssl.cnf", "[req]\ndistinguished_name=name\n[name]\n")?;
@@ -112,11 +115,11 @@ fn prepare() -> Result<(), Failure> {
 }
 
 /// Has curl fetch a long file, a small one and a long one, on one connection unless it ends.
-fn fetch(port: u16, version: &str, suite: [&str; 2], more: &[&str]) -> Result<(), Failure> {
+fn fetch(port: u16, version: &str, suite: [&str; 2], (long, more): (usize, &[&str])) -> Result<(), Failure> {
     let mut curl = Command::new("curl");
     curl.args(["-sSk", &format!("--tlsv{version}"), "--tls-max", version, "-w", "%{num_connects} "]);
     curl.args(suite).args(more);
-    let files = [(LONG, "a"), (SMALL, "b"), (LONG, "c")];
+    let files = [(long, "a"), (SMALL, "b"), (long, "c")];
     for (size, name) in files {
         curl.args(["-o", &format!("/tmp/{name}"), &format!("https://127.0.0.1:{port}/{size}")]);
     }
