@@ -261,6 +261,11 @@ impl Span<'_> {
                 drops: rate("link.rx_dropped").plus(rate("link.tx_dropped")),
                 retransmissions: rate("tcp.retransmits"),
                 busiest: self.busiest(before, now),
+                cycles: match (rate("packet.busy_cycles"), rate("link.rx_frames")) {
+                    (Figure::Is(cycles), Figure::Is(frames)) if frames > 0.0 => Figure::Is(cycles / frames),
+                    (Figure::Is(_), Figure::Is(_)) => Figure::missing("no frame came"),
+                    (Figure::Missing(why), _) | (_, Figure::Missing(why)) => Figure::Missing(why),
+                },
             }
         };
         joined(&self.before.bypass, &self.now.bypass).map(row).collect()

@@ -238,7 +238,11 @@ pub fn ports(rows: &[PortRow], ours: &[BypassRow]) -> String {
         }
         text += &traffic(&row.bits, &row.packets);
         text += &format!(" {} {}", cell(None, 6, 1), figure(&row.drops, 1.0, 9, 0));
-        text += &format!("  busiest silo {} %\n", free(row.busiest.value().map(|share| share * 100.0), 0));
+        text += &format!("  busiest silo {} %", free(row.busiest.value().map(|share| share * 100.0), 0));
+        if let Some(cycles) = row.cycles.value() {
+            text += &format!(", {} cycles/frame", free(Some(cycles), 1));
+        }
+        text.push('\n');
     }
     text
 }
@@ -414,9 +418,12 @@ mod tests {
             drops: Figure::Is(0.0),
             retransmissions: none(),
             busiest: Figure::Is(0.953),
+            cycles: none(),
         };
-        let text = ports(&[], &[link]);
+        let text = ports(&[], core::slice::from_ref(&link));
         assert!(text.ends_with("busiest silo 95 %\n"), "{text}");
+        let text = ports(&[], &[BypassRow { cycles: Figure::Is(81.25), ..link }]);
+        assert!(text.ends_with("busiest silo 95 %, 81.2 cycles/frame\n"), "{text}");
         let ended = ProcessRow {
             pid: 7,
             name: "web".into(),

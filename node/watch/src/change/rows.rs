@@ -193,6 +193,8 @@ pub struct BypassRow {
     pub retransmissions: Figure,
     /// The share of its time that the busiest silo or worker works.
     pub busiest: Figure,
+    /// Busy cycles for each frame received, of a forwarder.
+    pub cycles: Figure,
 }
 
 /// A process's row.

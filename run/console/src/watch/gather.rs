@@ -186,7 +186,7 @@ impl Channels {
 }
 
 /// What of a page is looked at: the rest is for `nearside status`.
-const LOOKED_AT: [&str; 12] = [
+const LOOKED_AT: [&str; 13] = [
     "link.rx_bytes",
     "link.tx_bytes",
     "link.rx_frames",
@@ -196,6 +196,7 @@ const LOOKED_AT: [&str; 12] = [
     "stack.connections",
     "sockets.connections",
     "silo.busy_ns",
+    "packet.busy_cycles",
     "tcp.retransmits",
     "app.requests",
     "app.connections_open",
