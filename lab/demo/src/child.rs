@@ -8,30 +8,37 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// How long a program may take to end after SIGTERM before it is killed.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// How often waiting looks up. Coarse, so that it costs the measured
 /// programs nothing that could be seen.
 const NAP: Duration = Duration::from_millis(20);
 
-/// Set by Ctrl-C and SIGTERM; every wait of the demo looks at it.
+/// More than nothing after Ctrl-C or SIGTERM; every wait looks at it.
 #[derive(Clone, Debug)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt(Arc<AtomicUsize>);
 
 impl Interrupt {
     /// Takes both signals from their default, which would end the process
     /// without cleaning up.
     pub fn watch() -> Result<Self, Error> {
-        let flag = Arc::new(AtomicBool::new(false));
+        let flag = Arc::new(AtomicUsize::new(0));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&flag)).map_err(Error::io("cannot watch for Ctrl-C"))?;
+            let seen = signal_hook::flag::register_usize(signal, Arc::clone(&flag), 1);
+            seen.map_err(Error::io("cannot watch for Ctrl-C"))?;
         }
         Ok(Self(flag))
+    }
+
+    /// Of signals that somebody counts already.
+    #[must_use]
+    pub const fn of(count: Arc<AtomicUsize>) -> Self {
+        Self(count)
     }
 
     /// Whether to go on.
@@ -39,7 +46,7 @@ impl Interrupt {
     /// # Errors
     /// After Ctrl-C.
     pub fn check(&self) -> Result<(), Error> {
-        if self.0.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+        if self.0.load(Ordering::Relaxed) > 0 { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Sleeps, but not through an interrupt.
@@ -152,12 +159,19 @@ impl Running {
 
     /// Waits for its end, at most for `limit`, and returns its output.
     pub fn finish(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<String, Error> {
+        match self.ended(limit, interrupt)? {
+            status if status.success() => Ok(self.output()),
+            status => Err(self.failure(status)),
+        }
+    }
+
+    /// Waits for its end, at most for `limit`, however it ends.
+    pub fn ended(&mut self, limit: Duration, interrupt: &Interrupt) -> Result<ExitStatus, Error> {
         let end = now() + limit;
         loop {
             let status = self.child.try_wait().map_err(Error::io(format!("cannot watch {}", self.name)))?;
             match status {
-                Some(status) if status.success() => return Ok(self.output()),
-                Some(status) => return Err(self.failure(status)),
+                Some(status) => return Ok(status),
                 None if now() > end => {
                     return Err(Error::Machine(format!("{} did not end within {limit:?}", self.name)));
                 }
@@ -166,11 +180,24 @@ impl Running {
         }
     }
 
-    fn failure(&mut self, status: ExitStatus) -> Error {
+    /// Ticks of processor time that it has used (proc(5), stat: utime and stime).
+    #[must_use]
+    pub fn processor_ticks(&self) -> Option<u64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        // Behind the name, which may have anything in it.
+        let mut words = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+        Some(words.next()?.parse::<u64>().ok()? + words.next()?.parse::<u64>().ok()?)
+    }
+
+    /// The last lines that it wrote to standard error.
+    pub fn complaint(&mut self) -> String {
         let said = read_all(&mut self.err);
         let lines: Vec<&str> = said.trim_end().lines().collect();
-        let last = lines[lines.len().saturating_sub(8)..].join("\n");
-        Error::Program { name: self.name.clone(), status, said: last }
+        lines[lines.len().saturating_sub(8)..].join("\n")
+    }
+
+    fn failure(&mut self, status: ExitStatus) -> Error {
+        Error::Program { name: self.name.clone(), status, said: self.complaint() }
     }
 
     /// Asks it to end, and makes it end if it does not.

@@ -30,26 +30,11 @@ impl Namespaces {
         for name in [&this.server, &this.client] {
             call(&["ip", "netns", "add", name])?;
         }
-        call(&[
-            "ip",
-            "link",
-            "add",
-            DEVICE,
-            "netns",
-            &this.server,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            DEVICE,
-            "netns",
-            &this.client,
-        ])?;
+        pair((Some(&this.server), DEVICE), (Some(&this.client), DEVICE))?;
         for (name, address) in [(&this.server, SERVER), (&this.client, CLIENT)] {
             let ip = |words: &[&str]| call(&[&["ip", "-netns", name], words].concat());
             ip(&["address", "add", &format!("{address}/24"), "dev", DEVICE])?;
             ip(&["link", "set", "lo", "up"])?;
-            ip(&["link", "set", DEVICE, "up"])?;
             ip(&[
                 "route", "change", NET, "dev", DEVICE, "proto", "kernel", "scope", "link", "src", address, "congctl",
                 "cubic",
@@ -135,6 +120,101 @@ impl Alone {
 impl Drop for Alone {
     fn drop(&mut self) {
         remove(&self.0);
+    }
+}
+
+/// A veth pair, both ends up, each in a namespace or in this process's.
+fn pair(one: (Option<&str>, &str), other: (Option<&str>, &str)) -> Result<(), Error> {
+    fn place<'a>((netns, _): (Option<&'a str>, &str)) -> Vec<&'a str> {
+        netns.map_or_else(Vec::new, |netns| vec!["netns", netns])
+    }
+    let add = ["ip", "link", "add", one.1];
+    call(&[&add[..], &place(one), &["type", "veth", "peer", "name", other.1], &place(other)].concat())?;
+    for (netns, device) in [one, other] {
+        let inside = netns.map_or_else(Vec::new, |netns| vec!["-netns", netns]);
+        call(&[&["ip"][..], &inside, &["link", "set", device, "up"]].concat())?;
+    }
+    Ok(())
+}
+
+/// Two veth pairs between a device under test, in a namespace of its own, and
+/// who tests it, in another or in this process's. Dropping it removes all.
+#[derive(Debug)]
+pub struct Wires {
+    /// Interfaces of the device.
+    pub inner: [String; 2],
+    /// Their other ends.
+    pub outer: [String; 2],
+    inside: Alone,
+    outside: Option<Alone>,
+}
+
+impl Wires {
+    /// Makes them, with their outer ends in a namespace of their own.
+    pub fn apart() -> Result<Self, Error> {
+        let outside = Alone::make("tester")?;
+        Self::connect(Some(outside), ["test0", "test1"].map(str::to_owned))
+    }
+
+    /// Makes them, with their outer ends where this process is.
+    pub fn here() -> Result<Self, Error> {
+        let id = std::process::id();
+        Self::connect(None, [format!("np{id}a"), format!("np{id}b")])
+    }
+
+    fn connect(outside: Option<Alone>, outer: [String; 2]) -> Result<Self, Error> {
+        let inner = ["dut0", "dut1"].map(str::to_owned);
+        let this = Self { inner, outer, inside: Alone::make("dut")?, outside };
+        for (inner, outer) in this.inner.iter().zip(&this.outer) {
+            pair((Some(this.inside()), inner), (this.outside(), outer))?;
+        }
+        Ok(this)
+    }
+
+    /// The device's namespace.
+    #[must_use]
+    pub fn inside(&self) -> &str {
+        self.inside.name()
+    }
+
+    /// The tester's, if it has one.
+    #[must_use]
+    pub fn outside(&self) -> Option<&str> {
+        self.outside.as_ref().map(Alone::name)
+    }
+}
+
+impl Drop for Wires {
+    fn drop(&mut self) {
+        // A namespace ends some time after it was deleted, and its pairs with it: who makes
+        // the next ones of these names would find them.
+        for inner in &self.inner {
+            let _ = call(&["ip", "-netns", self.inside.name(), "link", "delete", inner]);
+        }
+    }
+}
+
+/// One veth pair, both ends in one namespace: a wire with nothing at it.
+#[derive(Debug)]
+pub struct BareWire {
+    /// Its ends.
+    pub ends: [String; 2],
+    inside: Alone,
+}
+
+impl BareWire {
+    /// Makes it.
+    pub fn make() -> Result<Self, Error> {
+        let this = Self { ends: ["test0", "test1"].map(str::to_owned), inside: Alone::make("wire")? };
+        let inside = Some(this.inside.name());
+        pair((inside, &this.ends[0]), (inside, &this.ends[1]))?;
+        Ok(this)
+    }
+
+    /// The namespace.
+    #[must_use]
+    pub fn inside(&self) -> &str {
+        self.inside.name()
     }
 }
 

@@ -57,6 +57,8 @@ impl Drop for HugePages {
 fn give_back(mount: &Path, added: u64) {
     // Fails only if it was never mounted.
     let _ = call(&["umount", &mount.to_string_lossy()]);
+    // So that they can be taken again for the same folder.
+    let _ = fs::remove_dir(mount);
     let _ = change_pages(|pages| pages.saturating_sub(added));
 }
 

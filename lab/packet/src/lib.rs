@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`forward`] | a forwarder between two links, with testpmd's modes and statistics |
 //! | [`stream`], [`mark`] | frames of a test, and what each carries |
+//! | [`replay`] | frames of a capture file, sent again |
 //! | [`schedule`] | when they are due |
 //! | [`spec`] | how streams are written |
 //! | [`track`] | which of them came |
@@ -30,6 +31,7 @@ pub mod log;
 pub mod mark;
 pub mod page;
 pub mod pause;
+pub mod replay;
 pub mod rfc2544;
 pub mod schedule;
 pub mod search;

@@ -43,6 +43,12 @@ impl Schedule {
         self.due
     }
 
+    /// It is due at another time.
+    #[inline]
+    pub const fn put_off(&mut self, due: u64) {
+        self.due = due;
+    }
+
     /// The one after it is the next.
     #[inline]
     pub const fn advance(&mut self) {

@@ -1,8 +1,11 @@
 //! Streams as they are written: `64:1M`, `imix:10Gbit,flows=1000`.
 
+use crate::replay::{Replay, Replayed};
 use crate::schedule::{MILLI, RATE_LIMIT};
 use crate::stream::{FLOWS_LIMIT, NETWORKS_LIMIT, Shape, WIRE_OVERHEAD};
-use crate::tester::Pacing;
+use crate::tester::{Pacing, Stream};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Frames per second, as they are asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -147,12 +150,7 @@ impl Spec {
                 self.burst = burst.ok_or_else(|| bad("frames that are due at one time, 1 to 1024"))?;
             }
             "way" => {
-                self.ways = Some(match value {
-                    "ab" => [true, false],
-                    "ba" => [false, true],
-                    "both" => [true, true],
-                    _ => return Err(bad("ab, ba or both")),
-                });
+                self.ways = Some(ways(value).ok_or_else(|| bad("ab, ba or both"))?);
             }
             _ => return Err(format!("there is no key {key}: flows, vlan, ip, networks, burst and way are")),
         }
@@ -179,9 +177,96 @@ impl Spec {
     }
 }
 
+/// A capture that is sent again, before it is read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ReplaySpec {
+    /// Where it is.
+    pub file: PathBuf,
+    /// Frames per second; `None`: at the capture's own times.
+    pub asked: Option<IntendedLoad>,
+    /// How often; zero: until the trial ends.
+    pub times: u64,
+    /// Which ways: there, and back; `None`: not said.
+    pub ways: Option<[bool; 2]>,
+}
+
+impl ReplaySpec {
+    /// Reads `FILE[,key=value]…`: keys are `rate` (as of streams, or
+    /// `original`, the usual: the capture's own times), `loop` (how often; `on`,
+    /// until the trial ends), and `way`.
+    ///
+    /// # Errors
+    /// A sentence for the user.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(',');
+        let file = parts.next().filter(|file| !file.is_empty()).ok_or("write the capture's file")?;
+        let mut spec = Self { file: file.into(), asked: None, times: 1, ways: None };
+        for part in parts {
+            let (key, value) = part.split_once('=').ok_or_else(|| format!("'{part}' is not of the form key=value"))?;
+            match key {
+                "rate" if value == "original" => spec.asked = None,
+                "rate" => spec.asked = Some(IntendedLoad::parse(value)?),
+                "loop" if value == "on" => spec.times = 0,
+                "loop" => {
+                    let times = value.parse().ok().filter(|times| *times > 0);
+                    spec.times = times.ok_or("loop takes how often, or on: until the end")?;
+                }
+                "way" => spec.ways = Some(ways(value).ok_or("way takes ab, ba or both")?),
+                _ => return Err(format!("there is no key {key}: rate, loop and way are")),
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The stream that it is, with the frames of the file.
+    ///
+    /// # Errors
+    /// As [`IntendedLoad::pacing`].
+    pub fn stream(&self, name: &str, frames: Replay, usual: [bool; 2]) -> Result<Stream, String> {
+        let original = self.asked.is_none();
+        // What a loop makes of it on average; each frame has a time of its own.
+        let mean = frames.len() as f64 * 1e9 / frames.period_ns() as f64;
+        let replay = Replayed { frames: Arc::new(frames), times: self.times, original };
+        let shape = Shape { replay: Some(replay), ..Shape::default() };
+        let pacing = match self.asked {
+            Some(asked) => asked.pacing(shape.mean_size(), 1)?,
+            None => Pacing::Rate { milli: (mean * MILLI as f64).max(1.0) as u64, burst: 1 },
+        };
+        Ok(Stream { name: name.to_owned(), shape, pacing, ways: self.ways.unwrap_or(usual) })
+    }
+}
+
+fn ways(text: &str) -> Option<[bool; 2]> {
+    match text {
+        "ab" => Some([true, false]),
+        "ba" => Some([false, true]),
+        "both" => Some([true, true]),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn replays_are_read_as_they_are_meant() {
+        let spec = ReplaySpec::parse("a.pcap,rate=100k,loop=on,way=ba").expect("right");
+        assert_eq!((spec.times, spec.ways, spec.asked), (0, Some([false, true]), Some(IntendedLoad::Frames(1e5))));
+        let spec = ReplaySpec::parse("a.pcap,rate=original,loop=3").expect("right");
+        assert_eq!((spec.times, spec.ways, spec.asked), (3, None, None));
+        for (text, reason) in [
+            ("", "file"),
+            ("a,b", "key=value"),
+            ("a,loop=0", "loop takes"),
+            ("a,rate=x", "no rate"),
+            ("a,way=up", "way takes"),
+            ("a,size=64", "no key"),
+        ] {
+            let told = ReplaySpec::parse(text).expect_err(text);
+            assert!(told.contains(reason), "{text}: {told}");
+        }
+    }
 
     #[test]
     fn streams_are_read_as_they_are_meant() {

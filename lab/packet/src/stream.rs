@@ -3,6 +3,7 @@
 
 use crate::layers::{ETHERNET, IPV4, IPV6, Packet, TAG, be16, copy, put16};
 use crate::mark::{self, Mark, Read};
+use crate::replay::{Replayed, Replaying};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Serialize;
 use wire::Mac;
@@ -49,6 +50,9 @@ pub struct Shape {
     /// How many networks frames are sent to, each drawn at random (RFC 2544
     /// section 12): 1 to [`NETWORKS_LIMIT`].
     pub networks: u16,
+    /// A capture that is sent in place of all that.
+    #[serde(skip)]
+    pub replay: Option<Replayed>,
 }
 
 /// One end of a stream.
@@ -67,7 +71,7 @@ fn text<S: serde::Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Erro
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { sizes: vec![64], vlan: None, ends: Self::ends_v4(), flows: 1, random: false, networks: 1 }
+        Self { sizes: vec![64], vlan: None, ends: Self::ends_v4(), flows: 1, random: false, networks: 1, replay: None }
     }
 }
 
@@ -116,6 +120,9 @@ impl Shape {
     /// Bytes of a frame on average, with the frame check sequence.
     #[must_use]
     pub fn mean_size(&self) -> f64 {
+        if let Some(replay) = &self.replay {
+            return replay.frames.mean_len() + FCS as f64;
+        }
         self.sizes.iter().map(|size| f64::from(*size)).sum::<f64>() / self.sizes.len().max(1) as f64
     }
 }
@@ -147,6 +154,8 @@ pub struct Frames {
     random: Option<u64>,
     networks: Option<Networks>,
     tail: Vec<u8>,
+    /// Boxed: of the frames that are made here it is nothing.
+    pub(crate) replaying: Option<Box<Replaying>>,
 }
 
 /// Networks that destinations are drawn from.
@@ -186,13 +195,27 @@ impl Frames {
             random: shape.random.then_some(seed | 1),
             networks: (shape.networks > 1).then(|| Networks::new(shape, ETHERNET + tag, seed)),
             tail: (0..largest).map(filler).collect(),
+            replaying: None,
         }
+    }
+
+    /// A capture's frames in their place, if the shape has one, on a clock of so
+    /// many ticks per second from such a tick on.
+    pub(crate) fn replay(&mut self, shape: &Shape, clock: (u64, u64)) {
+        self.replaying = shape.replay.as_ref().map(|how| Box::new(Replaying::new(how, clock)));
     }
 
     /// Writes the next frame with `mark` into `slot` and returns its length;
     /// nothing where it does not fit.
     #[inline]
     pub fn write(&mut self, slot: &mut [u8], mark: &Mark) -> Option<usize> {
+        if let Some(replaying) = &mut self.replaying {
+            let frame = replaying.frame()?;
+            let len = frame.len();
+            let sent = copy(frame, slot);
+            replaying.pass(sent);
+            return sent.then_some(len);
+        }
         let template = &self.templates[usize::from(self.order[self.at])];
         let len = template.bytes.len();
         if !copy(&template.bytes, slot) {

@@ -67,6 +67,14 @@ fn frames(out: &mut String, result: &TrialResult) {
                 grouped(lane.offered())
             ),
             None if lane.offered() == 0 => writeln!(out, "{name}: nothing was sent"),
+            None if lane.replayed => writeln!(
+                out,
+                "{name}: {} lost of {} ({}); {} of its frames came more often than they were sent",
+                grouped(lane.lost()),
+                grouped(lane.offered()),
+                share(lane.loss_ratio()),
+                grouped(lane.arrivals.duplicates)
+            ),
             None => writeln!(
                 out,
                 "{name}: {} lost of {} ({}), within the device in {} runs, the longest of {}",

@@ -18,6 +18,12 @@ use wire::Time;
 /// next, a microsecond later.
 const TURN_LIMIT: usize = 64;
 
+/// Frames are waited for where they are so many times as far apart: most of the
+/// time is the rings'.
+const EAGER_GAP: u128 = 4;
+/// Looks at the clock meanwhile, at most: one may stand still.
+const EAGER_LOOKS: u32 = 256;
+
 /// Most frames received in a turn of a port.
 const BURST: usize = 64;
 
@@ -72,6 +78,10 @@ pub struct Plan {
     /// What is due for longer than this when the tester comes back from an
     /// absence is not sent any more, and counted as missed.
     pub give_up: Duration,
+    /// A frame that is due so soon is waited for, because another look at the
+    /// rings would make it late. Only where frames are far apart, and no probe's
+    /// arrival is waited for. Nothing: not at all.
+    pub eager: Duration,
     /// Tells this run's frames from others'.
     pub signature: u32,
     /// For flows drawn at random.
@@ -101,6 +111,7 @@ impl Default for Plan {
             probe_timeout: Duration::from_millis(100),
             late: Duration::from_micros(10),
             give_up: Duration::from_millis(1),
+            eager: Duration::ZERO,
             signature: 1,
             seed: 1,
             stage: None,
@@ -121,7 +132,8 @@ impl Plan {
         }
         for stream in &self.streams {
             let least = stream.shape.smallest();
-            if let Some(size) = stream.shape.sizes.iter().find(|size| **size < least) {
+            let made = stream.shape.replay.is_none();
+            if let Some(size) = stream.shape.sizes.iter().find(|size| made && **size < least) {
                 return Err(format!(
                     "{}: frames of {size} bytes have no room for the mark: {least} at least",
                     stream.name
@@ -194,9 +206,12 @@ pub struct Tester {
     stopped: Option<u64>,
     stalls: Stalls,
     others: [u64; 3],
+    has_replay: bool,
     late: u64,
     give_up: u64,
     timeout: u64,
+    /// How many ticks before it is due a frame is waited for; zero: not at all.
+    eager: u64,
     /// Nanoseconds of a tick, by 2^32.
     nanos: u64,
     sent_to: [bool; 2],
@@ -225,10 +240,12 @@ impl Tester {
                 lanes.push(lane);
             }
         }
+        let eager = if is_sparse(&plan) { ticks(plan.eager) } else { 0 };
         let stage_at = plan.stage.map_or(u64::MAX, |stage| start.saturating_add(ticks(stage.after)));
         Self {
             stage_at,
             closed: false,
+            eager,
             late: ticks(plan.late),
             give_up: ticks(plan.give_up),
             timeout: ticks(plan.probe_timeout),
@@ -243,6 +260,7 @@ impl Tester {
             stopped: None,
             stalls: Stalls::default(),
             others: [0; 3],
+            has_replay: plan.streams.iter().any(|stream| stream.shape.replay.is_some()),
             sent_to: [false; 2],
             plan,
         }
@@ -336,9 +354,7 @@ impl Tester {
     fn take(&mut self, port: usize, frame: &[u8], now: u64) {
         let (mark, at) = match look(frame, self.plan.signature) {
             Seen::Ours(mark, at) => (mark, at),
-            Seen::Damaged => return self.others[DAMAGED] += 1,
-            Seen::Theirs => return self.others[THEIRS] += 1,
-            Seen::Other => return self.others[FOREIGN] += 1,
+            other => return self.take_other(port, frame, now, other),
         };
         // A number that was never sent: the check let it through by chance, or somebody made it.
         let number = usize::from(mark.lane);
@@ -372,6 +388,19 @@ impl Tester {
                 None => lane.backwards += 1,
             }
         }
+    }
+
+    /// A frame without a mark of ours: of a capture that is sent here, or none.
+    fn take_other(&mut self, port: usize, frame: &[u8], now: u64, seen: Seen) {
+        let mut lanes = self.lanes.iter_mut().filter(|lane| lane.to == port);
+        if self.has_replay && lanes.any(|lane| lane.replayed(frame, now)) {
+            return;
+        }
+        self.others[match seen {
+            Seen::Theirs => THEIRS,
+            Seen::Other => FOREIGN,
+            Seen::Damaged | Seen::Ours(..) => DAMAGED,
+        }] += 1;
     }
 
     /// Every rate is another from now on.
@@ -423,11 +452,15 @@ impl Tester {
             Pacing::Rate { burst, .. } => {
                 let mut sent = 0;
                 let mut now = clock();
+                let (due, mut looks) = (lane.schedule.due(), 0);
+                while now < due && due - now <= self.eager && due < end && looks < EAGER_LOOKS {
+                    now = clock();
+                    looks += 1;
+                }
                 while lane.schedule.due() <= now && lane.schedule.due() < end && sent < TURN_LIMIT {
                     let behind = now - lane.schedule.due();
                     if behind > give_up {
-                        lane.sent.missed += u64::from(burst);
-                        lane.schedule.advance();
+                        lane.miss(burst);
                         continue;
                     }
                     for _ in 0..burst {
@@ -435,7 +468,7 @@ impl Tester {
                         lane.sent.late += u64::from(behind > late);
                         sent += usize::from(lane.emit_due(tx, (signature, number), now, (recorders, self.nanos)));
                     }
-                    lane.schedule.advance();
+                    lane.advance();
                     now = clock();
                 }
                 sent
@@ -487,6 +520,21 @@ impl Tester {
             stalls: self.stalls.told(self.hz),
         }
     }
+}
+
+/// Whether all streams together leave most of the time to the rings.
+fn is_sparse(plan: &Plan) -> bool {
+    let mut milli = 0_u64;
+    for stream in &plan.streams {
+        match stream.pacing {
+            Pacing::Rate { milli: one, .. } => {
+                milli += one * stream.ways.iter().filter(|way| **way).count() as u64;
+            }
+            Pacing::Max | Pacing::Probe(_) => return false,
+        }
+    }
+    let gap = 1_000_000_000_000_u64.checked_div(milli).unwrap_or(0);
+    u128::from(gap) >= plan.eager.as_nanos() * EAGER_GAP
 }
 
 /// Puts the distributions of all lanes into a result.

@@ -207,6 +207,10 @@ pub struct LaneResult {
     /// Latency of the tagged frame.
     #[serde(default)]
     pub tagged_ns: Option<u64>,
+    /// Frames of a capture: told apart by their bytes, without times, and
+    /// without an order.
+    #[serde(default)]
+    pub replayed: bool,
 }
 
 pub use crate::track::{Arrivals, Losses};

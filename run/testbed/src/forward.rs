@@ -2,6 +2,7 @@
 
 use crate::ends::{self, OverLinks};
 use crate::keep::write_whole;
+use crate::published::{ThreadCycles, publish, tell};
 use crate::{ForwardPlan, place};
 use host::stop_signals;
 use link::{Link, LinkState};
@@ -9,6 +10,7 @@ use load::units::si;
 use packet::forward::{Cycles, Forwarder, Snapshot, statistics};
 use say::{Failure, eprintln, print, println};
 use serde_json::json;
+use silo::page::Writer;
 use silo::{Clock, Ticks};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -89,10 +91,15 @@ impl Room<'_> {
     /// Runs a thread for each set of links; what all of them counted.
     fn run<L: Link + Send>(&self, links: Vec<Vec<L>>, signals: &AtomicUsize) -> Result<(Snapshot, Duration), Failure> {
         let began = Clock.now();
+        let label = format!("packet forward, {}", self.plan.settings.mode.name());
+        // It goes with the last thread.
+        let (_page, writers) = publish(&label, links.len(), true).unzip();
+        let mut writers = writers.unwrap_or_default().into_iter();
         let outcome = thread::scope(|scope| {
             let start = |(index, links): (usize, Vec<L>)| {
                 let name = format!("near-fwd-{index}");
-                thread::Builder::new().name(name).spawn_scoped(scope, move || self.poll(index, links))
+                let writer = writers.next();
+                thread::Builder::new().name(name).spawn_scoped(scope, move || self.poll(index, links, writer))
             };
             let threads = links.into_iter().enumerate().map(start).collect::<Result<Vec<_>, _>>();
             self.watch(signals, began);
@@ -141,7 +148,7 @@ impl Room<'_> {
     }
 
     /// One thread's loop. It never sleeps.
-    fn poll<L: Link>(&self, index: usize, mut links: Vec<L>) -> Result<(), String> {
+    fn poll<L: Link>(&self, index: usize, mut links: Vec<L>, mut writer: Option<Writer>) -> Result<(), String> {
         let ended = place::settle(&self.plan.pace, index);
         if ended.is_err() {
             self.stop.store(true, Ordering::Relaxed);
@@ -173,7 +180,7 @@ impl Room<'_> {
             }
             if now >= tell_at || stop {
                 tell_at = now + TELL_EVERY;
-                self.tell(index, &forwarder, &links, cycles);
+                self.tell(index, &forwarder, &links, (cycles, now, writer.as_mut()));
             }
             if stop {
                 return Ok(());
@@ -183,7 +190,13 @@ impl Room<'_> {
         }
     }
 
-    fn tell<L: Link>(&self, index: usize, forwarder: &Forwarder, links: &[L], cycles: Cycles) {
+    fn tell<L: Link>(
+        &self,
+        index: usize,
+        forwarder: &Forwarder,
+        links: &[L],
+        (cycles, now, writer): (Cycles, Time, Option<&mut Writer>),
+    ) {
         let dropped = links.iter().map(|link| {
             let counters = link.counters();
             (counters.rx_dropped, counters.tx_dropped)
@@ -194,6 +207,13 @@ impl Room<'_> {
         told.link_dropped.clear();
         told.link_dropped.extend(dropped);
         told.cycles = cycles;
+        if let Some(writer) = writer {
+            // What the forwarder dropped itself: no room, or not to be passed on.
+            let dropped = told.lanes.iter().map(|lane| lane.no_room.iter().sum::<u64>()).sum();
+            let busy_ns = (u128::from(cycles.busy) * 1_000_000_000 / u128::from(cycles.hz.max(1))) as u64;
+            let spent = ThreadCycles { busy_ns, busy_cycles: cycles.busy, total_cycles: cycles.total };
+            tell(writer, now, links, (0, dropped), spent);
+        }
     }
 }
 

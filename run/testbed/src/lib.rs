@@ -16,6 +16,7 @@
 //! | `pages` | results drawn and compared |
 //! | `rig` | a tester's links and clock, and trials over them |
 //! | `place` | a thread's place: core, real-time policy |
+//! | `published` | what `nearside watch` and `nearside status` are told |
 //! | `keep` | results in files |
 
 mod child;
@@ -28,6 +29,7 @@ mod load;
 mod pages;
 mod pause;
 mod place;
+mod published;
 mod rfc2544;
 mod rig;
 mod search;
@@ -43,6 +45,7 @@ use packet::expect::Expectation;
 use packet::forward::{Mode, Settings};
 use packet::rfc2544::Settings as MethodSettings;
 use packet::search::Goal;
+use packet::spec::ReplaySpec;
 use packet::tester::{Plan, Stream};
 use say::Failure;
 use std::path::PathBuf;
@@ -109,6 +112,8 @@ pub struct TesterPlan {
     pub links: Vec<LinkSpec>,
     /// The trial, but for its signature and seed.
     pub plan: Plan,
+    /// Captures that are sent, too.
+    pub replays: Vec<ReplaySpec>,
     /// What these are drawn from; `None`: the operating system's bits.
     pub seed: Option<u64>,
     /// Where.
@@ -138,8 +143,8 @@ pub struct SearchPlan {
     pub stream: Stream,
     /// The goals.
     pub goals: Vec<Goal>,
-    /// Measure what comes at the highest rate, too.
-    pub mrr: bool,
+    /// Measure what comes at the highest rate, too, in trials of so long.
+    pub mrr: Option<Duration>,
     /// Look for so long for the load that loses a ten millionth.
     pub soak: Option<Duration>,
     /// The lowest rate, in frames per second and direction.
@@ -270,6 +275,10 @@ pub struct DevicesPlan {
     pub size: u16,
     /// How long each trial is.
     pub duration: Duration,
+    /// The most trials of a search.
+    pub trials: u16,
+    /// The share of frames that may be late in a trial that counts.
+    pub late_limit: f64,
     /// Where the tester runs.
     pub core: Option<u16>,
     /// Where a device runs that is a process.

@@ -9,18 +9,25 @@ use host::stop_signals;
 use link::Link;
 use load::units::{grouped, seconds, si};
 pub use packet::page::Kept;
+use packet::replay::Replay;
+use packet::spec::ReplaySpec;
 use packet::table;
-use packet::tester::{Plan, Recorders, fill};
+use packet::tester::{Plan, Recorders, Stream, fill};
 use packet::trial::TrialResult;
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
 use silo::Clock;
+use std::fs::File;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Time;
+
+/// A frame that is due so soon is waited for: about what a turn with a frame
+/// takes.
+const EAGER: Duration = Duration::from_nanos(200);
 
 /// What the exit status says where an expectation was missed.
 pub const MISSED: u8 = 2;
@@ -38,7 +45,10 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
         write_whole(path, &format!("{:#}\n", json!({ "complete": false })))?;
     }
     let clock = Clocked::measure(CALIBRATION);
-    let trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
+    let mut trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
+    trial.streams.extend(captures(plan)?);
+    trial.eager = EAGER;
+    trial.check(plan.links.len())?;
     let bench =
         Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
     let mut seen = Seen::new(plan, &clock);
@@ -71,6 +81,18 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
         () if judged.iter().any(|judged| !judged.met) => ExitCode::from(MISSED),
         () => ExitCode::SUCCESS,
     })
+}
+
+/// Captures as streams.
+fn captures(plan: &TesterPlan) -> Result<Vec<Stream>, Failure> {
+    let usual = [true, plan.links.len() > 1];
+    let read = |(number, spec): (usize, &ReplaySpec)| -> Result<Stream, Failure> {
+        let told = |why: &dyn core::fmt::Display| format!("--replay {}: {why}", spec.file.display());
+        let file = File::open(&spec.file).map_err(|why| told(&why))?;
+        let frames = Replay::read(file).map_err(|why| told(&why))?;
+        Ok(spec.stream(&format!("replay {}", number + 1), frames, usual).map_err(|why| told(&why))?)
+    };
+    plan.replays.iter().enumerate().map(read).collect()
 }
 
 /// What flows and signatures are drawn from.

@@ -1,6 +1,7 @@
 //! The links of a tester, its clock, its thread, and trials over them.
 
 use crate::ends::{self, OverLinks};
+use crate::published::{ThreadCycles, publish, tell};
 use crate::{Pace, place};
 use host::drivers::LinkSpec;
 use link::{Link, LinkState, Pair, PairConfig};
@@ -9,11 +10,13 @@ use packet::tester::{Pacing, Plan, Recorders, Stream, Tester, TrialStage};
 use packet::trial::{LatencyDistribution, TrialResult};
 use say::Failure;
 use serde_json::{Value, json};
+use silo::page::Writer;
 use silo::{Clock, TickSource, Ticks};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use wire::Time;
 
 /// How long the clock is measured: the rate is then known to some parts in a
 /// million.
@@ -179,12 +182,24 @@ impl Watch {
 pub struct Rig<L> {
     links: Vec<L>,
     ticks: Ticks,
+    writer: Option<Writer>,
 }
 
 impl<L: Link> Rig<L> {
     /// A tester over these.
     pub const fn new(links: Vec<L>, ticks: Ticks) -> Self {
-        Self { links, ticks }
+        Self { links, ticks, writer: None }
+    }
+
+    /// What the links count is told as well.
+    pub fn publish(&mut self, writer: Option<Writer>) {
+        self.writer = writer;
+    }
+
+    fn tell(&mut self, now: Time) {
+        if let Some(writer) = &mut self.writer {
+            tell(writer, now, &self.links, (0, 0), ThreadCycles::default());
+        }
     }
 
     /// How many links there are.
@@ -247,9 +262,11 @@ impl<L: Link> Rig<L> {
             if now >= tell_at {
                 tell_at = now + tell_every;
                 watch.leave(&mut tester, now);
+                self.tell(time);
             }
             if tester.stage(now) == TrialStage::Over {
                 let counts = tester.counts(now, true);
+                self.tell(Clock.now());
                 watch.leave_last(&mut tester, now);
                 let (ports, complete) = (self.links.len(), counts.complete && down == 0);
                 if down == ports && counts.lanes.iter().all(|lane| lane.received == 0) {
@@ -321,10 +338,14 @@ impl Bench<'_> {
         look: &mut dyn FnMut(&Watch),
     ) -> Result<(T::Found, bool), Failure> {
         let watch = Watch::default();
+        // It goes with the measurement.
+        let (_page, writers) = publish("packet tester", 1, false).unzip();
+        let writer = writers.and_then(|mut writers| writers.pop());
         let found = thread::scope(|scope| {
             let polling = thread::Builder::new().name("near-tester".into()).spawn_scoped(scope, || {
                 place::settle(self.pace, 0)?;
                 let mut rig = Rig::new(links, self.clock.ticks);
+                rig.publish(writer);
                 rig.wait_for_links(self.link_limit, &watch)?;
                 trials.run(&mut rig, &watch)
             })?;

@@ -24,12 +24,11 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-/// How long the highest rate is measured.
+/// How long the highest rate is measured; no longer than the MRR's trials.
 const HIGHEST: Duration = Duration::from_secs(1);
 
-/// CSIT's maximum receive rate: so many trials of so long, as fast as possible.
+/// CSIT's maximum receive rate: so many trials, as fast as possible.
 const MRR_TRIALS: u32 = 10;
-const MRR: Duration = Duration::from_secs(1);
 
 /// Searches, and prints what was found.
 ///
@@ -97,17 +96,18 @@ struct Done {
 /// Frames received per second and direction at the highest rate.
 #[derive(Serialize)]
 struct Mrr {
+    seconds: f64,
     rates: Vec<f64>,
     mean: f64,
     deviation: f64,
 }
 
 impl Mrr {
-    fn new(rates: Vec<f64>) -> Self {
+    fn new(seconds: f64, rates: Vec<f64>) -> Self {
         let n = rates.len().max(1) as f64;
         let mean = rates.iter().sum::<f64>() / n;
         let square = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>();
-        Self { mean, deviation: (square / (n - 1.0).max(1.0)).sqrt(), rates }
+        Self { seconds, mean, deviation: (square / (n - 1.0).max(1.0)).sqrt(), rates }
     }
 
     fn told(&self) -> String {
@@ -119,7 +119,7 @@ impl Mrr {
             ends(f64::min),
             ends(f64::max),
             self.rates.len(),
-            MRR.as_secs()
+            self.seconds
         )
     }
 }
@@ -172,13 +172,13 @@ impl<L: Link> Bounded<'_, L> {
     fn whole(&mut self) -> Result<(), String> {
         self.highest()?;
         let plan = self.plan;
-        if plan.mrr {
+        if let Some(each) = plan.mrr {
             let mut rates = Vec::new();
             while rates.len() < MRR_TRIALS as usize && !self.watch.is_stopped() {
-                let (result, _) = self.trial(None, MRR)?;
+                let (result, _) = self.trial(None, each)?;
                 rates.push(mean(&result, |lane| lane.arrivals.unique as f64) / result.seconds.max(1e-9));
             }
-            self.done.mrr = Some(Mrr::new(rates));
+            self.done.mrr = Some(Mrr::new(each.as_secs_f64(), rates));
         }
         let most = plan.max_rate.unwrap_or(self.done.sendable).max(plan.min_rate * 2.0);
         let mut search = Search::new(plan.goals.clone(), plan.min_rate, most, plan.trials);
@@ -201,7 +201,7 @@ impl<L: Link> Bounded<'_, L> {
     fn highest(&mut self) -> Result<(), String> {
         let mut ceiling = Ceiling::new(self.plan.max_rate);
         while let Some(rate) = ceiling.poll_rate().filter(|_| !self.watch.is_stopped()) {
-            let (result, valid) = self.trial(rate, HIGHEST)?;
+            let (result, valid) = self.trial(rate, HIGHEST.min(self.plan.mrr.unwrap_or(HIGHEST)))?;
             if rate.is_none() {
                 let received = mean(&result, |lane| lane.arrivals.unique as f64) / result.seconds.max(1e-9);
                 self.done.highest = (mean(&result, |lane| lane.rate), received);

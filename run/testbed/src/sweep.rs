@@ -6,27 +6,26 @@
 //! all of them; each point is compared with the first of its round.
 
 use crate::FactorsPlan;
-use crate::child::{Companion, Scratch, own, parse};
+use crate::child::{own, parse, program};
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, replay};
+use demo::child::Interrupt;
+use demo::scratch::Scratch;
 use host::stop_signals;
 use load::units::{digits, si};
 use say::{Failure, eprintln, println};
 use serde::Serialize;
 use serde_json::{Value, json};
-use silo::Clock;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use wire::Time;
 
 /// Until a device is there, and beyond a trial's own time.
 const COMING: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(60);
-const NAP: Duration = Duration::from_millis(20);
 /// A device on interfaces has no socket that shows when it is there.
 const SETTLING: Duration = Duration::from_secs(2);
 
@@ -84,16 +83,17 @@ struct Row {
 /// If nothing can be set up.
 pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
-    let scratch = Scratch::make()?;
+    let interrupt = Interrupt::of(Arc::clone(&signals));
+    let scratch = Scratch::private()?;
     let points = points(&plan.factors);
     let mut samples: Vec<Vec<Sample>> = points.iter().map(|_| Vec::new()).collect();
     let mut missing: Vec<Option<String>> = points.iter().map(|_| None).collect();
     for round in 0..plan.rounds {
         for (index, point) in points.iter().enumerate() {
-            if signals.load(Ordering::Relaxed) > 0 || missing[index].is_some() {
+            if interrupt.check().is_err() || missing[index].is_some() {
                 continue;
             }
-            match one(plan, point, scratch.path(), &signals) {
+            match one(plan, point, scratch.path(), &interrupt) {
                 Ok(sample) => {
                     eprintln!("round {}, {}: {}", round + 1, point.name, si(sample.rate, "/s"));
                     samples[index].push(sample);
@@ -147,7 +147,7 @@ fn filled(text: &str, point: &Point, folder: &Path) -> String {
 }
 
 /// Sets the device up, and measures what comes through it at the highest rate.
-fn one(plan: &FactorsPlan, point: &Point, folder: &Path, signals: &AtomicUsize) -> Result<Sample, Failure> {
+fn one(plan: &FactorsPlan, point: &Point, folder: &Path, interrupt: &Interrupt) -> Result<Sample, Failure> {
     for name in ["a.sock", "b.sock"] {
         let _ = fs::remove_file(folder.join(name));
     }
@@ -159,21 +159,16 @@ fn one(plan: &FactorsPlan, point: &Point, folder: &Path, signals: &AtomicUsize) 
             ours.into_iter().chain(rest).collect()
         }
     };
-    let mut device = Companion::start(folder, "device", None, &words)?;
+    let mut device = program("device", None, words).start(folder)?;
     let links: Vec<String> = plan.links.iter().map(|link| filled(link, point, folder)).collect();
     let sockets = links.iter().filter_map(|link| Some(link.strip_prefix("memif:")?.split(',').next()?.to_owned()));
     let sockets: Vec<String> = sockets.filter(|path| !path.starts_with('@')).collect();
-    let began = Clock.now();
-    let there = |began: Time| match sockets.as_slice() {
-        [] => Clock.now().since(began) > SETTLING,
-        sockets => sockets.iter().all(|path| Path::new(path).exists()),
-    };
-    while !there(began) {
+    if sockets.is_empty() {
+        interrupt.sleep(SETTLING)?;
         device.still_runs()?;
-        if Clock.now().since(began) > COMING {
-            return Err(format!("the device does not come up: {}", device.complaint()).into());
-        }
-        thread::sleep(NAP);
+    } else {
+        let there = || sockets.iter().all(|path| Path::new(path).exists());
+        device.wait_until("open its sockets", COMING, interrupt, there)?;
     }
     let mut words = own(&["packet", "load", "--json", "--drain", "200ms"])?;
     words.extend(links.iter().map(|link| format!("--link={link}")));
@@ -183,12 +178,8 @@ fn one(plan: &FactorsPlan, point: &Point, folder: &Path, signals: &AtomicUsize) 
         words.extend(["--core".to_owned(), core.to_string()]);
     }
     let before = (device.processor_ticks(), energy().ok());
-    let tester = Companion::start(folder, "tester", None, &words)?;
-    let (said, status) = tester.finish(plan.duration + PATIENCE, signals)?;
+    let said = program("tester", None, words).start(folder)?.finish(plan.duration + PATIENCE, interrupt)?;
     let after = (device.processor_ticks(), energy().ok());
-    if !status.success() {
-        return Err(format!("the tester ended ({status})").into());
-    }
     device.still_runs()?;
     let report = parse("the tester", &said)?;
     let lanes = report.pointer("/result/lanes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

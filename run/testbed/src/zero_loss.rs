@@ -5,28 +5,30 @@
 //! forwarder's own statistics are told with it. Without links of the user's it
 //! sets up a forwarder of ours beside itself, over memif or AF_XDP on veth.
 
-use crate::child::{Companion, Scratch, call, own};
+use crate::child::{own, program};
 use crate::latency::{self, LatencyTold};
 use crate::load::{INTERRUPTED, MISSED};
 use crate::{LatencyPlan, ZeroLossPlan};
+use demo::child::{Interrupt, Running};
+use demo::netns::Wires;
+use demo::scratch::Scratch;
 use driver::Role;
 use host::drivers::LinkSpec;
 use host::stop_signals;
 use packet::verdict::Word;
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
-use silo::Clock;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicUsize;
-use std::thread;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for the audit, and beyond the time that noise is listened to.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Until the forwarder has its sockets or interfaces.
+/// Until the forwarder has its sockets.
 const COMING: Duration = Duration::from_secs(10);
-const NAP: Duration = Duration::from_millis(20);
+/// Until it has its interfaces, which nothing shows.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// What lies between the tester's ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,12 +45,13 @@ pub enum Medium {
 /// What the user is to know.
 pub fn zero_loss(plan: &ZeroLossPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
-    let scratch = Scratch::make()?;
+    let interrupt = Interrupt::of(Arc::clone(&signals));
+    let scratch = Scratch::private()?;
     if let Some(folder) = &plan.out {
         std::fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
     }
-    let before = node(plan, scratch.path(), &signals)?;
-    let set = Set::up(plan, scratch.path())?;
+    let before = node(plan, scratch.path(), &interrupt)?;
+    let set = Set::up(plan, scratch.path(), &interrupt)?;
     let told = latency::measured(&plan.latency(set.links(plan)?), signals.as_ref())?;
     let forwarder = set.end();
     show(plan, &before, &told, forwarder.as_ref())?;
@@ -102,11 +105,12 @@ struct Before {
 }
 
 /// The audit of the role forwarder, and the noise on the cores.
-fn node(plan: &ZeroLossPlan, folder: &Path, signals: &AtomicUsize) -> Result<Before, Failure> {
+fn node(plan: &ZeroLossPlan, folder: &Path, interrupt: &Interrupt) -> Result<Before, Failure> {
     eprintln!("judging this machine as a forwarder");
     let words = own(&["node", "audit", "--role", "forwarder", "--json"])?;
-    let (said, status) = Companion::start(folder, "audit", None, &words)?.finish(PATIENCE, signals)?;
-    let audit = serde_json::from_str(&said).unwrap_or(Value::Null);
+    let mut audit = program("audit", None, words).start(folder)?;
+    let status = audit.ended(PATIENCE, interrupt)?;
+    let audit = serde_json::from_str(&audit.output()).unwrap_or(Value::Null);
     let cores = plan.cores();
     let noise = if plan.noise.is_zero() {
         Err("--noise 0s".to_owned())
@@ -117,9 +121,9 @@ fn node(plan: &ZeroLossPlan, folder: &Path, signals: &AtomicUsize) -> Result<Bef
         eprintln!("listening to the noise on cores {list}");
         let time = format!("{}ms", plan.noise.as_millis());
         let words = own(&["node", "noise", "--cores", &list, "--for", &time, "--json"])?;
-        let beside = Companion::start(folder, "noise", None, &words)?;
-        match beside.finish(plan.noise + PATIENCE, signals) {
-            Ok((said, _)) => serde_json::from_str(&said).map_err(|_| "node noise gave no report".to_owned()),
+        let mut beside = program("noise", None, words).start(folder)?;
+        match beside.ended(plan.noise + PATIENCE, interrupt) {
+            Ok(_) => serde_json::from_str(&beside.output()).map_err(|_| "node noise gave no report".to_owned()),
             Err(why) => Err(why.to_string()),
         }
     };
@@ -131,17 +135,17 @@ enum Set {
     /// It is elsewhere.
     Theirs,
     /// Over sockets, or between interfaces.
-    Ours { forwarder: Box<Companion>, links: [String; 2], out: std::path::PathBuf, wires: Option<Wires> },
+    Ours { forwarder: Box<Running>, links: [String; 2], out: std::path::PathBuf, wires: Option<Box<Wires>> },
 }
 
 impl Set {
-    fn up(plan: &ZeroLossPlan, folder: &Path) -> Result<Self, Failure> {
+    fn up(plan: &ZeroLossPlan, folder: &Path, interrupt: &Interrupt) -> Result<Self, Failure> {
         if !plan.links.is_empty() {
             return Ok(Self::Theirs);
         }
         let wires = match plan.medium {
             Medium::Memif => None,
-            Medium::Veth => Some(Wires::make()?),
+            Medium::Veth => Some(Box::new(Wires::here()?)),
         };
         let (inner, links) = match &wires {
             None => {
@@ -165,18 +169,18 @@ impl Set {
         if let Some(priority) = plan.forwarder.fifo {
             words.extend(["--sched".to_owned(), format!("fifo:{priority}")]);
         }
-        let netns = wires.as_ref().map(|wires| wires.name.as_str());
-        let mut forwarder = Companion::start(folder, "forwarder", netns, &words)?;
+        let netns = wires.as_ref().map(|wires| wires.inside());
+        let mut forwarder = program("forwarder", netns, words).start(folder)?;
         // Sockets show when it is there; interfaces do not, and testers wait for them.
-        let began = Clock.now();
-        let sockets = || ["a.sock", "b.sock"].iter().all(|name| folder.join(name).exists());
-        let there = || if wires.is_some() { Clock.now().since(began) > Duration::from_secs(2) } else { sockets() };
-        while !there() {
-            forwarder.still_runs()?;
-            if Clock.now().since(began) > COMING {
-                return Err(format!("the forwarder does not come up: {}", forwarder.complaint()).into());
+        match &wires {
+            Some(_) => {
+                interrupt.sleep(SETTLING)?;
+                forwarder.still_runs()?;
             }
-            thread::sleep(NAP);
+            None => {
+                let there = || ["a.sock", "b.sock"].iter().all(|name| folder.join(name).exists());
+                forwarder.wait_until("open its sockets", COMING, interrupt, there)?;
+            }
         }
         Ok(Self::Ours { forwarder: Box::new(forwarder), links, out, wires })
     }
@@ -195,73 +199,14 @@ impl Set {
     fn end(self) -> Option<(String, Value)> {
         match self {
             Self::Theirs => None,
-            Self::Ours { forwarder, out, wires, .. } => {
-                let said = forwarder.stop();
+            Self::Ours { mut forwarder, out, wires, .. } => {
+                forwarder.end();
+                let said = forwarder.output();
                 drop(wires);
                 let text = std::fs::read_to_string(out).unwrap_or_default();
                 Some((said, serde_json::from_str(&text).unwrap_or(Value::Null)))
             }
         }
-    }
-}
-
-/// How namespaces of ours are called; the number of the process follows.
-const PREFIX: &str = "nearside-packet-";
-
-/// Namespaces of processes that were killed go, with their interfaces.
-fn forget_stale() {
-    let Ok(entries) = std::fs::read_dir("/run/netns") else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let id = name.strip_prefix(PREFIX).and_then(|id| id.parse::<u32>().ok());
-        if id.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
-            let _ = call(&["ip", "netns", "delete", name]);
-        }
-    }
-}
-
-/// Two veth pairs, whose inner ends are in a namespace.
-pub struct Wires {
-    /// The namespace.
-    pub name: String,
-    /// Interfaces in it.
-    pub inner: [String; 2],
-    /// Their other ends, here.
-    pub outer: [String; 2],
-}
-
-impl Wires {
-    /// Makes them.
-    ///
-    /// # Errors
-    /// If this process may not, or ip is not installed.
-    pub fn make() -> Result<Self, Failure> {
-        let id = std::process::id();
-        forget_stale();
-        let this = Self {
-            name: format!("{PREFIX}{id}"),
-            inner: ["dut0".to_owned(), "dut1".to_owned()],
-            outer: [format!("np{id}a"), format!("np{id}b")],
-        };
-        call(&["ip", "netns", "add", &this.name])?;
-        for (inner, outer) in this.inner.iter().zip(&this.outer) {
-            call(&["ip", "link", "add", outer, "type", "veth", "peer", "name", inner, "netns", &this.name])?;
-            call(&["ip", "-n", &this.name, "link", "set", inner, "up"])?;
-            call(&["ip", "link", "set", outer, "up"])?;
-        }
-        Ok(this)
-    }
-}
-
-impl Drop for Wires {
-    fn drop(&mut self) {
-        // A namespace ends some time after it was deleted, and its pairs with it: who makes
-        // the next ones of these names would find them.
-        for outer in &self.outer {
-            let _ = call(&["ip", "link", "delete", outer]);
-        }
-        let _ = call(&["ip", "netns", "delete", &self.name]);
     }
 }
 

@@ -380,10 +380,12 @@ fn a_zero_loss_run_has_its_forwarder_and_devices_are_compared() {
         let ports = report.pointer("/forwarder/ports").and_then(serde_json::Value::as_array).expect("ports");
         let sent: u64 = ports.iter().filter_map(|port| port.pointer("/totals/tx_packets")?.as_u64()).sum();
         assert_eq!(sent, all, "{report:#}");
-        let lab = ["packet", "lab", "--dut=bridge,route,xdp", "-d300ms", "--json"];
+        let devices = "--dut=bridge,route,xdp,memif-wire,memif-forward";
+        let lab = ["packet", "lab", devices, "-d300ms", "--trials=6", "--late-limit=50%", "--json"];
         let devices: serde_json::Value = serde_json::from_str(&output(&mut Nearside::command(lab))).expect("a report");
         for device in devices["devices"].as_array().expect("devices") {
-            assert!(device["highest"].as_f64() > Some(0.0) && device["missing"].is_null(), "{device:#}");
+            assert!(device["mrr"].as_f64() > Some(0.0) && device["missing"].is_null(), "{device:#}");
+            assert!(device["search"]["word"].is_string() && device["alone"][0].as_f64() > Some(0.0), "{device:#}");
             assert_eq!(device["damaged"].as_u64(), Some(0), "{device:#}");
         }
     });

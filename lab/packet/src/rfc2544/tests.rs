@@ -111,12 +111,13 @@ fn memory() -> PauseFrames {
 }
 
 #[test]
-fn the_whole_method_finds_what_a_device_is_known_for_and_is_complete() {
+fn the_whole_method_finds_what_a_device_is_known_for_and_lacks_no_more_than_it_must() {
     let mut model = Model::new();
     let conditions = vec![Condition::Plain, Condition::Networks, Condition::Filters];
     let method = model.run(Settings { line_rate: Some(10e9), conditions, ..Settings::default() });
     let verdict = verdict(&method, &memory());
-    assert_eq!(verdict.word, Word::Complete, "{verdict}");
+    // All but the frames that no tester of ours sends.
+    assert_eq!((verdict.word, verdict.reasons.len()), (Word::Partial, 1), "{verdict}");
     assert_eq!(method.results().len(), 21);
     for result in method.results() {
         let truth = model.rate(result.size);
@@ -164,10 +165,11 @@ fn what_is_shortened_or_left_out_is_named_and_cannot_be_complete() {
         "settle of 0.1 s",
         "section 12",
         "section 11.4",
+        "sections 11.1 to 11.3",
     ] {
         assert!(quick.reasons.iter().any(|reason| reason.contains(clause)), "{clause}\n{quick}");
     }
-    // Each clause alone keeps the word from being COMPLETE.
+    // Each clause alone is named, beside the frames that are never sent.
     let all = || Settings {
         line_rate: Some(10e9),
         conditions: vec![Condition::Plain, Condition::Networks, Condition::Filters],
@@ -185,7 +187,7 @@ fn what_is_shortened_or_left_out_is_named_and_cannot_be_complete() {
     ] {
         let method = model.run(settings.clone());
         let verdict = verdict(&method, &memory());
-        assert_eq!((verdict.word, verdict.reasons.len()), (Word::Partial, 1), "{verdict}\n{settings:?}");
+        assert_eq!((verdict.word, verdict.reasons.len()), (Word::Partial, 2), "{verdict}\n{settings:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::mark::Mark;
 use crate::schedule::{MILLI, Schedule};
 use crate::stream::Frames;
 use crate::track::Tracker;
-use crate::trial::{Gaps, LaneResult, LatencyDistribution, Sent};
+use crate::trial::{Arrivals, Gaps, LaneResult, LatencyDistribution, Losses, Sent};
 use link::Transmit;
 use wire::Offload;
 
@@ -75,15 +75,18 @@ impl Lane {
             Pacing::Probe(Some(milli)) => Schedule::new(start, hz, milli, 1),
             Pacing::Probe(None) | Pacing::Max => Schedule::new(start, hz, 0, 1),
         };
+        let original = of.shape.replay.as_ref().is_some_and(|replay| replay.original);
+        let mut frames = Frames::new(&of.shape, direction, seed.wrapping_add(stream as u64 + 1));
+        frames.replay(&of.shape, (hz, start));
         let period = match of.pacing {
-            Pacing::Rate { milli, burst: 1 } => (1_000_000_000 * MILLI).checked_div(milli),
+            Pacing::Rate { milli, burst: 1 } if !original => (1_000_000_000 * MILLI).checked_div(milli),
             _ => None,
         };
         Self {
             stream,
             from: direction,
             to: if ports < 2 { direction } else { 1 - direction },
-            frames: Frames::new(&of.shape, direction, seed.wrapping_add(stream as u64 + 1)),
+            frames,
             pacing: of.pacing,
             schedule,
             flying: None,
@@ -103,8 +106,35 @@ impl Lane {
             silence: 0,
             tag: u64::MAX,
             tagged_ns: None,
-            staged: false,
+            // At a capture's own times there is no rate.
+            staged: original,
         }
+    }
+
+    /// The next frames are due.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.schedule.advance();
+        if let Some(replaying) = &self.frames.replaying
+            && let Some(due) = replaying.due()
+        {
+            self.schedule.put_off(due);
+        }
+    }
+
+    /// A frame that was due is never sent.
+    #[inline]
+    pub fn pass(&mut self) {
+        if let Some(replaying) = &mut self.frames.replaying {
+            replaying.pass(false);
+        }
+    }
+
+    /// Frames that were due are not sent any more.
+    pub fn miss(&mut self, burst: u32) {
+        self.sent.missed += u64::from(burst);
+        (0..burst).for_each(|_| self.pass());
+        self.advance();
     }
 
     /// Tags the first frame that is due so many ticks after the beginning, if
@@ -131,8 +161,7 @@ impl Lane {
     pub fn miss_until(&mut self, end: u64) {
         if let Pacing::Rate { burst, .. } = self.pacing {
             while self.schedule.due() < end {
-                self.sent.missed += u64::from(burst);
-                self.schedule.advance();
+                self.miss(burst);
             }
         }
     }
@@ -143,11 +172,14 @@ impl Lane {
         let Some(slot) = tx.slot() else {
             self.sent.entrance += 1;
             self.refused_at = Some(now);
+            self.pass();
             return false;
         };
         let mark = Mark { signature, lane, sequence: self.sent.frames, time: now };
         let Some(len) = self.frames.write(slot, &mark) else {
-            self.sent.too_long += 1;
+            // A capture that is over has none.
+            let over = self.frames.replaying.as_ref().is_some_and(|replaying| replaying.is_over());
+            self.sent.too_long += u64::from(!over);
             return false;
         };
         tx.commit(len, Offload::NONE);
@@ -214,6 +246,20 @@ impl Lane {
         self.gap += 1;
     }
 
+    fn is_original(&self) -> bool {
+        self.frames.replaying.as_ref().is_some_and(|replaying| replaying.is_original())
+    }
+
+    /// Takes a frame of a capture that is sent here; whether it is one.
+    pub fn replayed(&mut self, frame: &[u8], now: u64) -> bool {
+        let is_ours = self.frames.replaying.as_mut().is_some_and(|replaying| replaying.take(frame));
+        if is_ours {
+            self.received += 1;
+            self.came_at = now;
+        }
+        is_ours
+    }
+
     /// When the last frame left that was lost, or at the latest.
     fn last_loss(&self) -> Option<u64> {
         let lost = self.tracker.last_lost(self.sent.frames);
@@ -244,11 +290,12 @@ impl Lane {
         settled: bool,
     ) -> LaneResult {
         let intended = match self.pacing {
-            Pacing::Rate { milli, .. } => Some(milli as f64 / MILLI as f64),
-            Pacing::Max | Pacing::Probe(_) => None,
+            Pacing::Rate { milli, .. } if !self.is_original() => Some(milli as f64 / MILLI as f64),
+            Pacing::Rate { .. } | Pacing::Max | Pacing::Probe(_) => None,
         };
         let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(hz.max(1))) as u64;
-        let loss = if settled { self.last_loss() } else { None };
+        let replayed = self.frames.replaying.as_ref().map(|replaying| replaying.arrivals());
+        let loss = if settled && replayed.is_none() { self.last_loss() } else { None };
         LaneResult {
             stream: of.name.clone(),
             from: self.from,
@@ -259,8 +306,20 @@ impl Lane {
             rate: if seconds > 0.0 { self.sent.frames as f64 / seconds } else { 0.0 },
             sent: self.sent,
             received: self.received,
-            arrivals: self.tracker.counts(),
-            losses: if settled { self.tracker.losses(self.sent.frames) } else { self.tracker.settled() },
+            arrivals: match replayed {
+                Some((unique, duplicates)) => Arrivals { unique, duplicates, ..Arrivals::default() },
+                None => self.tracker.counts(),
+            },
+            losses: match replayed {
+                // Which of them were lost one after the other is not known.
+                Some((unique, _)) if settled => {
+                    Losses { frames: self.sent.frames.saturating_sub(unique), ..Losses::default() }
+                }
+                Some(_) => Losses::default(),
+                None if settled => self.tracker.losses(self.sent.frames),
+                None => self.tracker.settled(),
+            },
+            replayed: replayed.is_some(),
             damaged: self.damaged,
             strayed: self.strayed,
             backwards: self.backwards,

@@ -132,6 +132,35 @@ fn bytes_that_change_places_in_a_long_frame_are_damage_and_no_loss() {
 }
 
 #[test]
+fn a_capture_is_sent_at_its_times_and_its_losses_are_found() {
+    use crate::replay::tests::{frame, pcap};
+    // A hundred frames, of which no two are alike, ten microseconds apart.
+    let frames: Vec<(u64, Vec<u8>)> = (0..100).map(|n| (u64::from(n) * 10_000, frame(n, 60))).collect();
+    let capture = || crate::replay::Replay::read(pcap(&frames, true, false).as_slice()).expect("a capture");
+    let of = |text: &str, drop: u64| {
+        let spec = crate::spec::ReplaySpec::parse(text).expect("right");
+        let stream = spec.stream("replay", capture(), [true, false]).expect("a stream");
+        let mut world = World::new(plan(vec![stream], millis(20)), 2, Faults { drop, ..Faults::default() });
+        let result = world.run();
+        (result, world.dut.did(0))
+    };
+    let (result, did) = of("x.pcap,loop=3", 0);
+    let lane = &result.lanes[0];
+    assert_eq!((lane.sent.frames, lane.received, lane.lost(), did.received), (300, 300, 0, 300));
+    assert!(lane.replayed && lane.intended_rate.is_none() && lane.latency.samples == 0, "{lane:?}");
+    assert!(lane.gaps.p50_ns.abs_diff(10_000) <= 2 * TURN && lane.gaps.behind_max_ns <= 2 * TURN, "{:?}", lane.gaps);
+    assert_eq!((result.foreign, result.damaged_unknown, lane.sent.missed, lane.sent.too_long), (0, 0, 0, 0));
+    // At a rate, over and over: 20 ms of a million a second, every tenth lost.
+    let (result, did) = of("x.pcap,rate=1M,loop=on", 10);
+    let lane = &result.lanes[0];
+    assert_eq!((lane.sent.frames, lane.losses.frames, lane.arrivals.duplicates), (20_000, did.dropped, 0));
+    assert_eq!((did.dropped, lane.arrivals.unique), (2_000, 18_000));
+    // As fast as the ring takes them, once.
+    let (result, _) = of("x.pcap,rate=max", 0);
+    assert_eq!((result.lanes[0].sent.frames, result.lanes[0].sent.too_long, result.lanes[0].lost()), (100, 0, 0));
+}
+
+#[test]
 fn delays_are_measured_as_they_are() {
     for delay in [10_000, 100_000, 1_000_000] {
         let (result, _) = million(20, Faults { delay, ..Faults::default() });

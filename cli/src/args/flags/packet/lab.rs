@@ -1,5 +1,6 @@
 //! `nearside packet lab`, as typed.
 
+use super::percent;
 use clap::{Args, ValueHint};
 use host::values::nonzero_duration;
 use std::path::PathBuf;
@@ -8,7 +9,8 @@ use testbed::{Device, DevicesPlan};
 
 #[derive(Args)]
 pub(in crate::args::flags) struct LabArgs {
-    /// Devices: bridge, route, xdp, testpmd, forward; with commas [default: all]
+    /// Devices: wire (none), bridge, route, xdp, testpmd, forward, memif-wire, memif-testpmd, memif-forward; with
+    /// commas [default: all]
     #[arg(long, value_name = "DEVICE,…", value_delimiter = ',', value_parser = device)]
     dut: Vec<Device>,
 
@@ -16,9 +18,17 @@ pub(in crate::args::flags) struct LabArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
     size: u16,
 
-    /// Send for this long in each trial
+    /// Send for this long in each trial of a probe, a tenth of it in those of a search
     #[arg(long, short, value_name = "TIME", default_value = "5s", value_parser = nonzero_duration)]
     duration: Duration,
+
+    /// The most trials of the search for NDR and PDR
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    trials: u16,
+
+    /// A trial of which the tester sent more than this share late, or not at all, is repeated, and then INVALID
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
+    late_limit: f64,
 
     /// Pin the tester to this core
     #[arg(long, value_name = "N")]
@@ -50,6 +60,8 @@ impl LabArgs {
             devices,
             size: self.size,
             duration: self.duration,
+            trials: self.trials,
+            late_limit: self.late_limit,
             core: self.core,
             device_core: self.device_core,
             out: self.out,

@@ -1,11 +1,10 @@
 //! `nearside packet latency`, as typed.
 
-use super::{PortArgs, TesterArgs, percent};
-use clap::{Args, ValueHint};
+use super::{PortArgs, ProbedArgs, TesterArgs};
+use clap::Args;
 use host::values::nonzero_duration;
 use packet::spec::{IntendedLoad, Spec};
 use packet::tester::{Pacing, Stream};
-use std::path::PathBuf;
 use std::time::Duration;
 use testbed::LatencyPlan;
 
@@ -34,28 +33,11 @@ pub(in crate::args::flags) struct LatencyArgs {
     #[arg(long, short, value_name = "TIME", default_value = "120s", value_parser = nonzero_duration)]
     duration: Duration,
 
-    /// With more than this share of frames late or not sent by the tester the result is INVALID
-    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
-    late_limit: f64,
-
-    /// Count latencies above this time
-    #[arg(long, value_name = "TIME", default_value = "15us", value_parser = nonzero_duration)]
-    threshold: Duration,
-
     #[command(flatten)]
     tester: TesterArgs,
 
-    /// Keep a file of results for each rate, and a page of all curves, in this folder
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    out: Option<PathBuf>,
-
-    /// How often the file of the rate under way is renewed: what was measured survives a kill
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration, requires = "out")]
-    checkpoint: Duration,
-
-    /// Print the results as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    told: ProbedArgs,
 }
 
 /// Backgrounds, as shares of the PDR.
@@ -92,13 +74,13 @@ impl LatencyArgs {
             duration: self.duration,
             durations: Vec::new(),
             drain: self.tester.drain,
-            late_limit: self.late_limit,
-            threshold: self.threshold,
+            late_limit: self.told.late_limit,
+            threshold: self.told.threshold,
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
-            out: self.out,
-            checkpoint: self.checkpoint,
-            json: self.json,
+            out: self.told.out,
+            checkpoint: self.told.checkpoint,
+            json: self.told.json,
         })
     }
 }

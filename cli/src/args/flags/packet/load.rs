@@ -4,7 +4,7 @@ use super::{PortArgs, TesterArgs};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
 use packet::expect::Expectation;
-use packet::spec::Spec;
+use packet::spec::{ReplaySpec, Spec};
 use packet::tester::{Plan, Stream};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,9 +44,27 @@ pub(in crate::args::flags) struct LoadArgs {
     #[arg(long, value_name = "STREAM", value_parser = Spec::parse)]
     probe: Option<Spec>,
 
+    /// Send the frames of a capture file, pcap or pcapng: FILE[,key=value]…; repeat for more
+    ///
+    /// As they were captured, at the capture's own times. Keys: rate=RATE (as
+    /// of --stream, in place of these times; original is the usual), loop=N (how
+    /// often, 1; on: until the end), way=ab|ba|both (both, with two links).
+    /// They carry no mark: what came is told by its bytes behind the Ethernet
+    /// addresses, has no latency and no order, and a device that changes more
+    /// than addresses makes others of them.
+    #[arg(long, value_name = "CAPTURE", value_parser = ReplaySpec::parse)]
+    replay: Vec<ReplaySpec>,
+
     /// When a probe counts as lost
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = nonzero_duration)]
     probe_timeout: Duration,
+
+    /// Send late what was due while the tester was away for this long at most; what was due before is not sent
+    ///
+    /// Either is counted: late frames come in a burst, which is not what was
+    /// asked for, and frames that were not sent make the rate a lower one.
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
+    catch_up: Duration,
 
     /// Send for this long
     #[arg(long, short, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration)]
@@ -111,20 +129,24 @@ impl LoadArgs {
         for (number, spec) in self.stream.iter().enumerate() {
             add(format!("stream {}", number + 1), spec, false)?;
         }
-        if streams.is_empty() {
-            return Err("give frames to send: --stream, --background or --probe".to_owned());
+        if streams.is_empty() && self.replay.is_empty() {
+            return Err("give frames to send: --stream, --background, --probe or --replay".to_owned());
         }
         let plan = Plan {
             streams,
             duration: self.duration,
             drain: self.tester.drain,
             probe_timeout: self.probe_timeout,
+            give_up: self.catch_up,
             ..Plan::default()
         };
-        plan.check(links.len())?;
+        if !plan.streams.is_empty() {
+            plan.check(links.len())?;
+        }
         Ok(TesterPlan {
             links,
             plan,
+            replays: self.replay,
             seed: self.seed,
             pace: self.tester.pace(),
             link_limit: self.tester.link_limit,

@@ -13,6 +13,9 @@ use testbed::SearchPlan;
 /// The most trials, usually.
 const TRIALS: u16 = TRIALS_LIMIT as u16;
 
+/// CSIT's trials of the highest rate.
+const MRR: Duration = Duration::from_secs(1);
+
 #[derive(Args)]
 pub(in crate::args::flags) struct SearchArgs {
     #[command(flatten)]
@@ -28,7 +31,7 @@ pub(in crate::args::flags) struct SearchArgs {
     /// nothing; tst009 takes a second trial of 60 s where the first loses; ndr
     /// and pdr take 21 trials of 1 s, of which less than half may lose
     /// anything, or more than half a percent. Goals share their trials. mrr is
-    /// what comes at the highest rate, 10 times 1 s; soak fits curves to trials of
+    /// what comes at the highest rate, 10 times 1 s (or the first time of --trial); soak fits curves to trials of
     /// growing length (PLRsearch) and tells the load that loses 1e-7 of its frames.
     #[arg(long, value_name = "GOAL,…", value_delimiter = ',', default_value = "ndr,pdr", value_parser = goal)]
     goal: Vec<Wanted>,
@@ -105,6 +108,7 @@ impl SearchArgs {
             return Err("--width is at least 0.01%".to_owned());
         }
         let mrr = self.goal.iter().any(|wanted| matches!(wanted, Wanted::Mrr));
+        let mrr = mrr.then(|| self.trial.first().copied().unwrap_or(MRR));
         let soak = self.goal.iter().any(|wanted| matches!(wanted, Wanted::Soak)).then_some(self.soak);
         let bounds = self.goal.into_iter().filter_map(|wanted| match wanted {
             Wanted::Bounds(goal) => Some(goal),

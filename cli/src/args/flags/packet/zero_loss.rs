@@ -1,13 +1,12 @@
 //! `nearside packet run zero-loss`, as typed.
 
-use super::{TesterArgs, percent};
-use clap::{Args, ValueEnum, ValueHint};
+use super::{ProbedArgs, TesterArgs};
+use clap::{Args, ValueEnum};
 use host::drivers;
 use host::values::{duration, nonzero_duration};
 use packet::forward::Mode;
 use packet::spec::{IntendedLoad, Spec};
 use packet::tester::{Pacing, Stream};
-use std::path::PathBuf;
 use std::time::Duration;
 use testbed::{Medium, Pace, ZeroLossPlan};
 
@@ -53,28 +52,11 @@ pub(in crate::args::flags) struct ZeroLossArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     noise: Duration,
 
-    /// With more than this share of frames late or not sent by the tester the result is INVALID
-    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
-    late_limit: f64,
-
-    /// Count latencies above this time
-    #[arg(long, value_name = "TIME", default_value = "15us", value_parser = nonzero_duration)]
-    threshold: Duration,
-
     #[command(flatten)]
     tester: TesterArgs,
 
-    /// Keep results and a page of all curves in this folder, and renew them every --checkpoint
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
-    out: Option<PathBuf>,
-
-    /// How often
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration, requires = "out")]
-    checkpoint: Duration,
-
-    /// Print the results as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    told: ProbedArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -120,13 +102,13 @@ impl ZeroLossArgs {
             duration: self.duration,
             noise: self.noise,
             drain: self.tester.drain,
-            late_limit: self.late_limit,
-            threshold: self.threshold,
+            late_limit: self.told.late_limit,
+            threshold: self.told.threshold,
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
-            out: self.out,
-            checkpoint: self.checkpoint,
-            json: self.json,
+            out: self.told.out,
+            checkpoint: self.told.checkpoint,
+            json: self.told.json,
         })
     }
 }
