@@ -72,7 +72,8 @@ pub fn tell<L: Link>(writer: &mut Writer, now: Time, links: &[L], dropped: (u64,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{Offload, Pair, PairConfig, Receive, Transmit};
+    use link::{Pair, PairConfig, Receive, Transmit};
+    use wire::Offload;
 
     #[test]
     fn what_links_count_is_what_a_reader_finds() {
@@ -84,12 +85,12 @@ mod tests {
         near.poll_control(now);
         far.poll_control(now);
         for _ in 0..3 {
-            let (_, mut tx) = near.split();
+            let (_, tx) = near.split();
             tx.slot().expect("room")[..60].fill(1);
             tx.commit(60, Offload::NONE);
             tx.flush(now);
         }
-        let (mut rx, _) = far.split();
+        let (rx, _) = far.split();
         assert_eq!(rx.receive(now, 8), 3);
         rx.release();
         let spent = ThreadCycles { busy_ns: 5, busy_cycles: 6, total_cycles: 7 };
