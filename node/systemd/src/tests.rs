@@ -34,6 +34,14 @@ impl Drop for Own {
     fn drop(&mut self) {
         // Asked to end, it takes its services with it.
         let _ = Command::new("kill").arg(self.0.id().to_string()).status();
+        for _ in 0..400 {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        // One that hangs is not to hang the test, too.
+        let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }

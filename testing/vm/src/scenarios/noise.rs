@@ -135,7 +135,7 @@ fn told(tool: Tool, made: &inject::Made, found: &Account) -> String {
     let ms = |nanos: u64| nanos as f64 / 1e6;
     format!(
         "{}: {} disturbances of {:.1} ms by the kernel's account, found {:.1} ms ({:.3}), of them {:.1} ms of what \
-         interrupted them, longest {:.2} ms; all its noise {:.1} ms",
+         interrupted them, longest {:.2} ms; all its noise {:.1} ms; {} events lost",
         tool.name(),
         made.times,
         ms(made.nanos),
@@ -144,6 +144,7 @@ fn told(tool: Tool, made: &inject::Made, found: &Account) -> String {
         ms(found.within),
         ms(found.longest),
         ms(found.all),
+        found.lost,
     )
 }
 

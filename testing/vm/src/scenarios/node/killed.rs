@@ -208,6 +208,8 @@ fn killed(words: &[&str], call: &str, number: usize) -> Result<bool, Failure> {
         thread::sleep(Duration::from_millis(2));
     };
     kill_process(Pid::from_raw(process).ok_or("a trace of nobody")?, Signal::KILL)?;
+    // Its last stop would wait for strace, which waits for the delay.
+    drop(tracing);
     while !has_ended(process) {
         if now() > until {
             return Err(format!("killed at its {call} {number}, it does not end").into());

@@ -52,6 +52,8 @@ pub struct Account {
     pub longest: u64,
     /// All that it calls noise.
     pub all: u64,
+    /// Events that it could not hear of.
+    pub lost: u64,
 }
 
 impl Tool {
@@ -243,6 +245,7 @@ fn of_noise(report: &Value) -> Result<Account, Failure> {
         times: sum("parts"),
         longest: figure("longest_nanos")?,
         all: figure("gap_nanos")?,
+        lost: core["lost_events"].as_u64().unwrap_or(0),
     })
 }
 
@@ -400,7 +403,7 @@ mod tests {
         assert_eq!(counted(&report, "far-rx").expect("counts"), 600);
         assert_eq!(
             of_noise(&report).expect("an account"),
-            Account { thread: 7, within: 2, times: 600, longest: 4, all: 9 }
+            Account { thread: 7, within: 2, times: 600, longest: 4, all: 9, lost: 0 }
         );
         let gaps = "{\"nanos\":9000,\"parts\":[[\"interrupt 25 (far-rx-0)\",9000]]}\n\
                     {\"nanos\":9000,\"parts\":[[\"thread irq/25-far-rx-0 (7)\",9000]]}\n\
