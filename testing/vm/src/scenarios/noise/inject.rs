@@ -90,6 +90,11 @@ fn sleep_until(due: u64) {
     let _ = clock_nanosleep_absolute(Sleeping::Monotonic, &until);
 }
 
+/// CLOCK_MONOTONIC_RAW, by which gaps are told.
+pub fn raw() -> u64 {
+    now(ClockId::MonotonicRaw)
+}
+
 fn now(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()

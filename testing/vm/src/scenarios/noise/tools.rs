@@ -350,13 +350,16 @@ pub fn counted(report: &Value, name: &str) -> Result<u64, Failure> {
     Ok(own.filter_map(|row| row[1].as_u64()).sum())
 }
 
-/// How many of the interrupts that come once in a period are a part of gaps, of
-/// which each is a line: in a gap of several periods there are several.
+/// What was sent while the tool looked, and how much of it was followed, within a
+/// period, by a gap with an interrupt of this name; gaps are a line each. A packet
+/// may raise more than one, and those of one gap are one part of it.
 ///
 /// # Errors
 /// If a line is no gap.
-pub fn named(gaps: &str, name: &str, period: Duration) -> Result<u64, Failure> {
-    let mut sum = 0;
+pub fn named(gaps: &str, name: &str, sent: &[u64], period: Duration) -> Result<(usize, usize), Failure> {
+    let (from, until) = span(gaps)?;
+    let period = u64::try_from(period.as_nanos())?;
+    let mut called: Vec<(u64, u64)> = Vec::new();
     for line in gaps.lines() {
         let gap: Value = serde_json::from_str(line)?;
         let parts = gap["parts"].as_array().ok_or("a gap without parts")?;
@@ -364,10 +367,13 @@ pub fn named(gaps: &str, name: &str, period: Duration) -> Result<u64, Failure> {
             part[0].as_str().is_some_and(|cause| cause.starts_with("interrupt ") && cause.contains(name))
         };
         if parts.iter().any(has) {
-            sum += 1 + gap["nanos"].as_u64().unwrap_or(0) / u64::try_from(period.as_nanos())?;
+            let begun = gap["raw_nanos"].as_u64().ok_or("a gap without its time")?;
+            called.push((begun, begun + gap["nanos"].as_u64().unwrap_or(0)));
         }
     }
-    Ok(sum)
+    let looked: Vec<u64> = sent.iter().copied().filter(|at| *at >= from && at + period <= until).collect();
+    let found = |at: &&u64| called.iter().any(|(begun, over)| *begun < **at + period && *over > **at);
+    Ok((looked.len(), looked.iter().filter(found).count()))
 }
 
 #[cfg(test)]
@@ -405,13 +411,17 @@ mod tests {
             of_noise(&report).expect("an account"),
             Account { thread: 7, within: 2, times: 600, longest: 4, all: 9, lost: 0 }
         );
-        let gaps = "{\"nanos\":9000,\"parts\":[[\"interrupt 25 (far-rx-0)\",9000]]}\n\
-                    {\"nanos\":9000,\"parts\":[[\"thread irq/25-far-rx-0 (7)\",9000]]}\n\
-                    {\"nanos\":25000000,\"parts\":[[\"unknown\",24000000],[\"interrupt 25 (far-rx-0)\",9000]]}\n";
-        assert_eq!(named(gaps, "(far-rx", Duration::from_millis(10)).expect("gaps"), 4);
+        let gaps = "{\"raw_nanos\":10,\"nanos\":1,\"parts\":[[\"tick\",1]]}\n\
+                    {\"raw_nanos\":100,\"nanos\":9,\"parts\":[[\"interrupt 25 (far-rx-0)\",9]]}\n\
+                    {\"raw_nanos\":150,\"nanos\":9,\"parts\":[[\"thread irq/25-far-rx-0 (7)\",9]]}\n\
+                    {\"raw_nanos\":190,\"nanos\":25,\"parts\":[[\"unknown\",24],[\"interrupt 25 (far-rx-0)\",1]]}\n\
+                    {\"raw_nanos\":400,\"nanos\":1,\"parts\":[[\"tick\",1]]}\n";
+        // One before it looked and one after; the third has a thread alone.
+        let sent = [5, 90, 140, 200, 390];
+        assert_eq!(named(gaps, "(far-rx", &sent, Duration::from_nanos(30)).expect("gaps"), (3, 2));
         let spanned = "{\"raw_nanos\":5,\"nanos\":2}\n{\"raw_nanos\":9,\"nanos\":3}\n";
         assert_eq!(span(spanned).expect("gaps"), (5, 12));
         assert!(span("").is_err());
-        assert!(named("x\n", "(far-rx", Duration::from_millis(10)).is_err());
+        assert!(named("x\n", "(far-rx", &sent, Duration::from_millis(10)).is_err());
     }
 }
