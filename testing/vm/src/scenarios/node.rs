@@ -31,7 +31,7 @@ pub const SCENARIO: Scenario = Scenario {
         ],
     }],
     modules: &["virtio_net", "e1000e", "vmxnet3"],
-    limit: Duration::from_secs(3_600),
+    limit: Duration::from_secs(1_800),
     prove,
 };
 
