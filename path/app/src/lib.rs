@@ -282,6 +282,13 @@ pub trait Net {
     /// what made `on_data` leave bytes unconsumed has passed.
     fn resume(&mut self, id: ConnId);
 
+    /// An answer to what came last follows within a few milliseconds, though none is queued in
+    /// this call: nothing need be acknowledged before it. Nothing by default.
+    #[inline]
+    fn answers_soon(&mut self, id: ConnId) {
+        let _ = id;
+    }
+
     /// Sets or clears the connection's one application timer. Cheap: moving
     /// it later costs a store. Resolution is a millisecond, never early.
     fn set_timer(&mut self, id: ConnId, at: Option<Time>);

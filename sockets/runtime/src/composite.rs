@@ -336,6 +336,13 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
         }
     }
 
+    fn answers_soon(&mut self, id: ConnId) {
+        match self.side(id) {
+            Side::Own(id) => self.own.answers_soon(id),
+            Side::Kernel => self.kernel.answers_soon(id),
+        }
+    }
+
     fn was_broken(&self, id: ConnId) -> bool {
         match self.side(id) {
             Side::Own(id) => self.own.was_broken(id),

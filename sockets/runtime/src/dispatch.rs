@@ -272,8 +272,11 @@ fn deliver_plain<A: App>(app: &mut A, net: &mut Sockets, id: ConnId, data: &[u8]
 /// queued, which would acknowledge them, the kernel is to do it by itself.
 fn heard(net: &mut Sockets, id: ConnId) {
     let Some(conn) = net.table.get_mut(id) else { return };
+    // Not where one follows soon.
+    let was_unheard = conn.flags.has(Flags::UNHEARD);
     conn.flags.clear(Flags::UNHEARD);
-    if conn.queue.is_empty()
+    if was_unheard
+        && conn.queue.is_empty()
         && !conn.flags.has(Flags::FINISHED)
         && let Some(fd) = conn.fd()
     {

@@ -8,7 +8,6 @@ use crate::config::StreamOptions;
 use crate::counters::Counters;
 use crate::endpoint::unix_path;
 use crate::kernel_tls;
-use crate::option;
 use crate::pipes::Passes;
 use crate::secured::{Records, Secured};
 use crate::send::BUDGET;
@@ -286,17 +285,7 @@ impl Net for Sockets {
         if conn.flags.has(NOT) {
             return false;
         }
-        let segment = match conn.fd() {
-            Some(fd) if !conn.flags.has(Flags::UNIX) => option::segment(fd),
-            _ => None,
-        };
-        let overhead = u16::try_from(layer.overhead()).unwrap_or(u16::MAX);
-        let mut secured = Secured::new(
-            layer,
-            conn.queue.unsent() as u64,
-            segment.map_or(u16::MAX, |len| len.saturating_sub(overhead)),
-            now,
-        );
+        let mut secured = Secured::new(layer, conn.queue.unsent() as u64, now);
         let held = conn.take_held();
         if let Some(held) = &held {
             secured.keep_unopened(held.bytes());
@@ -307,6 +296,12 @@ impl Net for Sockets {
             self.resume(id);
         }
         true
+    }
+
+    fn answers_soon(&mut self, id: ConnId) {
+        if let Some(conn) = self.table.get_mut(id) {
+            conn.flags.clear(Flags::UNHEARD);
+        }
     }
 
     fn was_cut(&self, id: ConnId) -> bool {

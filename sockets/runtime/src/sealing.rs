@@ -3,6 +3,7 @@
 use crate::counters::Counters;
 use crate::kernel_tls;
 use crate::net::Sockets;
+use crate::option;
 use crate::secured::{Due, Records, Secured};
 use crate::send::Sent;
 use crate::table::{Flags, Socket};
@@ -254,7 +255,8 @@ fn end(secured: &mut Secured, records: &mut Records) -> Result<(), SealError> {
 
 /// One record of what stands first, memory and files. Returns how many bytes it has.
 fn seal_one(conn: &mut Socket, secured: &mut Secured, records: &mut Records, now: Time) -> Result<usize, Sent> {
-    let most = record_len(secured, now);
+    let segment = segment(conn, secured);
+    let most = record_len(secured, segment, now);
     let mut pieces = [IoSlice::new(&[]); GATHER];
     let gathered = conn.queue.gather(&mut pieces, most);
     let mut parts: [&[u8]; GATHER + 1] = [&[]; GATHER + 1];
@@ -302,13 +304,29 @@ fn read_at<Fd: std::os::fd::AsFd>(file: Fd, into: &mut [u8], offset: u64) -> Opt
     }
 }
 
+/// Plaintext of a record that fills a segment. The kernel is not asked for the sake of what is
+/// in one segment anyway.
+fn segment(conn: &Socket, secured: &mut Secured) -> usize {
+    /// No longer than the segments of any path, but for some that are made up (RFC 9293 section 3.7.1).
+    const SHORT: usize = 500;
+    let known = match secured.segment {
+        Some(known) => known,
+        None if conn.queue.unsent() <= SHORT => return SHORT,
+        None => {
+            let asked = conn.fd().filter(|_| !conn.flags.has(Flags::UNIX)).and_then(option::segment);
+            let overhead = u16::try_from(secured.layer.overhead()).unwrap_or(u16::MAX);
+            *secured.segment.insert(asked.map_or(u16::MAX, |len| len.saturating_sub(overhead)))
+        }
+    };
+    usize::from(known).max(1)
+}
+
 /// Most plaintext of the next record.
-fn record_len(secured: &mut Secured, now: Time) -> usize {
+fn record_len(secured: &mut Secured, segment: usize, now: Time) -> usize {
     if now.since(secured.sent_at) >= REST {
         secured.run = 0;
     }
     secured.sent_at = now;
-    let segment = usize::from(secured.segment).max(1);
     let len = match secured.run / segment {
         ..SMALL_FOR => segment,
         SMALL_FOR..MIDDLE_FOR => segment * MIDDLE,

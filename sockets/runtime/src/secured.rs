@@ -77,8 +77,8 @@ pub(crate) struct Secured {
     /// Plaintext since the connection last rested, and when it last sent some.
     pub(crate) run: usize,
     pub(crate) sent_at: Time,
-    /// Plaintext of a record that fills a segment.
-    pub(crate) segment: u16,
+    /// Plaintext of a record that fills a segment, once that has mattered.
+    pub(crate) segment: Option<u16>,
     /// What is to be said before more of the queue.
     pub(crate) due: Due,
     /// The peer is to be told that there will be no other handshake.
@@ -152,7 +152,7 @@ impl fmt::Debug for Secured {
 
 impl Secured {
     /// Of a queue whose first `clear` bytes go as they are.
-    pub(crate) fn new(layer: Box<dyn Layer>, clear: u64, segment: u16, now: Time) -> Self {
+    pub(crate) fn new(layer: Box<dyn Layer>, clear: u64, now: Time) -> Self {
         let wears_at = if layer.updates_keys() { u64::MAX } else { wearing(layer.most_records()) };
         Self {
             layer,
@@ -163,7 +163,7 @@ impl Secured {
             taken: 0,
             run: 0,
             sent_at: now,
-            segment,
+            segment: None,
             due: Due::Nothing,
             refuses: false,
             kernel: None,

@@ -56,6 +56,8 @@ pub(crate) struct Handshakes {
     pub allowance: Allowance,
     /// The silo's event was raised for those.
     signalled: bool,
+    /// What is noted now is not looked at in the turn that this is part of, unless the silo is woken.
+    looked_at: bool,
     /// CPUs of a helper that is new.
     unsettled: Option<Vec<usize>>,
     /// By index of their connections.
@@ -159,10 +161,15 @@ impl Handshakes {
         }
     }
 
+    /// All of a turn is over.
+    #[inline]
+    pub const fn on_turn_over(&mut self) {
+        self.looked_at = false;
+    }
+
     /// Notes what is to be worked on in one of the next turns.
     pub fn put_off(&mut self, (token, shaking, bytes): (u64, Shaking, Vec<u8>), event: &OwnedFd) {
-        if self.own.is_empty() {
-            // The turn that this is part of may be over already.
+        if self.own.is_empty() && self.looked_at {
             self.signalled = rustix::io::write(event, &1_u64.to_ne_bytes()).is_ok();
         }
         self.own.push_back((token, shaking, bytes));
@@ -357,6 +364,8 @@ impl<H: Handler> Server<H> {
             let step = acceptor.on_bytes(bytes);
             return self.take_step(net, id, acceptor, step);
         }
+        // By the helper, too: each waits for no more than those before it.
+        net.answers_soon(id);
         let (shaking, bytes) = (Shaking::Client(acceptor), bytes.to_vec());
         let event = &self.event;
         let Some(helper) = helper.as_mut().filter(|_| place == Place::Helper) else {
@@ -393,6 +402,7 @@ impl<H: Handler> Server<H> {
             }
         }
         self.handshakes.begin_turn();
+        self.handshakes.looked_at = true;
         if core::mem::take(&mut self.handshakes.signalled) {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
         }
