@@ -301,20 +301,24 @@ impl Bench<'_> {
     }
 
     /// Our tester over one memif.
-    pub(super) fn load(&self, socket: &Path, words: &[&str]) -> Result<Value, BenchError> {
+    fn load(&self, socket: &Path, words: &[&str]) -> Result<Value, BenchError> {
         self.tester(None, &[format!("--link=memif:{},role=client", socket.display())], words)
     }
 
     fn tester(&self, netns: Option<&str>, links: &[String], words: &[&str]) -> Result<Value, BenchError> {
+        let mut running = self.start(netns, links, words)?;
+        let said = running.finish(self.plan.duration + PATIENCE + PATIENCE, self.interrupt)?;
+        Ok(serde_json::from_str(&said)?)
+    }
+
+    pub(super) fn start(&self, netns: Option<&str>, links: &[String], words: &[&str]) -> Result<Running, BenchError> {
         let program = self.plan.nearside.display().to_string();
         let mut all: Vec<String> =
             [program.as_str(), "packet", "load", "--json", "--link-limit=60s"].map(str::to_owned).into();
         all.extend(links.iter().cloned());
         all.extend(["--core".to_owned(), self.cores.1.to_string()]);
         all.extend(words.iter().map(|word| (*word).to_owned()));
-        let mut running = Program { name: "nearside tester", netns, core: None, words: all }.start(self.folder)?;
-        let said = running.finish(self.plan.duration + PATIENCE + PATIENCE, self.interrupt)?;
-        Ok(serde_json::from_str(&said)?)
+        Ok(Program { name: "nearside tester", netns, core: None, words: all }.start(self.folder)?)
     }
 
     fn xdp(&self, arm: usize, wires: &Wires) -> Result<f64, BenchError> {
