@@ -352,7 +352,10 @@ fn board(
 /// Who seals the records of secured connections.
 fn sealing() -> String {
     match kernel_tls::probe() {
-        Ok(()) => format!("TLS: files of {} KiB and more by the kernel (kTLS), all else here", kernel_tls::WORTH >> 10),
+        Ok(()) => {
+            let from = kernel_tls::WORTH >> 10;
+            format!("TLS: files from {from} KiB on that go by sendfile are sealed by the kernel (kTLS), all else here")
+        }
         Err(why) => format!("TLS: all records are sealed here; kTLS: {why}"),
     }
 }
