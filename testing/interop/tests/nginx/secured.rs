@@ -13,7 +13,6 @@ use std::time::Duration;
 
 pub(crate) const CURL: Program = Program::new("curl", "curl");
 pub(crate) const OPENSSL: Program = Program::new("openssl", "openssl");
-const GNUTLS: Program = Program::new("gnutls-cli", "gnutls-bin");
 
 /// Of each: a name, and its address. Both data paths of ours are held against nginx: kernel
 /// sockets, and our own stack behind a TAP, whose other end is the kernel's.
@@ -142,15 +141,6 @@ const ASKED: &[&str] = &[
     "alpn h2",
     "resumed -tls1_2 one.example",
     "resumed -tls1_3 one.example",
-    // Keys anew; handshakes anew, which are refused; GnuTLS.
-    "typed 'K k' -tls1_3",
-    "typed R -tls1_2",
-    "gnutls VERS-TLS1.2",
-    "gnutls VERS-TLS1.3",
-    "gnutls VERS-TLS1.2 --resume",
-    "gnutls VERS-TLS1.3 --resume",
-    "gnutls VERS-TLS1.2 --rehandshake",
-    "gnutls VERS-TLS1.3 --rehandshake",
 ];
 
 /// What nginx does otherwise: its protocols and sessions are those of an address, ours of a
@@ -180,20 +170,6 @@ ask() { printf 'GET /told HTTP/1.0\r\n\r\n' | timeout 20 openssl s_client -ign_e
 resumed() {
     ask $1 -servername $2 -sess_out $T/session
     ask $1 -servername $2 -sess_in $T/session
-}
-typed() {
-    words=$1; shift
-    (
-        printf 'GET /told HTTP/1.1\r\nHost: one.example\r\n\r\n'; sleep 0.5
-        for word in $words; do echo $word; sleep 0.3; done
-        printf 'GET /told HTTP/1.1\r\nHost: one.example\r\n\r\n'; sleep 0.5
-    ) | timeout 20 openssl s_client -servername one.example -connect $A:443 "$@" 2>&1 | grep -aoE '^KEYUPDATE|^RENEGOTIATING|HTTP/1.1 200|no renegotiation'
-}
-gnutls() {
-    printf 'GET /told HTTP/1.0\r\n\r\n' | timeout 20 gnutls-cli --insecure --logfile $T/gnutls \
-        --priority NORMAL:-VERS-ALL:+$1 --sni-hostname one.example -p 443 $A $2 2>&1 |
-        grep -aoE '^HTTP/1.1 200|\*\*\* .*' | uniq
-    grep -aoE '\(TLS1.[23]|.*resumed session|.*Handshake.*|alert \[.*' $T/gnutls | uniq; rm -f $T/gnutls
 }
 crossed() {
     ask $3 -servername $1 -sess_out $T/session
@@ -280,7 +256,7 @@ fn plain(out: &str, address: &str) -> String {
 
 #[test]
 fn clients_get_the_same_answers() {
-    in_namespace(&[NGINX, CURL, OPENSSL, GNUTLS], || {
+    in_namespace(&[NGINX, CURL, OPENSSL], || {
         let both = Both::start("answers");
         let mut failures = Vec::new();
         for line in ASKED {
