@@ -19,6 +19,7 @@ mod dns;
 mod early;
 mod faults;
 mod hosts;
+mod kept;
 mod keys;
 mod operators;
 mod programs;

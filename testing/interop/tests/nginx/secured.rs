@@ -3,9 +3,8 @@
 
 use crate::NGINX;
 use interop::{Nearside, Program, Running, TAP, in_namespace, scratch, wait_for};
-use rustix::process::Signal;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -177,13 +176,13 @@ crossed() {
 }
 "#;
 
-struct Both {
-    folder: PathBuf,
-    running: Vec<Running>,
+pub(crate) struct Both {
+    pub(crate) folder: PathBuf,
+    pub(crate) running: Vec<Running>,
 }
 
 impl Both {
-    fn start(name: &str) -> Self {
+    pub(crate) fn start(name: &str) -> Self {
         let folder = scratch("nginx-secured").join(name);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("www/folder")).unwrap();
@@ -201,7 +200,7 @@ impl Both {
     }
 
     /// What each says, with its address taken out.
-    fn ask(&self, line: &str) -> Vec<String> {
+    pub(crate) fn ask(&self, line: &str) -> Vec<String> {
         let one = |(name, address): &(&str, &str)| {
             let script = format!("A={address}\nT={name}\n{WORDS}\n{line}\n");
             let (out, _) = sh_output(&self.folder, &script);
@@ -432,74 +431,6 @@ fn bad_handshakes(both: &Both, at: usize) {
     for mut stream in waiting {
         assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)), "{name}: nothing is said");
     }
-}
-
-/// One client of OpenSSL's, whose connection stays.
-struct Kept {
-    child: std::process::Child,
-    out: BufReader<std::process::ChildStdout>,
-}
-
-impl Kept {
-    fn open(address: &str) -> Self {
-        let mut client = Command::new("openssl");
-        client.args(["s_client", "-quiet", "-servername", "one.example", "-connect", &format!("{address}:443")]);
-        client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = client.spawn().unwrap();
-        let out = BufReader::new(child.stdout.take().unwrap());
-        Self { child, out }
-    }
-
-    fn ask(&mut self) -> String {
-        let stdin = self.child.stdin.as_mut().unwrap();
-        stdin.write_all(b"GET /told HTTP/1.1\r\nHost: one.example\r\n\r\n").unwrap();
-        stdin.flush().unwrap();
-        let mut lines = String::new();
-        while !lines.ends_with('\n') || !lines.contains("https on|") {
-            assert!(self.out.read_line(&mut lines).unwrap() > 0, "{lines}");
-        }
-        lines
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[test]
-fn a_new_certificate_loses_no_connection() {
-    in_namespace(&[NGINX, CURL, OPENSSL], || {
-        let both = Both::start("reloaded");
-        for at in OURS {
-            let (name, address) = SIDES[at];
-            let mut kept = Kept::open(address);
-            assert!(kept.ask().contains("200 OK"));
-            let before = both.ask("shown one.example")[at].clone();
-            let path = both.folder.join(name).join("nginx.conf");
-            let text = fs::read_to_string(&path).unwrap();
-            // Certificates that are not there change nothing.
-            fs::write(&path, text.replace("../one.", "../nowhere.")).unwrap();
-            both.running[at].signal(Signal::HUP);
-            let log = both.folder.join(name).join("error.log");
-            wait_for("what is wrong", Duration::from_secs(60), || {
-                fs::read_to_string(&log).unwrap_or_default().contains("nowhere.pem")
-            });
-            assert_eq!(both.ask("shown one.example")[at], before, "{name}");
-            fs::write(&path, text.replace("../one.", "../next.")).unwrap();
-            both.running[at].signal(Signal::HUP);
-            wait_for("the new certificate", Duration::from_secs(60), || {
-                let now = both.ask("shown one.example")[at].clone();
-                now != before && now.contains("CN = one.example")
-            });
-            assert!(kept.ask().contains("200 OK"), "{name}: it was there before");
-        }
-        for running in both.running {
-            running.stop();
-        }
-    });
 }
 
 /// `nearside load` over HTTPS: of nginx and of ours, over the kernel's sockets.
