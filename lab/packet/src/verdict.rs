@@ -35,6 +35,11 @@ impl Default for Validity {
 }
 
 impl Validity {
+    /// Something is left out that the method does not insist on.
+    pub fn names(&mut self, reason: impl Into<String>) {
+        self.note(Word::Complete, reason.into());
+    }
+
     /// Something is missing.
     pub fn lacks(&mut self, reason: impl Into<String>) {
         self.note(Word::Partial, reason.into());

@@ -115,6 +115,6 @@ fn left_out(settings: &Settings, verdict: &mut Validity) {
             verdict.lacks(told);
         }
     }
-    // This tester has none of them, so nothing that it does is COMPLETE.
-    verdict.lacks(NO_MODIFIERS);
+    // The RFC asks for as many of its section's conditions as the tester is able to make.
+    verdict.names(NO_MODIFIERS);
 }
