@@ -43,14 +43,15 @@ impl Front {
         self.folder.join("upstream")
     }
 
-    /// What it says, and the upstreams that it has: a name, and where it is.
+    /// What it says, and the upstreams that it has: a name, and where it is. Bodies have a
+    /// folder of their own: who serves next as another user takes the usual one over.
     fn configure(&self, text: &str, upstreams: &[(&str, String)]) {
         let pass = |(name, at): &(&str, String)| format!("location = /{name} {{ proxy_pass http://{at}; }}\n");
         let passed: String = upstreams.iter().map(pass).collect();
         let configuration = format!(
             "daemon off; pid nginx.pid; error_log logs/error.log;\n\
              events {{ worker_connections 512; }}\n\
-             http {{ access_log logs/access.log; server {{ listen {}:80;\n\
+             http {{ access_log logs/access.log; client_body_temp_path bodies; server {{ listen {}:80;\n\
              location = /text {{ return 200 {text}; }}\n{passed} }} }}\n",
             self.address
         );
