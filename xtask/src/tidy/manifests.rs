@@ -41,20 +41,26 @@ pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
     idle.map(|member| Complaint::file(&format!("{}/Cargo.toml", member.folder), "no crate calls this one")).collect()
 }
 
+/// The manifests of libraries that are of one of these `kinds`, their folders with the
+/// slash behind them, and whether the manifest lacks the line `unless`.
+fn libraries(workspace: &Workspace, kinds: &[&str], unless: &str) -> Vec<(String, String, bool)> {
+    let libraries = workspace.members.iter().filter_map(|member| {
+        let root = member.targets.iter().find(|(_, kind)| kinds.contains(&kind.as_str()))?;
+        let manifest = format!("{}/Cargo.toml", member.folder);
+        let folder = format!("{}/", root.0.rsplit_once('/').map_or("", |(folder, _)| folder));
+        let is_run = !workspace.source(&manifest)?.lines.iter().any(|line| line == unless);
+        Some((manifest, folder, is_run))
+    });
+    libraries.collect()
+}
+
 /// Examples in a library's documentation are run, and where there are none nobody builds
 /// it once more to look for them.
 pub(super) fn examples_are_run(workspace: &Workspace) -> Vec<Complaint> {
-    let libraries = workspace.members.iter().filter_map(|member| {
-        let root = member.targets.iter().find(|(_, kind)| ["lib", "cdylib"].contains(&kind.as_str()))?;
-        let manifest = format!("{}/Cargo.toml", member.folder);
-        let folder = root.0.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
-        let is_run = !workspace.source(&manifest)?.lines.iter().any(|line| line == "doctest = false");
-        Some((manifest, folder, is_run))
-    });
-    let wrong = libraries.filter_map(|(manifest, folder, is_run)| {
-        let of_library = |source: &&Source| source.path.strip_prefix(&folder).is_some_and(|rest| rest.starts_with('/'));
-        let example = workspace.sources.iter().filter(of_library).find_map(first_example);
-        match (example, is_run) {
+    let libraries = libraries(workspace, &["lib", "cdylib"], "doctest = false");
+    let wrong = libraries.into_iter().filter_map(|(manifest, folder, is_run)| {
+        let mut sources = workspace.sources.iter().filter(|source| source.path.starts_with(&folder));
+        match (sources.find_map(first_example), is_run) {
             (Some((path, line)), false) => {
                 Some(Complaint::at(&path, line, format!("{manifest} says `doctest = false`: nobody runs this example")))
             }
@@ -68,20 +74,10 @@ pub(super) fn examples_are_run(workspace: &Workspace) -> Vec<Complaint> {
 /// Tests beside a library's code are run, and where there are none nobody compiles it
 /// once more for them.
 pub(super) fn unit_tests_are_run(workspace: &Workspace) -> Vec<Complaint> {
-    let libraries = workspace.members.iter().filter_map(|member| {
-        let root = member.targets.iter().find(|(_, kind)| kind == "lib")?;
-        let manifest = format!("{}/Cargo.toml", member.folder);
-        let folder = format!("{}/", root.0.rsplit_once('/').map_or("", |(folder, _)| folder));
-        let is_run = !workspace.source(&manifest)?.lines.iter().any(|line| line == "test = false");
-        Some((manifest, folder, is_run))
-    });
-    let wrong = libraries.filter_map(|(manifest, folder, is_run)| {
+    let libraries = libraries(workspace, &["lib"], "test = false");
+    let wrong = libraries.into_iter().filter_map(|(manifest, folder, is_run)| {
         let mut sources = workspace.sources.iter().filter(|source| source.path.starts_with(&folder));
-        let test = sources.find_map(|source| {
-            let (number, _) = source.numbered().find(|(_, line)| line.trim_start().starts_with("#[test]"))?;
-            Some((source.path.clone(), number))
-        });
-        match (test, is_run) {
+        match (sources.find_map(first_test), is_run) {
             (Some((path, line)), false) => {
                 Some(Complaint::at(&path, line, format!("{manifest} says `test = false`: nobody runs this test")))
             }
@@ -90,6 +86,12 @@ pub(super) fn unit_tests_are_run(workspace: &Workspace) -> Vec<Complaint> {
         }
     });
     wrong.collect()
+}
+
+/// Where the first test of a file stands.
+fn first_test(source: &Source) -> Option<(String, usize)> {
+    let (number, _) = source.numbered().find(|(_, line)| line.trim_start().starts_with("#[test]"))?;
+    Some((source.path.clone(), number))
 }
 
 /// Where the first piece of Rust stands in what documents a file.
