@@ -86,7 +86,7 @@ test: ## run everything that must pass: format, tidy, dependencies, tests and th
 	@$(MAKE) --no-print-directory format
 	@$(LINTED) $(MAKE) --no-print-directory tidy deny
 	@echo "== tests, and lints as they are compiled"
-	@$(LINTED) $(SUITE) $(TESTS)
+	@$(LINTED) $(SUITE) --again 2 $(TESTS)
 	@[ -n "$(TESTED_DPDK)" ] || \
 		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"
 	@[ -z "$(TESTED_DPDK)" ] || $(CARGO) check --package dpdk --lib --locked

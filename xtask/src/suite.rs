@@ -2,6 +2,7 @@
 //! then what failed; once or many times, on a machine at rest, beside a
 //! program that takes half of each core, or on one core.
 
+mod again;
 mod programs;
 mod stage;
 
@@ -20,6 +21,8 @@ pub struct Plan {
     rounds: u32,
     busy: bool,
     one_core: bool,
+    /// So many tests that failed are run again, each alone; none of them where more failed.
+    again: usize,
     /// For `cargo test`, and behind `--` for the programs.
     arguments: Vec<String>,
 }
@@ -30,7 +33,7 @@ impl Plan {
     /// # Errors
     /// What is wrong with them.
     pub fn parse(words: &[&str]) -> Result<Self, String> {
-        let mut plan = Self { rounds: 1, busy: false, one_core: false, arguments: Vec::new() };
+        let mut plan = Self { rounds: 1, busy: false, one_core: false, again: 0, arguments: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
@@ -39,6 +42,10 @@ impl Plan {
                 "--rounds" => {
                     let rounds = words.next().and_then(|word| word.parse().ok()).filter(|rounds| *rounds > 0);
                     plan.rounds = rounds.ok_or("--rounds takes a number of at least 1")?;
+                }
+                "--again" => {
+                    let again = words.next().and_then(|word| word.parse().ok());
+                    plan.again = again.ok_or("--again takes a number")?;
                 }
                 "--" => plan.arguments.extend(words.by_ref().map(|word| (*word).to_owned())),
                 other => return Err(format!("suite: what is {other}? Arguments of cargo test come after --")),
@@ -87,7 +94,13 @@ pub fn run(plan: &Plan) -> Result<ExitCode, String> {
             println!("== round {number} of {}", plan.rounds);
         }
         let began = now();
-        let round = round_of(plan, &built).map_err(wrong)?;
+        let mut round = round_of(plan, &built).map_err(wrong)?;
+        let unstable = again::those_that_failed(plan.again, &mut round.failed, &built.programs, |program, name| {
+            let words = ["--", "--exact", name].map(str::to_owned);
+            let stage = Mutex::new(Stage::new(io::stdout()));
+            run_one(program, built.command(program, &words, 1), &stage).map(|failed| failed.is_empty())
+        });
+        print!("{}", again::told(&unstable.map_err(wrong)?));
         rounds.push((began.elapsed(), round.failed.is_empty()));
         print!("{}", longest(&round.took));
         for failure in round.failed {
@@ -99,15 +112,8 @@ pub fn run(plan: &Plan) -> Result<ExitCode, String> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// How many tests of a program run at once (libtest).
-const THREADS: &str = "RUST_TEST_THREADS";
-
 /// Most of what takes long waits: for timers, for peers, for processes.
 const THREADS_PER_CORE: usize = 2;
-
-/// Names the program under test to tests that start it: without it each of them
-/// would ask cargo whether it is built.
-const NEARSIDE: &str = "NEARSIDE_BINARY";
 
 /// One run of all tests.
 #[derive(Default)]
@@ -126,13 +132,7 @@ fn round_of(plan: &Plan, built: &Built) -> io::Result<Round> {
     let lane = || -> io::Result<()> {
         loop {
             let Some(program) = lock(&queue).next() else { return Ok(()) };
-            let mut command = program.command(&plan.arguments);
-            if std::env::var_os(THREADS).is_none() {
-                command.env(THREADS, (cores * THREADS_PER_CORE).to_string());
-            }
-            if let (Some(nearside), None) = (&built.nearside, std::env::var_os(NEARSIDE)) {
-                command.env(NEARSIDE, nearside);
-            }
+            let command = built.command(program, &plan.arguments, cores * THREADS_PER_CORE);
             let began = now();
             let failed = run_one(program, command, &stage)?;
             let mut round = lock(&round);
@@ -193,7 +193,7 @@ impl Reader {
         if let Some((_, rest)) = line.split_once("to rerun pass `") {
             let target = rest.trim_end_matches('`').to_owned();
             if self.names.is_empty() {
-                self.names.push("(the program itself)".to_owned());
+                self.names.push(again::THE_PROGRAM.to_owned());
             }
             self.failed.extend(self.names.drain(..).map(|name| (target.clone(), name)));
             self.listing = false;
@@ -245,8 +245,8 @@ mod tests {
     fn words_are_read() {
         let plan = Plan::parse(&["--rounds", "3", "--busy", "--", "-p", "nearside-wire", "--busy"]).unwrap();
         let arguments = ["-p", "nearside-wire", "--busy"].map(str::to_owned).into();
-        assert_eq!(plan, Plan { rounds: 3, busy: true, one_core: false, arguments });
-        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["-p"]] {
+        assert_eq!(plan, Plan { rounds: 3, busy: true, one_core: false, again: 0, arguments });
+        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["--again"], &["--again", "-1"], &["-p"]] {
             assert!(Plan::parse(wrong).is_err(), "{wrong:?}");
         }
     }

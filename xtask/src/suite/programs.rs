@@ -133,7 +133,26 @@ fn split(arguments: &[String]) -> (&[String], &[String]) {
     at.map_or((arguments, &[]), |at| (&arguments[..at], &arguments[at + 1..]))
 }
 
+/// How many tests of a program run at once (libtest).
+const THREADS: &str = "RUST_TEST_THREADS";
+
+/// Names the program under test to tests that start it: without it each of them
+/// would ask cargo whether it is built.
+const NEARSIDE: &str = "NEARSIDE_BINARY";
+
 impl Built {
+    /// How one of the programs is run, with so many of its tests at once.
+    pub fn command(&self, program: &Program, arguments: &[String], threads: usize) -> Command {
+        let mut command = program.command(arguments);
+        if std::env::var_os(THREADS).is_none() {
+            command.env(THREADS, threads.to_string());
+        }
+        if let (Some(nearside), None) = (&self.nearside, std::env::var_os(NEARSIDE)) {
+            command.env(NEARSIDE, nearside);
+        }
+        command
+    }
+
     fn take(&mut self, message: Message) {
         let Message { reason, package_id, manifest_path, target, profile, executable } = message;
         let (true, Some(id), Some(manifest), Some(target), Some(profile), Some(path)) =
@@ -175,12 +194,17 @@ fn package(id: &str) -> &str {
 }
 
 impl Program {
+    #[cfg(test)]
+    pub(super) fn named(target: &str) -> Self {
+        Self { target: target.to_owned(), title: String::new(), path: None, folder: PathBuf::new() }
+    }
+
     fn is(&self, name: &str) -> bool {
         self.target.split(' ').any(|word| word == name)
     }
 
     /// How it is run.
-    pub fn command(&self, arguments: &[String]) -> Command {
+    fn command(&self, arguments: &[String]) -> Command {
         let (ours, theirs) = split(arguments);
         match &self.path {
             Some(path) => {
