@@ -357,6 +357,8 @@ counts! {
         server_error,
         /// None of these.
         other,
+        /// Of 4xx, those with which a request was refused that came too early (425, RFC 8470).
+        too_early,
     }
 }
 
@@ -429,6 +431,10 @@ counts! {
         established,
         /// Of them, those whose handshake went on with an earlier session.
         resumed,
+        /// Of them, those whose server took the first request before the handshake was over.
+        early,
+        /// Of them, those whose server did not take it, so that it was sent again.
+        early_refused,
         /// Connections that ended, for whatever reason, once established.
         closed,
         /// Connects in place of a connection that was closed or lost, in a

@@ -93,9 +93,9 @@ pub use plan::{
 };
 pub use recorder::{LONGEST, Recorder, SUB_BUCKETS};
 pub use report::{
-    AgreedReport, Busy, BusySource, ClassLatency, ClientCpu, Cpu, Floor, Latency, LittlesLaw, Outside, PhaseReport,
-    PortUse, Ports, Reason, Report, ScheduleReport, SecuredReport, Setup, Spoils, Throughput, Trust, UrlReport,
-    Verdict, Warning,
+    AgreedReport, Busy, BusySource, ClassLatency, ClientCpu, Cpu, EarlyReport, Floor, Latency, LittlesLaw, Outside,
+    PhaseReport, PortUse, Ports, Reason, Report, ScheduleReport, SecuredReport, Setup, Spoils, Throughput, Trust,
+    UrlReport, Verdict, Warning,
 };
 pub use samples::{CLASSES, Class, Samples};
 pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};

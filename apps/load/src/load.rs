@@ -343,7 +343,7 @@ impl App for Load {
         if self.securing.is_some() {
             self.begin_securing(net, id);
         } else {
-            self.on_ready(net, id);
+            self.on_ready(net, id, None);
         }
     }
 

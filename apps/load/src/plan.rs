@@ -194,6 +194,18 @@ impl Plan {
         matches!(self.arrival, Arrival::Open(_))
     }
 
+    /// Whether requests are sent before handshakes are over.
+    fn sends_early(&self) -> bool {
+        self.secured.as_ref().is_some_and(|sought| sought.tls.sends_early())
+    }
+
+    /// Whether there is a request for each connection while it is opened, and it is known by then.
+    fn can_send_early(&self, active: u32) -> bool {
+        let is_written_anew = |one: &Weighted<Request>| one.item.script.is_some();
+        let talks = self.follow > 0 || self.cookies || self.requests.iter().any(is_written_anew);
+        !self.is_open() && active >= self.connections && !talks
+    }
+
     /// Whether the plan can be run.
     ///
     /// # Errors
@@ -243,6 +255,10 @@ impl Plan {
             (
                 self.cookies && self.requests.iter().any(|one| one.item.has_field("Cookie")),
                 "cookies are kept, or are a header of the requests: not both",
+            ),
+            (
+                self.sends_early() && !self.can_send_early(active),
+                "early data is for a closed loop with all connections active, without templates, cookies and redirects",
             ),
             (self.ramp > TIMEOUT_LIMIT, "the ramp must be at most 1,000 s"),
             (

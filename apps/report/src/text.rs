@@ -154,6 +154,12 @@ fn agreed(out: &mut String, secured: &SecuredReport, reuse: Reuse) -> core::fmt:
         write!(out, "{:>9}    ", si(secured.handshakes_per_second, "/s"))?;
     }
     write!(out, "{} full, {} resumed", grouped(all - secured.resumed.min(all)), grouped(secured.resumed))?;
+    if let Some(early) = &secured.early {
+        write!(out, "; early data taken {}, refused {}", grouped(early.accepted), grouped(early.rejected))?;
+        if early.too_early > 0 {
+            write!(out, ", answered 425 {}", grouped(early.too_early))?;
+        }
+    }
     for AgreedReport { agreed, handshakes } in &secured.agreed {
         write!(out, "; {} {}", agreed.version, agreed.suite)?;
         if let Some(protocol) = &agreed.protocol {

@@ -152,6 +152,20 @@ impl ClientTls {
         Ok(Self { config, servers: rules.servers, sessions })
     }
 
+    /// The same, but that data may come before a handshake that goes on with a session of TLS 1.3 is over
+    /// (RFC 8446 section 2.3), where there is some ([`crate::Connector::with_early`]).
+    #[must_use]
+    pub const fn sending_early(mut self) -> Self {
+        self.config.enable_early_data = true;
+        self
+    }
+
+    /// Whether it may.
+    #[must_use]
+    pub const fn sends_early(&self) -> bool {
+        self.config.enable_early_data
+    }
+
     /// Whether servers are asked who they are.
     #[must_use]
     pub const fn verifies(&self) -> bool {

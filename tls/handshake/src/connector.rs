@@ -37,6 +37,16 @@ pub struct Connector {
     waiting: Vec<u8>,
     received: usize,
     records: u32,
+    early: Early,
+}
+
+/// What is to be sent before the handshake is over, and what came of it.
+#[derive(Default)]
+struct Early {
+    data: Option<Box<[u8]>>,
+    /// So many of its bytes were sent: a server may take less.
+    sent: usize,
+    accepted: bool,
 }
 
 impl core::fmt::Debug for Connector {
@@ -95,8 +105,19 @@ pub struct ServerSession {
     pub protocol: Option<Box<[u8]>>,
     /// Whether it goes on with a session from before.
     pub resumed: bool,
+    /// What came of data that was sent before the handshake was over, if any was.
+    pub early: Option<EarlySent>,
     /// Whether the server is who it is to be.
     pub verdict: ServerVerdict,
+}
+
+/// Data that was sent before its handshake was over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EarlySent {
+    /// Bytes of it.
+    pub bytes: usize,
+    /// Whether the server took it; else it read none of it.
+    pub accepted: bool,
 }
 
 impl Connector {
@@ -104,7 +125,22 @@ impl Connector {
     /// what is to be sent first.
     #[must_use]
     pub const fn new(sought: Sought) -> Self {
-        Self { sought, connection: None, began: false, waiting: Vec::new(), received: 0, records: 0 }
+        let early = Early { data: None, sent: 0, accepted: false };
+        Self { sought, connection: None, began: false, waiting: Vec::new(), received: 0, records: 0, early }
+    }
+
+    /// The same, with what is to be sent with its first bytes if it goes on with a session whose server takes
+    /// that: whoever sees them may send them again (RFC 8446 section 8).
+    #[must_use]
+    pub fn with_early(mut self, data: Box<[u8]>) -> Self {
+        self.early.data = Some(data);
+        self
+    }
+
+    /// Bytes of it that were sent with the first.
+    #[must_use]
+    pub const fn sent_early(&self) -> usize {
+        self.early.sent
     }
 
     /// Whether `bytes`, which begin where the last were consumed up to, hold a whole record: what is to be
@@ -166,7 +202,7 @@ impl Connector {
     /// Has rustls look at what waits.
     fn work(&mut self, out: &mut Vec<u8>) -> ConnectOutcome {
         let Some(connection) = self.connection.as_mut() else { return ConnectOutcome::Failed(Failure::Over) };
-        match drive(connection, &mut self.waiting, out) {
+        match drive(connection, &mut self.waiting, out, &mut self.early) {
             Ok(false) => ConnectOutcome::Waits,
             Ok(true) => match self.connection.take().and_then(|connection| self.connected(*connection)) {
                 Some(connected) => ConnectOutcome::Done(Box::new(connected)),
@@ -194,6 +230,7 @@ impl Connector {
             suite: suite_name(connection.negotiated_cipher_suite()?.suite()),
             protocol: connection.alpn_protocol().map(Into::into),
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+            early: (self.early.sent > 0).then_some(EarlySent { bytes: self.early.sent, accepted: self.early.accepted }),
             verdict: servers.map_or(ServerVerdict::NotAsked, |servers| servers.verdict(chain, &self.sought.name)),
         };
         let (secrets, kernel) = connection.dangerous_into_kernel_connection().ok()?;
@@ -262,6 +299,7 @@ fn drive(
     connection: &mut UnbufferedClientConnection,
     waiting: &mut Vec<u8>,
     out: &mut Vec<u8>,
+    early: &mut Early,
 ) -> Result<bool, Failure> {
     loop {
         let UnbufferedStatus { discard, state } = connection.process_tls_records(waiting);
@@ -275,8 +313,21 @@ fn drive(
                         result = Some(Err(Failure::Over));
                     }
                 }
+                early.accepted |= early.sent > 0 && out[start..].starts_with(&END_OF_EARLY_DATA);
             }
-            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+            Ok(ConnectionState::TransmitTlsData(mut data)) => {
+                // With the first flight: it is taken, so that it is not sent again.
+                if let Some(bytes) = early.data.take()
+                    && let Some(mut may) = data.may_encrypt_early_data()
+                {
+                    let start = out.len();
+                    out.resize(start + sealed_length(bytes.len()), 0);
+                    let sealed = may.encrypt(&bytes, &mut out[start..]).unwrap_or(0);
+                    out.truncate(start + sealed);
+                    early.sent = opened_length(sealed);
+                }
+                data.done();
+            }
             Ok(ConnectionState::BlockedHandshake) => result = Some(Ok(false)),
             Ok(ConnectionState::WriteTraffic(_)) => result = Some(Ok(true)),
             Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => result = Some(Err(Failure::Closed)),
@@ -293,6 +344,24 @@ fn drive(
             return result;
         }
     }
+}
+
+/// How a record with EndOfEarlyData begins (RFC 8446 section 4.5): a message of four bytes, with its type and
+/// a tag. No other message is as short as it, and one is sent if the server takes early data and only then;
+/// rustls tells whether it does in no other way.
+const END_OF_EARLY_DATA: [u8; 5] = [23, 3, 3, 0, 4 + 1 + 16];
+
+/// What a record of TLS 1.3 has beside its data: a header, a type and a tag.
+const AROUND: usize = 5 + 1 + 16;
+
+/// How long data is when it is sealed, in records as long as they may be.
+const fn sealed_length(data: usize) -> usize {
+    data + AROUND * data.div_ceil(MAX_PLAINTEXT)
+}
+
+/// How much data is in so many bytes of them.
+const fn opened_length(sealed: usize) -> usize {
+    sealed - AROUND * sealed.div_ceil(MAX_PLAINTEXT + AROUND)
 }
 
 /// What rustls has to say of a failure.

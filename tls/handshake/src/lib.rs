@@ -46,7 +46,7 @@ mod tickets;
 pub use acceptor::{Acceptor, Outcome, Step};
 pub use client::{ClientError, ClientRules, ClientTls, ServerVerdict, Servers};
 pub use clients::{ClientMode, ClientVerdict, Clients};
-pub use connector::{ConnectOutcome, ConnectStep, Connected, Connector, ServerSession, Sought};
+pub use connector::{ConnectOutcome, ConnectStep, Connected, Connector, EarlySent, ServerSession, Sought};
 pub use effort::Effort;
 pub use failure::Failure;
 pub use hello::{First, HELLO_MAX, Hello, HelloError};

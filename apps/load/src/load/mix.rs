@@ -94,6 +94,18 @@ impl Mix {
         length
     }
 
+    /// The bytes that [`Mix::send`] would send.
+    pub fn bytes(&mut self, id: ConnId, number: u16, last: bool) -> &[u8] {
+        let kind = &self.kinds[usize::from(number)];
+        match &mut self.own {
+            None => kind.last.as_ref().filter(|_| last).unwrap_or(&kind.body).as_slice(),
+            Some(own) => {
+                let (body, range) = own.request(id, kind.front.lines(last));
+                &body.as_slice()[range.start as usize..range.end as usize]
+            }
+        }
+    }
+
     /// A kind, drawn by weight.
     #[inline]
     pub fn draw(&mut self) -> u16 {

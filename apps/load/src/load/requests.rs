@@ -12,6 +12,17 @@ use h1::client::Summary;
 use semantics::Method;
 use wire::Time;
 
+/// A request that was sent before its connection's handshake was over.
+#[derive(Debug)]
+pub(super) struct EarlyRequest {
+    /// Which of the plan's it is.
+    pub number: u16,
+    pub bytes: Box<[u8]>,
+    pub sent: Time,
+    /// Bytes of it that the server took.
+    pub taken: usize,
+}
+
 impl Load {
     /// Sends one more request on a connection, if any may still be sent.
     #[inline]
@@ -64,10 +75,44 @@ impl Load {
     }
 
     /// The first requests on a new connection.
-    pub(super) fn ask_first<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub(super) fn ask_first<N: Net>(&mut self, net: &mut N, id: ConnId, mut early: Option<EarlyRequest>) {
         self.busy += u32::from(self.mixing && self.allowance > 0);
         for _ in 0..self.plan.pipeline {
-            self.again(net, id);
+            match early.take() {
+                Some(early) => self.after_early(net, id, early),
+                None => self.again(net, id),
+            }
+        }
+    }
+
+    /// A request that may be sent before its connection's handshake is over, and nothing is lost if somebody
+    /// sends it again (RFC 8470 section 4).
+    pub(super) fn draw_early(&mut self, id: ConnId) -> Option<(u16, Box<[u8]>)> {
+        // A place is kept for each connection that is not ready.
+        if self.allowance < u64::from(self.handshakes) {
+            return None;
+        }
+        let number = self.mix.draw();
+        let is_safe = matches!(self.mix.kind(number).method, Method::Get | Method::Head);
+        if !is_safe || !self.plan.requests[usize::from(number)].item.body.is_empty() {
+            return None;
+        }
+        let last = self.reuse.per_connection() == Some(1);
+        Some((number, self.mix.bytes(id, number, last).into()))
+    }
+
+    /// A connection is ready whose first request was sent before: what its server did not take of that is sent
+    /// again. Its time counts from the first.
+    fn after_early<N: Net>(&mut self, net: &mut N, id: ConnId, early: EarlyRequest) {
+        let EarlyRequest { number, bytes, sent, taken } = early;
+        self.counts.traffic.sent += 1;
+        self.counts.traffic.sent_bytes += bytes.len() as u64;
+        let timed = if self.plain { self.table.push(id, sent) } else { self.table.push_kept(id, sent, sent, number) };
+        if let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            net.send_bytes(id, rest);
+        }
+        if !timed {
+            net.set_timer(id, Some(sent + self.plan.timeout));
         }
     }
 
@@ -221,6 +266,7 @@ impl Load {
     pub(super) fn count_status(&mut self, code: u16) -> Class {
         let class = Class::of_status(code);
         let statuses = &mut self.counts.statuses;
+        statuses.too_early += u64::from(code == 425);
         *match class {
             Class::Success => &mut statuses.success,
             Class::Redirection => &mut statuses.redirection,

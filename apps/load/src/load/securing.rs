@@ -1,5 +1,6 @@
 //! HTTPS: the handshake of each connection, worked on in the turn that brings its bytes.
 
+use super::requests::EarlyRequest;
 use super::{Load, Phase};
 use crate::conn::State;
 use crate::figures::{Agreed, Ended, Figures, count_agreed};
@@ -28,6 +29,8 @@ pub struct Securing {
 struct UnderWay {
     connector: Connector,
     established: Time,
+    /// A request that was sent with its first bytes.
+    early: Option<(u16, Box<[u8]>)>,
 }
 
 /// Why a connection is not secured.
@@ -57,13 +60,28 @@ impl Load {
     /// A connection is established that is to be secured.
     pub(super) fn begin_securing<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = net.now();
-        let Some(securing) = &mut self.securing else { return };
+        let Some(sought) = self.securing.as_ref().map(|securing| securing.sought.clone()) else { return };
         let Some(conn) = self.table.get_mut(id) else { return };
         // `since` stays: patience is with the connect and the handshake together.
         conn.state = State::Securing;
-        let connector = Connector::new(securing.sought.clone());
-        securing.under_way.insert(id.index(), UnderWay { connector, established: now });
+        let early = if sought.tls.sends_early() { self.draw_early(id) } else { None };
+        let mut connector = Connector::new(sought);
+        if let Some((_, bytes)) = &early {
+            connector = connector.with_early(bytes.clone());
+        }
+        let Some(securing) = &mut self.securing else { return };
+        securing.under_way.insert(id.index(), UnderWay { connector, established: now, early });
         self.on_handshake_bytes(net, id, &[]);
+        let under_way = self.securing.as_mut().and_then(|securing| securing.under_way.get_mut(&id.index()));
+        if let Some(one) = under_way {
+            if one.connector.sent_early() > 0 {
+                // It is one of those that may be sent from here on.
+                self.allowance -= 1;
+                self.progress.sent(now);
+            } else {
+                one.early = None;
+            }
+        }
     }
 
     /// Takes what the server sends before the connection is secured: whole records. How many bytes
@@ -102,12 +120,33 @@ impl Load {
             return self.fail_securing(net, id, Unsecured::Ended);
         }
         let Some(securing) = &mut self.securing else { return };
+        let mut early = None;
         if let Some(one) = securing.under_way.remove(&id.index()) {
             securing.took.record(now.since(one.established).as_nanos() as u64);
+            early = one.early.zip(session.early).map(|((number, bytes), outcome)| EarlyRequest {
+                number,
+                bytes,
+                sent: one.established,
+                taken: if outcome.accepted { outcome.bytes } else { 0 },
+            });
         }
         count_agreed(&mut securing.agreed, &agreed(&session), 1);
-        self.counts.connections.resumed += u64::from(session.resumed);
-        self.on_ready(net, id);
+        let connections = &mut self.counts.connections;
+        connections.resumed += u64::from(session.resumed);
+        if let Some(early) = &early {
+            *(if early.taken > 0 { &mut connections.early } else { &mut connections.early_refused }) += 1;
+        }
+        self.on_ready(net, id, early);
+    }
+
+    /// A connection will not be ready: what was sent on it is no request in progress.
+    fn forget_early(&mut self, one: &UnderWay) {
+        if one.connector.sent_early() > 0 && one.early.is_some() {
+            self.progress.ended(one.established.as_nanos());
+            if !matches!(self.phase, Phase::Ended) {
+                self.allowance = self.allowance.saturating_add(1);
+            }
+        }
     }
 
     /// The server finished before the connection was secured.
@@ -119,10 +158,10 @@ impl Load {
     /// A connection will not be secured. What there was to say to the server goes out before the
     /// end; its answer is waited for no longer than the handshake would have been.
     fn fail_securing<N: Net>(&mut self, net: &mut N, id: ConnId, why: Unsecured) {
+        let under_way = self.securing.as_mut().and_then(|securing| securing.under_way.remove(&id.index()));
+        let Some(one) = under_way else { return };
+        self.forget_early(&one);
         let Some(securing) = &mut self.securing else { return };
-        if securing.under_way.remove(&id.index()).is_none() {
-            return;
-        }
         let now = net.now();
         let errors = &mut self.counts.errors;
         // A server under load may drop handshakes; one that refuses the first refuses all.
@@ -149,6 +188,9 @@ impl Load {
         self.handshakes -= 1;
         self.serving -= 1;
         let under_way = self.securing.as_mut().and_then(|securing| securing.under_way.remove(&id.index()));
+        if let Some(one) = &under_way {
+            self.forget_early(one);
+        }
         // The others were counted when they failed; those that we end at the end did not fail.
         if under_way.is_some() && !matches!(self.phase, Phase::Ended) {
             let errors = &mut self.counts.errors;

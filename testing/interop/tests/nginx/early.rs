@@ -2,9 +2,10 @@
 
 use crate::NGINX;
 use crate::secured::{OPENSSL, OURS, SIDES, command, sh, sh_output};
-use interop::{Running, in_namespace, scratch};
+use interop::{Nearside, Running, in_namespace, scratch};
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 const CERTIFICATES: &str = r#"
 set -e
@@ -23,6 +24,7 @@ fn configuration(address: &str) -> String {
          server {{ listen {address}:80; location / {{ return 200 \"asked early=$http_early_data\\n\"; }} }}\n\
          server {{ listen {address}:443 ssl;\n\
            location /told {{ return 200 \"$request_method early=$ssl_early_data $ssl_session_reused\\n\"; }}\n\
+           location /late {{ return 425; }}\n\
            location /passed {{ proxy_pass http://127.0.0.2:80; proxy_set_header Early-Data $ssl_early_data; }} }}\n\
          server {{ listen {address}:8443 ssl; ssl_early_data off; return 200 \"off\\n\"; }}\n\
          }}\n"
@@ -83,10 +85,37 @@ fn requests_come_before_their_handshake_is_over() {
             let off = ask(&folder, side, "PORT=8443 begin -tls1_3; LIMIT=5 PORT=8443 early get");
             assert!(!off.contains("accepted"), "{name}: {off}");
         }
+        for (name, address) in SIDES {
+            load_is_made_early(name, address);
+        }
         for running in running {
             running.stop();
         }
     });
+}
+
+/// `nearside load` sends requests so, and tells what came of them.
+fn load_is_made_early(name: &str, address: &str) {
+    let load = |at: &str| {
+        let mut command = Nearside::command(["load", &format!("https://{address}:{at}"), "--json"]);
+        let flags = "--insecure --sni one.example --close --resume --early-data -c 4 -n 60 -d 20s --warmup 0s \
+                     --threads 1 --cores none --progress none";
+        let ran = command.args(flags.split_whitespace()).stdin(Stdio::null()).output().unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
+        let errors = json["errors"].as_object().is_some_and(|all| all.values().any(|count| *count != 0));
+        assert!(!errors, "{name}: {json} {}", String::from_utf8_lossy(&ran.stderr));
+        let of = |pointer: &str| json.pointer(pointer).and_then(serde_json::Value::as_u64).unwrap_or(u64::MAX);
+        let early = ["accepted", "rejected", "too_early"].map(|what| of(&format!("/secured/early/{what}")));
+        (early, of("/statuses/success"), of("/statuses/client_error"))
+    };
+    let ([accepted, rejected, too_early], success, refused) = load("443/told");
+    assert!(accepted >= 20 && rejected == 0 && too_early == 0, "{name}: {accepted}, {rejected}, {too_early}");
+    assert!(success >= 60 && refused == 0, "{name}: {success}, {refused}");
+    // Those before the window are among them.
+    let ([accepted, _, too_early], success, refused) = load("443/late");
+    assert!(accepted >= 20 && too_early >= refused && refused >= 60 && success == 0, "{name}: {too_early}, {refused}");
+    // Where there is none, it is a session as any other.
+    assert_eq!(load("8443/").0, [0; 3], "{name}");
 }
 
 /// The client tells of its session and prints answers in the order in which they come.

@@ -1,9 +1,10 @@
 //! Our own client: with our own server, and with bytes that no server sends.
 
+use super::early::{early_server, open, seal};
 use super::{file, rules, server};
 use handshake::{
-    Acceptor, ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connected, Connector, First, Groups, Outcome,
-    Secured, ServerRules, ServerTls, ServerVerdict, Servers, Sought, Suites, Version, hello,
+    Acceptor, ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connected, Connector, EarlySent, First, Groups,
+    Outcome, Secured, ServerRules, ServerTls, ServerVerdict, Servers, Sought, Suites, Version, hello,
 };
 use seal::{ContentType, Layer, Record, Unsealed};
 use std::sync::Arc;
@@ -115,6 +116,50 @@ fn our_client_and_our_server_agree_and_go_on() {
             }
         }
     }
+}
+
+/// A request goes with the first bytes; who does not know the session reads none of it.
+#[test]
+fn our_client_sends_early_what_our_server_takes() {
+    let (server, other) = (early_server(), early_server());
+    let tls = Arc::into_inner(client((false, true), None)).expect("nobody else has it");
+    let tls = Arc::new(tls.sending_early());
+    let early = |server: &Arc<ServerTls>| {
+        let mut connector = Connector::new(sought(&tls, "")).with_early(b"GET /".as_slice().into());
+        let (acceptor, first) = begin(server, &mut connector);
+        (connector, acceptor, first)
+    };
+    let (connector, ..) = early(&server);
+    assert_eq!(connector.sent_early(), 0, "there is no session yet");
+    let (connected, _, tickets) = shake(&server, sought(&tls, ""), usize::MAX / 2);
+    assert_eq!(connected.session.early, None);
+    open(&mut *connected.into_layer().expect("a layer").0, &tickets);
+
+    let (mut connector, mut acceptor, first) = early(&server);
+    assert_eq!(connector.sent_early(), 5);
+    let step = acceptor.on_bytes(&first);
+    let Outcome::Done(secured) = step.outcome else { panic!("{:?}", step.outcome) };
+    let (mut far, _) = secured.into_layer().expect("a layer");
+    assert_eq!(open(&mut *far, &first[step.consumed..]), b"GET /");
+    let answer = seal(&mut *far, 0, b"answer");
+    let ConnectStep { out, outcome: ConnectOutcome::Done(connected), .. } = connector.on_bytes(&step.out) else {
+        panic!("it is over for the client")
+    };
+    assert_eq!(connected.session.early, Some(EarlySent { bytes: 5, accepted: true }));
+    let (mut near, _) = connected.into_layer().expect("a layer");
+    assert_eq!(open(&mut *near, &answer), b"answer");
+    let more = [out, seal(&mut *near, 0, b"more")].concat();
+    assert_eq!(open(&mut *far, &more), b"more");
+
+    let (mut connector, mut acceptor, first) = early(&other);
+    assert_eq!(connector.sent_early(), 5, "the second ticket");
+    let step = acceptor.on_bytes(&first);
+    assert!(matches!(step.outcome, Outcome::Waits) && step.consumed == first.len(), "{:?}", step.outcome);
+    let ConnectStep { out, outcome: ConnectOutcome::Done(connected), .. } = connector.on_bytes(&step.out) else {
+        panic!("it is over for the client")
+    };
+    assert_eq!(connected.session.early, Some(EarlySent { bytes: 5, accepted: false }));
+    assert!(matches!(acceptor.on_bytes(&out).outcome, Outcome::Done(_)));
 }
 
 /// Whoever is not trusted is told, the second time, too, when the session goes on.

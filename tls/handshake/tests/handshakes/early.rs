@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-fn early_server() -> Arc<ServerTls> {
+pub(super) fn early_server() -> Arc<ServerTls> {
     let early = Some(Arc::new(SessionCache::new(1 << 20)));
     server(ServerRules { early, ..rules(&["ec"]) })
 }
@@ -41,7 +41,7 @@ fn whole(bytes: &[u8]) -> Hello {
 }
 
 /// Opens all that is there.
-fn open(layer: &mut dyn Layer, mut bytes: &[u8]) -> Vec<u8> {
+pub(super) fn open(layer: &mut dyn Layer, mut bytes: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     while !bytes.is_empty() {
         match layer.open(bytes, &mut plain) {
@@ -52,7 +52,7 @@ fn open(layer: &mut dyn Layer, mut bytes: &[u8]) -> Vec<u8> {
     plain
 }
 
-fn seal(layer: &mut dyn Layer, number: u64, text: &[u8]) -> Vec<u8> {
+pub(super) fn seal(layer: &mut dyn Layer, number: u64, text: &[u8]) -> Vec<u8> {
     let mut out = vec![0; text.len() + layer.overhead()];
     let record = Record { epoch: 0, number, kind: ContentType::ApplicationData, padding: 0 };
     layer.seal(&record, &[text], &mut out).expect("it is sealed");

@@ -66,6 +66,12 @@ pub(super) struct SecuredArgs {
     /// Go on with earlier sessions [default: each handshake is a full one]
     #[arg(long)]
     resume: bool,
+
+    /// Send the first request of a connection with its first bytes, before the handshake is over, where the
+    /// connection goes on with an earlier session of TLS 1.3 whose server takes that (0-RTT): GET and HEAD
+    /// without content alone, as whoever saw them may send them again
+    #[arg(long, requires = "resume")]
+    early_data: bool,
 }
 
 impl SecuredArgs {
@@ -88,7 +94,10 @@ impl SecuredArgs {
         if let Some(told) = told.as_deref().filter(|told| !is_name(told)) {
             return Err(format!("--sni: '{told}' is no name of a host"));
         }
-        let tls = ClientTls::new(self.rules(connections)?).map_err(|why| format!("HTTPS: {why}"))?;
+        let mut tls = ClientTls::new(self.rules(connections)?).map_err(|why| format!("HTTPS: {why}"))?;
+        if self.early_data {
+            tls = tls.sending_early();
+        }
         let (name, told) = (name.into_bytes().into_boxed_slice(), told.map(String::into_boxed_str));
         Ok(Some(Sought { tls: Arc::new(tls), peer: name.clone(), name, told }))
     }
@@ -131,6 +140,9 @@ impl SecuredArgs {
                 Err(_) => return Err(format!("--curves: no group is there by '{list}'")),
             },
         };
+        if self.early_data && !tls13 {
+            return Err("--early-data: there is none before TLS 1.3".to_owned());
+        }
         let tickets = if self.resume { TICKETS_EACH * connections as usize } else { 0 };
         let protocols = self.alpn.0.clone();
         let (identity, servers) = (self.identity()?, self.servers()?);
