@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use load::{Ended, Reuse, Stage, Stop, Warning};
 use std::collections::BTreeSet;
-use world::{Dial, Reply, Then, World, assert_accounts, ms, plan, report, us};
+use world::{Dial, Reply, Then, World, assert_accounts, current_request, ms, plan, report, secured, us};
 
 #[test]
 fn each_connection_asks_again_when_it_is_answered() {
@@ -82,6 +82,52 @@ fn a_number_of_requests_is_met_exactly() {
         assert_eq!(world.asked, figures.before.traffic.sent + figures.counts.traffic.sent);
         let under_way_before = 4 * u64::from(pipeline);
         assert_eq!(figures.in_flight, under_way_before.saturating_sub(count));
+    }
+}
+
+/// One of two servers knows the session: where it is the other, early data is sent again. Which requests may
+/// be early does not change how many are asked of each.
+#[test]
+fn a_number_of_requests_is_met_exactly_when_they_are_early() {
+    let servers = [secured::server(), secured::server()];
+    let spans = [1, 40, 300];
+    for (n, reuse) in [Reuse::ServerCloses, Reuse::ClientCloses, Reuse::ServerClosesAfter(2)].into_iter().enumerate() {
+        let (dial, shake, reply) = (spans[n], spans[(n + 1) % 3], spans[(n + 2) % 3]);
+        let mut plan = plan();
+        plan.reuse = reuse;
+        // In the midst of a handshake, or of a request.
+        plan.warm_up = us(700);
+        plan.stop = Stop::Requests { count: 60, within: Duration::from_secs(5) };
+        plan.secured = Some(secured::sought());
+        if n == 0 {
+            let mut posted = plan.requests[0].clone();
+            posted.item.method = "POST".to_owned();
+            plan.requests.push(posted);
+        }
+        let then = if reuse == Reuse::ServerCloses { Then::Finish } else { Then::Keep };
+        let mut posted = 0;
+        let mut world = World::new(&plan, |_, _| {
+            let request = current_request();
+            posted += u64::from(request.starts_with(b"POST"));
+            let is_last = request.windows(5).any(|five| five == b"close");
+            Reply::ok(us(reply), 1).then(if is_last { Then::Finish } else { then })
+        })
+        .dial(|_| Dial::Accept(us(dial)))
+        .shakes(|flight| (servers[usize::from(flight % 5 == 0)].clone(), us(shake)));
+        let figures = world.run();
+        drop(world);
+        let told = format!("{n}: {figures:#?}");
+        assert_eq!(figures.ended, Ended::AsPlanned, "{told}");
+        assert_eq!(figures.counts.errors.total() + figures.before.errors.total(), 0, "{told}");
+        assert_eq!(figures.counts.statuses.success, 60, "{told}");
+        assert_accounts(&figures);
+        let of = |counts: &load::Counts| (counts.connections.early, counts.connections.early_refused);
+        let (before, within) = (of(&figures.before), of(&figures.counts));
+        assert!(before.0 + within.0 >= 8 && before.1 + within.1 > 0, "{told}");
+        // A time counts from the first sending: what is not taken waits for a flight before its reply.
+        assert_eq!(figures.latency.max(), (shake + reply.max(shake)) * 1_000, "{told}");
+        let sent = figures.before.traffic.sent + figures.counts.traffic.sent;
+        assert!(n > 0 || (sent * 2 / 5..=sent * 3 / 5).contains(&posted), "{posted} of {sent}");
     }
 }
 

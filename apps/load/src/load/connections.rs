@@ -1,6 +1,6 @@
 //! Connections: opening, giving up, closing.
 
-use super::requests::EarlyRequest;
+use super::requests::FirstRequest;
 use super::{BACKOFF_FIRST, BACKOFF_LONGEST, CLOSES_PER_TURN, Load, Phase, SOURCES_PER_CONNECT, STARTS_PER_TURN};
 use crate::conn::{LoadConnection, State};
 use crate::plan::Reuse;
@@ -51,8 +51,8 @@ impl Load {
     }
 
     /// A connection is there, and secured if it is to be: it is asked.
-    /// One request was sent already where `early` says so.
-    pub(super) fn on_ready<N: Net>(&mut self, net: &mut N, id: ConnId, early: Option<EarlyRequest>) {
+    /// What its first request is may be known, and it may have been sent.
+    pub(super) fn on_ready<N: Net>(&mut self, net: &mut N, id: ConnId, first: Option<FirstRequest>) {
         let now = net.now();
         let Some(conn) = self.table.get_mut(id) else { return };
         // The connect's timer does for the first request if it is not too late.
@@ -66,12 +66,12 @@ impl Load {
         self.backoff = Duration::ZERO;
         if let Phase::Ramp { .. } = self.phase {
             // Each connection is used once before it may stand idle.
-            self.ask_first(net, id, early);
+            self.ask_first(net, id, first);
             if self.counts.connections.established >= u64::from(self.plan.connections) {
                 self.look_up();
             }
         } else if !self.mixing {
-            self.ask_first(net, id, early);
+            self.ask_first(net, id, first);
         }
     }
 

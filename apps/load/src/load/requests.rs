@@ -12,6 +12,14 @@ use h1::client::Summary;
 use semantics::Method;
 use wire::Time;
 
+/// The first request of a connection, where it is known before that is ready.
+#[derive(Debug)]
+pub(super) enum FirstRequest {
+    /// It was drawn. To draw again would favour those that may be sent early.
+    Drawn(u16),
+    Sent(EarlyRequest),
+}
+
 /// A request that was sent before its connection's handshake was over.
 #[derive(Debug)]
 pub(super) struct EarlyRequest {
@@ -75,19 +83,20 @@ impl Load {
     }
 
     /// The first requests on a new connection.
-    pub(super) fn ask_first<N: Net>(&mut self, net: &mut N, id: ConnId, mut early: Option<EarlyRequest>) {
+    pub(super) fn ask_first<N: Net>(&mut self, net: &mut N, id: ConnId, mut first: Option<FirstRequest>) {
         self.busy += u32::from(self.mixing && self.allowance > 0);
         for _ in 0..self.plan.pipeline {
-            match early.take() {
-                Some(early) => self.after_early(net, id, early),
+            match first.take() {
+                Some(FirstRequest::Sent(early)) => self.after_early(net, id, early),
+                Some(FirstRequest::Drawn(number)) => self.ask_drawn(net, id, number),
                 None => self.again(net, id),
             }
         }
     }
 
-    /// A request that may be sent before its connection's handshake is over, and nothing is lost if somebody
-    /// sends it again (RFC 8470 section 4).
-    pub(super) fn draw_early(&mut self, id: ConnId) -> Option<(u16, Box<[u8]>)> {
+    /// The first request of a connection that is not ready; with its bytes if it may be sent before the handshake
+    /// is over, as nothing is lost if somebody sends it again (RFC 8470 section 4).
+    pub(super) fn draw_early(&mut self, id: ConnId) -> Option<(u16, Option<Box<[u8]>>)> {
         // A place is kept for each connection that is not ready.
         if self.allowance < u64::from(self.handshakes) {
             return None;
@@ -95,10 +104,23 @@ impl Load {
         let number = self.mix.draw();
         let is_safe = matches!(self.mix.kind(number).method, Method::Get | Method::Head);
         if !is_safe || !self.plan.requests[usize::from(number)].item.body.is_empty() {
-            return None;
+            return Some((number, None));
         }
         let last = self.reuse.per_connection() == Some(1);
-        Some((number, self.mix.bytes(id, number, last).into()))
+        Some((number, Some(self.mix.bytes(id, number, last).into())))
+    }
+
+    /// A connection is ready, and its first request was drawn before.
+    fn ask_drawn<N: Net>(&mut self, net: &mut N, id: ConnId, number: u16) {
+        if self.allowance == 0 {
+            return;
+        }
+        let now = net.now();
+        self.allowance -= 1;
+        self.progress.sent(now);
+        let last = self.reuse.per_connection() == Some(1);
+        let bytes = self.mix.bytes(id, number, last).into();
+        self.after_early(net, id, EarlyRequest { number, bytes, sent: now, taken: 0 });
     }
 
     /// A connection is ready whose first request was sent before: what its server did not take of that is sent

@@ -1,6 +1,6 @@
 //! HTTPS: the handshake of each connection, worked on in the turn that brings its bytes.
 
-use super::requests::EarlyRequest;
+use super::requests::{EarlyRequest, FirstRequest};
 use super::{Load, Phase};
 use crate::conn::State;
 use crate::figures::{Agreed, Ended, Figures, count_agreed};
@@ -29,8 +29,8 @@ pub struct Securing {
 struct UnderWay {
     connector: Connector,
     established: Time,
-    /// A request that was sent with its first bytes.
-    early: Option<(u16, Box<[u8]>)>,
+    /// Its first request, where it is known; with the bytes if they were sent with the first of the handshake.
+    early: Option<(u16, Option<Box<[u8]>>)>,
 }
 
 /// Why a connection is not secured.
@@ -66,7 +66,7 @@ impl Load {
         conn.state = State::Securing;
         let early = if sought.tls.sends_early() { self.draw_early(id) } else { None };
         let mut connector = Connector::new(sought);
-        if let Some((_, bytes)) = &early {
+        if let Some((_, Some(bytes))) = &early {
             connector = connector.with_early(bytes.clone());
         }
         let Some(securing) = &mut self.securing else { return };
@@ -78,8 +78,8 @@ impl Load {
                 // It is one of those that may be sent from here on.
                 self.allowance -= 1;
                 self.progress.sent(now);
-            } else {
-                one.early = None;
+            } else if let Some((_, bytes)) = &mut one.early {
+                *bytes = None;
             }
         }
     }
@@ -120,28 +120,29 @@ impl Load {
             return self.fail_securing(net, id, Unsecured::Ended);
         }
         let Some(securing) = &mut self.securing else { return };
-        let mut early = None;
+        let mut first = None;
         if let Some(one) = securing.under_way.remove(&id.index()) {
             securing.took.record(now.since(one.established).as_nanos() as u64);
-            early = one.early.zip(session.early).map(|((number, bytes), outcome)| EarlyRequest {
-                number,
-                bytes,
-                sent: one.established,
-                taken: if outcome.accepted { outcome.bytes } else { 0 },
+            first = one.early.map(|(number, bytes)| match bytes.zip(session.early) {
+                None => FirstRequest::Drawn(number),
+                Some((bytes, outcome)) => {
+                    let taken = if outcome.accepted { outcome.bytes } else { 0 };
+                    FirstRequest::Sent(EarlyRequest { number, bytes, sent: one.established, taken })
+                }
             });
         }
         count_agreed(&mut securing.agreed, &agreed(&session), 1);
         let connections = &mut self.counts.connections;
         connections.resumed += u64::from(session.resumed);
-        if let Some(early) = &early {
+        if let Some(FirstRequest::Sent(early)) = &first {
             *(if early.taken > 0 { &mut connections.early } else { &mut connections.early_refused }) += 1;
         }
-        self.on_ready(net, id, early);
+        self.on_ready(net, id, first);
     }
 
     /// A connection will not be ready: what was sent on it is no request in progress.
     fn forget_early(&mut self, one: &UnderWay) {
-        if one.connector.sent_early() > 0 && one.early.is_some() {
+        if one.connector.sent_early() > 0 {
             self.progress.ended(one.established.as_nanos());
             if !matches!(self.phase, Phase::Ended) {
                 self.allowance = self.allowance.saturating_add(1);

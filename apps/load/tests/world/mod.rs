@@ -2,13 +2,18 @@
 //! tests run against. Every answer comes from the test's script.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod secured;
+
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
 use core::cell::RefCell;
 use core::cmp::Reverse;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
+use handshake::ServerTls;
 use load::{Busy, Figures, Load, Plan, Report, Request};
+use secured::{Far, Sealed};
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 use wire::Time;
 
 thread_local! {
@@ -78,6 +83,8 @@ pub fn response(status: &str, length: usize) -> Vec<u8> {
 enum Happening {
     Open,
     Data(Vec<u8>),
+    /// Of a handshake.
+    Flight(Vec<u8>),
     End,
     Close(Closed),
 }
@@ -117,6 +124,12 @@ struct Slot {
     we_finished: bool,
     peer_finished: bool,
     aborted: bool,
+    /// Where it is secured.
+    near: Option<Sealed>,
+    far: Far,
+    plain: Vec<u8>,
+    /// When its last flight arrives.
+    flight: Time,
 }
 
 enum Action {
@@ -211,8 +224,10 @@ impl Net for Path {
             Some(times) => *times += 1,
             None => drop(self.requests.insert(self.request.clone(), 1)),
         }
-        if self.slot(id).is_some_and(|slot| slot.open && !slot.we_finished && !slot.aborted) {
-            self.actions.push(Action::Sent(id, self.request.clone()));
+        let sent = self.request.clone();
+        if let Some(slot) = self.slot(id).filter(|slot| slot.open && !slot.we_finished && !slot.aborted) {
+            let sent = slot.near.as_mut().map_or_else(|| sent.clone(), |near| near.seal(&sent));
+            self.actions.push(Action::Sent(id, sent));
         } else {
             panic!("sending on a connection that is not open: {id:?}");
         }
@@ -239,6 +254,11 @@ impl Net for Path {
         }
     }
 
+    fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {
+        let slot = self.slot(id).filter(|slot| slot.near.is_none() && !slot.we_finished);
+        slot.map(|slot| slot.near = Some(Sealed::new(layer))).is_some()
+    }
+
     fn resume(&mut self, _: ConnId) {}
 
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
@@ -257,6 +277,7 @@ impl Net for Path {
 }
 
 type DialScript<'a> = Box<dyn FnMut(u64) -> Dial + 'a>;
+type ShakeScript<'a> = Box<dyn FnMut(u64) -> (Arc<ServerTls>, Duration) + 'a>;
 type ReplyScript<'a> = Box<dyn FnMut(u64, Time) -> Reply + 'a>;
 
 /// A generator, a data path and a server.
@@ -266,11 +287,14 @@ pub struct World<'a> {
     events: BinaryHeap<Reverse<Event>>,
     order: u64,
     dials: u64,
+    flights: u64,
     /// Requests that the server saw.
     pub asked: u64,
     dial: DialScript<'a>,
     reply: ReplyScript<'a>,
     started: Time,
+    /// Who shakes hands, and how long that takes.
+    shakes: Option<ShakeScript<'a>>,
 }
 
 impl<'a> World<'a> {
@@ -297,10 +321,12 @@ impl<'a> World<'a> {
             events: BinaryHeap::new(),
             order: 0,
             dials: 0,
+            flights: 0,
             asked: 0,
             dial: Box::new(|_| Dial::Accept(Duration::from_micros(50))),
             reply: Box::new(reply),
             started,
+            shakes: None,
         }
     }
 
@@ -308,6 +334,13 @@ impl<'a> World<'a> {
     #[must_use]
     pub fn dial(mut self, dial: impl FnMut(u64) -> Dial + 'a) -> Self {
         self.dial = Box::new(dial);
+        self
+    }
+
+    /// Flight number n of a client is answered by this server, after this time.
+    #[must_use]
+    pub fn shakes(mut self, shakes: impl FnMut(u64) -> (Arc<ServerTls>, Duration) + 'a) -> Self {
+        self.shakes = Some(Box::new(shakes));
         self
     }
 
@@ -389,13 +422,9 @@ impl<'a> World<'a> {
             }
             Happening::Data(bytes) => {
                 slot.asked = slot.asked.saturating_sub(1);
-                let mut data = core::mem::take(&mut slot.held);
-                data.extend_from_slice(&bytes);
-                let used = self.load.on_data(&mut self.path, id, &data);
-                if let Some(slot) = self.path.slot(id) {
-                    slot.held = data.split_off(used);
-                }
+                self.bring(id, &bytes);
             }
+            Happening::Flight(bytes) => self.bring(id, &bytes),
             Happening::End => {
                 slot.peer_finished = true;
                 let held = slot.held.len();
@@ -411,6 +440,52 @@ impl<'a> World<'a> {
                 self.path.slots[id.index()].taken = false;
                 self.path.free.push(id.index() as u32);
             }
+        }
+    }
+
+    /// Offers what came, and what waits before it.
+    fn bring(&mut self, id: ConnId, bytes: &[u8]) {
+        let Some(slot) = self.path.slot(id) else { return };
+        slot.held.extend_from_slice(bytes);
+        loop {
+            let Some(slot) = self.path.slot(id) else { return };
+            let was_secured = slot.near.is_some();
+            let mut data = core::mem::take(if was_secured { &mut slot.plain } else { &mut slot.held });
+            if let Some(near) = &mut slot.near {
+                let opened = near.open(&mut slot.held);
+                if opened.is_empty() {
+                    slot.plain = data;
+                    return;
+                }
+                data.extend(opened);
+            }
+            let used = self.load.on_data(&mut self.path, id, &data);
+            let Some(slot) = self.path.slot(id) else { return };
+            let rest = data.split_off(used);
+            *(if was_secured { &mut slot.plain } else { &mut slot.held }) = rest;
+            // What follows a handshake is offered at once.
+            if slot.near.is_none() || slot.held.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What a client of TLS sends: flights of its handshake, and requests.
+    fn server_opens(&mut self, id: ConnId, bytes: &[u8]) {
+        let Some(shakes) = &mut self.shakes else { return };
+        let Some(slot) = self.path.slot(id) else { return };
+        self.flights += 1;
+        let (server, span) = shakes(self.flights);
+        let (out, requests) = slot.far.on_bytes(&server, bytes);
+        if !out.is_empty() {
+            self.after(span, id, Happening::Flight(out));
+            let at = self.path.now + span;
+            if let Some(slot) = self.path.slot(id) {
+                slot.flight = at;
+            }
+        }
+        for request in requests {
+            self.server_reads(id, request);
         }
     }
 
@@ -434,6 +509,7 @@ impl<'a> World<'a> {
                         Dial::Ignore => {}
                     }
                 }
+                Action::Sent(id, bytes) if self.shakes.is_some() => self.server_opens(id, &bytes),
                 Action::Sent(id, request) => self.server_reads(id, request),
                 Action::Finish(id) => {
                     let Some(slot) = self.path.slot(id) else { continue };
@@ -454,14 +530,21 @@ impl<'a> World<'a> {
         CURRENT.set(request);
         let Some(slot) = self.path.slot(id) else { return };
         slot.asked += 1;
+        let flight = slot.flight;
         self.asked += 1;
         let reply = (self.reply)(self.asked, self.path.now);
-        let mut last = Duration::ZERO;
+        // Nothing overtakes a flight.
+        let first = flight.since(self.path.now);
+        let mut last = first;
         for (span, mut bytes) in reply.parts {
+            let span = span.max(first);
             if head && let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
                 bytes.truncate(end + 4);
             }
             last = last.max(span);
+            if let Some(sealed) = self.path.slot(id).and_then(|slot| slot.far.sealed.as_mut()) {
+                bytes = sealed.seal(&bytes);
+            }
             self.after(span, id, Happening::Data(bytes));
         }
         match reply.then {
