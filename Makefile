@@ -12,6 +12,9 @@ ROUNDS ?= 10
 ADVISORIES ?= https://github.com/rustsec/advisory-db
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 NEARSIDE := $(TARGET)/release/nearside
+# Where BoringSSL's sources are, and tlsfuzzer's: whose tests of TLS the soak runs.
+BOGO ?=
+TLSFUZZER ?=
 # Where make install puts things; DESTDIR is for who makes packages.
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -158,6 +161,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
+		"BoringSSL's test runner against our TLS (BOGO=its sources)|CARGO='$(CARGO)' BOGO='$(BOGO)' scripts/bogo.sh" \
 		"a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed"
 
 # The same targets for libFuzzer, which also wants to know where edges are and

@@ -6,7 +6,8 @@
 #
 # A step that ends with 0 was kept, with 2 a bound was missed, with anything
 # else it failed. The exit status is 1 if not all were kept; a bound of a step
-# whose name begins with "goal: " is not promised, and may be missed.
+# whose name begins with "goal: " is not promised, and may be missed. A step that
+# ends with 77 lacks something, which it has said, and was left out.
 set -u
 
 table=""
@@ -25,6 +26,7 @@ for step; do
                 *) outcome="MISSED"; worst=1 ;;
             esac
             ;;
+        77) outcome="left out" ;;
         # Ctrl-C ends the rest as well.
         130) exit 130 ;;
         *) outcome="FAILED ($status)"; worst=1 ;;

@@ -369,10 +369,10 @@ fn refuse(net: &mut Sockets, id: ConnId, alert: Option<u8>) {
     if let Some(alert) = alert
         && let Some((conn, secured)) = net.table.secured_mut(id)
     {
-        conn.queue.clear();
         // A reset that follows at once would take it back from the peer.
         conn.flags.set(Flags::REFUSED);
         sealing::send_last(conn, secured, &mut net.records, alert);
+        conn.queue.clear();
     }
     net.end(id, if alert.is_some() { Closed::Aborted } else { Closed::Reset });
 }

@@ -129,12 +129,18 @@ pub(crate) fn send_last(conn: &mut Socket, secured: &mut Secured, records: &mut 
         return;
     }
     secured.due = Due::EndSaid;
-    let pieces = [IoSlice::new(&secured.kept[secured.taken..]), IoSlice::new(&records.out[..records.filled])];
-    if let Some(fd) = conn.fd()
-        && secured.clear == 0
-    {
-        let _ = sendmsg(fd, &pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
+    let Some(fd) = conn.fd() else { return };
+    // Without the last of the handshake nobody could read it.
+    let clear = usize::try_from(secured.clear).unwrap_or(usize::MAX);
+    let mut clears = [IoSlice::new(&[]); GATHER];
+    let gathered = conn.queue.gather(&mut clears, clear);
+    if gathered.bytes as u64 != secured.clear {
+        return;
     }
+    let mut pieces = clears[..gathered.pieces].to_vec();
+    pieces.push(IoSlice::new(&secured.kept[secured.taken..]));
+    pieces.push(IoSlice::new(&records.out[..records.filled]));
+    let _ = sendmsg(fd, &pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL);
 }
 
 /// What goes as it is: queued before the connection was secured, or sealed before now.

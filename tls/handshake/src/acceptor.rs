@@ -20,8 +20,9 @@ use zeroize::Zeroizing;
 /// certificates.
 pub(crate) const RECEIVED_MAX: usize = 160 << 10;
 
-/// Records in which it may send them.
-pub(crate) const RECORDS_MAX: u32 = 512;
+/// Records in which it may send them: enough for a certificate and a ClientHello or two of which each
+/// has a byte.
+pub(crate) const RECORDS_MAX: u32 = 8_192;
 
 /// The longest record there is (RFC 5246 section 6.2.3), with its head.
 pub(crate) const RECORD_MAX: usize = 5 + (1 << 14) + 2_048;

@@ -15,8 +15,10 @@ pub const HELLO_MAX: usize = 48 << 10;
 /// The longest content of a record (RFC 8446 section 5.1).
 const RECORD_MAX: usize = 1 << 14;
 
-/// Records that a ClientHello may be cut into: they are looked at again with each that comes.
-const RECORDS_MAX: usize = 64;
+/// Records that a ClientHello may be cut into: enough for one with keys in several groups of which each
+/// record has a byte. All of them are looked at again with each that comes, which costs less, by the
+/// packet, than the signatures that a client can have for three.
+const RECORDS_MAX: usize = 4_096;
 
 /// The record type that begins a connection: a handshake, and nothing else.
 const HANDSHAKE: u8 = 22;

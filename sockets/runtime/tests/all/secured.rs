@@ -465,6 +465,26 @@ fn what_cannot_be_opened_ends_the_connection() {
     assert_eq!(theatre.close().records_refused, 1);
 }
 
+/// What an alert is sealed by follows from the last of the handshake.
+#[test]
+fn an_alert_goes_behind_the_last_of_a_handshake() {
+    let (theatre, id, stream) = plain();
+    let mut client = Client::new(stream, TlsVersion::V13);
+    theatre.tell(Do::Take(0));
+    theatre.counters();
+    let mut bad = client.record(ApplicationData, b"bad");
+    *bad.last_mut().expect("a byte") ^= 1;
+    client.stream.write_all(&bad).unwrap();
+    assert_eq!(theatre.next(), Seen::Data(id, vec![]));
+    let last = || Do::Send(id, b"last of a handshake".to_vec());
+    theatre.tell(Do::All(vec![Do::Take(usize::MAX), last(), Do::Secure(id, securing(TlsVersion::V13))]));
+    let mut clear = [0; 19];
+    client.stream.read_exact(&mut clear).unwrap();
+    assert_eq!(&clear, b"last of a handshake");
+    assert_eq!(client.hear(1), (vec![], Some(End::Alert)));
+    theatre.close();
+}
+
 #[test]
 fn an_end_that_was_not_said_is_told_from_one_that_was() {
     for said in [true, false] {

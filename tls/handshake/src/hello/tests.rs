@@ -117,9 +117,12 @@ fn a_hello_is_no_longer_than_is_waited_for() {
     let long = message(&[padding]);
     let records: Vec<u8> = long.chunks(16_000).flat_map(record).collect();
     assert!(matches!(first(&records), First::Whole(..)));
+    // One of usual length may be cut into single bytes.
+    let tiny: Vec<u8> = message(&[extension(21, &[0; 3_500])]).chunks(1).flat_map(record).collect();
+    assert!(matches!(first(&tiny), First::Whole(_, length) if length == tiny.len()));
     let tiny: Vec<u8> = long.chunks(1).flat_map(record).collect();
     assert_eq!(first(&tiny), First::Refused(HelloError::TooLong));
-    for length in 0..tiny.len() {
+    for length in (0..tiny.len()).step_by(89) {
         match first(&tiny[..length]) {
             First::Partial(more) => assert!(more > length && more <= 6 * RECORDS_MAX),
             other => {
