@@ -25,6 +25,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside serve ./site --link af_xdp:eth0 --listen 80 --silos auto --plan",
             "nearside serve ./site --link tap:near0,addr=10.9.0.1/24 --addr 10.9.0.2/24",
             "nearside serve --respond 2649 --link memif:/run/near.sock --addr 10.0.0.2/24 --core 0",
+            "nearside serve --respond 2649 --work burn:1.8ms --listen 8080 --workers 1",
         ],
     ),
     (

@@ -19,6 +19,7 @@
 //! | `fleet` | a thread for each silo |
 //! | `figures`, `published`, `help` | the statistics page, and what its values mean |
 //! | `near`, `arrivals` | where memory, content and packets are, by NUMA domain |
+//! | `work` | what a request is to cost, for experiments |
 //! | `aggregation` | what a bond counts, by port |
 
 pub mod aggregation;
@@ -44,6 +45,7 @@ pub mod sched;
 mod silos;
 mod spread;
 pub mod values;
+mod work;
 
 pub use any::AnyLink;
 pub use cores::{Cores, Workers};
@@ -56,6 +58,7 @@ pub use port::Port;
 pub use ports::{names, open_for_another};
 pub use published::Take;
 pub use silos::{SILOS_MAX, Silos};
+pub use work::{WORK_SPANS, burn};
 
 use core::net::IpAddr;
 use say::Failure;

@@ -1,7 +1,8 @@
 //! What a flag's value means: one type and one parser each, with an error
 //! that says what was expected and shows an example.
 
-use server::{AccessLog, RESPOND_SIZE_MAX, Respond};
+use crate::work::{WORK_SPANS, burn};
+use server::{AccessLog, RESPOND_SIZE_MAX, Respond, Work};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -294,6 +295,21 @@ pub fn respond(text: &str) -> Result<Respond, BadValue> {
 }
 
 const _: () = assert!(RESPOND_SIZE_MAX == 1 << 30, "the error above says how much it is");
+
+/// Reads what each request is to cost.
+///
+/// # Errors
+/// If it is not of the one kind that there is, or too little or too much.
+pub fn work(text: &str) -> Result<Work, BadValue> {
+    let bad = || BadValue::new("write burn: and a time from 1us to 1s, as in burn:1.8ms");
+    let span = duration(text.strip_prefix("burn:").ok_or_else(bad)?).map_err(|_| bad())?;
+    if span < WORK_SPANS.0 || span > WORK_SPANS.1 {
+        return Err(bad());
+    }
+    Ok(Work { span, burn })
+}
+
+const _: () = assert!(WORK_SPANS.0.as_micros() == 1 && WORK_SPANS.1.as_secs() == 1, "the error above says so");
 
 /// Reads where the access log goes.
 ///

@@ -52,8 +52,8 @@ impl Change {
     /// What makes a server that is told `now` one that is told `next`: its
     /// time limits, its limits on connections, if that grows, and on requests, its
     /// hosts with what they serve and their logs. What its helper threads were
-    /// started with ([`site::Limits::keep_helpers`]) and whether it names itself
-    /// stay as they are.
+    /// started with ([`site::Limits::keep_helpers`]), whether it names itself and
+    /// what a request costs stay as they are.
     ///
     /// # Errors
     /// As [`Server::new`].
@@ -63,6 +63,7 @@ impl Change {
         next.server_header = now.server_header;
         next.limits.keep_helpers(&now.limits);
         next.helper_cpus.clone_from(&now.helper_cpus);
+        next.work = now.work;
         let (before, site) = (Site::compile(&now)?, Site::compile(&next)?);
         let heads = head::writer(now.server_header);
         let mut hosts = Vec::new();
@@ -140,7 +141,8 @@ impl Server {
     /// The slot of a host that had `slot`, or none, and whose handler becomes
     /// another by `change`.
     fn take_slot(&mut self, slot: Option<u16>, change: Option<HandlerChange>) -> u16 {
-        let making = Making { heads: &self.heads, event: &self.event, limits: self.carrier.limits.files() };
+        let limits = self.carrier.limits.files();
+        let making = Making { heads: &self.heads, event: &self.event, limits, work: self.config.work };
         let handler = match (slot, change) {
             (Some(slot), None) => return slot,
             (Some(slot), Some(change)) => match self.handlers[usize::from(slot)].change(change, &making) {

@@ -66,7 +66,7 @@ pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
 pub use site::{
     Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX, Respond,
-    SiteHandler, Timeouts, WallClock,
+    SiteHandler, Timeouts, WallClock, Work,
 };
 
 use access_log::Log;
@@ -155,7 +155,7 @@ impl Server {
         let site = Site::compile(&config)?;
         let heads = head::writer(config.server_header);
         let event = new_event()?;
-        let making = Making { heads: &heads, event: &event, limits: config.limits.files() };
+        let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: config.work };
         let make = |host: &ServedHost| SiteHandler::new(&host.content, &making, &config.helper_cpus);
         let handlers = site.hosts().iter().map(make).collect::<Result<Vec<_>, _>>()?;
         Self::assemble(config, site, handlers, (heads, event), clock)

@@ -1,5 +1,6 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
+use crate::work::Work;
 use access_log::{AccessLog, LineFormat};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -43,6 +44,9 @@ pub struct Config {
     pub latency: Option<SeriesBoard>,
     /// How connections are numbered. Default: as those of the only silo.
     pub numbers: ConnectionNumbers,
+    /// What each request costs before it is answered, for experiments with a
+    /// directory's files or one response. Default: nothing but the answer.
+    pub work: Option<Work>,
 }
 
 /// What is served.
@@ -224,6 +228,7 @@ impl Config {
             log_format: LineFormat::default(),
             latency: None,
             numbers: ConnectionNumbers::default(),
+            work: None,
         }
     }
 

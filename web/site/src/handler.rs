@@ -2,6 +2,7 @@
 
 use crate::config::{ConfigError, Content, Respond};
 use crate::fixed::Fixed;
+use crate::work::{Work, Worked};
 use app::Wake;
 use core::ops::Range;
 use exchange::{
@@ -26,6 +27,9 @@ pub struct Making<'a> {
     pub event: &'a Arc<OwnedFd>,
     /// Bounds on what is held for peers.
     pub limits: files::FileLimits,
+    /// What each request costs before it is answered, for experiments. No
+    /// configuration's does.
+    pub work: Option<Work>,
 }
 
 /// What a host answers by. Each call is one branch, which the compiler sees
@@ -41,6 +45,8 @@ pub enum SiteHandler {
     /// What a configuration says. Boxed, so that the others lie as near to each other
     /// as they would without it.
     Engine(Box<Engine>),
+    /// One of the first two, whose requests cost work. Boxed, as few are.
+    Worked(Box<Worked>),
 }
 
 /// Calls the same method of whichever handler it is.
@@ -50,6 +56,7 @@ macro_rules! each {
             SiteHandler::Files($handler) => $call,
             SiteHandler::Fixed($handler) => $call,
             SiteHandler::Engine($handler) => $call,
+            SiteHandler::Worked($handler) => $call,
         }
     };
 }
@@ -95,14 +102,18 @@ impl HandlerParts {
 
     /// The handler.
     fn take_up(self, making: &Making<'_>) -> SiteHandler {
-        match self {
+        let handler = match self {
             Self::Files(directory, reader) => {
                 SiteHandler::Files(Files::new(&directory, reader, making.limits, making.event))
             }
             Self::Fixed(respond) => SiteHandler::Fixed(Fixed::new(&respond, making.heads)),
             Self::Engine(parts) => {
-                SiteHandler::Engine(Box::new(Engine::new(parts, making.limits, making.heads, making.event)))
+                return SiteHandler::Engine(Box::new(Engine::new(parts, making.limits, making.heads, making.event)));
             }
+        };
+        match making.work {
+            Some(work) => SiteHandler::Worked(Box::new(Worked::new(handler, work))),
+            None => handler,
         }
     }
 }
@@ -123,6 +134,7 @@ impl SiteHandler {
             Self::Files(files) => files.reload(),
             Self::Fixed(_) => {}
             Self::Engine(engine) => engine.reload(),
+            Self::Worked(worked) => worked.inner_mut().reload(),
         }
     }
 
@@ -132,6 +144,7 @@ impl SiteHandler {
             Self::Files(files) => files.forget(),
             Self::Fixed(_) => {}
             Self::Engine(engine) => engine.forget(),
+            Self::Worked(worked) => worked.inner_mut().forget(),
         }
     }
 
@@ -139,6 +152,7 @@ impl SiteHandler {
     #[must_use]
     pub const fn files(&self) -> Option<&Files> {
         match self {
+            Self::Worked(worked) => worked.inner().files(),
             Self::Files(files) => Some(files),
             Self::Engine(engine) => Some(engine.files()),
             Self::Fixed(_) => None,
@@ -157,6 +171,7 @@ impl SiteHandler {
     #[must_use]
     pub fn change(&mut self, change: HandlerChange, making: &Making<'_>) -> Option<Self> {
         match (self, change) {
+            (Self::Worked(worked), change) => worked.change(change, making),
             (Self::Files(files), HandlerChange::Files(change)) => {
                 files.change(change);
                 None
@@ -315,7 +330,7 @@ impl Handler for SiteHandler {
         match self {
             Self::Files(files) => files.ready(path, second),
             Self::Fixed(fixed) => fixed.ready(path, second),
-            Self::Engine(_) => None,
+            Self::Engine(_) | Self::Worked(_) => None,
         }
     }
 
@@ -326,7 +341,7 @@ impl Handler for SiteHandler {
     fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
         match self {
             Self::Engine(engine) => engine.ready_for(asked, second),
-            Self::Files(_) | Self::Fixed(_) => None,
+            Self::Files(_) | Self::Fixed(_) | Self::Worked(_) => None,
         }
     }
 

@@ -11,6 +11,7 @@ mod clock;
 mod config;
 mod fixed;
 mod handler;
+mod work;
 
 pub use clock::WallClock;
 pub use config::{
@@ -19,6 +20,7 @@ pub use config::{
 };
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
+pub use work::{Work, Worked};
 
 use access_log::AccessLog;
 use phases::Names;

@@ -156,7 +156,7 @@ fn handlers_do_not_know_who_carries_them() {
     });
     let event = Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an event"));
     let config = Config::directory(&root);
-    let making = Making { heads: &heads, event: &event, limits: config.limits.files() };
+    let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: None };
     let directory = Directory { reader: ReaderKind::Inline, ..Directory::new(&root) };
     let mut files = SiteHandler::new(&Content::Directory(directory), &making, &[]).expect("a root");
     for _ in 0..2 {

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
 use nginx_command::{SiteForm, SitePlan, SiteTask};
 use serve::{ErrorLogs, Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
-use server::{AccessLog, LineFormat, Respond};
+use server::{AccessLog, LineFormat, Respond, Work};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,6 +72,20 @@ pub(in crate::args) struct ServeArgs {
     /// a size as in 2649 or 64K (write text:64K to mean the text)
     #[arg(long, value_name = "TEXT|SIZE", value_parser = values::respond, conflicts_with = "folder")]
     respond: Option<Respond>,
+
+    /// For experiments: have each request cost so much of the worker's processor
+    /// time before it is answered, as a program behind the server would:
+    /// burn:1.8ms, of 1us to 1s
+    ///
+    /// Requests are worked on one after the other, in the order in which they
+    /// came, one in each turn of a silo or worker: what else the turn is for
+    /// (acknowledgements, timers, new connections) is late by one request's work
+    /// at most. The thread's own clock says when it is done, so that time in which
+    /// something else ran does not count. A request that waits for longer than
+    /// --header-timeout is answered 503; requests that are no requests, and methods
+    /// that are refused, cost nothing.
+    #[arg(long, value_name = "burn:TIME", value_parser = values::work, conflicts_with_all = ["site", "site_schema"])]
+    work: Option<Work>,
 
     /// Listen here: PORT, ADDRESS:PORT, [ADDRESS]:PORT, unix:PATH, or systemd;
     /// repeat for more
@@ -263,6 +277,7 @@ impl ServeArgs {
                 Symlinks::On => server::Symlinks::On,
             };
         }
+        server.work = self.work;
         server.access_log = self.access_log;
         server.log_format = match self.log_format {
             LogFormat::Combined => LineFormat::Combined,

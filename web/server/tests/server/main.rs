@@ -18,3 +18,4 @@ mod shared;
 mod sharing;
 mod streaming;
 mod terms;
+mod work;

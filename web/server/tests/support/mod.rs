@@ -272,6 +272,13 @@ impl<H: Handler> World<H> {
 
     /// A connection whose peer takes everything at once.
     pub fn open(&mut self) -> ConnId {
+        let id = self.open_within_a_turn();
+        self.settle();
+        id
+    }
+
+    /// The same; nothing else happens yet.
+    pub fn open_within_a_turn(&mut self) -> ConnId {
         // Each a slot of its own, unless the last one is free again.
         let slot = (0..).find(|slot| !self.net.conns.contains_key(slot)).expect("there is always one");
         self.next += 1;
@@ -294,7 +301,6 @@ impl<H: Handler> World<H> {
         };
         self.net.conns.insert(slot, (id, conn));
         self.server.on_open(&mut self.net, id, Opened::Accepted);
-        self.settle();
         id
     }
 

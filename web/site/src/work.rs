@@ -1,0 +1,201 @@
+//! Work that each request costs before it is answered, for experiments: what a
+//! program behind the server would do on its core.
+
+use crate::handler::{HandlerChange, Making, SiteHandler};
+use app::Wake;
+use core::ops::Range;
+use core::time::Duration;
+use exchange::{Asked, ExchangeId, Handler, Replies, RequestBody};
+use semantics::date::HttpDate;
+use semantics::{Method, OwnedRequest, Request, Status};
+use std::collections::VecDeque;
+use wire::Time;
+
+/// What each request costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// So much of the time that a core gives to the thread that answers.
+    pub span: Duration,
+    /// Spends it: the clock is not read here.
+    pub burn: fn(Duration),
+}
+
+/// Places of clients who left that may stand among those who wait, beside as
+/// many as wait.
+const LEFT_MAX: usize = 1_024;
+
+/// Another handler, whose requests wait for their work to be done.
+///
+/// One request's work is done in a turn, and it is answered in the next. So the
+/// data path has its turn after each: acknowledgements and timers are late by
+/// one request's work at most, however many wait, and an answer has the time
+/// at which its work was over. Requests are worked on in the order in which they came.
+/// There is one of each connection at most; who leaves before its work has begun
+/// costs nothing.
+#[derive(Debug)]
+pub struct Worked {
+    inner: SiteHandler,
+    work: Work,
+    /// `None`: its client left.
+    queue: VecDeque<Option<(ExchangeId, OwnedRequest)>>,
+    /// The number of the first in the queue, modulo 2^32: each has the next one's,
+    /// as its mark.
+    first: u32,
+    /// How many of the queue are there.
+    waiting: usize,
+    /// The work of the first is done.
+    is_done: bool,
+}
+
+impl Worked {
+    pub(crate) const fn new(inner: SiteHandler, work: Work) -> Self {
+        Self { inner, work, queue: VecDeque::new(), first: 0, waiting: 0, is_done: false }
+    }
+
+    /// How many places the queue has: of those who wait, and of some who left.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) const fn inner(&self) -> &SiteHandler {
+        &self.inner
+    }
+
+    pub(crate) const fn inner_mut(&mut self) -> &mut SiteHandler {
+        &mut self.inner
+    }
+
+    /// See [`SiteHandler::change`].
+    pub(crate) fn change(&mut self, change: HandlerChange, making: &Making<'_>) -> Option<SiteHandler> {
+        self.inner.change(change, making)
+    }
+
+    /// The place of an exchange that waits, and has this mark.
+    fn place(&mut self, id: ExchangeId, mark: Option<u32>) -> Option<&mut Option<(ExchangeId, OwnedRequest)>> {
+        let place = self.queue.get_mut(mark?.wrapping_sub(self.first) as usize)?;
+        if place.as_ref().is_some_and(|(waits, _)| *waits == id) { Some(place) } else { None }
+    }
+
+    fn take_first(&mut self) -> Option<(ExchangeId, OwnedRequest)> {
+        let first = self.queue.pop_front()?;
+        self.first = self.first.wrapping_add(1);
+        self.waiting -= usize::from(first.is_some());
+        first
+    }
+
+    /// Gives up the places of those who left: all before the first who is there, and
+    /// the others once they are more than those who wait.
+    fn close_ranks<R: Replies>(&mut self, replies: &mut R) {
+        while !self.is_done && matches!(self.queue.front(), Some(None)) {
+            self.take_first();
+        }
+        if self.is_done || self.queue.len() <= 2 * self.waiting + LEFT_MAX {
+            return;
+        }
+        self.queue.retain(Option::is_some);
+        for (place, (id, _)) in self.queue.iter().flatten().enumerate() {
+            replies.set_mark(*id, self.first.wrapping_add(place as u32));
+        }
+    }
+}
+
+impl Handler for Worked {
+    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
+        self.inner.refuses(method)
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
+        self.close_ranks(replies);
+        replies.set_mark(id, self.first.wrapping_add(self.queue.len() as u32));
+        self.queue.push_back(Some((id, OwnedRequest::from(*request))));
+        self.waiting += 1;
+    }
+
+    fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        self.inner.on_room(replies, id);
+    }
+
+    /// It has waited for as long as clients do.
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+        let mark = replies.mark(id);
+        match self.place(id, mark).and_then(Option::take) {
+            Some((id, request)) => {
+                self.waiting -= 1;
+                replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"");
+            }
+            None => self.inner.on_late(replies, id),
+        }
+    }
+
+    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
+        if self.place(id, mark).is_none() {
+            self.inner.on_left(id, mark, unsent, now);
+        }
+    }
+
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+        match self.place(id, mark).and_then(Option::take) {
+            Some(_) => self.waiting -= 1,
+            None => self.inner.on_gone(id, mark),
+        }
+    }
+
+    fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+        let mut wake = self.inner.on_turn(replies);
+        if self.is_done {
+            self.is_done = false;
+            // What answers may have begun with something that its own turn is for.
+            wake = Wake::Now;
+            // Nothing, if its client left meanwhile.
+            if let Some((id, request)) = self.take_first() {
+                self.inner.on_request(replies, id, &request.get(), RequestBody::None);
+            }
+            self.close_ranks(replies);
+        } else {
+            self.close_ranks(replies);
+            if self.waiting > 0 {
+                (self.work.burn)(self.work.span);
+                self.is_done = true;
+            }
+        }
+        if self.queue.is_empty() { wake } else { Wake::Now }
+    }
+
+    fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
+        self.inner.on_second(second, date, now);
+    }
+
+    fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
+        self.inner.memory(each);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.inner.is_idle()
+    }
+
+    fn retire(&mut self) {
+        self.inner.retire();
+    }
+
+    fn looks_ahead(&mut self) -> bool {
+        self.inner.looks_ahead()
+    }
+
+    fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
+        self.inner.look_ahead(request, now)
+    }
+
+    /// A new request waits behind all of them.
+    fn working(&self) -> u32 {
+        u32::try_from(self.waiting).unwrap_or(u32::MAX).saturating_add(self.inner.working())
+    }
+
+    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
+        self.inner.make_closing(asked)
+    }
+
+    fn reopen_logs(&self) {
+        self.inner.reopen_logs();
+    }
+}
