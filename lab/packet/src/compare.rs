@@ -4,7 +4,8 @@
 use crate::table::way;
 use crate::trial::{LaneResult, TrialResult};
 use serde::Serialize;
-use stats::{Better, Centre, Design, Policy, Verdict, effect, verdict};
+pub use stats::Better;
+use stats::{Centre, Design, Policy, Verdict, effect, verdict};
 
 /// Differences up to this share do not matter.
 const MARGIN: f64 = 0.02;
@@ -12,7 +13,21 @@ const MARGIN: f64 = 0.02;
 /// For the resamples: the same runs give the same interval.
 const SEED: u64 = 1;
 
-/// A figure of one stream and direction, on both sides.
+/// One figure of one run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunFigure {
+    /// Of what: a stream and direction, a goal, a frame size, a point.
+    pub of: String,
+    /// The figure.
+    pub figure: &'static str,
+    /// Which way is better.
+    pub better: Better,
+    /// It.
+    pub value: f64,
+}
+
+/// A figure of one stream and direction, or of what else runs have in common, on both
+/// sides.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LaneComparison {
     /// The stream and direction.
@@ -47,34 +62,43 @@ fn latency(lane: &LaneResult, of: fn(&crate::trial::LatencyDistribution) -> Opti
     (lane.latency.samples > 0).then(|| of(&lane.latency)).flatten().map(|nanos| nanos as f64)
 }
 
-/// Compares runs of the same streams. Streams that only one side has are left
-/// out.
+/// The figures of a trial, by stream and direction.
 #[must_use]
-pub fn compare(before: &[TrialResult], after: &[TrialResult]) -> Vec<LaneComparison> {
-    let name = |lane: &LaneResult| format!("{} {}", lane.stream, way(lane));
-    let names = before.first().into_iter().flat_map(|run| run.lanes.iter().map(name));
-    let values = |runs: &[TrialResult], of: &str, figure: &Figure| -> Vec<f64> {
-        let lanes = runs.iter().flat_map(|run| run.lanes.iter().filter(|lane| name(lane) == of));
-        lanes.filter_map(figure.2).collect()
+pub fn figures(result: &TrialResult) -> Vec<RunFigure> {
+    let of_lane = |lane: &LaneResult| {
+        let of = format!("{} {}", lane.stream, way(lane));
+        let one = |it: &Figure| Some(RunFigure { of: of.clone(), figure: it.0, better: it.1, value: it.2(lane)? });
+        FIGURES.iter().filter_map(one).collect::<Vec<_>>()
     };
-    let mut all = Vec::new();
-    for of in names {
-        for figure in &FIGURES {
-            let (old, new) = (values(before, &of, figure), values(after, &of, figure));
-            if old.is_empty() || new.is_empty() {
-                continue;
-            }
-            let effect = effect(&new, &old, Centre::Median, Design::Independent, SEED);
-            let policy = Policy { better: figure.1, margin: MARGIN, floor: 0.0 };
-            all.push(LaneComparison {
-                of: of.clone(),
-                figure: figure.0,
-                medians: [stats::median(&old), stats::median(&new)],
-                ratio: effect.map(|effect| effect.ratio),
-                interval: effect.and_then(|effect| effect.interval),
-                verdict: word(verdict(effect, policy), figure.1),
-            });
+    result.lanes.iter().flat_map(of_lane).collect()
+}
+
+/// Compares runs, each by its figures. Those that only one side has are left out.
+#[must_use]
+pub fn compare(before: &[Vec<RunFigure>], after: &[Vec<RunFigure>]) -> Vec<LaneComparison> {
+    let values = |runs: &[Vec<RunFigure>], like: &RunFigure| -> Vec<f64> {
+        let same = runs.iter().flatten().filter(|one| one.of == like.of && one.figure == like.figure);
+        same.map(|one| one.value).collect()
+    };
+    let mut all: Vec<LaneComparison> = Vec::new();
+    for like in before.iter().flatten() {
+        if all.iter().any(|one| one.of == like.of && one.figure == like.figure) {
+            continue;
         }
+        let (old, new) = (values(before, like), values(after, like));
+        if new.is_empty() {
+            continue;
+        }
+        let effect = effect(&new, &old, Centre::Median, Design::Independent, SEED);
+        let policy = Policy { better: like.better, margin: MARGIN, floor: 0.0 };
+        all.push(LaneComparison {
+            of: like.of.clone(),
+            figure: like.figure,
+            medians: [stats::median(&old), stats::median(&new)],
+            ratio: effect.map(|effect| effect.ratio),
+            interval: effect.and_then(|effect| effect.interval),
+            verdict: word(verdict(effect, policy), like.better),
+        });
     }
     all
 }
@@ -117,6 +141,10 @@ mod tests {
 
     #[test]
     fn runs_are_compared_and_few_of_them_say_so() {
+        let compare = |before: &[TrialResult], after: &[TrialResult]| {
+            let of = |runs: &[TrialResult]| runs.iter().map(figures).collect::<Vec<_>>();
+            compare(&of(before), &of(after))
+        };
         let before: Vec<_> = (0..8).map(|n| run(1_000.0 + f64::from(n), 10_000 + u64::from(n as u32))).collect();
         let after: Vec<_> = (0..8).map(|n| run(1_000.0 + f64::from(n), 12_000 + u64::from(n as u32))).collect();
         let all = compare(&before, &after);

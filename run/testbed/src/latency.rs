@@ -3,10 +3,11 @@
 
 use crate::LatencyPlan;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed};
+use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed, surroundings};
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use core::fmt::Write;
+use environment::Fingerprint;
 use host::stop_signals;
 use link::Link;
 use load::units::{seconds, si};
@@ -77,7 +78,15 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold
     let bench = Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals };
     let pause = PauseWatch::begin(&plan.links);
     let progress = Mutex::new(Progress::default());
-    let mut keeper = Keeper { plan, clock: &clock, progress: &progress, written_at: Clock.now(), complained: false };
+    let environment = surroundings(&plan.links);
+    let mut keeper = Keeper {
+        plan,
+        clock: &clock,
+        environment: &environment,
+        progress: &progress,
+        written_at: Clock.now(),
+        complained: false,
+    };
     let (results, stopped) = bench.measure(Rates { plan, progress: &progress }, &mut |watch| keeper.look(watch))?;
     let pause = pause.end();
     let verdict = judge(plan, &results, (stopped, &pause));
@@ -87,9 +96,10 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold
         .zip(&results)
         .map(|(rate, result)| (name(*rate), kept(&plan.links, &clock, plan.threshold, result)))
         .collect();
-    let unkept = keep(plan, &runs).err().map(|why| why.to_string());
+    let unkept = keep(plan, &environment, &runs).err().map(|why| why.to_string());
     let value = json!({
-        "command": replay(), "clock": clock.to_json(), "pause_frames": pause, "runs": runs, "verdict": verdict,
+        "command": replay(), "environment": environment, "clock": clock.to_json(), "pause_frames": pause, "runs": runs,
+        "verdict": verdict,
     });
     let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
     let lost = results.last().map_or(0, TrialResult::lost);
@@ -108,6 +118,7 @@ struct Progress {
 struct Keeper<'a> {
     plan: &'a LatencyPlan,
     clock: &'a Clocked,
+    environment: &'a Fingerprint,
     progress: &'a Mutex<Progress>,
     written_at: Time,
     complained: bool,
@@ -128,7 +139,7 @@ impl Keeper<'_> {
         drop(progress);
         self.written_at = now;
         let run = kept(&self.plan.links, self.clock, self.plan.threshold, &result);
-        let written = write_whole(&place(folder, number), &format!("{:#}\n", json!(run)));
+        let written = write_whole(&place(folder, number), &told(self.environment, &run));
         // A disk that is full does not end a run of hours.
         if let Err(why) = written
             && !core::mem::replace(&mut self.complained, true)
@@ -136,6 +147,13 @@ impl Keeper<'_> {
             eprintln!("nearside: the checkpoint was not written, and is tried again: {why}");
         }
     }
+}
+
+/// A result with what it belongs to, as it is kept.
+fn told(environment: &Fingerprint, run: &Kept) -> String {
+    let mut value = json!(run);
+    value["environment"] = json!(environment);
+    format!("{value:#}\n")
 }
 
 /// Where the results of a rate are, from 0 on.
@@ -221,10 +239,10 @@ fn rfc8219(lane: &LaneResult) -> Option<(u64, u64, u64)> {
 }
 
 /// Results of each rate in files, and a page of them all.
-fn keep(plan: &LatencyPlan, runs: &[(String, Kept)]) -> Result<(), Failure> {
+fn keep(plan: &LatencyPlan, environment: &Fingerprint, runs: &[(String, Kept)]) -> Result<(), Failure> {
     let Some(folder) = &plan.out else { return Ok(()) };
     for (number, (_, run)) in runs.iter().enumerate() {
-        write_whole(&place(folder, number), &format!("{:#}\n", json!(run)))?;
+        write_whole(&place(folder, number), &told(environment, run))?;
     }
     let page = folder.join("latency.html");
     write_whole(&page, &render(runs))?;

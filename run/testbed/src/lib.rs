@@ -14,6 +14,7 @@
 //! | `child` | programs beside this one |
 //! | `pause` | pause frames of the links |
 //! | `pages` | results drawn and compared |
+//! | `figures` | what of results is compared |
 //! | `rig` | a tester's links and clock, and trials over them |
 //! | `place` | a thread's place: core, real-time policy |
 //! | `published` | what `nearside watch` and `nearside status` are told |
@@ -21,6 +22,7 @@
 
 mod child;
 mod ends;
+mod figures;
 mod forward;
 mod keep;
 mod lab;

@@ -243,7 +243,11 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
 /// What figures of these links belong to: the machine, and the interfaces that
 /// frames go by, also those without a device.
 pub fn surroundings(links: &[LinkSpec]) -> Fingerprint {
-    let names: Vec<String> = links.iter().map(LinkSpec::name).collect();
+    surroundings_of(&links.iter().map(LinkSpec::name).collect::<Vec<_>>())
+}
+
+/// The same, of links by their names.
+pub fn surroundings_of(names: &[String]) -> Fingerprint {
     let interface = |name: &'_ String| {
         let name = name.strip_prefix("af_xdp:")?;
         name.split([',', '/']).next().map(str::to_owned)

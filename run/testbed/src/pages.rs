@@ -1,13 +1,13 @@
-//! `nearside packet report` and `compare`: what `load --out` kept, drawn and
-//! compared.
+//! `nearside packet report` and `compare`: what `load --out` kept drawn, and results of
+//! all measurements compared.
 
+use crate::figures::of_result;
 use crate::keep::write_whole;
 use crate::{ComparePlan, ReportPlan};
 use environment::{Fingerprint, Unlike};
 use load::units::digits;
-use packet::compare::compare;
+use packet::compare::{RunFigure, compare};
 use packet::page::{Kept, render};
-use packet::trial::TrialResult;
 use say::{Failure, eprintln, println};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub fn report(plan: &ReportPlan) -> Result<ExitCode, Failure> {
     let mut runs = Vec::new();
     for file in &plan.files {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        runs.push((name, read(file)?.kept));
+        runs.push((name, kept(file)?));
     }
     let usual = || plan.files.first().map(|file| file.with_extension("html")).unwrap_or_default();
     let page = plan.out.clone().unwrap_or_else(usual);
@@ -55,17 +55,17 @@ pub fn compare_runs(plan: &ComparePlan) -> Result<ExitCode, Failure> {
     for one in matters.into_iter().chain(others) {
         eprintln!("differs: {one}");
     }
-    let results = |side: &[Run]| side.iter().map(|run| run.kept.result.clone()).collect::<Vec<TrialResult>>();
-    let (before, after) = (results(&before), results(&after));
+    let figures = |side: &[Run]| side.iter().map(|run| run.figures.clone()).collect::<Vec<_>>();
+    let (before, after) = (figures(&before), figures(&after));
     let all = compare(&before, &after);
     if all.is_empty() {
-        return Err("the two have no stream and direction in common".into());
+        return Err("the two have no stream and direction, goal, frame size or point in common".into());
     }
     if plan.json {
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(ExitCode::SUCCESS);
     }
-    println!("medians of {} and {} runs; latencies in us", before.len(), after.len());
+    println!("medians of {} and {} runs; latencies in us, processor time in ns and energy in uJ for a frame", before.len(), after.len());
     for it in all {
         let scale = if it.figure.starts_with("latency") { 1e3 } else { 1.0 };
         let ratio = it.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
@@ -92,27 +92,39 @@ fn side(path: &Path) -> Result<Vec<Run>, Failure> {
     files.iter().map(|file| read(file)).collect()
 }
 
-/// What a file keeps.
+/// What is compared of a file.
 struct Run {
-    kept: Kept,
+    figures: Vec<RunFigure>,
     /// The machine and its interfaces; results of earlier versions tell nothing
     /// of them.
     surroundings: Option<Fingerprint>,
 }
 
-fn read(file: &Path) -> Result<Run, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
-    parse(&text).map_err(|why| format!("{} is not what nearside packet load --out keeps: {why}", file.display()).into())
+/// What `load --out` keeps in a file.
+fn kept(file: &Path) -> Result<Kept, Failure> {
+    let not = |why| format!("{} is not what nearside packet load --out keeps: {why}", file.display());
+    Ok(serde_json::from_str(&text(file)?).map_err(not)?)
 }
 
-fn parse(text: &str) -> Result<Run, serde_json::Error> {
+fn read(file: &Path) -> Result<Run, Failure> {
+    parse(&text(file)?).map_err(|why| format!("{} is no result of nearside packet: {why}", file.display()).into())
+}
+
+fn text(file: &Path) -> Result<String, Failure> {
+    Ok(std::fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))?)
+}
+
+fn parse(text: &str) -> Result<Run, Failure> {
     #[derive(Deserialize)]
     struct Beside {
         environment: Option<Fingerprint>,
     }
-    let kept = serde_json::from_str(text)?;
-    let Beside { environment } = serde_json::from_str(text)?;
-    Ok(Run { kept, surroundings: environment })
+    let value = serde_json::from_str(text)?;
+    let Some(figures) = of_result(&value)? else {
+        return Err("it has no result, of a trial, a search, RFC 2544 or factors".into());
+    };
+    let Beside { environment } = serde_json::from_value(value)?;
+    Ok(Run { figures, surroundings: environment })
 }
 
 /// What differs between the machines of any run and the first of those before.
@@ -134,6 +146,7 @@ fn unlike(before: &[Run], after: &[Run]) -> Vec<Unlike> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packet::trial::TrialResult;
 
     fn kept(memory: Option<u64>) -> Run {
         let mut value = serde_json::json!({

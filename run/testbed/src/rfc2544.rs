@@ -2,7 +2,7 @@
 
 use crate::MethodPlan;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, MISSED, replay, seed};
+use crate::load::{INTERRUPTED, MISSED, replay, seed, surroundings};
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
@@ -49,6 +49,7 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     }
     let value = json!({
         "command": replay(),
+        "environment": surroundings(&plan.links),
         "clock": clock.to_json(),
         "links": plan.links.iter().map(host::drivers::LinkSpec::name).collect::<Vec<_>>(),
         "settings": done.method.settings(),

@@ -3,7 +3,7 @@
 
 use crate::SearchPlan;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, MISSED, replay, seed};
+use crate::load::{INTERRUPTED, MISSED, replay, seed, surroundings};
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
@@ -306,6 +306,7 @@ fn judge(plan: &SearchPlan, done: &Done, pause: &PauseFrames) -> Validity {
 fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, (pause, verdict): (&PauseFrames, &Validity)) -> Value {
     json!({
         "command": replay(),
+        "environment": surroundings(&plan.links),
         "clock": clock.to_json(),
         "links": plan.links.iter().map(host::drivers::LinkSpec::name).collect::<Vec<_>>(),
         "stream": plan.stream.shape,

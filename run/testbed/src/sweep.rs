@@ -8,7 +8,7 @@
 use crate::FactorsPlan;
 use crate::child::{own, parse, program};
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, replay};
+use crate::load::{INTERRUPTED, replay, surroundings_of};
 use demo::child::Interrupt;
 use demo::scratch::Scratch;
 use host::stop_signals;
@@ -105,7 +105,12 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     }
     let rows = rows(&points, &samples, missing);
     let energy = energy().err();
-    let value = json!({ "command": replay(), "points": rows, "rounds": plan.rounds, "energy_missing": energy });
+    let links = points.first().map(|first| plan.links.iter().map(|link| filled(link, first, scratch.path())));
+    let environment = surroundings_of(&links.into_iter().flatten().collect::<Vec<_>>());
+    let value = json!({
+        "command": replay(), "environment": environment, "points": rows, "rounds": plan.rounds,
+        "energy_missing": energy,
+    });
     if plan.json {
         println!("{value:#}");
     } else {

@@ -97,9 +97,11 @@ enum What {
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         out: Option<PathBuf>,
     },
-    /// Compare what load --out kept of two sides: ratio, 95 % interval and verdict of each figure
+    /// Compare results of two sides: ratio, 95 % interval and verdict of each figure
     ///
-    /// A side is a file, or a folder of them: a run each. Of fewer than five
+    /// Results are what --out of load, latency, search, rfc2544 and sweep keeps, or
+    /// their --json. A side is a file, or a folder of them: a run each. Of searches
+    /// only what is an answer is compared. Of fewer than five
     /// runs there is a ratio, and no verdict. Runs of unlike machines, drivers
     /// or interfaces are refused, and what differs is told.
     Compare {
