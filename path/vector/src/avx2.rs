@@ -3,8 +3,10 @@
 
 use crate::{BLOCK, Blocks, Marks, Work};
 use core::arch::x86_64::{
-    __m256i, _mm256_add_epi8, _mm256_and_si256, _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8,
-    _mm256_set1_epi8, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_subs_epi8,
+    __m256i, _mm_add_epi64, _mm_cvtsi128_si64, _mm_extract_epi64, _mm256_add_epi8, _mm256_add_epi64, _mm256_and_si256,
+    _mm256_castsi256_si128, _mm256_cmpeq_epi8, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_movemask_epi8,
+    _mm256_set1_epi8, _mm256_set1_epi64x, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8,
+    _mm256_srli_epi16, _mm256_srli_epi64, _mm256_subs_epi8,
 };
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -60,6 +62,26 @@ impl Blocks for Avx2 {
         // SAFETY: as above.
         unsafe { mask(stops(load(block))) }
     }
+
+    type Sum = __m256i;
+
+    #[inline(always)]
+    fn nothing(self) -> __m256i {
+        // SAFETY: as above.
+        unsafe { nothing() }
+    }
+
+    #[inline(always)]
+    fn add(self, sum: __m256i, block: &[u8; BLOCK]) -> __m256i {
+        // SAFETY: as above.
+        unsafe { add(sum, load(block)) }
+    }
+
+    #[inline(always)]
+    fn total(self, sum: __m256i) -> u64 {
+        // SAFETY: as above.
+        unsafe { total(sum) }
+    }
 }
 
 #[inline]
@@ -74,6 +96,28 @@ fn marks(block: &[u8; BLOCK]) -> Marks {
 fn load(block: &[u8; BLOCK]) -> __m256i {
     // SAFETY: a block has 32 bytes, and the load asks for no alignment.
     unsafe { _mm256_loadu_si256(block.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn nothing() -> __m256i {
+    _mm256_setzero_si256()
+}
+
+/// Four sums of 64 bits, each of two words of a block.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add(sum: __m256i, words: __m256i) -> __m256i {
+    let low = _mm256_and_si256(words, _mm256_set1_epi64x(0xffff_ffff));
+    _mm256_add_epi64(sum, _mm256_add_epi64(low, _mm256_srli_epi64::<32>(words)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn total(sum: __m256i) -> u64 {
+    let (low, high) = (_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
+    let pair = _mm_add_epi64(low, high);
+    (_mm_cvtsi128_si64(pair) as u64).wrapping_add(_mm_extract_epi64::<1>(pair) as u64)
 }
 
 #[inline]

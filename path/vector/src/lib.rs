@@ -35,6 +35,19 @@ pub trait Blocks: Copy {
 
     /// [`Marks::stop`] alone.
     fn stops(self, block: &[u8; BLOCK]) -> u32;
+
+    /// What a sum of words is kept in while it grows.
+    type Sum: Copy;
+
+    /// The sum of nothing.
+    fn nothing(self) -> Self::Sum;
+
+    /// Adds the block's eight words of 32 bits, in the machine's own byte order. Room is for
+    /// those of 2³² blocks.
+    fn add(self, sum: Self::Sum, block: &[u8; BLOCK]) -> Self::Sum;
+
+    /// The sum as a number.
+    fn total(self, sum: Self::Sum) -> u64;
 }
 
 /// What is to be done with blocks.
@@ -109,6 +122,39 @@ mod tests {
                 }
             }
             run(Agree);
+        }
+    }
+
+    /// Carries go nowhere but into the total.
+    fn sums<B: Blocks>(blocks: B) {
+        for word in [0, 1, 0x8000_0000, 0x0102_0304, u32::MAX] {
+            for at in 0..BLOCK / 4 {
+                let mut block = [0; BLOCK];
+                block[at * 4..][..4].copy_from_slice(&word.to_ne_bytes());
+                let once = blocks.add(blocks.nothing(), &block);
+                assert_eq!(blocks.total(once), u64::from(word), "{word:#x} at {at}");
+            }
+            let mut block = [0; BLOCK];
+            block.as_chunks_mut::<4>().0.fill(word.to_ne_bytes());
+            let sum = (0..1_000).fold(blocks.nothing(), |sum, _| blocks.add(sum, &block));
+            assert_eq!(blocks.total(sum), 8_000 * u64::from(word), "{word:#x}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_processor_sums_the_same() {
+        sums(portable::Portable);
+        #[cfg(target_arch = "x86_64")]
+        {
+            sums(sse2::Sse2);
+            struct Sums;
+            impl Work for Sums {
+                type Output = ();
+                fn run<B: Blocks>(self, blocks: B) {
+                    sums(blocks);
+                }
+            }
+            run(Sums);
         }
     }
 

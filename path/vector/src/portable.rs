@@ -18,6 +18,23 @@ impl Blocks for Portable {
     fn stops(self, block: &[u8; BLOCK]) -> u32 {
         mask(block, |byte| !(0x20..0x7f).contains(&byte))
     }
+
+    type Sum = u64;
+
+    #[inline(always)]
+    fn nothing(self) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn add(self, sum: u64, block: &[u8; BLOCK]) -> u64 {
+        block.as_chunks::<4>().0.iter().fold(sum, |sum, word| sum + u64::from(u32::from_ne_bytes(*word)))
+    }
+
+    #[inline(always)]
+    fn total(self, sum: u64) -> u64 {
+        sum
+    }
 }
 
 #[inline(always)]

@@ -2,8 +2,9 @@
 
 use crate::{BLOCK, Blocks, Marks, Work};
 use core::arch::x86_64::{
-    __m128i, _mm_add_epi8, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
-    _mm_set1_epi8, _mm_subs_epi8,
+    __m128i, _mm_add_epi8, _mm_add_epi64, _mm_and_si128, _mm_cmpeq_epi8, _mm_cmpgt_epi8, _mm_cvtsi128_si64,
+    _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8, _mm_set1_epi64x, _mm_setzero_si128, _mm_srli_epi64,
+    _mm_subs_epi8, _mm_unpackhi_epi64,
 };
 
 /// See the module.
@@ -29,6 +30,26 @@ impl Blocks for Sse2 {
         // SAFETY: as above.
         unsafe { all_stops(halves(block)) }
     }
+
+    type Sum = __m128i;
+
+    #[inline(always)]
+    fn nothing(self) -> __m128i {
+        // SAFETY: as above.
+        unsafe { nothing() }
+    }
+
+    #[inline(always)]
+    fn add(self, sum: __m128i, block: &[u8; BLOCK]) -> __m128i {
+        // SAFETY: as above.
+        unsafe { add(sum, halves(block)) }
+    }
+
+    #[inline(always)]
+    fn total(self, sum: __m128i) -> u64 {
+        // SAFETY: as above.
+        unsafe { total(sum) }
+    }
 }
 
 #[inline]
@@ -51,6 +72,29 @@ fn halves(block: &[u8; BLOCK]) -> [__m128i; 2] {
     let word = |at: usize| words.get(at).map_or(0, |word| i64::from_le_bytes(*word));
     // The compiler makes one load of two.
     [_mm_set_epi64x(word(1), word(0)), _mm_set_epi64x(word(3), word(2))]
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn nothing() -> __m128i {
+    _mm_setzero_si128()
+}
+
+/// Two sums of 64 bits, each of four words of a block.
+#[inline]
+#[target_feature(enable = "sse2")]
+fn add(sum: __m128i, [low, high]: [__m128i; 2]) -> __m128i {
+    let mask = _mm_set1_epi64x(0xffff_ffff);
+    let even = _mm_add_epi64(_mm_and_si128(low, mask), _mm_and_si128(high, mask));
+    let odd = _mm_add_epi64(_mm_srli_epi64::<32>(low), _mm_srli_epi64::<32>(high));
+    _mm_add_epi64(sum, _mm_add_epi64(even, odd))
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn total(sum: __m128i) -> u64 {
+    let other = _mm_unpackhi_epi64(sum, sum);
+    (_mm_cvtsi128_si64(sum) as u64).wrapping_add(_mm_cvtsi128_si64(other) as u64)
 }
 
 #[inline]

@@ -116,9 +116,9 @@ const TABLE: &str = "host";
 
 /// What each crate may depend on within the workspace, tests apart. What a
 /// packet touches knows only what comes before it; `stack` does not know
-/// `link`, and protocols know `vector` alone.
+/// `link`, and protocols and `wire` know `vector` alone.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("wire", &[]),
+    ("wire", &["vector"]),
     ("vector", &[]),
     ("random", &[]),
     ("semantics", &["vector"]),

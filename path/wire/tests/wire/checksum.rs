@@ -65,6 +65,22 @@ fn carries_are_not_lost_in_all_ones() {
     }
 }
 
+/// Where it goes on by wide instructions, and where in its steps it ends.
+#[test]
+fn long_pieces_sum_at_every_length() {
+    let src = noise(1 + 1_400);
+    for start in 0..2 {
+        for len in 900..1_400 {
+            let piece = &src[start..start + len];
+            assert_eq!(sum(piece).finish(), reference(piece), "start {start}, length {len}");
+        }
+    }
+    let ones = vec![0xff; 70_000];
+    assert_eq!(sum(&ones).finish(), reference(&ones));
+    let mut copy = vec![0; 70_000];
+    assert_eq!(copy_and_sum(&mut copy, &ones).finish(), reference(&ones));
+}
+
 #[test]
 fn nothing_sums_to_nothing() {
     assert_eq!(sum(&[]), Sum::ZERO);
@@ -74,9 +90,9 @@ fn nothing_sums_to_nothing() {
 
 #[test]
 fn copy_copies_and_sums_at_every_length_and_alignment() {
-    let src = noise(8 + 400);
+    let src = noise(8 + 600);
     for start in 0..8 {
-        for len in 0..400 {
+        for len in 0..600 {
             let piece = &src[start..start + len];
             let mut dst = vec![0xa5; len + 16];
             let copied = copy_and_sum(&mut dst[start..start + len], piece);
