@@ -347,8 +347,8 @@ fn drive(
             if why.is_of_certificates() {
                 // OpenSSL chooses by suites, and finds none then.
                 out.extend_from_slice(&clear_alert(40));
-            } else {
-                alert(connection, out);
+            } else if !alert(connection, out) && is_clear(connection) {
+                out.extend_from_slice(&clear_alert(10));
             }
             return Err(why);
         }
@@ -358,16 +358,24 @@ fn drive(
     }
 }
 
+/// Whether an alert is read in clear: until its client has sent Finished, where TLS 1.2 is spoken and it
+/// does not go on with a session.
+fn is_clear(connection: &UnbufferedServerConnection) -> bool {
+    connection.protocol_version() == Some(ProtocolVersion::TLSv1_2)
+        && connection.handshake_kind() == Some(HandshakeKind::Full)
+}
+
 /// A fatal alert before anything is sealed (RFC 8446 section 6).
 const fn clear_alert(description: u8) -> [u8; 7] {
     [21, 3, 3, 0, 2, 2, description]
 }
 
-/// What rustls has to say of a failure.
+/// What rustls has to say of a failure: whether that is anything.
 ///
 /// It is asked only while it has something: it would go on with the messages that stood
 /// behind the one that it failed by, in bytes that are not there, and panic.
-fn alert(connection: &mut UnbufferedServerConnection, out: &mut Vec<u8>) {
+fn alert(connection: &mut UnbufferedServerConnection, out: &mut Vec<u8>) -> bool {
+    let before = out.len();
     while connection.wants_write()
         && let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
             connection.process_tls_records(&mut [])
@@ -378,6 +386,7 @@ fn alert(connection: &mut UnbufferedServerConnection, out: &mut Vec<u8>) {
             let _ = data.encode(&mut out[start..]);
         }
     }
+    out.len() > before
 }
 
 pub(crate) fn direction(

@@ -68,6 +68,8 @@ pub enum HelloError {
     Unexpected,
     /// Its lengths contradict each other, or a field is there twice.
     Malformed,
+    /// A record is longer than any may be.
+    Overflow,
     /// It is longer than [`HELLO_MAX`].
     TooLong,
 }
@@ -80,6 +82,7 @@ impl HelloError {
             Self::Version => 70,
             Self::Unexpected => 10,
             Self::Malformed => 50,
+            Self::Overflow => 22,
             Self::TooLong => 47,
         };
         [21, 3, 3, 0, 2, 2, description]
@@ -93,6 +96,7 @@ impl core::fmt::Display for HelloError {
             Self::Version => "error:0A00010B:SSL routines::wrong version number",
             Self::Unexpected => "error:0A0000F4:SSL routines::unexpected message",
             Self::Malformed => "error:0A00009F:SSL routines::length mismatch",
+            Self::Overflow => "error:0A0000C6:SSL routines::packet length too long",
             Self::TooLong => "error:0A000098:SSL routines::excessive message size",
         })
     }
@@ -118,8 +122,11 @@ pub fn first(bytes: &[u8]) -> First {
             return First::Refused(HelloError::Version);
         }
         // Empty records say nothing, and would never end (RFC 8446 section 5.1).
-        if length == 0 || length > RECORD_MAX {
+        if length == 0 {
             return First::Refused(HelloError::Malformed);
+        }
+        if length > RECORD_MAX {
+            return First::Refused(HelloError::Overflow);
         }
         let end = at + 5 + length;
         if end > HELLO_MAX {
@@ -172,7 +179,8 @@ fn read(body: &[u8]) -> Result<Hello, HelloError> {
     let mut rest = Fields(body);
     let mut hello = Hello::default();
     let version = rest.number()?;
-    if version < 0x0300 {
+    // RFC 8446 appendix D.5: not even SSL 3, whatever else it speaks.
+    if version <= 0x0300 {
         return Err(HelloError::Version);
     }
     rest.take(32)?;

@@ -31,6 +31,10 @@ pub(crate) enum AlertMeaning {
 /// Reads an alert that was authenticated. `leveled`: levels mean something, as in TLS 1.2;
 /// in TLS 1.3 all but two end the connection, whatever their level (RFC 8446 section 6).
 pub(crate) fn read(bytes: &[u8], leveled: bool) -> Result<AlertMeaning, Alert> {
+    // RFC 8446 section 5.4.
+    if bytes.is_empty() {
+        return Err(Alert::UnexpectedMessage);
+    }
     let &[level, description] = bytes else { return Err(Alert::DecodeError) };
     Ok(match description {
         0 => AlertMeaning::Close,

@@ -70,7 +70,7 @@ fn each_part_waits_for_the_rest() {
 
 #[test]
 fn what_is_no_hello_is_refused() {
-    use HelloError::{Malformed, TooLong, Unexpected, Version};
+    use HelloError::{Malformed, Overflow, TooLong, Unexpected, Version};
     let whole = usual();
     let mut two = whole.clone();
     two.extend_from_slice(&whole);
@@ -78,7 +78,8 @@ fn what_is_no_hello_is_refused() {
         (vec![0x80, 0x2e, 1, 3, 1], Version),
         (vec![22, 2, 0, 0, 5], Version),
         (vec![22, 3, 1, 0, 0], Malformed),
-        (vec![22, 3, 1, 0x40, 1], Malformed),
+        (vec![22, 3, 1, 0x40, 1], Overflow),
+        (record(&[&[1, 0, 0, 41, 3, 0][..], &[0; 33], &[0, 2, 0x13, 1, 1, 0]].concat()), Version),
         (vec![22, 3, 1, 0, 4, 2], Unexpected),
         (vec![22, 3, 1, 0, 4, 1, 1], Unexpected),
         (vec![22, 3, 1, 0, 9, 1, 0, 0xc0, 1], TooLong),

@@ -219,10 +219,13 @@ fn alerts_mean_what_their_version_has_them_mean() {
             let late = client.seal(ApplicationData, b"late");
             assert_eq!(server.open(&late), (Unsealed::End { consumed: late.len() }, vec![]));
         }
-        for text in [&[][..], &[1], &[1, 0, 1], &[1, 0, 1, 0]] {
+        for text in [&[1][..], &[1, 0, 1], &[1, 0, 1, 0]] {
             let (mut client, mut server) = pair(version);
             refuses(&mut server, &client.seal(Alert, text), DECODE_ERROR);
         }
+        // RFC 8446 section 5.4.
+        let (mut client, mut server) = pair(version);
+        refuses(&mut server, &client.seal(Alert, &[]), UNEXPECTED_MESSAGE);
         let (mut client, mut server) = pair(version);
         assert_eq!(server.open(&client.seal(Alert, &[2, 40])).0, Unsealed::Failed(None), "fatal, and not answered");
     }
