@@ -130,7 +130,7 @@ impl Acceptor {
             }
             match self.work(&mut out) {
                 Outcome::Waits if self.goes_early() => break self.early(),
-                Outcome::Waits => {}
+                Outcome::Waits => self.drop_unwanted(one.len()),
                 over => break over,
             }
         };
@@ -148,6 +148,22 @@ impl Acceptor {
             self.connection = None;
         }
         fits
+    }
+
+    /// Takes a record of `length` bytes away that is data from before the handshake, and not wanted (RFC 8446
+    /// section 4.2.10). rustls passes it over, but tries it again with each record behind it, and counts it
+    /// each time towards what it passes over at most. What could not be opened was made zeros; a part of a
+    /// message, which stays there, too, has its type.
+    fn drop_unwanted(&mut self, length: usize) {
+        const HEAD: usize = 5;
+        const TAG: usize = 16;
+        let Some(start) = self.waiting.len().checked_sub(length) else { return };
+        let record = &self.waiting[start..];
+        let sealed = record.get(HEAD..length.saturating_sub(TAG)).unwrap_or_default();
+        let is_of_data = self.hello.early_data && record.first() == Some(&23);
+        if is_of_data && !sealed.is_empty() && sealed.iter().all(|byte| *byte == 0) {
+            self.waiting.truncate(start);
+        }
     }
 
     /// Whether what follows may be data of a session that goes on, before the handshake is over.

@@ -104,6 +104,29 @@ fn data_is_taken_and_answered_before_the_handshake_is_over_and_once() {
     }
 }
 
+/// As much as a ticket allows, whatever stands behind it.
+#[test]
+fn data_of_a_session_that_is_not_known_is_passed_over() {
+    for suite in 0..3 {
+        let config = early_client(suite);
+        let _ = shake(&early_server(), &config, 1_000);
+        let mut client = connection(&config);
+        client.early_data().expect("a session").write_all(&[7; 15_000]).expect("room");
+        let first = sent(&mut client);
+        let mut acceptor = Acceptor::new(early_server(), whole(&first));
+        let step = acceptor.on_bytes(&first);
+        assert!(matches!(step.outcome, Outcome::Waits) && step.consumed == first.len(), "{:?}", step.outcome);
+        assert_eq!(read(&mut client, &step.out), b"");
+        assert!(!client.is_early_data_accepted());
+        client.writer().write_all(b"again").expect("room");
+        let rest = sent(&mut client);
+        let step = acceptor.on_bytes(&rest);
+        let Outcome::Done(secured) = step.outcome else { panic!("{:?}", step.outcome) };
+        let (mut layer, _) = secured.into_layer().expect("keys");
+        assert_eq!(open(&mut *layer, &rest[step.consumed..]), b"again");
+    }
+}
+
 #[test]
 fn early_data_that_is_changed_ends_the_connection() {
     let (server, config) = (early_server(), early_client(0));
