@@ -129,7 +129,10 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("packet report", &["nearside packet report alone.json loaded.json --out latency.html"]),
-    ("packet compare", &["nearside packet compare before/ after/", "nearside packet compare one.json other.json --json"]),
+    (
+        "packet compare",
+        &["nearside packet compare before/ after/", "nearside packet compare one.json other.json --json"],
+    ),
     ("links", &["nearside links", "nearside links --json"]),
     (
         "status",

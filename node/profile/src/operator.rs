@@ -55,6 +55,8 @@ pub fn operator_arguments(version: Version, vendor: Vendor, hints: &Hints) -> Ve
     match (intel, x86) {
         (true, _) => add("intel_iommu=on iommu=pt"),
         (_, true) => add("iommu=pt"),
+        // Which later versions leave to the kernel's own default.
+        _ if vendor == Vendor::Arm && version < Version(4, 19) => add("iommu.passthrough=1"),
         _ => {}
     }
     let always_tickless = version >= Version(4, 23);

@@ -4,7 +4,10 @@
 mod cluster;
 mod operator;
 
-use crate::{Check, Huge, Profile, ProfileError, Shape, Target, Vendor, Version, Wanted, check, list, mask, render};
+use crate::{
+    Check, Hints, Huge, Profile, ProfileError, Shape, Target, Vendor, Version, Wanted, check, list, mask,
+    operator_arguments, render,
+};
 use audit::advice::{Setting, parse};
 use audit::{Evidence, Role, Verdict, cpu_list, judge};
 
@@ -185,6 +188,32 @@ fn each_version_gets_what_it_needs() {
     // operator has learned to write for all.
     assert!(has(Version(4, 22), true, "nohz_full=") && !has(Version(4, 23), true, "nohz_full="));
     assert!(has(Version::CURRENT, true, "mce=ignore_ce") && has(Version::CURRENT, true, "service.stalld=start,enable"));
+}
+
+/// Of 4.16 to 4.18 only: before them Arm had the template of Intel, and later ones leave
+/// it to the kernel.
+#[test]
+fn arm_has_its_own_arguments_between_two_versions() {
+    let hints = Hints {
+        isolated: vec![2, 3],
+        others: vec![0, 1],
+        static_isolation: false,
+        real_time: true,
+        high_power: true,
+        power_by_pod: false,
+        default_pages: None,
+        pages: Vec::new(),
+        additional: Vec::new(),
+    };
+    let iommu = |version: Version| {
+        let all = operator_arguments(version, Vendor::Arm, &hints);
+        all.into_iter().filter(|one| one.contains("iommu")).collect::<Vec<_>>()
+    };
+    assert_eq!(iommu(Version(4, 15)), ["intel_iommu=on", "iommu=pt"]);
+    for minor in 16..=18 {
+        assert_eq!(iommu(Version(4, minor)), ["iommu.passthrough=1"], "4.{minor}");
+    }
+    assert!(iommu(Version(4, 19)).is_empty() && iommu(Version::CURRENT).is_empty());
 }
 
 /// The two files of partitioning, taken out of their URLs, name the same cores.

@@ -59,7 +59,8 @@ fn of_search(value: &Value, found: &[Value]) -> Vec<RunFigure> {
 
 /// A frame size of RFC 2544.
 fn of_size(size: &Value) -> Vec<RunFigure> {
-    let condition = size.get("condition").map_or_else(String::new, |it| it.as_str().map_or(it.to_string(), str::to_owned));
+    let condition =
+        size.get("condition").map_or_else(String::new, |it| it.as_str().map_or(it.to_string(), str::to_owned));
     let of = format!("{} bytes, {condition}", size.get("size").and_then(Value::as_u64).unwrap_or(0));
     let mut all = Vec::new();
     if size.pointer("/throughput/open").is_some_and(Value::is_null) {

@@ -65,7 +65,11 @@ pub fn compare_runs(plan: &ComparePlan) -> Result<ExitCode, Failure> {
         println!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(ExitCode::SUCCESS);
     }
-    println!("medians of {} and {} runs; latencies in us, processor time in ns and energy in uJ for a frame", before.len(), after.len());
+    println!(
+        "medians of {} and {} runs; latencies in us, processor time in ns and energy in uJ for a frame",
+        before.len(),
+        after.len()
+    );
     for it in all {
         let scale = if it.figure.starts_with("latency") { 1e3 } else { 1.0 };
         let ratio = it.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));

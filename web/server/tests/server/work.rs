@@ -131,7 +131,11 @@ fn those_who_come_and_go_take_no_room() {
     for at in 0..6_000 {
         let id = world.open_within_a_turn();
         world.arrive(id, GET);
-        if at % 1_000 == 0 { stay.push(id) } else { world.close(id, Closed::Reset) }
+        if at % 1_000 == 0 {
+            stay.push(id)
+        } else {
+            world.close(id, Closed::Reset)
+        }
         most = most.max(places(&mut world));
         // Between the end of one's work and its answer none moves up.
         if at % 100 == 0 {

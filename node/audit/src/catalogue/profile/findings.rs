@@ -60,7 +60,9 @@ pub(crate) fn repeated(settings: &[Setting], setting: &Setting) -> Option<String
         return None;
     }
     if setting.key == "kernel.timer_migration" {
-        return Some("the operator writes kernel.timer_migration=1 itself".to_owned());
+        let why = "the operator writes kernel.timer_migration=1 itself, from 4.20 on for real-time kernels only, which \
+                   are those that need it";
+        return Some(why.to_owned());
     }
     let name = setting.key.strip_prefix("cmdline ")?;
     let (_, hint) = WRITTEN.iter().find(|(written, _)| *written == name)?;
