@@ -1,7 +1,7 @@
 //! Every planted error is found, and nothing in what is sound; what cannot be
 //! read is refused with its line.
 //!
-//! The files of ab, wrk, hey, vegeta, fortio, iperf3, testpmd, perf stat, sar and
+//! The files of ab, wrk, wrk2, hey, vegeta, fortio, iperf3, testpmd, perf stat, sar and
 //! ours were taken from these tools, unless their addresses are those of
 //! documentation (192.0.2.0/24); what is planted was changed by hand. Those
 //! named `article-` retell figures that were published.

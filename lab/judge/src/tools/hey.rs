@@ -11,13 +11,15 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: name.into(), tool: name, little: Little::Not, ..PublishedRun::default() };
     let mut latency = Latency { name: "response time".into(), off: Some(0.02), ..Latency::default() };
     let (mut counted, mut failed, mut refused) = (None::<Interval>, None::<Interval>, None::<Interval>);
-    let (mut distribution, mut codes) = (false, "");
+    let (mut distribution, mut codes, mut answered) = (false, "", true);
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["Total:", time @ ..] => once(&mut run.seconds, seconds(time, number)?, "Total")?,
             ["Slowest:", time @ ..] => once(&mut latency.max, seconds(time, number)?, "Slowest")?,
             ["Fastest:", time @ ..] => once(&mut latency.min, seconds(time, number)?, "Fastest")?,
+            // The mean of no answers.
+            ["Average:", "NaN", _] => answered = false,
             ["Average:", time @ ..] => once(&mut latency.mean, seconds(time, number)?, "Average")?,
             ["Requests/sec:", rate] => once(&mut run.rate, Interval::printed(rate, number).at(number)?, "the rate")?,
             ["Total", "data:", size @ ..] => run.received = Some(bytes(size, number)?),
@@ -44,6 +46,10 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             _ => {}
         }
     }
+    if let (false, None, Some(failed)) = (answered, counted, failed) {
+        (latency, distribution) = (Latency::default(), true);
+        counted = Some(Interval::exact(0.0, failed.line));
+    }
     let (Some(rate), Some(time), true) = (run.rate, run.seconds, distribution) else {
         return Err(text.cut("the summary, or the latency distribution"));
     };
@@ -64,7 +70,9 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         (Some(failed), Some(refused)) => Some(failed + refused),
         (failed, refused) => failed.or(refused),
     };
-    run.latency.push(latency);
+    if answered {
+        run.latency.push(latency);
+    }
     // The rate was checked with the errors in it.
     if failed.is_some() {
         run.seconds = None;

@@ -30,6 +30,9 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 threads = Some(Interval::count(n, number).at(number)?);
                 once(&mut run.connections, Interval::count(c, number).at(number)?, "the connections")?;
             }
+            // Of nothing: of a run that is over before wrk2's threads were calibrated, or
+            // that nobody answered.
+            ["Latency" | "Req/Sec", mean, .., within] if is_none(mean) || is_none(within) => {}
             ["Latency", mean, deviation, max, within] => {
                 latency.mean = Some(Interval::time(mean, number).at(number)?);
                 latency.deviation = Some(Interval::time(deviation, number).at(number)?);
@@ -69,12 +72,23 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     if run.rate.is_none() || run.received_rate.is_none() || run.requests.is_none() || run.connections.is_none() {
         return Err(text.cut("Requests/sec and Transfer/sec"));
     }
+    if let Some(none) = run.requests.filter(|requests| requests.high == 0.0) {
+        let says = "no request was answered: no figure here is of a server";
+        run.relations.push(Relation::missing("failures", none.line, says.to_owned(), "a run that is answered"));
+        run.failed = None;
+        return Ok(run);
+    }
     // Of a corrected histogram, the number of samples is not the requests.
     latency.samples = spectrum.samples;
     twice(&mut run, &latency, &spectrum);
     threads_make_rate(&mut run, threads, each);
     run.latency.push(latency);
     Ok(run)
+}
+
+/// What C prints of zero by zero, whatever its sign.
+fn is_none(figure: &str) -> bool {
+    figure.trim_start_matches('-').starts_with("nan")
 }
 
 fn failures(run: &mut PublishedRun, count: &str, line: usize) -> Result<(), ReadError> {
@@ -111,6 +125,9 @@ fn share(run: &mut PublishedRun, text: &str, line: usize) -> Result<(), ReadErro
 fn recorded(line: &str, number: usize, spectrum: &mut Latency) -> Result<(), ReadError> {
     for part in line.trim_start_matches("#[").trim_end_matches(']').split(',') {
         let Some((key, value)) = part.split_once('=') else { continue };
+        if is_none(value.trim()) {
+            continue;
+        }
         let value = Interval::printed(value.trim(), number).at(number)?;
         match key.trim() {
             "Mean" if spectrum.mean.is_some() => return Ok(()),
