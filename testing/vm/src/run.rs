@@ -6,8 +6,8 @@ use crate::machine::Machine;
 use crate::scenarios::{self, Scenario};
 use crate::{Failure, now};
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -30,6 +30,22 @@ pub enum After {
 const BOOT: Duration = Duration::from_secs(180);
 /// Lines of the console's end that are shown of a machine that failed.
 const CONSOLE_LINES: usize = 60;
+/// The most lines that are shown of a kernel that complains, with those before it.
+const COMPLAINT_LINES: usize = 240;
+const BEFORE_COMPLAINT: usize = 5;
+/// How a kernel begins to say what is wrong with it.
+const COMPLAINTS: [&str; 8] = [
+    "Kernel panic",
+    "BUG:",
+    "Oops",
+    "general protection fault",
+    "Call Trace:",
+    "rcu: INFO: rcu_",
+    "watchdog: ",
+    "Out of memory",
+];
+/// Consoles of machines that failed, of each scenario: as many are kept.
+const KEPT: u32 = 20;
 
 /// Runs `scenario` in its machine `index`. Returns whether it passed.
 ///
@@ -80,8 +96,12 @@ pub fn run(
     let passed = listen(&lines, BOOT + scenario.limit);
     drop(power);
     if !passed {
-        show_end_of("what qemu says", &complaints);
-        show_end_of("the end of its console", &console);
+        show("what qemu says", &complaints);
+        show("its console", &console);
+        match keep(&console) {
+            Ok(kept) => println!("   its console is kept: {}", kept.display()),
+            Err(why) => println!("   its console is not kept, and the next run writes over it: {why}"),
+        }
     }
     Ok(passed)
 }
@@ -156,13 +176,71 @@ fn listen(lines: &Receiver<String>, limit: Duration) -> bool {
     }
 }
 
-fn show_end_of(what: &str, file: &Path) {
+fn show(what: &str, file: &Path) {
     let bytes = fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
     println!("--- {what}, {}:", file.display());
-    for line in &lines[lines.len().saturating_sub(CONSOLE_LINES)..] {
+    for line in telling(&lines) {
         println!("{}", line.trim_end());
     }
     println!("---");
+}
+
+/// From where the kernel begins to complain on, or else the end.
+fn telling<'a>(lines: &'a [&'a str]) -> &'a [&'a str] {
+    let complains = |line: &&str| COMPLAINTS.iter().any(|words| line.contains(words));
+    match lines.iter().position(complains) {
+        Some(at) => {
+            let from = at.saturating_sub(BEFORE_COMPLAINT);
+            &lines[from..lines.len().min(from + COMPLAINT_LINES)]
+        }
+        None => &lines[lines.len().saturating_sub(CONSOLE_LINES)..],
+    }
+}
+
+/// Keeps the console of a machine that failed where no later run writes: what happens
+/// once in many runs is not to be lost. The last place is written again when all are taken.
+fn keep(console: &Path) -> io::Result<PathBuf> {
+    let place = |number: u32| console.with_extension(format!("failed-{number}.log"));
+    let free = (1..KEPT).map(place).find(|place| !place.exists()).unwrap_or_else(|| place(KEPT));
+    fs::copy(console, &free)?;
+    Ok(free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_complains_is_shown_from_there_on() {
+        let mut lines: Vec<String> = (0..500).map(|at| format!("line {at}")).collect();
+        let shown = |lines: &[String]| {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let shown = telling(&lines);
+            (shown.len(), shown[0].to_owned(), shown[shown.len() - 1].to_owned())
+        };
+        assert_eq!(shown(&lines), (CONSOLE_LINES, "line 440".to_owned(), "line 499".to_owned()));
+        "[   12.3] BUG: unable to handle page fault for address: 0".clone_into(&mut lines[100]);
+        "[   12.4] Kernel panic - not syncing: Fatal exception".clone_into(&mut lines[180]);
+        assert_eq!(shown(&lines), (COMPLAINT_LINES, "line 95".to_owned(), "line 334".to_owned()));
+        "[    0.1] Kernel panic - not syncing".clone_into(&mut lines[2]);
+        assert_eq!(shown(&lines[..50]), (50, "line 0".to_owned(), "line 49".to_owned()));
+    }
+
+    #[test]
+    fn consoles_of_failed_machines_are_not_written_over() {
+        let folder = std::env::temp_dir().join(format!("nearside-vm-console-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let console = folder.join("console-noise-0.log");
+        let mut kept = Vec::new();
+        for number in 0..KEPT + 2 {
+            fs::write(&console, number.to_string()).expect("a console");
+            kept.push(keep(&console).expect("kept"));
+        }
+        assert_eq!(fs::read_to_string(&kept[0]).expect("the first"), "0");
+        assert_eq!(fs::read_to_string(&kept[KEPT as usize]).expect("the last"), (KEPT + 1).to_string());
+        assert_eq!(fs::read_dir(&folder).expect("a folder").count(), KEPT as usize + 1);
+        fs::remove_dir_all(&folder).expect("what was made");
+    }
 }
