@@ -52,13 +52,7 @@ pub fn operator_arguments(version: Version, vendor: Vendor, hints: &Hints) -> Ve
         Vendor::Amd => (false, true),
         Vendor::Arm | Vendor::Unknown => (false, false),
     };
-    match (intel, x86) {
-        (true, _) => add("intel_iommu=on iommu=pt"),
-        (_, true) => add("iommu=pt"),
-        // Which later versions leave to the kernel's own default.
-        _ if vendor == Vendor::Arm && version < Version(4, 19) => add("iommu.passthrough=1"),
-        _ => {}
-    }
+    add(iommu(version, vendor, intel, x86));
     let always_tickless = version >= Version(4, 23);
     if hints.real_time || always_tickless {
         add(&format!("nohz_full={isolated} skew_tick=1"));
@@ -102,6 +96,17 @@ pub fn operator_arguments(version: Version, vendor: Vendor, hints: &Hints) -> Ve
     }
     arguments.extend(hints.additional.iter().cloned());
     arguments
+}
+
+/// Arguments about the IOMMU.
+fn iommu(version: Version, vendor: Vendor, intel: bool, x86: bool) -> &'static str {
+    match (intel, x86) {
+        (true, _) => "intel_iommu=on iommu=pt",
+        (_, true) => "iommu=pt",
+        // Which later versions leave to the kernel's own default.
+        _ if vendor == Vendor::Arm && version < Version(4, 19) => "iommu.passthrough=1",
+        _ => "",
+    }
 }
 
 /// What the operator writes into the kubelet's configuration, by path and

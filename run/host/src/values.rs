@@ -2,7 +2,7 @@
 //! that says what was expected and shows an example.
 
 use crate::work::{WORK_SPANS, burn};
-use server::{AccessLog, RESPOND_SIZE_MAX, Respond, Work};
+use server::{AccessLog, RESPOND_SIZE_MAX, RequestWork, Respond};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -300,13 +300,13 @@ const _: () = assert!(RESPOND_SIZE_MAX == 1 << 30, "the error above says how muc
 ///
 /// # Errors
 /// If it is not of the one kind that there is, or too little or too much.
-pub fn work(text: &str) -> Result<Work, BadValue> {
+pub fn work(text: &str) -> Result<RequestWork, BadValue> {
     let bad = || BadValue::new("write burn: and a time from 1us to 1s, as in burn:1.8ms");
     let span = duration(text.strip_prefix("burn:").ok_or_else(bad)?).map_err(|_| bad())?;
     if span < WORK_SPANS.0 || span > WORK_SPANS.1 {
         return Err(bad());
     }
-    Ok(Work { span, burn })
+    Ok(RequestWork { span, burn })
 }
 
 const _: () = assert!(WORK_SPANS.0.as_micros() == 1 && WORK_SPANS.1.as_secs() == 1, "the error above says so");

@@ -65,8 +65,8 @@ pub use counters::Counters;
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
 pub use site::{
-    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX, Respond,
-    SiteHandler, Timeouts, WallClock, Work,
+    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX,
+    RequestWork, Respond, SiteHandler, Timeouts, WallClock,
 };
 
 use access_log::Log;

@@ -1,6 +1,5 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
-use crate::work::Work;
 use access_log::{AccessLog, LineFormat};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -46,7 +45,16 @@ pub struct Config {
     pub numbers: ConnectionNumbers,
     /// What each request costs before it is answered, for experiments with a
     /// directory's files or one response. Default: nothing but the answer.
-    pub work: Option<Work>,
+    pub work: Option<RequestWork>,
+}
+
+/// What each request costs.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestWork {
+    /// So much of the time that a core gives to the thread that answers.
+    pub span: Duration,
+    /// Spends it: the clock is not read here.
+    pub burn: fn(Duration),
 }
 
 /// What is served.

@@ -1,8 +1,8 @@
 //! The handlers that a site may have.
 
-use crate::config::{ConfigError, Content, Respond};
+use crate::config::{ConfigError, Content, RequestWork, Respond};
 use crate::fixed::Fixed;
-use crate::work::{Work, Worked};
+use crate::work::Worked;
 use app::Wake;
 use core::ops::Range;
 use exchange::{
@@ -29,7 +29,7 @@ pub struct Making<'a> {
     pub limits: files::FileLimits,
     /// What each request costs before it is answered, for experiments. No
     /// configuration's does.
-    pub work: Option<Work>,
+    pub work: Option<RequestWork>,
 }
 
 /// What a host answers by. Each call is one branch, which the compiler sees
@@ -46,7 +46,7 @@ pub enum SiteHandler {
     /// as they would without it.
     Engine(Box<Engine>),
     /// One of the first two, whose requests cost work. Boxed, as few are.
-    Worked(Box<Worked>),
+    Worked(Box<Worked<Self>>),
 }
 
 /// Calls the same method of whichever handler it is.
@@ -171,7 +171,7 @@ impl SiteHandler {
     #[must_use]
     pub fn change(&mut self, change: HandlerChange, making: &Making<'_>) -> Option<Self> {
         match (self, change) {
-            (Self::Worked(worked), change) => worked.change(change, making),
+            (Self::Worked(worked), change) => worked.inner_mut().change(change, making),
             (Self::Files(files), HandlerChange::Files(change)) => {
                 files.change(change);
                 None

@@ -16,11 +16,11 @@ mod work;
 pub use clock::WallClock;
 pub use config::{
     Config, ConfigError, ConnectionNumbers, Content, EXCHANGE_TERMS_MAX, ExchangeTerms, HEAD_TERMS_MAX, HeadTerms,
-    Host, Limits, RESPOND_SIZE_MAX, Respond, Timeouts,
+    Host, Limits, RESPOND_SIZE_MAX, RequestWork, Respond, Timeouts,
 };
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
-pub use work::{Work, Worked};
+pub use work::Worked;
 
 use access_log::AccessLog;
 use phases::Names;

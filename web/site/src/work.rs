@@ -1,24 +1,14 @@
 //! Work that each request costs before it is answered, for experiments: what a
 //! program behind the server would do on its core.
 
-use crate::handler::{HandlerChange, Making, SiteHandler};
+use crate::config::RequestWork;
 use app::Wake;
 use core::ops::Range;
-use core::time::Duration;
 use exchange::{Asked, ExchangeId, Handler, Replies, RequestBody};
 use semantics::date::HttpDate;
 use semantics::{Method, OwnedRequest, Request, Status};
 use std::collections::VecDeque;
 use wire::Time;
-
-/// What each request costs.
-#[derive(Clone, Copy, Debug)]
-pub struct Work {
-    /// So much of the time that a core gives to the thread that answers.
-    pub span: Duration,
-    /// Spends it: the clock is not read here.
-    pub burn: fn(Duration),
-}
 
 /// Places of clients who left that may stand among those who wait, beside as
 /// many as wait.
@@ -33,9 +23,9 @@ const LEFT_MAX: usize = 1_024;
 /// There is one of each connection at most; who leaves before its work has begun
 /// costs nothing.
 #[derive(Debug)]
-pub struct Worked {
-    inner: SiteHandler,
-    work: Work,
+pub struct Worked<H> {
+    inner: H,
+    work: RequestWork,
     /// `None`: its client left.
     queue: VecDeque<Option<(ExchangeId, OwnedRequest)>>,
     /// The number of the first in the queue, modulo 2^32: each has the next one's,
@@ -47,8 +37,8 @@ pub struct Worked {
     is_done: bool,
 }
 
-impl Worked {
-    pub(crate) const fn new(inner: SiteHandler, work: Work) -> Self {
+impl<H> Worked<H> {
+    pub(crate) const fn new(inner: H, work: RequestWork) -> Self {
         Self { inner, work, queue: VecDeque::new(), first: 0, waiting: 0, is_done: false }
     }
 
@@ -58,17 +48,12 @@ impl Worked {
         self.queue.len()
     }
 
-    pub(crate) const fn inner(&self) -> &SiteHandler {
+    pub(crate) const fn inner(&self) -> &H {
         &self.inner
     }
 
-    pub(crate) const fn inner_mut(&mut self) -> &mut SiteHandler {
+    pub(crate) const fn inner_mut(&mut self) -> &mut H {
         &mut self.inner
-    }
-
-    /// See [`SiteHandler::change`].
-    pub(crate) fn change(&mut self, change: HandlerChange, making: &Making<'_>) -> Option<SiteHandler> {
-        self.inner.change(change, making)
     }
 
     /// The place of an exchange that waits, and has this mark.
@@ -100,7 +85,7 @@ impl Worked {
     }
 }
 
-impl Handler for Worked {
+impl<H: Handler> Handler for Worked<H> {
     fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
         self.inner.refuses(method)
     }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use host::values::{self, Count, Size};
 use nginx_command::{SiteForm, SitePlan, SiteTask};
 use serve::{ErrorLogs, Listen, PortPlan, ServePath, ServePlan, Settings, SignalRules};
-use server::{AccessLog, LineFormat, Respond, Work};
+use server::{AccessLog, LineFormat, RequestWork, Respond};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -85,7 +85,7 @@ pub(in crate::args) struct ServeArgs {
     /// --header-timeout is answered 503; requests that are no requests, and methods
     /// that are refused, cost nothing.
     #[arg(long, value_name = "burn:TIME", value_parser = values::work, conflicts_with_all = ["site", "site_schema"])]
-    work: Option<Work>,
+    work: Option<RequestWork>,
 
     /// Listen here: PORT, ADDRESS:PORT, [ADDRESS]:PORT, unix:PATH, or systemd;
     /// repeat for more

@@ -70,13 +70,9 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         (Some(failed), Some(refused)) => Some(failed + refused),
         (failed, refused) => failed.or(refused),
     };
-    if answered {
-        run.latency.push(latency);
-    }
+    run.latency.extend(answered.then_some(latency));
     // The rate was checked with the errors in it.
-    if failed.is_some() {
-        run.seconds = None;
-    }
+    run.seconds = run.seconds.filter(|_| failed.is_none());
     Ok(run)
 }
 

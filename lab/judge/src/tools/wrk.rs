@@ -8,10 +8,9 @@ use crate::text::{AtLine, ReadError, Text, once};
 
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let two = text.has("HdrHistogram") || text.has("Thread calibration");
-    let name = if two { "wrk2" } else { "wrk" };
     // wrk 4 adds samples to its histogram for what it thinks was due
     // (stats_correct); wrk2's latency counts from the time that was planned.
-    let little = if two { Little::Not } else { Little::Adds };
+    let (name, little) = if two { ("wrk2", Little::Not) } else { ("wrk", Little::Adds) };
     let mut run =
         PublishedRun { name: name.into(), tool: name, little, sized_with_head: true, ..PublishedRun::default() };
     let mut latency = Latency { name: "latency".into(), off: Some(0.02), ..Latency::default() };
@@ -34,9 +33,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             // that nobody answered.
             ["Latency" | "Req/Sec", mean, .., within] if is_none(mean) || is_none(within) => {}
             ["Latency", mean, deviation, max, within] => {
-                latency.mean = Some(Interval::time(mean, number).at(number)?);
-                latency.deviation = Some(Interval::time(deviation, number).at(number)?);
-                latency.max = Some(Interval::time(max, number).at(number)?);
+                let time = |text| Interval::time(text, number).at(number).map(Some);
+                (latency.mean, latency.deviation, latency.max) = (time(mean)?, time(deviation)?, time(max)?);
                 share(&mut run, within, number)?;
             }
             ["Req/Sec", mean, _, _, within] => {
@@ -49,11 +47,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                 let percent = Interval::printed(percent.trim_end_matches('%'), number).at(number)?.middle();
                 latency.percentiles.push((percent / 100.0, Interval::time(value, number).at(number)?));
             }
-            [n, "requests", "in", time, read, "read"] => {
-                once(&mut run.requests, Interval::count(n, number).at(number)?, "the requests")?;
-                once(&mut run.seconds, Interval::time(time.trim_end_matches(','), number).at(number)?, "the time")?;
-                once(&mut run.received, Interval::bytes(read, 1024.0, number).at(number)?, "the bytes")?;
-            }
+            [n, "requests", "in", time, read, "read"] => all(&mut run, (n, time, read), number)?,
             ["Non-2xx", "or", "3xx", "responses:", n] => failures(&mut run, n, number)?,
             ["Socket", "errors:", counts @ ..] => {
                 for n in counts.iter().skip(1).step_by(2) {
@@ -72,10 +66,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     if run.rate.is_none() || run.received_rate.is_none() || run.requests.is_none() || run.connections.is_none() {
         return Err(text.cut("Requests/sec and Transfer/sec"));
     }
-    if let Some(none) = run.requests.filter(|requests| requests.high == 0.0) {
-        let says = "no request was answered: no figure here is of a server";
-        run.relations.push(Relation::missing("failures", none.line, says.to_owned(), "a run that is answered"));
-        run.failed = None;
+    if is_unanswered(&mut run) {
         return Ok(run);
     }
     // Of a corrected histogram, the number of samples is not the requests.
@@ -86,9 +77,26 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     Ok(run)
 }
 
+/// Whether there is nothing to judge; then the run says so, and its failures are not
+/// counted beside none.
+fn is_unanswered(run: &mut PublishedRun) -> bool {
+    let Some(none) = run.requests.filter(|requests| requests.high == 0.0) else { return false };
+    let says = "no request was answered: no figure here is of a server";
+    run.relations.push(Relation::missing("failures", none.line, says.to_owned(), "a run that is answered"));
+    run.failed = None;
+    true
+}
+
 /// What C prints of zero by zero, whatever its sign.
 fn is_none(figure: &str) -> bool {
     figure.trim_start_matches('-').starts_with("nan")
+}
+
+/// Requests, the time that they took, and the bytes that came.
+fn all(run: &mut PublishedRun, (n, time, read): (&str, &str, &str), line: usize) -> Result<(), ReadError> {
+    once(&mut run.requests, Interval::count(n, line).at(line)?, "the requests")?;
+    once(&mut run.seconds, Interval::time(time.trim_end_matches(','), line).at(line)?, "the time")?;
+    once(&mut run.received, Interval::bytes(read, 1024.0, line).at(line)?, "the bytes")
 }
 
 fn failures(run: &mut PublishedRun, count: &str, line: usize) -> Result<(), ReadError> {

@@ -4,7 +4,7 @@ use crate::support::{Response, Site, World};
 use app::{App, Closed, ConnId};
 use core::cell::Cell;
 use core::time::Duration;
-use server::{Config, Respond, Work};
+use server::{Config, RequestWork, Respond};
 
 thread_local! {
     /// What was burnt by this test.
@@ -26,7 +26,7 @@ fn burnt() -> u32 {
 }
 
 fn works(mut config: Config) -> World {
-    config.work = Some(Work { span: SPAN, burn });
+    config.work = Some(RequestWork { span: SPAN, burn });
     BURNT.set((0, Duration::ZERO));
     World::new(config)
 }
