@@ -105,6 +105,8 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside packet rfc2544 --link memif:/run/a.sock --link memif:/run/b.sock --core 1 --quick",
             "nearside packet rfc2544 --link af_xdp:eth1 --link af_xdp:eth2 \
              --line-rate 10Gbit --networks --out rfc2544.json",
+            "nearside packet rfc2544 --link af_xdp:eth1 --link af_xdp:eth2 --line-rate 10Gbit --broadcast --routing \
+             --management 198.18.0.1,198.19.0.1",
             "nearside packet rfc2544 --link af_xdp:eth1 --test reset --reset-command 'ssh dut reboot'",
         ],
     ),

@@ -11,6 +11,7 @@
 //! | [`forward`] | a forwarder between two links, with testpmd's modes and statistics |
 //! | [`stream`], [`mark`] | frames of a test, and what each carries |
 //! | [`replay`] | frames of a capture file, sent again |
+//! | [`modifiers`] | broadcasts, queries and routing updates among them |
 //! | [`schedule`] | when they are due |
 //! | [`spec`] | how streams are written |
 //! | [`track`] | which of them came |
@@ -29,6 +30,7 @@ pub mod forward;
 mod layers;
 pub mod log;
 pub mod mark;
+pub mod modifiers;
 pub mod page;
 pub mod pause;
 pub mod replay;

@@ -1,7 +1,7 @@
 //! Every trial as it went: asked for, and done.
 
 use crate::table::way;
-use crate::trial::{LaneResult, Stalls, TrialResult};
+use crate::trial::{LaneResult, Modified, Stalls, TrialResult};
 use load::units::{share, si};
 use serde::Serialize;
 
@@ -59,6 +59,9 @@ pub struct LaneLog {
     pub late: u64,
     /// Frames that were due and not sent.
     pub missed: u64,
+    /// Frames that took the places of some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<Modified>,
 }
 
 impl TrialLog {
@@ -80,6 +83,7 @@ impl TrialLog {
             damaged: lane.damaged,
             late: lane.sent.late,
             missed: lane.sent.missed,
+            modified: lane.modified,
         };
         Self {
             intended_rate,

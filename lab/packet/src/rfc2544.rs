@@ -1,6 +1,7 @@
 //! RFC 2544 as a whole: throughput, latency, loss rate, back-to-back frames
 //! (by RFC 9004), recovery and reset (with RFC 6201), for each frame size, and
-//! again with 256 networks (section 12) and with filters (section 11.4).
+//! again under each of the conditions of sections 11 (broadcasts, management
+//! queries, routing updates, filters) and 12 (256 networks).
 //!
 //! Nothing is measured here: [`Method::poll_trial`] says which trial is wanted
 //! and [`Method::on_trial`] takes what came of it, until there is none left.
@@ -23,6 +24,7 @@ pub use judge::verdict;
 pub use parts::{LatencyFound, LossPoint, Recovery, Reset};
 pub use show::render;
 
+use crate::modifiers::{Managed, Modified};
 use crate::search::Found;
 use crate::stream::{RFC2544_SIZES, WIRE_OVERHEAD};
 use crate::trial::TrialResult;
@@ -51,6 +53,8 @@ pub struct Settings {
     pub tests: Vec<Test>,
     /// Under which conditions.
     pub conditions: Vec<Condition>,
+    /// The device that queries go to.
+    pub managed: Option<Managed>,
     /// Bits per second of the medium; `None`: what the tester can send stands
     /// in its place, and the result says so.
     pub line_rate: Option<f64>,
@@ -87,6 +91,7 @@ impl Default for Settings {
             sizes: RFC2544_SIZES.to_vec(),
             tests: Test::ALL.to_vec(),
             conditions: vec![Condition::Plain],
+            managed: None,
             line_rate: None,
             min_rate: 1_000.0,
             width: 0.005,
@@ -154,6 +159,8 @@ pub struct SizeResult {
     pub recovery: Option<Recovery>,
     /// Section 26.6.
     pub reset: Option<Reset>,
+    /// What came of broadcasts, queries or updates, in all trials that count.
+    pub modified: Option<Modified>,
     /// What does not apply, with the reason.
     pub not_applicable: Vec<String>,
     /// What is missing.
@@ -175,6 +182,7 @@ impl SizeResult {
             back_to_back: None,
             recovery: None,
             reset: None,
+            modified: None,
             not_applicable: Vec::new(),
             lacks: Vec::new(),
             fails: Vec::new(),
@@ -185,6 +193,12 @@ impl SizeResult {
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         self.throughput.as_ref().filter(|found| found.open.is_none())?.lower
+    }
+
+    fn take_modified(&mut self, result: &TrialResult) {
+        for modified in result.lanes.iter().filter_map(|lane| lane.modified) {
+            self.modified.get_or_insert_default().add(&modified);
+        }
     }
 
     /// The highest rate that is both on the medium and within what the tester
@@ -279,6 +293,9 @@ impl Method {
     pub fn on_trial(&mut self, result: &TrialResult) -> Option<String> {
         let part = self.part.as_mut()?;
         let why = spoilt(result, self.settings.late_limit);
+        if let (None, true, Some(size)) = (&why, self.known, self.results.last_mut()) {
+            size.take_modified(result);
+        }
         if part.takes_spoilt() {
             part.on_trial(result, why.is_none());
             return why;

@@ -128,7 +128,7 @@ impl Shape {
 }
 
 /// Bytes that fill a frame up: known, so that a changed one is seen.
-fn filler(index: usize) -> u8 {
+pub(crate) fn filler(index: usize) -> u8 {
     (index * 31 + 7) as u8
 }
 

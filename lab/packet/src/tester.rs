@@ -5,6 +5,7 @@
 
 mod lane;
 
+use crate::modifiers::Modifier;
 use crate::stream::{Seen, Shape, look};
 use crate::track::Arrival;
 use crate::trial::{Gaps, LatencyDistribution, Stalls, TrialResult};
@@ -91,6 +92,9 @@ pub struct Plan {
     /// The first frame of a stream that is due so long after the beginning is
     /// tagged: its latency is told apart.
     pub tag_after: Option<Duration>,
+    /// Frames that take the places of some of each stream's, but for probes and
+    /// captures.
+    pub modifier: Option<Modifier>,
 }
 
 /// A second stage of a trial: every rate is another.
@@ -116,6 +120,7 @@ impl Default for Plan {
             seed: 1,
             stage: None,
             tag_after: None,
+            modifier: None,
         }
     }
 }
@@ -236,6 +241,10 @@ impl Tester {
                 let mut lane = Lane::new(index, stream, (direction, ports), (hz, start), plan.seed);
                 if let Some(after) = plan.tag_after {
                     lane.tag_after(ticks(after), hz);
+                }
+                if let Some(modifier) = &plan.modifier {
+                    let whose = (direction, lanes.len() as u8, plan.signature);
+                    lane.modify_by(modifier, &stream.shape, whose, (hz, start));
                 }
                 lanes.push(lane);
             }
@@ -395,6 +404,14 @@ impl Tester {
         let mut lanes = self.lanes.iter_mut().filter(|lane| lane.to == port);
         if self.has_replay && lanes.any(|lane| lane.replayed(frame, now)) {
             return;
+        }
+        // A flooded broadcast comes by any port, an answer by the one that its query left by.
+        if self.plan.modifier.is_some() {
+            let signature = self.plan.signature;
+            let mut lanes = self.lanes.iter_mut().enumerate();
+            if lanes.any(|(number, lane)| lane.modified(frame, (number as u8, signature))) {
+                return;
+            }
         }
         self.others[match seen {
             Seen::Theirs => THEIRS,

@@ -211,8 +211,13 @@ pub struct LaneResult {
     /// without an order.
     #[serde(default)]
     pub replayed: bool,
+    /// Broadcasts, queries or routing updates in the places of some of its
+    /// frames: of nothing else here a part, but of the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<Modified>,
 }
 
+pub use crate::modifiers::Modified;
 pub use crate::track::{Arrivals, Losses};
 
 impl LaneResult {

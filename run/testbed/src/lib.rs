@@ -180,8 +180,10 @@ pub struct MethodPlan {
     pub stream: Stream,
     /// How.
     pub settings: MethodSettings,
-    /// Puts filters into the device.
+    /// Puts a filter into the device.
     pub filter_command: Option<String>,
+    /// Makes them 25.
+    pub many_filters_command: Option<String>,
     /// Resets it.
     pub reset_command: Option<String>,
     /// How long the links' other side is waited for.

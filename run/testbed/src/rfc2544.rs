@@ -106,9 +106,12 @@ impl Trials for Whole<'_> {
             let Some(ask) = done.method.poll_trial() else { break };
             if ask.condition != condition {
                 condition = ask.condition;
-                if let (Condition::Filters, Some(command)) = (condition, &plan.filter_command)
-                    && let Err(why) = run_command(command)
-                {
+                let command = match condition {
+                    Condition::Filters => plan.filter_command.as_ref(),
+                    Condition::ManyFilters => plan.many_filters_command.as_ref(),
+                    _ => None,
+                };
+                if let Some(Err(why)) = command.map(|command| run_command(command)) {
                     done.failed = Some(format!("filters: {why}"));
                     break;
                 }

@@ -315,6 +315,59 @@ fn our_forwarder_returns_testpmds_frames_and_our_testers() {
     });
 }
 
+/// The conditions of RFC 2544 section 11, through our own router: broadcasts,
+/// queries and updates are sent among the test's frames, reach it, and are no
+/// losses of the test.
+#[test]
+fn conditions_of_rfc2544_reach_our_router_and_are_counted_apart() {
+    in_namespace(&[], || {
+        let sockets = [socket("router-a"), socket("router-b")];
+        let link = |role: &str, at: usize| format!("--link=memif:{},role={role}", sockets[at].display());
+        let words = ["packet", "forward", "--mode=l3", "--json"];
+        let mut router = Nearside::command(words);
+        router.args([link("server", 0), link("server", 1)]);
+        router.args(["--route=198.18.0.0/16=0,02:00:00:00:02:00", "--route=198.19.0.0/16=1,02:00:00:00:02:01"]);
+        let router = Running::start(&mut router);
+        sockets.iter().for_each(|socket| wait_for("the router to listen", PATIENCE, || socket.exists()));
+        let words =
+            ["packet", "rfc2544", "--quick", "--sizes=64", "--test=loss", "--trial=100ms", "--settle=0s", "--json"];
+        let mut tester = Nearside::command(words);
+        tester.args([link("client", 0), link("client", 1)]);
+        tester.args(["--line-rate=680kbit", "--late-limit=50%", "--link-limit=120s", "--drain=100ms"]);
+        tester.args(["--broadcast", "--routing", "--management=198.18.0.1,198.19.0.1"]);
+        let report: serde_json::Value = serde_json::from_str(&output(&mut tester)).expect("a report");
+        let said: serde_json::Value = serde_json::from_str(&router.stop()).expect("its counts");
+        let trials = report["trials"].as_array().expect("trials");
+        let count = |lane: &serde_json::Value, path: &str| lane.pointer(path).and_then(serde_json::Value::as_u64);
+        let mut others = [0; 3];
+        for trial in trials {
+            for lane in trial["trial"]["lanes"].as_array().expect("lanes") {
+                let kind = trial["ask"]["condition"].as_str().expect("a condition");
+                let Some(at) = ["broadcast", "management", "routing"].iter().position(|one| *one == kind) else {
+                    assert!(lane["modified"].is_null(), "{lane:#}");
+                    continue;
+                };
+                let sent = count(lane, "/modified/sent").expect("a count");
+                // It sends back what is for its own addresses, and answers nothing.
+                let came = count(lane, "/modified/came").expect("a count");
+                assert!(sent > 0 && came <= if at == 1 { sent } else { 0 }, "{lane:#}");
+                assert_eq!(count(lane, "/modified/answered"), Some(0), "{lane:#}");
+                others[at] += sent;
+            }
+        }
+        assert!(others.iter().all(|sent| *sent > 0), "{others:?}");
+        // A broadcast is none of IP, and has no route; an update has a hop limit of one. To the frame.
+        let ports = said["ports"].as_array().expect("ports");
+        let refused = |why: &str| -> u64 { ports.iter().filter_map(|port| count(port, why)).sum() };
+        assert_eq!((refused("/refused/no_route"), refused("/refused/expired")), (others[0], others[2]), "{said:#}");
+        let reasons = report["verdict"]["reasons"].to_string();
+        for told in ["the device is not managed", "updates was not verified", "25 filters are left out"] {
+            assert!(reasons.contains(told), "{told}: {reasons}");
+        }
+        let _ = sockets.map(std::fs::remove_file);
+    });
+}
+
 /// Our tester is killed at any moment, for so many seconds in all
 /// (`NEARSIDE_PACKET_SOAK`; a few, else): what it had measured by the last
 /// checkpoint is there, whole.

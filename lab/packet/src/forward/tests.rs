@@ -300,3 +300,26 @@ impl Stand {
         self.received(0);
     }
 }
+
+proptest! {
+    /// Frames without a VLAN take a short way, if they are plain: what comes of it is what comes of the long one.
+    #[test]
+    fn the_short_way_of_five_tuples_is_the_long_one(
+        mut frame in proptest::collection::vec(any::<u8>(), 14..90), plain in any::<u8>(),
+    ) {
+        let len = frame.len();
+        let usual = [(12, 8), (13, 0), (14, 0x45), (16, 0), (17, len.saturating_sub(14) as u8), (20, 0x40), (21, 0), (23, 17)];
+        for (bit, (at, byte)) in usual.into_iter().enumerate() {
+            // All of them, or all but some.
+            if (plain | 0b0101_0000) & 1 << bit != 0 && at < len {
+                frame[at] = byte;
+            }
+        }
+        let mut tagged = frame.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 7]);
+        super::rewrite::swap_tuple(&mut frame);
+        super::rewrite::swap_tuple(&mut tagged);
+        tagged.drain(12..16);
+        prop_assert_eq!(frame, tagged);
+    }
+}

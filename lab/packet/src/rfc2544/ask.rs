@@ -1,6 +1,7 @@
 //! A trial that the method wants, and the plan for it.
 
 use super::Settings;
+use crate::modifiers::Modifier;
 use crate::tester::{Pacing, Plan, RateStep, Stream};
 use core::fmt;
 use core::str::FromStr;
@@ -81,17 +82,47 @@ pub enum Condition {
     Plain,
     /// Destinations drawn from 256 networks (section 12).
     Networks,
-    /// With the filters of section 11.4, which somebody put into the device.
+    /// With one filter, which permits the test's frames (section 11.4) and which
+    /// somebody put into the device.
     Filters,
+    /// With 25 of them, of which the last permits those frames (section 11.4).
+    ManyFilters,
+    /// With a broadcast as every hundredth frame (section 11.1).
+    Broadcast,
+    /// With a management query as the first frame of each second (section 11.2).
+    Management,
+    /// With routing updates, the first as a trial's first frame (section 11.3).
+    Routing,
 }
 
 impl Condition {
+    /// All of them, in the order that they are told in.
+    pub const ALL: [Self; 7] = [
+        Self::Plain,
+        Self::Networks,
+        Self::Broadcast,
+        Self::Management,
+        Self::Routing,
+        Self::Filters,
+        Self::ManyFilters,
+    ];
+
+    /// Frames that take the places of some of the test's.
+    fn modifier(self, settings: &Settings) -> Option<Modifier> {
+        match self {
+            Self::Broadcast => Some(Modifier::Broadcast),
+            Self::Management => settings.managed.clone().map(Modifier::Management),
+            Self::Routing => Some(Modifier::Routing),
+            Self::Plain | Self::Networks | Self::Filters | Self::ManyFilters => None,
+        }
+    }
+
     /// Networks that frames are sent to.
     #[must_use]
     pub const fn networks(self) -> u16 {
         match self {
             Self::Networks => 256,
-            Self::Plain | Self::Filters => 1,
+            _ => 1,
         }
     }
 }
@@ -101,7 +132,11 @@ impl fmt::Display for Condition {
         f.write_str(match self {
             Self::Plain => "one network, no filters",
             Self::Networks => "256 networks",
-            Self::Filters => "filters",
+            Self::Filters => "one filter",
+            Self::ManyFilters => "25 filters",
+            Self::Broadcast => "broadcasts, 1 frame in 100",
+            Self::Management => "management queries, 1 each second",
+            Self::Routing => "routing updates, 1 in 30 s",
         })
     }
 }
@@ -146,6 +181,7 @@ impl AskedTrial {
             drain: span(settings.drain),
             stage: self.then.map(|(after, share)| RateStep { after: span(after), share }),
             tag_after: self.tag.map(span),
+            modifier: self.condition.modifier(settings),
             signature,
             seed,
             ..Plan::default()

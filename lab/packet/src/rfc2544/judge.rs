@@ -2,7 +2,7 @@
 //! says.
 
 use super::ask::{Condition, Test};
-use super::{Method, Settings};
+use super::{Method, Settings, SizeResult};
 use crate::pause::PauseFrames;
 use crate::stream::RFC2544_SIZES;
 use crate::verdict::Validity;
@@ -15,10 +15,6 @@ const BURST: f64 = 2.0;
 const BURST_TIMES: u32 = 50;
 const DRAIN: f64 = 2.0;
 const SETTLE: f64 = 5.0;
-
-/// What a device has to bear beside the test's own frames.
-const NO_MODIFIERS: &str = "broadcast frames, management queries and routing updates are left out (RFC 2544 sections \
-                            11.1 to 11.3; they are not sent by this tester)";
 
 /// The verdict, with pause frames as they were seen.
 #[must_use]
@@ -41,6 +37,7 @@ pub fn verdict(method: &Method, pause: &PauseFrames) -> Validity {
         for why in &result.fails {
             verdict.fails(format!("{at}: {why}"));
         }
+        modified(result, &at, &mut verdict);
         if let (Some(found), None) = (&result.throughput, result.throughput.as_ref().and_then(|found| found.upper))
             && let (Some(lower), None) = (found.lower, &found.open)
             && lower < result.theoretical * (1.0 - settings.width)
@@ -109,12 +106,38 @@ fn left_out(settings: &Settings, verdict: &mut Validity) {
     }
     for (condition, told) in [
         (Condition::Networks, "256 networks are left out (RFC 2544 section 12; --networks)"),
-        (Condition::Filters, "filters are left out (RFC 2544 section 11.4; --filter-command)"),
+        (Condition::Broadcast, "broadcast frames are left out (RFC 2544 section 11.1; --broadcast)"),
+        (Condition::Management, "management queries are left out (RFC 2544 section 11.2; --management)"),
+        (Condition::Routing, "routing updates are left out (RFC 2544 section 11.3; --routing)"),
+        (Condition::Filters, "one filter is left out (RFC 2544 section 11.4; --filter-command)"),
+        (Condition::ManyFilters, "25 filters are left out (RFC 2544 section 11.4; --many-filters-command)"),
     ] {
         if !settings.conditions.contains(&condition) {
             verdict.lacks(told);
         }
     }
-    // The RFC asks for as many of its section's conditions as the tester is able to make.
-    verdict.names(NO_MODIFIERS);
+}
+
+/// What became of frames that took the places of the test's.
+fn modified(result: &SizeResult, at: &str, verdict: &mut Validity) {
+    let Some(of) = result.modified else { return };
+    if of.sent == 0 {
+        verdict.lacks(format!("{at}: none of them was sent"));
+    }
+    match result.condition {
+        Condition::Management if of.answered == 0 => {
+            verdict.lacks(format!(
+                "{at}: none of {} queries was answered as it should be ({} wrongly): the device is not managed, and \
+                 nothing is known of what that costs it (RFC 2544 section 11.2)",
+                of.sent, of.wrong
+            ));
+        }
+        Condition::Management if of.answered < of.sent => {
+            verdict.names(format!("{at}: {} of {} queries were answered, {} wrongly", of.answered, of.sent, of.wrong));
+        }
+        Condition::Routing => {
+            verdict.names(format!("{at}: whether the device took the {} updates was not verified", of.sent));
+        }
+        _ => {}
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::ask::Condition;
 use super::{Method, SizeResult};
+use crate::modifiers::Modified;
 use crate::table::columns;
 use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
@@ -10,7 +11,7 @@ use load::units::{grouped, seconds, share, si};
 #[must_use]
 pub fn render(method: &Method) -> String {
     let mut out = String::new();
-    for condition in [Condition::Plain, Condition::Networks, Condition::Filters] {
+    for condition in Condition::ALL {
         let of = |result: &&SizeResult| result.condition == condition;
         let results: Vec<&SizeResult> = method.results().iter().filter(of).collect();
         if results.is_empty() {
@@ -119,7 +120,22 @@ fn rest(out: &mut String, result: &SizeResult) {
             );
         }
     }
+    if let Some(of) = &result.modified {
+        let _ = writeln!(out, "{size} bytes, in the place of test frames: {}", modified(result.condition, of));
+    }
     for why in &result.not_applicable {
         let _ = writeln!(out, "{size} bytes: n/a: {why}");
     }
+}
+
+fn modified(condition: Condition, of: &Modified) -> String {
+    let mut told = format!("{} sent", grouped(of.sent));
+    if of.refused > 0 {
+        let _ = write!(told, ", {} found the ring full", grouped(of.refused));
+    }
+    let _ = match condition {
+        Condition::Management => write!(told, ", {} answered, {} wrongly", grouped(of.answered), grouped(of.wrong)),
+        _ => write!(told, ", {} came", grouped(of.came)),
+    };
+    told
 }

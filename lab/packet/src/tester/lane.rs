@@ -2,8 +2,9 @@
 
 use super::{Pacing, Recorders, Stream, TURN_LIMIT};
 use crate::mark::Mark;
+use crate::modifiers::{Modified, Modifier, Modifying, Whose};
 use crate::schedule::{MILLI, Schedule};
-use crate::stream::Frames;
+use crate::stream::{Frames, Shape};
 use crate::track::Tracker;
 use crate::trial::{Arrivals, Gaps, LaneResult, LatencyDistribution, Losses, Sent};
 use link::Transmit;
@@ -60,6 +61,9 @@ pub(super) struct Lane {
     pub tagged_ns: Option<u64>,
     /// The rate has changed: what is told of its times would be of neither.
     staged: bool,
+    /// Frames that take the places of some of its own. Boxed: nearly always
+    /// there are none.
+    modifying: Option<Box<Modifying>>,
 }
 
 impl Lane {
@@ -108,6 +112,7 @@ impl Lane {
             tagged_ns: None,
             // At a capture's own times there is no rate.
             staged: original,
+            modifying: None,
         }
     }
 
@@ -147,6 +152,31 @@ impl Lane {
         }
     }
 
+    /// Other frames take the places of some of its own from now on.
+    pub fn modify_by(&mut self, modifier: &Modifier, shape: &Shape, whose: Whose, clock: (u64, u64)) {
+        if self.frames.replaying.is_none() && !matches!(self.pacing, Pacing::Probe(_)) {
+            self.modifying = Some(Box::new(Modifying::new(modifier, shape, whose, clock)));
+        }
+    }
+
+    /// Takes a frame that is one of those, or answers one; whether it does.
+    pub fn modified(&mut self, frame: &[u8], whose: (u8, u32)) -> bool {
+        self.modifying.as_mut().is_some_and(|modifying| modifying.take(frame, whose))
+    }
+
+    /// Sends such a frame in the place of the test's next.
+    #[cold]
+    fn modify(&mut self, tx: &mut impl Transmit, now: u64) -> bool {
+        let Some(modifying) = &mut self.modifying else { return false };
+        if self.tag != u64::MAX && self.sent.frames < self.tag {
+            // The frame that is due at that time has a lower number.
+            self.tag -= 1;
+        }
+        let Some(len) = modifying.write(tx.slot(), now) else { return false };
+        tx.commit(len, Offload::NONE);
+        true
+    }
+
     /// Another rate from `at` on.
     pub fn begin_stage(&mut self, (at, end): (u64, u64), hz: u64, share: f64) {
         if let Pacing::Rate { milli, burst } = self.pacing {
@@ -169,6 +199,11 @@ impl Lane {
     /// Sends the next frame, if there is room.
     #[inline]
     pub fn emit(&mut self, tx: &mut impl Transmit, (signature, lane): (u32, u8), now: u64) -> bool {
+        if let Some(modifying) = &mut self.modifying
+            && modifying.is_due(now)
+        {
+            return self.modify(tx, now);
+        }
         let Some(slot) = tx.slot() else {
             self.sent.entrance += 1;
             self.refused_at = Some(now);
@@ -276,7 +311,8 @@ impl Lane {
         else {
             return 0.0;
         };
-        let due = self.sent.frames + self.sent.entrance + self.sent.missed;
+        let modified = self.modifying.as_ref().map_or(0, |modifying| modifying.counts.sent + modifying.counts.refused);
+        let due = self.sent.frames + self.sent.entrance + self.sent.missed + modified;
         let bursts = due.div_ceil(u64::from(burst.max(1))).saturating_sub(1);
         let ideal = bursts as f64 * f64::from(burst) * MILLI as f64 / milli.max(1) as f64;
         let took = last.saturating_sub(first) as f64;
@@ -295,6 +331,8 @@ impl Lane {
         };
         let nanos = |ticks: u64| (u128::from(ticks) * 1_000_000_000 / u128::from(hz.max(1))) as u64;
         let replayed = self.frames.replaying.as_ref().map(|replaying| replaying.arrivals());
+        let modified = self.modifying.as_ref().map(|modifying| modifying.counts);
+        let others = modified.map_or(0, |modified: Modified| modified.sent);
         let loss = if settled && replayed.is_none() { self.last_loss() } else { None };
         LaneResult {
             stream: of.name.clone(),
@@ -303,7 +341,7 @@ impl Lane {
             mean_size: of.shape.mean_size(),
             probe: matches!(self.pacing, Pacing::Probe(_)),
             intended_rate: intended,
-            rate: if seconds > 0.0 { self.sent.frames as f64 / seconds } else { 0.0 },
+            rate: if seconds > 0.0 { (self.sent.frames + others) as f64 / seconds } else { 0.0 },
             sent: self.sent,
             received: self.received,
             arrivals: match replayed {
@@ -331,6 +369,7 @@ impl Lane {
             silence_ns: nanos(self.silence),
             came_last: self.came_at >= end - (end - start) / PARTS,
             tagged_ns: self.tagged_ns,
+            modified,
         }
     }
 }

@@ -3,9 +3,12 @@
 use super::{PortArgs, TesterArgs, percent};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
+use packet::modifiers::Managed;
 use packet::rfc2544::{Condition, Repeated, Settings, Test};
 use packet::spec::{IntendedLoad, Spec};
+use packet::stream::Shape;
 use packet::tester::{Pacing, Stream};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use testbed::MethodPlan;
@@ -60,9 +63,33 @@ pub(in crate::args::flags) struct Rfc2544Args {
     #[arg(long)]
     networks: bool,
 
-    /// A command that puts the filters of section 11.4 into the device: measure again with them
+    /// Measure again with a broadcast as every hundredth frame (section 11.1)
+    #[arg(long)]
+    broadcast: bool,
+
+    /// Measure again while the device at this address is asked for its sysUpTime each second (section 11.2)
+    ///
+    /// By SNMP version 1, in the place of the first frame of each second. Two addresses: of the device at the
+    /// first port, and at the second.
+    #[arg(long, value_name = "ADDRESS[,ADDRESS]", value_delimiter = ',')]
+    management: Vec<IpAddr>,
+
+    /// The community of those queries
+    #[arg(long, value_name = "NAME", default_value = "public", requires = "management")]
+    community: String,
+
+    /// Measure again while RIP updates change routes to networks beside the test's, every 30 s (section 11.3)
+    #[arg(long)]
+    routing: bool,
+
+    /// A command that puts one filter into the device, which permits the test's frames: measure again with it
+    /// (section 11.4)
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     filter_command: Option<String>,
+
+    /// A command that makes them 25, of which the last permits the test's frames: measure again with them
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
+    many_filters_command: Option<String>,
 
     /// A command that resets the device (section 26.6); it may take two minutes
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
@@ -128,12 +155,14 @@ impl Rfc2544Args {
         let mut settings = if self.quick { Settings::quick() } else { Settings::default() };
         self.what(&mut settings, spec.shape.smallest())?;
         self.how(&mut settings)?;
+        settings.managed = self.managed(&spec.shape)?;
         let stream = Stream { name: "load".to_owned(), shape: spec.shape, pacing: Pacing::Max, ways };
         Ok(MethodPlan {
             links,
             stream,
             settings,
             filter_command: self.filter_command,
+            many_filters_command: self.many_filters_command,
             reset_command: self.reset_command,
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
@@ -168,11 +197,29 @@ impl Rfc2544Args {
         let conditions = [
             (true, Condition::Plain),
             (self.networks, Condition::Networks),
+            (self.broadcast, Condition::Broadcast),
+            (!self.management.is_empty(), Condition::Management),
+            (self.routing, Condition::Routing),
+            // Last: nobody takes filters out of the device.
             (self.filter_command.is_some(), Condition::Filters),
+            (self.many_filters_command.is_some(), Condition::ManyFilters),
         ];
         settings.conditions =
             conditions.into_iter().filter_map(|(asked, condition)| asked.then_some(condition)).collect();
         Ok(())
+    }
+
+    /// The device that is asked.
+    fn managed(&self, shape: &Shape) -> Result<Option<Managed>, String> {
+        let addresses = match self.management.as_slice() {
+            [] => return Ok(None),
+            [one] => [*one; 2],
+            [one, other] => [*one, *other],
+            _ => return Err("--management: a device has one address, or one at each port".to_owned()),
+        };
+        let managed = Managed { addresses, community: self.community.clone() };
+        managed.check(shape).map_err(|why| format!("--management: {why}"))?;
+        Ok(Some(managed))
     }
 
     /// Times, rates and bounds.

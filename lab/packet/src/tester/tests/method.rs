@@ -2,7 +2,10 @@
 //! buffer, latency and failings are known.
 
 use super::*;
-use crate::rfc2544::{Condition, Method, Repeated, Settings, SizeResult, Test};
+use crate::modifiers::Managed;
+use crate::pause::PauseFrames;
+use crate::rfc2544::{Condition, Method, Repeated, Settings, SizeResult, Test, verdict};
+use crate::verdict::spoilt;
 
 /// Frames per second that the device passes, and frames that wait in it.
 const RATE: f64 = 5_000.0;
@@ -111,4 +114,44 @@ fn a_device_that_does_not_come_back_from_a_reset_says_so() {
     let reset = method.results()[0].reset.as_ref().expect("a reset");
     assert_eq!(reset.silent_seconds, [None]);
     assert!(method.results()[0].lacks.iter().any(|why| why.contains("nothing came any more")));
+}
+
+#[test]
+fn frames_of_section_11_take_the_places_of_the_tests_and_are_counted_apart() {
+    let managed = Managed { addresses: ["198.18.0.1".parse().expect("it"); 2], community: "public".to_owned() };
+    for (condition, sent) in [(Condition::Broadcast, 120), (Condition::Management, 3), (Condition::Routing, 1)] {
+        let settings = Settings { managed: Some(managed.clone()), ..settings() };
+        let mut ask =
+            Method::new(Settings { conditions: vec![condition], ..settings.clone() }).poll_trial().expect("one");
+        (ask.rate, ask.seconds, ask.tag) = (Some(4_000.0), 3.0, Some(1.6));
+        let plan = ask.plan(&stream("load", Pacing::Max), &settings, (7, 7));
+        // Every thousandth frame is lost, whichever it is; and the device floods what is for all.
+        let mut world = World::new(plan, 2, Faults { drop: 1_000, delay: 5_000, ..Faults::default() });
+        world.pace = 10_000;
+        let (result, did) = (world.run(), world.dut.did(0));
+        let lane = &result.lanes[0];
+        let modified = lane.modified.expect("such frames");
+        assert_eq!((modified.sent, modified.refused), (sent, 0));
+        assert_eq!(lane.sent.frames + modified.sent, 12_000);
+        assert_eq!(did.received, 12_000);
+        // To the frame: what is lost of the test's own, and no frame that nobody knows.
+        assert_eq!(lane.lost() + modified.sent - modified.came, did.dropped, "{lane:?}");
+        assert_eq!((result.foreign, result.damaged_unknown, lane.damaged), (0, 0, 0));
+        assert!((lane.rate - 4_000.0).abs() < 1e-6 && lane.tagged_ns.is_some(), "{lane:?}");
+        assert!(lane.stretching < 1e-3 && spoilt(&result, 0.001).is_none());
+    }
+}
+
+#[test]
+fn queries_that_nobody_answers_keep_a_run_from_complete() {
+    let managed = Managed { addresses: ["198.18.0.1".parse().expect("it"); 2], community: "public".to_owned() };
+    let only = Settings {
+        tests: vec![Test::Loss],
+        conditions: vec![Condition::Management],
+        managed: Some(managed),
+        ..settings()
+    };
+    let method = run(only, faults());
+    let verdict = verdict(&method, &PauseFrames::NotApplicable("memory".to_owned()));
+    assert!(verdict.reasons.iter().any(|why| why.contains("the device is not managed")), "{verdict}");
 }
