@@ -90,6 +90,9 @@ pub enum Relation {
     /// At least.
     #[serde(rename = ">=")]
     AtLeast,
+    /// Exactly: for what is counted, as in `errors=0`.
+    #[serde(rename = "=")]
+    Equal,
 }
 
 /// An objective beside what was measured.
@@ -123,6 +126,7 @@ impl Objective {
             Relation::AtMost => value <= self.bound,
             Relation::More => value > self.bound,
             Relation::AtLeast => value >= self.bound,
+            Relation::Equal => value == self.bound,
         });
         Judged { objective: *self, measured, met }
     }
@@ -206,17 +210,21 @@ impl FromStr for Objective {
 
     fn from_str(text: &str) -> Result<Self, ObjectiveError> {
         let bad = |why: &'static str| ObjectiveError::new(text, why);
-        let at = text.find(['<', '>']).ok_or_else(|| bad("it has no < or >"))?;
+        let at = text.find(['<', '>', '=']).ok_or_else(|| bad("it has no < or >, nor ="))?;
         let (name, rest) = text.split_at(at);
         let (relation, value) = match rest.as_bytes() {
             [b'<', b'=', ..] => (Relation::AtMost, &rest[2..]),
             [b'>', b'=', ..] => (Relation::AtLeast, &rest[2..]),
             [b'<', ..] => (Relation::Less, &rest[1..]),
+            [b'=', ..] => (Relation::Equal, &rest[1..]),
             _ => (Relation::More, &rest[1..]),
         };
         let value = value.trim();
         let share = value.ends_with('%');
         let metric = metric(name.trim(), share).ok_or_else(|| bad("there is no figure of this name"))?;
+        if relation == Relation::Equal && metric.unit() == Unit::Time {
+            return Err(bad("a time is never exactly another: write < or >"));
+        }
         let bound = match metric.unit() {
             Unit::Time => time(value).ok_or_else(|| bad("write a time with its unit, as in 300us or 1ms"))?,
             Unit::Share => fraction(value).ok_or_else(|| bad("write a share from 0 to 100 %, as in 0.1%"))?,
@@ -336,6 +344,7 @@ impl fmt::Display for Relation {
             Self::AtMost => "<=",
             Self::More => ">",
             Self::AtLeast => ">=",
+            Self::Equal => "=",
         })
     }
 }

@@ -1,6 +1,7 @@
 //! What a search for the highest rate found: latency over load.
 
 use crate::chart::{Axis, Chart, Series};
+use crate::html::Page;
 use core::fmt::{self, Write};
 use load::units::{seconds, si};
 use load::{Found, Objective, Point};
@@ -39,6 +40,59 @@ pub fn found_chart(found: &Found) -> Chart {
         y: Axis { label: "latency".into(), logarithmic: true, format: seconds },
         series: vec![series("p50", p50), series("p99", p99), series("p99.9", p999)],
     }
+}
+
+/// Responses over what was asked for: where they part, more load only waits.
+fn answered_chart(found: &Found) -> Chart {
+    let points = |of: fn(&Point) -> f64| found.points.iter().map(|point| (point.rate, of(point))).collect();
+    let rate: fn(f64) -> String = |rate| si(rate, "");
+    Chart {
+        title: "Answered over load".into(),
+        x: Axis { label: "requests/s asked for".into(), logarithmic: false, format: rate },
+        y: Axis { label: "responses/s".into(), logarithmic: false, format: rate },
+        series: vec![
+            Series { name: "answered".into(), points: points(|point| point.median(|trial| trial.achieved).achieved) },
+            Series { name: "asked for".into(), points: points(|point| point.rate) },
+        ],
+    }
+}
+
+/// The same on a page of its own: the answer with what speaks against it, the
+/// curves, each run, how to do it again, and what the figures belong to.
+#[must_use]
+pub fn found_page(found: &Found, objectives: &[Objective], command: &[String], environment: &impl Serialize) -> String {
+    let mut page = Page::new("Latency over load");
+    let text = found_text(found, objectives);
+    // Until the table: the answer, and what speaks against it.
+    for (number, line) in text.lines().take_while(|line| !line.is_empty()).enumerate() {
+        match number {
+            0 if !found.invalid => page.paragraph(line),
+            _ => page.doubt(line),
+        }
+    }
+    page.svg(&found_chart(found).svg());
+    page.svg(&answered_chart(found).svg());
+    page.heading("Runs");
+    let heads = ["asked for", "answered", "mean", "p50", "p99", "p99.9", "verdict"].map(str::to_owned);
+    let rows = found.points.iter().flat_map(|point| point.trials.iter().map(|trial| (point.rate, trial)));
+    let rows: Vec<Vec<String>> = rows
+        .map(|(rate, trial)| {
+            let verdict = match (trial.met, trial.spoilt) {
+                (true, None) => "met".to_owned(),
+                (false, None) => "missed".to_owned(),
+                (true, Some(spoilt)) => format!("met, although {spoilt}"),
+                (false, Some(spoilt)) => format!("not counted: {spoilt}"),
+            };
+            let [rate, achieved] = [rate, trial.achieved].map(|rate| si(rate, "/s"));
+            let [mean, p50, p99, p999] =
+                [trial.mean_ns, trial.p50_ns as f64, trial.p99_ns as f64, trial.p999_ns as f64].map(seconds);
+            vec![rate, achieved, mean, p50, p99, p999, verdict]
+        })
+        .collect();
+    page.table(&heads, &rows);
+    page.again(command);
+    page.details("The machine", &format!("{:#}", json!(environment)));
+    page.finish()
 }
 
 fn p50(point: &Point) -> f64 {
@@ -178,6 +232,28 @@ mod tests {
         invalid.points[1].trials[0].sifted = sifted(30);
         let text = found_text(&invalid, &objectives());
         assert!(text.contains("\n30 of 200 slices left out: 15 % the hypervisor had a core\n"), "{text}");
+    }
+
+    #[test]
+    fn a_page_has_the_answer_the_curves_and_every_run() {
+        let command = ["nearside", "load", "http://a/?x&y", "--find-max", "p99<1ms"].map(str::to_owned);
+        let page = found_page(&found(), &objectives(), &command, &"a <machine>");
+        for part in [
+            "<p>1.00 k/s is the highest rate with p99 &lt; 1.00 ms, errors &lt; 0.1 %; 2.00 k/s misses it</p>",
+            "<code>nearside load http://a/?x&amp;y --find-max p99&lt;1ms</code>",
+            "<td>2.00 k/s</td><td>1.95 k/s</td><td>60.0 µs</td><td>50.0 µs</td><td>900 µs</td><td>1.80 ms</td><td>met</td>",
+            "a &lt;machine&gt;",
+        ] {
+            assert!(page.contains(part), "{part}\n{page}");
+        }
+        assert_eq!(
+            (page.matches("<svg").count(), page.matches("<tr>").count(), page.matches("</tr>").count()),
+            (2, 6, 6)
+        );
+        assert!(!page.contains("doubt\">"));
+        let invalid = Found { rate: None, invalid: true, at_least: Some(1_000.0), cut_short: true, ..found() };
+        let page = found_page(&invalid, &objectives(), &command, &"");
+        assert_eq!(page.matches("doubt\">").count(), 2, "{page}");
     }
 
     #[test]

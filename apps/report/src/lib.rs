@@ -12,6 +12,7 @@
 //! | `histogram` | powers of two, in plain characters |
 //! | `found` | latency over load, from the search for the highest rate |
 //! | `sweep` | a table of runs: text, CSV, JSON, curves |
+//! | `html` | a page that needs nothing but itself |
 //! | `hgrm` | HdrHistogram's percentile table |
 //! | `hdr_log` | HdrHistogram's interval log |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ mod found;
 mod hdr_log;
 mod hgrm;
 mod histogram;
+mod html;
 mod json;
 mod ndjson;
 mod sweep;
@@ -32,10 +34,11 @@ mod wrk;
 pub use ab::render_ab;
 pub use bulk::{bulk_heading, bulk_line, bulk_text, render_bulk_json};
 pub use chart::{Axis, Chart, Series, svg_page};
-pub use found::{found_chart, found_json, found_text};
+pub use found::{found_chart, found_json, found_page, found_text};
 pub use hdr_log::HdrLog;
 pub use hgrm::render_hgrm;
 pub use histogram::{Unit, log2_histogram, render_histogram};
+pub use html::Page;
 pub use json::render_json;
 pub use ndjson::interval_json;
 pub use sweep::{

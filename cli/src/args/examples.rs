@@ -43,6 +43,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside load http://localhost:8080/ -c 64",
             "nearside load http://localhost:8080/ --rate poisson:10k -d 30s",
             "nearside load http://localhost:8080/ --find-max 'p99<1ms'",
+            "nearside load http://localhost:8080/ --find-max 'p99.9<1ms,errors=0' --html curve.html",
             "nearside load http://localhost:8080/ --rate 5k --expect 'p99<2ms' --json",
             "nearside load http://localhost:8080/ --sweep conns=1,2,4..128 --procs 1,2",
             "nearside load 'http://localhost:8080/item/{{random:1..1000}}' --template --want-status 200 --strict",

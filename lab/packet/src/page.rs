@@ -1,12 +1,10 @@
 //! One page of HTML that needs nothing but itself: the table, the curves of
-//! one run or of several over each other, and how to do it again. Its markup
-//! is XML as well, so that any parser checks it.
+//! one run or of several over each other, and how to do it again.
 
 use crate::table::{PERCENTILES, figures, way};
 use crate::trial::{LaneResult, LatencyDistribution, TrialResult};
-use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
-use report::{Axis, Chart, Series};
+use report::{Axis, Chart, Page, Series};
 use serde::{Deserialize, Serialize};
 
 /// Bins of a frequency curve.
@@ -39,63 +37,31 @@ pub struct Clock {
 /// The page for runs, each with a name.
 #[must_use]
 pub fn render(runs: &[(String, Kept)]) -> String {
-    let title = "Packets: loss and latency";
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-    );
+    let mut page = Page::new("Packets: loss and latency");
     for (name, kept) in runs {
         run(&mut page, name, kept);
     }
     curves(&mut page, runs);
-    page.push_str("</main>\n</body>\n</html>\n");
-    page
+    page.finish()
 }
 
-const STYLE: &str = "body { font: 15px/1.45 system-ui, sans-serif; margin: 0; color: #222; background: #fff; }\n\
-main { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }\n\
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }\n\
-td, th { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid #8884; }\n\
-td:first-child, th:first-child { text-align: left; }\n\
-code { background: #8882; padding: .1rem .3rem; overflow-wrap: anywhere; }\n\
-.doubt { border-left: 4px solid #d55e00; padding-left: .6rem; }\n\
-@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818; } }\n";
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-fn row(page: &mut String, cell: &str, cells: &[String]) {
-    let cells = cells.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text)));
-    let _ = writeln!(page, "<tr>{}</tr>", cells.collect::<String>());
-}
-
-fn run(page: &mut String, name: &str, kept: &Kept) {
+fn run(page: &mut Page, name: &str, kept: &Kept) {
     let result = &kept.result;
-    let _ = writeln!(page, "<h2>{}</h2>", escape(name));
+    page.heading(name);
     for doubt in doubts(kept) {
-        let _ = writeln!(page, "<p class=\"doubt\">{}</p>", escape(&doubt));
+        page.doubt(&doubt);
     }
-    let _ = writeln!(
-        page,
-        "<p>{:.1} s over {}. {}</p>",
-        result.seconds,
-        escape(&kept.links.join(" and ")),
-        escape(&kept.clock.told)
-    );
+    page.paragraph(&format!("{:.1} s over {}. {}", result.seconds, kept.links.join(" and "), kept.clock.told));
     let mut heads: Vec<String> = ["latency, µs", "min", "median", "mean", "max"].map(str::to_owned).into();
     heads.extend(PERCENTILES.iter().map(|at| format!("p{}", at * 100.0)));
     heads.extend(["samples".to_owned(), format!("> {}", seconds(kept.threshold_ns as f64))]);
-    page.push_str("<table>\n");
-    row(page, "th", &heads);
-    for lane in &result.lanes {
+    let rows = result.lanes.iter().map(|lane| {
         let mut cells = vec![format!("{} {}", lane.stream, way(lane))];
         cells.extend(figures(&lane.latency));
         cells.extend([grouped(lane.latency.samples), grouped(lane.latency.above(kept.threshold_ns))]);
-        row(page, "td", &cells);
-    }
-    page.push_str("</table>\n<table>\n");
+        cells
+    });
+    page.table(&heads, &rows.collect::<Vec<_>>());
     let heads = [
         "frames",
         "bytes each",
@@ -108,12 +74,8 @@ fn run(page: &mut String, name: &str, kept: &Kept) {
         "damaged",
         "loss",
     ];
-    row(page, "th", &heads.map(str::to_owned));
-    for lane in &result.lanes {
-        row(page, "td", &frames(lane));
-    }
-    page.push_str("</table>\n");
-    let _ = writeln!(page, "<p>Again: <code>{}</code></p>", escape(&kept.command.join(" ")));
+    page.table(&heads.map(str::to_owned), &result.lanes.iter().map(frames).collect::<Vec<_>>());
+    page.again(&kept.command);
 }
 
 fn frames(lane: &LaneResult) -> Vec<String> {
@@ -160,7 +122,7 @@ fn doubts(kept: &Kept) -> Vec<String> {
 }
 
 /// Latency curves of all runs: of probes, where there are any.
-fn curves(page: &mut String, runs: &[(String, Kept)]) {
+fn curves(page: &mut Page, runs: &[(String, Kept)]) {
     let probes = runs.iter().any(|(_, kept)| kept.result.lanes.iter().any(|lane| lane.probe));
     let several = runs.len() > 1;
     let mut drawn: Vec<(String, &LatencyDistribution)> = Vec::new();
@@ -177,16 +139,16 @@ fn curves(page: &mut String, runs: &[(String, Kept)]) {
         let at = |quantile| drawn.iter().map(move |(_, latency)| latency.quantile(quantile) as f64);
         (at(low).fold(f64::INFINITY, f64::min), at(high).fold(0.0, f64::max))
     };
-    page.push_str("<h2>Latency</h2>\n");
+    page.heading("Latency");
     for (title, (from, to), logarithmic) in [
         ("Samples by latency", over(0.0, 0.9999), true),
         ("Samples by latency, around the median", over(0.05, 0.95), false),
     ] {
         let series = drawn.iter().map(|(name, latency)| Series { name: name.clone(), points: bins(latency, from, to) });
-        page.push_str(&chart(title, ("latency, µs", false), ("samples", logarithmic), series.collect()).svg());
+        page.svg(&chart(title, ("latency, µs", false), ("samples", logarithmic), series.collect()).svg());
     }
     let series = drawn.iter().map(|(name, latency)| Series { name: name.clone(), points: nines(latency) });
-    page.push_str(
+    page.svg(
         &chart(
             "Latency by percentile",
             ("nines: 1 is p90, 3 is p99.9", false),

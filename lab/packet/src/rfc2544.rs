@@ -125,6 +125,7 @@ impl Settings {
             reset: Repeated { seconds: 10.0, times: 1 },
             drain: 0.2,
             settle: 0.1,
+            ceiling: 0.2,
             ..Self::default()
         }
     }

@@ -3,6 +3,7 @@
 //! One thread has all ports, so that what one sends and the other receives is
 //! known in one place. Time comes as ticks of the caller's clock.
 
+mod calm;
 mod lane;
 
 use crate::modifiers::Modifier;
@@ -208,6 +209,8 @@ pub struct Tester {
     /// What was due before the end has been sent, or is missed.
     closed: bool,
     last_turn: u64,
+    /// When the slice ends that is under way.
+    slice_end: u64,
     stopped: Option<u64>,
     stalls: Stalls,
     others: [u64; 3],
@@ -266,6 +269,7 @@ impl Tester {
             start,
             end,
             last_turn: start,
+            slice_end: start.saturating_add(hz / calm::SLICES),
             stopped: None,
             stalls: Stalls::default(),
             others: [0; 3],
@@ -311,6 +315,11 @@ impl Tester {
             self.stalls.on_stall(away);
         }
         self.last_turn = now;
+        if now >= self.slice_end && !self.closed {
+            self.slice_end = now + self.hz / calm::SLICES;
+            let absences = self.stalls.count;
+            self.lanes.iter_mut().for_each(|lane| lane.end_slice(absences));
+        }
         if now >= self.stage_at {
             self.begin_stage();
         }

@@ -215,6 +215,25 @@ pub struct LaneResult {
     /// frames: of nothing else here a part, but of the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<Modified>,
+    /// How the times were kept while the tester was at its rings, where one
+    /// frame is due at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calm: Option<Calm>,
+}
+
+/// Slices of a millisecond in which the tester was never away, and sent no
+/// frame late.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Calm {
+    /// All slices.
+    pub slices: u64,
+    /// Of these, such.
+    pub calm: u64,
+    /// Times between two frames in them.
+    pub samples: u64,
+    /// By how much 99 of 100 of those were at most another than they should be,
+    /// in nanoseconds; `None`: none was seen, or more than two microseconds.
+    pub deviation_p99_ns: Option<u64>,
 }
 
 pub use crate::modifiers::Modified;

@@ -9,7 +9,7 @@ use crate::plan::{Form, ServerPlan};
 use core::time::Duration;
 use load::units::{seconds, si};
 use load::{Arrival, FindMax, FindMaxConfig, Found, Objective, Plan, Schedule, SieveConfig, Stop, Surroundings, Trial};
-use report::{found_chart, found_json, found_text};
+use report::{found_chart, found_json, found_page, found_text};
 use say::Failure;
 use say::eprintln;
 use std::path::PathBuf;
@@ -30,6 +30,8 @@ pub struct Goal {
     pub config: FindMaxConfig,
     /// Where the curve is drawn.
     pub svg: Option<PathBuf>,
+    /// Where the page is written that has it with all runs.
+    pub html: Option<PathBuf>,
     /// Whose threads are watched.
     pub server: ServerPlan,
 }
@@ -39,8 +41,9 @@ pub struct Goal {
 /// # Errors
 /// What the user is to know.
 pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result<u8, Failure> {
-    let Goal { objectives, config, svg, server } = goal;
+    let Goal { objectives, config, svg, html, server } = goal;
     let svg = svg.as_deref().map(Later::prepare).transpose()?;
+    let html = html.as_deref().map(Later::prepare).transpose()?;
     let least = ROOM * objectives.iter().map(Objective::least_samples).max().unwrap_or(0) as f64;
     // Below it, no run has the samples that the objectives need.
     let lowest = config.lowest.max(least / LONGEST_RUN.as_secs_f64());
@@ -71,6 +74,10 @@ pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result
     }
     if let Some(file) = svg {
         file.write(&found_chart(&found).svg())?;
+    }
+    if let Some(file) = html {
+        let command: Vec<String> = std::env::args().collect();
+        file.write(&found_page(&found, objectives, &command, &runner.environment(plan)))?;
     }
     Ok(if runner.is_stopped() { super::print::INTERRUPTED } else { code(&found) })
 }

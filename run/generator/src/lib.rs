@@ -68,8 +68,8 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
     let hgrm = output.hgrm.as_deref().map(Later::prepare).transpose()?;
     let mut runner = Runner::new(path, output, &mut load)?;
     let code = match task {
-        Task::FindMax { objectives, config, svg, server } => {
-            let goal = Goal { objectives, config, svg, server };
+        Task::FindMax { objectives, config, svg, html, server } => {
+            let goal = Goal { objectives, config, svg, html, server };
             goal::find_max(&runner, &load, &goal, form)?
         }
         Task::Bulk(task) => {

@@ -80,6 +80,8 @@ pub enum Task {
         config: FindMaxConfig,
         /// Where the curve is drawn.
         svg: Option<PathBuf>,
+        /// Where the page is written that has it with all runs.
+        html: Option<PathBuf>,
         /// Whose threads are watched, beside our own.
         server: ServerPlan,
     },

@@ -63,6 +63,10 @@ struct Kept {
     /// the device's loss, and not another rate.
     rate_error: f64,
     gap_p99_ns: f64,
+    /// The same of slices of a millisecond in which the tester was never away
+    /// and sent nothing late; and the share of those.
+    calm_gap_p99_ns: Option<f64>,
+    calm: f64,
     entrance: f64,
     /// Sent after it was due, to catch up; never sent.
     late_share: f64,
@@ -75,11 +79,15 @@ struct Kept {
     steal: f64,
 }
 
+/// So many of the slices of a window are to be calm, at least, or it says nothing
+/// of the sender.
+const CALM_LEAST: f64 = 0.1;
+
 impl Kept {
-    /// More than a hundredth of the gaps lies in absences: no 99th percentile
-    /// of them is the sender's.
-    fn is_disturbed(&self) -> bool {
-        self.away + self.late_share > 0.01
+    /// The 99th percentile that is judged: of slices in which the tester was
+    /// there, if they are enough.
+    fn judged(&self) -> Option<f64> {
+        self.calm_gap_p99_ns.filter(|_| self.calm >= CALM_LEAST)
     }
 }
 
@@ -112,24 +120,27 @@ impl Bench<'_> {
     /// How well a million frames a second are sent on time.
     pub(super) fn pace(&self) -> Result<bool, BenchError> {
         let windows = (0..self.plan.rounds).map(|_| self.window()).collect::<Result<Vec<Kept>, _>>()?;
-        let calm: Vec<&Kept> = windows.iter().filter(|window| !window.is_disturbed()).collect();
-        let judged = (!calm.is_empty()).then(|| {
-            let of = |each: fn(&Kept) -> f64| spread(calm.iter().map(|window| each(window)).collect());
-            (of(|window| window.rate_error), of(|window| window.gap_p99_ns))
+        let gaps: Vec<f64> = windows.iter().filter_map(Kept::judged).collect();
+        let judged = (!gaps.is_empty()).then(|| {
+            let counted = windows.iter().filter(|window| window.judged().is_some());
+            (gaps.len(), spread(counted.map(|window| window.rate_error).collect()), spread(gaps))
         });
-        let kept = judged.is_some_and(|(rate, gaps)| rate[1] <= RATE_BOUND && gaps[1] <= GAP_BOUND as f64);
+        let is_kept = |rate: &[f64; 3], gaps: &[f64; 3]| rate[1] <= RATE_BOUND && gaps[1] <= GAP_BOUND as f64;
+        let kept = judged.as_ref().is_some_and(|(_, rate, gaps)| is_kept(rate, gaps));
         if self.plan.json {
             println!("{}", serde_json::to_string_pretty(&windows)?);
             return Ok(kept);
         }
         for it in &windows {
+            let calm = it.calm_gap_p99_ns.map_or_else(|| "not known".to_owned(), |nanos| format!("{nanos:.0} ns"));
             println!(
-                "  1 M/s for {} s: rate off by {:.5} %, p99 of |gap - 1 us| {:.0} ns; {:.4} % late (caught up), {:.0} \
-                 not sent, {:.0} lost at the entrance; away {:.0} times, {:.3} % of the time, {:.0} us at most; {:.2} \
-                 s of its core stolen{}",
+                "  1 M/s for {} s: rate off by {:.5} %, p99 of |gap - 1 us| {:.0} ns, and {calm} in the {:.1} % of \
+                 milliseconds in which the tester was there; {:.4} % late (caught up), {:.0} not sent, {:.0} lost at \
+                 the entrance; away {:.0} times, {:.3} % of the time, {:.0} us at most; {:.2} s of its core stolen",
                 WINDOW.as_secs(),
                 100.0 * it.rate_error,
                 it.gap_p99_ns,
+                100.0 * it.calm,
                 100.0 * it.late_share,
                 it.missed,
                 it.entrance,
@@ -137,15 +148,17 @@ impl Bench<'_> {
                 100.0 * it.away,
                 it.longest_stall_ns / 1e3,
                 it.steal,
-                if it.is_disturbed() { ": not judged, the tester was away" } else { "" }
             );
         }
         match judged {
-            None => println!("pace: NOT KEPT: the tester was away for more than 1 % of every window, none is judged"),
-            Some((rate, gaps)) => println!(
-                "pace, {} of {} windows: rate off by {:.5} % (at most {} %), p99 of |gap - 1 us| {:.0} ns ({:.0} to \
-                 {:.0}; at most {GAP_BOUND}): {}",
-                calm.len(),
+            None => println!(
+                "pace: NOT KEPT: the tester was there in less than {:.0} % of every window's milliseconds, or its gaps \
+                 were more than 2 us off: none is judged",
+                100.0 * CALM_LEAST
+            ),
+            Some((count, rate, gaps)) => println!(
+                "pace, {count} of {} windows: rate off by {:.5} % (at most {} %), p99 of |gap - 1 us| while the tester \
+                 was there {:.0} ns ({:.0} to {:.0}; at most {GAP_BOUND}): {}",
                 windows.len(),
                 100.0 * rate[1],
                 100.0 * RATE_BOUND,
@@ -177,6 +190,8 @@ impl Bench<'_> {
         Ok(Kept {
             rate_error: ((frames + entrance) * 1e3 / nanos - 1.0).abs(),
             gap_p99_ns: at("/result/lanes/0/gaps/deviation_p99_ns")?,
+            calm_gap_p99_ns: at("/result/lanes/0/calm/deviation_p99_ns").ok(),
+            calm: at("/result/lanes/0/calm/calm")? / at("/result/lanes/0/calm/slices")?.max(1.0),
             entrance,
             late_share: (late + missed) / (frames + entrance + missed).max(1.0),
             missed,

@@ -1,5 +1,6 @@
 //! One stream in one direction: what it sends, and what came of it.
 
+use super::calm::Slices;
 use super::{Pacing, Recorders, Stream, TURN_LIMIT};
 use crate::mark::Mark;
 use crate::modifiers::{Modified, Modifier, Modifying, Whose};
@@ -42,6 +43,8 @@ pub(super) struct Lane {
     last_sent: Option<u64>,
     /// Nanoseconds between two frames, where one is due at a time.
     period: Option<u64>,
+    /// How that was kept, slice by slice. Boxed, as it is large.
+    slices: Option<Box<Slices>>,
     /// When a frame last found the ring full.
     refused_at: Option<u64>,
     pub tracker: Tracker,
@@ -97,6 +100,7 @@ impl Lane {
             sent: Sent::default(),
             first_sent: None,
             last_sent: None,
+            slices: period.map(|_| Box::new(Slices::new())),
             period,
             refused_at: None,
             tracker: Tracker::default(),
@@ -239,7 +243,11 @@ impl Lane {
                     let gap = ((u128::from(now.saturating_sub(last)) * u128::from(nanos)) >> 32) as u64;
                     recorders.gaps.record(gap);
                     if let Some(period) = self.period {
-                        recorders.deviation.record(gap.abs_diff(period));
+                        let deviation = gap.abs_diff(period);
+                        recorders.deviation.record(deviation);
+                        if let Some(slices) = &mut self.slices {
+                            slices.record(deviation);
+                        }
                     }
                 }
                 None => self.first_sent = Some(now),
@@ -247,6 +255,14 @@ impl Lane {
             self.last_sent = Some(now);
         }
         sent
+    }
+
+    /// A slice is over, with so many absences since the trial began.
+    #[cold]
+    pub fn end_slice(&mut self, absences: u64) {
+        if let Some(slices) = &mut self.slices {
+            slices.end([absences, self.sent.late + self.sent.missed]);
+        }
     }
 
     /// As many as fit, stamped together.
@@ -370,6 +386,7 @@ impl Lane {
             came_last: self.came_at >= end - (end - start) / PARTS,
             tagged_ns: self.tagged_ns,
             modified,
+            calm: self.slices.as_ref().filter(|_| !self.staged).map(|slices| slices.told()),
         }
     }
 }

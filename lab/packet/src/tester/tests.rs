@@ -221,6 +221,11 @@ fn a_tester_that_was_away_says_so() {
     assert_eq!(result.stalls.count, 2);
     assert!(result.stalls.longest_ns.abs_diff(3_000_000) < 1_000, "{:?}", result.stalls);
     assert!(result.late_share() > 0.15);
+    // Of all gaps more than one in a hundred are those of catching up, of those of calm milliseconds none.
+    let lane = &result.lanes[0];
+    let calm = lane.calm.expect("slices");
+    assert!(lane.gaps.deviation_p99_ns > 500 && calm.deviation_p99_ns.is_some_and(|p99| p99 <= TURN + 8), "{lane:?}");
+    assert!((13..=16).contains(&calm.calm) && calm.slices > calm.calm && calm.samples > 12_000, "{calm:?}");
 }
 
 #[test]

@@ -174,7 +174,8 @@ impl GoalArgs {
                 precision: self.find_precision,
                 ..FindMaxConfig::default()
             };
-            return Ok(Task::FindMax { objectives, config, svg: self.svg.clone(), server });
+            let (svg, html) = (self.svg.clone(), self.html.clone());
+            return Ok(Task::FindMax { objectives, config, svg, html, server });
         }
         let Some(conns) = &self.sweep else {
             let refusals = [
