@@ -315,9 +315,9 @@ fn our_forwarder_returns_testpmds_frames_and_our_testers() {
     });
 }
 
-/// The conditions of RFC 2544 section 11, through our own router: broadcasts,
-/// queries and updates are sent among the test's frames, reach it, and are no
-/// losses of the test.
+/// The conditions of RFC 2544 section 11, through our own router: broadcasts
+/// and queries are sent among the test's frames, reach it, and are no losses of
+/// the test.
 #[test]
 fn conditions_of_rfc2544_reach_our_router_and_are_counted_apart() {
     in_namespace(&[], || {
@@ -334,34 +334,39 @@ fn conditions_of_rfc2544_reach_our_router_and_are_counted_apart() {
         let mut tester = Nearside::command(words);
         tester.args([link("client", 0), link("client", 1)]);
         tester.args(["--line-rate=680kbit", "--late-limit=50%", "--link-limit=120s", "--drain=100ms"]);
-        tester.args(["--broadcast", "--routing", "--management=198.18.0.1,198.19.0.1"]);
-        let report: serde_json::Value = serde_json::from_str(&output(&mut tester)).expect("a report");
+        tester.args(["--broadcast", "--management=198.18.0.1,198.19.0.1"]);
+        // On a machine that others have, too, it may be INVALID: the counts agree all the same.
+        let told = tester.output().expect("it runs");
+        let report: serde_json::Value =
+            serde_json::from_slice(&told.stdout).unwrap_or_else(|why| panic!("{why}: {told:?}"));
         let said: serde_json::Value = serde_json::from_str(&router.stop()).expect("its counts");
         let trials = report["trials"].as_array().expect("trials");
         let count = |lane: &serde_json::Value, path: &str| lane.pointer(path).and_then(serde_json::Value::as_u64);
-        let mut others = [0; 3];
+        let mut others = [0; 2];
         for trial in trials {
             for lane in trial["trial"]["lanes"].as_array().expect("lanes") {
                 let kind = trial["ask"]["condition"].as_str().expect("a condition");
-                let Some(at) = ["broadcast", "management", "routing"].iter().position(|one| *one == kind) else {
+                let Some(at) = ["broadcast", "management"].iter().position(|one| *one == kind) else {
                     assert!(lane["modified"].is_null(), "{lane:#}");
                     continue;
                 };
                 let sent = count(lane, "/modified/sent").expect("a count");
                 // It sends back what is for its own addresses, and answers nothing.
                 let came = count(lane, "/modified/came").expect("a count");
-                assert!(sent > 0 && came <= if at == 1 { sent } else { 0 }, "{lane:#}");
+                assert!(came <= if at == 1 { sent } else { 0 } && (sent > 0 || at == 0), "{lane:#}");
                 assert_eq!(count(lane, "/modified/answered"), Some(0), "{lane:#}");
                 others[at] += sent;
             }
         }
         assert!(others.iter().all(|sent| *sent > 0), "{others:?}");
-        // A broadcast is none of IP, and has no route; an update has a hop limit of one. To the frame.
+        // A broadcast is none of IP, and has no route: to the frame.
         let ports = said["ports"].as_array().expect("ports");
         let refused = |why: &str| -> u64 { ports.iter().filter_map(|port| count(port, why)).sum() };
-        assert_eq!((refused("/refused/no_route"), refused("/refused/expired")), (others[0], others[2]), "{said:#}");
+        assert_eq!(refused("/refused/no_route"), others[0], "{said:#}");
         let reasons = report["verdict"]["reasons"].to_string();
-        for told in ["the device is not managed", "updates was not verified", "25 filters are left out"] {
+        let is_valid = report["verdict"]["word"] != "INVALID";
+        let unmanaged = is_valid.then_some("the device is not managed");
+        for told in ["routing updates are left out", "25 filters are left out"].into_iter().chain(unmanaged) {
             assert!(reasons.contains(told), "{told}: {reasons}");
         }
         let _ = sockets.map(std::fs::remove_file);
