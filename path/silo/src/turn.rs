@@ -291,7 +291,7 @@ fn deliver_records<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u
 #[inline(never)]
 fn deliver_light<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
     open_and_deliver(stack, app, id, data);
-    if stack.has_heard_end(id) {
+    if stack.has_news(id) {
         cold_path();
         end_records(stack, app, id, false);
     }
@@ -314,11 +314,15 @@ fn open_and_deliver<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[
     stack.put_plain(plain);
 }
 
-/// Tells the application that a secured connection's peer sends no more, if that is news.
+/// Tells the application that a secured connection is to end after what is under way, as its
+/// keys are nearly used up, and that its peer sends no more, if that is news.
 #[inline(never)]
 fn end_records<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, finished: bool) {
     if finished {
         stack.end_sealed(id);
+    }
+    if stack.is_live(id) && stack.take_worn(id) {
+        app.on_worn(stack, id);
     }
     if stack.is_live(id) && stack.take_end(id) {
         let held = stack.held(id);

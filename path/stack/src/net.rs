@@ -193,11 +193,19 @@ impl Stack {
         self.tcp.end_sealed(id);
     }
 
-    /// Whether a secured connection's peer has ended, by whatever means.
+    /// Whether a secured connection's peer has ended, by whatever means, or its keys are nearly
+    /// used up.
     #[inline]
     #[must_use]
-    pub fn has_heard_end(&self, id: ConnId) -> bool {
-        self.tcp.has_heard_end(id)
+    pub fn has_news(&self, id: ConnId) -> bool {
+        self.tcp.has_news(id)
+    }
+
+    /// Whether the application is to be told that what secures the connection is nearly used up,
+    /// and cannot be made anew; said once.
+    #[must_use]
+    pub fn take_worn(&mut self, id: ConnId) -> bool {
+        self.tcp.take_worn(id)
     }
 
     /// Whether the application of a secured connection is to be told that the peer sends no

@@ -18,7 +18,8 @@ const MOST_EMPTY: u8 = 32;
 /// sends.
 const BEFORE_UPDATE: u64 = 1 << 12;
 
-/// The same where it cannot be updated: from here on the connection ends with what is queued.
+/// The same where it cannot be updated: from here on the application is told that the connection
+/// is to end.
 /// [`Tcp::transmit_single`] looks after no keys, and is not for those that wear.
 const BEFORE_END: u64 = tcp::KEYS_WEAR;
 
@@ -47,6 +48,17 @@ enum Heard {
     Broken,
 }
 
+/// How far its keys are used up, where there are no others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wear {
+    /// Not so far that it matters.
+    Little,
+    /// The application is to be told.
+    Untold,
+    /// It was.
+    Told,
+}
+
 /// What secures a connection.
 struct Sealed {
     layer: Box<dyn Layer>,
@@ -62,6 +74,7 @@ struct Sealed {
     /// The peer is to be told that there will be no other handshake.
     refuses: bool,
     rests: bool,
+    wear: Wear,
 }
 
 // With its slot (128 bytes), its queue's records (224), and a record layer of 448, a
@@ -112,8 +125,17 @@ impl Seals {
             self.places.resize_with(index + 1, || None);
         }
         let heard = Heard::Open;
-        let sealed =
-            Sealed { layer, oldest: 0, empty: 0, heard, told: false, owes_update: false, refuses: false, rests: false };
+        let sealed = Sealed {
+            layer,
+            oldest: 0,
+            empty: 0,
+            heard,
+            told: false,
+            owes_update: false,
+            refuses: false,
+            rests: false,
+            wear: Wear::Little,
+        };
         self.places[index] = Some(Box::new(sealed));
         self.awake += 1;
     }
@@ -293,11 +315,21 @@ impl Tcp {
         self.seals.plain = plain;
     }
 
-    /// Whether the peer has ended, by whatever means.
+    /// Whether the peer has ended, by whatever means, or our keys are nearly used up.
     #[inline]
-    pub fn has_heard_end(&self, id: ConnId) -> bool {
+    pub fn has_news(&self, id: ConnId) -> bool {
         let place = self.seals.places.get(id.index()).and_then(Option::as_deref);
-        place.is_some_and(|sealed| sealed.heard != Heard::Open)
+        place.is_some_and(|sealed| sealed.heard != Heard::Open || sealed.wear == Wear::Untold)
+    }
+
+    /// Whether the application is to be told that the connection's keys are nearly used up; said once.
+    pub fn take_worn(&mut self, id: ConnId) -> bool {
+        let Some(sealed) = self.seals.get_mut(id.index() as u32) else { return false };
+        let untold = sealed.wear == Wear::Untold;
+        if untold {
+            sealed.wear = Wear::Told;
+        }
+        untold
     }
 
     /// Opens the whole records that stand first in `input`, and appends their plaintext.
@@ -441,8 +473,8 @@ impl Tcp {
                 Err(_) if worn => slot.tcp.end_used_up(),
                 Err(_) => sealed.owes_update = false,
             }
-        } else if !slot.tcp.has_unsent() && !sealed.layer.updates_keys() {
-            slot.tcp.finish();
+        } else if sealed.wear == Wear::Little && !sealed.layer.updates_keys() {
+            sealed.wear = Wear::Untold;
         }
     }
 

@@ -32,11 +32,13 @@ struct Glass {
     records: u64,
     /// Most plaintext of one.
     most: usize,
+    /// There are no keys but the first.
+    last: bool,
 }
 
 impl Glass {
-    fn boxed(notes: &Rc<RefCell<Notes>>, records: u64, most: usize) -> Box<Self> {
-        Box::new(Self { notes: Rc::clone(notes), epoch: 0, next: 0, records, most })
+    fn boxed(notes: &Rc<RefCell<Notes>>, (records, most, last): (u64, usize, bool)) -> Box<Self> {
+        Box::new(Self { notes: Rc::clone(notes), epoch: 0, next: 0, records, most, last })
     }
 }
 
@@ -67,7 +69,13 @@ impl Layer for Glass {
         out[OVERHEAD..].iter_mut().for_each(|byte| *byte = !*byte);
         Ok(())
     }
+    fn updates_keys(&self) -> bool {
+        !self.last
+    }
     fn next_epoch(&mut self) -> Result<u8, SealError> {
+        if self.last {
+            return Err(SealError::NoUpdate);
+        }
         self.epoch += 1;
         Ok(self.epoch)
     }
@@ -128,6 +136,10 @@ impl Line {
     }
 
     fn of(records: u64, most: usize) -> Self {
+        Self::with((records, most, false))
+    }
+
+    fn with(keys: (u64, usize, bool)) -> Self {
         let mut pair = Pair::new(|_| {});
         let client = pair.client.connect(SERVER).unwrap();
         pair.settle();
@@ -136,8 +148,8 @@ impl Line {
         for (host, id, notes) in [(&mut pair.client, client, &notes[0]), (&mut pair.server, server, &notes[1])] {
             let slot = host.out.buffer.as_ptr_range();
             Rc::<RefCell<Notes>>::clone(notes).borrow_mut().shared = slot.start.addr()..slot.end.addr();
-            assert!(host.stack.secure(id, Glass::boxed(notes, records, most)));
-            assert!(!host.stack.secure(id, Glass::boxed(notes, records, most)), "once");
+            assert!(host.stack.secure(id, Glass::boxed(notes, keys)));
+            assert!(!host.stack.secure(id, Glass::boxed(notes, keys)), "once");
         }
         Self {
             pair,
@@ -322,6 +334,35 @@ fn keys_are_updated_in_time() {
     let forgotten: Vec<u8> = (0..notes.forgotten.len() as u8).collect();
     assert_eq!(notes.forgotten, forgotten, "in order, each once");
     assert!(notes.forgotten.len() + 1 >= usize::from(epochs));
+}
+
+/// Where there are no other keys, the application is told in time, and once; it goes on until
+/// then, and what it does not end ends with the keys.
+#[test]
+fn who_has_no_other_keys_is_told_in_time() {
+    let mut line = Line::with((400, 1_400, true));
+    let ids = line.ids;
+    let (mut told, mut sent) = (Vec::new(), 0);
+    for round in 0..1_000 {
+        line.pair.client.stack.send_bytes(ids[0], b"question");
+        line.settle();
+        if !line.pair.server.stack.is_live(ids[1]) || line.heard[1].ends > 0 {
+            break;
+        }
+        sent += 8;
+        assert_eq!(line.heard[1].data.len(), sent, "{round}");
+        line.pair.server.stack.send_bytes(ids[1], &[1; 100]);
+        line.settle();
+        if line.pair.client.stack.has_news(ids[0]) && line.pair.client.stack.take_worn(ids[0]) {
+            told.push(round);
+        }
+    }
+    // With half of the keys left, as there are few records.
+    assert!(matches!(told[..], [round] if (198..=201).contains(&round)), "{told:?}");
+    assert!((290 * 8..=400 * 8).contains(&sent), "{sent}");
+    let notes = line.notes[0].borrow();
+    assert_eq!(notes.sealed.last().map(|record| record.kind), Some(ContentType::Alert), "close_notify is last");
+    assert!(notes.sealed.iter().all(|record| record.number < 400 && record.epoch == 0));
 }
 
 /// A connection that is quiet has its layer give up what can be made again, once.
