@@ -2,6 +2,7 @@
 
 use crate::captured::{TrafficSecrets, during};
 use crate::clients::ClientVerdict;
+use crate::demand::Demand;
 use crate::early::EarlyRecords;
 use crate::effort::Effort;
 use crate::failure::Failure;
@@ -32,6 +33,8 @@ pub struct Acceptor {
     /// Nothing once it is over.
     connection: Option<Box<UnbufferedServerConnection>>,
     server: Arc<ServerTls>,
+    /// Certificates that are to be found first.
+    demand: Option<Demand>,
     hello: Arc<Hello>,
     /// What an answer to the ClientHello takes.
     effort: Effort,
@@ -83,13 +86,34 @@ impl Acceptor {
         hello.ticket = None;
         let (hello, secrets) = (Arc::new(hello), TrafficSecrets::default());
         let waiting = Vec::new();
-        Self { connection, server, hello, effort, takes_early, waiting, received: 0, records: 0, secrets }
+        let (demand, received, records) = (None, 0, 0);
+        Self { connection, server, demand, hello, effort, takes_early, waiting, received, records, secrets }
+    }
+
+    /// The same, whose certificates are found first, by whoever works on it.
+    #[must_use]
+    pub fn on_demand(server: Arc<ServerTls>, hello: Hello, demand: Demand) -> Self {
+        Self {
+            connection: None,
+            server,
+            demand: Some(demand),
+            hello: Arc::new(hello),
+            // There are files to be read.
+            effort: Effort::Long,
+            takes_early: false,
+            waiting: Vec::new(),
+            received: 0,
+            records: 0,
+            secrets: TrafficSecrets::default(),
+        }
     }
 
     /// How long the next step takes.
     #[must_use]
     pub fn effort(&self) -> Effort {
-        let Some(connection) = &self.connection else { return Effort::Short };
+        let Some(connection) = &self.connection else {
+            return if self.demand.is_some() { self.effort } else { Effort::Short };
+        };
         match (connection.handshake_kind(), connection.protocol_version()) {
             // Nothing was answered, or that another ClientHello is to come.
             (None | Some(HandshakeKind::FullWithHelloRetryRequest), _) => self.effort,
@@ -117,6 +141,16 @@ impl Acceptor {
     fn take(&mut self, bytes: &[u8]) -> Step {
         let mut out = Vec::new();
         let mut consumed = 0;
+        if let Some(demand) = self.demand.take() {
+            match demand.source.find(&self.server, &demand.files) {
+                Ok(server) => *self = Self::new(server, Hello::clone(&self.hello)),
+                Err(why) => {
+                    // As OpenSSL tells it (RFC 8446 section 6.2).
+                    out.extend_from_slice(&clear_alert(80));
+                    return Step { consumed, out, outcome: Outcome::Failed(Failure::Certificates(why.into())) };
+                }
+            }
+        }
         if self.server.rejects() && self.connection.take().is_some() {
             // As nginx tells it (RFC 6066 section 3).
             out.extend_from_slice(&clear_alert(112));
@@ -190,6 +224,7 @@ impl Acceptor {
         let rest = Self {
             connection: Some(connection),
             server: Arc::clone(&self.server),
+            demand: None,
             hello: Arc::clone(&self.hello),
             effort: self.effort,
             takes_early: false,
@@ -210,7 +245,7 @@ impl Acceptor {
             cipher,
             hash: hash_of(suite),
             session,
-            kernel: self.server.kernel,
+            kernel: self.server.kernel(),
             early: Some(Box::new(rest)),
         }))
     }
@@ -254,7 +289,7 @@ impl Acceptor {
         };
         let suite = connection.negotiated_cipher_suite()?;
         let chain = connection.peer_certificates().unwrap_or_default();
-        let verdict = self.server.clients.as_ref().map_or(ClientVerdict::NotAsked, |clients| clients.verdict(chain));
+        let verdict = self.server.clients().map_or(ClientVerdict::NotAsked, |clients| clients.verdict(chain));
         let mut id = [0; 32];
         aws_lc_rs::rand::fill(&mut id).ok()?;
         let session = Session {
@@ -285,7 +320,7 @@ impl Acceptor {
             cipher,
             hash: hash_of(suite),
             session,
-            kernel: self.server.kernel,
+            kernel: self.server.kernel(),
             early: None,
         })
     }

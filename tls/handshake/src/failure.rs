@@ -12,6 +12,8 @@ pub enum Failure {
     Differs,
     /// The server ends all handshakes (`ssl_reject_handshake`).
     Rejected,
+    /// No certificate could be had for its client, as the error log tells it.
+    Certificates(Box<str>),
     /// The client sent more than a handshake takes.
     TooLong,
     /// What the server sends is no TLS.
@@ -29,6 +31,7 @@ impl fmt::Display for Failure {
             Self::Differs => f.write_str("error:0A00009F:SSL routines::length mismatch"),
             Self::Foreign => f.write_str("error:0A00010B:SSL routines::wrong version number"),
             Self::Rejected => f.write_str("error:0A0000EA:SSL routines::callback failed"),
+            Self::Certificates(why) => f.write_str(why),
             Self::TooLong => f.write_str("error:0A000098:SSL routines::excessive message size"),
             Self::Closed => f.write_str("peer closed connection in SSL handshake"),
             Self::Over => f.write_str("internal error"),

@@ -247,7 +247,9 @@ fn server_name(data: Fields<'_>) -> Result<Option<Box<str>>, HelloError> {
         return Err(HelloError::Malformed);
     }
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
-    if name.len() > 255 || !name.iter().all(is_of_name) {
+    // One in whose labels there is nothing may lead out of a folder, where files have their names by it.
+    let is_empty = name == b"." || name.windows(2).any(|two| two == b"..");
+    if name.len() > 255 || is_empty || !name.iter().all(is_of_name) {
         return Err(HelloError::Malformed);
     }
     let name = String::from_utf8_lossy(name).to_ascii_lowercase();

@@ -103,17 +103,32 @@ pub struct ServerTls {
     early: Option<EarlySessions>,
     resolver: Arc<Resolver>,
     ticketer: Option<Arc<Ticketer>>,
-    pub(crate) clients: Option<Clients>,
-    rejects: bool,
-    pub(crate) kernel: bool,
+    /// What others are made of: without tickets and sessions.
+    bare: Arc<ServerConfig>,
+    shared: Shared,
     /// Its certificates, for `$ssl_server_…`; by their places in the rules.
     certificates: usize,
     binding: [u8; 32],
 }
 
+/// What servers have in common that differ in their certificates alone.
+#[derive(Clone)]
+struct Shared {
+    tickets: Option<Arc<TicketKeys>>,
+    sessions: Option<Arc<SessionCache>>,
+    early: Option<Arc<SessionCache>>,
+    lifetime: u32,
+    clients: Option<Arc<Clients>>,
+    rejects: bool,
+    kernel: bool,
+}
+
 impl fmt::Debug for ServerTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerTls").field("certificates", &self.certificates).field("rejects", &self.rejects).finish()
+        f.debug_struct("ServerTls")
+            .field("certificates", &self.certificates)
+            .field("rejects", &self.shared.rejects)
+            .finish()
     }
 }
 
@@ -134,41 +149,70 @@ impl ServerTls {
             (false, true) => vec![&TLS12],
             (false, false) => return Err(ServerError::NoVersion),
         };
-        let mut keys = Vec::new();
-        for (at, identity) in rules.identities.iter().enumerate() {
-            keys.push(Arc::new(Staple::new(certified(identity).ok_or(ServerError::Key(at))?)));
-        }
-        let certificates = keys.len();
-        let binding = binding(&rules.identities, rules.clients.as_ref());
         let builder = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&versions)
             .map_err(|_| ServerError::NoSuite)?;
         let verifier = Arc::new(ClientVerifier::new(rules.clients.as_ref()));
-        let resolver = Arc::new(Resolver { keys });
-        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver.clone());
+        let resolver = Arc::new(Resolver { keys: Vec::new() });
+        let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
         config.cert_compressors = if rules.compresses { compressed::compressors() } else { Vec::new() };
         config.ignore_client_order = rules.prefers_own;
         config.alpn_protocols = rules.protocols;
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(Captured);
-        let lifetime = rules.lifetime;
-        let early = rules
-            .early
-            .filter(|_| rules.tls13)
-            .map(|cache| EarlySessions::new(&config, cache, (binding, rules.lifetime)));
-        let ticketer = rules.tickets.map(|keys| Arc::new(Ticketer { keys, binding, lifetime }));
+        let shared = Shared {
+            tickets: rules.tickets,
+            sessions: rules.sessions,
+            early: rules.early.filter(|_| rules.tls13),
+            lifetime: rules.lifetime,
+            clients: rules.clients.map(Arc::new),
+            rejects: rules.rejects,
+            kernel: rules.kernel,
+        };
+        Self::of(config, &rules.identities, shared)
+    }
+
+    /// The same server with other certificates. Their sessions are their own.
+    ///
+    /// # Errors
+    /// A key is of a kind that signs no handshakes here.
+    pub fn with_identities(&self, identities: &[Identity]) -> Result<Self, ServerError> {
+        Self::of(ServerConfig::clone(&self.bare), identities, self.shared.clone())
+    }
+
+    /// `config` has all but what depends on certificates.
+    fn of(mut config: ServerConfig, identities: &[Identity], shared: Shared) -> Result<Self, ServerError> {
+        let mut keys = Vec::new();
+        for (at, identity) in identities.iter().enumerate() {
+            keys.push(Arc::new(Staple::new(certified(identity).ok_or(ServerError::Key(at))?)));
+        }
+        let (certificates, bare) = (keys.len(), Arc::new(config.clone()));
+        let (lifetime, binding) = (shared.lifetime, binding(identities, shared.clients.as_deref()));
+        let resolver = Arc::new(Resolver { keys });
+        config.cert_resolver = resolver.clone();
+        let early = shared.early.clone().map(|cache| EarlySessions::new(&config, cache, (binding, lifetime)));
+        let ticketer = shared.tickets.clone().map(|keys| Arc::new(Ticketer { keys, binding, lifetime }));
         if let Some(ticketer) = &ticketer {
             config.ticketer = ticketer.clone();
         }
-        config.session_storage = match rules.sessions {
+        config.session_storage = match shared.sessions.clone() {
             Some(cache) => Arc::new(BoundSessions { cache: Some(cache), binding, lifetime }),
             None => Arc::new(NoServerSessionStorage {}),
         };
         // As OpenSSL has it: who uses a ticket up is given another.
         let resuming = with_tickets(&config, 1);
-        let (config, clients) = (Arc::new(config), rules.clients);
-        let (rejects, kernel) = (rules.rejects, rules.kernel);
-        Ok(Self { config, resuming, early, resolver, ticketer, clients, rejects, kernel, certificates, binding })
+        let config = Arc::new(config);
+        Ok(Self { config, resuming, early, resolver, ticketer, bare, shared, certificates, binding })
+    }
+
+    /// How its clients are verified.
+    pub(crate) fn clients(&self) -> Option<&Clients> {
+        self.shared.clients.as_deref()
+    }
+
+    /// Whether the kernel may be lent the keys that answers are sealed with.
+    pub(crate) const fn kernel(&self) -> bool {
+        self.shared.kernel
     }
 
     /// What rustls is to do for who says this first, and whether data may come before the handshake is over.
@@ -184,7 +228,7 @@ impl ServerTls {
 
     /// How long an answer to this takes to make.
     pub(crate) fn effort(&self, hello: &Hello) -> Effort {
-        if self.rejects {
+        if self.shared.rejects {
             return Effort::Short;
         }
         let schemes: Vec<_> = hello.schemes.iter().map(|scheme| SignatureScheme::from(*scheme)).collect();
@@ -204,7 +248,7 @@ impl ServerTls {
     /// Whether it verifies its clients, or asks for their certificates at all.
     #[must_use]
     pub const fn asks_clients(&self) -> bool {
-        self.clients.is_some()
+        self.shared.clients.is_some()
     }
 
     /// Whether it has the certificates of `other`, and verifies clients as that does: a
@@ -223,7 +267,7 @@ impl ServerTls {
     /// Whether it ends all handshakes (`ssl_reject_handshake`).
     #[must_use]
     pub const fn rejects(&self) -> bool {
-        self.rejects
+        self.shared.rejects
     }
 }
 

@@ -30,6 +30,11 @@ pub trait Asked {
         Transport::Plain
     }
 
+    /// Whether its client was asked for a certificate.
+    fn asks_clients(&self) -> bool {
+        false
+    }
+
     /// The time of this turn.
     fn now(&self) -> Time;
 }

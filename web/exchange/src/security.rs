@@ -1,7 +1,7 @@
 //! How a connection is secured, and what is known of that.
 
 use core::fmt;
-use handshake::{Failure, HelloError, ServerTls, Session};
+use handshake::{Demand, Failure, HelloError, ServerTls, Session};
 use std::sync::Arc;
 
 /// How a connection is secured.
@@ -23,6 +23,8 @@ pub struct ChosenTls {
     pub tls: Arc<ServerTls>,
     /// The client asked for it by one of its names.
     pub by_name: bool,
+    /// The certificates that are to be found first, until the handshake begins.
+    pub demand: Option<Box<Demand>>,
 }
 
 /// What a handshake came to.
@@ -55,6 +57,7 @@ impl fmt::Display for HandshakeFault {
         match self {
             Self::Hello(why) => write!(f, "SSL_do_handshake() failed (SSL: {why})"),
             Self::Failed(Failure::Closed) | Self::Left => f.write_str("peer closed connection in SSL handshake"),
+            Self::Failed(Failure::Certificates(why)) => f.write_str(why),
             Self::Failed(why) => write!(f, "SSL_do_handshake() failed (SSL: {why})"),
             Self::Late => f.write_str("client timed out (110: Connection timed out)"),
             Self::NoServer => {

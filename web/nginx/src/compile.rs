@@ -32,6 +32,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod tls_demand;
 mod tls_files;
 mod tls_settings;
 mod tls_stapling;

@@ -53,7 +53,10 @@ pub mod zone;
 pub use engine::{Engine, EngineParts, NewProgram, PrepareError};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};
-pub use program::{Block, BlockId, ListenerRules, Program, ProgramSummary, ServerId, UpstreamGroupId, VirtualServer};
+pub use program::{
+    Block, BlockId, CertificatesByValue, ListenerRules, Program, ProgramSummary, ServerId, UpstreamGroupId,
+    VirtualServer,
+};
 pub use reach::Reach;
 pub use terms::{ProgramTerms, TooManyTerms};
 pub use value::{Value, ValueError, ValuePart, Variables};

@@ -21,7 +21,7 @@ use crate::logging::{ErrorLogUse, LogFormat, LogTarget, LogUse};
 use crate::maps::{Geo, Map, SplitClients};
 use crate::proxying::ProxyRules;
 use crate::script::Instruction;
-pub use crate::servers::{ListenerRules, VirtualServer};
+pub use crate::servers::{CertificatesByValue, ListenerRules, VirtualServer};
 use crate::silos::Silos;
 use crate::subrequests::SubrequestRules;
 pub use crate::symlinks::{SymlinkKind, SymlinkRules};

@@ -4,7 +4,8 @@ use crate::ids::{BlockId, ServerId};
 use crate::locations::Locations;
 use crate::names::Names;
 use crate::terms::HeadRules;
-use handshake::{ClientMode, ServerTls};
+use crate::value::Value;
+use handshake::{CertificateSource, ClientMode, ServerTls};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +27,17 @@ pub struct ListenerRules {
     pub tls: bool,
 }
 
+/// Certificates whose paths are known when a client asks.
+#[derive(Debug)]
+pub struct CertificatesByValue {
+    /// Where they are found.
+    pub source: Arc<dyn CertificateSource>,
+    /// The paths of each and of its key.
+    pub files: Vec<(Value, Value)>,
+    /// Where a path begins that does not say.
+    pub folder: Box<[u8]>,
+}
+
 /// A `server`.
 #[derive(Debug)]
 pub struct VirtualServer {
@@ -36,6 +48,8 @@ pub struct VirtualServer {
     pub block: BlockId,
     /// What it says and does in handshakes; none, if it has no certificates.
     pub security: Option<Arc<ServerTls>>,
+    /// Its certificates, where their paths have variables: `security` is without any then.
+    pub certificates: Option<CertificatesByValue>,
     /// `ssl_verify_client`.
     pub verifies: Option<ClientMode>,
     /// Which location a path belongs to: numbers of blocks.

@@ -222,7 +222,7 @@ impl Carrier {
     /// What its handshake came to.
     pub(crate) fn session(&self, id: ConnId) -> Option<Arc<ClientSession>> {
         match self.security.get(id.index())? {
-            Security::Tls(session) => Some(Arc::clone(session)),
+            Security::Tls { session, .. } => Some(Arc::clone(session)),
             Security::Plain | Security::Misplaced => None,
         }
     }
@@ -329,14 +329,18 @@ impl<H: Handler> Server<H> {
             }
         }
         let local = LocalAddress::of(net, id);
-        let Some(chosen) = self.handlers.iter_mut().find_map(|handler| handler.choose_tls(local, &hello)) else {
+        let Some(mut chosen) = self.handlers.iter_mut().find_map(|handler| handler.choose_tls(local, &hello)) else {
             self.fail(net, id, &HandshakeFault::NoServer, &HelloError::Unexpected.alert());
             return Shaken::Taken(0);
         };
         if let Some(source) = source {
             self.handshakes.sources.opened(source);
         }
-        let acceptor = Some(Box::new(Acceptor::new(Arc::clone(&chosen.tls), hello)));
+        let tls = Arc::clone(&chosen.tls);
+        let acceptor = Some(Box::new(match chosen.demand.take() {
+            None => Acceptor::new(tls, hello),
+            Some(demand) => Acceptor::on_demand(tls, hello, *demand),
+        }));
         let (index, generation) = (id.index() as u32, id.generation());
         let since = net.now();
         let shake = Shake { generation, source, chosen, acceptor, consumed: 0, secured: None, since };
@@ -502,7 +506,9 @@ impl<H: Handler> Server<H> {
         if let Some(over) = &session.early {
             self.handshakes.early.insert(id, over);
         }
-        self.carrier.set_security(id, Security::Tls(Arc::new(ClientSession { chosen, session })));
+        let asks = chosen.tls.asks_clients();
+        let session = Arc::new(ClientSession { chosen, session });
+        self.carrier.set_security(id, Security::Tls { session, asks });
         let conn = &mut self.carrier.conns[id.index()];
         conn.state = State::Ready;
         // The end of what is secured is told anew.

@@ -6,7 +6,7 @@ use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
 use crate::page::line;
-use crate::security::{Security, transport};
+use crate::security::{Security, asks_clients, transport};
 use crate::times::record_ready;
 use crate::trace;
 use app::{ConnId, Net};
@@ -409,6 +409,10 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
 
     fn transport(&self) -> Transport {
         transport(self.security, self.id)
+    }
+
+    fn asks_clients(&self) -> bool {
+        asks_clients(self.security, self.id)
     }
 
     fn now(&self) -> Time {

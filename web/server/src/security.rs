@@ -10,8 +10,14 @@ pub(crate) fn transport(all: &[Security], id: ConnId) -> Transport {
     match all.get(id.index()) {
         None | Some(Security::Plain) => Transport::Plain,
         Some(Security::Misplaced) => Transport::Misplaced,
-        Some(Security::Tls(_)) => Transport::Tls,
+        Some(Security::Tls { .. }) => Transport::Tls,
     }
+}
+
+/// Whether its client was asked for a certificate.
+#[inline]
+pub(crate) fn asks_clients(all: &[Security], id: ConnId) -> bool {
+    matches!(all.get(id.index()), Some(Security::Tls { asks: true, .. }))
 }
 
 /// How a connection is secured; there is none of these where nobody speaks TLS.
@@ -20,5 +26,9 @@ pub(crate) enum Security {
     Plain,
     /// A request in plain text where a handshake was to come.
     Misplaced,
-    Tls(Arc<ClientSession>),
+    Tls {
+        session: Arc<ClientSession>,
+        /// Its client was asked for a certificate.
+        asks: bool,
+    },
 }

@@ -42,6 +42,9 @@ printf '[ca]\ndefault_ca=x\n[x]\ndatabase=index\ncrlnumber=number\ndefault_md=sh
 : > index; echo 01 > number
 openssl ca -config conf -keyfile ca.key -cert ca.pem -revoke late.pem
 openssl ca -config conf -keyfile ca.key -cert ca.pem -gencrl -out ca.crl
+mkdir by
+for one in one two; do cp $one.pem by/$one.example.pem; cp $one.key by/$one.example.key; done
+cp one.pem by/wrong.example.pem; cp two.key by/wrong.example.key; echo junk > by/junk.example.pem
 head -3 one.pem > cut.pem; echo junk > junk.pem; : > empty.pem; sed s/M/!/ one.pem > letters.pem
 "#;
 
@@ -54,6 +57,7 @@ fn configuration(address: &str) -> String {
          events {{}}\n\
          http {{\n\
          access_log off; default_type text/plain; root ../www; client_header_timeout 5s; ssl_protocols TLSv1.2 TLSv1.3;\n\
+         map $ssl_server_name $of {{ default $ssl_server_name; }}\n\
          ssl_certificate ../one.pem; ssl_certificate_key ../one.key;\n\
          ssl_certificate ../rsa.pem; ssl_certificate_key ../rsa.key;\n\
          server {{ listen {address}:443 ssl; server_name one.example;\n\
@@ -72,6 +76,8 @@ fn configuration(address: &str) -> String {
          server {{ listen {address}:443 ssl; server_name none.example; ssl_reject_handshake on; }}\n\
          server {{ listen {address}:8443 ssl; server_name plain.example; error_page 497 =200 /told;\n\
            location /told {{ return 200 \"$scheme $host $request_uri $status\\n\"; }} }}\n\
+         server {{ listen {address}:8444 ssl; ssl_certificate ../by/$ssl_server_name.pem;\n\
+           ssl_certificate_key ../by/$of.key; return 200 \"$ssl_server_name\\n\"; }}\n\
          server {{ listen {address}:80; location /told {{ return 200 {told}; }} }}\n\
          }}\n"
     )
@@ -107,6 +113,12 @@ const ASKED: &[&str] = &[
     "group X25519",
     "group P-256",
     "group P-384",
+    // Certificates by variables.
+    "named one",
+    "named two",
+    "named unknown",
+    "named junk",
+    "named wrong",
     // Clients.
     "get clients /",
     "get clients / --cert client.pem --key client.key",
@@ -123,7 +135,6 @@ const ASKED: &[&str] = &[
     "get one /told -H 'Host: two.example'",
     "get one /told -H 'Host: unknown.example'",
     "get one /told -H 'Host: clients.example'",
-    "get optional / -H 'Host: one.example'",
     "get clients / -H 'Host: optional.example' --cert client.pem --key client.key",
     // Plain text.
     "curl -si --max-time 20 http://$A:443/",
@@ -144,8 +155,14 @@ const ASKED: &[&str] = &[
 
 /// What nginx does otherwise: its protocols and sessions are those of an address, ours of a
 /// server.
-const OF_OURS: [(&str, &str); 4] = [
+const OF_OURS: [(&str, &str); 8] = [
     ("get two / --tlsv1.3; echo $?", "35\n"),
+    // Who was asked for a certificate for one host asks no other, whether that verifies clients or not.
+    // No name leads out of a folder: it is none.
+    ("named ../one", "SSL alert number 50\n"),
+    ("named ..", "SSL alert number 50\n"),
+    ("code optional one.example", "421\n"),
+    ("code any optional.example", "421\n"),
     ("resumed -tls1_2 two.example", "New, TLSv1.2\nHTTP/1.1 200\nReused, TLSv1.2\nHTTP/1.1 200\n"),
     ("crossed one.example two.example -tls1_2", "New, TLSv1.2\nHTTP/1.1 200\nNew, TLSv1.2\nHTTP/1.1 200\n"),
     ("crossed one.example clients.example -tls1_3", "New, TLSv1.3\nHTTP/1.1 200\nNew, TLSv1.3\nHTTP/1.1 400\n"),
@@ -161,6 +178,8 @@ body() {
     name=$1.example; path=$2; shift 2
     curl -sk --max-time 20 --connect-to $name:443:$A:443 "$@" https://$name$path
 }
+code() { body $1 / -H "Host: $2" -o /dev/null -w '%{http_code}\n'; }
+named() { echo | timeout 20 openssl s_client -tls1_2 -connect $A:8444 -servername $1.example 2>&1 | grep -oE '^subject=.*|SSL alert number .*'; }
 client() { echo | timeout 20 openssl s_client -connect $A:443 "$@" 2>&1; }
 shown() { name=$1; shift; client -servername $name "$@" | openssl x509 -noout -subject -serial; }
 group() { client -servername one.example -groups $1 | grep -E '^(Server Temp Key|Cipher is|New)'; }
@@ -287,6 +306,13 @@ const LOGGED: [&str; 6] = [
     "alert unknown ca:SSL alert number 48) while SSL handshaking",
 ];
 
+/// The same about certificates by variables.
+const NOT_FOUND: [&str; 3] = [
+    "by/unknown.example.pem, r) error:10000080:BIO routines::no such file) while SSL handshaking, client: ",
+    "by/junk.example.pem\": PEM_read_bio_X509_AUX() failed (SSL: error:0480006C:PEM routines::no start line",
+    "key values mismatch) while SSL handshaking, client: ",
+];
+
 #[test]
 fn the_error_log_has_the_same_words() {
     in_namespace(&[NGINX, CURL, OPENSSL], || {
@@ -297,6 +323,9 @@ fn the_error_log_has_the_same_words() {
             "get clients / --cert other.pem --key other.key",
             "get optional / --cert late.pem --key late.key",
             "get one /told -H 'Host: clients.example'",
+            "named unknown",
+            "named junk",
+            "named wrong",
             "curl -s --cacert other.pem --connect-to one.example:443:$A:443 https://one.example/",
         ] {
             both.ask(line);
@@ -307,6 +336,12 @@ fn the_error_log_has_the_same_words() {
                 wait_for(&format!("\"{words}\" in {}", path.display()), Duration::from_secs(30), || {
                     let text = fs::read_to_string(&path).unwrap_or_default();
                     text.lines().any(|line| line.contains("[info]") && line.contains(words))
+                });
+            }
+            for words in NOT_FOUND {
+                wait_for(&format!("\"{words}\" in {}", path.display()), Duration::from_secs(30), || {
+                    let text = fs::read_to_string(&path).unwrap_or_default();
+                    text.lines().any(|line| line.contains("[error]") && line.contains(words))
                 });
             }
         }

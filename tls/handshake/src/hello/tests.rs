@@ -107,6 +107,9 @@ fn what_is_no_hello_is_refused() {
         assert_eq!(first(plain), First::Plain);
     }
     assert_eq!(first(b""), First::Partial(1));
+    for wrong in [".", "..", "...", "a..b", "a/b", "../a", "a\0b"] {
+        assert!(matches!(first(&record(&message(&[name(wrong)]))), First::Refused(_)), "{wrong}");
+    }
     assert!(
         matches!(first(&record(&message(&[name("192.0.2.1")]))), First::Whole(hello, _) if hello.server_name.is_none())
     );

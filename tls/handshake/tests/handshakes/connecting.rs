@@ -1,10 +1,11 @@
 //! Our own client: with our own server, and with bytes that no server sends.
 
 use super::early::{early_server, open, seal};
-use super::{file, rules, server};
+use super::{file, identity, rules, server};
 use handshake::{
-    Acceptor, ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connected, Connector, EarlySent, First, Groups,
-    Outcome, Secured, ServerRules, ServerTls, ServerVerdict, Servers, Sought, Suites, Version, hello,
+    Acceptor, CertificateFiles, CertificateSource, ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connected,
+    Connector, Demand, EarlySent, Effort, Failure, First, Groups, Outcome, Secured, ServerRules, ServerTls,
+    ServerVerdict, Servers, Sought, Suites, Version, hello,
 };
 use seal::{ContentType, Layer, Record, Unsealed};
 use std::sync::Arc;
@@ -160,6 +161,64 @@ fn our_client_sends_early_what_our_server_takes() {
     };
     assert_eq!(connected.session.early, Some(EarlySent { bytes: 5, accepted: false }));
     assert!(matches!(acceptor.on_bytes(&out).outcome, Outcome::Done(_)));
+}
+
+/// Those of the tests' folder, by their names.
+#[derive(Debug)]
+struct Found;
+
+impl CertificateSource for Found {
+    fn find(&self, like: &ServerTls, files: &[CertificateFiles]) -> Result<Arc<ServerTls>, String> {
+        let name = String::from_utf8_lossy(&files[0].certificate);
+        if name == "none" {
+            return Err("cannot load certificate \"none\"".to_owned());
+        }
+        like.with_identities(&[identity(&name)]).map(Arc::new).map_err(|why| why.to_string())
+    }
+}
+
+#[test]
+fn certificates_are_found_before_anything_is_said() {
+    let like = server(rules(&[]));
+    for versions in [(true, false), (false, true)] {
+        let tls = client(versions, Some(("ec.pem", None)));
+        let begin = |name: &str| {
+            let mut connector = Connector::new(sought(&tls, "ec"));
+            let first = connector.on_bytes(&[]).out;
+            let First::Whole(hello, _) = hello::first(&first) else { panic!("it is whole") };
+            let files = vec![CertificateFiles { certificate: name.into(), key: Vec::new() }];
+            let demand = Demand { source: Arc::new(Found), files };
+            (Acceptor::on_demand(Arc::clone(&like), hello, demand), connector, first)
+        };
+        let (mut acceptor, _, first) = begin("none");
+        assert_eq!(acceptor.effort(), Effort::Long, "files are no silo's to read");
+        let step = acceptor.on_bytes(&first);
+        assert!(matches!(&step.outcome, Outcome::Failed(Failure::Certificates(why)) if why.contains("none")));
+        assert_eq!(step.out, [21, 3, 3, 0, 2, 2, 80]);
+        for (name, verdict) in [("ec", true), ("other", false)] {
+            let (mut acceptor, mut connector, mut first) = begin(name);
+            // As far as the client has seen a certificate.
+            let told = loop {
+                let step = acceptor.on_bytes(&first);
+                assert!(matches!(step.outcome, Outcome::Waits | Outcome::Done(_)), "{:?}", step.outcome);
+                let answer = connector.on_bytes(&step.out);
+                match answer.outcome {
+                    ConnectOutcome::Waits => first = answer.out,
+                    ConnectOutcome::Done(connected) => break connected.session.verdict,
+                    ConnectOutcome::Failed(why) => panic!("{why}"),
+                }
+            };
+            assert_eq!(told == ServerVerdict::Trusted, verdict, "{name}: {told:?}");
+        }
+    }
+    // A session is of one certificate, however often that is read; and of no other.
+    let tls = client((false, true), None);
+    for (name, resumed) in [("ec", false), ("ec", true), ("other", false)] {
+        let one = Arc::new(like.with_identities(&[identity(name)]).expect("a server"));
+        let (connected, secured, tickets) = shake(&one, sought(&tls, ""), usize::MAX / 2);
+        assert_eq!(secured.session.resumed, resumed, "{name}");
+        open(&mut *connected.into_layer().expect("a layer").0, &tickets);
+    }
 }
 
 /// Whoever is not trusted is told, the second time, too, when the session goes on.

@@ -240,11 +240,13 @@ impl Compiler<'_> {
         let block = self.block(layer.block.clone(), directive.place);
         let locations = self.locations(&layer, inside(directive))?;
         let security = self.finish_tls(&layer, directive.place)?;
+        let certificates = self.certificates_by_value(&layer, directive.place)?;
         let rules = &layer.rules;
         self.program.servers.push(VirtualServer {
             name: names.first().map_or_else(Box::default, |name| name.written.as_slice().into()),
             block,
             security,
+            certificates,
             verifies: layer.tls.verify,
             locations,
             merge_slashes: rules.merge_slashes,

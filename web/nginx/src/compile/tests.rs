@@ -24,7 +24,7 @@ fn around() -> Surroundings<'static> {
     Surroundings { prefix: Path::new("/p"), hostname: "Here", root: false, resolve: |_| Vec::new() }
 }
 
-fn compiled(http: &str) -> Result<Compiled, String> {
+pub(super) fn compiled(http: &str) -> Result<Compiled, String> {
     let text = format!("events {{}}\nhttp {{ access_log off;\n{http}\n}}");
     let configuration = Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
     compile(&configuration, around()).map_err(|why| why.to_string())
@@ -154,7 +154,7 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
         ("server { listen 443 quic; }", "\"listen ... quic\""),
         ("server { ssl_ocsp on; }", "\"ssl_ocsp\" directive with another value than \"off\""),
-        ("server { ssl_certificate $a.pem; }", "certificates by variables in \"$a.pem\""),
+        ("server { ssl_certificate data:$a; }", "certificates within the configuration in \"data:$a\""),
     ] {
         let why = compiled(text).unwrap_err();
         assert!(why.starts_with("[emerg] not supported here: ") && why.contains(said), "{why}");

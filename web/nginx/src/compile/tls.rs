@@ -36,6 +36,7 @@ fn set_tls(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive
 pub(super) const TLS_SETTERS: &[(&str, Setter)] = &[
     ("ssl_certificate", set_tls),
     ("ssl_certificate_key", set_tls),
+    ("ssl_certificate_cache", set_tls),
     ("ssl_certificate_compression", set_tls),
     ("ssl_password_file", set_tls),
     ("ssl_protocols", set_tls),
@@ -78,13 +79,14 @@ impl Compiler<'_> {
                     list.clear();
                 }
                 list.push(value.to_vec());
-                self.tls_path_is_plain(value, place)?;
+                self.tls_path_is_of_a_file(value, place)?;
             }
             b"ssl_password_file" => {
                 self.note_file(&path);
                 settings.passwords = tls_files::passwords(&path).map_err(|why| self.refused(place, why))?;
             }
             b"ssl_protocols" => self.tls_protocols(settings, directive),
+            b"ssl_certificate_cache" => settings.certificate_cache = self.certificate_cache(directive)?,
             b"ssl_certificate_compression" => settings.compresses = is_on(directive),
             b"ssl_ciphers" => settings.ciphers = text(),
             b"ssl_ecdh_curve" => settings.curves = text(),
@@ -123,9 +125,15 @@ impl Compiler<'_> {
     }
 
     pub(super) fn tls_path_is_plain(&self, value: &[u8], place: Place) -> Step {
+        if value.contains(&b'$') {
+            return Err(self.unsupported(place, &format!("certificates by variables in \"{}\"", told(value))));
+        }
+        self.tls_path_is_of_a_file(value, place)
+    }
+
+    fn tls_path_is_of_a_file(&self, value: &[u8], place: Place) -> Step {
         let refused = |what: &str| Err(self.unsupported(place, &format!("{what} in \"{}\"", told(value))));
         match value {
-            _ if value.contains(&b'$') => refused("certificates by variables"),
             _ if value.starts_with(b"engine:") => refused("keys of engines"),
             _ if value.starts_with(b"store:") => refused("keys of stores"),
             _ if value.starts_with(b"data:") => refused("certificates within the configuration"),
@@ -297,6 +305,9 @@ impl Compiler<'_> {
             _ => None,
         };
         let mut identities = Vec::new();
+        if settings.by_value() {
+            return Ok(identities);
+        }
         for (certificate, key) in settings.certificates.iter().zip(&settings.keys) {
             let (certificate, key) = (self.conf_path(certificate), self.conf_path(key));
             self.note_file(&certificate);

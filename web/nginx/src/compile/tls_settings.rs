@@ -1,6 +1,7 @@
 //! What a block says of handshakes.
 
 use crate::message::{Message, Place};
+use core::time::Duration;
 use handshake::ClientMode;
 use phases::Value;
 use zeroize::Zeroizing;
@@ -24,6 +25,7 @@ pub(super) struct TlsSettings {
     pub tickets: bool,
     pub ticket_keys: Vec<(Vec<u8>, Place)>,
     pub cache: Option<(Vec<u8>, u64)>,
+    pub certificate_cache: Option<CertificateCache>,
     pub lifetime: u64,
     pub early: bool,
     /// Whether, and how, clients are verified.
@@ -58,6 +60,7 @@ impl Default for TlsSettings {
             tickets: true,
             ticket_keys: Vec::new(),
             cache: None,
+            certificate_cache: None,
             lifetime: 300,
             early: false,
             verify: None,
@@ -79,6 +82,26 @@ impl TlsSettings {
     pub const fn is_there(&self) -> bool {
         !self.certificates.is_empty() || self.rejects
     }
+
+    /// Whether paths of certificates have variables.
+    pub fn by_value(&self) -> bool {
+        self.certificates.iter().chain(&self.keys).any(|path| path.contains(&b'$'))
+    }
+}
+
+/// `ssl_certificate_cache`
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct CertificateCache {
+    pub max: usize,
+    /// Who is not asked for so long is forgotten.
+    pub inactive: Duration,
+    /// For so long nobody looks whether the files are others.
+    pub valid: Duration,
+}
+
+impl CertificateCache {
+    /// As nginx has it, where nothing is said.
+    pub const BY_DEFAULT: Self = Self { max: 0, inactive: Duration::from_secs(10), valid: Duration::from_secs(60) };
 }
 
 /// What asks upstreams that may be secured.

@@ -304,7 +304,7 @@ impl Handler for Engine {
         // First: then the host is known, too.
         let (class, transport) = self.class_asked(asked);
         let server = self.server_for(asked)?;
-        if transport != Transport::Plain && !self.may_be_ready(transport, server) {
+        if transport != Transport::Plain && (asked.asks_clients() || !self.may_be_ready(transport, server)) {
             return None;
         }
         let at = self.rest.ready.find(asked, (server, class))?;

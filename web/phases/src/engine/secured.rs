@@ -9,13 +9,17 @@ use super::host::host_of;
 use super::values::{Clock, Scope};
 use super::written::put;
 use crate::logging::ErrorLevel;
-use crate::program::{ListenerRules, ServerId, VirtualServer};
+use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;
 use core::sync::atomic::Ordering;
 use exchange::{Asked, ChosenTls, ClientSession, ExchangeId, HandshakeFault, LocalAddress, Replies, Transport};
-use handshake::{ClientMode, ClientVerdict, Failure, Hello, group_name_of, suite_name_of};
+use handshake::{
+    CertificateFiles, ClientMode, ClientVerdict, Demand, Failure, Hello, ServerTls, Session, Version, group_name_of,
+    suite_name_of,
+};
 use semantics::path::percent_encode;
 use semantics::{Known, Request};
+use std::rc::Rc;
 use std::sync::Arc;
 use x509::{Certificate, NameForm};
 
@@ -64,8 +68,11 @@ impl Course {
         }
         let mut host = Vec::new();
         host_of(request.authority(), &mut host);
-        let named = self.secured.session.as_ref().and_then(|session| session.session.server_name.as_deref());
-        let verifies = server_at(listener, loaded, place).is_some_and(|server| server.verifies.is_some());
+        let session = self.secured.session.as_ref();
+        let named = session.and_then(|session| session.session.server_name.as_deref());
+        // What its client showed was for the host that it named then, and for no other.
+        let asked = session.is_some_and(|session| session.chosen.tls.asks_clients());
+        let verifies = asked || server_at(listener, loaded, place).is_some_and(|server| server.verifies.is_some());
         if verifies && named.is_none_or(|named| named.as_bytes() != host) {
             self.secured.fault = Some(MISDIRECTED);
             return negotiated;
@@ -165,7 +172,8 @@ impl Engine {
     }
 
     /// Whether what is ready is for a connection that is secured, or ought to be: not where
-    /// clients are verified, and requests are looked at for that.
+    /// clients are verified, by the server asked or by the one that shook hands, and requests
+    /// are looked at for that.
     #[cold]
     pub(super) fn may_be_ready(&self, transport: Transport, server: ServerId) -> bool {
         let server = self.loaded.program.servers.get(usize::from(server.0));
@@ -188,9 +196,55 @@ impl Engine {
             }
         });
         // One without certificates of its own has those of the first.
-        let own = server_at(listener, &self.loaded, place)?.security.as_ref();
-        let tls = own.or_else(|| server_at(listener, &self.loaded, 0)?.security.as_ref())?;
-        Some(ChosenTls { tls: Arc::clone(tls), by_name })
+        let has_own = server_at(listener, &self.loaded, place)?.security.is_some();
+        let place = if has_own { place } else { 0 };
+        let (id, server) = (*listener.servers.get(usize::from(place))?, server_at(listener, &self.loaded, place)?);
+        let tls = Arc::clone(server.security.as_ref()?);
+        let by_value = server.certificates.as_ref().filter(|_| !tls.rejects());
+        let demand = by_value.map(|by_value| Box::new(self.demand((at, id, server), by_value, (local, &tls, hello))));
+        Some(ChosenTls { tls, by_name, demand })
+    }
+
+    /// Which certificates a client is shown that says this: their paths, by what is known of its handshake.
+    #[cold]
+    fn demand(
+        &self,
+        (listener, id, server): (u16, ServerId, &VirtualServer),
+        by_value: &CertificatesByValue,
+        (local, tls, hello): (LocalAddress, &Arc<ServerTls>, &Hello),
+    ) -> Demand {
+        let version = if hello.versions.contains(&0x0304) { Version::Tls13 } else { Version::Tls12 };
+        let session = Session {
+            version,
+            suite: "",
+            group: "",
+            protocol: None,
+            server_name: hello.server_name.clone(),
+            id: [0; 32],
+            resumed: false,
+            client: Box::default(),
+            verdict: ClientVerdict::NotAsked,
+            offered: hello.suites.as_slice().into(),
+            groups: hello.groups.as_slice().into(),
+            early: None,
+        };
+        let chosen = ChosenTls { tls: Arc::clone(tls), by_name: false, demand: None };
+        // As nginx has it: by a request that nobody made.
+        let mut course = Course::new(Rc::clone(&self.loaded), ExchangeId::of(app::ConnId::new(0, 0)));
+        course.slots.resize(self.loaded.program.variables.slots(), None);
+        (course.about.local, course.about.transport) = (local, Transport::Tls);
+        (course.listener, course.server, course.place, course.block) = (listener, id, server.block, server.block);
+        course.secured.session = Some(Arc::new(ClientSession { chosen, session }));
+        let (request, clock) = (Request::NONE, self.rest.clock);
+        let (loaded, course) = (&*self.loaded, &mut course);
+        let mut scope = Scope { loaded, course, request: &request, clock: &clock, depth: 0, escapes_captures: false };
+        let mut path = |value| {
+            let path = scope.get(value);
+            if path.starts_with(b"/") { path } else { [&by_value.folder, &*path].concat() }
+        };
+        let files = by_value.files.iter();
+        let files = files.map(|(certificate, key)| CertificateFiles { certificate: path(certificate), key: path(key) });
+        Demand { source: Arc::clone(&by_value.source), files: files.collect() }
     }
 
     /// Responders are asked from a silo's first second on, not while a configuration is tested. The
@@ -213,6 +267,7 @@ impl Engine {
         clock.now = replies.now();
         let level = match fault {
             HandshakeFault::Failed(Failure::Over) => ErrorLevel::CRIT,
+            HandshakeFault::Failed(Failure::Certificates(_)) => ErrorLevel::ERROR,
             _ => ErrorLevel::INFO,
         };
         tell_of_connection((loaded, at), &clock, (level, &about), |line| {

@@ -170,6 +170,7 @@ impl World {
             name: Box::default(),
             block: BlockId(0),
             security: None,
+            certificates: None,
             verifies: None,
             locations: crate::Locations::default(),
             merge_slashes: true,

@@ -300,6 +300,7 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         name: Box::default(),
         block: BlockId(0),
         security: None,
+        certificates: None,
         verifies: None,
         locations: crate::Locations::default(),
         merge_slashes: true,
