@@ -60,6 +60,7 @@ want_test() {
     want_run
     want_dpdk
     want ethtool ethtool
+    want gnutls-cli gnutls-bin
     want ab apache2-utils
     want ping iputils-ping
     want tshark tshark

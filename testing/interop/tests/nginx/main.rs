@@ -18,6 +18,7 @@ mod differences;
 mod dns;
 mod early;
 mod faults;
+mod foreign;
 mod hosts;
 mod kept;
 mod keys;
