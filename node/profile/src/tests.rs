@@ -2,6 +2,7 @@
 //! asked for, and is found again on a node that is so.
 
 mod cluster;
+mod definitions;
 mod operator;
 
 use crate::{
