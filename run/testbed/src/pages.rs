@@ -52,6 +52,9 @@ pub fn compare_runs(plan: &ComparePlan) -> Result<ExitCode, Failure> {
     if before.iter().chain(&after).any(|run| run.surroundings.is_none()) {
         eprintln!("note: not all of these tell of their machine: whether they are alike is not known");
     }
+    for file in before.iter().chain(&after).filter(|run| run.is_invalid).map(|run| &run.file) {
+        eprintln!("note: {} is INVALID: its figures are of the tester, and not of what it measured", file.display());
+    }
     for one in matters.into_iter().chain(others) {
         eprintln!("differs: {one}");
     }
@@ -98,7 +101,10 @@ fn side(path: &Path) -> Result<Vec<Run>, Failure> {
 
 /// What is compared of a file.
 struct Run {
+    file: PathBuf,
     figures: Vec<RunFigure>,
+    /// What measured it was not up to it.
+    is_invalid: bool,
     /// The machine and its interfaces; results of earlier versions tell nothing
     /// of them.
     surroundings: Option<Fingerprint>,
@@ -111,24 +117,25 @@ fn kept(file: &Path) -> Result<Kept, Failure> {
 }
 
 fn read(file: &Path) -> Result<Run, Failure> {
-    parse(&text(file)?).map_err(|why| format!("{} is no result of nearside packet: {why}", file.display()).into())
+    parse(file, &text(file)?).map_err(|why| format!("{} is no result of nearside packet: {why}", file.display()).into())
 }
 
 fn text(file: &Path) -> Result<String, Failure> {
     Ok(std::fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))?)
 }
 
-fn parse(text: &str) -> Result<Run, Failure> {
+fn parse(file: &Path, text: &str) -> Result<Run, Failure> {
     #[derive(Deserialize)]
     struct Beside {
         environment: Option<Fingerprint>,
     }
-    let value = serde_json::from_str(text)?;
+    let value: serde_json::Value = serde_json::from_str(text)?;
+    let is_invalid = value.pointer("/verdict/word").and_then(serde_json::Value::as_str) == Some("INVALID");
     let Some(figures) = of_result(&value)? else {
         return Err("it has no result, of a trial, a search, RFC 2544 or factors".into());
     };
     let Beside { environment } = serde_json::from_value(value)?;
-    Ok(Run { figures, surroundings: environment })
+    Ok(Run { file: file.to_owned(), figures, is_invalid, surroundings: environment })
 }
 
 /// What differs between the machines of any run and the first of those before.
@@ -161,7 +168,7 @@ mod tests {
             let machine = Fingerprint { memory_mib: memory, kernel: format!("of {memory}"), ..Fingerprint::default() };
             value["environment"] = serde_json::to_value(machine).expect("JSON");
         }
-        parse(&value.to_string()).expect("a result")
+        parse(Path::new("x.json"), &value.to_string()).expect("a result")
     }
 
     #[test]
@@ -176,6 +183,12 @@ mod tests {
             let expected = [("memory, MiB: 1 and 2".to_owned(), true), ("kernel: of 1 and of 2".to_owned(), false)];
             assert_eq!(found, expected);
         }
+        let parse = |text: &str| parse(Path::new("x.json"), text);
         assert!(parse("{\"environment\": 7}").is_err() && parse("[").is_err());
+        let invalid = |word: &str| {
+            let text = format!("{{\"found\": [], \"verdict\": {{\"word\": \"{word}\"}}}}");
+            parse(&text).expect("a search").is_invalid
+        };
+        assert!(invalid("INVALID") && !invalid("PARTIAL"));
     }
 }
