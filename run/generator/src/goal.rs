@@ -76,7 +76,7 @@ pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result
         file.write(&found_chart(&found).svg())?;
     }
     if let Some(file) = html {
-        let command: Vec<String> = std::env::args().collect();
+        let command = shown(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
         file.write(&found_page(&found, objectives, &command, &runner.environment(plan)))?;
     }
     Ok(if runner.is_stopped() { super::print::INTERRUPTED } else { code(&found) })
@@ -123,5 +123,35 @@ fn code(found: &Found) -> u8 {
         (true, _) => INVALID,
         (false, Some(_)) => 0,
         (false, None) => MISSED,
+    }
+}
+
+/// A command as others may read it: what a header says may be a secret.
+fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
+    let hidden = |header: &str| format!("{}: ...", header.split(':').next().unwrap_or_default());
+    let mut is_header = false;
+    words
+        .map(|word| {
+            if core::mem::take(&mut is_header) {
+                return hidden(&word);
+            }
+            is_header = word == "-H" || word == "--header";
+            let of = |flag: &str| Some(format!("{flag}{}", hidden(word.strip_prefix(flag)?)));
+            if is_header { word } else { of("--header=").or_else(|| of("-H")).unwrap_or(word) }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_has_the_command_without_what_headers_say() {
+        let words =
+            "load http://a/ -H Authorization:secret --header Cookie:secret --header=X-Key:secret -HY:secret -c 4";
+        let shown = shown(words.split(' ').map(str::to_owned)).join(" ");
+        let wanted = "load http://a/ -H Authorization: ... --header Cookie: ... --header=X-Key: ... -HY: ... -c 4";
+        assert_eq!(shown, wanted);
     }
 }

@@ -270,5 +270,6 @@ pub fn kept(links: &[LinkSpec], clock: &Clocked, threshold: Duration, result: &T
 
 /// The command that was given.
 pub fn replay() -> Vec<String> {
-    std::env::args().collect()
+    // A file's name may be any bytes.
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }

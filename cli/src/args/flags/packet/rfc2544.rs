@@ -79,6 +79,9 @@ pub(in crate::args::flags) struct Rfc2544Args {
     community: String,
 
     /// Measure again while RIP updates change routes to networks beside the test's, every 30 s (section 11.3)
+    ///
+    /// Routers that speak RIP take them: only where nobody else is (RFC 6815). The networks are in 198.18.0.0/15
+    /// (IPv6: 2001:2::/48).
     #[arg(long)]
     routing: bool,
 
