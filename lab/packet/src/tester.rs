@@ -316,9 +316,10 @@ impl Tester {
         }
         self.last_turn = now;
         if now >= self.slice_end && !self.closed {
-            self.slice_end = now + self.hz / calm::SLICES;
-            let absences = self.stalls.count;
-            self.lanes.iter_mut().for_each(|lane| lane.end_slice(absences));
+            let slice = (self.hz / calm::SLICES).max(1);
+            let (passed, absences) = (1 + (now - self.slice_end) / slice, self.stalls.count);
+            self.slice_end = now + slice;
+            self.lanes.iter_mut().for_each(|lane| lane.end_slices(passed, absences));
         }
         if now >= self.stage_at {
             self.begin_stage();

@@ -37,11 +37,11 @@ impl Slices {
         self.pending[bucket] = self.pending[bucket].saturating_add(1);
     }
 
-    /// A slice is over, with so many absences, and so many frames late or not
-    /// sent, since the trial began.
-    pub fn end(&mut self, now: [u64; 2]) {
-        self.all += 1;
-        if now == self.before {
+    /// So many slices have passed since the last look, with so many absences, and
+    /// so many frames late or not sent, since the trial began.
+    pub fn end(&mut self, passed: u64, now: [u64; 2]) {
+        self.all += passed;
+        if passed == 1 && now == self.before {
             self.calm += 1;
             self.kept.iter_mut().zip(&self.pending).for_each(|(kept, new)| *kept += u64::from(*new));
         }
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(slices.told(), Calm::default());
         let mut fill = |deviation: u64, count: u32, now: [u64; 2]| {
             (0..count).for_each(|_| slices.record(deviation));
-            slices.end(now);
+            slices.end(1, now);
             slices.told()
         };
         // 1,000 gaps that are 20 ns off, then 950 ns in a slice with an absence, and in one with late frames.
@@ -87,5 +87,9 @@ mod tests {
         assert_eq!(fill(950, 20, [1, 60]).deviation_p99_ns, Some(952));
         // Above all buckets: not known.
         assert_eq!(fill(1_000_000, 2_000, [1, 60]).deviation_p99_ns, None);
+        // Nobody looked for three.
+        slices.record(20);
+        slices.end(3, [1, 60]);
+        assert_eq!((slices.told().slices, slices.told().calm, slices.told().samples), (9, 4, 3_030));
     }
 }

@@ -257,11 +257,12 @@ impl Lane {
         sent
     }
 
-    /// A slice is over, with so many absences since the trial began.
+    /// A slice is over, or several that nobody looked at, with so many absences
+    /// since the trial began.
     #[cold]
-    pub fn end_slice(&mut self, absences: u64) {
+    pub fn end_slices(&mut self, passed: u64, absences: u64) {
         if let Some(slices) = &mut self.slices {
-            slices.end([absences, self.sent.late + self.sent.missed]);
+            slices.end(passed, [absences, self.sent.late + self.sent.missed]);
         }
     }
 
