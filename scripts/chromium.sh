@@ -105,6 +105,7 @@ lines = [line.split(" ", 6) for line in open(sys.argv[1])]
 lines = [line for line in lines if line[6].startswith("GET ")]
 connections, tls = {line[0] for line in lines}, {" ".join(line[3:6]) for line in lines}
 wrong = [line for line in lines if line[2] not in ("200", "304") and "favicon" not in line[6]]
-print(f"chromium: {len(lines)} requests over {len(connections)} connections by {', '.join(sorted(tls))}, {len(wrong)} wrong")
+print(f"chromium: {len(lines)} requests over {len(connections)} connections, {len(wrong)} wrong")
+print(f"chromium: {', '.join(sorted(tls))}")
 sys.exit(bool(wrong) or len(lines) < 60 or len(connections) * 3 > len(lines))
 END
