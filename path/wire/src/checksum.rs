@@ -10,6 +10,9 @@ use vector::{Blocks, Work};
 /// A partial ones'-complement sum. The width does not matter to the result,
 /// because 2¹⁶, 2³² and 2⁶⁴ are all 1 modulo 2¹⁶ − 1: carries are added back in
 /// at the end (RFC 1071 section 2(C)).
+///
+/// The same bytes may have sums that are kept as different numbers: two are compared by
+/// [`Sum::finish`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sum(u64);
 
