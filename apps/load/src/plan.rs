@@ -510,7 +510,7 @@ impl Request {
             }
             if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
                 return Err(PlanError(
-                    "Host, Connection, Content-Length, Transfer-Encoding and Expect are set by the generator",
+                    "Connection, Content-Length, Transfer-Encoding and Expect are set by the generator, and Host apart",
                 ));
             }
             if value.bytes().any(|b| b < b' ' && b != b'\t' || b == 0x7f) {

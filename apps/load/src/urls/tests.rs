@@ -72,7 +72,7 @@ fn what_cannot_be_read_is_refused_by_line() {
         ("X: y", "neither a path"),
         ("@body.bin", "no request stands above"),
         ("/a\n@other", "line 2: no other"),
-        ("/a\nContent-Length: 5", "line 2: Host, Connection"),
+        ("/a\nContent-Length: 5", "line 2: Connection, Content-Length"),
         ("/a\n\nX: y", "line 3: "),
         ("/[9-1]", "upwards"),
         ("{\"url\":\"/a\",\"nothing\":1}", "unknown field"),

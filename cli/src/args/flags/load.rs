@@ -134,7 +134,7 @@ struct RequestArgs {
     #[arg(long, value_name = "TEXT|@FILE")]
     body: Option<String>,
 
-    /// Send this header with every request; repeat for more
+    /// Send this header with every request; repeat for more. Host takes the place of the URL's
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     headers: Vec<Header>,
 

@@ -110,9 +110,17 @@ impl RequestArgs {
         let mut request = Request::get(&target.host, &target.path);
         request.method.clone_from(&self.method);
         request.body = self.body.as_deref().map_or(Ok(Vec::new()), content)?;
-        request.headers = self.headers.iter().map(|header| (header.name.clone(), header.value.clone())).collect();
+        let (hosts, headers): (Vec<_>, Vec<_>) =
+            self.headers.iter().partition(|header| header.name.eq_ignore_ascii_case("Host"));
+        let host = match hosts[..] {
+            [] => &target.host,
+            [one] => &one.value,
+            [..] => return Err("--header Host: a request has one".to_owned()),
+        };
+        request.headers = headers.iter().map(|header| (header.name.clone(), header.value.clone())).collect();
         let Some(file) = &self.urls else {
             let paths = expand(&target.path)?;
+            request.host.clone_from(host);
             let one = |path| Weighted { weight: 1, item: Request { path, ..request.clone() } };
             return Ok(paths.into_iter().map(one).collect());
         };
@@ -121,7 +129,13 @@ impl RequestArgs {
         let text = String::from_utf8(text).map_err(|_| named("it is no UTF-8".to_owned()))?;
         let mut content =
             |file: &str| read_at_most(Path::new(file), REQUEST_LIMIT).map_err(|why| format!("{file}: {why}"));
-        parse_requests(&text, &request, target.secured, &mut content).map_err(|why| named(why.to_string()))
+        let mut requests =
+            parse_requests(&text, &request, target.secured, &mut content).map_err(|why| named(why.to_string()))?;
+        // A line of the file may say another.
+        for one in requests.iter_mut().filter(|one| one.item.host == target.host) {
+            one.item.host.clone_from(host);
+        }
+        Ok(requests)
     }
 }
 
