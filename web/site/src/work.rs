@@ -85,11 +85,17 @@ impl<H> Worked<H> {
     }
 }
 
+// Each stands apart: a handler that may be one of these holds another of its own kind, and what calls
+// itself is inlined nowhere, not even into the path of requests that cost nothing.
 impl<H: Handler> Handler for Worked<H> {
+    #[cold]
+    #[inline(never)]
     fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
         self.inner.refuses(method)
     }
 
+    #[cold]
+    #[inline(never)]
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         self.close_ranks(replies);
         replies.set_mark(id, self.first.wrapping_add(self.queue.len() as u32));
@@ -97,11 +103,15 @@ impl<H: Handler> Handler for Worked<H> {
         self.waiting += 1;
     }
 
+    #[cold]
+    #[inline(never)]
     fn on_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         self.inner.on_room(replies, id);
     }
 
     /// It has waited for as long as clients do.
+    #[cold]
+    #[inline(never)]
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         let mark = replies.mark(id);
         match self.place(id, mark).and_then(Option::take) {
@@ -113,12 +123,16 @@ impl<H: Handler> Handler for Worked<H> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
         if self.place(id, mark).is_none() {
             self.inner.on_left(id, mark, unsent, now);
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
         match self.place(id, mark).and_then(Option::take) {
             Some(_) => self.waiting -= 1,
@@ -126,6 +140,8 @@ impl<H: Handler> Handler for Worked<H> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
         let mut wake = self.inner.on_turn(replies);
         if self.is_done {
@@ -147,39 +163,57 @@ impl<H: Handler> Handler for Worked<H> {
         if self.queue.is_empty() { wake } else { Wake::Now }
     }
 
+    #[cold]
+    #[inline(never)]
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         self.inner.on_second(second, date, now);
     }
 
+    #[cold]
+    #[inline(never)]
     fn memory(&self, each: &mut dyn FnMut(Range<usize>)) {
         self.inner.memory(each);
     }
 
+    #[cold]
+    #[inline(never)]
     fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.inner.is_idle()
     }
 
+    #[cold]
+    #[inline(never)]
     fn retire(&mut self) {
         self.inner.retire();
     }
 
+    #[cold]
+    #[inline(never)]
     fn looks_ahead(&mut self) -> bool {
         self.inner.looks_ahead()
     }
 
+    #[cold]
+    #[inline(never)]
     fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
         self.inner.look_ahead(request, now)
     }
 
     /// A new request waits behind all of them.
+    #[cold]
+    #[inline(never)]
     fn working(&self) -> u32 {
         u32::try_from(self.waiting).unwrap_or(u32::MAX).saturating_add(self.inner.working())
     }
 
+    #[cold]
+    #[inline(never)]
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
         self.inner.make_closing(asked)
     }
 
+    #[cold]
+    #[inline(never)]
     fn reopen_logs(&self) {
         self.inner.reopen_logs();
     }
