@@ -35,6 +35,34 @@ fn wanted(version: Version) -> Wanted {
     }
 }
 
+/// Every manifest for OpenShift, of each topology and version, with all that may be asked for and with
+/// none of it: which it is, its file and its text.
+fn each_manifest(mut act: impl FnMut(&str, &str, &str)) {
+    let versions = [(4, 10), (4, 12), (4, 14), (4, 16), (4, 18), (4, 20)].map(|(major, minor)| Version(major, minor));
+    for (name, text) in FIXTURES {
+        let shape = Shape::of(&machine(text)).expect(name);
+        let pages = shape.domains.len() as u64 * 2;
+        for version in versions.into_iter().chain([Version::CURRENT]) {
+            for extras in [false, true] {
+                let asked = Wanted {
+                    huge: vec![format!("1G:{pages}").parse().expect("pages")],
+                    machine_checks: extras,
+                    realtime_kernel: extras,
+                    laboratory: extras,
+                    sriov: extras.then(|| "ens1f0".to_owned()),
+                    ptp: extras.then(|| "ens1f0".to_owned()),
+                    ..wanted(version)
+                };
+                let profile = Profile::new(shape.clone(), asked).expect(name);
+                for file in render(&profile, Target::OpenShift).iter().filter(|file| file.path.ends_with(".yaml")) {
+                    let told = format!("{name}, {version}: {}", file.path);
+                    file.text.split("\n---\n").for_each(|one| act(&told, &file.path, one));
+                }
+            }
+        }
+    }
+}
+
 fn machine(text: &str) -> Evidence {
     Evidence::parse(text).expect("a recording").with("proc/cpuinfo", "vendor_id : GenuineIntel")
 }

@@ -10,8 +10,7 @@
 //! and on the PATH etcd (or `NEARSIDE_ETCD`), curl and openssl. Without them
 //! this is left out.
 
-use super::{FIXTURES, machine, wanted};
-use crate::{Profile, Shape, Target, Version, Wanted, render};
+use super::each_manifest;
 use audit::yaml::documents;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -203,30 +202,10 @@ fn a_real_api_server_takes_every_manifest_under_strict_validation() {
                  handler: high-performance\n";
     server.make("/apis/node.k8s.io/v1/runtimeclasses", class);
     let mut taken = 0;
-    for (name, text) in FIXTURES {
-        let shape = Shape::of(&machine(text)).expect(name);
-        let pages = shape.domains.len() as u64 * 2;
-        for version in [Version(4, 10), Version(4, 12), Version(4, 16), Version::CURRENT] {
-            for extras in [false, true] {
-                let asked = Wanted {
-                    huge: vec![format!("1G:{pages}").parse().expect("pages")],
-                    machine_checks: extras,
-                    laboratory: extras,
-                    sriov: extras.then(|| "ens1f0".to_owned()),
-                    ptp: extras.then(|| "ens1f0".to_owned()),
-                    ..wanted(version)
-                };
-                let profile = Profile::new(shape.clone(), asked).expect(name);
-                for file in render(&profile, Target::OpenShift).iter().filter(|file| file.path.ends_with(".yaml")) {
-                    for one in file.text.split("\n---\n") {
-                        let refused = server.takes(&kinds, one);
-                        assert_eq!(refused, Ok(()), "{name}, {version}: {}", file.path);
-                        taken += 1;
-                    }
-                }
-            }
-        }
-    }
+    each_manifest(|told, _, text| {
+        assert_eq!(server.takes(&kinds, text), Ok(()), "{told}");
+        taken += 1;
+    });
     // It does refuse what it does not know, and what has no sense.
     let odd = "apiVersion: performance.openshift.io/v2\nkind: PerformanceProfile\nmetadata: {name: odd}\nspec:\n  cpu: \
                {isolated: \"1\", reserved: \"0\", isolate: \"2\"}\n  nodeSelector: {a: b}\n";

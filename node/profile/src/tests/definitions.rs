@@ -5,8 +5,7 @@
 //! test before a real one. `NEARSIDE_CRDS` names the folder that it takes, too;
 //! without it this is left out.
 
-use super::{FIXTURES, machine, wanted};
-use crate::{Profile, Shape, Target, Version, Wanted, render};
+use super::each_manifest;
 use audit::yaml::{Node, Value, documents};
 use std::collections::BTreeMap;
 use std::fs;
@@ -137,33 +136,11 @@ fn every_manifest_fits_the_definition_of_its_kind() {
         return println!("left out: NEARSIDE_CRDS names no folder with the definitions of OpenShift's kinds");
     };
     let mut fit = BTreeMap::<String, usize>::new();
-    for (name, text) in FIXTURES {
-        let shape = Shape::of(&machine(text)).expect(name);
-        let pages = shape.domains.len() as u64 * 2;
-        let versions =
-            [(4, 10), (4, 12), (4, 14), (4, 16), (4, 18), (4, 20)].map(|(major, minor)| Version(major, minor));
-        for version in versions.into_iter().chain([Version::CURRENT]) {
-            for extras in [false, true] {
-                let asked = Wanted {
-                    huge: vec![format!("1G:{pages}").parse().expect("pages")],
-                    machine_checks: extras,
-                    realtime_kernel: extras,
-                    laboratory: extras,
-                    sriov: extras.then(|| "ens1f0".to_owned()),
-                    ptp: extras.then(|| "ens1f0".to_owned()),
-                    ..wanted(version)
-                };
-                let profile = Profile::new(shape.clone(), asked).expect(name);
-                for file in render(&profile, Target::OpenShift).iter().filter(|file| file.path.ends_with(".yaml")) {
-                    for one in file.text.split("\n---\n") {
-                        let Some(wrong) = held(&schemas, one) else { continue };
-                        assert_eq!(wrong, [""; 0], "{name}, {version}: {}", file.path);
-                        *fit.entry(file.path.clone()).or_default() += 1;
-                    }
-                }
-            }
-        }
-    }
+    each_manifest(|told, path, text| {
+        let Some(wrong) = held(&schemas, text) else { return };
+        assert_eq!(wrong, [""; 0], "{told}");
+        *fit.entry(path.to_owned()).or_default() += 1;
+    });
     println!("{} objects fit: {fit:?}", fit.values().sum::<usize>());
     assert!(fit.len() >= 6, "definitions are missing: {fit:?}");
     let odd = "apiVersion: performance.openshift.io/v2\nkind: PerformanceProfile\nmetadata: {name: odd}\nspec:\n  \
