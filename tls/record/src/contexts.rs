@@ -2,11 +2,11 @@
 //! and 150 ns for each. A thread keeps those of the keys that were used last, and makes
 //! the others anew, so that a connection that rests costs none.
 //!
-//! What is dropped is zeroed by the library that made it (`OPENSSL_free`); a test reads
-//! the process's memory to see that (`tests/memory.rs`).
+//! What is dropped is zeroed by who made it; a test reads the process's memory to see that
+//! (`tests/memory.rs`).
 
+use crate::ready::Ready;
 use crate::suite::RecordCipher;
-use aws_lc_rs::aead::{LessSafeKey, UnboundKey};
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,17 +46,12 @@ struct Kept {
     name: u64,
     /// Whether it was used since the hand passed by.
     used: bool,
-    key: Option<LessSafeKey>,
+    key: Option<Ready>,
 }
 
 /// Has `act` work with a key made ready; `None` for want of memory.
 #[inline]
-pub(crate) fn with<R>(
-    place: &mut Place,
-    cipher: RecordCipher,
-    key: &[u8],
-    act: impl FnOnce(&LessSafeKey) -> R,
-) -> Option<R> {
+pub(crate) fn with<R>(place: &mut Place, cipher: RecordCipher, key: &[u8], act: impl FnOnce(&Ready) -> R) -> Option<R> {
     KEPT.with_borrow_mut(|kept| {
         let found = kept.all.get(place.slot as usize).is_some_and(|found| found.name == place.name);
         if !found {
@@ -89,7 +84,7 @@ impl Kept {
 impl Contexts {
     #[cold]
     fn make(&mut self, place: &mut Place, cipher: RecordCipher, key: &[u8]) -> Option<()> {
-        let key = LessSafeKey::new(UnboundKey::new(cipher.algorithm(), key).ok()?);
+        let key = Ready::make(cipher, key)?;
         let slot = self.room();
         self.all[slot] = Kept { name: place.name, used: true, key: Some(key) };
         place.slot = slot as u32;

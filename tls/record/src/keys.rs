@@ -2,8 +2,8 @@
 //! dropped, and none can be printed.
 
 use crate::contexts::{self, Place};
+use crate::ready::Ready;
 use crate::suite::{EXPLICIT_LEN, KEY_MAX, NONCE_LEN, RecordCipher, TlsVersion};
-use aws_lc_rs::aead::{LessSafeKey, Nonce};
 use aws_lc_rs::hkdf;
 use core::fmt;
 use seal::{SealingCipher, SealingKeys};
@@ -88,7 +88,7 @@ impl RecordKeys {
 
     /// Has `act` work with the key made ready; `None` for want of memory.
     #[inline]
-    pub(crate) fn with<R>(&mut self, act: impl FnOnce(&LessSafeKey) -> R) -> Option<R> {
+    pub(crate) fn with<R>(&mut self, act: impl FnOnce(&Ready) -> R) -> Option<R> {
         let key = &self.key[..self.cipher.key_len()];
         contexts::with(&mut self.place, self.cipher, key, act)
     }
@@ -119,18 +119,18 @@ impl RecordNonce {
         self.last.to_ne_bytes()
     }
 
-    /// As the cipher takes it: once for a record.
+    /// As ciphers take it.
     #[inline]
-    pub(crate) fn take(self) -> Nonce {
+    pub(crate) fn bytes(self) -> [u8; NONCE_LEN] {
         let mut bytes = [0; NONCE_LEN];
         bytes[..NONCE_LEN - EXPLICIT_LEN].copy_from_slice(&self.first.to_ne_bytes());
         bytes[NONCE_LEN - EXPLICIT_LEN..].copy_from_slice(&self.last.to_ne_bytes());
-        Nonce::assume_unique_for_key(bytes)
+        bytes
     }
 }
 
 /// Overwrites the stack below the caller, where ciphers leave what they computed of a key:
-/// aws-lc copies the table of GHASH there for each record, and does not zero it.
+/// aws-lc copies the table of GHASH there for each record, our own whatever finds no register.
 #[inline(never)]
 pub(crate) fn wipe_stack() {
     /// Twice what the deepest of those calls takes.

@@ -3,7 +3,8 @@
 //!
 //! A handshake, whoever does it, leaves [`Established`] behind; [`RecordLayer::new`] takes
 //! over, and from then on all is here: KeyUpdates, alerts, tickets that arrive, and what a
-//! peer may not send. Ciphers are aws-lc's, and only the primitive: nonces, numbers, types,
+//! peer may not send. Ciphers are our own (`tls_gcm`) or aws-lc's, and only the primitive: nonces,
+//! numbers, types,
 //! padding, limits and keys are ours.
 //!
 //! | module | for |
@@ -11,6 +12,7 @@
 //! | `suite` | ciphers and versions |
 //! | `keys` | keys, traffic secrets, and the next ones of them |
 //! | `contexts` | keys made ready, of those that were used last |
+//! | `ready` | one of them: our own, or the library's |
 //! | `sealing`, `opening` | one record |
 //! | `messages`, `alert` | what is in records that are not the application's |
 //! | `layer` | one connection |
@@ -22,6 +24,7 @@ mod keys;
 mod layer;
 mod messages;
 mod opening;
+mod ready;
 mod sealing;
 mod suite;
 

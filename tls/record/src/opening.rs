@@ -83,10 +83,10 @@ fn open_copy(
     begin: usize,
 ) -> Result<u8, Alert> {
     let sealed = &mut plain[begin..];
-    let (text, tag) = sealed.split_at_mut(sealed.len() - TAG_LEN);
+    let (text, tag) = sealed.split_last_chunk_mut::<TAG_LEN>().ok_or(Alert::BadRecordMac)?;
     let len = text.len();
     let beside = Beside::new(version, number, header, len);
-    keys.with(|key| key.open_in_place_separate_tag(nonce.take(), beside.aad(), tag, text).is_ok())
+    keys.with(|key| key.open(nonce.bytes(), beside.bytes(), text, tag))
         .ok_or(Alert::InternalError)
         .and_then(|opened| if opened { Ok(()) } else { Err(Alert::BadRecordMac) })?;
     if version == TlsVersion::V12 {

@@ -2,8 +2,6 @@
 
 use crate::keys::RecordKeys;
 use crate::suite::{EXPLICIT_LEN, RecordCipher, TAG_LEN, TlsVersion};
-use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
-use aws_lc_rs::error::Unspecified;
 use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
 
 /// The version that records name, whatever it is (RFC 8446 section 5.1).
@@ -36,16 +34,16 @@ impl Beside {
     }
 
     #[inline]
-    pub(crate) fn aad(&self) -> Aad<&[u8]> {
-        Aad::from(match self {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
             Self::Header(bytes) => bytes,
             Self::Numbered(bytes) => bytes,
-        })
+        }
     }
 }
 
-/// Seals into memory that nobody else reads or writes meanwhile: a cipher reads what it
-/// has written, to authenticate it.
+/// Seals into memory that nobody else reads or writes meanwhile: the library's ciphers read
+/// what they have written, to authenticate it.
 #[inline(always)]
 pub(crate) fn seal(
     keys: &mut RecordKeys,
@@ -81,47 +79,17 @@ pub(crate) fn seal(
     let sealed = &mut sealed[explicit..];
     let inner = [record.kind as u8];
     let extra: &[u8] = if version == TlsVersion::V13 { &inner } else { &[] };
+    let nonce = nonce.bytes();
     keys.with(|key| {
-        let nonce = nonce.take();
         if padding > 0 {
-            return seal_padded(key, (nonce, beside.aad()), parts, (inner[0], padding), sealed);
+            // Behind the type stand zeros (RFC 8446 section 5.4).
+            let mut extra = vec![0; 1 + padding];
+            extra[0] = inner[0];
+            return key.seal(nonce, beside.bytes(), parts, &extra, sealed);
         }
-        let (text, tail) = sealed.split_at_mut(plain);
-        match parts {
-            [only] => key.seal_out_of_place_scatter(nonce, beside.aad(), only, text, extra, tail),
-            several => {
-                gather(several, text);
-                key.seal_in_place_scatter(nonce, beside.aad(), text, extra, tail)
-            }
-        }
+        key.seal(nonce, beside.bytes(), parts, extra, sealed)
     })
-    .ok_or(SealError::Cipher)?
-    .map_err(|Unspecified| SealError::Cipher)
-}
-
-/// Behind the type stand zeros (RFC 8446 section 5.4).
-#[cold]
-fn seal_padded(
-    key: &LessSafeKey,
-    (nonce, aad): (Nonce, Aad<&[u8]>),
-    parts: &[&[u8]],
-    (kind, padding): (u8, usize),
-    sealed: &mut [u8],
-) -> Result<(), Unspecified> {
-    let (text, tag) = sealed.split_at_mut(sealed.len() - TAG_LEN);
-    let plain = text.len() - padding - 1;
-    gather(parts, &mut text[..plain]);
-    text[plain] = kind;
-    text[plain + 1..].fill(0);
-    key.seal_in_place_scatter(nonce, aad, text, &[], tag)
-}
-
-#[inline]
-fn gather(parts: &[&[u8]], out: &mut [u8]) {
-    let mut rest = out;
-    for part in parts {
-        let (here, behind) = rest.split_at_mut(part.len());
-        here.copy_from_slice(part);
-        rest = behind;
-    }
+    .is_some_and(|sealed| sealed)
+    .then_some(())
+    .ok_or(SealError::Cipher)
 }
