@@ -158,6 +158,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
 		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
+		"2 times 500 lying peers over memif|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p memif --lib hostile" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
