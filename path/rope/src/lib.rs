@@ -26,7 +26,7 @@ mod single;
 
 pub use gather::{Front, GATHER, Gathered};
 pub use ledger::{KEYS_WEAR, Message};
-pub use sealed::{SealWith, Workbench};
+pub use sealed::Workbench;
 pub use single::Fixed;
 
 use app::Body;

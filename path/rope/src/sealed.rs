@@ -7,7 +7,7 @@
 use crate::ledger::{Content, Ledger, Message, Place};
 use crate::{NoFile, Rest, Rope, Slice, cut};
 use core::hint::cold_path;
-use seal::{Record, SealError};
+use seal::{Layer, Record, SealError};
 use wire::Sum;
 use wire::checksum;
 
@@ -115,8 +115,16 @@ const SEALED_PER_SENT: u64 = 8;
 /// And as many beside that: what a path costs whose segments shrink, or that loses much.
 const SEALED_FREE: u64 = 1 << 20;
 
-/// Seals a record: [`seal::Layer::seal`].
-pub type SealWith<'a> = &'a mut dyn FnMut(&Record, &[&[u8]], &mut [u8]) -> Result<(), SealError>;
+/// What seals a record, and where to: a slot, or the bench, where its parts are sent from.
+type To<'a> = (&'a mut dyn Layer, Option<&'a mut [u8]>);
+
+/// Seals `parts`, on the bench or by way of it; the sum of what is written to a slot.
+fn seal_to(record: &Record, parts: &[&[u8]], room: &mut [u8], (layer, slot): To<'_>) -> Result<Sum, SealError> {
+    match slot {
+        Some(out) => layer.seal_shared(record, parts, out, room),
+        None => layer.seal(record, parts, room).map(|()| Sum::ZERO),
+    }
+}
 
 impl Rope {
     /// What is queued from now on is plaintext of records, to each of which sealing adds
@@ -262,18 +270,18 @@ impl Rope {
     }
 
     /// Writes what is sent from `offset` on into `out`, whole, and sums it: records that are
-    /// fixed, sealed by `seal`. Of one that is not all there, the part. `out` gets finished
+    /// fixed, sealed by `layer`. Of one that is not all there, the part. `out` gets finished
     /// bytes, and is not read.
     ///
     /// # Errors
-    /// That of `seal`, or [`SealError::Length`] where no record has these bytes; what stands
+    /// That of `layer`, or [`SealError::Length`] where no record has these bytes; what stands
     /// in `out` is not to be sent.
     pub fn seal_out(
         &mut self,
         offset: u32,
         out: &mut [u8],
         bench: &mut Workbench,
-        seal: SealWith<'_>,
+        layer: &mut dyn Layer,
     ) -> Result<Sum, SealError> {
         let mut sum = Sum::ZERO;
         let mut done = 0;
@@ -286,12 +294,11 @@ impl Rope {
             let part = match place.content {
                 Content::Raw => rest.copy_plain(place.plain.0 + place.within, room),
                 Content::Data | Content::Said(_) if n == place.wire as usize => {
-                    rest.seal_place(&place, bench, seal)?;
-                    checksum::copy_and_sum(room, &bench.sealed[..n])
+                    rest.seal_place(&place, bench, (layer, Some(room)))?
                 }
                 Content::Data | Content::Said(_) => {
                     cold_path();
-                    rest.seal_part(&place, room, bench, seal)?
+                    rest.seal_part(&place, room, bench, layer)?
                 }
             };
             sum = sum.append(part, done % 2 == 1);
@@ -372,8 +379,8 @@ impl Rest<NoFile> {
         sum
     }
 
-    /// Seals a record onto the bench.
-    fn seal_place(&mut self, place: &Place, bench: &mut Workbench, seal: SealWith<'_>) -> Result<(), SealError> {
+    /// Seals a record.
+    fn seal_place(&mut self, place: &Place, bench: &mut Workbench, to: To<'_>) -> Result<Sum, SealError> {
         if let Some(records) = &mut self.records {
             records.sealed += u64::from(place.wire);
             if bench.is_amid() {
@@ -383,31 +390,30 @@ impl Rest<NoFile> {
         }
         if let Content::Said(message) = place.content {
             let (bytes, len) = message.bytes();
-            return seal(&place.record, &[&bytes[..len]], bench.sealed(place.wire));
+            return seal_to(&place.record, &[&bytes[..len]], bench.sealed(place.wire), to);
         }
-        self.seal_text(&place.record, place.plain, bench, place.wire, seal)
+        self.seal_text(&place.record, place.plain, bench, place.wire, to)
     }
 
-    /// Seals `len` bytes of plaintext from `from` on onto the bench, as a record of `wire`
-    /// bytes.
+    /// Seals `len` bytes of plaintext from `from` on, as a record of `wire` bytes.
     pub(crate) fn seal_text(
         &mut self,
         record: &Record,
         (from, len): (u32, u32),
         bench: &mut Workbench,
         wire: u32,
-        seal: SealWith<'_>,
-    ) -> Result<(), SealError> {
+        to: To<'_>,
+    ) -> Result<Sum, SealError> {
         let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
         if let Some(count) = self.parts(from, len, &mut parts) {
-            return seal(record, &parts[..count], bench.sealed(wire));
+            return seal_to(record, &parts[..count], bench.sealed(wire), to);
         }
         cold_path();
         bench.sealed(wire);
         let Workbench { sealed, text, .. } = bench;
         text.resize(len as usize, 0);
         self.copy_plain(from, text);
-        seal(record, &[text], &mut sealed[..wire as usize])
+        seal_to(record, &[text], &mut sealed[..wire as usize], to)
     }
 
     /// The pieces of `len` bytes of plaintext from `from` on: how many, or `None` if there
@@ -439,7 +445,7 @@ impl Rest<NoFile> {
         place: &Place,
         out: &mut [u8],
         bench: &mut Workbench,
-        seal: SealWith<'_>,
+        layer: &mut dyn Layer,
     ) -> Result<Sum, SealError> {
         let Record { epoch, number, .. } = place.record;
         let from = place.within as usize;
@@ -452,7 +458,7 @@ impl Rest<NoFile> {
                 let part = kept.bytes.get(part).ok_or(SealError::Length)?;
                 return Ok(checksum::copy_and_sum(out, part));
             }
-            self.seal_place(place, bench, seal)?;
+            self.seal_place(place, bench, (layer, None))?;
         }
         bench.begun = Some(Begun { epoch, number, wire: place.wire, ended });
         let part = bench.sealed.get(part).ok_or(SealError::Length)?;

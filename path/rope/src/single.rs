@@ -5,7 +5,6 @@ use crate::{Rope, Workbench, cut};
 use core::hint::cold_path;
 use seal::{Layer, Record, SealError};
 use wire::Sum;
-use wire::checksum;
 
 /// That all which is queued was fixed as one record, which is to be written at once: only
 /// [`Rope::fix_single`] makes it, and it is good for once.
@@ -79,14 +78,10 @@ impl Rope {
         {
             let (body, start, len) = slice.body();
             crate::copy::note(body, len as usize, &mut core::ptr::null());
-            let sealed = bench.sealed(wire);
-            layer.seal(&record, &[cut(body, start, len)], sealed)?;
-            return Ok(checksum::copy_and_sum(out, sealed));
+            return layer.seal_shared(&record, &[cut(body, start, len)], out, bench.sealed(wire));
         }
         cold_path();
-        let mut seal = |record: &_, parts: &[&[u8]], out: &mut [u8]| layer.seal(record, parts, out);
         let all = (0, rest.bytes);
-        rest.seal_text(&record, all, bench, wire, &mut seal)?;
-        Ok(checksum::copy_and_sum(out, bench.sealed(wire)))
+        rest.seal_text(&record, all, bench, wire, (layer, Some(out)))
     }
 }

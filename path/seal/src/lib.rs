@@ -16,6 +16,9 @@
 
 pub mod message;
 
+use wire::Sum;
+use wire::checksum;
+
 /// Most bytes of plaintext in a record (RFC 8446 section 5.1).
 pub const MAX_PLAINTEXT: usize = 1 << 14;
 
@@ -197,6 +200,28 @@ pub trait Layer {
     /// # Errors
     /// See [`SealError`]; what stands in `out` is then not to be sent.
     fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError>;
+
+    /// Seals as [`Layer::seal`] does, into memory that others may read and write meanwhile,
+    /// and sums what is written there. Nothing but finished bytes is ever written to `out`, and
+    /// nothing is read from it; `room` is memory of our own, as long, in which a record may be
+    /// made first.
+    ///
+    /// # Errors
+    /// As [`Layer::seal`]; what stands in `out` is then not to be sent.
+    #[inline]
+    fn seal_shared(
+        &mut self,
+        record: &Record,
+        parts: &[&[u8]],
+        out: &mut [u8],
+        room: &mut [u8],
+    ) -> Result<Sum, SealError> {
+        if out.len() != room.len() {
+            return Err(SealError::Length);
+        }
+        self.seal(record, parts, room)?;
+        Ok(checksum::copy_and_sum(out, room))
+    }
 
     /// Makes the next transmit keys: the data path has sent the message that says so
     /// ([`message::KEY_UPDATE`]), and what follows is sealed under the epoch that is

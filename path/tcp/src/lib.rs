@@ -53,7 +53,7 @@ pub use info::{CongestionState, Info};
 pub use outcome::{Answer, Light, Outcome};
 pub use output::FEW;
 pub use receive::ReceiveBuffer;
-pub use rope::{Fixed, KEYS_WEAR, Message, QueueFull, SealWith, Workbench};
+pub use rope::{Fixed, KEYS_WEAR, Message, QueueFull, Workbench};
 pub use rtt::Rtt;
 pub use scoreboard::Scoreboard;
 pub use state::State;

@@ -10,7 +10,7 @@ use crate::context::{Context, Path};
 use crate::emit::Emit;
 use crate::flags::Flags;
 use crate::state::State;
-use rope::{Fixed, Message, SealWith, Workbench};
+use rope::{Fixed, Message, Workbench};
 use seal::{Layer, SealError};
 use wire::Sum;
 
@@ -114,9 +114,9 @@ impl Connection {
         emit: &Emit,
         out: &mut [u8],
         bench: &mut Workbench,
-        seal: SealWith<'_>,
+        layer: &mut dyn Layer,
     ) -> Result<Sum, SealError> {
-        self.rope.seal_out(emit.offset, out, bench, seal)
+        self.rope.seal_out(emit.offset, out, bench, layer)
     }
 
     /// Its turn to send is over: what was made for it on the bench, and is sent in parts, is

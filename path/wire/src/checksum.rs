@@ -60,6 +60,14 @@ impl Sum {
         Self(add(self.0, next.0.rotate_left(turn)))
     }
 
+    /// The sum of 32-bit words in the machine's order that somebody else has added up, without
+    /// a carry on the way.
+    #[inline]
+    #[must_use]
+    pub const fn of_total(total: u64) -> Self {
+        Self(total)
+    }
+
     /// The sum of 32-bit fields. Without a carry on the way, because 2³² of
     /// them would be needed for one.
     #[inline]

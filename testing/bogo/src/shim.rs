@@ -15,7 +15,7 @@ use silo::Next;
 use sockets::{Attendant, Config, Worker};
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::Time;
+use wire::{Sum, Time};
 
 /// What is sent first where the runner wants that.
 const FIRST_WRITE: &[u8] = b"hello";
@@ -116,6 +116,15 @@ impl Layer for Watched {
     }
     fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
         self.layer.seal(record, parts, out)
+    }
+    fn seal_shared(
+        &mut self,
+        record: &Record,
+        parts: &[&[u8]],
+        out: &mut [u8],
+        room: &mut [u8],
+    ) -> Result<Sum, SealError> {
+        self.layer.seal_shared(record, parts, out, room)
     }
     fn next_epoch(&mut self) -> Result<u8, SealError> {
         self.layer.next_epoch()

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tls_record::{Afterwards, Established, KeyedWay, RecordCipher, RecordLayer, TlsSide, TlsVersion, TrafficSecret};
+use wire::{Sum, checksum};
 
 /// Header, inner type, tag: as TLS 1.3 has them.
 const OVERHEAD: usize = HEADER_LEN + 1 + TAG;
@@ -98,6 +99,29 @@ fn real(key: u64, connects: bool) -> Option<RecordLayer> {
     }))
 }
 
+impl Sealer {
+    /// Under keys that live, and have not sealed all that they may.
+    fn may_seal(&mut self, record: &Record) -> Result<(), SealError> {
+        let alive = [self.epochs.0, self.epochs.1].contains(&record.epoch);
+        if alive && record.number < self.layer.most_records() {
+            return Ok(());
+        }
+        self.complain(format!("{record:?} is sealed, with keys of {:?}", self.epochs));
+        Err(SealError::Epoch)
+    }
+
+    /// One record has one form.
+    fn look_at(&self, record: &Record, out: &[u8]) {
+        let sum = sum_of(0, out);
+        let sealings = &mut *self.sealings.borrow_mut();
+        match sealings.seen.insert((self.ours, record.epoch, record.number), sum) {
+            None => {}
+            Some(before) if before == sum => {}
+            Some(_) => sealings.violations.push(format!("{record:?} is sealed as something else than before")),
+        }
+    }
+}
+
 impl Layer for Sealer {
     fn overhead(&self) -> usize {
         self.layer.overhead()
@@ -116,20 +140,26 @@ impl Layer for Sealer {
     }
 
     fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
-        let alive = [self.epochs.0, self.epochs.1].contains(&record.epoch);
-        if !alive || record.number >= self.layer.most_records() {
-            self.complain(format!("{record:?} is sealed, with keys of {:?}", self.epochs));
-            return Err(SealError::Epoch);
-        }
+        self.may_seal(record)?;
         self.layer.seal(record, parts, out)?;
-        let sum = sum_of(0, out);
-        let sealings = &mut *self.sealings.borrow_mut();
-        match sealings.seen.insert((self.ours, record.epoch, record.number), sum) {
-            None => {}
-            Some(before) if before == sum => {}
-            Some(_) => sealings.violations.push(format!("{record:?} is sealed as something else than before")),
-        }
+        self.look_at(record, out);
         Ok(())
+    }
+
+    fn seal_shared(
+        &mut self,
+        record: &Record,
+        parts: &[&[u8]],
+        out: &mut [u8],
+        room: &mut [u8],
+    ) -> Result<Sum, SealError> {
+        self.may_seal(record)?;
+        let told = self.layer.seal_shared(record, parts, out, room)?;
+        if told.finish() != checksum::sum(out).finish() {
+            self.complain(format!("{record:?} has another sum than what was written"));
+        }
+        self.look_at(record, out);
+        Ok(told)
     }
 
     fn next_epoch(&mut self) -> Result<u8, SealError> {

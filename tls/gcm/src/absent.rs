@@ -1,6 +1,6 @@
 //! Processors of another kind: there is no key, so that nobody can come further.
 
-use crate::{NONCE_LEN, TAG_LEN};
+use crate::{NONCE_LEN, Summed, TAG_LEN};
 
 /// A key made ready; none can be.
 #[derive(Debug)]
@@ -16,6 +16,12 @@ impl Absent {
     /// Seals.
     #[must_use]
     pub fn seal(&self, _: &[u8; NONCE_LEN], _: &[u8], _: &[&[u8]], _: &[u8], _: &mut [u8]) -> bool {
+        match *self {}
+    }
+
+    /// Seals and sums.
+    #[must_use]
+    pub fn seal_summed(&self, _: &[u8; NONCE_LEN], _: &[u8], _: &[&[u8]], _: &[u8], _: &mut [u8]) -> Option<Summed> {
         match *self {}
     }
 

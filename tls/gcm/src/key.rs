@@ -3,7 +3,7 @@
 use crate::ghash::{self, POWERS, Powers};
 use crate::registers::{BLOCK, Instructions};
 use crate::vaes::{self, Made, ROUND_KEYS};
-use crate::{BESIDE_MAX, NONCE_LEN, TAG_LEN, TEXT_MAX};
+use crate::{BESIDE_MAX, NONCE_LEN, Summed, TAG_LEN, TEXT_MAX};
 use core::fmt;
 use zeroize::Zeroize;
 
@@ -50,12 +50,26 @@ impl Key {
     #[must_use]
     #[inline]
     pub fn seal(&self, nonce: &[u8; NONCE_LEN], beside: &[u8], parts: &[&[u8]], extra: &[u8], out: &mut [u8]) -> bool {
-        let len: usize = parts.iter().map(|part| part.len()).sum::<usize>() + extra.len();
-        if len > TEXT_MAX || out.len() != len + TAG_LEN || beside.len() > BESIDE_MAX {
-            return false;
+        let fits = fits(beside, parts, extra, out);
+        if fits {
+            let _ = vaes::seal::<false>(self.instructions, &self.made, nonce, beside, parts, extra, out);
         }
-        vaes::seal(self.instructions, &self.made, nonce, beside, parts, extra, out);
-        true
+        fits
+    }
+
+    /// The same, and sums what it writes; `None` where [`Self::seal`] would be false.
+    #[must_use]
+    #[inline]
+    pub fn seal_summed(
+        &self,
+        nonce: &[u8; NONCE_LEN],
+        beside: &[u8],
+        parts: &[&[u8]],
+        extra: &[u8],
+        out: &mut [u8],
+    ) -> Option<Summed> {
+        fits(beside, parts, extra, out)
+            .then(|| vaes::seal::<true>(self.instructions, &self.made, nonce, beside, parts, extra, out))
     }
 
     /// Opens what was sealed where it lies. False if the tag is of another text, or a length
@@ -71,6 +85,13 @@ impl Key {
         }
         good
     }
+}
+
+/// Whether all has a length that can be worked with.
+#[inline]
+fn fits(beside: &[u8], parts: &[&[u8]], extra: &[u8], out: &[u8]) -> bool {
+    let len = parts.iter().map(|part| part.len()).sum::<usize>() + extra.len();
+    len <= TEXT_MAX && out.len() == len + TAG_LEN && beside.len() <= BESIDE_MAX
 }
 
 impl Drop for Key {

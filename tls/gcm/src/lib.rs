@@ -3,8 +3,8 @@
 //! of what it could from libraries that ask for that.
 //!
 //! Two things are other than in a library's call. The plaintext may lie in pieces, and is
-//! read where it lies. What is sealed is written once and never read: the sum that
-//! authenticates it is taken from registers, so that the sealed bytes may go where a peer
+//! read where it lies. What is sealed is written once and never read: what authenticates it,
+//! and its checksum, is taken from registers, so that the sealed bytes may go where a peer
 //! can write.
 //!
 //! Nothing here branches or looks anything up by a secret: AES and the products of GHASH
@@ -39,6 +39,16 @@ pub const BESIDE_MAX: usize = 16;
 
 /// Bytes of the longest text: far below the 64 GiB at which the counter would come again.
 pub const TEXT_MAX: usize = 1 << 30;
+
+/// What was written: for a checksum of it (RFC 1071), which needs no look at it then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Summed {
+    /// The sum of the sealed text's 32-bit words, in the machine's order, as if zeros followed
+    /// the text. Of [`TEXT_MAX`] bytes it is less than 2^60.
+    pub words: u64,
+    /// The tag, which stands behind the text.
+    pub tag: [u8; TAG_LEN],
+}
 
 #[cfg(test)]
 mod tests;

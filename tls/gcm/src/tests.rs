@@ -57,6 +57,11 @@ fn texts_are_sealed_as_the_paper_has_them() {
     }
 }
 
+fn words(text: &[u8]) -> u64 {
+    let word = |chunk: &[u8]| core::array::from_fn(|at| chunk.get(at).copied().unwrap_or(0));
+    text.chunks(4).map(|chunk| u64::from(u32::from_ne_bytes(word(chunk)))).sum()
+}
+
 /// Every length around the borders of blocks, registers and chunks, cut at every place, with
 /// every length beside it.
 #[test]
@@ -78,6 +83,10 @@ fn every_length_and_every_cut_is_as_the_library_has_it() {
                 let mut out = vec![0xee; len + TAG_LEN];
                 assert!(ours.seal(&nonce, beside, &[first, &[], second], third, &mut out));
                 assert!(out == wanted, "{len} bytes cut at {cut}");
+                let mut again = vec![0xee; len + TAG_LEN];
+                let summed = ours.seal_summed(&nonce, beside, &[first, second], third, &mut again).expect("summed");
+                assert!(again == wanted && summed.tag == wanted[len..], "{len} bytes cut at {cut}");
+                assert_eq!(summed.words, words(&wanted[..len]), "{len} bytes cut at {cut}");
             }
             let (text, tag) = wanted.split_at_mut(len);
             let tag = (*tag).try_into().expect("a tag");

@@ -2,13 +2,13 @@
 
 use crate::ghash::{POWERS, Powers, Products, nothing, turned};
 use crate::registers::{BLOCK, Instructions, PAIR, load_128, load_256, store_128, store_256};
-use crate::{BESIDE_MAX, NONCE_LEN, TAG_LEN};
+use crate::{BESIDE_MAX, NONCE_LEN, Summed, TAG_LEN};
 use core::arch::asm;
 use core::arch::x86_64::{
     __m128i, __m256i, _mm_aesenc_si128, _mm_aesenclast_si128, _mm_aeskeygenassist_si128, _mm_set_epi64x,
-    _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128, _mm256_add_epi32, _mm256_aesenc_epi128, _mm256_aesenclast_epi128,
-    _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_set_epi32, _mm256_set_m128i, _mm256_setr_epi8,
-    _mm256_shuffle_epi8, _mm256_xor_si256,
+    _mm_shuffle_epi32, _mm_slli_si128, _mm_xor_si128, _mm256_add_epi32, _mm256_add_epi64, _mm256_aesenc_epi128,
+    _mm256_aesenclast_epi128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_set_epi32, _mm256_set_m128i,
+    _mm256_set1_epi64x, _mm256_setr_epi8, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_xor_si256,
 };
 use core::hint::black_box;
 
@@ -125,6 +125,8 @@ struct Course<'k> {
     seal: __m128i,
     /// Bits of what stands beside the text, and of the text.
     lengths: __m128i,
+    /// The sum of the sealed text's 32-bit words, in four parts.
+    words: __m256i,
 }
 
 /// Four registers: eight blocks.
@@ -152,6 +154,7 @@ impl<'k> Course<'k> {
             waiting,
             seal: single(key, first),
             lengths: _mm_set_epi64x(beside.len() as i64 * 8, len as i64 * 8),
+            words: zero,
         }
     }
 
@@ -207,6 +210,17 @@ impl<'k> Course<'k> {
             *blocks = _mm256_aesenc_epi128(*blocks, round_key);
         }
         in_order(state);
+    }
+
+    /// Adds sealed blocks' words to their sum.
+    #[inline]
+    #[target_feature(enable = "avx2,vaes,vpclmulqdq,aes,pclmulqdq")]
+    fn count(&mut self, sealed: &Eight) {
+        let low = _mm256_set1_epi64x(0xffff_ffff);
+        for blocks in sealed {
+            let halves = _mm256_add_epi64(_mm256_and_si256(*blocks, low), _mm256_srli_epi64::<32>(*blocks));
+            self.words = _mm256_add_epi64(self.words, halves);
+        }
     }
 
     /// Adds the last blocks, `len` bytes, all behind them zero, and returns the tag.
@@ -303,8 +317,9 @@ fn cut(blocks: &Eight, len: usize) -> Eight {
     core::array::from_fn(|at| _mm256_and_si256(blocks[at], mask[at]))
 }
 
-/// Seals `parts` and `extra` into `out`, which is as long as they and a tag.
-pub(crate) fn seal(
+/// Seals `parts` and `extra` into `out`, which is as long as they and a tag; and sums what it
+/// writes, where it is `SUMMED`.
+pub(crate) fn seal<const SUMMED: bool>(
     _: Instructions,
     key: &Made,
     nonce: &[u8; NONCE_LEN],
@@ -312,25 +327,25 @@ pub(crate) fn seal(
     parts: &[&[u8]],
     extra: &[u8],
     out: &mut [u8],
-) {
+) -> Summed {
     // SAFETY: there is a value of `Instructions` only where the processor has them.
     unsafe {
         match key.rounds {
-            10 => seal_by::<10>(key, nonce, beside, parts, extra, out),
-            _ => seal_by::<14>(key, nonce, beside, parts, extra, out),
+            10 => seal_by::<10, SUMMED>(key, nonce, beside, parts, extra, out),
+            _ => seal_by::<14, SUMMED>(key, nonce, beside, parts, extra, out),
         }
     }
 }
 
 #[target_feature(enable = "avx2,vaes,vpclmulqdq,aes,pclmulqdq")]
-fn seal_by<const ROUNDS: usize>(
+fn seal_by<const ROUNDS: usize, const SUMMED: bool>(
     key: &Made,
     nonce: &[u8; NONCE_LEN],
     beside: &[u8],
     parts: &[&[u8]],
     extra: &[u8],
     out: &mut [u8],
-) {
+) -> Summed {
     let mut sealer = Sealer { course: Course::begin(key, nonce, beside, out.len() - TAG_LEN), out };
     let mut chunk = [0; CHUNK];
     let mut held = 0;
@@ -344,16 +359,16 @@ fn seal_by<const ROUNDS: usize>(
             if held < CHUNK {
                 continue;
             }
-            sealer.chunk::<ROUNDS>(&chunk);
+            sealer.chunk::<ROUNDS, SUMMED>(&chunk);
         }
         let (chunks, rest) = part.as_chunks::<CHUNK>();
         for chunk in chunks {
-            sealer.chunk::<ROUNDS>(chunk);
+            sealer.chunk::<ROUNDS, SUMMED>(chunk);
         }
         chunk[..rest.len()].copy_from_slice(rest);
         held = rest.len();
     }
-    sealer.finish::<ROUNDS>(&mut chunk, held);
+    sealer.finish::<ROUNDS, SUMMED>(&mut chunk, held)
 }
 
 /// Seals chunk by chunk.
@@ -366,8 +381,11 @@ struct Sealer<'k, 'o> {
 impl Sealer<'_, '_> {
     #[inline]
     #[target_feature(enable = "avx2,vaes,vpclmulqdq,aes,pclmulqdq")]
-    fn chunk<const ROUNDS: usize>(&mut self, text: &[u8; CHUNK]) {
+    fn chunk<const ROUNDS: usize, const SUMMED: bool>(&mut self, text: &[u8; CHUNK]) {
         let sealed = mixed(&load_eight(text), &self.course.stream::<ROUNDS>());
+        if SUMMED {
+            self.course.count(&sealed);
+        }
         self.course.waiting = sealed;
         if let Some((here, rest)) = core::mem::take(&mut self.out).split_first_chunk_mut() {
             store_eight(&sealed, here);
@@ -378,15 +396,21 @@ impl Sealer<'_, '_> {
     /// Seals the `held` bytes of `chunk`, and writes the tag.
     #[inline]
     #[target_feature(enable = "avx2,vaes,vpclmulqdq,aes,pclmulqdq")]
-    fn finish<const ROUNDS: usize>(mut self, chunk: &mut [u8; CHUNK], held: usize) {
+    fn finish<const ROUNDS: usize, const SUMMED: bool>(mut self, chunk: &mut [u8; CHUNK], held: usize) -> Summed {
         let sealed = cut(&mixed(&load_eight(chunk), &self.course.stream::<ROUNDS>()), held);
         store_eight(&sealed, chunk);
-        let (text, tag) = self.out.split_at_mut(held);
-        text.copy_from_slice(&chunk[..held]);
-        let made = self.course.finish(&sealed, held);
-        if let Ok(tag) = tag.try_into() {
-            store_128(made, tag);
+        if SUMMED {
+            self.course.count(&sealed);
         }
+        let mut words = [0; PAIR];
+        store_256(self.course.words, &mut words);
+        let words = words.as_chunks::<8>().0.iter().map(|part| u64::from_ne_bytes(*part)).sum();
+        let (text, last) = self.out.split_at_mut(held);
+        text.copy_from_slice(&chunk[..held]);
+        let mut tag = [0; TAG_LEN];
+        store_128(self.course.finish(&sealed, held), &mut tag);
+        last.copy_from_slice(&tag);
+        Summed { words, tag }
     }
 }
 

@@ -16,6 +16,7 @@ use seal::message::alert;
 use seal::{Ask, HEADER_LEN, Layer, MAX_SEALED, Record, SealError, SealingKeys, Unsealed};
 use std::sync::Arc;
 use tls_record::RecordLayer;
+use wire::Sum;
 
 /// Who looks at what comes until the handshake is over.
 pub(crate) trait EarlyRecords: Send {
@@ -92,6 +93,16 @@ impl Layer for EarlyLayer {
 
     fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
         self.records.seal(record, parts, out)
+    }
+
+    fn seal_shared(
+        &mut self,
+        record: &Record,
+        parts: &[&[u8]],
+        out: &mut [u8],
+        room: &mut [u8],
+    ) -> Result<Sum, SealError> {
+        self.records.seal_shared(record, parts, out, room)
     }
 
     fn next_epoch(&mut self) -> Result<u8, SealError> {

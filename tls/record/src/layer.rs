@@ -8,6 +8,7 @@ use crate::sealing;
 use crate::suite::TlsVersion;
 use core::fmt;
 use seal::{Ask, ContentType, Layer, MAX_PLAINTEXT, Record, SealError, SealingKeys, Unsealed};
+use wire::Sum;
 
 /// Records and messages in a row without a byte for the application: empty ones,
 /// warnings, tickets, KeyUpdates, requests to renegotiate. One more ends the connection.
@@ -245,6 +246,26 @@ impl RecordLayer {
     }
 }
 
+impl RecordLayer {
+    /// Seals into `out`, which is memory of our own, or, where there is `room`, may be shared.
+    #[inline(always)]
+    fn seal_by(
+        &mut self,
+        record: &Record,
+        parts: &[&[u8]],
+        out: &mut [u8],
+        room: Option<&mut [u8]>,
+    ) -> Result<Sum, SealError> {
+        if !self.is_known(record.epoch) {
+            return Err(SealError::Epoch);
+        }
+        let before = if record.epoch == 0 && self.epoch <= 1 { self.before } else { 0 };
+        let number = record.number.checked_add(before).ok_or(SealError::Cipher)?;
+        let keys = self.sends[usize::from(record.epoch & 1)].as_mut().ok_or(SealError::Epoch)?;
+        sealing::seal(keys, self.version, (number, record), parts, out, room)
+    }
+}
+
 impl Layer for RecordLayer {
     #[inline]
     fn overhead(&self) -> usize {
@@ -271,13 +292,18 @@ impl Layer for RecordLayer {
 
     #[inline]
     fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
-        if !self.is_known(record.epoch) {
-            return Err(SealError::Epoch);
-        }
-        let before = if record.epoch == 0 && self.epoch <= 1 { self.before } else { 0 };
-        let number = record.number.checked_add(before).ok_or(SealError::Cipher)?;
-        let keys = self.sends[usize::from(record.epoch & 1)].as_mut().ok_or(SealError::Epoch)?;
-        sealing::seal(keys, self.version, (number, record), parts, out)
+        self.seal_by(record, parts, out, None).map(drop)
+    }
+
+    #[inline]
+    fn seal_shared(
+        &mut self,
+        record: &Record,
+        parts: &[&[u8]],
+        out: &mut [u8],
+        room: &mut [u8],
+    ) -> Result<Sum, SealError> {
+        self.seal_by(record, parts, out, Some(room))
     }
 
     fn next_epoch(&mut self) -> Result<u8, SealError> {

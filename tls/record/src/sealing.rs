@@ -1,8 +1,12 @@
 //! A record from plaintext.
 
 use crate::keys::RecordKeys;
+use crate::ready::Ready;
 use crate::suite::{EXPLICIT_LEN, RecordCipher, TAG_LEN, TlsVersion};
+use core::hint::cold_path;
 use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
+use tls_gcm::Summed;
+use wire::{Sum, checksum};
 
 /// The version that records name, whatever it is (RFC 8446 section 5.1).
 pub(crate) const RECORD_VERSION: [u8; 2] = [3, 3];
@@ -42,8 +46,9 @@ impl Beside {
     }
 }
 
-/// Seals into memory that nobody else reads or writes meanwhile: the library's ciphers read
-/// what they have written, to authenticate it.
+/// Seals into `out`: memory of our own, or, where there is `room`, such as others may read and
+/// write meanwhile. The library's ciphers read what they have written, to authenticate it: a
+/// record is made in `room` then, and copied. The sum is that of a shared `out` alone.
 #[inline(always)]
 pub(crate) fn seal(
     keys: &mut RecordKeys,
@@ -51,14 +56,15 @@ pub(crate) fn seal(
     (number, record): (u64, &Record),
     parts: &[&[u8]],
     out: &mut [u8],
-) -> Result<(), SealError> {
+    room: Option<&mut [u8]>,
+) -> Result<Sum, SealError> {
     let plain = match parts {
         [only] => only.len(),
         several => several.iter().map(|part| part.len()).sum(),
     };
     let padding = if version == TlsVersion::V13 { usize::from(record.padding) } else { 0 };
     let len = overhead(keys.cipher(), version) + plain + padding;
-    if plain + padding > MAX_PLAINTEXT || out.len() != len {
+    if plain + padding > MAX_PLAINTEXT || out.len() != len || room.as_ref().is_some_and(|room| room.len() != len) {
         return Err(SealError::Length);
     }
     let kind = match version {
@@ -69,27 +75,57 @@ pub(crate) fn seal(
     let header = [kind, RECORD_VERSION[0], RECORD_VERSION[1], high, low];
     let beside = Beside::new(version, number, header, plain);
     let nonce = keys.nonce(number);
-    let explicit = keys.cipher().explicit_len(version);
-
-    out[..HEADER_LEN].copy_from_slice(&header);
-    let sealed = &mut out[HEADER_LEN..];
-    if explicit > 0 {
-        sealed[..EXPLICIT_LEN].copy_from_slice(&nonce.explicit());
-    }
-    let sealed = &mut sealed[explicit..];
-    let inner = [record.kind as u8];
-    let extra: &[u8] = if version == TlsVersion::V13 { &inner } else { &[] };
+    let explicit = (keys.cipher().explicit_len(version) > 0).then(|| nonce.explicit());
     let nonce = nonce.bytes();
-    keys.with(|key| {
-        if padding > 0 {
+    let inner = [record.kind as u8];
+    let mut padded = Vec::new();
+    let extra: &[u8] = match version {
+        TlsVersion::V13 if padding > 0 => {
+            cold_path();
             // Behind the type stand zeros (RFC 8446 section 5.4).
-            let mut extra = vec![0; 1 + padding];
-            extra[0] = inner[0];
-            return key.seal(nonce, beside.bytes(), parts, &extra, sealed);
+            padded.push(inner[0]);
+            padded.resize(1 + padding, 0);
+            &padded
         }
-        key.seal(nonce, beside.bytes(), parts, extra, sealed)
+        TlsVersion::V13 => &inner,
+        TlsVersion::V12 => &[],
+    };
+    keys.with(|key| match (key, room) {
+        (Ready::Own(key), Some(_)) => {
+            let sealed = begin(out, header, explicit);
+            let summed = key.seal_summed(&nonce, beside.bytes(), parts, extra, sealed)?;
+            Some(sum_of(header, explicit, (summed, plain + extra.len())))
+        }
+        (key, None) => {
+            let sealed = begin(out, header, explicit);
+            key.seal(nonce, beside.bytes(), parts, extra, sealed).then_some(Sum::ZERO)
+        }
+        (key, Some(room)) => {
+            let sealed = begin(room, header, explicit);
+            let sealed = key.seal(nonce, beside.bytes(), parts, extra, sealed);
+            sealed.then(|| checksum::copy_and_sum(out, room))
+        }
     })
-    .is_some_and(|sealed| sealed)
-    .then_some(())
+    .flatten()
     .ok_or(SealError::Cipher)
+}
+
+/// Writes what stands before the sealed text, and returns where that goes.
+#[inline(always)]
+fn begin(out: &mut [u8], header: [u8; HEADER_LEN], explicit: Option<[u8; EXPLICIT_LEN]>) -> &mut [u8] {
+    let (before, sealed) = out.split_at_mut(HEADER_LEN);
+    before.copy_from_slice(&header);
+    let Some(explicit) = explicit else { return sealed };
+    let (before, sealed) = sealed.split_at_mut(EXPLICIT_LEN);
+    before.copy_from_slice(&explicit);
+    sealed
+}
+
+/// The sum of a record whose text has `len` bytes. It begins at an odd place: the header has
+/// five bytes, an explicit nonce eight.
+#[inline(always)]
+fn sum_of(header: [u8; HEADER_LEN], explicit: Option<[u8; EXPLICIT_LEN]>, (text, len): (Summed, usize)) -> Sum {
+    let explicit = explicit.map_or(Sum::ZERO, |bytes| Sum::of_array(&bytes));
+    let behind = explicit.add(Sum::of_total(text.words)).append(Sum::of_array(&text.tag), len % 2 == 1);
+    Sum::of_array(&header).append(behind, true)
 }

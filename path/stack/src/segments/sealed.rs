@@ -199,9 +199,7 @@ impl Payload for Sealing<'_> {
 
     fn write(&mut self, connection: &mut Connection, emit: &Emit, out: &mut [u8]) -> Sum {
         self.sealed.wake(self.awake);
-        let layer = &mut *self.sealed.layer;
-        let sum =
-            connection.seal_payload(emit, out, self.bench, &mut |record, parts, out| layer.seal(record, parts, out));
+        let sum = connection.seal_payload(emit, out, self.bench, &mut *self.sealed.layer);
         sum.unwrap_or_else(|_| {
             cold_path();
             self.failed = true;

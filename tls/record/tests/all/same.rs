@@ -33,6 +33,11 @@ proptest! {
         prop_assert_eq!(&sealed(&mut client.layer, &record, &parts), &once);
         client.layer.rest();
         prop_assert_eq!(&sealed(&mut client.layer, &record, &parts), &once);
+        let (mut shared, mut room) = (vec![0x5a; once.len()], vec![0; once.len()]);
+        let sum = client.layer.seal_shared(&record, &parts, &mut shared, &mut room).map(wire::Sum::finish);
+        prop_assert_eq!(&shared, &once);
+        prop_assert_eq!(sum, Ok(wire::checksum::sum(&once).finish()));
+        prop_assert_eq!(client.layer.seal_shared(&record, &parts, &mut shared, &mut room[1..]), Err(SealError::Length));
         // No plaintext is in it, as far as chance allows.
         prop_assert!(text.len() < 8 || !once.windows(8).any(|some| some == &text[..8]));
 
