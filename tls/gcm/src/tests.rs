@@ -1,6 +1,12 @@
 use crate::{BESIDE_MAX, Key, NONCE_LEN, TAG_LEN};
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
 use proptest::prelude::*;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::os::fd::OwnedFd;
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
@@ -131,6 +137,85 @@ fn lengths_that_do_not_fit_are_refused() {
     assert!(!key.seal(&[0; NONCE_LEN], &[0; BESIDE_MAX + 1], &[&[1; 8]], &[], &mut out[..24]));
     assert!(!key.open(&[0; NONCE_LEN], &[0; BESIDE_MAX + 1], &mut [], &[0; TAG_LEN]));
     assert_eq!(out, [0; 40]);
+}
+
+/// A peer writes to where records are sealed all the while, by another mapping of the same
+/// memory: it spoils what it gets, and neither tag nor sum, which are those of what was
+/// written.
+#[test]
+fn what_a_peer_writes_meanwhile_is_not_read() {
+    let Some(key) = Key::new(&[5; 16]) else { return };
+    let text = [0x77; 16_000];
+    let mut wanted = vec![0; text.len() + TAG_LEN];
+    let told = key.seal_summed(&[3; NONCE_LEN], &[1; 5], &[&text], &[23; 0], &mut wanted).expect("sealed");
+    let (ours, theirs) = (Shared::new(wanted.len()), AtomicBool::new(true));
+    let mut spoilt = 0;
+    std::thread::scope(|scope| {
+        let (peer, goes_on) = (ours.again(), &theirs);
+        scope.spawn(move || {
+            let mut byte = 0_u8;
+            while goes_on.load(Ordering::Relaxed) {
+                byte = byte.wrapping_add(1);
+                peer.fill(byte);
+            }
+        });
+        // Until it has come in between a few times, which on one core takes a while.
+        for _ in 0..1_000_000 {
+            // SAFETY: of this mapping there is one slice; the peer writes by another, as
+            // another process does, and nothing here relies on what stands in the memory.
+            let out = unsafe { core::slice::from_raw_parts_mut(ours.begin.cast(), ours.len) };
+            let again = key.seal_summed(&[3; NONCE_LEN], &[1; 5], &[&text], &[23; 0], out).expect("sealed");
+            assert_eq!(again, told);
+            spoilt += usize::from(out != wanted);
+            if spoilt == 20 {
+                break;
+            }
+        }
+        theirs.store(false, Ordering::Relaxed);
+    });
+    assert!(spoilt > 0, "the peer wrote nothing meanwhile");
+}
+
+/// Memory that is mapped more than once.
+struct Shared {
+    file: OwnedFd,
+    begin: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: it is memory of the process, whichever thread looks at it.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn new(len: usize) -> Self {
+        let file = memfd_create("shared", MemfdFlags::CLOEXEC).expect("memory");
+        ftruncate(&file, len as u64).expect("memory");
+        Self::map(file, len)
+    }
+
+    fn map(file: OwnedFd, len: usize) -> Self {
+        // SAFETY: where it is mapped to is left to the kernel.
+        let begin = unsafe { mmap(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0) };
+        Self { file, begin: begin.expect("a mapping"), len }
+    }
+
+    fn again(&self) -> Self {
+        Self::map(self.file.try_clone().expect("a descriptor"), self.len)
+    }
+
+    fn fill(&self, byte: u8) {
+        for at in 0..self.len {
+            // SAFETY: it is within the mapping.
+            unsafe { self.begin.cast::<u8>().add(at).write_volatile(byte) };
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped so, and nothing of it is held any more.
+        let _ = unsafe { munmap(self.begin, self.len) };
+    }
 }
 
 proptest! {
