@@ -50,7 +50,7 @@ struct Kept {
 }
 
 /// Has `act` work with a key made ready; `None` for want of memory.
-#[inline]
+#[inline(always)]
 pub(crate) fn with<R>(place: &mut Place, cipher: RecordCipher, key: &[u8], act: impl FnOnce(&Ready) -> R) -> Option<R> {
     KEPT.with_borrow_mut(|kept| {
         let found = kept.all.get(place.slot as usize).is_some_and(|found| found.name == place.name);

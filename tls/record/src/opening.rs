@@ -86,7 +86,7 @@ fn open_copy(
     let (text, tag) = sealed.split_last_chunk_mut::<TAG_LEN>().ok_or(Alert::BadRecordMac)?;
     let len = text.len();
     let beside = Beside::new(version, number, header, len);
-    keys.with(|key| key.open(nonce.bytes(), beside.bytes(), text, tag))
+    keys.with(|key| key.open(&nonce.bytes(), beside.bytes(), text, tag))
         .ok_or(Alert::InternalError)
         .and_then(|opened| if opened { Ok(()) } else { Err(Alert::BadRecordMac) })?;
     if version == TlsVersion::V12 {

@@ -24,19 +24,19 @@ impl Ready {
     }
 
     /// Seals `parts` and `extra` into `out`, which is as long as they and a tag.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn seal(
         &self,
-        nonce: [u8; NONCE_LEN],
+        nonce: &[u8; NONCE_LEN],
         beside: &[u8],
         parts: &[&[u8]],
         extra: &[u8],
         out: &mut [u8],
     ) -> bool {
         match self {
-            Self::Own(key) => key.seal(&nonce, beside, parts, extra, out),
+            Self::Own(key) => key.seal(nonce, beside, parts, extra, out),
             Self::Library(key) => {
-                let (nonce, beside) = (Nonce::assume_unique_for_key(nonce), Aad::from(beside));
+                let (nonce, beside) = (Nonce::assume_unique_for_key(*nonce), Aad::from(beside));
                 let Some(len) = out.len().checked_sub(TAG_LEN + extra.len()) else { return false };
                 let (text, tail) = out.split_at_mut(len);
                 match parts {
@@ -52,12 +52,12 @@ impl Ready {
     }
 
     /// Opens `text` where it lies; false if the tag is not its.
-    #[inline]
-    pub(crate) fn open(&self, nonce: [u8; NONCE_LEN], beside: &[u8], text: &mut [u8], tag: &[u8; TAG_LEN]) -> bool {
+    #[inline(always)]
+    pub(crate) fn open(&self, nonce: &[u8; NONCE_LEN], beside: &[u8], text: &mut [u8], tag: &[u8; TAG_LEN]) -> bool {
         match self {
-            Self::Own(key) => key.open(&nonce, beside, text, tag),
+            Self::Own(key) => key.open(nonce, beside, text, tag),
             Self::Library(key) => {
-                let nonce = Nonce::assume_unique_for_key(nonce);
+                let nonce = Nonce::assume_unique_for_key(*nonce);
                 key.open_in_place_separate_tag(nonce, Aad::from(beside), tag, text).is_ok()
             }
         }

@@ -2,8 +2,7 @@
 
 use crate::keys::RecordKeys;
 use crate::ready::Ready;
-use crate::suite::{EXPLICIT_LEN, RecordCipher, TAG_LEN, TlsVersion};
-use core::hint::cold_path;
+use crate::suite::{EXPLICIT_LEN, NONCE_LEN, RecordCipher, TAG_LEN, TlsVersion};
 use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
 use tls_gcm::Summed;
 use wire::{Sum, checksum};
@@ -77,37 +76,65 @@ pub(crate) fn seal(
     let nonce = keys.nonce(number);
     let explicit = (keys.cipher().explicit_len(version) > 0).then(|| nonce.explicit());
     let nonce = nonce.bytes();
+    let head = Head { header, beside, nonce, explicit, parts, plain };
     let inner = [record.kind as u8];
-    let mut padded = Vec::new();
-    let extra: &[u8] = match version {
-        TlsVersion::V13 if padding > 0 => {
-            cold_path();
-            // Behind the type stand zeros (RFC 8446 section 5.4).
-            padded.push(inner[0]);
-            padded.resize(1 + padding, 0);
-            &padded
-        }
-        TlsVersion::V13 => &inner,
-        TlsVersion::V12 => &[],
-    };
-    keys.with(|key| match (key, room) {
-        (Ready::Own(key), Some(_)) => {
-            let sealed = begin(out, header, explicit);
-            let summed = key.seal_summed(&nonce, beside.bytes(), parts, extra, sealed)?;
-            Some(sum_of(header, explicit, (summed, plain + extra.len())))
-        }
-        (key, None) => {
-            let sealed = begin(out, header, explicit);
-            key.seal(nonce, beside.bytes(), parts, extra, sealed).then_some(Sum::ZERO)
-        }
-        (key, Some(room)) => {
-            let sealed = begin(room, header, explicit);
-            let sealed = key.seal(nonce, beside.bytes(), parts, extra, sealed);
-            sealed.then(|| checksum::copy_and_sum(out, room))
-        }
-    })
-    .flatten()
+    match version {
+        TlsVersion::V13 if padding > 0 => seal_padded(keys, &head, (inner[0], padding), out, room),
+        TlsVersion::V13 => seal_text(keys, &head, &inner, out, room),
+        TlsVersion::V12 => seal_text(keys, &head, &[], out, room),
+    }
     .ok_or(SealError::Cipher)
+}
+
+/// A record, but for what follows its plaintext.
+struct Head<'a> {
+    header: [u8; HEADER_LEN],
+    beside: Beside,
+    nonce: [u8; NONCE_LEN],
+    explicit: Option<[u8; EXPLICIT_LEN]>,
+    parts: &'a [&'a [u8]],
+    /// Bytes of the parts.
+    plain: usize,
+}
+
+/// Behind the type stand zeros (RFC 8446 section 5.4).
+#[cold]
+#[inline(never)]
+fn seal_padded(
+    keys: &mut RecordKeys,
+    head: &Head<'_>,
+    (kind, padding): (u8, usize),
+    out: &mut [u8],
+    room: Option<&mut [u8]>,
+) -> Option<Sum> {
+    let mut extra = vec![0; 1 + padding];
+    extra[0] = kind;
+    seal_text(keys, head, &extra, out, room)
+}
+
+/// Seals the parts and `extra` behind them.
+#[inline(always)]
+fn seal_text(
+    keys: &mut RecordKeys,
+    &Head { header, ref beside, ref nonce, explicit, parts, plain }: &Head<'_>,
+    extra: &[u8],
+    out: &mut [u8],
+    room: Option<&mut [u8]>,
+) -> Option<Sum> {
+    keys.with(|key| {
+        if let (Ready::Own(key), Some(_)) = (key, &room) {
+            let sealed = begin(out, header, explicit);
+            let summed = key.seal_summed(nonce, beside.bytes(), parts, extra, sealed)?;
+            return Some(sum_of(header, explicit, (summed, plain + extra.len())));
+        }
+        let (made, slot) = match room {
+            Some(room) => (room, Some(out)),
+            None => (out, None),
+        };
+        let sealed = begin(made, header, explicit);
+        let sealed = key.seal(nonce, beside.bytes(), parts, extra, sealed);
+        sealed.then(|| slot.map_or(Sum::ZERO, |slot| checksum::copy_and_sum(slot, made)))
+    })?
 }
 
 /// Writes what stands before the sealed text, and returns where that goes.
