@@ -1,6 +1,6 @@
 //! AES-GCM (NIST SP 800-38D) for records, by processors with VAES and VPCLMULQDQ of 256
-//! bits: Intel from Alder Lake on, AMD from Zen 3 on. Whatever has no AVX-512 gets half
-//! of what it could from libraries that ask for that.
+//! bits: Intel from Ice Lake on, AMD from Zen 3 on. Those without AVX-512 get half of what they
+//! could from libraries that ask for it.
 //!
 //! Two things are other than in a library's call. The plaintext may lie in pieces, and is
 //! read where it lies. What is sealed is written once and never read: what authenticates it,
