@@ -1,8 +1,10 @@
 //! Helper threads: they wait, so that a silo does not; and what another process
 //! has opened for them.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod opened;
+#[allow(unsafe_code, reason = "a system call that no crate has")]
+mod slices;
 
 use rustix::thread::CpuSet;
 use std::thread::JoinHandle;
@@ -17,7 +19,7 @@ pub enum Behind {
 }
 
 /// As [`spawn`], for work that takes long: where it shares a core with a silo or
-/// worker, that goes first.
+/// worker, that goes first, and has the core as soon as it wakes.
 ///
 /// # Errors
 /// As [`spawn`].
@@ -28,9 +30,11 @@ pub fn spawn_behind(
     run: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
     spawn(name, cpus, move || {
-        // Of the calling thread alone (setpriority(2), "C library/kernel
-        // differences"). Refused: others wait longer, and nothing is wrong.
-        let _ = rustix::process::setpriority_process(None, behind as i32);
+        // Refused: others wait longer, and nothing is wrong.
+        if slices::stay_behind(behind as i32).is_err() {
+            // Of the calling thread alone (setpriority(2), "C library/kernel differences").
+            let _ = rustix::process::setpriority_process(None, behind as i32);
+        }
         run();
     })
 }

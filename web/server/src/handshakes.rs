@@ -56,8 +56,6 @@ pub(crate) struct Handshakes {
     pub allowance: Allowance,
     /// The silo's event was raised for those.
     signalled: bool,
-    /// What is noted now is not looked at in the turn that this is part of, unless the silo is woken.
-    looked_at: bool,
     /// CPUs of a helper that is new.
     unsettled: Option<Vec<usize>>,
     /// By index of their connections.
@@ -153,23 +151,18 @@ impl Handshakes {
         self.helper = helper;
     }
 
-    /// A turn begins: in its first the silo learns what its helper has of cores.
-    fn begin_turn(&mut self) {
-        match self.unsettled.take() {
-            Some(cpus) => self.allowance = Allowance::new(helper::has_others(&cpus)),
-            None => self.allowance.renew(),
+    /// The server is called: in its first turn the silo learns what its helper has of cores.
+    fn look(&mut self, now: Time) {
+        if let Some(cpus) = self.unsettled.take() {
+            self.allowance = Allowance::new(helper::has_others(&cpus));
         }
-    }
-
-    /// All of a turn is over.
-    #[inline]
-    pub const fn on_turn_over(&mut self) {
-        self.looked_at = false;
+        self.allowance.look(now);
     }
 
     /// Notes what is to be worked on in one of the next turns.
     pub fn put_off(&mut self, (token, shaking, bytes): (u64, Shaking, Vec<u8>), event: &OwnedFd) {
-        if self.own.is_empty() && self.looked_at {
+        // Those are not looked at any more in the turn that this is part of, unless the silo is woken.
+        if self.own.is_empty() && self.allowance.looked_at() {
             self.signalled = rustix::io::write(event, &1_u64.to_ne_bytes()).is_ok();
         }
         self.own.push_back((token, shaking, bytes));
@@ -405,8 +398,7 @@ impl<H: Handler> Server<H> {
                 any = true;
             }
         }
-        self.handshakes.begin_turn();
-        self.handshakes.looked_at = true;
+        self.handshakes.look(net.now());
         if core::mem::take(&mut self.handshakes.signalled) {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
         }

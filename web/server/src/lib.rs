@@ -512,7 +512,7 @@ impl<H: Handler> App for Server<H> {
 
     #[inline]
     fn on_turn_over(&mut self, now: Time) {
-        self.handshakes.on_turn_over();
+        self.handshakes.allowance.on_turn_over();
         if let Some(recorder) = &mut self.carrier.recorder {
             recorder.on_turn_over(now);
         }
