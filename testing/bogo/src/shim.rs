@@ -373,7 +373,7 @@ impl App for Shim {
         let Ends::Client(clients) = &self.ends else { return };
         let tls = Arc::clone(&clients[self.at.min(1)]);
         let told = self.asked().host.as_deref().map(Into::into);
-        let sought = Sought { tls, name: Box::default(), told, peer: b"runner".as_slice().into() };
+        let sought = Sought { tls, shows: None, name: Box::default(), told, peer: b"runner".as_slice().into() };
         let mut connector = Box::new(Connector::new(sought));
         let step = connector.on_bytes(&[]);
         net.send_bytes(id, &step.out);

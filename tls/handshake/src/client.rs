@@ -135,16 +135,16 @@ impl ClientTls {
             (false, true) => vec![&TLS12],
             (false, false) => return Err(ClientError::NoVersion),
         };
-        let key = match &rules.identity {
-            Some(identity) => Some(Arc::new(certified(identity).ok_or(ClientError::Key)?)),
-            None => None,
+        let own = match &rules.identity {
+            Some(identity) => OwnCertificate::new(identity)?,
+            None => OwnCertificate(None),
         };
         let builder = ClientConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&versions)
             .map_err(|_| ClientError::NoSuite)?;
         let verifier = Arc::new(ServerVerifier(ClientVerifier::new(None)));
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
-        let mut config = builder.with_client_cert_resolver(Arc::new(OwnCertificate(key)));
+        let mut config = builder.with_client_cert_resolver(Arc::new(own));
         config.alpn_protocols = rules.protocols;
         config.enable_secret_extraction = true;
         config.resumption = Resumption::disabled();
@@ -172,9 +172,13 @@ impl ClientTls {
         self.servers.is_some()
     }
 
-    /// What rustls is told for one connection, whose sessions are those of `peer`.
-    pub(crate) fn config_for(&self, peer: &[u8]) -> Arc<ClientConfig> {
+    /// What rustls is told for one connection, whose sessions are those of `peer`, and whose server is shown
+    /// `own` if it asks, in place of what the rules had.
+    pub(crate) fn config_for(&self, peer: &[u8], own: Option<Arc<OwnCertificate>>) -> Arc<ClientConfig> {
         let mut config = self.config.clone();
+        if let Some(own) = own {
+            config.client_auth_cert_resolver = own;
+        }
         if let Some(sessions) = &self.sessions {
             config.resumption = Resumption::store(Arc::new(PeerSessions::new(Arc::clone(sessions), peer)));
         }
@@ -223,8 +227,24 @@ impl ServerCertVerifier for ServerVerifier {
 }
 
 /// What servers are shown that ask who we are.
-#[derive(Debug)]
-struct OwnCertificate(Option<Arc<CertifiedKey>>);
+pub struct OwnCertificate(Option<Arc<CertifiedKey>>);
+
+/// No log tells keys.
+impl fmt::Debug for OwnCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OwnCertificate").field(&self.0.is_some()).finish()
+    }
+}
+
+impl OwnCertificate {
+    /// A certificate with its chain, and its key.
+    ///
+    /// # Errors
+    /// The key is of a kind that signs no handshakes here.
+    pub fn new(identity: &Identity) -> Result<Self, ClientError> {
+        Ok(Self(Some(Arc::new(certified(identity).ok_or(ClientError::Key)?))))
+    }
+}
 
 impl ResolvesClientCert for OwnCertificate {
     /// Whichever authorities a server names: as OpenSSL has it.

@@ -2,6 +2,7 @@
 
 use crate::acceptor::{RECEIVED_MAX, RECORD_MAX, RECORDS_MAX, direction, record};
 use crate::client::{ClientTls, ServerVerdict};
+use crate::demand::OwnDemand;
 use crate::failure::Failure;
 use crate::secured::{Cipher, Direction, Version};
 use crate::suites::suite_name;
@@ -23,7 +24,10 @@ pub struct Sought {
     pub name: Box<[u8]>,
     /// The name that it is told (RFC 6066 section 3), if any.
     pub told: Option<Box<str>>,
-    /// What sessions go on by: the same for all connections to one server, by these names.
+    /// What it is shown where that is not what all are, if it asks who we are.
+    pub shows: Option<OwnDemand>,
+    /// What sessions go on by: the same for all connections to one server, by these names, that are shown
+    /// the same.
     pub peer: Box<[u8]>,
 }
 
@@ -187,7 +191,14 @@ impl Connector {
     }
 
     fn begin(&mut self, out: &mut Vec<u8>) -> ConnectOutcome {
-        let config = self.sought.tls.config_for(&self.sought.peer);
+        let own = match &self.sought.shows {
+            None => None,
+            Some(demand) => match demand.source.find(&demand.files) {
+                Ok(own) => Some(own),
+                Err(why) => return ConnectOutcome::Failed(Failure::Certificates(why.into())),
+            },
+        };
+        let config = self.sought.tls.config_for(&self.sought.peer, own);
         let told = self.sought.told.as_deref().and_then(|name| ServerName::try_from(name).ok());
         // Addresses are told to nobody (RFC 6066 section 3).
         let nobody = ServerName::IpAddress(IpAddr::V4(Ipv4Addr::from([0; 4])));

@@ -1,5 +1,7 @@
-//! Certificates that are found when a client asks for them (`ssl_certificate` with variables).
+//! Certificates that are found when a handshake begins: a client's wish (`ssl_certificate` with
+//! variables), or what an upstream is shown (`proxy_ssl_certificate` with variables).
 
+use crate::client::OwnCertificate;
 use crate::server::ServerTls;
 use core::fmt::Debug;
 use std::sync::Arc;
@@ -29,4 +31,23 @@ pub struct Demand {
     pub source: Arc<dyn CertificateSource>,
     /// By these paths.
     pub files: Vec<CertificateFiles>,
+}
+
+/// Where what servers are shown is found. Asked by whoever works on handshakes, for as long as it takes to
+/// read files.
+pub trait OwnCertificateSource: Send + Sync + Debug {
+    /// The certificate and the key of these files.
+    ///
+    /// # Errors
+    /// What is wrong, in the words of the error log.
+    fn find(&self, files: &CertificateFiles) -> Result<Arc<OwnCertificate>, String>;
+}
+
+/// What a server is shown that asks who we are, found before the handshake says anything.
+#[derive(Clone, Debug)]
+pub struct OwnDemand {
+    /// Where it is found.
+    pub source: Arc<dyn OwnCertificateSource>,
+    /// By these paths.
+    pub files: CertificateFiles,
 }

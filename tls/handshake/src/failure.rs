@@ -12,7 +12,7 @@ pub enum Failure {
     Differs,
     /// The server ends all handshakes (`ssl_reject_handshake`).
     Rejected,
-    /// No certificate could be had for its client, as the error log tells it.
+    /// No certificate could be had to be shown, as the error log tells it.
     Certificates(Box<str>),
     /// The client sent more than a handshake takes.
     TooLong,

@@ -45,10 +45,10 @@ mod suites;
 mod tickets;
 
 pub use acceptor::{Acceptor, Outcome, Step};
-pub use client::{ClientError, ClientRules, ClientTls, ServerVerdict, Servers};
+pub use client::{ClientError, ClientRules, ClientTls, OwnCertificate, ServerVerdict, Servers};
 pub use clients::{ClientMode, ClientVerdict, Clients};
 pub use connector::{ConnectOutcome, ConnectStep, Connected, Connector, EarlySent, ServerSession, Sought};
-pub use demand::{CertificateFiles, CertificateSource, Demand};
+pub use demand::{CertificateFiles, CertificateSource, Demand, OwnCertificateSource, OwnDemand};
 pub use effort::Effort;
 pub use failure::Failure;
 pub use hello::{First, HELLO_MAX, Hello, HelloError};

@@ -18,6 +18,7 @@ mod content;
 mod effect;
 mod gateways;
 mod hosts;
+mod kept_files;
 mod layer;
 mod limits;
 mod listen;

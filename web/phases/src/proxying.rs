@@ -3,7 +3,7 @@
 use crate::ids::UpstreamGroupId;
 use crate::value::Value;
 use core::time::Duration;
-use handshake::ClientTls;
+use handshake::{ClientTls, OwnCertificateSource};
 use proxy::accel::Ignored;
 use proxy::fields::{HIDDEN, NameSet};
 use proxy::next::NextOn;
@@ -142,11 +142,33 @@ pub struct UpstreamTls {
     pub name: Option<Value>,
     /// `proxy_ssl_server_name`: it is told that name.
     pub tells_name: bool,
+    /// `proxy_ssl_certificate` and `proxy_ssl_certificate_key` with variables.
+    pub shows: Option<OwnCertificateByValue>,
+}
+
+/// What upstreams are shown that ask who we are, whose paths are known with a request.
+#[derive(Clone, Debug)]
+pub struct OwnCertificateByValue {
+    /// Where it is found.
+    pub source: Arc<dyn OwnCertificateSource>,
+    /// The path of the certificate, with its chain; an empty one is none.
+    pub certificate: Value,
+    /// And of its key.
+    pub key: Value,
+    /// Where a path begins that does not say.
+    pub folder: Box<[u8]>,
+}
+
+impl PartialEq for OwnCertificateByValue {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.source, &other.source) && self.certificate == other.certificate && self.key == other.key
+    }
 }
 
 impl PartialEq for UpstreamTls {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.tls, &other.tls) && self.name == other.name && self.tells_name == other.tells_name
+        let are_names = self.name == other.name && self.tells_name == other.tells_name;
+        Arc::ptr_eq(&self.tls, &other.tls) && are_names && self.shows == other.shows
     }
 }
 

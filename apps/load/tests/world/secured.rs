@@ -125,5 +125,5 @@ pub fn sought() -> Sought {
     };
     let tls = Arc::new(ClientTls::new(rules).expect("a client").sending_early());
     let name: Box<[u8]> = b"one.example".as_slice().into();
-    Sought { tls, name: name.clone(), told: Some("one.example".into()), peer: name }
+    Sought { tls, shows: None, name: name.clone(), told: Some("one.example".into()), peer: name }
 }

@@ -1,9 +1,8 @@
 //! Plain requests of clients that are served already, beside handshakes that fill the server's
 //! core: how long they wait.
 //!
-//! Both generators share the client's core. The one that is timed goes first, so that it is the
-//! server that is waited for: nice(1) alone would have it wait for the other's slice, up to a tick
-//! of 4 ms, so that one runs where nobody else would (SCHED_IDLE, chrt(1)).
+//! Both generators share the client's core. The one that is timed goes first (nice(1)), so that
+//! it is the server that is waited for.
 
 use super::{Contender, PATIENCE, Plan, SUITE};
 use crate::BenchError;
@@ -88,7 +87,7 @@ fn measure(nearside: &Path, duration: Duration, who: &Contender, at: Place<'_>) 
     let alone = finish(alone, WARM_UP + duration, at)?;
     let url = format!("https://{}/small", who.address);
     let long = duration + 2 * AROUND;
-    let mut words = ["chrt", "--idle", "0"].map(str::to_owned).to_vec();
+    let mut words = ["nice", "-n", "10"].map(str::to_owned).to_vec();
     words.extend(load(nearside, &url, (SHAKING, long), at));
     words.extend(SUITE.split_whitespace().map(str::to_owned));
     words.extend(["--insecure", "--close"].map(str::to_owned));

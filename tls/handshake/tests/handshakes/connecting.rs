@@ -34,7 +34,7 @@ fn client((tls12, tls13): (bool, bool), trusted: Option<(&str, Option<&str>)>) -
 
 fn sought(tls: &Arc<ClientTls>, name: &str) -> Sought {
     let told = Some("one.example".into());
-    Sought { tls: Arc::clone(tls), name: name.as_bytes().into(), told, peer: b"there".as_slice().into() }
+    Sought { tls: Arc::clone(tls), shows: None, name: name.as_bytes().into(), told, peer: b"there".as_slice().into() }
 }
 
 /// The first that a client sends, and its server.

@@ -181,7 +181,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
     (RefusedUnless("off", "it is not there yet"), &["proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"]),
     (NOT_YET, &["uwsgi_string"]),
-    (CERTIFICATES, &["ssl_object_cache_inheritable", "proxy_ssl_certificate_cache", "uwsgi_ssl_certificate_cache"]),
+    (CERTIFICATES, &["ssl_object_cache_inheritable"]),
     (RECORDS, &["ssl_buffer_size"]),
     (NO_DH, &["ssl_dhparam"]),
     (NO_OCSP, &["ssl_ocsp_responder", "ssl_ocsp_cache"]),

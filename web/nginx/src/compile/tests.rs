@@ -146,7 +146,10 @@ fn servers_share_addresses() {
 #[test]
 fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
     for (text, said) in [
-        ("server { location / { proxy_ssl_certificate $a.pem; } }", "certificates by variables in \"$a.pem\""),
+        (
+            "server { location / { proxy_ssl_certificate data:$a; } }",
+            "certificates within the configuration in \"data:$a\"",
+        ),
         (
             "server { location / { proxy_ssl_conf_command NumTickets 3; } }",
             "\"NumTickets\" of \"proxy_ssl_conf_command\"",

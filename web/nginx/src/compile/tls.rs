@@ -124,14 +124,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    pub(super) fn tls_path_is_plain(&self, value: &[u8], place: Place) -> Step {
-        if value.contains(&b'$') {
-            return Err(self.unsupported(place, &format!("certificates by variables in \"{}\"", told(value))));
-        }
-        self.tls_path_is_of_a_file(value, place)
-    }
-
-    fn tls_path_is_of_a_file(&self, value: &[u8], place: Place) -> Step {
+    pub(super) fn tls_path_is_of_a_file(&self, value: &[u8], place: Place) -> Step {
         let refused = |what: &str| Err(self.unsupported(place, &format!("{what} in \"{}\"", told(value))));
         match value {
             _ if value.starts_with(b"engine:") => refused("keys of engines"),

@@ -104,6 +104,14 @@ impl CertificateCache {
     pub const BY_DEFAULT: Self = Self { max: 0, inactive: Duration::from_secs(10), valid: Duration::from_secs(60) };
 }
 
+impl UpstreamTlsSettings {
+    /// The paths of the certificate and of its key, where either has variables.
+    pub fn by_value(&self) -> Option<(&[u8], &[u8])> {
+        let (certificate, key) = (self.certificate.as_deref()?, self.key.as_deref()?);
+        [certificate, key].iter().any(|path| path.contains(&b'$')).then_some((certificate, key))
+    }
+}
+
 /// What asks upstreams that may be secured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SecuredBy {

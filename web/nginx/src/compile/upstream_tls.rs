@@ -8,7 +8,7 @@ use super::tls_settings::{SecuredBy, UpstreamTlsSettings};
 use super::{Compiler, Step, nowhere};
 use crate::message::Place;
 use crate::reader::Directive;
-use handshake::{ClientError, ClientRules, ClientTls, Identity, Servers};
+use handshake::{ClientError, ClientRules, ClientTls, Identity, OwnCertificateSource, Servers};
 use phases::gateways::GatewayProtocol;
 use phases::program::ContentRules;
 use phases::proxying::UpstreamTls;
@@ -20,7 +20,10 @@ use x509::Store;
 const TICKETS: usize = 8;
 
 /// What those of blocks came to: of equal ones one is made.
-pub(super) type KnownTls = Vec<(Arc<UpstreamTlsSettings>, Arc<ClientTls>)>;
+pub(super) type KnownTls = Vec<(Arc<UpstreamTlsSettings>, MadeTls)>;
+
+/// What is said and done, and where the certificates are found whose paths have variables.
+pub(super) type MadeTls = (Arc<ClientTls>, Option<Arc<dyn OwnCertificateSource>>);
 
 fn set_proxy(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive) -> Step {
     compiler.upstream_tls(layer, SecuredBy::Proxy, directive)
@@ -43,6 +46,7 @@ pub(super) const UPSTREAM_TLS_SETTERS: &[(&str, Setter)] = &[
     ("proxy_ssl_crl", set_proxy),
     ("proxy_ssl_certificate", set_proxy),
     ("proxy_ssl_certificate_key", set_proxy),
+    ("proxy_ssl_certificate_cache", set_proxy),
     ("proxy_ssl_password_file", set_proxy),
     ("proxy_ssl_conf_command", set_proxy),
     ("uwsgi_ssl_session_reuse", set_uwsgi),
@@ -56,6 +60,7 @@ pub(super) const UPSTREAM_TLS_SETTERS: &[(&str, Setter)] = &[
     ("uwsgi_ssl_crl", set_uwsgi),
     ("uwsgi_ssl_certificate", set_uwsgi),
     ("uwsgi_ssl_certificate_key", set_uwsgi),
+    ("uwsgi_ssl_certificate_cache", set_uwsgi),
     ("uwsgi_ssl_password_file", set_uwsgi),
     ("uwsgi_ssl_conf_command", set_uwsgi),
 ];
@@ -85,8 +90,9 @@ impl Compiler<'_> {
                     return Err(self.invalid(directive, "is duplicate"));
                 }
                 *own = Some(value.to_vec()).filter(|value| !value.is_empty());
-                self.tls_path_is_plain(value, place)?;
+                self.tls_path_is_of_a_file(value, place)?;
             }
+            b"_certificate_cache" => settings.common.certificate_cache = self.certificate_cache(directive)?,
             b"_password_file" => {
                 self.note_file(&path);
                 settings.common.passwords = tls_files::passwords(&path).map_err(|why| self.refused(place, why))?;
@@ -105,8 +111,9 @@ impl Compiler<'_> {
             _ => return Ok(()),
         };
         let settings = Arc::clone(layer.upstream_tls_mut(by));
-        let tls = self.client_tls(&settings, by, place)?;
-        let made = UpstreamTls { tls, name: settings.name.clone(), tells_name: settings.tells_name };
+        let (tls, source) = self.client_tls(&settings, by, place)?;
+        let shows = self.own_by_value(&settings, source, place)?;
+        let made = UpstreamTls { tls, name: settings.name.clone(), tells_name: settings.tells_name, shows };
         let rules = match by {
             SecuredBy::Proxy => &mut layer.block.proxy,
             SecuredBy::Uwsgi => &mut Arc::make_mut(&mut layer.block.gateways).of_mut(GatewayProtocol::Uwsgi).relay,
@@ -117,10 +124,10 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn client_tls(&mut self, settings: &Arc<UpstreamTlsSettings>, by: SecuredBy, place: Place) -> Step<Arc<ClientTls>> {
+    fn client_tls(&mut self, settings: &Arc<UpstreamTlsSettings>, by: SecuredBy, place: Place) -> Step<MadeTls> {
         let known = |(one, _): &&(Arc<UpstreamTlsSettings>, _)| Arc::ptr_eq(one, settings) || **one == **settings;
-        if let Some((_, tls)) = self.upstream_tls.iter().rev().find(known) {
-            return Ok(Arc::clone(tls));
+        if let Some((_, made)) = self.upstream_tls.iter().rev().find(known) {
+            return Ok(made.clone());
         }
         let (common, prefix) = (&settings.common, by.prefix());
         self.warn_of_old(common);
@@ -149,8 +156,8 @@ impl Compiler<'_> {
                 self.unsupported(place, &what)
             }
         })?;
-        let made = Arc::new(made);
-        self.upstream_tls.push((Arc::clone(settings), Arc::clone(&made)));
+        let made = (Arc::new(made), self.own_source(settings));
+        self.upstream_tls.push((Arc::clone(settings), made.clone()));
         Ok(made)
     }
 
@@ -161,6 +168,9 @@ impl Compiler<'_> {
             let what = format!("no \"{prefix}_certificate_key\" is defined for certificate \"{}\"", told(certificate));
             return Err(nowhere(what));
         };
+        if settings.by_value().is_some() {
+            return Ok(None);
+        }
         let (certificate, key) = (self.conf_path(certificate), self.conf_path(key));
         self.note_file(&certificate);
         self.note_file(&key);

@@ -204,8 +204,12 @@ impl SecuredWays {
     /// The number of this one; 0 is that of connections that are not secured.
     pub fn number(&mut self, seeks: Option<&Sought>) -> Option<u32> {
         let Some(seeks) = seeks else { return Some(0) };
-        let is_same =
-            |one: &Sought| Arc::ptr_eq(&one.tls, &seeks.tls) && one.name == seeks.name && one.told == seeks.told;
+        let shows = |sought: &Sought| sought.shows.as_ref().map(|shows| shows.files.clone());
+        let shown = shows(seeks);
+        let is_same = |one: &Sought| {
+            let are_names = one.name == seeks.name && one.told == seeks.told;
+            Arc::ptr_eq(&one.tls, &seeks.tls) && are_names && shows(one) == shown
+        };
         let at = self.0.iter().position(is_same);
         if at.is_none() && self.0.len() >= WAYS_MAX {
             return None;

@@ -8,13 +8,13 @@ use super::run::{Flow, Runner};
 use super::written::put_number;
 use crate::logging::ErrorLevel;
 use crate::program::{Block, Program, UpstreamGroup};
-use crate::proxying::{ProxyPass, ProxyRules, RequestField};
+use crate::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField};
 use app::Body;
 use bodies::BodyContent;
 use core::net::Ipv4Addr;
 use exchange::Replies;
 use h1::client::ResponseReader;
-use handshake::Sought;
+use handshake::{CertificateFiles, OwnDemand, Sought};
 use proxy::next::is_unrepeatable;
 use proxy::target::{self, TargetSource};
 use proxy::url::{ProxyUrl, UpstreamPlace, parse_port};
@@ -204,7 +204,24 @@ impl<R: Replies> Runner<'_, R> {
             secured.tells_name && !text.is_empty() && !text.starts_with('[') && text.parse::<Ipv4Addr>().is_err()
         });
         let told = text.map(Box::from);
-        Some(Box::new(Sought { tls: Arc::clone(&secured.tls), told, name: name.into(), peer: Box::default() }))
+        let (tls, name) = (Arc::clone(&secured.tls), name.into());
+        let shows = secured.shows.as_ref().and_then(|shows| self.shown(shows));
+        Some(Box::new(Sought { tls, told, name, shows, peer: Box::default() }))
+    }
+
+    /// What an upstream is shown that asks who we are, by what is known of the request; none where that names
+    /// no certificate.
+    fn shown(&mut self, by_value: &OwnCertificateByValue) -> Option<OwnDemand> {
+        let mut scope = self.scope();
+        let mut path = |value| {
+            let path = scope.get(value);
+            let is_whole = path.is_empty() || path.starts_with(b"/");
+            if is_whole { path } else { [&by_value.folder, &*path].concat() }
+        };
+        let certificate = path(&by_value.certificate);
+        let key = path(&by_value.key);
+        let files = CertificateFiles { certificate, key };
+        (!files.certificate.is_empty()).then(|| OwnDemand { source: Arc::clone(&by_value.source), files })
     }
 
     fn computed(&mut self, text: &[u8], location: Option<usize>) -> Result<Destination, u16> {

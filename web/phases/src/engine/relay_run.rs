@@ -382,6 +382,7 @@ impl<R: Replies> Runner<'_, R> {
             UpstreamEvent::Secured(session) => Came::nothing(self.on_secured(session.verdict)),
             UpstreamEvent::Unsecured(why) => {
                 let told = match why {
+                    handshake::Failure::Certificates(why) => return self.without_certificate(why),
                     handshake::Failure::Closed => why.to_string(),
                     _ => format!("SSL_do_handshake() failed (SSL: {why})"),
                 };

@@ -1,5 +1,6 @@
 //! Connections to upstreams are secured before anything is asked.
 
+use super::relay_run::Came;
 use super::run::{Flow, Runner};
 use exchange::Replies;
 use handshake::ServerVerdict;
@@ -13,7 +14,10 @@ impl<R: Replies> Runner<'_, R> {
         let (Some(link), Some(seeks)) = (relay.link, relay.seeks.as_deref()) else { return };
         let mut sought = seeks.clone();
         let told = sought.told.as_deref().unwrap_or_default().as_bytes();
-        sought.peer = [&peer, &b"\0"[..], told, b"\0", &sought.name].concat().into();
+        // Who was known by one certificate is not by another.
+        let shown = sought.shows.as_ref().map(|shows| [&*shows.files.certificate, b"\0", &shows.files.key].concat());
+        let shown = shown.unwrap_or_default();
+        sought.peer = [&peer, &b"\0"[..], told, b"\0", &sought.name, b"\0", &shown].concat().into();
         relay.shakes = true;
         self.replies.secure_upstream(link, sought);
     }
@@ -39,6 +43,16 @@ impl<R: Replies> Runner<'_, R> {
         };
         self.tell_of_upstream(&told, self.doing());
         self.failed(Failure::Error)
+    }
+
+    /// What the server is to be shown cannot be had: that is nobody's fault but ours, and no other is asked.
+    #[cold]
+    pub(super) fn without_certificate(&mut self, why: &str) -> Came {
+        // As nginx tells it, which looks before it begins.
+        self.tell_of_upstream(why, "connecting to upstream");
+        self.let_link_go();
+        self.give_up_relay();
+        Came::nothing(Flow::Status(500))
     }
 
     /// What is queued there goes out still.

@@ -99,7 +99,7 @@ impl SecuredArgs {
             tls = tls.sending_early();
         }
         let (name, told) = (name.into_bytes().into_boxed_slice(), told.map(String::into_boxed_str));
-        Ok(Some(Sought { tls: Arc::new(tls), peer: name.clone(), name, told }))
+        Ok(Some(Sought { tls: Arc::new(tls), shows: None, peer: name.clone(), name, told }))
     }
 
     fn is_asked(&self) -> bool {
