@@ -10,7 +10,10 @@ use crate::{
     operator_arguments, render,
 };
 use audit::advice::{Setting, parse};
+use audit::yaml::{Node, documents};
 use audit::{Evidence, Role, Verdict, cpu_list, judge};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const FIXTURES: [(&str, &str); 4] = [
     ("single", include_str!("../../topology/fixtures/single.txt")),
@@ -35,14 +38,33 @@ fn wanted(version: Version) -> Wanted {
     }
 }
 
-/// Every manifest for OpenShift, of each topology and version, with all that may be asked for and with
-/// none of it: which it is, its file and its text.
-fn each_manifest(mut act: impl FnMut(&str, &str, &str)) {
-    let versions = [(4, 10), (4, 12), (4, 14), (4, 16), (4, 18), (4, 20)].map(|(major, minor)| Version(major, minor));
+/// Folders with definitions of kinds: what `NEARSIDE_CRDS` names, for manifests of each version, and what
+/// lies in it by a version's name, as `4.16`, for those of this one.
+fn definition_sets() -> Option<Vec<(Option<Version>, PathBuf)>> {
+    let folder = std::env::var_os("NEARSIDE_CRDS").map(PathBuf::from)?;
+    let version = |path: PathBuf| Some((Some(path.file_name()?.to_str()?.parse::<Version>().ok()?), path));
+    let entries = fs::read_dir(&folder).expect("the folder of NEARSIDE_CRDS").flatten();
+    let mut sets: Vec<_> = entries.filter_map(|entry| version(entry.path())).collect();
+    sets.sort_unstable();
+    sets.insert(0, (None, folder));
+    Some(sets)
+}
+
+/// The definitions of a folder, each with its text.
+fn definitions_in(folder: &Path) -> Vec<(Node, String)> {
+    let paths = fs::read_dir(folder).expect("a folder of definitions").flatten().map(|entry| entry.path());
+    let texts = paths.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).expect("a definition"));
+    texts.map(|text| (documents(&text).expect("YAML").remove(0), text)).collect()
+}
+
+/// Every manifest for OpenShift, of each topology and of one version or all, with all that may be asked
+/// for and with none of it: which it is, its file and its text.
+fn each_manifest(only: Option<Version>, mut act: impl FnMut(&str, &str, &str)) {
+    let all = (10..=23).map(|minor| Version(4, minor)).chain([Version::CURRENT]);
     for (name, text) in FIXTURES {
         let shape = Shape::of(&machine(text)).expect(name);
         let pages = shape.domains.len() as u64 * 2;
-        for version in versions.into_iter().chain([Version::CURRENT]) {
+        for version in all.clone().filter(|version| only.is_none_or(|only| only == *version)) {
             for extras in [false, true] {
                 let asked = Wanted {
                     huge: vec![format!("1G:{pages}").parse().expect("pages")],

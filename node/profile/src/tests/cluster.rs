@@ -6,13 +6,14 @@
 //! `./staging` at the version v0.N.P that goes with its own v1.N.P);
 //! `NEARSIDE_CRDS`, a folder with the definitions of OpenShift's kinds
 //! (`manifests` of cluster-node-tuning-operator; of machineconfiguration,
-//! console and network in `openshift/api`; of the SR-IOV and PTP operators);
+//! console and network in `openshift/api`; of the SR-IOV and PTP operators), in
+//! which folders by the names of versions, as `4.16`, may have those of each;
 //! and on the PATH etcd (or `NEARSIDE_ETCD`), curl and openssl. Without them
 //! this is left out.
 
-use super::each_manifest;
+use super::{definition_sets, definitions_in, each_manifest};
 use audit::yaml::documents;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -153,11 +154,9 @@ fn defined(server: &Server, folder: &Path) -> BTreeMap<String, String> {
     let mut kinds: BTreeMap<String, String> =
         built_in.iter().map(|(kind, plural)| ((*kind).to_owned(), (*plural).to_owned())).collect();
     let mut waited = Vec::new();
-    for entry in fs::read_dir(folder).expect("the folder of NEARSIDE_CRDS").flatten() {
-        let text = fs::read_to_string(entry.path()).expect("a definition");
-        let text = text.trim_start_matches("---\n");
-        let definition = documents(text).expect("YAML").remove(0);
+    for (definition, text) in definitions_in(folder) {
         let at = |path: &str| definition.text_at(path).unwrap_or_default().to_owned();
+        let text = text.trim_start_matches("---\n");
         server.make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", text);
         kinds.insert(at("spec.names.kind"), at("spec.names.plural"));
         waited.push(at("metadata.name"));
@@ -180,14 +179,8 @@ fn defined(server: &Server, folder: &Path) -> BTreeMap<String, String> {
     kinds
 }
 
-#[test]
-fn a_real_api_server_takes_every_manifest_under_strict_validation() {
-    let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let (Some(program), Some(definitions)) = (path("NEARSIDE_APISERVER"), path("NEARSIDE_CRDS")) else {
-        return println!("left out: NEARSIDE_APISERVER and NEARSIDE_CRDS name no kube-apiserver and no definitions");
-    };
-    let server = Server::start(&program, &path("NEARSIDE_ETCD").unwrap_or_else(|| "etcd".into()));
-    let kinds = defined(&server, &definitions);
+/// What others need, and the definitions: the plural of each kind.
+fn prepare(server: &Server, folder: &Path) -> BTreeMap<String, String> {
     for namespace in [
         "openshift-cluster-node-tuning-operator",
         "openshift-monitoring",
@@ -201,15 +194,47 @@ fn a_real_api_server_takes_every_manifest_under_strict_validation() {
     let class = "apiVersion: node.k8s.io/v1\nkind: RuntimeClass\nmetadata: {name: performance-fast}\n\
                  handler: high-performance\n";
     server.make("/apis/node.k8s.io/v1/runtimeclasses", class);
-    let mut taken = 0;
-    each_manifest(|told, _, text| {
-        assert_eq!(server.takes(&kinds, text), Ok(()), "{told}");
-        taken += 1;
-    });
-    // It does refuse what it does not know, and what has no sense.
-    let odd = "apiVersion: performance.openshift.io/v2\nkind: PerformanceProfile\nmetadata: {name: odd}\nspec:\n  cpu: \
-               {isolated: \"1\", reserved: \"0\", isolate: \"2\"}\n  nodeSelector: {a: b}\n";
-    let why = server.takes(&kinds, odd).expect_err("an unknown field");
-    assert!(why.contains("unknown field") && why.contains("isolate"), "{why}");
-    println!("{taken} objects were taken under strict validation");
+    defined(server, folder)
+}
+
+/// The object with a field that its kind does not have, in it and in what it is to be.
+fn spoilt(text: &str) -> (String, Vec<&'static str>) {
+    let spec = text.contains("\nspec:\n");
+    let inner = text.replacen("\nspec:\n", "\nspec:\n  unheardOf: 1\n", 1);
+    let names = if spec { vec!["\"unheardOf", "\"spec.unheardOf"] } else { vec!["\"unheardOf"] };
+    (format!("{}\nunheardOf: 1\n", inner.trim_end()), names)
+}
+
+#[test]
+fn a_real_api_server_takes_every_manifest_under_strict_validation() {
+    let path = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let (Some(program), Some(sets)) = (path("NEARSIDE_APISERVER"), definition_sets()) else {
+        return println!("left out: NEARSIDE_APISERVER and NEARSIDE_CRDS name no kube-apiserver and no definitions");
+    };
+    let etcd = path("NEARSIDE_ETCD").unwrap_or_else(|| "etcd".into());
+    for (version, folder) in sets {
+        let server = Server::start(&program, &etcd);
+        let kinds = prepare(&server, &folder);
+        let (mut taken, mut other) = (0, 0);
+        let mut refused = BTreeSet::new();
+        each_manifest(version, |told, path, text| {
+            let kind = documents(text).expect("YAML").remove(0).text_at("kind").unwrap_or_default().to_owned();
+            // A version's own folder may lack what was of another operator then.
+            if version.is_some() && !kinds.contains_key(&kind) {
+                other += 1;
+                return;
+            }
+            assert_eq!(server.takes(&kinds, text), Ok(()), "{told}, by {}", folder.display());
+            taken += 1;
+            if refused.insert((path.to_owned(), kind)) {
+                let (text, names) = spoilt(text);
+                let why = server.takes(&kinds, &text).expect_err("an unknown field");
+                let named = names.iter().all(|name| why.contains(&name.replace('"', "\\\"")));
+                assert!(why.contains("unknown field") && named, "{told}: {why}");
+            }
+        });
+        let (folder, spoilt) = (folder.display(), refused.len());
+        println!("{folder}: {taken} objects were taken, {spoilt} with an unknown field refused, {other} of no kind");
+        assert!(spoilt >= 8, "definitions are missing: {refused:?}");
+    }
 }

@@ -5,21 +5,18 @@
 //! test before a real one. `NEARSIDE_CRDS` names the folder that it takes, too;
 //! without it this is left out.
 
-use super::each_manifest;
+use super::{definition_sets, definitions_in, each_manifest};
 use audit::yaml::{Node, Value, documents};
 use std::collections::BTreeMap;
-use std::fs;
+use std::path::Path;
 
 /// Of an object: its group, version and kind.
 type Kind = (String, String);
 
 /// The schemas of all kinds, by version.
-fn schemas() -> Option<BTreeMap<Kind, Node>> {
-    let folder = std::env::var_os("NEARSIDE_CRDS")?;
+fn schemas(folder: &Path) -> BTreeMap<Kind, Node> {
     let mut schemas = BTreeMap::new();
-    for entry in fs::read_dir(folder).expect("the folder of NEARSIDE_CRDS").flatten() {
-        let text = fs::read_to_string(entry.path()).expect("a definition");
-        let definition = documents(&text).expect("YAML").remove(0);
+    for (definition, _) in definitions_in(folder) {
         let at = |node: &Node, path: &str| node.text_at(path).unwrap_or_default().to_owned();
         for version in definition.at("spec.versions").map_or(&[][..], Node::list) {
             let group = format!("{}/{}", at(&definition, "spec.group"), at(version, "name"));
@@ -27,7 +24,7 @@ fn schemas() -> Option<BTreeMap<Kind, Node>> {
             schemas.insert((group, at(&definition, "spec.names.kind")), schema);
         }
     }
-    Some(schemas)
+    schemas
 }
 
 /// An object's text, and what is wrong with it.
@@ -132,17 +129,21 @@ fn held(schemas: &BTreeMap<Kind, Node>, text: &str) -> Option<Vec<String>> {
 
 #[test]
 fn every_manifest_fits_the_definition_of_its_kind() {
-    let Some(schemas) = schemas() else {
+    let Some(sets) = definition_sets() else {
         return println!("left out: NEARSIDE_CRDS names no folder with the definitions of OpenShift's kinds");
     };
-    let mut fit = BTreeMap::<String, usize>::new();
-    each_manifest(|told, path, text| {
-        let Some(wrong) = held(&schemas, text) else { return };
-        assert_eq!(wrong, [""; 0], "{told}");
-        *fit.entry(path.to_owned()).or_default() += 1;
-    });
-    println!("{} objects fit: {fit:?}", fit.values().sum::<usize>());
-    assert!(fit.len() >= 6, "definitions are missing: {fit:?}");
+    for (version, folder) in &sets {
+        let schemas = schemas(folder);
+        let mut fit = BTreeMap::<String, usize>::new();
+        each_manifest(*version, |told, path, text| {
+            let Some(wrong) = held(&schemas, text) else { return };
+            assert_eq!(wrong, [""; 0], "{told}, by {}", folder.display());
+            *fit.entry(path.to_owned()).or_default() += 1;
+        });
+        println!("{}: {} objects fit: {fit:?}", folder.display(), fit.values().sum::<usize>());
+        assert!(fit.len() >= 6, "definitions are missing: {fit:?}");
+    }
+    let schemas = schemas(&sets[0].1);
     let odd = "apiVersion: performance.openshift.io/v2\nkind: PerformanceProfile\nmetadata: {name: odd}\nspec:\n  \
                cpu:\n    isolated: 1\n    isolate: \"2\"\n  realTimeKernel:\n    enabled: \"true\"\n";
     assert_eq!(
