@@ -67,3 +67,14 @@ pub(crate) struct Latency {
     /// interpolated, and nothing but their order is known.
     pub off: Option<f64>,
 }
+
+impl Latency {
+    /// Of a histogram: its deviation is that of the buckets' middles, each as far from a value as a thousandth of
+    /// it, around a mean that may be another.
+    pub(crate) fn of_buckets(mut self) -> Self {
+        let off = self.max.map_or(0.0, |max| max.high * 1e-3);
+        let wider = |all: Interval| Interval { low: (all.low - off).max(0.0), high: all.high + off, ..all };
+        self.deviation = self.deviation.map(wider);
+        self
+    }
+}

@@ -48,7 +48,7 @@ pub(crate) fn parse(text: &Text) -> Result<Vec<PublishedRun>, ReadError> {
         (text.starts("Running ") && text.has(" test @ "), wrk::parse),
         (text.starts("Latencies ") && text.starts("Requests "), vegeta::parse),
         (text.has("http_req_duration") || text.has("http_reqs."), k6::parse),
-        (text.has("Aggregated Function Time"), fortio::parse),
+        (text.has("Aggregated Function Time") || text.starts("Aborting because of error"), fortio::parse),
         (text.has("Nighthawk - A layer 7"), nighthawk::parse),
         (text.has("NIC statistics for port"), testpmd::parse),
         (text.has("Performance counter stats for"), perf::parse),

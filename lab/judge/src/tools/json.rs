@@ -116,10 +116,26 @@ fn ours(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         let proof = "the same run's .hgrm and its results by interval";
         run.relations.push(Relation::new(check, (left, AtMost, right), says, arithmetic, proof));
     };
-    relate("count", samples, responses, "more samples than responses");
+    // A request that failed is a sample, too, of the time until then.
+    run.failed = Some(failed(document));
+    let most = responses + document.count_of(&["errors"]).unwrap_or(Interval::exact(0.0, responses.line));
+    relate("count", samples, most, "more samples than responses and failures");
     relate("transfer", body, document.need(&["traffic", "received_bytes"])?, "more content than bytes in all");
-    run.latency.push(latency);
+    run.latency.push(latency.of_buckets());
     Ok(run)
+}
+
+/// Requests of ours that failed, and answers that say so or are not what was asked for: of the last, one
+/// answer may be in several counts.
+fn failed(document: &Document<'_>) -> Interval {
+    let sum = |name: &str, counts: fn(&str) -> bool| -> f64 {
+        let all = document.value(&[name]).and_then(Value::as_object).into_iter().flatten();
+        all.filter(|(key, _)| counts(key)).filter_map(|(_, count)| count.as_f64()).sum()
+    };
+    let errors = sum("errors", |key| !key.starts_with("wrong_"));
+    let wrong = sum("errors", |key| key == "wrong_status").max(sum("errors", |key| key == "wrong_length"));
+    let refused = sum("statuses", |key| key != "success" && key != "redirection").max(wrong);
+    Interval::exact(errors + refused, document.line(&[if errors > 0.0 { "errors" } else { "statuses" }]))
 }
 
 fn iperf(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
@@ -220,6 +236,9 @@ fn k6(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         latency.percentiles.extend(time(key).map(|value| (share, value)));
     }
     latency.samples = run.requests.map(Interval::middle);
+    // The export's share is its value; a handler of summaries is told a rate.
+    let failed = metric("http_req_failed", "value").or_else(|| metric("http_req_failed", "rate"));
+    run.failed = failed.zip(run.requests).map(|(share, requests)| Interval { line: share.line, ..share * requests });
     if let (Some(requests), Some(rate), Some(received), Some(received_rate)) =
         (run.requests, run.rate, run.received, run.received_rate)
     {
@@ -255,7 +274,18 @@ fn fortio(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         latency.percentiles.push((percent / 100.0, Interval::exact(value, line).loose(DIGITS)));
     }
     let sum = histogram("Sum")?;
-    Ok(fortio::finish(run, latency, Some(sum), document.count_of(&["RetCodes"])))
+    let errors = document.find(&["ErrorsDurationHistogram", "Count"]);
+    let codes = document.value(&["RetCodes"]).and_then(Value::as_object).map(|codes| {
+        let line = document.line(&["RetCodes"]);
+        let mut all = fortio::Codes::none(line);
+        codes.iter().for_each(|(code, n)| all.add(code, Interval::exact(n.as_f64().unwrap_or(0.0), line)));
+        // Of what is no HTTP there are words in the place of codes.
+        match document.value(&["RunType"]).and_then(Value::as_str) {
+            None | Some("HTTP") => all,
+            Some(_) => all.with_failed(errors),
+        }
+    });
+    Ok(fortio::finish(run, latency, Some(sum), (codes, errors)))
 }
 
 fn oha(document: &Document<'_>) -> Result<PublishedRun, ReadError> {

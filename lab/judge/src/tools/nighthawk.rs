@@ -43,6 +43,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         return Err(text.cut("its counters"));
     }
     counted(&mut run, &rows);
+    run.latency = run.latency.into_iter().map(Latency::of_buckets).collect();
     // Blocking and queueing are latencies of their own: the benchmark's first.
     run.latency.sort_by_key(|latency| !latency.name.contains("request to response") && !latency.name.contains("2xx"));
     Ok(run)
@@ -64,6 +65,12 @@ fn counted(run: &mut PublishedRun, rows: &[(String, Interval, Interval)]) {
         }
     }
     run.requests = find("upstream_rq_total").map(|row| row.1);
+    let failed = |name: &str| {
+        let failures = ["http_4xx", "http_5xx", "stream_resets", "pool_connection_failure", "pool_overflow"];
+        name.strip_prefix("benchmark.").is_some_and(|name| failures.contains(&name))
+    };
+    let failed = rows.iter().filter(|row| failed(&row.0)).map(|row| row.1);
+    run.failed = failed.reduce(|sum, count| sum + count);
     if let Some(good) = find("benchmark.http_2xx") {
         run.rate = Some(good.2);
         if let Some(all) = run.requests {

@@ -73,7 +73,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     latency.samples = spectrum.samples;
     twice(&mut run, &latency, &spectrum);
     threads_make_rate(&mut run, threads, each);
-    run.latency.push(latency);
+    run.latency.push(if two { latency.of_buckets() } else { latency });
     Ok(run)
 }
 
