@@ -244,7 +244,11 @@ impl Tracepoints {
         if let Some(name) = self.names.get(text) {
             return name.clone();
         }
-        let name: Name = text.into();
+        // A thread's name is its own choice, and is for the eyes of whoever looks.
+        let odd = |char: char| char.is_control() || matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let plain = text.contains(odd).then(|| text.replace(odd, "?"));
+        let text = plain.as_deref().unwrap_or(text);
+        let name: Name = self.names.get(text).cloned().unwrap_or_else(|| text.into());
         if self.names.len() < NAMES_LIMIT {
             self.names.insert(name.clone());
         }
@@ -329,6 +333,14 @@ mod tests {
         assert_eq!(some.formats().len(), WANTED.len() - 1);
         let why = Tracepoints::find(without("sched/sched_switch"), Symbols::default(), false).expect_err("too little");
         assert_eq!(why, "sched/sched_switch: this kernel has none");
+    }
+
+    #[test]
+    fn a_threads_name_does_nothing_to_a_terminal() {
+        let mut known = found();
+        let name = known.shared("\u{1b}]0;x\u{7}\n\u{202e}");
+        assert_eq!(&*name, "?]0;x???");
+        assert!(std::sync::Arc::ptr_eq(&name, &known.shared("\u{1b}]0;x\u{7}\n\u{202e}")), "kept once");
     }
 
     #[test]

@@ -46,6 +46,12 @@ impl Change {
             bypass,
         };
         change.machine = span.machine(&change);
+        // The sum of nothing is -0.0.
+        for figure in change.machine.values_mut() {
+            if let Figure::Is(value) = figure {
+                *value += 0.0;
+            }
+        }
         Ok(change)
     }
 }

@@ -4,10 +4,38 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
+/// The form of a recording: another version's that means something else by a name has another number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "u32")]
+pub struct Schema(u32);
+
+/// The one that is written here. Recordings from before it was written down are of the first.
+const SCHEMA: u32 = 1;
+
+impl Default for Schema {
+    fn default() -> Self {
+        Self(SCHEMA)
+    }
+}
+
+impl TryFrom<u32> for Schema {
+    type Error = String;
+
+    fn try_from(number: u32) -> Result<Self, String> {
+        match number {
+            SCHEMA => Ok(Self(number)),
+            _ => Err(format!("schema {number} is not known here; {SCHEMA} is")),
+        }
+    }
+}
+
 /// Counters at a moment. What could not be read stands in `missing` and nowhere
 /// else.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
+    /// Of what form this is.
+    #[serde(default)]
+    pub schema: Schema,
     /// When, nanoseconds of a clock that only goes forward.
     pub at: u64,
     /// When, milliseconds since 1970.
@@ -183,7 +211,7 @@ impl<R: BufRead> SampleReader<R> {
                 continue;
             }
             let whole = line.last() == Some(&b'\n');
-            let sample: Sample = serde_json::from_slice(&line).map_err(|why| match whole {
+            let mut sample: Sample = serde_json::from_slice(&line).map_err(|why| match whole {
                 true => place(format!("not a sample of nearside watch: {why}")),
                 false => place("cut off: the last sample is not whole".to_owned()),
             })?;
@@ -191,12 +219,53 @@ impl<R: BufRead> SampleReader<R> {
                 return Err(place("its time is before the line above's".to_owned()));
             }
             self.last = sample.at;
+            sample.make_plain();
             return Ok(Some(sample));
         }
     }
 }
 
+/// Whether it does something to a terminal, or to the order in which a text is read.
+fn is_odd(char: char) -> bool {
+    char.is_control() || matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn plain(text: &mut String) {
+    if text.contains(is_odd) {
+        *text = text.replace(is_odd, "?");
+    }
+}
+
+fn plain_names<V>(map: &mut BTreeMap<String, V>) {
+    if map.keys().any(|name| name.contains(is_odd)) {
+        let all = std::mem::take(map).into_iter();
+        map.extend(all.map(|(name, value)| (name.replace(is_odd, "?"), value)));
+    }
+}
+
 impl Sample {
+    /// Takes out of names and reasons what is not for a terminal: processes name themselves, and a recording may be
+    /// anybody's.
+    pub fn make_plain(&mut self) {
+        plain_names(&mut self.counts);
+        plain_names(&mut self.levels);
+        plain_names(&mut self.ports);
+        plain_names(&mut self.missing);
+        self.missing.values_mut().for_each(plain);
+        for page in self.bypass.values_mut() {
+            plain(&mut page.label);
+            page.silos.iter_mut().for_each(plain_names);
+        }
+        if let Some(process) = &mut self.process {
+            plain(&mut process.name);
+            plain_names(&mut process.counts);
+            plain_names(&mut process.levels);
+            plain_names(&mut process.symbols);
+            plain_names(&mut process.missing);
+            process.missing.values_mut().for_each(plain);
+        }
+    }
+
     /// A line of a recording, with its end.
     #[must_use]
     pub fn line(&self) -> String {
@@ -245,5 +314,34 @@ mod tests {
             "line 2: its time is before the line above's"
         );
         assert!(all("x\n").is_err() && all("").is_ok_and(|all| all.is_empty()));
+    }
+
+    #[test]
+    fn another_versions_recording_is_refused_and_an_older_one_is_read() {
+        let text = sample(1).line();
+        let other = text.replace("\"schema\":1", "\"schema\":2");
+        let why = all(&other).expect_err("another schema");
+        assert!(why.starts_with("line 1: not a sample of nearside watch: schema 2 is not known here; 1 is"), "{why}");
+        let older = text.replace("\"schema\":1,", "");
+        assert!(older.len() < text.len());
+        assert_eq!(all(&older), Ok(vec![sample(1)]));
+    }
+
+    #[test]
+    fn names_that_do_something_to_a_terminal_are_made_plain() {
+        let mut evil = sample(1);
+        let name = "\u{1b}]0;x\u{7}\n\u{202e}";
+        evil.ports.insert(name.into(), PortCounters::default());
+        evil.counts.insert(name.into(), 1);
+        evil.missing.insert(name.into(), name.into());
+        evil.process = Some(Process { name: name.into(), ..Process::default() });
+        evil.process.as_mut().expect("it").symbols.insert(name.into(), 1);
+        let read = all(&evil.line()).expect("a sample").remove(0);
+        assert!(!read.line().contains("\\u00") && !read.line().contains(is_odd_but_for_the_end), "{read:?}");
+        assert_eq!(read.process.expect("it").name, "?]0;x???");
+    }
+
+    fn is_odd_but_for_the_end(char: char) -> bool {
+        char != '\n' && is_odd(char)
     }
 }

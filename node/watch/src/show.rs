@@ -224,7 +224,7 @@ pub fn ports(rows: &[PortRow], ours: &[BypassRow]) -> String {
         text += &traffic(&row.bits, &row.packets);
         text += &format!(" {}", cell(row.used.value().map(|share| share * 100.0), 6, 1));
         for pair in [&row.drops, &row.errors] {
-            let sum = pair.iter().filter_map(Figure::value).sum();
+            let sum = pair.iter().filter_map(Figure::value).fold(0.0, |sum, value| sum + value);
             text += &format!(" {}", cell(Some(sum), 9, 0));
         }
         text.push('\n');

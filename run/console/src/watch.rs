@@ -32,10 +32,6 @@ const HEADS: u64 = 20;
 /// # Errors
 /// If a file or an address cannot be had, or output cannot be written.
 pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
     let live =
         plan.form == WatchForm::Best && stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal();
     let mut source = Source::open(plan, live)?;
@@ -45,6 +41,14 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
         }
         None => None,
     };
+    // Not before, nor where lines are read from a file that may be a pipe on which nothing comes: a signal ends
+    // the program there.
+    let stop = Arc::new(AtomicBool::new(false));
+    if live || plan.replay.is_none() {
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+    }
     let server = plan.openmetrics.map(Server::listen).transpose()?;
     let mut screen = if live { Some(Screen::take()?) } else { None };
     let mut shown = Shown { plan, saturation: Saturation::default(), changes: 0, view: View::of(plan.pid.is_some()) };
@@ -84,6 +88,11 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     }
     // The screen goes before the last words.
     drop(screen);
+    if let Some(path) = &plan.replay
+        && shown.changes == 0
+    {
+        return Err(format!("{}: it has fewer than two samples, and so no interval", path.display()).into());
+    }
     shown.end()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -44,6 +44,17 @@ fn rates_are_growth_by_time() {
 }
 
 #[test]
+fn nothing_at_all_is_no_negative_zero() {
+    let change = two(|_, _| {});
+    let figures = change.machine.values().filter_map(Figure::value);
+    assert!(
+        figures.clone().count() > 3 && figures.clone().all(|value| value.is_sign_positive()),
+        "{:?}",
+        change.machine
+    );
+}
+
+#[test]
 fn cores_and_ports_that_come_and_go_say_so() {
     let change = two(|sample, later| {
         let core =

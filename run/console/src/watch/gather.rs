@@ -113,6 +113,7 @@ impl Gatherer {
                 process.counts.insert("requests".to_owned(), asked);
             }
         }
+        sample.make_plain();
         sample.own_nanos = spent(ClockId::ProcessCPUTime);
         sample
     }

@@ -52,7 +52,7 @@ impl Looker {
     /// If there is no such process.
     pub(super) fn new(pid: u32, tracing: Tracing) -> Result<Self, Failure> {
         if !Path::new(&format!("/proc/{pid}")).exists() {
-            return Err(format!("there is no process {pid}").into());
+            return Err(format!("there is no process {pid}, or none that this user may see (proc's hidepid)").into());
         }
         let mut missing = BTreeMap::new();
         let mut tracepoints = Vec::new();
