@@ -573,7 +573,7 @@ fn numbers_below_zero_are_refused_as_values() {
 fn what_is_no_link_no_port_and_no_address_says_what_is() {
     for (arguments, reason) in [
         ("--link foo:bar", "there is no link of the kind foo: write memif:"),
-        ("--link eth0", "write memif:/run/nearside.sock, tap:NAME, af_xdp:INTERFACE or dpdk:DEVICE"),
+        ("--link eth0", "tap:NAME, af_packet:INTERFACE, af_xdp:INTERFACE or dpdk:DEVICE"),
         ("--link tap:", "names no interface: 1 to 15 characters"),
         ("--link tap:a123456789012345", "'a123456789012345' names no interface: 1 to 15 characters"),
         ("--link af_xdp:a123456789012345", "'a123456789012345' names no interface: 1 to 15 characters"),

@@ -107,6 +107,25 @@ pub enum Kernel<'a> {
     Beside(&'a str),
 }
 
+/// By whom frames are stamped as they come and leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StampedBy {
+    /// The kernel, by its clock of the time of day, where it hands a frame to
+    /// the driver and takes one from it.
+    Kernel,
+    /// The NIC, by a clock of its own.
+    Nic,
+}
+
+/// The clock that a link would stamp frames with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StampClock {
+    /// The number of the PTP clock (`/dev/ptpN`); `None`: the kernel's clock.
+    pub ptp: Option<u32>,
+    /// Only event messages of PTP, version 2, are stamped, and no other frame.
+    pub only_ptp: bool,
+}
+
 /// A driver's settings for one link.
 pub trait Driver {
     /// What is the same for all its links.
@@ -154,6 +173,20 @@ pub trait Driver {
     /// The socket file that it listens on, if it does.
     fn listens_on(&self) -> Option<&Path> {
         None
+    }
+
+    /// The clock by which its link stamps frames in this way.
+    ///
+    /// # Errors
+    /// If it does not: a reason for the user.
+    fn stamps(&self, by: StampedBy) -> Result<StampClock, String> {
+        let _ = by;
+        Err(format!("a link of the kind {} does not stamp frames", self.kind().name))
+    }
+
+    /// Stamps frames in this way, once it is opened.
+    fn stamp_by(&mut self, by: StampedBy) {
+        let _ = by;
     }
 
     /// Whether it connects to a socket, again for each peer that comes.

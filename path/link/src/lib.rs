@@ -185,6 +185,14 @@ pub trait Receive {
         false
     }
 
+    /// When frame `index` of the burst came, in nanoseconds of the clock that
+    /// the link stamps frames with; `None`: it was not stamped.
+    #[inline]
+    fn stamp(&self, index: usize) -> Option<u64> {
+        let _ = index;
+        None
+    }
+
     /// Frame `index` of the burst is a TCP segment of no connection of this
     /// silo, and opens none. Returns whether the link passes it on to a silo
     /// or process that may own the connection; if not, it is answered as
@@ -233,6 +241,20 @@ pub trait Transmit {
 
     /// Shows all committed frames to the peer, once per turn.
     fn flush(&mut self, now: Time);
+
+    /// The frame that is committed next is to be stamped as it leaves, by a
+    /// link that can.
+    #[inline]
+    fn stamp_next(&mut self) {}
+
+    /// Tells `each` frames that left and were to be stamped, with the time in
+    /// nanoseconds of the clock that the link stamps frames with. They may be
+    /// told long after they left, or never; of one that is told again the first
+    /// time counts.
+    #[inline]
+    fn departed(&mut self, each: &mut dyn FnMut(&[u8], u64)) {
+        let _ = each;
+    }
 }
 
 impl<R: Receive + ?Sized> Receive for &mut R {
@@ -247,6 +269,10 @@ impl<R: Receive + ?Sized> Receive for &mut R {
     #[inline]
     fn verified(&self, index: usize) -> bool {
         (**self).verified(index)
+    }
+    #[inline]
+    fn stamp(&self, index: usize) -> Option<u64> {
+        (**self).stamp(index)
     }
     #[inline]
     fn stray(&mut self, index: usize) -> bool {
@@ -282,5 +308,13 @@ impl<T: Transmit + ?Sized> Transmit for &mut T {
     #[inline]
     fn flush(&mut self, now: Time) {
         (**self).flush(now);
+    }
+    #[inline]
+    fn stamp_next(&mut self) {
+        (**self).stamp_next();
+    }
+    #[inline]
+    fn departed(&mut self, each: &mut dyn FnMut(&[u8], u64)) {
+        (**self).departed(each);
     }
 }

@@ -109,6 +109,8 @@ drivers! {
     Memif(memif::Config => memif::MemifLink),
     /// A TAP device of the local kernel.
     Tap(tap::Config => tap::Tap),
+    /// An interface by a packet socket.
+    AfPacket(af_packet::Config => af_packet::PacketLink),
     /// Queues of a network interface.
     AfXdp(af_xdp::Config => af_xdp::XdpLink),
     /// A port of the distribution's DPDK.

@@ -78,6 +78,7 @@ impl Survey {
     fn of_kind(&self, kind: &Kind) -> Vec<Entry> {
         match kind.name {
             "tap" => vec![self.tap(kind)],
+            "af_packet" => vec![self.af_packet(kind)],
             "af_xdp" => self.interfaces.iter().map(|interface| self.af_xdp(interface)).collect(),
             "dpdk" => {
                 let devices = self.machine.network_devices();
@@ -97,6 +98,14 @@ impl Survey {
                 right("cap_net_admin")
                     .or("let an administrator make the device: ip tuntap add dev NAME mode tap user $USER"),
             );
+        }
+        entry
+    }
+
+    fn af_packet(&self, kind: &Kind) -> Entry {
+        let mut entry = Entry { can: vec!["measurements", "stamps"], ..entry(kind.form) };
+        if !self.rights.net_raw {
+            entry.missing.push(right("cap_net_raw"));
         }
         entry
     }

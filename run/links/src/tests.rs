@@ -96,18 +96,26 @@ fn every_link_is_listed_with_what_is_known_of_it() {
     files.file("sys/bus/pci/devices/0000:86:00.0/iommu_group/type", "DMA");
     let entries = files.survey(ALL, Some("DPDK 22.11")).entries();
     let names: Vec<&str> = entries.iter().map(|entry| entry.link.as_str()).collect();
-    let expected =
-        ["memif:SOCKET", "tap:NAME", "af_xdp:eth0", "af_xdp:eth1", "af_xdp:veth0", "dpdk:0000:86:00.0", "dpdk:DRIVER"];
+    let expected = [
+        "memif:SOCKET",
+        "tap:NAME",
+        "af_packet:INTERFACE",
+        "af_xdp:eth0",
+        "af_xdp:eth1",
+        "af_xdp:veth0",
+        "dpdk:0000:86:00.0",
+        "dpdk:DRIVER",
+    ];
     assert_eq!(names, expected);
-    assert!(entries[0].missing.is_empty() && entries[1].missing.is_empty() && entries[6].missing.is_empty());
+    assert!(entries[0].missing.is_empty() && entries[1].missing.is_empty() && entries[7].missing.is_empty());
     assert_eq!(
-        row(&entries[2]).join("|"),
+        row(&entries[3]).join("|"),
         "af_xdp:eth0|ice|up 25G|1|8|native zero-copy tx-checksum rss tls-tx tls-rx:off|yes"
     );
-    assert_eq!(row(&entries[4]).join("|"), "af_xdp:veth0|-|up|-|1|-|yes");
-    assert_eq!(entries[2].queues_limit, Some(64));
-    assert!(missing(&entries[3]).contains("nomaster") && missing(&entries[3]).contains("ip link set eth1 up"));
-    assert_eq!(row(&entries[5])[..4].join("|"), "dpdk:0000:86:00.0|vfio-pci|handed over|1");
+    assert_eq!(row(&entries[5]).join("|"), "af_xdp:veth0|-|up|-|1|-|yes");
+    assert_eq!(entries[3].queues_limit, Some(64));
+    assert!(missing(&entries[4]).contains("nomaster") && missing(&entries[4]).contains("ip link set eth1 up"));
+    assert_eq!(row(&entries[6])[..4].join("|"), "dpdk:0000:86:00.0|vfio-pci|handed over|1");
 }
 
 #[test]
@@ -117,15 +125,15 @@ fn what_is_missing_comes_with_the_command_that_mends_it() {
         Rights { net_admin: false, net_raw: false, bpf: false, xdp_sockets: true, tun: true, tun_opens: false };
     let entries = files.survey(nothing, None).entries();
     assert!(missing(&entries[1]).contains("--ambient-caps +net_admin $(command"), "{}", missing(&entries[1]));
-    assert!(missing(&entries[2]).contains("--ambient-caps +net_admin,+net_raw,+bpf "), "{}", missing(&entries[2]));
-    let dpdk = missing(&entries[5]);
+    assert!(missing(&entries[3]).contains("--ambient-caps +net_admin,+net_raw,+bpf "), "{}", missing(&entries[3]));
+    let dpdk = missing(&entries[6]);
     for wanted in ["make build DPDK=1", "no huge pages", "intel_iommu=on"] {
         assert!(dpdk.contains(wanted), "{wanted} in {dpdk}");
     }
     let old = Rights { xdp_sockets: false, tun: false, ..ALL };
     let entries = files.survey(old, None).entries();
     assert!(missing(&entries[1]).contains("modprobe tun"));
-    assert!(missing(&entries[2]).contains("CONFIG_XDP_SOCKETS"));
+    assert!(missing(&entries[3]).contains("CONFIG_XDP_SOCKETS"));
     // What several need is said once, with all of their names.
     let text = table(&entries);
     assert_eq!(text.matches("make build DPDK=1").count(), 1, "{text}");
@@ -136,12 +144,12 @@ fn what_is_missing_comes_with_the_command_that_mends_it() {
 fn programs_read_the_same_as_json() {
     let files = Files::new("json");
     let entries = serde_json::to_value(files.survey(ALL, None).entries()).unwrap();
-    assert_eq!(entries[2]["link"], "af_xdp:eth0");
-    assert_eq!(entries[2]["rss_key"], 52);
-    let can = entries[2]["can"].as_array().unwrap();
+    assert_eq!(entries[3]["link"], "af_xdp:eth0");
+    assert_eq!(entries[3]["rss_key"], 52);
+    let can = entries[3]["can"].as_array().unwrap();
     assert!(can.iter().any(|word| word == "tls-tx") && can.iter().any(|word| word == "tls-rx:off"), "{can:?}");
-    assert_eq!(entries[2]["missing"], serde_json::json!([]));
-    assert_eq!(entries[5]["missing"][0]["what"], "this program was built without DPDK");
+    assert_eq!(entries[3]["missing"], serde_json::json!([]));
+    assert_eq!(entries[6]["missing"][0]["what"], "this program was built without DPDK");
 }
 
 #[test]
@@ -152,5 +160,5 @@ fn a_machine_without_anything_has_the_links_in_memory() {
         rights: ALL,
         dpdk: None,
     };
-    assert_eq!(survey.entries().len(), 3);
+    assert_eq!(survey.entries().len(), 4);
 }
