@@ -7,6 +7,7 @@ use core::ops::Range;
 pub(crate) const ETHER_IPV4: u16 = 0x0800;
 pub(crate) const ETHER_IPV6: u16 = 0x86dd;
 pub(crate) const ETHER_ARP: u16 = 0x0806;
+pub(crate) const ETHER_PTP: u16 = 0x88f7;
 const ETHER_TAG: u16 = 0x8100;
 const ETHER_SERVICE_TAG: u16 = 0x88a8;
 

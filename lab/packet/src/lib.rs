@@ -19,6 +19,7 @@
 //! | [`search`], [`soak`] | which load a device bears |
 //! | [`table`] | results as lines for people |
 //! | [`rfc2544`] | the whole method: throughput, latency, loss, bursts, recovery, reset |
+//! | [`stamps`] | latency by stamps of the kernel or a NIC |
 //! | [`trial`], [`log`], [`expect`] | what came of it, and what was to come |
 //! | [`verdict`], [`pause`] | what a result is worth |
 //! | [`page`], [`compare`] | one page of HTML; runs compared |
@@ -33,12 +34,14 @@ pub mod mark;
 pub mod modifiers;
 pub mod page;
 pub mod pause;
+mod ptp;
 pub mod replay;
 pub mod rfc2544;
 pub mod schedule;
 pub mod search;
 pub mod soak;
 pub mod spec;
+pub mod stamps;
 pub mod stream;
 pub mod table;
 pub mod tester;

@@ -1,7 +1,7 @@
 //! One page of HTML that needs nothing but itself: the table, the curves of
 //! one run or of several over each other, and how to do it again.
 
-use crate::table::{PERCENTILES, figures, way};
+use crate::table::{PERCENTILES, figures, stamps, way};
 use crate::trial::{LaneResult, LatencyDistribution, TrialResult};
 use load::units::{grouped, seconds, share, si};
 use report::{Axis, Chart, Page, Series};
@@ -62,6 +62,11 @@ fn run(page: &mut Page, name: &str, kept: &Kept) {
         cells
     });
     page.table(&heads, &rows.collect::<Vec<_>>());
+    for lane in &result.lanes {
+        if let Some(stamped) = &lane.stamped {
+            page.paragraph(&format!("{} {}: {}.", lane.stream, way(lane), stamps(stamped)));
+        }
+    }
     let heads = [
         "frames",
         "bytes each",
@@ -106,6 +111,9 @@ fn doubts(kept: &Kept) -> Vec<String> {
             "This run did not come to its end: {:.1} of {:.1} s.",
             result.seconds, result.intended_seconds
         ));
+    }
+    if let Some(why) = result.stamps_doubt() {
+        doubts.push(format!("Its latencies are not to be used: {why}."));
     }
     let late = result.late_share();
     if late > 0.001 {

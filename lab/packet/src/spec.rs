@@ -81,7 +81,8 @@ pub struct Spec {
 impl Spec {
     /// Reads `SIZE[:RATE][,key=value]…`: SIZE is bytes with the frame check
     /// sequence, with or without a B behind it, or imix; keys are `flows` (a
-    /// number, `random:N` for flows in random order), `vlan`, `ip` (4 or 6),
+    /// number, `random:N` for flows in random order), `vlan`, `ip` (4 or 6), `as`
+    /// (udp, or ptp for event messages of PTP over Ethernet),
     /// `networks` (1 to 256), `burst`, and `way` (`ab`, `ba` or `both`).
     ///
     /// # Errors
@@ -145,6 +146,13 @@ impl Spec {
                     _ => return Err(bad("4 or 6")),
                 }
             }
+            "as" => {
+                self.shape.ptp = match value {
+                    "udp" => false,
+                    "ptp" => true,
+                    _ => return Err(bad("udp or ptp")),
+                }
+            }
             "burst" => {
                 let burst = value.parse().ok().filter(|burst| (1..=1_024).contains(burst));
                 self.burst = burst.ok_or_else(|| bad("frames that are due at one time, 1 to 1024"))?;
@@ -152,7 +160,7 @@ impl Spec {
             "way" => {
                 self.ways = Some(ways(value).ok_or_else(|| bad("ab, ba or both"))?);
             }
-            _ => return Err(format!("there is no key {key}: flows, vlan, ip, networks, burst and way are")),
+            _ => return Err(format!("there is no key {key}: flows, vlan, ip, as, networks, burst and way are")),
         }
         Ok(())
     }
@@ -302,6 +310,8 @@ mod tests {
             ("64:1k,speed=1", "no key"),
             ("64:1k,x", "key=value"),
             ("64:1k,way=up", "way takes"),
+            ("64:1k,as=tcp", "as takes"),
+            ("64:1k,as=ptp", "70 at least"),
             ("64:1k,burst=0", "burst takes"),
         ] {
             let told = Spec::parse(text).and_then(|spec| spec.pacing()).expect_err(text);

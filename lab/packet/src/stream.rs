@@ -1,8 +1,9 @@
 //! What a stream's frames are: sizes, layers, flows; built once, and only
 //! marked and told apart when they are sent.
 
-use crate::layers::{ETHERNET, IPV4, IPV6, Packet, TAG, be16, copy, put16};
+use crate::layers::{ETHER_PTP, ETHERNET, IPV4, IPV6, Packet, TAG, be16, copy, network, put16};
 use crate::mark::{self, Mark, Read};
+use crate::ptp;
 use crate::replay::{Replayed, Replaying};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Serialize;
@@ -50,6 +51,9 @@ pub struct Shape {
     /// How many networks frames are sent to, each drawn at random (RFC 2544
     /// section 12): 1 to [`NETWORKS_LIMIT`].
     pub networks: u16,
+    /// Event messages of PTP over Ethernet in place of UDP (IEEE 1588-2008 annex
+    /// F): what some NICs stamp, and nothing else.
+    pub ptp: bool,
     /// A capture that is sent in place of all that.
     #[serde(skip)]
     pub replay: Option<Replayed>,
@@ -71,7 +75,8 @@ fn text<S: serde::Serializer>(mac: &Mac, serializer: S) -> Result<S::Ok, S::Erro
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { sizes: vec![64], vlan: None, ends: Self::ends_v4(), flows: 1, random: false, networks: 1, replay: None }
+        let (ends, replay) = (Self::ends_v4(), None);
+        Self { sizes: vec![64], vlan: None, ends, flows: 1, random: false, networks: 1, ptp: false, replay }
     }
 }
 
@@ -114,7 +119,8 @@ impl Shape {
     pub fn smallest(&self) -> u16 {
         let network = if self.ends[0].ip.is_ipv4() { IPV4 } else { IPV6 };
         let tag = if self.vlan.is_some() { TAG } else { 0 };
-        (ETHERNET + tag + network + UDP_HEADER + mark::LEN + FCS).max(64) as u16
+        let headers = if self.ptp { ptp::HEADER } else { network + UDP_HEADER };
+        (ETHERNET + tag + headers + mark::LEN + FCS).max(64) as u16
     }
 
     /// Bytes of a frame on average, with the frame check sequence.
@@ -147,8 +153,9 @@ pub struct Frames {
     /// Which template is next, over and over.
     order: Vec<u16>,
     at: usize,
-    /// Where the UDP header begins.
+    /// Where the UDP header begins, or PTP's.
     udp: usize,
+    ptp: bool,
     flows: u16,
     flow: u16,
     random: Option<u64>,
@@ -189,11 +196,12 @@ impl Frames {
             templates: known.iter().map(|size| template(shape, direction, usize::from(*size) - FCS)).collect(),
             order: order.collect(),
             at: 0,
-            udp: ETHERNET + tag + network,
+            udp: if shape.ptp { ETHERNET + tag } else { ETHERNET + tag + network },
+            ptp: shape.ptp,
             flows: shape.flows.clamp(1, FLOWS_LIMIT),
             flow: 0,
             random: shape.random.then_some(seed | 1),
-            networks: (shape.networks > 1).then(|| Networks::new(shape, ETHERNET + tag, seed)),
+            networks: (shape.networks > 1 && !shape.ptp).then(|| Networks::new(shape, ETHERNET + tag, seed)),
             tail: (0..largest).map(filler).collect(),
             replaying: None,
         }
@@ -222,6 +230,9 @@ impl Frames {
             return None;
         }
         self.at = if self.at + 1 == self.order.len() { 0 } else { self.at + 1 };
+        if self.ptp {
+            return ptp::write_mark(slot, self.udp, mark).map(|()| len);
+        }
         let source = FIRST_PORT + self.flow;
         if self.flows > 1 {
             self.flow = next_flow(self.flow, self.flows, &mut self.random);
@@ -306,6 +317,12 @@ fn template(shape: &Shape, direction: usize, len: usize) -> Template {
         bytes.extend_from_slice(&[0x81, 0]);
         bytes.extend_from_slice(&(vlan & 0xfff).to_be_bytes());
     }
+    if shape.ptp {
+        ptp::begin(&mut bytes, from.mac, len);
+        let filled = bytes.len();
+        bytes.extend((0..len - filled).map(filler));
+        return Template { bytes, base: Sum::ZERO };
+    }
     let network = bytes.len() + 2;
     let pseudo = match (from.ip, to.ip) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
@@ -376,7 +393,18 @@ pub fn look(frame: &[u8], signature: u32) -> Seen {
         true => (PLAIN, Some(ETHERNET..ETHERNET + IPV4)),
         false => match Packet::find(frame).filter(|packet| packet.protocol == 17 && !packet.later_fragment) {
             Some(packet) => (packet.payload.start + UDP_HEADER, packet.v4.then_some(packet.header)),
-            None => return Seen::Other,
+            None => match network(frame) {
+                // A message without a whole mark may be anybody's.
+                Some((ETHER_PTP, at)) => {
+                    return match ptp::look(frame, at, signature) {
+                        Some((Read::Ours(mark), at)) => Seen::Ours(mark, at),
+                        Some((Read::Theirs, _)) => Seen::Theirs,
+                        Some((Read::Broken(true), _)) => Seen::Damaged,
+                        Some((Read::Broken(false), _)) | None => Seen::Other,
+                    };
+                }
+                _ => return Seen::Other,
+            },
         },
     };
     let Some(bytes) = frame.get(at..).and_then(|rest| rest.first_chunk::<{ mark::LEN }>()) else { return Seen::Other };
@@ -411,6 +439,38 @@ mod tests {
             .flat_map(|shape| [shape.clone(), Shape { vlan: Some(7), ..shape }])
             .map(|shape| Shape { sizes: sizes.clone(), flows: 3, ..shape })
             .collect()
+    }
+
+    #[test]
+    fn a_message_is_one_that_nics_stamp_and_is_found_again() {
+        for vlan in [None, Some(7)] {
+            let shape = Shape { sizes: vec![76, 1_518], vlan, ptp: true, ..Shape::default() };
+            assert_eq!(shape.smallest(), if vlan.is_some() { 74 } else { 70 });
+            let mut frames = Frames::new(&shape, 0, 1);
+            for (sequence, len) in [(0x1_0002, 72), (0x1_0003, 1_514)] {
+                let mark = Mark { signature: 9, lane: 3, sequence, time: 5 };
+                let mut slot = [0; 1_600];
+                assert_eq!(frames.write(&mut slot, &mark), Some(len));
+                let tag = if vlan.is_some() { 4 } else { 0 };
+                let message = &slot[14 + tag..len];
+                assert_eq!(
+                    (&slot[12 + tag..14 + tag], message[0] & 0x0f, message[1]),
+                    (&[0x88, 0xf7][..], ptp::SYNC, ptp::VERSION)
+                );
+                assert_eq!(usize::from(u16::from_be_bytes([message[2], message[3]])), message.len());
+                assert_eq!(u16::from_be_bytes([message[30], message[31]]), sequence as u16);
+                let at = 14 + tag + ptp::HEADER;
+                assert_eq!(look(&slot[..len], 9), Seen::Ours(mark, at));
+                assert!(frames.is_whole(&slot[..len], at));
+                assert_eq!(look(&slot[..len], 8), Seen::Theirs);
+                slot[at + 9] ^= 1;
+                assert_eq!(look(&slot[..len], 9), Seen::Damaged);
+                // Cut within the mark, or a message of a clock's.
+                assert_eq!(look(&slot[..at + 10], 9), Seen::Other);
+                slot[at..at + 18].fill(0);
+                assert_eq!(look(&slot[..len], 9), Seen::Other);
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A trial's results as lines for people.
 
-use crate::trial::{LaneResult, LatencyDistribution, TrialResult};
+use crate::trial::{LaneResult, LatencyDistribution, Stamped, TrialResult};
 use core::fmt::Write;
 use load::units::{digits, grouped, seconds, share, si};
 
@@ -107,6 +107,32 @@ fn latencies(out: &mut String, result: &TrialResult, threshold_ns: u64) {
         rows.push(row);
     }
     columns(out, &rows);
+    for lane in &result.lanes {
+        if let Some(stamped) = &lane.stamped {
+            let _ = writeln!(out, "{} {}: {}", lane.stream, way(lane), stamps(stamped));
+        }
+    }
+}
+
+/// By which stamps latencies are, and what the tester's own clock says.
+pub(crate) fn stamps(stamped: &Stamped) -> String {
+    let mut line = format!("by {} of {} frames", stamped.by, grouped(stamped.frames));
+    if stamped.missing() > 0 {
+        let _ = write!(line, " ({} came without both)", grouped(stamped.missing()));
+    }
+    if stamped.bound_ns > 0.0 {
+        let _ = write!(line, ", each within {} (the clocks of two ports)", seconds(stamped.bound_ns));
+    }
+    let tester = &stamped.tester;
+    if tester.samples > 0 {
+        let [min, median] = [tester.min_ns, tester.quantile(0.5)].map(|nanos| micros(nanos as f64));
+        let _ =
+            write!(line, "; by the tester's own clock min {min} median {median} max {}", micros(tester.max_ns as f64));
+    }
+    match stamped.doubt() {
+        Some(why) => format!("{line}; NOT TO BE USED: {why}"),
+        None => line,
+    }
 }
 
 /// Min, median, mean, max and the percentiles; a dash for what too few samples
@@ -168,6 +194,9 @@ fn tester(out: &mut String, result: &TrialResult) {
         if count > 0 {
             let _ = writeln!(out, "{} {what}", grouped(count));
         }
+    }
+    if let Some(why) = &result.clock_doubt {
+        let _ = writeln!(out, "INVALID latencies: {why}");
     }
     if !result.complete {
         let _ = writeln!(out, "stopped after {:.1} of {:.1} s", result.seconds, result.intended_seconds);

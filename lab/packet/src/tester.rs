@@ -5,15 +5,18 @@
 
 mod calm;
 mod lane;
+mod recorders;
+mod stamped;
 
 use crate::modifiers::Modifier;
+use crate::stamps::{Apart, StampedBy};
 use crate::stream::{Seen, Shape, look};
 use crate::track::Arrival;
-use crate::trial::{Gaps, LatencyDistribution, Stalls, TrialResult};
+use crate::trial::{Stalls, TrialResult};
 use core::time::Duration;
 use lane::Lane;
 use link::{Link, Receive, Transmit};
-use load::Recorder;
+pub use recorders::{Recorders, fill};
 use wire::Time;
 
 /// Most frames that a stream sends in a turn: what is due beyond waits for the
@@ -28,6 +31,9 @@ const EAGER_LOOKS: u32 = 256;
 
 /// Most frames received in a turn of a port.
 const BURST: usize = 64;
+
+/// How long a probe's next frame waits for the stamp of the last one's departure.
+const STAMP_WAIT: Duration = Duration::from_millis(100);
 
 /// Most lanes: a mark has eight bits for it.
 pub const LANES_LIMIT: usize = 64;
@@ -96,6 +102,8 @@ pub struct Plan {
     /// Frames that take the places of some of each stream's, but for probes and
     /// captures.
     pub modifier: Option<Modifier>,
+    /// Latency of probes is by stamps of these, which the links have.
+    pub stamped_by: Option<StampedBy>,
 }
 
 /// A second stage of a trial: every rate is another.
@@ -122,6 +130,7 @@ impl Default for Plan {
             stage: None,
             tag_after: None,
             modifier: None,
+            stamped_by: None,
         }
     }
 }
@@ -150,37 +159,6 @@ impl Plan {
             }
         }
         Ok(())
-    }
-}
-
-/// The distributions of one lane. Apart from the rest, so that a thread that
-/// polls can hand them over by a swap, and go on with empty ones.
-#[derive(Clone, Debug, Default)]
-pub struct Recorders {
-    /// One-way latency of frames that came for the first time.
-    pub latency: Recorder,
-    /// Times between two frames sent.
-    pub gaps: Recorder,
-    /// How late frames were sent after they were due.
-    pub behind: Recorder,
-    /// By how much the time between two frames was another than it should be,
-    /// where one is due at a time.
-    pub deviation: Recorder,
-}
-
-impl Recorders {
-    /// Takes in what another has recorded, and empties it.
-    pub fn take(&mut self, other: &mut Self) {
-        let pairs = [
-            (&mut self.latency, &mut other.latency),
-            (&mut self.gaps, &mut other.gaps),
-            (&mut self.behind, &mut other.behind),
-            (&mut self.deviation, &mut other.deviation),
-        ];
-        for (mine, theirs) in pairs {
-            mine.merge(theirs);
-            theirs.clear();
-        }
     }
 }
 
@@ -223,6 +201,9 @@ pub struct Tester {
     /// Nanoseconds of a tick, by 2^32.
     nanos: u64,
     sent_to: [bool; 2],
+    /// How far the clocks of the two ports' stamps are apart.
+    apart: Apart,
+    stamp_wait: u64,
 }
 
 /// Which of `Tester::others`.
@@ -244,6 +225,9 @@ impl Tester {
                 let mut lane = Lane::new(index, stream, (direction, ports), (hz, start), plan.seed);
                 if let Some(after) = plan.tag_after {
                     lane.tag_after(ticks(after), hz);
+                }
+                if let Some(by) = plan.stamped_by {
+                    lane.stamp_by(by);
                 }
                 if let Some(modifier) = &plan.modifier {
                     let whose = (direction, lanes.len() as u8, plan.signature);
@@ -275,6 +259,8 @@ impl Tester {
             others: [0; 3],
             has_replay: plan.streams.iter().any(|stream| stream.shape.replay.is_some()),
             sent_to: [false; 2],
+            apart: Apart::default(),
+            stamp_wait: ticks(STAMP_WAIT),
             plan,
         }
     }
@@ -329,6 +315,9 @@ impl Tester {
             let (mut rx, _) = link.split();
             frames += self.receive(port, &mut rx, clock, time);
         }
+        if self.plan.stamped_by.is_some() {
+            self.take_departures(links, now);
+        }
         // Once more after the end: for what was due since the turn before.
         if !self.closed && now >= self.start {
             self.closed = now >= self.end;
@@ -363,14 +352,15 @@ impl Tester {
         // Once they are there: a time before the look would make latencies too small.
         let now = clock();
         for index in 0..count {
-            self.take(port, rx.frame(index), now);
+            let stamp = if self.plan.stamped_by.is_some() { rx.stamp(index) } else { None };
+            self.take(port, rx.frame(index), (now, stamp));
         }
         rx.release();
         count
     }
 
     #[inline]
-    fn take(&mut self, port: usize, frame: &[u8], now: u64) {
+    fn take(&mut self, port: usize, frame: &[u8], (now, stamp): (u64, Option<u64>)) {
         let (mark, at) = match look(frame, self.plan.signature) {
             Seen::Ours(mark, at) => (mark, at),
             other => return self.take_other(port, frame, now, other),
@@ -399,7 +389,14 @@ impl Tester {
             match age {
                 Some(age) => {
                     let nanos = ((u128::from(age) * u128::from(self.nanos)) >> 32) as u64;
-                    self.recorders[number].latency.record(nanos);
+                    match &mut lane.stamps {
+                        None => self.recorders[number].latency.record(nanos),
+                        Some(stamps) => {
+                            self.recorders[number].beside.record(nanos);
+                            let found = stamps.came(mark.sequence, stamp, (now, nanos), &self.apart);
+                            found.into_iter().for_each(|nanos| self.recorders[number].latency.record(nanos));
+                        }
+                    }
                     if mark.sequence == lane.tag {
                         lane.tagged_ns = Some(nanos);
                     }
@@ -462,6 +459,10 @@ impl Tester {
                     }
                     lane.sent.timeouts += 1;
                     lane.flying = None;
+                }
+                // NICs keep one stamp at a time.
+                if lane.stamps.as_ref().is_some_and(|stamps| stamps.is_awaited(now, self.stamp_wait)) {
+                    return 0;
                 }
                 if rate.is_some() && lane.schedule.due() > now {
                     return 0;
@@ -545,6 +546,7 @@ impl Tester {
             others_marks: self.others[THEIRS],
             foreign: self.others[FOREIGN],
             stalls: self.stalls.told(self.hz),
+            clock_doubt: None,
         }
     }
 }
@@ -562,14 +564,6 @@ fn is_sparse(plan: &Plan) -> bool {
     }
     let gap = 1_000_000_000_000_u64.checked_div(milli).unwrap_or(0);
     u128::from(gap) >= plan.eager.as_nanos() * EAGER_GAP
-}
-
-/// Puts the distributions of all lanes into a result.
-pub fn fill(result: &mut TrialResult, recorders: &[Recorders]) {
-    for (lane, recorded) in result.lanes.iter_mut().zip(recorders) {
-        lane.latency = LatencyDistribution::of(&recorded.latency);
-        lane.gaps = Gaps::of(&recorded.gaps, &recorded.behind, &recorded.deviation);
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What came of one trial, as numbers that stand for themselves.
 
+use core::fmt;
 use load::Recorder;
 use serde::{Deserialize, Serialize};
 
@@ -219,6 +220,9 @@ pub struct LaneResult {
     /// frame is due at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calm: Option<Calm>,
+    /// Latency is by stamps of the kernel or a NIC; else by the tester's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stamped: Option<Stamped>,
 }
 
 /// Slices of a millisecond in which the tester was never away, and sent no
@@ -234,6 +238,112 @@ pub struct Calm {
     /// By how much 99 of 100 of those were at most another than they should be,
     /// in nanoseconds; `None`: none was seen, or more than two microseconds.
     pub deviation_p99_ns: Option<u64>,
+}
+
+/// By whom frames are stamped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StampedBy {
+    /// The kernel, by its clock of the time of day, outside of the driver.
+    Kernel,
+    /// The NIC, by its own.
+    Nic,
+}
+
+impl fmt::Display for StampedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kernel => "the kernel's stamps",
+            Self::Nic => "the NIC's stamps",
+        })
+    }
+}
+
+/// The share of frames that may come without both stamps in a result that counts.
+const MISSING_LIMIT: f64 = 0.01;
+
+/// What became of a stream's stamps.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Stamped {
+    /// By whom.
+    pub by: StampedBy,
+    /// Frames that were stamped as they left and as they came: the latencies.
+    pub frames: u64,
+    /// Frames that came, and whose departure was not stamped, or not in time.
+    pub no_departure: u64,
+    /// Frames that came without a stamp.
+    pub no_arrival: u64,
+    /// Stamps that were the same as the one before: the clock stood.
+    pub stood: u64,
+    /// Stamps before the one before: the clock went back.
+    pub backwards: u64,
+    /// Latencies below nothing, or longer than by the tester's own clock, which
+    /// reads before and after the stamps.
+    pub impossible: u64,
+    /// The worst of them: by so many nanoseconds.
+    pub impossible_by_ns: f64,
+    /// What the difference between the clocks of two ports may be wrong by: each
+    /// latency. Zero where it is one clock.
+    pub bound_ns: f64,
+    /// Latency of the same frames by the tester's own clock.
+    #[serde(default)]
+    pub tester: LatencyDistribution,
+}
+
+impl Stamped {
+    pub(crate) const fn new(by: StampedBy) -> Self {
+        Self {
+            by,
+            frames: 0,
+            no_departure: 0,
+            no_arrival: 0,
+            stood: 0,
+            backwards: 0,
+            impossible: 0,
+            impossible_by_ns: 0.0,
+            bound_ns: 0.0,
+            tester: LatencyDistribution { samples: 0, min_ns: 0, mean_ns: 0.0, max_ns: 0, buckets: Vec::new() },
+        }
+    }
+
+    /// Frames that came, and not with both stamps.
+    #[must_use]
+    pub const fn missing(&self) -> u64 {
+        self.no_departure + self.no_arrival
+    }
+
+    /// Why nothing is to be measured by these stamps, after a few frames: frames
+    /// came, and most without them; or what [`Stamped::doubt`] says but of those.
+    /// The first may come before all of the kernel knows that they are wanted.
+    #[must_use]
+    pub fn unfit(&self) -> Option<String> {
+        let few = Self { no_departure: 0, no_arrival: 0, ..self.clone() };
+        if self.missing() > self.frames { self.doubt() } else { few.doubt() }
+    }
+
+    /// Why latencies by these stamps are none, if they are none.
+    #[must_use]
+    pub fn doubt(&self) -> Option<String> {
+        let (by, all) = (self.by, self.frames + self.missing());
+        match () {
+            () if self.stood > 0 => Some(format!("the clock of {by} stood still at {} of {all} frames", self.stood)),
+            () if self.backwards > 0 => {
+                Some(format!("the clock of {by} stepped back {} times in {all} frames", self.backwards))
+            }
+            () if self.impossible > 0 => Some(format!(
+                "{} of {all} latencies by {by} cannot be, by {:.0} ns at worst: the clock stepped, or runs at another \
+                 rate",
+                self.impossible, self.impossible_by_ns
+            )),
+            () if self.missing() as f64 > MISSING_LIMIT * all as f64 => Some(format!(
+                "{} of {all} frames that came have not both of {by} ({} departures and {} arrivals are missing)",
+                self.missing(),
+                self.no_departure,
+                self.no_arrival
+            )),
+            () => None,
+        }
+    }
 }
 
 pub use crate::modifiers::Modified;
@@ -285,6 +395,18 @@ pub struct TrialResult {
     pub foreign: u64,
     /// The tester's absences.
     pub stalls: Stalls,
+    /// What was found wrong with a clock that frames were stamped by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_doubt: Option<String>,
+}
+
+impl TrialResult {
+    /// Why latencies of it are none, if they are none: the clock of the stamps.
+    #[must_use]
+    pub fn stamps_doubt(&self) -> Option<String> {
+        let lanes = || self.lanes.iter().find_map(|lane| lane.stamped.as_ref().and_then(Stamped::doubt));
+        self.clock_doubt.clone().or_else(lanes)
+    }
 }
 
 impl TrialResult {

@@ -93,6 +93,7 @@ impl fmt::Display for Validity {
 #[must_use]
 pub fn spoilt(result: &TrialResult, late_limit: f64) -> Option<String> {
     let late = result.late_share();
+    let stamps = result.stamps_doubt();
     let backwards: u64 = result.lanes.iter().map(|lane| lane.backwards).sum();
     match () {
         () if !result.complete => Some("it was stopped, or a link was down".to_owned()),
@@ -102,6 +103,7 @@ pub fn spoilt(result: &TrialResult, late_limit: f64) -> Option<String> {
             100.0 * late_limit
         )),
         () if backwards > 0 => Some("the clock stepped".to_owned()),
+        () if stamps.is_some() => stamps,
         () if result.others_marks > 0 => Some("another tester is on the wire".to_owned()),
         () => None,
     }

@@ -5,6 +5,7 @@ use super::{Pacing, Recorders, Stream, TURN_LIMIT};
 use crate::mark::Mark;
 use crate::modifiers::{Modified, Modifier, Modifying, Whose};
 use crate::schedule::{MILLI, Schedule};
+use crate::stamps::{StampedBy, Stamps};
 use crate::stream::{Frames, Shape};
 use crate::track::Tracker;
 use crate::trial::{Arrivals, Gaps, LaneResult, LatencyDistribution, Losses, Sent};
@@ -67,6 +68,8 @@ pub(super) struct Lane {
     /// Frames that take the places of some of its own. Boxed: nearly always
     /// there are none.
     modifying: Option<Box<Modifying>>,
+    /// Its frames are stamped by others, as nearly never. Boxed, likewise.
+    pub stamps: Option<Box<Stamps>>,
 }
 
 impl Lane {
@@ -117,6 +120,7 @@ impl Lane {
             // At a capture's own times there is no rate.
             staged: original,
             modifying: None,
+            stamps: None,
         }
     }
 
@@ -153,6 +157,13 @@ impl Lane {
             let each = u128::from(hz) * u128::from(MILLI) * u128::from(burst.max(1));
             let bursts = (u128::from(ticks) * u128::from(milli)).div_ceil(each.max(1));
             self.tag = u64::try_from(bursts * u128::from(burst)).unwrap_or(u64::MAX);
+        }
+    }
+
+    /// Its latency is by stamps, where it is a probe.
+    pub fn stamp_by(&mut self, by: StampedBy) {
+        if matches!(self.pacing, Pacing::Probe(_)) {
+            self.stamps = Some(Box::new(Stamps::new(by, self.from, self.to)));
         }
     }
 
@@ -221,6 +232,10 @@ impl Lane {
             self.sent.too_long += u64::from(!over);
             return false;
         };
+        if let Some(stamps) = &mut self.stamps {
+            stamps.send(mark.sequence, now);
+            tx.stamp_next();
+        }
         tx.commit(len, Offload::NONE);
         self.sent.frames += 1;
         self.sent.bytes += len as u64;
@@ -387,6 +402,7 @@ impl Lane {
             came_last: self.came_at >= end - (end - start) / PARTS,
             tagged_ns: self.tagged_ns,
             modified,
+            stamped: self.stamps.as_ref().map(|stamps| stamps.result(settled)),
             calm: self.slices.as_ref().filter(|_| !self.staged).map(|slices| slices.told()),
         }
     }
