@@ -83,6 +83,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside packet load --link memif:/run/a.sock --link memif:/run/b.sock --stream 64:1M -d 30s --core 1",
             "nearside packet load --link memif:/run/a.sock --probe 76B --background 64B:1M --expect 'loss=0,max<20us'",
             "nearside packet load --link af_xdp:eth1 --stream imix:1Gbit,flows=1000 --json",
+            "nearside packet load --link af_packet:eth1 --link af_packet:eth2 --probe 76:1k --clock hardware",
             "nearside packet load --link af_xdp:eth1 --link af_xdp:eth2 --replay noon.pcap,rate=1M,loop=on",
         ],
     ),

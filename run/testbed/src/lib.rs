@@ -11,6 +11,7 @@
 //! | `zero_loss` | the published measurement as one command |
 //! | `lab` | devices that anybody has, one after the other, in a table |
 //! | `sweep` | a device's settings, one changed at a time |
+//! | `clocks` | stamps of a NIC or the kernel in place of the counter |
 //! | `child` | programs beside this one |
 //! | `pause` | pause frames of the links |
 //! | `pages` | results drawn and compared |
@@ -21,6 +22,7 @@
 //! | `keep` | results in files |
 
 mod child;
+mod clocks;
 mod ends;
 mod figures;
 mod forward;
@@ -79,6 +81,19 @@ pub enum PacketPlan {
     Compare(ComparePlan),
 }
 
+/// What times a probe's frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AskedClock {
+    /// The best that all links have and that runs.
+    Auto,
+    /// Stamps of NICs.
+    Hardware,
+    /// Stamps of the kernel.
+    Kernel,
+    /// The processor's counter, read by the tester.
+    Tsc,
+}
+
 /// Where threads run, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pace {
@@ -120,6 +135,8 @@ pub struct TesterPlan {
     pub seed: Option<u64>,
     /// Where.
     pub pace: Pace,
+    /// What times a probe.
+    pub clock: AskedClock,
     /// How long the links' other side is waited for.
     pub link_limit: Duration,
     /// What is to come out.
@@ -217,6 +234,8 @@ pub struct LatencyPlan {
     pub late_limit: f64,
     /// Latencies above it are counted.
     pub threshold: Duration,
+    /// What times a probe.
+    pub clock: AskedClock,
     /// How long the links' other side is waited for.
     pub link_limit: Duration,
     /// Where.
@@ -258,6 +277,8 @@ pub struct ZeroLossPlan {
     pub late_limit: f64,
     /// Latencies above it are counted.
     pub threshold: Duration,
+    /// What times a probe.
+    pub clock: AskedClock,
     /// How long the links' other side is waited for.
     pub link_limit: Duration,
     /// Where the tester runs.

@@ -2,7 +2,7 @@
 
 use crate::TesterPlan;
 use crate::keep::write_whole;
-use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
+use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use environment::Fingerprint;
 use host::drivers::LinkSpec;
 use host::stop_signals;
@@ -44,13 +44,14 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     if let Some(path) = &plan.out {
         write_whole(path, &format!("{:#}\n", json!({ "complete": false })))?;
     }
-    let clock = Clocked::measure(CALIBRATION);
+    let mut links = plan.links.clone();
     let mut trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
     trial.streams.extend(captures(plan)?);
     trial.eager = EAGER;
+    let clock = Clocked::choose(plan.clock, &mut links, &mut trial.streams)?;
     trial.check(plan.links.len())?;
     let bench =
-        Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
+        Bench { links: &links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
     let mut seen = Seen::new(plan, &clock);
     let (mut result, _) = bench.measure(Trial(trial), &mut |watch| seen.look(watch))?;
     seen.end();
@@ -78,6 +79,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     Ok(match () {
         () if !result.complete && signals.load(Ordering::Relaxed) > 0 => ExitCode::from(INTERRUPTED),
         () if !result.complete => return Err("a link had lost its other side at the end".into()),
+        () if result.stamps_doubt().is_some() => ExitCode::from(MISSED),
         () if judged.iter().any(|judged| !judged.met) => ExitCode::from(MISSED),
         () => ExitCode::SUCCESS,
     })

@@ -1,5 +1,7 @@
 //! The links of a tester, its clock, its thread, and trials over them.
 
+use crate::AskedClock;
+use crate::clocks::{self, Clocks};
 use crate::ends::{self, OverLinks};
 use crate::published::{ThreadCycles, publish, tell};
 use crate::{Pace, place};
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 use silo::page::Writer;
 use silo::{Clock, TickSource, Ticks};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 use wire::Time;
@@ -36,6 +38,13 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Trials begin this long after they are made.
 const LEAD: Duration = Duration::from_millis(1);
 
+/// For so long it is tried whether frames are stamped at all.
+const PROOF: Duration = Duration::from_millis(300);
+const PROOF_DRAIN: Duration = Duration::from_millis(50);
+
+/// How often clocks of stamps are read.
+const READ_EVERY: Duration = Duration::from_millis(100);
+
 /// How often it is looked for a signal, and for news of a trial.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -43,7 +52,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const NAP: Duration = Duration::from_millis(2);
 
 /// A clock, and what the tester itself makes of it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Clocked {
     /// The clock.
     pub ticks: Ticks,
@@ -52,9 +61,35 @@ pub struct Clocked {
     /// What the tester measures where nothing is between sending and
     /// receiving.
     floor: LatencyDistribution,
+    /// Stamps that a probe's latency is by, in its place.
+    stamps: Option<Arc<Clocks>>,
+    /// Why it is not by better ones.
+    refused: Vec<String>,
 }
 
 impl Clocked {
+    /// Measures the tester's clock, and takes in its place for probes what was
+    /// asked for: links then stamp, and probes become frames that are stamped.
+    ///
+    /// # Errors
+    /// If it cannot be had.
+    pub fn choose(asked: AskedClock, links: &mut [LinkSpec], streams: &mut [Stream]) -> Result<Self, Failure> {
+        let mut clock = Self::measure(CALIBRATION);
+        let choice = clocks::choose(asked, links, streams, clock.ticks)?;
+        clock.stamps = choice.clocks.map(Arc::new);
+        // Of a kind without stamps there is nothing to tell.
+        let has_stamps = |link: &LinkSpec| link.driver.stamps(driver::StampedBy::Kernel).is_ok();
+        if links.iter().any(has_stamps) {
+            clock.refused = choice.refused;
+        }
+        Ok(clock)
+    }
+
+    /// Whether a NIC times probes.
+    pub fn is_hardware(&self) -> bool {
+        self.stamps.as_ref().is_some_and(|stamps| stamps.is_hardware())
+    }
+
     /// Measures the clock against the kernel's, and the tester's own error:
     /// looped on itself, in memory.
     pub fn measure(span: Duration) -> Self {
@@ -77,7 +112,7 @@ impl Clocked {
         }
         let mut result = tester.result(ticks.now());
         let floor = result.lanes.pop().map(|lane| lane.latency).unwrap_or_default();
-        Self { ticks, resolution: ticks.resolution(), floor }
+        Self { ticks, resolution: ticks.resolution(), floor, stamps: None, refused: Vec::new() }
     }
 
     const fn source(&self) -> &'static str {
@@ -87,8 +122,19 @@ impl Clocked {
         }
     }
 
-    /// A line for people.
+    /// A line for people, or several.
     pub fn told(&self) -> String {
+        let mut told = String::new();
+        if let Some(stamps) = &self.stamps {
+            told += &format!("clock: {}\n", stamps.told());
+        }
+        for why in &self.refused {
+            told += &format!("not by --clock {why}\n");
+        }
+        told + &self.counter_told()
+    }
+
+    fn counter_told(&self) -> String {
         format!(
             "clock: {}, {:.3} MHz within {:.1} ppm, steps of {:.0} ns, {:.0} ns to read; looped on itself the tester \
              sees p50 {:.0} p99 {:.0} max {:.0} ns: its own error",
@@ -108,7 +154,9 @@ impl Clocked {
         json!({
             "told": self.told(),
             "source": self.source(),
-            "hardware": false,
+            "hardware": self.is_hardware(),
+            "stamps": self.stamps.as_ref().map(|stamps| stamps.to_json()),
+            "refused": self.refused,
             "hz": self.ticks.hz(),
             "rate_error": self.ticks.error(),
             "resolution_ns": self.resolution.0,
@@ -183,12 +231,20 @@ pub struct Rig<L> {
     links: Vec<L>,
     ticks: Ticks,
     writer: Option<Writer>,
+    stamps: Option<Arc<Clocks>>,
+    /// Frames are stamped, or that was given up.
+    proved: bool,
 }
 
 impl<L: Link> Rig<L> {
     /// A tester over these.
     pub const fn new(links: Vec<L>, ticks: Ticks) -> Self {
-        Self { links, ticks, writer: None }
+        Self { links, ticks, writer: None, stamps: None, proved: false }
+    }
+
+    /// Latency of probes is by stamps of these clocks.
+    pub fn stamp_by(&mut self, stamps: Option<Arc<Clocks>>) {
+        self.stamps = stamps;
     }
 
     /// What the links count is told as well.
@@ -235,8 +291,10 @@ impl<L: Link> Rig<L> {
     ///
     /// # Errors
     /// If a link has not its other side at the end.
-    pub fn trial(&mut self, plan: Plan, watch: &Watch) -> Result<TrialResult, String> {
+    pub fn trial(&mut self, mut plan: Plan, watch: &Watch) -> Result<TrialResult, String> {
         let ticks = self.ticks;
+        self.prove(&plan, watch)?;
+        plan.stamped_by = self.stamps.as_ref().and_then(|stamps| stamps.by());
         let span = |time: Duration| (time.as_nanos() * u128::from(ticks.hz()) / 1_000_000_000) as u64;
         let (look_every, tell_every) = (span(LOOK_EVERY), span(TELL_EVERY));
         let start = ticks.now() + span(LEAD);
@@ -245,6 +303,7 @@ impl<L: Link> Rig<L> {
         let mut time = Clock.now();
         let mut down = 0;
         let mut clock = || ticks.now();
+        self.set_apart(&mut tester);
         loop {
             for _ in 0..TURNS {
                 tester.turn(&mut self.links, &mut clock, time);
@@ -262,6 +321,7 @@ impl<L: Link> Rig<L> {
             if now >= tell_at {
                 tell_at = now + tell_every;
                 watch.leave(&mut tester, now);
+                self.set_apart(&mut tester);
                 self.tell(time);
             }
             if tester.stage(now) == TrialStage::Over {
@@ -272,8 +332,47 @@ impl<L: Link> Rig<L> {
                 if down == ports && counts.lanes.iter().all(|lane| lane.received == 0) {
                     return Err("the links' other side went away before anything came".to_owned());
                 }
-                return Ok(TrialResult { complete, ..counts });
+                let used = self.stamps.as_ref().filter(|_| counts.lanes.iter().any(|lane| lane.stamped.is_some()));
+                let clock_doubt = used.and_then(|stamps| stamps.doubt());
+                return Ok(TrialResult { complete, clock_doubt, ..counts });
             }
+        }
+    }
+
+    fn set_apart(&self, tester: &mut Tester) {
+        if let Some(apart) = self.stamps.as_ref().and_then(|stamps| stamps.apart()) {
+            tester.set_apart(apart);
+        }
+    }
+
+    /// Tries, once, whether a plan's probes are stamped as they leave and come.
+    /// What never comes shows nothing: of that the trial tells.
+    fn prove(&mut self, plan: &Plan, watch: &Watch) -> Result<(), String> {
+        let Some(stamps) = self.stamps.clone().filter(|_| !self.proved) else { return Ok(()) };
+        self.proved = true;
+        let is_probe = |stream: &&Stream| matches!(stream.pacing, Pacing::Probe(_));
+        let streams: Vec<Stream> = plan.streams.iter().filter(is_probe).cloned().collect();
+        if streams.is_empty() {
+            return Ok(());
+        }
+        let (signature, stamped_by) = (!plan.signature, stamps.by());
+        let plan = Plan { streams, duration: PROOF, drain: PROOF_DRAIN, signature, stamped_by, ..Plan::default() };
+        let ticks = self.ticks;
+        let mut tester = Tester::new(plan, self.links.len(), ticks.hz(), ticks.now());
+        self.set_apart(&mut tester);
+        while tester.stage(ticks.now()) != TrialStage::Over && !watch.is_stopped() {
+            for _ in 0..TURNS {
+                tester.turn(&mut self.links, &mut || ticks.now(), Clock.now());
+            }
+            self.links.iter_mut().for_each(|link| {
+                link.poll_control(Clock.now());
+            });
+        }
+        let result = tester.result(ticks.now());
+        let unfit = result.lanes.iter().filter_map(|lane| lane.stamped.as_ref()).find_map(|stamped| stamped.unfit());
+        match unfit {
+            None => Ok(()),
+            Some(why) => stamps.refuse(why),
         }
     }
 }
@@ -345,12 +444,20 @@ impl Bench<'_> {
             let polling = thread::Builder::new().name("near-tester".into()).spawn_scoped(scope, || {
                 place::settle(self.pace, 0)?;
                 let mut rig = Rig::new(links, self.clock.ticks);
+                rig.stamp_by(self.clock.stamps.clone());
                 rig.publish(writer);
                 rig.wait_for_links(self.link_limit, &watch)?;
                 trials.run(&mut rig, &watch)
             })?;
+            let mut read_at = Clock.now();
             while !polling.is_finished() {
                 thread::sleep(LOOK);
+                if let Some(stamps) = &self.clock.stamps
+                    && Clock.now().since(read_at) >= READ_EVERY
+                {
+                    read_at = Clock.now();
+                    stamps.read(self.clock.ticks);
+                }
                 if self.signals.load(Ordering::Relaxed) > 0 {
                     watch.stop();
                 }

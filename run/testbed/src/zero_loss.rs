@@ -79,6 +79,7 @@ impl ZeroLossPlan {
             drain: self.drain,
             late_limit: self.late_limit,
             threshold: self.threshold,
+            clock: self.clock,
             link_limit: self.link_limit,
             pace: self.pace.clone(),
             out: self.out.clone(),

@@ -1,7 +1,7 @@
 //! Frames through dpdk-testpmd, DPDK's own memif driver, in both roles.
 
 use interop::testpmd::{Forward, Testpmd, story};
-use interop::{Nearside, Program, Running, in_namespace, output, scratch, wait_for};
+use interop::{Nearside, Program, Running, in_namespace, ip, output, scratch, wait_for};
 use link::{Link, LinkState, Receive, Transmit};
 use memif::{Address, Config, Memif, MemifLink, Role};
 use std::path::{Path, PathBuf};
@@ -416,6 +416,45 @@ fn a_tester_that_is_killed_loses_no_record() {
         }
         assert!(whole > 0, "none of {round} lived long enough to write anything");
         let _ = (std::fs::remove_file(&out), std::fs::remove_file(&socket));
+    });
+}
+
+/// Through the kernel's bridge, by the kernel's stamps: within the tester's own
+/// times, frame by frame.
+#[test]
+fn stamps_of_the_kernel_time_a_probe_through_a_bridge() {
+    in_namespace(&[], || {
+        ip("link add name bridge type bridge");
+        for port in ["a", "b"] {
+            ip(&format!("link add name near{port} type veth peer name far{port}"));
+            ip(&format!("link set dev near{port} up"));
+            ip(&format!("link set dev far{port} master bridge up"));
+        }
+        ip("link set dev bridge up");
+        let links = ["--link=af_packet:neara", "--link=af_packet:nearb", "-d1s", "--drain=200ms", "--json"];
+        for probe in ["--probe=76B:1k", "--probe=80B:1k,as=ptp,vlan=7"] {
+            let words = ["packet", "load", probe].into_iter().chain(links);
+            let report: serde_json::Value = serde_json::from_str(&output(&mut Nearside::command(words))).expect("JSON");
+            let by = report.pointer("/clock/stamps/by").and_then(serde_json::Value::as_str);
+            assert_eq!((by, report["clock"]["hardware"].as_bool()), (Some("kernel"), Some(false)), "{report:#}");
+            for lane in report.pointer("/result/lanes").and_then(serde_json::Value::as_array).expect("lanes") {
+                let number = |path: &str| lane.pointer(path).and_then(serde_json::Value::as_f64).expect("a number");
+                // One that was sent before all ports forwarded may be lost.
+                let (stamped, came) = (number("/stamped/frames"), number("/arrivals/unique"));
+                assert!(stamped > 100.0 && stamped == number("/latency/samples") && came - stamped < 2.0, "{lane:#}");
+                assert_eq!((number("/stamped/impossible"), number("/damaged")), (0.0, 0.0), "{lane:#}");
+                let own = number("/stamped/tester/mean_ns");
+                assert!(number("/latency/min_ns") > 0.0 && number("/latency/mean_ns") < own, "{lane:#}");
+            }
+        }
+        let words = ["packet", "load", "--probe=76B", "--clock=hardware"].into_iter().chain(links);
+        let refused = Nearside::command(words).output().expect("it runs");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains("its NIC does not stamp"), "{told}");
+        let serve = ["serve", "--link=af_packet:neara", "--addr=10.0.0.1/24", "/etc"];
+        let refused = Nearside::command(serve).output().expect("it runs");
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains("af_packet is for measurements"), "{told}");
     });
 }
 

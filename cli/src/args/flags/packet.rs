@@ -10,13 +10,13 @@ mod sweep;
 mod zero_loss;
 
 use super::host::{each_once, fifo};
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use driver::Role;
 use host::drivers::{self, LinkSpec};
 use host::values::{duration, nonzero_duration};
 use std::path::PathBuf;
 use std::time::Duration;
-use testbed::{ComparePlan, Pace, PacketPlan, ReportPlan};
+use testbed::{AskedClock, ComparePlan, Pace, PacketPlan, ReportPlan};
 
 #[derive(Args)]
 pub(in crate::args) struct PacketArgs {
@@ -214,6 +214,40 @@ struct TesterArgs {
 impl TesterArgs {
     fn pace(&self) -> Pace {
         Pace { cores: vec![self.core], fifo: self.fifo }
+    }
+}
+
+/// What times a probe, as typed.
+#[derive(Clone, Copy, ValueEnum)]
+enum TypedClock {
+    Auto,
+    Hardware,
+    Kernel,
+    Tsc,
+}
+
+#[derive(Args)]
+struct ClockArgs {
+    /// Time probes by stamps of NICs (hardware) or of the kernel, or by the tester's own clock (tsc)
+    ///
+    /// Stamps are had by af_packet links: the NIC's where it has a PTP clock that
+    /// runs and stamps frames of both ways (ethtool -T), the kernel's with most
+    /// drivers. auto takes the best that all links have. Where NICs stamp PTP's
+    /// event messages alone, probes are such. A clock that stands, steps or runs
+    /// at another rate, and stamps that are missing, are refused, or make the
+    /// result INVALID.
+    #[arg(long, value_name = "CLOCK", default_value = "auto", value_enum)]
+    clock: TypedClock,
+}
+
+impl ClockArgs {
+    const fn asked(&self) -> AskedClock {
+        match self.clock {
+            TypedClock::Auto => AskedClock::Auto,
+            TypedClock::Hardware => AskedClock::Hardware,
+            TypedClock::Kernel => AskedClock::Kernel,
+            TypedClock::Tsc => AskedClock::Tsc,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `nearside packet latency`, as typed.
 
-use super::{PortArgs, ProbedArgs, TesterArgs};
+use super::{ClockArgs, PortArgs, ProbedArgs, TesterArgs};
 use clap::Args;
 use host::values::nonzero_duration;
 use packet::spec::{IntendedLoad, Spec};
@@ -35,6 +35,9 @@ pub(in crate::args::flags) struct LatencyArgs {
 
     #[command(flatten)]
     tester: TesterArgs,
+
+    #[command(flatten)]
+    clock: ClockArgs,
 
     #[command(flatten)]
     told: ProbedArgs,
@@ -76,6 +79,7 @@ impl LatencyArgs {
             drain: self.tester.drain,
             late_limit: self.told.late_limit,
             threshold: self.told.threshold,
+            clock: self.clock.asked(),
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
             out: self.told.out,

@@ -1,6 +1,6 @@
 //! `nearside packet load`, as typed.
 
-use super::{PortArgs, TesterArgs};
+use super::{ClockArgs, PortArgs, TesterArgs};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
 use packet::expect::Expectation;
@@ -23,9 +23,10 @@ pub(in crate::args::flags) struct LoadArgs {
     /// usual): as many as the ring takes. Keys: flows=N or flows=random:N (1;
     /// by source port), vlan=ID, ip=4|6 (4), networks=N (1; destinations drawn
     /// from so many), burst=N (1: frames due at one time), way=ab|ba|both
-    /// (both, with two links). Frames are UDP between
-    /// 198.18.0.2 and 198.19.0.2, or 2001:2::2 and 2001:2:0:1::2, each with
-    /// the run's signature, its number and its time.
+    /// (both, with two links), as=udp|ptp (udp). Frames are UDP between
+    /// 198.18.0.2 and 198.19.0.2, or 2001:2::2 and 2001:2:0:1::2, or event
+    /// messages of PTP over Ethernet, each with the run's signature, its number
+    /// and its time.
     ///
     /// Each frame is due at a time of its own. One that finds the ring full
     /// then is lost at the entrance of the device under test, as a NIC would
@@ -72,6 +73,9 @@ pub(in crate::args::flags) struct LoadArgs {
 
     #[command(flatten)]
     tester: TesterArgs,
+
+    #[command(flatten)]
+    clock: ClockArgs,
 
     /// What the run is to show, as in 'loss=0,max<20us'; else the exit status is 2
     ///
@@ -149,6 +153,7 @@ impl LoadArgs {
             replays: self.replay,
             seed: self.seed,
             pace: self.tester.pace(),
+            clock: self.clock.asked(),
             link_limit: self.tester.link_limit,
             expect: self.expect,
             threshold: self.threshold,

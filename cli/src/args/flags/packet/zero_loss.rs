@@ -1,6 +1,6 @@
 //! `nearside packet run zero-loss`, as typed.
 
-use super::{ProbedArgs, TesterArgs};
+use super::{ClockArgs, ProbedArgs, TesterArgs};
 use clap::{Args, ValueEnum};
 use host::drivers;
 use host::values::{duration, nonzero_duration};
@@ -56,6 +56,9 @@ pub(in crate::args::flags) struct ZeroLossArgs {
     tester: TesterArgs,
 
     #[command(flatten)]
+    clock: ClockArgs,
+
+    #[command(flatten)]
     told: ProbedArgs,
 }
 
@@ -104,6 +107,7 @@ impl ZeroLossArgs {
             drain: self.tester.drain,
             late_limit: self.told.late_limit,
             threshold: self.told.threshold,
+            clock: self.clock.asked(),
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
             out: self.told.out,
