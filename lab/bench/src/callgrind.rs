@@ -203,7 +203,10 @@ pub(crate) const CIPHER: &str = "cipher";
 /// cipher's.
 fn is_cipher(name: &str, place: &str) -> bool {
     // Without lines, what is static in it has its own names: the AEAD's outermost functions.
-    name.starts_with("aws_lc_") || name.starts_with("aead_aes_gcm_") || name.starts_with("tls_gcm::") || place.contains("/aws-lc-")
+    name.starts_with("aws_lc_")
+        || name.starts_with("aead_aes_gcm_")
+        || name.starts_with("tls_gcm::")
+        || place.contains("/aws-lc-")
 }
 
 /// A function's name without its hash and what surrounds it, for people.
