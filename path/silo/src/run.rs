@@ -221,6 +221,10 @@ fn attend_asleep<L, A>(
 
 /// Begins to trade latency for processor time like this.
 fn take_up(pace: Pace) -> (IdleState, Hold) {
+    if !matches!(pace.idle, Idle::Spin) {
+        // Refused: it waits where others share its core.
+        let _ = crate::sched::wake_at_once();
+    }
     if matches!(pace.idle, Idle::Sleep(_)) {
         // Refused by no kernel; without it each sleep is up to 50 µs longer.
         let _ = set_current_timer_slack(Some(SLACK));

@@ -163,6 +163,8 @@ impl<A: App> Worker<A> {
         // (PR_SET_TIMERSLACK): a generator's requests would be as late. One
         // that refuses changes nothing else.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
+        // Refused: it waits where others share its core.
+        let _ = silo::sched::wake_at_once();
         let outcome = self.run_loop(attendant);
         self.stop_listening();
         self.net.end_all();

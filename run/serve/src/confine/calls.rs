@@ -316,6 +316,10 @@ const NARROW: &[Call] = &[
     Call { number: SYS_ioctl, when: When::OneOf(1, REQUESTS) },
     // Limits are only asked for: a null pointer has a lower half of zero.
     Call { number: SYS_prlimit64, when: When::OneOf(2, &[0]) },
+    // Its own place behind others, or before them, as far as it has rights for that: where a thread
+    // begins after these filters.
+    Call { number: libc::SYS_sched_getattr, when: When::OneOf(0, &[0]) },
+    Call { number: libc::SYS_sched_setattr, when: When::OneOf(0, &[0]) },
 ];
 
 /// Of bpf(2), entries of maps that are there.
