@@ -11,15 +11,20 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: name.into(), tool: name, little: Little::Not, ..PublishedRun::default() };
     let mut latency = Latency { name: "response time".into(), off: Some(0.02), ..Latency::default() };
     let (mut counted, mut failed, mut refused) = (None::<Interval>, None::<Interval>, None::<Interval>);
-    let (mut distribution, mut codes, mut answered) = (false, "", true);
+    let (mut distribution, mut codes, mut answered, mut parts) = (false, "", true, false);
+    let mut cut = None::<Interval>;
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["Total:", time @ ..] => once(&mut run.seconds, seconds(time, number)?, "Total")?,
+            ["Slowest:" | "Fastest:", "inf" | "-inf", _] | ["Average:", "NaN", _] => answered = false,
+            [_, "in", "NaN", _] => distribution = true,
+            // The same again, of answers by their codes: oha's --stats-success-breakdown.
+            ["Response", "time", _, .., "only):"] => parts = true,
+            [_, "in", ..] if parts => {}
+            ["Size/request:", "NaN"] => {}
             ["Slowest:", time @ ..] => once(&mut latency.max, seconds(time, number)?, "Slowest")?,
             ["Fastest:", time @ ..] => once(&mut latency.min, seconds(time, number)?, "Fastest")?,
-            // The mean of no answers.
-            ["Average:", "NaN", _] => answered = false,
             ["Average:", time @ ..] => once(&mut latency.mean, seconds(time, number)?, "Average")?,
             ["Requests/sec:", rate] => once(&mut run.rate, Interval::printed(rate, number).at(number)?, "the rate")?,
             ["Total", "data:", size @ ..] => run.received = Some(bytes(size, number)?),
@@ -34,6 +39,10 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                     refused = Some(refused.map_or(n, |sum| sum + n));
                 }
             }
+            // What was under way when the time was over did not fail.
+            [n, "aborted", "due", "to", "deadline"] if codes == "error" => {
+                cut = Some(Interval::count(n.trim_matches(['[', ']']), number).at(number)?);
+            }
             [n, ..] if codes == "error" && n.starts_with('[') => {
                 let n = Interval::count(n.trim_matches(['[', ']']), number).at(number)?;
                 failed = Some(failed.map_or(n, |sum| sum + n));
@@ -46,6 +55,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             _ => {}
         }
     }
+    failed = if answered { failed } else { failed.or(cut) };
     if let (false, None, Some(failed)) = (answered, counted, failed) {
         (latency, distribution) = (Latency::default(), true);
         counted = Some(Interval::exact(0.0, failed.line));
@@ -54,26 +64,32 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         return Err(text.cut("the summary, or the latency distribution"));
     };
     let Some(counted) = counted else { return Err(text.cut("the status code distribution")) };
-    // Errors count as requests in hey's rate; oha leaves out those at the end.
-    let all = failed.map_or(counted, |failed| {
-        let sum = counted + failed;
-        if name == "oha" { Interval { low: counted.low, ..sum } } else { sum }
-    });
+    let unknown = name == "oha" && failed.or(cut).is_none();
+    let all = requests(counted, failed, cut.filter(|_| answered), unknown);
+    rate_of(&mut run, all, rate, time);
+    size(&mut run, counted);
+    latency.samples = Some(counted.middle());
+    run.requests = Some(all);
+    run.failed = failed.into_iter().chain(refused).reduce(|sum, more| sum + more);
+    run.latency.extend(answered.then_some(latency));
+    // The rate was checked with the errors in it.
+    run.seconds = run.seconds.filter(|_| failed.or(cut).is_none() && !unknown);
+    Ok(run)
+}
+
+/// Errors count as requests in the rate; those that the end cut off, in some versions. Where a file ends before
+/// them, nobody knows how many these are.
+fn requests(counted: Interval, failed: Option<Interval>, cut: Option<Interval>, unknown: bool) -> Interval {
+    let all = failed.map_or(counted, |failed| counted + failed);
+    let all = if unknown { Interval { high: all.high * 1.01, ..all } } else { all };
+    cut.map_or(all, |cut| Interval { high: all.high + cut.high, ..all })
+}
+
+fn rate_of(run: &mut PublishedRun, all: Interval, rate: Interval, time: Interval) {
     let says = "the rate is not the responses divided by the duration";
     let arithmetic = format!("{all} / {time} s = {}/s; {rate}/s is said", all / time);
     let proof = "count and duration of one and the same phase";
     run.relations.push(Relation::new("rate", (rate, Equal, all / time), says, arithmetic, proof));
-    size(&mut run, counted);
-    latency.samples = Some(counted.middle());
-    run.requests = Some(all);
-    run.failed = match (failed, refused) {
-        (Some(failed), Some(refused)) => Some(failed + refused),
-        (failed, refused) => failed.or(refused),
-    };
-    run.latency.extend(answered.then_some(latency));
-    // The rate was checked with the errors in it.
-    run.seconds = run.seconds.filter(|_| failed.is_none());
-    Ok(run)
 }
 
 /// Size/request is cut to whole bytes; oha prints it scaled.

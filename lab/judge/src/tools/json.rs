@@ -295,16 +295,22 @@ fn oha(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     let counted = document.count_of(&["statusCodeDistribution"]);
     let failed = document.count_of(&["errorDistribution"]).unwrap_or(Interval::exact(0.0, rate.line));
     let mut latency = Latency { name: "response time".into(), off: Some(0.02), ..Latency::default() };
-    (latency.min, latency.max) = (Some(summary("fastest")?), Some(summary("slowest")?));
-    latency.mean = Some(summary("average")?);
+    // Null, where nothing was answered.
+    let answered = counted.is_some_and(|counted| counted.high > 0.0);
+    if answered {
+        (latency.min, latency.max) = (Some(summary("fastest")?), Some(summary("slowest")?));
+        latency.mean = Some(summary("average")?);
+    }
     for (share, key) in
         [(0.1, "p10"), (0.25, "p25"), (0.5, "p50"), (0.75, "p75"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99")]
     {
         latency.percentiles.extend(document.find(&["latencyPercentiles", key]).map(|value| (share, value)));
     }
     if let Some(counted) = counted {
-        // Requests that the deadline cut count in some versions.
-        let all = Interval { high: counted.high + failed.high, ..counted };
+        // Errors count; those that the end cut off, in some versions.
+        let cut = document.find(&["errorDistribution", "aborted due to deadline"]).map_or(0.0, |cut| cut.high);
+        let all = Interval { low: counted.low + failed.low - if answered { cut } else { 0.0 }, ..counted + failed };
+        run.requests = Some(all);
         let says = "the rate is not the responses divided by the duration";
         let arithmetic = format!("{counted} / {seconds} s = {}/s; {rate}/s is said", counted / seconds);
         let proof = "count and duration of one and the same phase";
@@ -320,7 +326,20 @@ fn oha(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
         }
         latency.samples = Some(counted.middle());
     }
-    (run.requests, run.rate) = (counted, Some(rate));
-    run.latency.push(latency);
+    run.rate = Some(rate);
+    run.failed = Some(oha_failed(document, answered));
+    run.latency.extend(answered.then_some(latency));
     Ok(run)
+}
+
+/// Errors and refusals; what was under way when the time was over did not fail, unless nothing was answered.
+fn oha_failed(document: &Document<'_>, answered: bool) -> Interval {
+    let sum = |name: &str, counts: &dyn Fn(&str) -> bool| -> f64 {
+        let all = document.value(&[name]).and_then(Value::as_object).into_iter().flatten();
+        all.filter(|(key, _)| counts(key)).filter_map(|(_, count)| count.as_f64()).sum()
+    };
+    let errors = sum("errorDistribution", &|key| !answered || key != "aborted due to deadline");
+    let refused = sum("statusCodeDistribution", &|code| !code.starts_with(['2', '3']));
+    let line = document.line(&[if errors > 0.0 { "errorDistribution" } else { "statusCodeDistribution" }]);
+    Interval::exact(errors + refused, line)
 }
