@@ -237,7 +237,7 @@ mod tests {
         let day = 1_790_000_000_123_456_789_u64;
         let (mut first, mut second) = (Course::new(HZ), Course::new(HZ));
         for reading in 0..300_u64 {
-            let at = reading * 10_000_000;
+            let at = reading * 10_000_000 + reading % 5 * 8;
             first.take(ClockReading { ticks: at * 2, nanos: 8 + at / 8 * 8, half: 100 });
             // It is read a little later, and is 20 ppm faster.
             let later = at + 3_000;
