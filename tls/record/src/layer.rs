@@ -249,7 +249,7 @@ impl RecordLayer {
 impl RecordLayer {
     /// Seals into `out`, which is memory of our own, or, where there is `room`, may be shared.
     #[inline(always)]
-    fn seal_by(
+    fn seal_by<const SHARED: bool>(
         &mut self,
         record: &Record,
         parts: &[&[u8]],
@@ -262,7 +262,7 @@ impl RecordLayer {
         let before = if record.epoch == 0 && self.epoch <= 1 { self.before } else { 0 };
         let number = record.number.checked_add(before).ok_or(SealError::Cipher)?;
         let keys = self.sends[usize::from(record.epoch & 1)].as_mut().ok_or(SealError::Epoch)?;
-        sealing::seal(keys, self.version, (number, record), parts, out, room)
+        sealing::seal::<SHARED>(keys, self.version, (number, record), parts, out, room)
     }
 }
 
@@ -292,7 +292,7 @@ impl Layer for RecordLayer {
 
     #[inline]
     fn seal(&mut self, record: &Record, parts: &[&[u8]], out: &mut [u8]) -> Result<(), SealError> {
-        self.seal_by(record, parts, out, None).map(drop)
+        self.seal_by::<false>(record, parts, out, None).map(drop)
     }
 
     #[inline]
@@ -303,7 +303,7 @@ impl Layer for RecordLayer {
         out: &mut [u8],
         room: &mut [u8],
     ) -> Result<Sum, SealError> {
-        self.seal_by(record, parts, out, Some(room))
+        self.seal_by::<true>(record, parts, out, Some(room))
     }
 
     fn next_epoch(&mut self) -> Result<u8, SealError> {

@@ -48,8 +48,10 @@ impl Beside {
 /// Seals into `out`: memory of our own, or, where there is `room`, such as others may read and
 /// write meanwhile. The library's ciphers read what they have written, to authenticate it: a
 /// record is made in `room` then, and copied. The sum is that of a shared `out` alone.
+// Compiled for either memory by itself: what a thread's keys are asked by is then compiled into
+// one place, and not called.
 #[inline(always)]
-pub(crate) fn seal(
+pub(crate) fn seal<const SHARED: bool>(
     keys: &mut RecordKeys,
     version: TlsVersion,
     (number, record): (u64, &Record),
@@ -78,12 +80,13 @@ pub(crate) fn seal(
     let nonce = nonce.bytes();
     let head = Head { header, beside, nonce, explicit, parts, plain };
     let inner = [record.kind as u8];
-    match version {
-        TlsVersion::V13 if padding > 0 => seal_padded(keys, &head, (inner[0], padding), out, room),
-        TlsVersion::V13 => seal_text(keys, &head, &inner, out, room),
-        TlsVersion::V12 => seal_text(keys, &head, &[], out, room),
-    }
-    .ok_or(SealError::Cipher)
+    let sealed = if padding > 0 {
+        seal_padded::<SHARED>(keys, &head, (inner[0], padding), out, room)
+    } else {
+        let extra = &inner[..usize::from(version == TlsVersion::V13)];
+        seal_text::<SHARED, false>(keys, &head, extra, out, room)
+    };
+    sealed.ok_or(SealError::Cipher)
 }
 
 /// A record, but for what follows its plaintext.
@@ -100,7 +103,7 @@ struct Head<'a> {
 /// Behind the type stand zeros (RFC 8446 section 5.4).
 #[cold]
 #[inline(never)]
-fn seal_padded(
+fn seal_padded<const SHARED: bool>(
     keys: &mut RecordKeys,
     head: &Head<'_>,
     (kind, padding): (u8, usize),
@@ -109,12 +112,12 @@ fn seal_padded(
 ) -> Option<Sum> {
     let mut extra = vec![0; 1 + padding];
     extra[0] = kind;
-    seal_text(keys, head, &extra, out, room)
+    seal_text::<SHARED, true>(keys, head, &extra, out, room)
 }
 
 /// Seals the parts and `extra` behind them.
 #[inline(always)]
-fn seal_text(
+fn seal_text<const SHARED: bool, const PADDED: bool>(
     keys: &mut RecordKeys,
     &Head { header, ref beside, ref nonce, explicit, parts, plain }: &Head<'_>,
     extra: &[u8],
@@ -122,7 +125,7 @@ fn seal_text(
     room: Option<&mut [u8]>,
 ) -> Option<Sum> {
     keys.with(|key| {
-        if let (Ready::Own(key), Some(_)) = (key, &room) {
+        if let (Ready::Own(key), true) = (key, SHARED) {
             let sealed = begin(out, header, explicit);
             let summed = key.seal_summed(nonce, beside.bytes(), parts, extra, sealed)?;
             return Some(sum_of(header, explicit, (summed, plain + extra.len())));
