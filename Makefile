@@ -161,7 +161,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"2 times 500 lying peers over memif|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p memif --lib hostile" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
-		"what intervals are worth, by 2,000 experiments each|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
+		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
 		"BoringSSL's test runner against our TLS (BOGO=its sources)|CARGO='$(CARGO)' BOGO='$(BOGO)' scripts/bogo.sh" \
 		"tlsfuzzer's scripts (TLSFUZZER=its sources)|TLSFUZZER='$(TLSFUZZER)' $(SUDO) scripts/tlsfuzzer.sh $(NEARSIDE)" \
