@@ -204,7 +204,8 @@ impl PacketRx {
 impl Receive for PacketRx {
     fn receive(&mut self, _now: Time, max: usize) -> usize {
         self.taken = 0;
-        while self.taken < max.min(BURST_LIMIT) {
+        // So many looks, whatever comes of them: frames that are dropped could go on for ever.
+        for _ in 0..max.min(BURST_LIMIT) {
             let at = self.taken * self.stride;
             let slot = &mut self.slots[at..at + self.stride];
             let received = match self.socket.receive(&mut slot[TAG..], Queue::Frames) {
