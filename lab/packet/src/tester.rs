@@ -4,6 +4,7 @@
 //! known in one place. Time comes as ticks of the caller's clock.
 
 mod calm;
+mod eager;
 mod lane;
 mod recorders;
 mod stamped;
@@ -14,6 +15,7 @@ use crate::stream::{Seen, Shape, look};
 use crate::track::Arrival;
 use crate::trial::{Stalls, TrialResult};
 use core::time::Duration;
+use eager::Eager;
 use lane::Lane;
 use link::{Link, Receive, Transmit};
 pub use recorders::{Recorders, fill};
@@ -23,9 +25,6 @@ use wire::Time;
 /// next, a microsecond later.
 const TURN_LIMIT: usize = 64;
 
-/// Frames are waited for where they are so many times as far apart: most of the
-/// time is the rings'.
-const EAGER_GAP: u128 = 4;
 /// Looks at the clock meanwhile, at most: one may stand still.
 const EAGER_LOOKS: u32 = 256;
 
@@ -196,8 +195,8 @@ pub struct Tester {
     late: u64,
     give_up: u64,
     timeout: u64,
-    /// How many ticks before it is due a frame is waited for; zero: not at all.
-    eager: u64,
+    /// Which frames are waited for.
+    eager: Eager,
     /// Nanoseconds of a tick, by 2^32.
     nanos: u64,
     sent_to: [bool; 2],
@@ -236,7 +235,7 @@ impl Tester {
                 lanes.push(lane);
             }
         }
-        let eager = if is_sparse(&plan) { ticks(plan.eager) } else { 0 };
+        let eager = Eager::new(&plan, hz);
         let stage_at = plan.stage.map_or(u64::MAX, |stage| start.saturating_add(ticks(stage.after)));
         Self {
             stage_at,
@@ -311,10 +310,15 @@ impl Tester {
             self.begin_stage();
         }
         let mut frames = 0;
-        for (port, link) in links.iter_mut().enumerate() {
-            let (mut rx, _) = link.split();
-            frames += self.receive(port, &mut rx, clock, time);
+        let due = self.lanes.iter().map(|lane| lane.schedule.due());
+        let limit = if self.closed { BURST } else { self.eager.receive_limit(due, (now, self.late), links.len()) };
+        if limit > 0 {
+            for (port, link) in links.iter_mut().enumerate() {
+                let (mut rx, _) = link.split();
+                frames += self.receive(port, &mut rx, limit, clock, time);
+            }
         }
+        let received = frames;
         if self.plan.stamped_by.is_some() {
             self.take_departures(links, now);
         }
@@ -330,6 +334,7 @@ impl Tester {
                     frames += sent;
                 }
             }
+            self.eager.left(frames - received);
             if self.closed {
                 self.close();
             }
@@ -344,8 +349,15 @@ impl Tester {
     }
 
     #[inline]
-    fn receive(&mut self, port: usize, rx: &mut impl Receive, clock: &mut impl FnMut() -> u64, time: Time) -> usize {
-        let count = rx.receive(time, BURST);
+    fn receive(
+        &mut self,
+        port: usize,
+        rx: &mut impl Receive,
+        limit: usize,
+        clock: &mut impl FnMut() -> u64,
+        time: Time,
+    ) -> usize {
+        let count = rx.receive(time, limit);
         if count == 0 {
             return 0;
         }
@@ -481,7 +493,7 @@ impl Tester {
                 let mut sent = 0;
                 let mut now = clock();
                 let (due, mut looks) = (lane.schedule.due(), 0);
-                while now < due && due - now <= self.eager && due < end && looks < EAGER_LOOKS {
+                while now < due && due - now <= self.eager.ahead && due < end && looks < EAGER_LOOKS {
                     now = clock();
                     looks += 1;
                 }
@@ -549,21 +561,6 @@ impl Tester {
             clock_doubt: None,
         }
     }
-}
-
-/// Whether all streams together leave most of the time to the rings.
-fn is_sparse(plan: &Plan) -> bool {
-    let mut milli = 0_u64;
-    for stream in &plan.streams {
-        match stream.pacing {
-            Pacing::Rate { milli: one, .. } => {
-                milli += one * stream.ways.iter().filter(|way| **way).count() as u64;
-            }
-            Pacing::Max | Pacing::Probe(_) => return false,
-        }
-    }
-    let gap = 1_000_000_000_000_u64.checked_div(milli).unwrap_or(0);
-    u128::from(gap) >= plan.eager.as_nanos() * EAGER_GAP
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod dut;
 mod method;
+mod pace;
 
 use super::*;
 use crate::schedule::MILLI;
