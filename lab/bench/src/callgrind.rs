@@ -19,6 +19,18 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
+    /// What `program` said, and the instructions that it took, by crate and function.
+    pub(crate) fn of_costs(program: &Path, said: &str, costs: Vec<Cost>) -> Result<Self, BenchError> {
+        let mut profile = Self { said: said.lines().filter_map(read_said).collect(), ..Self::default() };
+        let ours: Vec<u64> = costs.iter().filter(|cost| cost.object == program).map(|cost| cost.address).collect();
+        let names = resolve(program, &ours)?;
+        for Cost { object, function, address, count } in costs {
+            let place = if object == program { names.get(&address).cloned() } else { None };
+            *profile.places.entry(place.unwrap_or_else(|| outside(&object, function))).or_default() += count;
+        }
+        Ok(profile)
+    }
+
     /// All instructions.
     pub(crate) fn total(&self) -> u64 {
         self.places.values().sum()
@@ -74,16 +86,7 @@ pub(crate) fn profile(arguments: &[String], pattern: &str) -> Result<Profile, Be
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
-    let said = String::from_utf8_lossy(&output.stdout);
-    let mut profile = Profile { said: said.lines().filter_map(read_said).collect(), ..Profile::default() };
-    let costs = read_costs(&text?);
-    let ours: Vec<u64> = costs.iter().filter(|cost| cost.object == this).map(|cost| cost.address).collect();
-    let names = resolve(&this, &ours)?;
-    for Cost { object, function, address, count } in costs {
-        let place = if object == this { names.get(&address).cloned() } else { None };
-        *profile.places.entry(place.unwrap_or_else(|| outside(&object, function))).or_default() += count;
-    }
-    Ok(profile)
+    Profile::of_costs(&this, &String::from_utf8_lossy(&output.stdout), read_costs(&text?))
 }
 
 fn read_said(line: &str) -> Option<(String, u64)> {
@@ -99,12 +102,13 @@ fn outside(object: &Path, function: String) -> (String, String) {
 
 /// Instructions executed at an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Cost {
-    object: PathBuf,
-    function: String,
+pub(crate) struct Cost {
+    pub object: PathBuf,
+    /// Its name, where it is known.
+    pub function: String,
     /// Within the object, as callgrind writes it and addr2line wants it.
-    address: u64,
-    count: u64,
+    pub address: u64,
+    pub count: u64,
 }
 
 /// Reads callgrind's format, as it is with positions `instr line`, the one

@@ -8,6 +8,7 @@ use crate::ordinary::{hosts, ordinary, passing};
 use crate::peer::{Answerer, Asker};
 use crate::program::Scratch;
 use crate::rig::{Rack, Rig, endless};
+use crate::steps;
 use clap::ValueEnum;
 use latency::{SeriesHeap, SeriesTable};
 use link::Link;
@@ -193,17 +194,50 @@ impl Case {
     }
 }
 
+/// Who counts instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counter {
+    /// callgrind, whose processor has not all that this one may have.
+    Callgrind,
+    /// This processor, step by step.
+    Steps,
+}
+
+impl Counter {
+    /// Requests of a case, where nobody says how many.
+    #[must_use]
+    pub const fn usual_requests(self) -> u64 {
+        match self {
+            Self::Callgrind => 20_000,
+            Self::Steps => 400,
+        }
+    }
+
+    fn profile(self, arguments: &[String]) -> Result<Profile, BenchError> {
+        match self {
+            Self::Callgrind => callgrind::profile(arguments, "*counted_turn*"),
+            Self::Steps => steps::profile(arguments, "counted_turn"),
+        }
+    }
+}
+
 /// Measures `cases` (all, if none are named), `requests` of each, and prints
 /// what they cost. Returns whether the promised bounds hold.
 ///
 /// # Errors
 /// If callgrind or addr2line cannot be run, or a case does not work.
-pub fn run(cases: &[Case], side: CostSide, requests: u64, functions: usize) -> Result<bool, BenchError> {
+pub fn run(
+    cases: &[Case],
+    side: CostSide,
+    requests: u64,
+    functions: usize,
+    counter: Counter,
+) -> Result<bool, BenchError> {
     let cases = if cases.is_empty() { Case::value_variants() } else { cases };
     let mut kept = true;
     let mut sums = Vec::new();
     for case in cases {
-        let profile = callgrind::profile(&case_arguments(*case, side, requests), "*counted_turn*")?;
+        let profile = counter.profile(&case_arguments(*case, side, requests))?;
         let (counted, turns) = (profile.said("requests")?, profile.said("turns")?);
         let [each, cipher] =
             [profile.total(), profile.of(callgrind::CIPHER)].map(|instructions| instructions as f64 / counted as f64);

@@ -56,6 +56,7 @@ pub mod silos;
 pub mod site;
 pub mod slow;
 pub mod squeezed;
+mod steps;
 pub mod storm;
 pub mod tls;
 pub mod uncached;

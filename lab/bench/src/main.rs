@@ -1,6 +1,6 @@
 //! `bench`: runs one experiment and prints what it shows.
 
-use bench::cost::{self, Case, CostSide};
+use bench::cost::{self, Case, CostSide, Counter};
 use bench::{
     BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, sealing,
     silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
@@ -33,9 +33,12 @@ enum Command {
         /// Whose instructions
         #[arg(long, value_enum, default_value_t = CostSide::Server)]
         side: CostSide,
-        /// Requests of each case
-        #[arg(long, value_name = "N", default_value_t = 20_000)]
-        requests: u64,
+        /// Requests of each case [default: 20000; 400 with --steps]
+        #[arg(long, value_name = "N")]
+        requests: Option<u64>,
+        /// Count by steps of this processor: a cipher has instructions that callgrind has not
+        #[arg(long, conflicts_with_all = ["silos", "bonded"])]
+        steps: bool,
         /// Functions told of each case
         #[arg(long, value_name = "N", default_value_t = 24)]
         functions: usize,
@@ -273,9 +276,15 @@ fn main() -> ExitCode {
 /// Whether the promises were kept.
 fn call(command: Command) -> Result<bool, BenchError> {
     match command {
-        Command::Cost { cases, requests, bonded: true, .. } => cost::run_bonded(&cases, requests).map(|()| true),
-        Command::Cost { cases, requests, silos, .. } if !silos.is_empty() => cost::run_silos(&cases, &silos, requests),
-        Command::Cost { cases, side, requests, functions, .. } => cost::run(&cases, side, requests, functions),
+        Command::Cost { cases, side, requests, functions, silos, bonded, steps } => {
+            let counter = if steps { Counter::Steps } else { Counter::Callgrind };
+            let requests = requests.unwrap_or(counter.usual_requests());
+            match silos.is_empty() {
+                _ if bonded => cost::run_bonded(&cases, requests).map(|()| true),
+                true => cost::run(&cases, side, requests, functions, counter),
+                false => cost::run_silos(&cases, &silos, requests),
+            }
+        }
         Command::Connections { idle, rounds, seconds, secured, nearside } => {
             let nearside = if secured { PathBuf::new() } else { program(nearside)? };
             let duration = span(seconds);
