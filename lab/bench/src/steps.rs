@@ -9,6 +9,7 @@ use crate::BenchError;
 use crate::callgrind::{Cost, Profile};
 use core::ffi::c_long;
 use core::mem::offset_of;
+use core::ops::Range;
 use libc::{c_void, pid_t, user_regs_struct};
 use std::collections::HashMap;
 use std::io::Read;
@@ -44,7 +45,7 @@ pub(crate) fn profile(arguments: &[String], name: &str) -> Result<Profile, Bench
     if code != 0 {
         return Err(format!("the traced program ended with {code}").into());
     }
-    Profile::of_costs(&this, &said, steps.costs())
+    Profile::of_costs(&this, &said, steps.costs(&this))
 }
 
 /// Where in the file the functions begin whose names hold this one.
@@ -90,6 +91,7 @@ impl Traced {
         let Stopped::By(_) = self.wait()? else { return Err("it ended before it began".into()) };
         self.ask(libc::PTRACE_SETOPTIONS, 0, libc::PTRACE_O_EXITKILL.into())?;
         let base = self.base(program)?;
+        steps.begin(program, base, &self.maps()?);
         let mut kept = HashMap::new();
         for function in functions {
             let at = base + function;
@@ -109,9 +111,6 @@ impl Traced {
                     self.write(at, word)?;
                     registers.rip = at;
                     self.set_registers(&registers)?;
-                    if steps.maps.is_empty() {
-                        steps.maps = self.maps()?;
-                    }
                     self.step_through(&registers, steps)?;
                     self.set_trap(at)?;
                     0
@@ -125,8 +124,14 @@ impl Traced {
     fn step_through(&mut self, begin: &user_regs_struct, steps: &mut Steps) -> Result<(), BenchError> {
         let back = self.read(begin.rsp)?.cast_unsigned();
         let mut at = begin.rip;
+        // A library's instructions are those of whoever calls it: so a copy is the cipher's
+        // where the cipher makes it.
+        let mut whose = at;
         loop {
-            *steps.counts.entry(at).or_default() += 1;
+            if steps.own.contains(&at) {
+                whose = at;
+            }
+            *steps.counts.entry(whose).or_default() += 1;
             self.ask(libc::PTRACE_SINGLESTEP, 0, 0)?;
             match self.wait()? {
                 Stopped::By(libc::SIGTRAP) => {}
@@ -266,18 +271,26 @@ impl Mapping {
 #[derive(Default)]
 struct Steps {
     counts: HashMap<u64, u64>,
-    maps: Vec<Mapping>,
+    /// Where the program lies, without its libraries.
+    own: Range<u64>,
+    base: u64,
 }
 
 impl Steps {
-    /// The same by object, and by address within it.
-    fn costs(&self) -> Vec<Cost> {
-        let place = |(&address, &count): (&u64, &u64)| {
-            let mapping = self.maps.iter().find(|mapping| (mapping.begin..mapping.end).contains(&address));
-            let object = mapping.map(|mapping| mapping.file.clone()).unwrap_or_default();
-            let base = self.maps.iter().find(|mapping| mapping.file == object && mapping.offset == 0);
-            let address = address - base.map_or(0, |mapping| mapping.begin);
-            Cost { object, function: String::new(), address, count }
+    fn begin(&mut self, program: &Path, base: u64, maps: &[Mapping]) {
+        let own = || maps.iter().filter(|mapping| mapping.file == program);
+        let begin = own().map(|mapping| mapping.begin).min().unwrap_or(0);
+        self.own = begin..own().map(|mapping| mapping.end).max().unwrap_or(0);
+        self.base = base;
+    }
+
+    /// The same by address within the program.
+    fn costs(&self, program: &Path) -> Vec<Cost> {
+        let place = |(&address, &count): (&u64, &u64)| Cost {
+            object: program.to_owned(),
+            function: String::new(),
+            address: address - self.base,
+            count,
         };
         self.counts.iter().map(place).collect()
     }
@@ -297,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_belong_to_what_is_mapped_there() {
+    fn steps_are_told_by_where_they_lie_in_the_program() {
         let lines = [
             "5500-5600 r--p 00000000 fe:00 12  /bin/a",
             "5600-5700 r-xp 00000100 fe:00 12  /bin/a",
@@ -306,10 +319,10 @@ mod tests {
         ];
         let maps: Vec<Mapping> = lines.iter().filter_map(|line| Mapping::read(line)).collect();
         assert_eq!(maps.len(), 3);
-        let steps = Steps { counts: HashMap::from([(0x5_610, 2), (0x7f10, 3)]), maps };
-        let mut costs = steps.costs();
-        costs.sort_by_key(|cost| cost.address);
-        let told: Vec<_> = costs.iter().map(|cost| (cost.object.to_str(), cost.address, cost.count)).collect();
-        assert_eq!(told, [(Some("/bin/a"), 0x110, 2), (Some("/lib/c"), 0x7f10, 3)]);
+        let mut steps = Steps { counts: HashMap::from([(0x5610, 2)]), ..Steps::default() };
+        steps.begin(Path::new("/bin/a"), 0x5500, &maps);
+        assert_eq!(steps.own, 0x5500..0x5700);
+        let costs = steps.costs(Path::new("/bin/a"));
+        assert_eq!(costs.iter().map(|cost| (cost.address, cost.count)).collect::<Vec<_>>(), [(0x110, 2)]);
     }
 }

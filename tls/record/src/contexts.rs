@@ -6,7 +6,7 @@
 //! (`tests/memory.rs`).
 
 use crate::ready::Ready;
-use crate::suite::RecordCipher;
+use crate::suite::{KEY_MAX, RecordCipher};
 use core::cell::RefCell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,9 +49,15 @@ struct Kept {
     key: Option<Ready>,
 }
 
-/// Has `act` work with a key made ready; `None` for want of memory.
+/// Has `act` work with a key made ready, of which `key` begins with as many bytes as the
+/// cipher's has; `None` for want of memory.
 #[inline(always)]
-pub(crate) fn with<R>(place: &mut Place, cipher: RecordCipher, key: &[u8], act: impl FnOnce(&Ready) -> R) -> Option<R> {
+pub(crate) fn with<R>(
+    place: &mut Place,
+    cipher: RecordCipher,
+    key: &[u8; KEY_MAX],
+    act: impl FnOnce(&Ready) -> R,
+) -> Option<R> {
     KEPT.with_borrow_mut(|kept| {
         let found = kept.all.get(place.slot as usize).is_some_and(|found| found.name == place.name);
         if !found {
@@ -83,8 +89,8 @@ impl Kept {
 
 impl Contexts {
     #[cold]
-    fn make(&mut self, place: &mut Place, cipher: RecordCipher, key: &[u8]) -> Option<()> {
-        let key = Ready::make(cipher, key)?;
+    fn make(&mut self, place: &mut Place, cipher: RecordCipher, key: &[u8; KEY_MAX]) -> Option<()> {
+        let key = Ready::make(cipher, &key[..cipher.key_len()])?;
         let slot = self.room();
         self.all[slot] = Kept { name: place.name, used: true, key: Some(key) };
         place.slot = slot as u32;

@@ -89,8 +89,7 @@ impl RecordKeys {
     /// Has `act` work with the key made ready; `None` for want of memory.
     #[inline(always)]
     pub(crate) fn with<R>(&mut self, act: impl FnOnce(&Ready) -> R) -> Option<R> {
-        let key = &self.key[..self.cipher.key_len()];
-        contexts::with(&mut self.place, self.cipher, key, act)
+        contexts::with(&mut self.place, self.cipher, &self.key, act)
     }
 
     /// Gives up what was made of the key; it is made again when it is needed.

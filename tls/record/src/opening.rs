@@ -31,10 +31,11 @@ pub(crate) fn open(
     let Some((header, rest)) = input.split_first_chunk::<HEADER_LEN>() else { return Ok(Opened::Needs(HEADER_LEN)) };
     // A copy: what is decided by it is decided once.
     let header = *header;
-    let len = check_header(header, version, keys.cipher().explicit_len(version) + TAG_LEN)?;
+    let explicit_len = keys.cipher().explicit_len(version);
+    let len = check_header(header, version, explicit_len + TAG_LEN)?;
     let Some(body) = rest.get(..len) else { return Ok(Opened::Needs(HEADER_LEN + len)) };
     let begin = plain.len();
-    let (nonce, sealed) = match keys.cipher().explicit_len(version) {
+    let (nonce, sealed) = match explicit_len {
         0 => (keys.nonce(number), body),
         _ => match body.split_first_chunk::<EXPLICIT_LEN>() {
             Some((explicit, sealed)) => (keys.nonce_with(*explicit), sealed),
