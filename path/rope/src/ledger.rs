@@ -163,6 +163,8 @@ pub(crate) struct Ledger {
     usual: u16,
     epoch: u8,
     end: End,
+    /// Data waits for the next keys, whatever these may seal still.
+    waits: bool,
 }
 
 impl Ledger {
@@ -183,6 +185,7 @@ impl Ledger {
             usual: 0,
             epoch: 0,
             end: End::Open,
+            waits: false,
         };
         ledger.set_segment(segment);
         if raw > 0 {
@@ -276,7 +279,7 @@ impl Ledger {
                 self.fix_end();
                 break;
             }
-            if self.number >= self.last {
+            if self.is_used_up() || self.waits {
                 // Not before there are new keys.
                 end = end.min(self.fixed().saturating_sub(sent));
                 break;
@@ -304,7 +307,7 @@ impl Ledger {
         let room = room.min(longest - longest % segment);
         let whole = room - room % segment;
         let text = if loose + overhead <= room { loose } else { whole.saturating_sub(overhead) };
-        if text > u32::from(self.usual) && self.number < self.last {
+        if text > u32::from(self.usual) && !(self.is_used_up() || self.waits) {
             self.push(Content::Data, text);
         }
     }
@@ -379,10 +382,16 @@ impl Ledger {
         self.end = End::Said;
     }
 
+    /// What is loose goes under the next keys, and waits for them.
+    pub const fn wait_for_keys(&mut self) {
+        self.waits = true;
+    }
+
     /// What follows is under the next keys.
     pub const fn begin_epoch(&mut self, epoch: u8) {
         self.epoch = epoch;
         self.number = 0;
+        self.waits = false;
     }
 
     /// `n` more bytes are acknowledged. Returns how many of plaintext go with them: those of

@@ -189,6 +189,13 @@ impl Rope {
         }
     }
 
+    /// What no record has waits for the next keys ([`Rope::begin_epoch`]).
+    pub fn wait_for_keys(&mut self) {
+        if let Some(records) = self.records_mut() {
+            records.ledger.wait_for_keys();
+        }
+    }
+
     /// What follows what was said is under the next keys.
     pub fn begin_epoch(&mut self, epoch: u8) {
         if let Some(records) = self.records_mut() {

@@ -146,6 +146,11 @@ impl Connection {
         self.rope.say(message);
     }
 
+    /// What no record has waits for the next keys ([`Connection::begin_epoch`]).
+    pub fn wait_for_keys(&mut self) {
+        self.rope.wait_for_keys();
+    }
+
     /// What follows what was said is under the next keys.
     pub fn begin_epoch(&mut self, epoch: u8) {
         self.rope.begin_epoch(epoch);

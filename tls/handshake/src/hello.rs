@@ -70,7 +70,8 @@ pub enum HelloError {
     Malformed,
     /// A record is longer than any may be.
     Overflow,
-    /// It is longer than [`HELLO_MAX`].
+    /// It is longer than [`HELLO_MAX`]. Nobody has read it then, so that it is not said that it conforms to
+    /// the syntax, which is what illegal_parameter says.
     TooLong,
 }
 
@@ -81,9 +82,8 @@ impl HelloError {
         let description = match self {
             Self::Version => 70,
             Self::Unexpected => 10,
-            Self::Malformed => 50,
+            Self::Malformed | Self::TooLong => 50,
             Self::Overflow => 22,
-            Self::TooLong => 47,
         };
         [21, 3, 3, 0, 2, 2, description]
     }

@@ -457,7 +457,15 @@ impl Tcp {
         let most = sealed.layer.most_records();
         let worn = number >= most.saturating_sub(BEFORE_UPDATE.min(most / 4));
         let wears = number >= most.saturating_sub(BEFORE_END.min(most / 2));
-        if !(sealed.owes_update || wears) || oldest != epoch || !slot.tcp.can_say() {
+        if !(sealed.owes_update || wears) || !slot.tcp.can_say() {
+            return;
+        }
+        if oldest != epoch {
+            // The answer precedes the next data (RFC 8446 section 4.6.3), and is made as soon as there
+            // are no more than one epoch's keys.
+            if sealed.owes_update {
+                slot.tcp.wait_for_keys();
+            }
             return;
         }
         if worn || sealed.owes_update {

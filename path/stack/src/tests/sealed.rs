@@ -336,6 +336,57 @@ fn keys_are_updated_in_time() {
     assert!(notes.forgotten.len() + 1 >= usize::from(epochs));
 }
 
+/// A record of a [`Glass`]: new keys, and the wish that the other side has new ones, too.
+fn asks_for_keys() -> Vec<u8> {
+    let mut record = vec![0; OVERHEAD];
+    record[..HEADER_LEN].copy_from_slice(&[23, 3, 3, 0, (OVERHEAD - HEADER_LEN + KEY_UPDATE.len()) as u8]);
+    record[14] = ContentType::Handshake as u8;
+    record.extend(KEY_UPDATE.map(|byte| !byte));
+    // update_requested.
+    *record.last_mut().unwrap() ^= 1;
+    record
+}
+
+/// RFC 8446 section 4.6.3: whoever is asked for new keys has them before its next data, though those that
+/// it had before are not acknowledged.
+#[test]
+fn new_keys_that_were_asked_for_precede_the_next_data() {
+    let mut line = Line::new(1 << 24);
+    let server = line.ids[1];
+    let mut plain = Vec::new();
+    let mut asked = |line: &mut Line| {
+        let host = &mut line.pair.server;
+        let record = asks_for_keys();
+        assert_eq!(host.stack.open_records(server, &record, &mut plain), record.len());
+        host.turn();
+    };
+    asked(&mut line);
+    let answered = line.pair.server.out.sent.len();
+    assert_eq!(answered, 1);
+    for _ in 0..3 {
+        asked(&mut line);
+    }
+    let text = [7; 20_000];
+    line.pair.server.stack.send_bytes(server, &text);
+    line.pair.server.turn();
+    assert_eq!(line.pair.server.out.sent.len(), answered, "no data while an answer is due");
+    // The answer is acknowledged after a while, and the second one is sent, and so on.
+    for _ in 0..2 {
+        line.settle();
+        line.pair.advance(Duration::from_millis(60));
+    }
+    line.settle();
+    assert!(line.heard[0].data == text, "{} bytes", line.heard[0].data.len());
+    let told = |record: &Record| (record.epoch, record.kind == ContentType::Handshake);
+    let mut told: Vec<_> = line.notes[1].borrow().sealed.iter().map(told).collect();
+    told.dedup();
+    assert_eq!(told, [(0, true), (1, true), (2, false)]);
+    // Nothing is due any more.
+    line.pair.server.stack.send_bytes(server, b"more");
+    line.settle();
+    assert_eq!(line.heard[0].data.len(), text.len() + 4);
+}
+
 /// Where there are no other keys, the application is told in time, and once; it goes on until
 /// then, and what it does not end ends with the keys.
 #[test]

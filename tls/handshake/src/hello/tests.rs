@@ -71,6 +71,8 @@ fn each_part_waits_for_the_rest() {
 #[test]
 fn what_is_no_hello_is_refused() {
     use HelloError::{Malformed, Overflow, TooLong, Unexpected, Version};
+    // RFC 8446 section 6.2: decode_error, where a length is wrong.
+    assert_eq!([Malformed, TooLong].map(|why| why.alert()[6]), [50, 50]);
     let whole = usual();
     let mut two = whole.clone();
     two.extend_from_slice(&whole);
