@@ -95,7 +95,8 @@ pub enum Unsealed {
         consumed: usize,
     },
     /// A record for the layer itself, which has taken it: a ticket, a change of cipher spec,
-    /// a part of a message, a warning.
+    /// a part of a message, a warning. How many of them may follow one another is the layer's to
+    /// limit: it alone tells a message in many parts from many messages.
     Control {
         /// Its bytes, as they came.
         consumed: usize,

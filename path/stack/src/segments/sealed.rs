@@ -10,10 +10,6 @@ use seal::{Ask, Layer, MAX_SEALED, Unsealed};
 use tcp::{Connection, Context, Emit, Fixed, Message, Path, Workbench};
 use wire::Sum;
 
-/// Records in a row that carry nothing for the application: then the peer only makes work
-/// (Linux and OpenSSL have 32, too).
-const MOST_EMPTY: u8 = 32;
-
 /// Records before the last under a key, at which the key is updated: more than one turn
 /// sends.
 const BEFORE_UPDATE: u64 = 1 << 12;
@@ -64,8 +60,6 @@ struct Sealed {
     layer: Box<dyn Layer>,
     /// The oldest of our epochs that the layer still has keys for.
     oldest: u8,
-    /// Records in a row that carried nothing.
-    empty: u8,
     heard: Heard,
     /// The application knows how the peer's side ended.
     told: bool,
@@ -128,7 +122,6 @@ impl Seals {
         let sealed = Sealed {
             layer,
             oldest: 0,
-            empty: 0,
             heard,
             told: false,
             owes_update: false,
@@ -343,15 +336,10 @@ impl Tcp {
                 return input.len();
             }
             sealed.wake(awake);
-            let before = plain.len();
             let consumed = match sealed.layer.open(&input[at..], plain) {
                 Unsealed::Needs(most) if most <= MAX_SEALED => break,
-                Unsealed::Data { consumed } if consumed > 0 => {
-                    sealed.empty = if plain.len() > before { 0 } else { sealed.empty + 1 };
-                    consumed
-                }
+                Unsealed::Data { consumed } if consumed > 0 => consumed,
                 Unsealed::Control { consumed, ask } if consumed > 0 => {
-                    sealed.empty += 1;
                     // Several before one of ours have one answer.
                     sealed.owes_update |= ask == Ask::Update;
                     sealed.refuses |= ask == Ask::Refuse;
@@ -371,12 +359,7 @@ impl Tcp {
                     return input.len();
                 }
             };
-            let (empty, owes) = (sealed.empty, sealed.owes_update | sealed.refuses);
-            if empty > MOST_EMPTY {
-                self.fail(id, Some(alert::UNEXPECTED_MESSAGE));
-                return input.len();
-            }
-            if owes {
+            if sealed.owes_update | sealed.refuses {
                 self.tend(index);
                 self.make_ready(index);
             }
