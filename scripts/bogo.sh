@@ -1,9 +1,11 @@
 #!/bin/sh
 # BoringSSL's test runner against our TLS, server and client: handshakes, and our
-# record layer behind them on kernel sockets, over epoll and over io_uring.
+# record layer behind them on kernel sockets, over epoll and over io_uring, and on
+# our own stack.
 #
-#   BOGO=DIR scripts/bogo.sh [PATTERN]
+#   BOGO=DIR scripts/bogo.sh [PATTERN] [PATH...]
 #
+# PATH: only on these of epoll, io_uring and stack.
 # DIR has BoringSSL's sources; of them go.mod, go.sum, crypto/ and ssl/test/ are
 # read. It needs Go, which fetches the runner's modules. PATTERN: only tests of
 # such names, as the runner has it (`*` for anything, `;` between several).
@@ -14,6 +16,11 @@ lacks() { echo "bogo: $*" >&2; exit 77; }
 least=800
 here=$(pwd)
 tests=${1:-}
+[ $# = 0 ] || shift
+[ $# != 0 ] || set -- epoll io_uring stack
+for path; do
+    case $path in epoll | io_uring | stack) ;; *) echo "bogo: '$path' is not epoll, io_uring or stack"; exit 2 ;; esac
+done
 PATH="$PATH:/usr/local/go/bin"
 [ -n "${BOGO:-}" ] || lacks "BOGO is not set: a folder with BoringSSL's sources, for ssl/test/runner"
 [ -e "$BOGO/ssl/test/runner/runner.go" ] || lacks "$BOGO/ssl/test/runner/runner.go is not there"
@@ -30,12 +37,14 @@ go test -c -o "$work/runner" . || lacks "the runner cannot be built"
 
 count() { grep -c "^$1 " "$work/said" || true; }
 worst=0
-for engine in epoll io_uring; do
+for path; do
     ended=0
+    on="-engine;$path"
+    [ "$path" != stack ] || on=-stack
     "$work/runner" -test.timeout 60m -shim-path "$shim" -shim-config "$work/config.json" -allow-unimplemented \
-        -loose-errors -pipe -shim-extra-flags "-engine;$engine" ${tests:+-test "$tests"} >"$work/said" 2>&1 || ended=$?
+        -loose-errors -pipe -shim-extra-flags "$on" ${tests:+-test "$tests"} >"$work/said" 2>&1 || ended=$?
     passed=$(count PASSED)
-    echo "bogo: $engine: $passed passed, $(count FAILED) failed, $(count UNIMPLEMENTED) unimplemented"
+    echo "bogo: $path: $passed passed, $(count FAILED) failed, $(count UNIMPLEMENTED) unimplemented"
     if [ "$ended" != 0 ] || [ "$(count FAILED)" != 0 ]; then
         grep -A 16 '^FAILED ' "$work/said" || tail -n 20 "$work/said"
         worst=1

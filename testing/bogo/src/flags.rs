@@ -12,13 +12,22 @@ pub enum Unfit {
     Wrong(String),
 }
 
+/// What carries the connections.
+#[derive(Clone, Copy, Debug)]
+pub enum DataPath {
+    /// Sockets of the kernel.
+    Kernel(Engine),
+    /// Our own stack.
+    Stack,
+}
+
 /// All connections of one test.
 #[derive(Debug)]
 pub struct Test {
     pub port: u16,
     pub shim_id: u64,
     pub ipv6: bool,
-    pub engine: Engine,
+    pub data_path: DataPath,
     /// Connections after the first.
     pub resumes: usize,
     pub first: Asked,
@@ -218,7 +227,8 @@ impl Test {
     /// Reads a command line.
     pub fn read(words: Vec<String>) -> Result<Self, Unfit> {
         let (first, later) = (Asked::default(), Asked::default());
-        let mut test = Self { port: 0, shim_id: 0, ipv6: false, engine: Engine::Auto, resumes: 0, first, later };
+        let data_path = DataPath::Kernel(Engine::Auto);
+        let mut test = Self { port: 0, shim_id: 0, ipv6: false, data_path, resumes: 0, first, later };
         let mut rest = Words(words.into_iter());
         while let Some(word) = rest.0.next() {
             test.take(&word, &mut rest)?;
@@ -234,8 +244,10 @@ impl Test {
             "-resume-count" => self.resumes = rest.number()?,
             "-engine" => {
                 let text = rest.text()?;
-                self.engine = text.parse().map_err(|_| Unfit::Wrong(format!("{text} is no engine")))?;
+                let engine = text.parse().map_err(|_| Unfit::Wrong(format!("{text} is no engine")))?;
+                self.data_path = DataPath::Kernel(engine);
             }
+            "-stack" => self.data_path = DataPath::Stack,
             _ => return self.take_of_connections(word, rest),
         }
         Ok(())

@@ -1,8 +1,9 @@
 //! Our TLS as BoringSSL's test runner drives it: handshakes, and behind them our record layer as it
-//! works on kernel sockets.
+//! works on kernel sockets, or on our own stack (`-stack`).
 //!
 //! ```text
 //! runner ◄── TCP, the runner listens ── bogo: Worker ─► Shim ─► Acceptor | Connector ─► Net::secure
+//! runner ◄── TCP ── Bridge ◄─ stack ◄── frames in memory ── stack ─► Shim, the same
 //! ```
 //!
 //! The runner starts this program once for a test, and is its peer. Its own documentation
@@ -16,6 +17,7 @@
 mod flags;
 mod left_out;
 mod shim;
+mod stack_path;
 mod tls;
 
 use flags::{Test, Unfit};

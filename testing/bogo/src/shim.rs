@@ -1,6 +1,7 @@
-//! One test: its connections, one after the other, on the kernel data path.
+//! One test: its connections, one after the other, on either data path.
 
-use crate::flags::{Asked, TLS12, TLS13, Test, Unfit};
+use crate::flags::{Asked, DataPath, TLS12, TLS13, Test, Unfit};
+use crate::stack_path;
 use crate::tls::{self, Kept};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::cell::Cell;
@@ -12,7 +13,7 @@ use handshake::{
 };
 use seal::{Layer, Record, SealError, SealingKeys, Unsealed};
 use silo::Next;
-use sockets::{Attendant, Config, Worker};
+use sockets::{Attendant, Config, Engine, Worker};
 use std::rc::Rc;
 use std::sync::Arc;
 use wire::{Sum, Time};
@@ -26,8 +27,19 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Runs a test. What was not as it is to be, if anything.
 pub fn run(test: Test) -> Result<Option<String>, Unfit> {
     let ends = Ends::new(&test)?;
-    let config = Config { engine: test.engine, max_connections: 4, ..Config::default() };
-    let app = Shim { test, ends, at: 0, began: false, state: State::Connects, over: false, failure: None };
+    let address = if test.ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+    let runner = SocketAddr::new(address, test.port);
+    let data_path = test.data_path;
+    let peer = if let DataPath::Stack = data_path { stack_path::FAR } else { runner };
+    let app = Shim { test, ends, peer, at: 0, began: false, state: State::Connects, over: false, failure: None };
+    match data_path {
+        DataPath::Kernel(engine) => on_sockets(app, engine),
+        DataPath::Stack => Ok(stack_path::run(app, runner)),
+    }
+}
+
+fn on_sockets(app: Shim, engine: Engine) -> Result<Option<String>, Unfit> {
+    let config = Config { engine, max_connections: 4, ..Config::default() };
     let mut worker = Worker::new(config, Vec::new(), app).map_err(|e| Unfit::Wrong(e.to_string()))?;
     worker.run(&mut Until).map_err(|e| Unfit::Wrong(e.to_string()))?;
     Ok(worker.app.failure)
@@ -63,15 +75,17 @@ impl Ends {
     }
 }
 
-struct Shim {
+pub struct Shim {
     test: Test,
     ends: Ends,
+    /// Who is connected to.
+    peer: SocketAddr,
     /// The connection's number.
     at: usize,
     began: bool,
     state: State,
-    over: bool,
-    failure: Option<String>,
+    pub over: bool,
+    pub failure: Option<String>,
 }
 
 enum State {
@@ -358,8 +372,7 @@ impl App for Shim {
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         if !self.began && !self.over {
             self.began = true;
-            let address = if self.test.ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-            if let Err(why) = net.connect(None, SocketAddr::new(address, self.test.port)) {
+            if let Err(why) = net.connect(None, self.peer) {
                 self.fail(why.to_string());
                 self.over = true;
             }
