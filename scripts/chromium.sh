@@ -1,10 +1,11 @@
 #!/bin/sh
-# Chromium without a window against our own stack with TLS, over TAP, in a network
-# namespace of its own: a page with several files, loaded twice; each file is
-# whole, over connections that are kept.
+# Chromium without a window against our own stack with TLS, over TAP and over AF_XDP
+# on a veth pair, in a network namespace of its own: a page with several files,
+# loaded twice; each file is whole, over connections that are kept.
 #
-#   scripts/chromium.sh [NEARSIDE]
+#   scripts/chromium.sh [NEARSIDE] [LINK...]
 #
+# LINK: only over these of tap and af_xdp.
 # It needs root, chromium, openssl, iproute2, unshare and python3.
 set -eu
 lacks() { echo "chromium: $*" >&2; exit 77; }
@@ -16,6 +17,7 @@ if [ -z "${NEARSIDE_APART:-}" ]; then
     NEARSIDE_APART=yes exec unshare --net "$0" "$@"
 fi
 nearside=$(realpath "${1:-target/release/nearside}")
+[ $# = 0 ] || shift
 work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -75,37 +77,67 @@ http {
     }
 }
 END
-"$nearside" nginx -p "$work" -c conf -g 'daemon off;' --link tap:near0,addr=10.77.8.1/24 --addr 10.77.8.2/24 \
-    >"$work/served" 2>&1 &
-server=$!
-tries=0
-until echo | timeout 5 openssl s_client -connect 10.77.8.2:443 >/dev/null 2>&1; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 100 ] || { echo "chromium: the server does not serve:"; cat "$work/served"; exit 1; }
-    sleep 0.2
-done
-for visit in 1 2; do
+
+serve() {
+    case $link in
+        tap) set -- --link tap:near0,addr=10.77.8.1/24 ;;
+        af_xdp)
+            # The server's address is not the kernel's, which therefore asks for it at the other end.
+            ip link add near0 type veth peer name far0
+            ip link set near0 up
+            ip address add 10.77.8.1/24 dev far0
+            ip link set far0 up
+            set -- --link af_xdp:near0
+            ;;
+        *) echo "chromium: '$link' is neither tap nor af_xdp"; exit 2 ;;
+    esac
+    "$nearside" nginx -p "$work" -c conf -g 'daemon off;' "$@" --addr 10.77.8.2/24 >"$work/served" 2>&1 &
+    server=$!
+    tries=0
+    until echo | timeout 5 openssl s_client -connect 10.77.8.2:443 >/dev/null 2>&1; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 100 ] || { echo "chromium: $link: the server does not serve:"; cat "$work/served"; exit 1; }
+        sleep 0.2
+    done
+}
+
+visit() {
     timeout 180 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
         --disable-background-networking --disable-component-update --disable-sync --disable-dev-shm-usage \
         --user-data-dir="$work/profile" --ignore-certificate-errors-spki-list="$pin" \
         --host-resolver-rules='MAP near.example 10.77.8.2' --virtual-time-budget=60000 --timeout=90000 \
         --dump-dom https://near.example/ >"$work/page" 2>"$work/said" || { tail -n 20 "$work/said"; exit 1; }
     told=$(sed -n 's/.*<pre id="said">\([^<]*\)<.*/\1/p' "$work/page")
-    echo "chromium: visit $visit: ${told:-nothing}"
+    echo "chromium: $link: visit $1: ${told:-nothing}"
     [ "$told" = "wrong 0 bytes 5280024 by http/1.1" ] || { tail -n 5 "$work/said"; tail -n 5 "$work/errors"; exit 1; }
-done
-kill -0 "$server" 2>/dev/null || { echo "chromium: the server has ended"; exit 1; }
-kill "$server"
-wait "$server" 2>/dev/null || true
-server=
-python3 - "$work/access" <<'END'
+}
+
+# What the server logged of them.
+judge() {
+    python3 - "$work/access" "$link" <<'END'
 import sys
 
 lines = [line.split(" ", 6) for line in open(sys.argv[1])]
 lines = [line for line in lines if line[6].startswith("GET ")]
 connections, tls = {line[0] for line in lines}, {" ".join(line[3:6]) for line in lines}
 wrong = [line for line in lines if line[2] not in ("200", "304") and "favicon" not in line[6]]
-print(f"chromium: {len(lines)} requests over {len(connections)} connections, {len(wrong)} wrong")
-print(f"chromium: {', '.join(sorted(tls))}")
+told = f"{len(lines)} requests over {len(connections)} connections, {len(wrong)} wrong"
+print(f"chromium: {sys.argv[2]}: {told}; {', '.join(sorted(tls))}")
 sys.exit(bool(wrong) or len(lines) < 60 or len(connections) * 3 > len(lines))
 END
+}
+
+[ $# != 0 ] || set -- tap af_xdp
+for link; do
+    : >"$work/access"
+    serve
+    visit 1
+    visit 2
+    kill -0 "$server" 2>/dev/null || { echo "chromium: $link: the server has ended"; exit 1; }
+    kill "$server"
+    wait "$server" 2>/dev/null || true
+    server=
+    judge
+    ip link delete near0 2>/dev/null || true
+    rm -rf "$work/profile"
+done
