@@ -80,6 +80,8 @@ fn front(address: &str, cached: &str) -> String {
          location /close-huge {{ {to} }}\n\
          location /broken/ {{ proxy_pass https://{BREAKER}/; }}\n\
          location /gateway {{ include /etc/nginx/uwsgi_params; uwsgi_pass suwsgi://{GATEWAY}; }}\n\
+         location /known {{ include /etc/nginx/uwsgi_params; uwsgi_ssl_certificate ../$arg_n.pem;\n\
+           uwsgi_ssl_certificate_key ../$arg_n.key; uwsgi_ssl_session_reuse off; uwsgi_pass suwsgi://{KNOWING_GATEWAY}; }}\n\
          location /not {{ proxy_pass https://127.0.0.1:8080; }}\n\
          location /next {{ proxy_pass https://two; }}\n\
          location /kept {{ proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_pass https://kept; }}\n\
@@ -123,6 +125,10 @@ const ASKED: &[&str] = &[
     "curl -s -o /dev/null -w '%{http_code} ' $U/broken/big/body; echo $?",
     "curl -s -o /dev/null -w '%{http_code} ' $U/broken/close-huge; echo $?",
     "curl -s $U/gateway",
+    "curl -s $U/known?n=client; curl -s $U/known?n=guest",
+    // The gateway refuses the first, and there is no second.
+    "curl -s -o /dev/null -w '%{http_code}' $U/known?n=other",
+    "curl -s -o /dev/null -w '%{http_code}' $U/known?n=none",
 ];
 
 /// Words of the error log, each a failure's.
@@ -141,6 +147,8 @@ const LOGGED: [&str; 9] = [
 /// Where a byte is changed on its way to who asked, and where a gateway is.
 const BREAKER: &str = "127.0.0.1:8446";
 const GATEWAY: &str = "127.0.0.1:8445";
+/// One that speaks to those of its authority alone.
+const KNOWING_GATEWAY: &str = "127.0.0.1:8447";
 
 /// Passes on to the upstream, and changes a byte of what comes back, behind the handshake.
 fn start_breaker() {
@@ -177,8 +185,11 @@ fn start_gateway(folder: &Path) -> Running {
     .unwrap();
     let mut program = Command::new("uwsgi");
     program.args(["--plugin", "python3", "--wsgi-file", "app.py", "--die-on-term", "--suwsgi-socket"]);
-    let mut running = Running::start(program.arg(format!("{GATEWAY},server.pem,server.key")).current_dir(folder));
+    program.arg(format!("{GATEWAY},server.pem,server.key")).arg("--suwsgi-socket");
+    program.arg(format!("{KNOWING_GATEWAY},server.pem,server.key,HIGH,!ca.pem"));
+    let mut running = Running::start(program.current_dir(folder));
     running.wait_until_open(GATEWAY);
+    running.wait_until_open(KNOWING_GATEWAY);
     running
 }
 

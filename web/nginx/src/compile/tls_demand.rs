@@ -154,12 +154,24 @@ impl Compiler<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::climbs;
+    use super::{KeptFiles, OwnCertificatesOfFiles, climbs};
     use crate::compile::tests::compiled;
+    use handshake::{CertificateFiles, OwnCertificateSource};
 
     #[test]
     fn parents_are_counted_where_they_are_whole_names() {
         assert_eq!(["/a/b", "/a/../b/..", "../..a/a../...", ""].map(|path| climbs(path.as_bytes())), [0, 2, 1, 0]);
+    }
+
+    /// It is neither a path's end nor a file of another name that is opened.
+    #[test]
+    fn no_path_has_a_zero_byte() {
+        let source = OwnCertificatesOfFiles { passwords: Vec::new(), climbs: [0; 2], kept: KeptFiles::new(None) };
+        for (certificate, key) in [("/c/a.pem\0.txt", "/c/a.key"), ("/c/a.pem", "/c/a.key\0")] {
+            let files = CertificateFiles { certificate: certificate.into(), key: key.into() };
+            let why = source.find(&files).unwrap_err();
+            assert!(why.ends_with("a path has no zero byte"), "{why}");
+        }
     }
 
     #[test]
