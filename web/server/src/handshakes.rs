@@ -42,6 +42,9 @@ const SOURCE_MAX: u32 = 256;
 /// what an answer takes to any place on earth.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// Connections that are looked at for such handshakes in a second, at most.
+const LOOKED_AT: usize = 8_192;
+
 /// Of those that wait for a place, so many are tried when one is free.
 const TRIED: usize = 8;
 
@@ -66,6 +69,9 @@ pub(crate) struct Handshakes {
     sources: Sources,
     /// Connections whose ClientHello waits for a place.
     waiting: Line,
+    /// Where those that are late are looked for, and when again.
+    hand: usize,
+    looks_at: Time,
     /// What the silo is to work on.
     pub own: VecDeque<(u64, Shaking, Vec<u8>)>,
     /// Those that are not over, and whose clients ask already.
@@ -527,8 +533,40 @@ impl<H: Handler> Server<H> {
         if !alert.is_empty() {
             self.carrier.send(net, id, alert);
         }
+        if matches!(fault, HandshakeFault::Late) {
+            // Whoever sends a byte now and then would keep its place for as long as it is listened to.
+            return net.abort(id);
+        }
         // Whatever it sent waits with the data path.
         self.carrier.conns[id.index()].flags |= PARTIAL;
         self.carrier.close_after_queue(net, id);
+    }
+    /// Where connections are nearly as many as there may be, those whose handshakes have not come to an end for
+    /// so long that they give way are ended. When to look again.
+    pub(crate) fn end_late<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
+        let (open, most) = (self.carrier.counters.connections_open, self.carrier.limits.connections as u64);
+        if open < most - most / 8 {
+            return Wake::Idle;
+        }
+        if now >= self.handshakes.looks_at {
+            self.handshakes.looks_at = now + Duration::from_secs(1);
+            for _ in 0..LOOKED_AT.min(self.carrier.conns.len()) {
+                let hand = (self.handshakes.hand + 1) % self.carrier.conns.len();
+                self.handshakes.hand = hand;
+                let conn = &self.carrier.conns[hand];
+                let id = ConnId::new(hand as u32, conn.generation);
+                if conn.state == State::Handshake && self.is_late(id, now) {
+                    self.fail(net, id, &HandshakeFault::Late, &[]);
+                }
+            }
+        }
+        Wake::At(self.handshakes.looks_at)
+    }
+
+    /// Whether a handshake waits for its client, and its connection began so long ago.
+    fn is_late(&self, id: ConnId, now: Time) -> bool {
+        let shake = self.handshakes.under_way.get(&(id.index() as u32));
+        let is_worked_on = shake.is_some_and(|shake| shake.acceptor.is_none());
+        !is_worked_on && self.carrier.beginnings.age(id.index(), now) >= PATIENCE
     }
 }

@@ -557,7 +557,7 @@ impl<H: Handler> Server<H> {
         }
         let mut wake = Wake::Idle;
         if self.handshakes.on {
-            wake = self.handshakes_turn(net);
+            wake = self.handshakes_turn(net).earlier(self.end_late(net, now));
         }
         for log in self.carrier.logs.iter_mut().flatten() {
             wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));

@@ -3,6 +3,8 @@
 use crate::support::{Response, Site, World, directory};
 use app::{App, Net};
 use core::time::Duration;
+use semantics::Request;
+use server::exchange::{ExchangeId, Handler, LocalAddress, Replies, RequestBody};
 use server::{Config, Respond};
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -518,4 +520,44 @@ fn no_input_panics() {
         }
     }
     assert_eq!((world.counter("connections_open"), world.counter("streams_open")), (0, 0));
+}
+
+/// Shakes hands with whoever begins.
+struct Shakes;
+
+impl Handler for Shakes {
+    fn on_request<R: Replies>(&mut self, _: &mut R, _: ExchangeId, _: &Request<'_>, _: RequestBody) {
+        unreachable!("no handshake ends here");
+    }
+
+    fn speaks_tls(&self) -> bool {
+        true
+    }
+
+    fn begins_with_handshake(&self, _: LocalAddress) -> bool {
+        true
+    }
+}
+
+/// Clients that send their ClientHello byte by byte keep nobody out for long where all places are taken, and
+/// keep theirs where there are others.
+#[test]
+fn handshakes_that_do_not_end_give_way() {
+    for (most, stay) in [(8, false), (9, false), (10, true)] {
+        let mut config = Config::respond(Respond::Text(String::new()));
+        config.limits.connections = most;
+        let mut world = World::with_handler(config, Shakes);
+        let all: Vec<_> = (0..8).map(|_| world.open()).collect();
+        for byte in [22, 3, 1, 2, 0, 1] {
+            all.iter().for_each(|id| world.send(*id, [byte]));
+            world.advance(Duration::from_millis(490));
+        }
+        assert!(all.iter().all(|id| world.is_open(*id)), "they have only begun");
+        for _ in 0..4 {
+            world.advance(Duration::from_millis(300));
+            world.turn();
+        }
+        let open = all.iter().filter(|id| world.is_open(**id)).count();
+        assert_eq!(open, if stay { 8 } else { 0 }, "of {most}");
+    }
 }
