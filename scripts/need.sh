@@ -87,6 +87,8 @@ want_vm() {
     want unshare util-linux
     want strace strace
     want openssl openssl
+    # Clocks of NICs that are set wrong.
+    want phc_ctl linuxptp
     # What netdevsim is built with; it is left out where the compiler is missing.
     want make make
     want tar tar

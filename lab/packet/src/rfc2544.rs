@@ -21,7 +21,7 @@ pub use ask::{AskedTrial, Condition, Test};
 pub use burst::{BackToBack, BurstSearch};
 pub use ceiling::Ceiling;
 pub use judge::verdict;
-pub use parts::{LatencyFound, LossPoint, Recovery, Reset};
+pub use parts::{LatencyFound, LossPoint, Recovery, Reset, StampedLatency};
 pub use show::render;
 
 use crate::modifiers::{Managed, Modified};

@@ -101,7 +101,8 @@ pub struct Plan {
     /// Frames that take the places of some of each stream's, but for probes and
     /// captures.
     pub modifier: Option<Modifier>,
-    /// Latency of probes is by stamps of these, which the links have.
+    /// Latency of probes, and of tagged frames, is by stamps of these, which the
+    /// links have.
     pub stamped_by: Option<StampedBy>,
 }
 
@@ -401,17 +402,7 @@ impl Tester {
             match age {
                 Some(age) => {
                     let nanos = ((u128::from(age) * u128::from(self.nanos)) >> 32) as u64;
-                    match &mut lane.stamps {
-                        None => self.recorders[number].latency.record(nanos),
-                        Some(stamps) => {
-                            self.recorders[number].beside.record(nanos);
-                            let found = stamps.came(mark.sequence, stamp, (now, nanos), &self.apart);
-                            found.into_iter().for_each(|nanos| self.recorders[number].latency.record(nanos));
-                        }
-                    }
-                    if mark.sequence == lane.tag {
-                        lane.tagged_ns = Some(nanos);
-                    }
+                    lane.take_age(mark.sequence, (now, nanos, stamp), &self.apart, &mut self.recorders[number]);
                 }
                 None => lane.backwards += 1,
             }

@@ -223,6 +223,9 @@ pub struct LaneResult {
     /// Latency is by stamps of the kernel or a NIC; else by the tester's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stamped: Option<Stamped>,
+    /// The tagged frame's is; all others' are by the tester's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tagged_by: Option<TaggedStamps>,
 }
 
 /// Slices of a millisecond in which the tester was never away, and sent no
@@ -257,6 +260,15 @@ impl fmt::Display for StampedBy {
             Self::Nic => "the NIC's stamps",
         })
     }
+}
+
+/// Stamps of a tagged frame.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TaggedStamps {
+    /// What became of them: there is one frame.
+    pub stamped: Stamped,
+    /// Its latency by the tester's own clock.
+    pub tester_ns: Option<u64>,
 }
 
 /// The share of frames that may come without both stamps in a result that counts.
@@ -404,8 +416,15 @@ impl TrialResult {
     /// Why latencies of it are none, if they are none: the clock of the stamps.
     #[must_use]
     pub fn stamps_doubt(&self) -> Option<String> {
-        let lanes = || self.lanes.iter().find_map(|lane| lane.stamped.as_ref().and_then(Stamped::doubt));
-        self.clock_doubt.clone().or_else(lanes)
+        self.clock_doubt.clone().or_else(|| self.stamps().find_map(Stamped::doubt))
+    }
+
+    /// What became of all stamps.
+    pub fn stamps(&self) -> impl Iterator<Item = &Stamped> {
+        self.lanes.iter().flat_map(|lane| {
+            let tagged = lane.tagged_by.as_ref().map(|tagged| &tagged.stamped);
+            lane.stamped.as_ref().into_iter().chain(tagged)
+        })
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Clocks {
     /// Nothing else will do.
     insisted: bool,
     only_ptp: bool,
+    /// Of tagged frames, and not of probes.
+    tagged: bool,
     /// Which of the clocks each port's is.
     ports: Vec<usize>,
     sources: Vec<(String, ClockSource)>,
@@ -47,30 +49,38 @@ pub struct Choice {
     pub refused: Vec<String>,
 }
 
+/// Which frames a latency is of.
+pub enum Timed<'a> {
+    /// Those of the probes among these.
+    Probes(&'a mut [Stream]),
+    /// One of a trial's own, which is tagged, if there is such a trial.
+    Tagged(bool),
+}
+
 /// Chooses by what was asked for, has links stamp, and makes probes frames
 /// that are stamped.
 ///
 /// # Errors
 /// If what was asked for cannot be had.
-pub fn choose(
-    asked: AskedClock,
-    links: &mut [LinkSpec],
-    streams: &mut [Stream],
-    ticks: Ticks,
-) -> Result<Choice, String> {
+pub fn choose(asked: AskedClock, links: &mut [LinkSpec], timed: Timed<'_>, ticks: Ticks) -> Result<Choice, String> {
     let ways: &[StampedBy] = match asked {
         AskedClock::Auto => &[StampedBy::Nic, StampedBy::Kernel],
         AskedClock::Hardware => &[StampedBy::Nic],
         AskedClock::Kernel => &[StampedBy::Kernel],
         AskedClock::Tsc => &[],
     };
-    let has_probe = streams.iter().any(|stream| matches!(stream.pacing, Pacing::Probe(_)));
-    if !has_probe && !matches!(asked, AskedClock::Auto | AskedClock::Tsc) {
-        return Err("--clock: stamps are of a probe's frames, and there is no probe (--probe)".to_owned());
+    let (streams, tagged): (&mut [Stream], bool) = match timed {
+        Timed::Probes(streams) => (streams, false),
+        Timed::Tagged(tagged) => (&mut [], tagged),
+    };
+    let any = tagged || probes(streams).next().is_some();
+    if !any && !matches!(asked, AskedClock::Auto | AskedClock::Tsc) {
+        let told = "stamps are of a probe's frames (--probe), or of those that a test of latency tags: there are none";
+        return Err(format!("--clock: {told}"));
     }
     let mut refused = Vec::new();
-    for &by in ways.iter().filter(|_| has_probe) {
-        match Clocks::open(by, links, streams, ticks) {
+    for &by in ways.iter().filter(|_| any) {
+        match Clocks::open(by, links, (streams, tagged), ticks) {
             Ok(mut clocks) => {
                 clocks.insisted = asked != AskedClock::Auto;
                 links.iter_mut().for_each(|link| link.driver.stamp_by(by));
@@ -102,7 +112,12 @@ fn probes(streams: &mut [Stream]) -> impl Iterator<Item = &mut Stream> {
 
 impl Clocks {
     /// The clocks of these links, which run.
-    fn open(by: StampedBy, links: &[LinkSpec], streams: &[Stream], ticks: Ticks) -> Result<Self, String> {
+    fn open(
+        by: StampedBy,
+        links: &[LinkSpec],
+        (streams, tagged): (&[Stream], bool),
+        ticks: Ticks,
+    ) -> Result<Self, String> {
         let (mut ports, mut only_ptp) = (Vec::new(), false);
         let mut sources: Vec<(Option<u32>, String, ClockSource)> = Vec::new();
         for link in links {
@@ -123,6 +138,9 @@ impl Clocks {
             ports.push(sources.len());
             sources.push((clock.ptp, name, source));
         }
+        if only_ptp && tagged {
+            return Err("the NIC stamps messages of PTP alone, and the tagged frame is one of the test's".to_owned());
+        }
         for stream in streams.iter().filter(|stream| only_ptp && matches!(stream.pacing, Pacing::Probe(_))) {
             let mut shape = stream.shape.clone();
             shape.ptp = true;
@@ -137,7 +155,7 @@ impl Clocks {
         let sources: Vec<(String, ClockSource)> = sources.into_iter().map(|(_, name, source)| (name, source)).collect();
         let courses = sources.iter().map(|_| Course::new(ticks.hz())).collect();
         let state = Mutex::new(State { courses, given_up: None, unread: None });
-        let clocks = Self { by, insisted: false, only_ptp, ports, sources, state };
+        let clocks = Self { by, insisted: false, only_ptp, tagged, ports, sources, state };
         for _ in 0..FIRST_READINGS {
             clocks.read(ticks);
             thread::sleep(FIRST_APART);
@@ -244,7 +262,8 @@ impl Clocks {
             _ => "; one clock for both ends".to_owned(),
         };
         let ptp = if self.only_ptp { "; it stamps event messages of PTP alone, so that probes are such" } else { "" };
-        format!("latency of probes by stamps of {who}: {}{compared}{ptp}; {unknown}", all.join("; "))
+        let of = if self.tagged { "tagged frames" } else { "probes" };
+        format!("latency of {of} by stamps of {who}: {}{compared}{ptp}; {unknown}", all.join("; "))
     }
 
     /// The same for programs.
@@ -280,12 +299,18 @@ mod tests {
         let ticks = Ticks::calibrate(Duration::from_millis(5));
         let mut links = vec![LinkSpec::parse("memif:/run/x.sock", Role::Client).expect("a link")];
         let mut probe = stream(Pacing::Probe(None));
-        let choice = choose(AskedClock::Auto, &mut links, &mut probe, ticks).expect("the counter");
+        let choice = choose(AskedClock::Auto, &mut links, Timed::Probes(&mut probe), ticks).expect("the counter");
         assert!(choice.clocks.is_none() && choice.refused.len() == 2, "{:?}", choice.refused);
-        let told = choose(AskedClock::Hardware, &mut links, &mut probe, ticks).map(|_| ()).expect_err("no NIC");
-        assert!(told.contains("--clock hardware: a link of the kind memif does not stamp frames"), "{told}");
-        assert!(choose(AskedClock::Tsc, &mut links, &mut probe, ticks).is_ok_and(|choice| choice.refused.is_empty()));
-        let told = choose(AskedClock::Kernel, &mut links, &mut stream(Pacing::Max), ticks).map(|_| ());
-        assert!(told.is_err_and(|why| why.contains("there is no probe")));
+        let mut refused =
+            |asked, timed: Timed<'_>| choose(asked, &mut links, timed, ticks).map(|choice| choice.refused);
+        for timed in [Timed::Probes(&mut probe), Timed::Tagged(true)] {
+            let told = refused(AskedClock::Hardware, timed).expect_err("no NIC");
+            assert!(told.contains("--clock hardware: a link of the kind memif does not stamp frames"), "{told}");
+        }
+        assert_eq!(refused(AskedClock::Tsc, Timed::Probes(&mut probe)), Ok(Vec::new()));
+        for timed in [Timed::Probes(&mut stream(Pacing::Max)), Timed::Tagged(false)] {
+            assert!(refused(AskedClock::Kernel, timed).is_err_and(|why| why.contains("there are none")));
+        }
+        assert_eq!(refused(AskedClock::Auto, Timed::Tagged(false)), Ok(Vec::new()));
     }
 }

@@ -2,6 +2,7 @@
 //! the other.
 
 use crate::LatencyPlan;
+use crate::clocks::Timed;
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed, surroundings};
 use crate::pause::PauseWatch;
@@ -75,7 +76,7 @@ pub struct LatencyTold {
 /// What the user is to know.
 pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold, Failure> {
     let mut plan = plan.clone();
-    let clock = Clocked::choose(plan.clock, &mut plan.links, core::slice::from_mut(&mut plan.probe))?;
+    let clock = Clocked::choose(plan.clock, &mut plan.links, Timed::Probes(core::slice::from_mut(&mut plan.probe)))?;
     let plan = &plan;
     let bench = Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals };
     let pause = PauseWatch::begin(&plan.links);

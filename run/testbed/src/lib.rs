@@ -81,7 +81,7 @@ pub enum PacketPlan {
     Compare(ComparePlan),
 }
 
-/// What times a probe's frames.
+/// What times a probe's frames, and tagged ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AskedClock {
     /// The best that all links have and that runs.
@@ -203,6 +203,8 @@ pub struct MethodPlan {
     pub many_filters_command: Option<String>,
     /// Resets it.
     pub reset_command: Option<String>,
+    /// What times tagged frames.
+    pub clock: AskedClock,
     /// How long the links' other side is waited for.
     pub link_limit: Duration,
     /// Where.

@@ -1,6 +1,7 @@
 //! `nearside packet load`: one trial, shown, kept and judged.
 
 use crate::TesterPlan;
+use crate::clocks::Timed;
 use crate::keep::write_whole;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use environment::Fingerprint;
@@ -50,7 +51,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     let mut trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
     trial.streams.extend(captures(plan)?);
     trial.eager = EAGER;
-    let clock = Clocked::choose(plan.clock, &mut links, &mut trial.streams)?;
+    let clock = Clocked::choose(plan.clock, &mut links, Timed::Probes(&mut trial.streams))?;
     trial.check(plan.links.len())?;
     let bench =
         Bench { links: &links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };

@@ -1,14 +1,15 @@
 //! `nearside packet rfc2544`: the whole method, trial by trial.
 
 use crate::MethodPlan;
+use crate::clocks::Timed;
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, replay, seed, surroundings};
 use crate::pause::PauseWatch;
-use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
+use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use host::stop_signals;
 use link::Link;
 use packet::log::TrialLog;
-use packet::rfc2544::{AskedTrial, Condition, Method, render, verdict};
+use packet::rfc2544::{AskedTrial, Condition, Method, Test, render, verdict};
 use packet::tester::{Pacing, Plan, Stream, fill};
 use packet::trial::TrialResult;
 use packet::verdict::Word;
@@ -37,9 +38,11 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     if let Some(path) = &plan.out {
         write_whole(path, &format!("{:#}\n", json!({ "complete": false })))?;
     }
-    let clock = Clocked::measure(CALIBRATION);
+    let mut links = plan.links.clone();
+    let has_latency = plan.settings.tests.contains(&Test::Latency);
+    let clock = Clocked::choose(plan.clock, &mut links, Timed::Tagged(has_latency))?;
     let bench =
-        Bench { links: &plan.links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
+        Bench { links: &links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
     let pause = PauseWatch::begin(&plan.links);
     let (done, stopped) = bench.measure(Whole(plan), &mut |_| {})?;
     let pause = pause.end();
@@ -56,7 +59,7 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
         "pause_frames": pause,
         "results": done.method.results(),
         "trials": done.log,
-        "latency_definition": LATENCY_DEFINITION,
+        "latency_definition": latency_definition(&clock),
         "verdict": verdict,
     });
     if plan.json {
@@ -65,7 +68,7 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
         println!("{}", clock.told());
         println!("{}", pause.told());
         print!("{}", render(&done.method));
-        println!("{LATENCY_DEFINITION}");
+        println!("{}", latency_definition(&clock));
         println!("{} trials; {verdict}", done.log.len());
     }
     // Shown before it is kept: a full disk does not take it away.
@@ -84,6 +87,16 @@ const LATENCY_DEFINITION: &str = concat!(
     "latency: from the whole frame in the tester's ring to the whole frame found in it, as of a store-and-forward ",
     "device, with the time that the frame takes on a wire (RFC 1242 section 3.8 leaves that out)"
 );
+
+/// The same, where stamps are in the place of the tester's clock.
+const LATENCY_BY_STAMPS: &str = concat!(
+    "; of tagged frames from the stamp of what leaves to the stamp of what comes, which a NIC takes at a frame's ",
+    "beginning, so that the time on the wire counts for nothing, and the kernel where it hands it on"
+);
+
+fn latency_definition(clock: &Clocked) -> String {
+    format!("{LATENCY_DEFINITION}{}", if clock.is_stamped() { LATENCY_BY_STAMPS } else { "" })
+}
 
 /// What came of it.
 struct Done {

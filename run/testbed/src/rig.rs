@@ -9,7 +9,7 @@ use host::drivers::LinkSpec;
 use link::{Link, LinkState, Pair, PairConfig};
 use packet::stream::Shape;
 use packet::tester::{Pacing, Plan, Recorders, Stream, Tester, TrialStage};
-use packet::trial::{LatencyDistribution, TrialResult};
+use packet::trial::{LatencyDistribution, Stamped, TrialResult};
 use say::Failure;
 use serde_json::{Value, json};
 use silo::page::Writer;
@@ -38,8 +38,11 @@ const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Trials begin this long after they are made.
 const LEAD: Duration = Duration::from_millis(1);
 
-/// For so long it is tried whether frames are stamped at all.
+/// For so long it is tried whether frames are stamped at all: longer where fewer
+/// frames than these are due in it, of which the first may not be.
 const PROOF: Duration = Duration::from_millis(300);
+const PROOF_LIMIT: Duration = Duration::from_secs(3);
+const PROOF_FRAMES: u64 = 5;
 const PROOF_DRAIN: Duration = Duration::from_millis(50);
 
 /// How often clocks of stamps are read.
@@ -73,9 +76,9 @@ impl Clocked {
     ///
     /// # Errors
     /// If it cannot be had.
-    pub fn choose(asked: AskedClock, links: &mut [LinkSpec], streams: &mut [Stream]) -> Result<Self, Failure> {
+    pub fn choose(asked: AskedClock, links: &mut [LinkSpec], timed: clocks::Timed<'_>) -> Result<Self, Failure> {
         let mut clock = Self::measure(CALIBRATION);
-        let choice = clocks::choose(asked, links, streams, clock.ticks)?;
+        let choice = clocks::choose(asked, links, timed, clock.ticks)?;
         clock.stamps = choice.clocks.map(Arc::new);
         // Of a kind without stamps there is nothing to tell.
         let has_stamps = |link: &LinkSpec| link.driver.stamps(driver::StampedBy::Kernel).is_ok();
@@ -88,6 +91,11 @@ impl Clocked {
     /// Whether a NIC times probes.
     pub fn is_hardware(&self) -> bool {
         self.stamps.as_ref().is_some_and(|stamps| stamps.is_hardware())
+    }
+
+    /// Whether stamps time what they were to, and were not given up.
+    pub fn is_stamped(&self) -> bool {
+        self.stamps.as_ref().is_some_and(|stamps| stamps.by().is_some())
     }
 
     /// Measures the clock against the kernel's, and the tester's own error:
@@ -332,7 +340,7 @@ impl<L: Link> Rig<L> {
                 if down == ports && counts.lanes.iter().all(|lane| lane.received == 0) {
                     return Err("the links' other side went away before anything came".to_owned());
                 }
-                let used = self.stamps.as_ref().filter(|_| counts.lanes.iter().any(|lane| lane.stamped.is_some()));
+                let used = self.stamps.as_ref().filter(|_| counts.stamps().next().is_some());
                 let clock_doubt = used.and_then(|stamps| stamps.doubt());
                 return Ok(TrialResult { complete, clock_doubt, ..counts });
             }
@@ -345,18 +353,24 @@ impl<L: Link> Rig<L> {
         }
     }
 
-    /// Tries, once, whether a plan's probes are stamped as they leave and come.
-    /// What never comes shows nothing: of that the trial tells.
+    /// Tries, once, whether frames like a plan's probes, or like those that it tags,
+    /// are stamped as they leave and come. What never comes shows nothing: of that
+    /// the trial tells.
     fn prove(&mut self, plan: &Plan, watch: &Watch) -> Result<(), String> {
         let Some(stamps) = self.stamps.clone().filter(|_| !self.proved) else { return Ok(()) };
-        self.proved = true;
-        let is_probe = |stream: &&Stream| matches!(stream.pacing, Pacing::Probe(_));
-        let streams: Vec<Stream> = plan.streams.iter().filter(is_probe).cloned().collect();
+        let like = |stream: &Stream| match stream.pacing {
+            Pacing::Probe(_) => Some(stream.clone()),
+            _ if plan.tag_after.is_some() => Some(Stream { pacing: Pacing::Probe(None), ..stream.clone() }),
+            _ => None,
+        };
+        let streams: Vec<Stream> = plan.streams.iter().filter_map(like).collect();
         if streams.is_empty() {
             return Ok(());
         }
+        self.proved = true;
         let (signature, stamped_by) = (!plan.signature, stamps.by());
-        let plan = Plan { streams, duration: PROOF, drain: PROOF_DRAIN, signature, stamped_by, ..Plan::default() };
+        let duration = proof_of(&streams);
+        let plan = Plan { streams, duration, drain: PROOF_DRAIN, signature, stamped_by, ..Plan::default() };
         let ticks = self.ticks;
         let mut tester = Tester::new(plan, self.links.len(), ticks.hz(), ticks.now());
         self.set_apart(&mut tester);
@@ -369,12 +383,21 @@ impl<L: Link> Rig<L> {
             });
         }
         let result = tester.result(ticks.now());
-        let unfit = result.lanes.iter().filter_map(|lane| lane.stamped.as_ref()).find_map(|stamped| stamped.unfit());
+        let unfit = result.stamps().find_map(Stamped::unfit);
         match unfit {
             None => Ok(()),
             Some(why) => stamps.refuse(why),
         }
     }
+}
+
+/// How long it is tried whether these probes are stamped.
+fn proof_of(probes: &[Stream]) -> Duration {
+    let span = |stream: &Stream| match stream.pacing {
+        Pacing::Probe(Some(milli)) => Duration::from_millis(PROOF_FRAMES * 1_000_000 / milli.max(1)),
+        _ => PROOF,
+    };
+    probes.iter().map(span).max().unwrap_or(PROOF).clamp(PROOF, PROOF_LIMIT)
 }
 
 /// What a tester has, whatever it measures.

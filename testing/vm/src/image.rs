@@ -16,7 +16,7 @@ pub const MODULES: &str = "/modules";
 pub const ORDER: &str = "/modules/order";
 
 /// Programs beside `nearside` and this one, and Debian's packages of them.
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 9] = [
     ("busybox", "busybox-static"),
     ("ip", "iproute2"),
     ("tc", "iproute2"),
@@ -24,6 +24,8 @@ const PROGRAMS: [(&str, &str); 7] = [
     ("strace", "strace"),
     ("curl", "curl"),
     ("openssl", "openssl"),
+    ("phc_ctl", "linuxptp"),
+    ("hwstamp_ctl", "linuxptp"),
 ];
 /// Where root's programs are.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];

@@ -42,6 +42,20 @@ pub enum Driver {
     E1000e,
     /// VMware's, with a queue for each core.
     Vmxnet3,
+    /// Intel's 82576, with a clock that stamps frames.
+    Igb,
+}
+
+impl Driver {
+    /// qemu's name of the device.
+    pub const fn device(self) -> &'static str {
+        match self {
+            Self::Virtio => "virtio-net-pci",
+            Self::E1000e => "e1000e",
+            Self::Vmxnet3 => "vmxnet3",
+            Self::Igb => "igb",
+        }
+    }
 }
 
 impl Port {
@@ -103,11 +117,7 @@ impl Machine {
             add("-netdev", self.cable(index));
             let mac = mac(index);
             let several = if *queues > 1 { format!(",mq=on,vectors={}", 2 * queues + 2) } else { String::new() };
-            let device = match driver {
-                Driver::Virtio => "virtio-net-pci",
-                Driver::E1000e => "e1000e",
-                Driver::Vmxnet3 => "vmxnet3",
-            };
+            let device = driver.device();
             add("-device", format!("{device},bus=slot{index},netdev=cable{index},mac={mac},romfile={several}"));
         }
         words

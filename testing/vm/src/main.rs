@@ -125,6 +125,10 @@ fn run_all(
     for scenario in chosen {
         for (index, machine) in scenario.machines.iter().enumerate() {
             println!("== {}: {}", scenario.name, machine.name);
+            if let Some(device) = run::unknown_device(machine) {
+                println!("left out: this qemu has no device {device} (igb is in 8.0 and later)");
+                continue;
+            }
             let began = now();
             let passed = run::run(folder, kernel, image, scenario, index, after)?;
             println!("{} in {:.0} s", if passed { "passed" } else { "FAILED" }, began.elapsed().as_secs_f64());

@@ -7,6 +7,7 @@ mod node;
 mod noise;
 mod placement;
 mod sockets;
+mod stamps;
 mod start;
 mod tls;
 mod xdp;
@@ -38,6 +39,7 @@ pub const ALL: &[Scenario] = &[
     bond::SCENARIO,
     netem::SCENARIO,
     sockets::SCENARIO,
+    stamps::SCENARIO,
     tls::SCENARIO,
     xdp::SCENARIO,
     start::SCENARIO,

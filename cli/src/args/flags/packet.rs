@@ -228,12 +228,13 @@ enum TypedClock {
 
 #[derive(Args)]
 struct ClockArgs {
-    /// Time probes by stamps of NICs (hardware) or of the kernel, or by the tester's own clock (tsc)
+    /// Time probes, and RFC 2544's tagged frames, by stamps of NICs (hardware) or of the kernel, or by the tester's
+    /// own clock (tsc)
     ///
     /// Stamps are had by af_packet links: the NIC's where it has a PTP clock that
     /// runs and stamps frames of both ways (ethtool -T), the kernel's with most
     /// drivers. auto takes the best that all links have. Where NICs stamp PTP's
-    /// event messages alone, probes are such. A clock that stands, steps or runs
+    /// event messages alone, probes are such; tagged frames cannot be. A clock that stands, steps or runs
     /// at another rate, and stamps that are missing, are refused, or make the
     /// result INVALID.
     #[arg(long, value_name = "CLOCK", default_value = "auto", value_enum)]

@@ -5,7 +5,8 @@ use super::burst::BurstSearch;
 use super::{Ceiling, Settings, SizeResult};
 use crate::search::{Goal, Outcome, Search, TRIALS_LIMIT, TrialInput};
 use crate::table::way;
-use crate::trial::{LaneResult, TrialResult};
+use crate::trial::{LaneResult, StampedBy, TrialResult};
+use load::units::seconds;
 use serde::Serialize;
 
 /// The overload of section 26.5, and what follows it.
@@ -31,6 +32,38 @@ pub struct LatencyFound {
     pub typical_ns: u64,
     /// Their 99.9th percentile (RFC 8219's worst case).
     pub worst_ns: Option<u64>,
+    /// Those of tagged frames are by stamps; the others are by the tester's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamped: Option<StampedLatency>,
+}
+
+/// By whose stamps the latency of tagged frames is.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct StampedLatency {
+    /// Whose.
+    pub by: StampedBy,
+    /// What the difference between the clocks of two ports may be wrong by: each
+    /// latency. Zero where it is one clock.
+    pub bound_ns: f64,
+    /// Latency of the same frames by the tester's own clock.
+    pub tester_ns: Vec<u64>,
+}
+
+impl StampedLatency {
+    /// A line for people, of so many frames.
+    pub(super) fn told(&self) -> String {
+        let mean = self.tester_ns.iter().map(|nanos| *nanos as f64).sum::<f64>() / self.tester_ns.len().max(1) as f64;
+        let within = match self.bound_ns {
+            bound if bound > 0.0 => format!(", each within {} (the clocks of two ports)", seconds(bound)),
+            _ => String::new(),
+        };
+        format!(
+            "by {} of {} tagged frames{within}; by the tester's own clock mean {}, as are typical and worst",
+            self.by,
+            self.tester_ns.len(),
+            seconds(mean)
+        )
+    }
 }
 
 /// Losses at one rate.
@@ -302,7 +335,14 @@ fn take_latency(found: &mut Vec<LatencyFound>, result: &TrialResult) {
     for (index, lane) in result.lanes.iter().enumerate() {
         if index == found.len() {
             let (tagged_ns, mean_ns) = (Vec::new(), 0.0);
-            found.push(LatencyFound { way: way(lane), tagged_ns, mean_ns, typical_ns: 0, worst_ns: None });
+            found.push(LatencyFound {
+                way: way(lane),
+                tagged_ns,
+                mean_ns,
+                typical_ns: 0,
+                worst_ns: None,
+                stamped: None,
+            });
         }
         let latency = &mut found[index];
         latency.tagged_ns.extend(lane.tagged_ns);
@@ -310,5 +350,11 @@ fn take_latency(found: &mut Vec<LatencyFound>, result: &TrialResult) {
         latency.mean_ns = sum / latency.tagged_ns.len().max(1) as f64;
         latency.typical_ns = lane.latency.quantile(0.5);
         latency.worst_ns = lane.latency.sound_quantile(0.999);
+        if let Some(tagged) = &lane.tagged_by {
+            let fresh = || StampedLatency { by: tagged.stamped.by, bound_ns: 0.0, tester_ns: Vec::new() };
+            let stamped = latency.stamped.get_or_insert_with(fresh);
+            stamped.bound_ns = stamped.bound_ns.max(tagged.stamped.bound_ns);
+            stamped.tester_ns.extend(tagged.tester_ns);
+        }
     }
 }

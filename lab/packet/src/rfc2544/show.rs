@@ -85,6 +85,11 @@ fn losses(out: &mut String, results: &[&SizeResult]) {
 
 fn rest(out: &mut String, result: &SizeResult) {
     let size = result.size;
+    for latency in &result.latency {
+        if let Some(stamped) = &latency.stamped {
+            let _ = writeln!(out, "{size} bytes, latency {}: {}", latency.way, stamped.told());
+        }
+    }
     if let Some(burst) = &result.back_to_back {
         let _ = writeln!(
             out,

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::pause::PauseFrames;
-use crate::trial::{LaneResult, LatencyDistribution, Losses, Sent};
+use crate::trial::{LaneResult, LatencyDistribution, Losses, Sent, Stamped, StampedBy, TaggedStamps};
 use crate::verdict::Word;
 
 /// A device that passes `rate` frames of 64 bytes per second, fewer of longer
@@ -20,6 +20,8 @@ struct Model {
     trials: u32,
     seconds: f64,
     resets: u32,
+    /// By stamps tagged frames take so much less than by the tester's clock.
+    stamped: Option<u64>,
 }
 
 impl Model {
@@ -36,6 +38,7 @@ impl Model {
             trials: 0,
             seconds: 0.0,
             resets: 0,
+            stamped: None,
         }
     }
 
@@ -80,7 +83,11 @@ impl Model {
                 max_ns: ns,
                 buckets: vec![(ns, 1_000_000)],
             },
-            tagged_ns: ask.tag.map(|_| ns),
+            tagged_ns: ask.tag.map(|_| ns - self.stamped.unwrap_or(0)),
+            tagged_by: self.stamped.filter(|_| ask.tag.is_some()).map(|_| TaggedStamps {
+                stamped: Stamped { frames: 1, bound_ns: 40.0, ..Stamped::new(StampedBy::Nic) },
+                tester_ns: Some(ns),
+            }),
             last_loss_ns,
             silence_ns: if ask.reset.is_some() { 1_500_000_000 } else { 100 },
             came_last: true,
@@ -237,4 +244,18 @@ fn a_run_that_was_stopped_is_not_complete() {
     let mut method = Method::new(Settings::default());
     assert!(method.poll_trial().is_some());
     assert!(verdict(&method, &memory()).reasons.iter().any(|reason| reason == "it was stopped"));
+}
+
+#[test]
+fn whose_stamps_a_latency_is_by_stands_beside_it() {
+    let settings = Settings { sizes: vec![64], tests: vec![Test::Throughput, Test::Latency], ..Settings::default() };
+    let method = Model { stamped: Some(345), ..Model::new() }.run(settings.clone());
+    let latency = &method.results()[0].latency[0];
+    assert_eq!((latency.mean_ns, latency.tagged_ns.len(), latency.typical_ns), (12_000.0, 20, 12_345));
+    assert_eq!(latency.stamped.as_ref().map(|stamped| stamped.tester_ns.len()), Some(20));
+    let told = render(&method);
+    let beside = "latency A→B: by the NIC's stamps of 20 tagged frames, each within 40.0 ns (the clocks of two ports); by \
+                  the tester's own clock mean 12.3 µs, as are typical and worst";
+    assert!(told.contains(beside), "{told}");
+    assert!(!render(&Model::new().run(settings)).contains("stamps"));
 }

@@ -5,10 +5,10 @@ use super::{Pacing, Recorders, Stream, TURN_LIMIT};
 use crate::mark::Mark;
 use crate::modifiers::{Modified, Modifier, Modifying, Whose};
 use crate::schedule::{MILLI, Schedule};
-use crate::stamps::{StampedBy, Stamps};
+use crate::stamps::{Apart, StampedBy, Stamps};
 use crate::stream::{Frames, Shape};
 use crate::track::Tracker;
-use crate::trial::{Arrivals, Gaps, LaneResult, LatencyDistribution, Losses, Sent};
+use crate::trial::{Arrivals, Gaps, LaneResult, LatencyDistribution, Losses, Sent, TaggedStamps};
 use link::Transmit;
 use wire::Offload;
 
@@ -63,12 +63,15 @@ pub(super) struct Lane {
     /// The number of the tagged frame, and its latency.
     pub tag: u64,
     pub tagged_ns: Option<u64>,
+    /// That by the tester's own clock, where the other is by stamps.
+    tagged_age: Option<u64>,
     /// The rate has changed: what is told of its times would be of neither.
     staged: bool,
     /// Frames that take the places of some of its own. Boxed: nearly always
     /// there are none.
     modifying: Option<Box<Modifying>>,
-    /// Its frames are stamped by others, as nearly never. Boxed, likewise.
+    /// Its frames are stamped by others, as nearly never: a probe's all, of
+    /// others the tagged one. Boxed, likewise.
     pub stamps: Option<Box<Stamps>>,
 }
 
@@ -117,6 +120,7 @@ impl Lane {
             silence: 0,
             tag: u64::MAX,
             tagged_ns: None,
+            tagged_age: None,
             // At a capture's own times there is no rate.
             staged: original,
             modifying: None,
@@ -160,10 +164,56 @@ impl Lane {
         }
     }
 
-    /// Its latency is by stamps, where it is a probe.
+    /// Its latency is by stamps, where it is a probe; else its tagged frame's, if
+    /// it has one.
     pub fn stamp_by(&mut self, by: StampedBy) {
-        if matches!(self.pacing, Pacing::Probe(_)) {
+        if self.is_probe() || self.tag != u64::MAX {
             self.stamps = Some(Box::new(Stamps::new(by, self.from, self.to)));
+        }
+    }
+
+    const fn is_probe(&self) -> bool {
+        matches!(self.pacing, Pacing::Probe(_))
+    }
+
+    /// A latency by stamps is known: where it belongs.
+    #[cold]
+    pub fn take_stamped(&mut self, nanos: u64, recorders: &mut Recorders) {
+        if self.is_probe() {
+            recorders.latency.record(nanos);
+        } else {
+            self.tagged_ns = Some(nanos);
+        }
+    }
+
+    /// A frame came for the first time, with this stamp; its age is by the tester's
+    /// own clock.
+    #[inline]
+    pub fn take_age(
+        &mut self,
+        sequence: u64,
+        (now, nanos, stamp): (u64, u64, Option<u64>),
+        apart: &Apart,
+        recorders: &mut Recorders,
+    ) {
+        let Some(stamps) = &mut self.stamps else {
+            recorders.latency.record(nanos);
+            if sequence == self.tag {
+                self.tagged_ns = Some(nanos);
+            }
+            return;
+        };
+        let found = stamps.came(sequence, stamp, (now, nanos), apart);
+        if self.is_probe() {
+            recorders.beside.record(nanos);
+        } else {
+            recorders.latency.record(nanos);
+            if sequence == self.tag {
+                self.tagged_age = Some(nanos);
+            }
+        }
+        if let Some(nanos) = found {
+            self.take_stamped(nanos, recorders);
         }
     }
 
@@ -232,7 +282,9 @@ impl Lane {
             self.sent.too_long += u64::from(!over);
             return false;
         };
-        if let Some(stamps) = &mut self.stamps {
+        if let Some(stamps) = &mut self.stamps
+            && (matches!(self.pacing, Pacing::Probe(_)) || mark.sequence == self.tag)
+        {
             stamps.send(mark.sequence, now);
             tx.stamp_next();
         }
@@ -402,7 +454,12 @@ impl Lane {
             came_last: self.came_at >= end - (end - start) / PARTS,
             tagged_ns: self.tagged_ns,
             modified,
-            stamped: self.stamps.as_ref().map(|stamps| stamps.result(settled)),
+            stamped: self.stamps.as_ref().filter(|_| self.is_probe()).map(|stamps| stamps.result(settled)),
+            tagged_by: self
+                .stamps
+                .as_ref()
+                .filter(|_| !self.is_probe())
+                .map(|stamps| TaggedStamps { stamped: stamps.result(settled), tester_ns: self.tagged_age }),
             calm: self.slices.as_ref().filter(|_| !self.staged).map(|slices| slices.told()),
         }
     }

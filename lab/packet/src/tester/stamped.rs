@@ -26,10 +26,11 @@ impl Tester {
             link.split().1.departed(&mut |frame, stamp| {
                 let Seen::Ours(mark, _) = look(frame, signature) else { return };
                 let number = usize::from(mark.lane);
-                let stamps =
-                    lanes.get_mut(number).filter(|lane| lane.from == port).and_then(|lane| lane.stamps.as_mut());
-                let found = stamps.and_then(|stamps| stamps.left(mark.sequence, stamp, &apart));
-                found.into_iter().for_each(|nanos| recorders[number].latency.record(nanos));
+                let Some(lane) = lanes.get_mut(number).filter(|lane| lane.from == port) else { return };
+                let found = lane.stamps.as_mut().and_then(|stamps| stamps.left(mark.sequence, stamp, &apart));
+                if let Some(nanos) = found {
+                    lane.take_stamped(nanos, &mut recorders[number]);
+                }
             });
         }
     }

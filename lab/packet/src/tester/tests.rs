@@ -4,6 +4,7 @@
 mod dut;
 mod method;
 mod pace;
+mod stamper;
 
 use super::*;
 use crate::schedule::MILLI;

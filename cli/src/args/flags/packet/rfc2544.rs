@@ -1,6 +1,6 @@
 //! `nearside packet rfc2544`, as typed.
 
-use super::{PortArgs, TesterArgs, percent};
+use super::{ClockArgs, PortArgs, TesterArgs, percent};
 use clap::{Args, ValueHint};
 use host::values::{duration, nonzero_duration};
 use packet::modifiers::Managed;
@@ -121,6 +121,9 @@ pub(in crate::args::flags) struct Rfc2544Args {
     #[command(flatten)]
     tester: TesterArgs,
 
+    #[command(flatten)]
+    clock: ClockArgs,
+
     /// Keep results and all trials in this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
@@ -167,6 +170,7 @@ impl Rfc2544Args {
             filter_command: self.filter_command,
             many_filters_command: self.many_filters_command,
             reset_command: self.reset_command,
+            clock: self.clock.asked(),
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
             out: self.out,
