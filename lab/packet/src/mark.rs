@@ -80,6 +80,13 @@ impl Mark {
         })
     }
 
+    /// Whether it was made at this tick.
+    #[inline]
+    #[must_use]
+    pub const fn is_of(&self, tick: u64) -> bool {
+        self.time == tick & TIME_MASK
+    }
+
     /// Ticks since the mark was made; `None` where the clock has stepped back:
     /// they would be half of what can be told, or more.
     #[inline]

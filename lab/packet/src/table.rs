@@ -182,7 +182,10 @@ fn tester(out: &mut String, result: &TrialResult) {
     }
     let sum = |each: fn(&LaneResult) -> u64| result.lanes.iter().map(each).sum::<u64>();
     for (count, what) in [
-        (result.damaged_unknown, "frames came damaged so that nobody can say which they were; they count as lost, too"),
+        (
+            result.damaged_unknown,
+            "frames came damaged or made up; those of ours that did not come otherwise count as lost",
+        ),
         (result.others_marks, "frames were another tester's"),
         (result.foreign, "frames were nobody's we know"),
         (sum(|lane| lane.strayed), "frames came by a port that they were not sent to"),

@@ -384,6 +384,11 @@ impl Tester {
             self.others[DAMAGED] += 1;
             return;
         };
+        // When a probe's frame left is known: one that says another time was made up.
+        if lane.flying.is_some_and(|(number, left)| number == mark.sequence && !mark.is_of(left)) {
+            self.others[DAMAGED] += 1;
+            return;
+        }
         lane.received += 1;
         if lane.to != port {
             lane.strayed += 1;

@@ -399,7 +399,8 @@ pub struct TrialResult {
     pub complete: bool,
     /// Streams by direction.
     pub lanes: Vec<LaneResult>,
-    /// Frames of ours of which nobody can say which: they count as lost, too.
+    /// Frames that came damaged, so that nobody can say which they were, or made
+    /// up; those of ours that did not come otherwise count as lost.
     pub damaged_unknown: u64,
     /// Frames that another tester marked.
     pub others_marks: u64,

@@ -61,9 +61,6 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     fill(&mut result, &seen.totals);
     let judged: Vec<_> = plan.expect.iter().map(|expectation| expectation.judge(&result)).collect();
     let value = to_json(plan, &clock, &result);
-    if let Some(path) = &plan.out {
-        write_whole(path, &format!("{value:#}\n"))?;
-    }
     if plan.json {
         println!("{value:#}");
     } else {
@@ -78,6 +75,10 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
             };
             println!("expected {}: {word} ({measured})", judged.expectation);
         }
+    }
+    // Shown before it is kept: a full disk does not take it away.
+    if let Some(path) = &plan.out {
+        write_whole(path, &format!("{value:#}\n"))?;
     }
     Ok(match () {
         () if !result.complete && signals.load(Ordering::Relaxed) > 0 => ExitCode::from(INTERRUPTED),

@@ -395,3 +395,46 @@ fn a_trial_that_is_stopped_is_not_complete() {
     assert!(!result.complete && result.lanes[0].lost() == 0);
     assert!((result.seconds - 0.01).abs() < 1e-4 && (result.intended_seconds - 0.05).abs() < 1e-9);
 }
+
+/// A frame as it came, with another time in its mark.
+fn forge(frame: &[u8], by: u64) -> Vec<u8> {
+    let Seen::Ours(mut mark, at) = look(frame, 0xabcd_1234) else { panic!("no mark of ours") };
+    mark.time = mark.time.wrapping_sub(by);
+    let (first, second, check) = mark.words();
+    let mut forged = frame.to_vec();
+    let bytes = [&first.to_be_bytes()[..], &second.to_be_bytes(), &check.to_be_bytes()].concat();
+    forged[at..at + bytes.len()].copy_from_slice(&bytes);
+    forged
+}
+
+#[test]
+fn a_probe_with_another_time_than_it_left_at_is_made_up() {
+    let mut world = World::new(plan(vec![stream("probe", Pacing::Probe(None))], millis(1)), 2, Faults::default());
+    let mut forged = 0;
+    while world.tester.stage(world.now) != TrialStage::Over {
+        let now = world.now;
+        world.tester.turn(&mut world.near, &mut || now, Time::ZERO);
+        world.now += 5_000;
+        // Whoever is on the wire is ahead of each, and would make it 3 us older, or younger.
+        let (one, two) = world.far.split_at_mut(1);
+        let ((rx, _), (_, tx)) = (one[0].split(), two[0].split());
+        for index in 0..rx.receive(Time::ZERO, 8) {
+            for frame in [
+                forge(rx.frame(index), 3_000),
+                forge(rx.frame(index), 0_u64.wrapping_sub(3_000)),
+                rx.frame(index).to_vec(),
+            ] {
+                tx.slot().expect("room")[..frame.len()].copy_from_slice(&frame);
+                tx.commit(frame.len(), wire::Offload::NONE);
+            }
+            forged += 2;
+        }
+        rx.release();
+        tx.flush(Time::ZERO);
+    }
+    let result = world.tester.result(world.now);
+    let lane = &result.lanes[0];
+    assert!(lane.sent.frames > 90 && lane.lost() == 0, "{lane:?}");
+    assert_eq!((result.damaged_unknown, lane.received, lane.backwards), (forged, lane.sent.frames, 0));
+    assert_eq!((lane.latency.min_ns, lane.latency.max_ns), (5_000, 5_000));
+}
