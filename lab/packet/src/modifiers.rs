@@ -23,6 +23,9 @@ const QUERY_SECONDS: u64 = 1;
 /// Seconds between two updates of RIP (RFC 2453 section 3.8) and RIPng.
 const UPDATE_SECONDS: u64 = 30;
 
+/// Seconds from an update to two frames which show whether it was taken.
+const TAKEN_SECONDS: u64 = 2;
+
 /// Answers to so many of the last queries are still known for what they are.
 const QUERIES_KNOWN: u32 = 64;
 
@@ -82,6 +85,19 @@ pub struct Modified {
     pub answered: u64,
     /// Answers that were none: an error, another variable, broken.
     pub wrong: u64,
+    /// Frames to networks that an update of the other port has just told of; they
+    /// are among those sent.
+    #[serde(default)]
+    pub near: u64,
+    /// Of these, came there.
+    #[serde(default)]
+    pub near_came: u64,
+    /// Frames to networks that it said could not be reached any more.
+    #[serde(default)]
+    pub far: u64,
+    /// Of these, came.
+    #[serde(default)]
+    pub far_came: u64,
 }
 
 impl Modified {
@@ -92,6 +108,10 @@ impl Modified {
         self.came += other.came;
         self.answered += other.answered;
         self.wrong += other.wrong;
+        self.near += other.near;
+        self.near_came += other.near_came;
+        self.far += other.far;
+        self.far_came += other.far_came;
     }
 }
 
@@ -118,7 +138,25 @@ pub(crate) struct Modifying {
     open: u64,
     /// The first request number: another trial's answers are none of ours.
     base: u32,
+    /// Frames that show whether updates were taken. Boxed: there are none but
+    /// with updates of both ports.
+    routed: Option<Box<Routed>>,
     pub counts: Modified,
+}
+
+/// Frames to networks that updates tell of: a number each, even where the network
+/// can be reached.
+#[derive(Clone, Debug)]
+struct Routed {
+    shape: Shape,
+    direction: usize,
+    /// Whose mark they carry: none that the test's own have.
+    mark: Mark,
+    /// When the next is due, if one is.
+    at: Option<u64>,
+    after: u64,
+    /// Those on their way, the last of either kind.
+    open: [Option<u64>; 2],
 }
 
 /// What such frames are made for: direction, lane and signature.
@@ -143,13 +181,28 @@ impl Modifying {
                 (every(UPDATE_SECONDS), updates.to_vec())
             }
         };
-        Self { kind: kind.clone(), due, frames, next: 0, queries: 0, open: 0, base, counts: Modified::default() }
+        let (kind, counts) = (kind.clone(), Modified::default());
+        Self { kind, due, frames, next: 0, queries: 0, open: 0, base, routed: None, counts }
+    }
+
+    /// Updates come by the other port as well, at the same times: whether they were
+    /// taken can be seen.
+    pub fn verify_routes(&mut self, shape: &Shape, (direction, lane, signature): Whose, hz: u64) {
+        if matches!(self.kind, Modifier::Routing) {
+            let mark = Mark { signature: !signature, lane, sequence: 0, time: 0 };
+            let after = hz.saturating_mul(TAKEN_SECONDS);
+            self.routed =
+                Some(Box::new(Routed { shape: shape.clone(), direction, mark, at: None, after, open: [None; 2] }));
+        }
     }
 
     /// Whether the next frame is one of these; else it is one of the test's,
     /// which is noted.
     #[inline]
     pub fn is_due(&mut self, now: u64) -> bool {
+        if self.routed.as_ref().is_some_and(|routed| routed.at.is_some_and(|at| now >= at)) {
+            return true;
+        }
         match &mut self.due {
             Due::Frames(left @ 1..) => {
                 *left -= 1;
@@ -163,6 +216,9 @@ impl Modifying {
     /// Its place was reached: writes it into `slot`, if there is one, and returns
     /// its length. One that finds the ring full is never sent late.
     pub fn write(&mut self, slot: Option<&mut [u8]>, now: u64) -> Option<usize> {
+        if self.routed.as_ref().is_some_and(|routed| routed.at.is_some_and(|at| now >= at)) {
+            return self.write_routed(slot);
+        }
         match &mut self.due {
             Due::Frames(left) => *left = BROADCAST_EVERY - 1,
             Due::Tick { at, every } => {
@@ -187,12 +243,54 @@ impl Modifying {
         }
         self.next = (self.next + 1) % self.frames.len();
         self.counts.sent += 1;
+        if let Some(routed) = &mut self.routed {
+            routed.at = Some(now.saturating_add(routed.after));
+        }
         Some(len)
     }
 
+    /// Two of them, one after the other: to a network that the last update said can
+    /// be reached, and to one that cannot.
+    fn write_routed(&mut self, slot: Option<&mut [u8]>) -> Option<usize> {
+        let routed = self.routed.as_mut()?;
+        let near = routed.mark.sequence.is_multiple_of(2);
+        if !near {
+            routed.at = None;
+        }
+        // The update that was sent last, of the two that come by turns.
+        let is_b = self.next == 0;
+        let frame = frames::routed(&routed.shape, routed.direction, (is_b, near), &routed.mark);
+        let number = routed.mark.sequence;
+        routed.mark.sequence += 1;
+        let Some(out) = slot.and_then(|slot| slot.get_mut(..frame.len())) else {
+            self.counts.refused += 1;
+            return None;
+        };
+        out.copy_from_slice(&frame);
+        routed.open[usize::from(!near)] = Some(number);
+        self.counts.sent += 1;
+        *(if near { &mut self.counts.near } else { &mut self.counts.far }) += 1;
+        Some(frame.len())
+    }
+
+    /// Takes one of them, which came by the port that updates told it to or not.
+    fn take_routed(&mut self, frame: &[u8], lane: u8, arrived: bool) -> bool {
+        let Some(routed) = &mut self.routed else { return false };
+        let mark = frames::routed_mark(frame, routed.mark.signature);
+        let Some(mark) = mark.filter(|mark| mark.lane == lane && mark.sequence < routed.mark.sequence) else {
+            return false;
+        };
+        let near = mark.sequence.is_multiple_of(2);
+        // Once; and not of an update before the last.
+        if arrived && routed.open[usize::from(!near)].take_if(|open| *open == mark.sequence).is_some() {
+            *(if near { &mut self.counts.near_came } else { &mut self.counts.far_came }) += 1;
+        }
+        true
+    }
+
     /// Takes a frame that came and is none of the test's; whether it is one of
-    /// these, or an answer to one.
-    pub fn take(&mut self, frame: &[u8], (lane, signature): (u8, u32)) -> bool {
+    /// these, or an answer to one. It `arrived` if it came by this direction's port.
+    pub fn take(&mut self, frame: &[u8], (lane, signature): (u8, u32), arrived: bool) -> bool {
         match &self.kind {
             Modifier::Broadcast => {
                 let is_ours = broadcast_mark(frame, signature).is_some_and(|mark| mark.lane == lane);
@@ -204,7 +302,7 @@ impl Modifying {
                 self.counts.came += 1;
                 true
             }
-            Modifier::Routing => false,
+            Modifier::Routing => self.take_routed(frame, lane, arrived),
             Modifier::Management(_) => self.take_answer(frame),
         }
     }

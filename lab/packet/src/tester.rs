@@ -231,7 +231,7 @@ impl Tester {
                 }
                 if let Some(modifier) = &plan.modifier {
                     let whose = (direction, lanes.len() as u8, plan.signature);
-                    lane.modify_by(modifier, &stream.shape, whose, (hz, start));
+                    lane.modify_by(modifier, stream, whose, (hz, start));
                 }
                 lanes.push(lane);
             }
@@ -424,7 +424,7 @@ impl Tester {
         if self.plan.modifier.is_some() {
             let signature = self.plan.signature;
             let mut lanes = self.lanes.iter_mut().enumerate();
-            if lanes.any(|(number, lane)| lane.modified(frame, (number as u8, signature))) {
+            if lanes.any(|(number, lane)| lane.modified(frame, (number as u8, signature), port)) {
                 return;
             }
         }

@@ -1,7 +1,7 @@
 //! The bytes of broadcast frames, queries and routing updates.
 
-use crate::layers::{ETHER_IPV4, ETHER_IPV6, ETHERNET, IPV4, IPV6, Packet, put16};
-use crate::mark::Mark;
+use crate::layers::{ETHER_IPV4, ETHER_IPV6, ETHERNET, IPV4, IPV6, Packet, be16, put16};
+use crate::mark::{self, Mark, Read};
 use crate::stream::{FCS, Shape, filler};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::Mac;
@@ -19,6 +19,9 @@ const RIP_PORT: u16 = 520;
 const RIPNG_PORT: u16 = 521;
 const RIPNG_GROUP: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 9);
 const RIPNG_GROUP_MAC: Mac = Mac([0x33, 0x33, 0, 0, 0, 9]);
+
+/// Where frames to such networks come from and go to.
+const ROUTED_PORT: u16 = QUERY_PORT - 1;
 
 /// A network's metric while it can be reached, and else.
 const NEAR: u8 = 7;
@@ -67,7 +70,7 @@ pub(super) fn put_payload(frame: &mut [u8], message: &[u8]) {
 /// of the other that they cannot: state A, or B.
 pub(super) fn update(shape: &Shape, direction: usize, is_b: bool) -> Vec<u8> {
     let from = shape.ends[direction & 1];
-    let metric = |network: u8| if (network < NETWORKS / 2) == is_b { UNREACHABLE } else { NEAR };
+    let metric = |network: u8| if is_near(network, is_b) { NEAR } else { UNREACHABLE };
     match from.ip {
         IpAddr::V4(v4) => {
             // A response of version 1 (RFC 1058 section 3.1).
@@ -94,6 +97,39 @@ pub(super) fn update(shape: &Shape, direction: usize, is_b: bool) -> Vec<u8> {
             let to = (RIPNG_GROUP_MAC, link_local(from.mac).into(), RIPNG_GROUP.into(), 255);
             datagram(shape, direction, to, (RIPNG_PORT, RIPNG_PORT), &message)
         }
+    }
+}
+
+/// Whether a network of an update can be reached in this state.
+const fn is_near(network: u8, is_b: bool) -> bool {
+    (network < NETWORKS / 2) != is_b
+}
+
+/// A frame to one of the networks that the other port's updates tell of: one that
+/// can be reached in this state, or one that cannot. It carries a mark.
+pub(super) fn routed(shape: &Shape, direction: usize, (is_b, near): (bool, bool), mark: &Mark) -> Vec<u8> {
+    let (from, to) = (shape.ends[direction & 1], shape.ends[!direction & 1]);
+    let network = FIRST_NETWORK + if is_near(0, is_b) == near { 0 } else { NETWORKS - 1 };
+    let port = !direction & 1;
+    let destination: IpAddr = match from.ip {
+        IpAddr::V4(_) => Ipv4Addr::new(198, 18 + port as u8, network, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0x2001, 2, 0, 0xff00 | u16::from(network), port as u16, 0, 0, 1).into(),
+    };
+    let (first, second, check) = mark.words();
+    let message = [&first.to_be_bytes()[..], &second.to_be_bytes(), &check.to_be_bytes()].concat();
+    datagram(shape, direction, (to.mac, from.ip, destination, 64), (ROUTED_PORT, ROUTED_PORT), &message)
+}
+
+/// The mark of such a frame, which a router passed on.
+pub(super) fn routed_mark(frame: &[u8], signature: u32) -> Option<Mark> {
+    let packet = Packet::find(frame).filter(|packet| packet.protocol == UDP && !packet.fragment)?;
+    let at = packet.payload.start;
+    if be16(frame, at) != Some(ROUTED_PORT) || be16(frame, at + 2) != Some(ROUTED_PORT) {
+        return None;
+    }
+    match Mark::read(frame.get(at + UDP_HEADER..)?.first_chunk::<{ mark::LEN }>()?, signature) {
+        Read::Ours(mark) => Some(mark),
+        Read::Theirs | Read::Broken(_) => None,
     }
 }
 

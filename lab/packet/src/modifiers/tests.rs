@@ -125,19 +125,19 @@ fn answers_are_verified_and_counted_once() {
         let second = sent(&mut queries, 1_000);
         assert_ne!(first, second);
         let answer = answered(&first, 0, &TIME);
-        assert!(queries.take(&answer, WHOSE));
+        assert!(queries.take(&answer, WHOSE, true));
         // Again it is nobody's; and so is the answer to a query that another trial sent.
-        assert!(!queries.take(&answer, WHOSE));
+        assert!(!queries.take(&answer, WHOSE, true));
         let mut others = Modifying::new(&managed(v4), &shape(v4), (0, WHOSE.0, 99), (HZ, 0));
-        assert!(!queries.take(&answered(&sent(&mut others, 0), 0, &TIME), WHOSE));
+        assert!(!queries.take(&answered(&sent(&mut others, 0), 0, &TIME), WHOSE, true));
         // An error (noSuchName), and a variable of another kind.
-        assert!(queries.take(&answered(&second, 2, &TIME), WHOSE));
+        assert!(queries.take(&answered(&second, 2, &TIME), WHOSE, true));
         let third = sent(&mut queries, 2_000);
-        assert!(queries.take(&answered(&third, 0, &[4, 2, 65, 66]), WHOSE));
+        assert!(queries.take(&answered(&third, 0, &[4, 2, 65, 66]), WHOSE, true));
         // A device with one port sends the query back as it is.
         let fourth = sent(&mut queries, 3_000);
-        assert!(queries.take(&fourth, WHOSE));
-        assert_eq!(queries.counts, Modified { sent: 4, refused: 0, came: 1, answered: 1, wrong: 2 });
+        assert!(queries.take(&fourth, WHOSE, true));
+        assert_eq!(queries.counts, Modified { sent: 4, came: 1, answered: 1, wrong: 2, ..Modified::default() });
     }
 }
 
@@ -145,8 +145,51 @@ fn answers_are_verified_and_counted_once() {
 fn broadcasts_are_known_by_run_and_lane() {
     let mut mine = begin(&Modifier::Broadcast, true);
     let frame = sent(&mut mine, 0);
-    assert!(mine.take(&frame, WHOSE) && !mine.take(&frame, (WHOSE.0 + 1, WHOSE.1)) && !mine.take(&frame, (3, 1)));
+    assert!(
+        mine.take(&frame, WHOSE, true)
+            && !mine.take(&frame, (WHOSE.0 + 1, WHOSE.1), true)
+            && !mine.take(&frame, (3, 1), true)
+    );
     assert_eq!(mine.counts.came, 1);
+}
+
+/// What a router makes of a frame: a hop less.
+fn passed(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let v4 = frame[14] >> 4 == 4;
+    frame[if v4 { 22 } else { 21 }] -= 1;
+    frame
+}
+
+#[test]
+fn updates_that_are_taken_are_told_from_those_that_are_not() {
+    for (v4, arrived) in [(true, true), (false, true), (true, false)] {
+        let mut updates = begin(&Modifier::Routing, v4);
+        updates.verify_routes(&shape(v4), (0, WHOSE.0, WHOSE.1), HZ);
+        for at in [0, 30_000] {
+            assert!(updates.is_due(at));
+            let update = sent(&mut updates, at);
+            assert!(!updates.is_due(at + 1_999) && updates.is_due(at + 2_000));
+            let (near, far) = (sent(&mut updates, at + 2_000), sent(&mut updates, at + 2_000));
+            assert!(!updates.is_due(at + 2_001));
+            // To a network which the other port's update says is near: of this one's, but for the port.
+            let packet = Packet::find(&near).expect("a packet");
+            let (_, destination) = packet.addresses();
+            let network = near[destination.start + 2 + if v4 { 0 } else { 5 }];
+            let (entry, size) = if v4 { (14 + 20 + 8 + 4, 20) } else { (14 + 40 + 8 + 4, 20) };
+            let entry = update[entry..].chunks(size).find(|entry| entry[if v4 { 6 } else { 7 }] == network);
+            assert_eq!(entry.map(|entry| entry[19]), Some(7), "{update:?} {near:?}");
+            assert_ne!(near, far);
+            // It comes by its port, or by another; once. The other is dropped; but passed on the second time.
+            assert!(updates.take(&passed(&near), WHOSE, arrived) && updates.take(&passed(&near), WHOSE, arrived));
+            assert!(at == 0 || updates.take(&passed(&far), WHOSE, arrived));
+            // Of another run, or lane.
+            assert!(!updates.take(&near, (WHOSE.0 + 1, WHOSE.1), true));
+        }
+        let came = u64::from(arrived);
+        let counts = Modified { sent: 6, near: 2, near_came: 2 * came, far: 2, far_came: came, ..Modified::default() };
+        assert_eq!(updates.counts, counts);
+    }
 }
 
 proptest! {
@@ -161,7 +204,7 @@ proptest! {
         answer[at % len] = byte;
         answer.truncate(len - cut.min(len));
         for frame in [&answer, &noise] {
-            queries.take(frame, WHOSE);
+            queries.take(frame, WHOSE, true);
         }
         let _ = snmp::read_answer(&noise);
         let _ = broadcast_mark(&noise, WHOSE.1);

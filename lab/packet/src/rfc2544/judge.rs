@@ -3,6 +3,7 @@
 
 use super::ask::{Condition, Test};
 use super::{Method, Settings, SizeResult};
+use crate::modifiers::Modified;
 use crate::pause::PauseFrames;
 use crate::stream::RFC2544_SIZES;
 use crate::verdict::Validity;
@@ -135,9 +136,51 @@ fn modified(result: &SizeResult, at: &str, verdict: &mut Validity) {
         Condition::Management if of.answered < of.sent => {
             verdict.names(format!("{at}: {} of {} queries were answered, {} wrongly", of.answered, of.sent, of.wrong));
         }
-        Condition::Routing => {
-            verdict.names(format!("{at}: whether the device took the {} updates was not verified", of.sent));
+        Condition::Routing => routing(&of, at, verdict),
+        _ => {}
+    }
+}
+
+/// Whether routing updates were taken: frames to networks that they told of show it.
+fn routing(of: &Modified, at: &str, verdict: &mut Validity) {
+    let updates = of.sent - of.near - of.far;
+    match of {
+        Modified { near: 0, .. } => verdict.names(format!(
+            "{at}: whether the device took the {updates} updates was not verified: that needs trials of more than 2 s, \
+             both ways"
+        )),
+        Modified { near_came: 0, near, .. } => verdict.lacks(format!(
+            "{at}: none of {near} frames came that went to networks which updates had told of: the device does not \
+             take them, and nothing is known of what that costs it (RFC 2544 section 11.3)"
+        )),
+        Modified { near, near_came, far, far_came, .. } if near_came < near || *far_came > 0 => {
+            verdict.names(format!(
+                "{at}: {near_came} of {near} frames came that went to networks which updates had told of, and \
+                 {far_came} of {far} to those that could not be reached any more: not all updates were taken"
+            ));
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Word;
+
+    #[test]
+    fn updates_count_as_taken_where_frames_show_it() {
+        let of = |near, near_came, far_came| {
+            let mut verdict = Validity::default();
+            let modified = Modified { sent: 2 + 2 * near, near, near_came, far: near, far_came, ..Modified::default() };
+            routing(&modified, "64 bytes", &mut verdict);
+            (verdict.word, verdict.reasons.join("; "))
+        };
+        assert_eq!(of(2, 2, 0), (Word::Complete, String::new()));
+        assert!(matches!(of(0, 0, 0), (Word::Complete, why) if why.contains("the 2 updates was not verified")));
+        assert!(matches!(of(2, 0, 0), (Word::Partial, why) if why.contains("none of 2 frames came")));
+        for (came, stale) in [(1, 0), (2, 1)] {
+            assert!(matches!(of(2, came, stale), (Word::Complete, why) if why.contains("not all updates were taken")));
+        }
     }
 }

@@ -142,5 +142,15 @@ fn modified(condition: Condition, of: &Modified) -> String {
         Condition::Management => write!(told, ", {} answered, {} wrongly", grouped(of.answered), grouped(of.wrong)),
         _ => write!(told, ", {} came", grouped(of.came)),
     };
+    if of.near > 0 {
+        let _ = write!(
+            told,
+            "; of {} of them to networks that updates told of {} came, and of {} to others {}",
+            grouped(of.near),
+            grouped(of.near_came),
+            grouped(of.far),
+            grouped(of.far_came)
+        );
+    }
     told
 }

@@ -6,7 +6,7 @@ use crate::mark::Mark;
 use crate::modifiers::{Modified, Modifier, Modifying, Whose};
 use crate::schedule::{MILLI, Schedule};
 use crate::stamps::{Apart, StampedBy, Stamps};
-use crate::stream::{Frames, Shape};
+use crate::stream::Frames;
 use crate::track::Tracker;
 use crate::trial::{Arrivals, Gaps, LaneResult, LatencyDistribution, Losses, Sent, TaggedStamps};
 use link::Transmit;
@@ -218,15 +218,20 @@ impl Lane {
     }
 
     /// Other frames take the places of some of its own from now on.
-    pub fn modify_by(&mut self, modifier: &Modifier, shape: &Shape, whose: Whose, clock: (u64, u64)) {
-        if self.frames.replaying.is_none() && !matches!(self.pacing, Pacing::Probe(_)) {
-            self.modifying = Some(Box::new(Modifying::new(modifier, shape, whose, clock)));
+    pub fn modify_by(&mut self, modifier: &Modifier, stream: &Stream, whose: Whose, clock: (u64, u64)) {
+        if self.frames.replaying.is_none() && !self.is_probe() {
+            let mut modifying = Modifying::new(modifier, &stream.shape, whose, clock);
+            if stream.ways == [true; 2] {
+                modifying.verify_routes(&stream.shape, whose, clock.0);
+            }
+            self.modifying = Some(Box::new(modifying));
         }
     }
 
     /// Takes a frame that is one of those, or answers one; whether it does.
-    pub fn modified(&mut self, frame: &[u8], whose: (u8, u32)) -> bool {
-        self.modifying.as_mut().is_some_and(|modifying| modifying.take(frame, whose))
+    pub fn modified(&mut self, frame: &[u8], whose: (u8, u32), port: usize) -> bool {
+        let arrived = port == self.to;
+        self.modifying.as_mut().is_some_and(|modifying| modifying.take(frame, whose, arrived))
     }
 
     /// Sends such a frame in the place of the test's next.
