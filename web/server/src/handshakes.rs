@@ -92,6 +92,9 @@ struct Shake {
     consumed: usize,
     /// What it came to.
     secured: Option<Box<Secured>>,
+    /// What is to be sent before that is used: tickets, the last word of TLS 1.2. It waits for the answer to a
+    /// request that may stand behind the client's last word, so that both are one segment.
+    last: Vec<u8>,
     /// Since when it waits for its client.
     since: Time,
 }
@@ -256,6 +259,10 @@ impl<H: Handler> Server<H> {
         let Some(shake) = self.handshakes.get(id) else { return self.on_hello_bytes(net, id, bytes) };
         let consumed = core::mem::take(&mut shake.consumed);
         if let Some(secured) = shake.secured.take() {
+            let last = core::mem::take(&mut shake.last);
+            if !last.is_empty() {
+                self.carrier.send(net, id, &last);
+            }
             return self.secure(net, id, *secured, consumed);
         }
         if consumed > 0 {
@@ -342,7 +349,8 @@ impl<H: Handler> Server<H> {
         }));
         let (index, generation) = (id.index() as u32, id.generation());
         let since = net.now();
-        let shake = Shake { generation, source, chosen, acceptor, consumed: 0, secured: None, since };
+        let (consumed, secured, last) = (0, None, Vec::new());
+        let shake = Shake { generation, source, chosen, acceptor, consumed, secured, last, since };
         self.handshakes.under_way.insert(index, shake);
         self.handshakes.order.join(id);
         self.carrier.counters.handshakes += 1;
@@ -456,7 +464,10 @@ impl<H: Handler> Server<H> {
                     return self.fail(net, id, &HandshakeFault::Left, &[]);
                 }
             }
-            Outcome::Done(secured) => shake.secured = Some(secured),
+            Outcome::Done(secured) => {
+                (shake.secured, shake.last) = (Some(secured), out);
+                return net.resume(id);
+            }
             Outcome::Failed(why) => return self.fail(net, id, &HandshakeFault::Failed(why), &out),
         }
         if !out.is_empty() {

@@ -14,6 +14,7 @@ mod latency;
 mod logging;
 mod paths;
 mod proxied;
+mod shaken;
 mod shared;
 mod sharing;
 mod streaming;
