@@ -1,6 +1,6 @@
 //! `bench`: runs one experiment and prints what it shows.
 
-use bench::cost::{self, Case, CostSide, Counter};
+use bench::cost::{self, Case, CostArgs, CostSide};
 use bench::{
     BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, sealing,
     silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
@@ -26,29 +26,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Instructions per request on one side, and where they go
-    Cost {
-        /// Measure only these cases
-        #[arg(value_enum)]
-        cases: Vec<Case>,
-        /// Whose instructions
-        #[arg(long, value_enum, default_value_t = CostSide::Server)]
-        side: CostSide,
-        /// Requests of each case [default: 20000; 400 with --steps]
-        #[arg(long, value_name = "N")]
-        requests: Option<u64>,
-        /// Count by steps of this processor: a cipher has instructions that callgrind has not
-        #[arg(long, conflicts_with_all = ["silos", "bonded"])]
-        steps: bool,
-        /// Functions told of each case
-        #[arg(long, value_name = "N", default_value_t = 24)]
-        functions: usize,
-        /// With each of these numbers of silos, as in 1,2,4,8,16
-        #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
-        silos: Vec<u16>,
-        /// With the link as it is, and as the only port of an aggregation
-        #[arg(long, conflicts_with_all = ["silos", "side"])]
-        bonded: bool,
-    },
+    Cost(CostArgs),
     /// Memory of idle connections, and what they make a request cost
     Connections {
         /// Connections that stand open, as in 10M
@@ -276,15 +254,7 @@ fn main() -> ExitCode {
 /// Whether the promises were kept.
 fn call(command: Command) -> Result<bool, BenchError> {
     match command {
-        Command::Cost { cases, side, requests, functions, silos, bonded, steps } => {
-            let counter = if steps { Counter::Steps } else { Counter::Callgrind };
-            let requests = requests.unwrap_or(counter.usual_requests());
-            match silos.is_empty() {
-                _ if bonded => cost::run_bonded(&cases, requests).map(|()| true),
-                true => cost::run(&cases, side, requests, functions, counter),
-                false => cost::run_silos(&cases, &silos, requests),
-            }
-        }
+        Command::Cost(args) => args.run(),
         Command::Connections { idle, rounds, seconds, secured, nearside } => {
             let nearside = if secured { PathBuf::new() } else { program(nearside)? };
             let duration = span(seconds);
