@@ -20,8 +20,29 @@ pub(crate) enum Opened {
     Record { consumed: usize, kind: u8 },
 }
 
-/// Opens a record: it is the one with this `number` under these keys.
+/// Opens a record: it is the one with this `number` under these keys. Nearly all are TLS 1.3's,
+/// which have one form.
+#[inline]
 pub(crate) fn open(
+    keys: &mut RecordKeys,
+    version: TlsVersion,
+    number: u64,
+    input: &[u8],
+    plain: &mut Vec<u8>,
+) -> Result<Opened, Alert> {
+    match version {
+        TlsVersion::V13 => open_by(keys, TlsVersion::V13, number, input, plain),
+        TlsVersion::V12 => open_12(keys, number, input, plain),
+    }
+}
+
+#[inline(never)]
+fn open_12(keys: &mut RecordKeys, number: u64, input: &[u8], plain: &mut Vec<u8>) -> Result<Opened, Alert> {
+    open_by(keys, TlsVersion::V12, number, input, plain)
+}
+
+#[inline(always)]
+fn open_by(
     keys: &mut RecordKeys,
     version: TlsVersion,
     number: u64,
@@ -53,6 +74,7 @@ pub(crate) fn open(
 }
 
 /// Returns how long the record says that it is.
+#[inline(always)]
 fn check_header(header: [u8; HEADER_LEN], version: TlsVersion, least: usize) -> Result<usize, Alert> {
     let [kind, major, minor, high, low] = header;
     let len = usize::from(u16::from_be_bytes([high, low]));
@@ -76,6 +98,7 @@ fn check_header(header: [u8; HEADER_LEN], version: TlsVersion, least: usize) -> 
 
 /// Opens in place what was copied behind `begin`, and leaves the plaintext there.
 /// Returns its type.
+#[inline(always)]
 fn open_copy(
     keys: &mut RecordKeys,
     version: TlsVersion,

@@ -49,9 +49,35 @@ impl Beside {
 /// write meanwhile. The library's ciphers read what they have written, to authenticate it: a
 /// record is made in `room` then, and copied. The sum is that of a shared `out` alone.
 // Compiled for either memory by itself: what a thread's keys are asked by is then compiled into
-// one place, and not called.
+// one place, and not called. Nearly all is TLS 1.3, whose records have one form.
 #[inline(always)]
 pub(crate) fn seal<const SHARED: bool>(
+    keys: &mut RecordKeys,
+    version: TlsVersion,
+    what: (u64, &Record),
+    parts: &[&[u8]],
+    out: &mut [u8],
+    room: Option<&mut [u8]>,
+) -> Result<Sum, SealError> {
+    match version {
+        TlsVersion::V13 => seal_by::<SHARED>(keys, TlsVersion::V13, what, parts, out, room),
+        TlsVersion::V12 => seal_12::<SHARED>(keys, what, parts, out, room),
+    }
+}
+
+#[inline(never)]
+fn seal_12<const SHARED: bool>(
+    keys: &mut RecordKeys,
+    what: (u64, &Record),
+    parts: &[&[u8]],
+    out: &mut [u8],
+    room: Option<&mut [u8]>,
+) -> Result<Sum, SealError> {
+    seal_by::<SHARED>(keys, TlsVersion::V12, what, parts, out, room)
+}
+
+#[inline(always)]
+fn seal_by<const SHARED: bool>(
     keys: &mut RecordKeys,
     version: TlsVersion,
     (number, record): (u64, &Record),

@@ -22,6 +22,10 @@ use wire::Time;
 /// The generator's first address; it has one for each [`super::PER_SOURCE`] connections.
 const SOURCES: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 
+/// How long connections may stand without a request: a slow machine opens a million of them in
+/// a minute, and those that came first would end while it measures.
+const STANDS: Duration = Duration::from_secs(3_600);
+
 /// What a side publishes, as `nearside` names it.
 const METRICS: [Metric; 3] = [
     Metric { name: "stack.connections", kind: Kind::Gauge },
@@ -72,8 +76,10 @@ pub fn run(side: &Side) -> Result<(), BenchError> {
     match side.kind {
         SideKind::Server => {
             let config = host_config(1, &link, &[SERVER.into()], &[PORT], room);
-            let server =
-                Server::new(Config::respond(Respond::Text("Hello, World!".into())), WallClock::new(now, wall))?;
+            let mut answers = Config::respond(Respond::Text("Hello, World!".into()));
+            answers.timeouts.http.header = STANDS;
+            answers.timeouts.http.keep_alive = STANDS;
+            let server = Server::new(answers, WallClock::new(now, wall))?;
             let app = Securing::new(server, TlsSide::Server);
             let requests: fn(&Securing<Server>) -> u64 = |app| app.server().snapshot().requests;
             spin(Silo { stack: host(1, config, &link, now), link, app }, Publishing { writer, requests })?;
