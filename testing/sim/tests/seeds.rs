@@ -4,7 +4,7 @@ use sim::{Outcome, simulate, simulate_sealed, simulate_silos};
 use stack::shadow::Way;
 
 /// Seeds of `cargo test`; the soak runs many more.
-const SEEDS: u64 = 48;
+const SEEDS: u64 = 32;
 
 /// Threads that share them.
 const THREADS: u64 = 2;

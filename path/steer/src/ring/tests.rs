@@ -103,7 +103,7 @@ fn room_is_never_overstated() {
 /// twice or torn.
 #[test]
 fn two_threads_hand_over_every_record() {
-    const RECORDS: u64 = if cfg!(miri) { 300 } else { 200_000 };
+    const RECORDS: u64 = if cfg!(miri) { 300 } else { 60_000 };
     let (mut tx, mut rx) = pair(RING_MIN);
     std::thread::scope(|scope| {
         scope.spawn(move || {
