@@ -48,8 +48,8 @@ impl Beside {
 /// Seals into `out`: memory of our own, or, where there is `room`, such as others may read and
 /// write meanwhile. The library's ciphers read what they have written, to authenticate it: a
 /// record is made in `room` then, and copied. The sum is that of a shared `out` alone.
-// Compiled for either memory by itself: what a thread's keys are asked by is then compiled into
-// one place, and not called. Nearly all is TLS 1.3, whose records have one form.
+// Compiled for either memory by itself, and apart for TLS 1.3, whose records have one form and
+// are nearly all: nothing is asked of the version then.
 #[inline(always)]
 pub(crate) fn seal<const SHARED: bool>(
     keys: &mut RecordKeys,
@@ -142,6 +142,8 @@ fn seal_padded<const SHARED: bool>(
 }
 
 /// Seals the parts and `extra` behind them.
+// `PADDED` says nothing to it: what asks for a thread's keys is one function for each, which the
+// compiler may then put where it is called.
 #[inline(always)]
 fn seal_text<const SHARED: bool, const PADDED: bool>(
     keys: &mut RecordKeys,

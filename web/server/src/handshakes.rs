@@ -552,6 +552,7 @@ impl<H: Handler> Server<H> {
         self.carrier.conns[id.index()].flags |= PARTIAL;
         self.carrier.close_after_queue(net, id);
     }
+
     /// Where connections are nearly as many as there may be, those whose handshakes have not come to an end for
     /// so long that they give way are ended. When to look again.
     pub(crate) fn end_late<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
