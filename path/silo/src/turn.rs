@@ -390,17 +390,28 @@ fn offer_held<A: App>(stack: &mut Stack, app: &mut A, id: ConnId) {
     if stack.is_sealed(id) {
         let mut plain = stack.take_plain();
         let taken = stack.open_records(id, held.sealed(), &mut plain);
-        held.open(taken, &plain);
-        stack.put_plain(plain);
-        let len = held.opened().len();
+        let waited = !held.opened().is_empty();
+        if waited {
+            held.open(taken, &plain);
+        }
+        let offered = if waited { held.opened() } else { &plain };
+        let len = offered.len();
         let offer = len > 0 && stack.is_live(id);
-        let consumed = if offer { app.on_data(stack, id, held.opened()).min(len) } else { 0 };
-        stack.put_held(id, held, consumed);
+        let consumed = if offer { app.on_data(stack, id, offered).min(len) } else { 0 };
+        if waited {
+            held.consume(consumed);
+        } else {
+            // What was taken where it was opened is not copied.
+            held.open(taken, &plain[consumed..]);
+        }
+        stack.put_plain(plain);
+        stack.put_held(id, held, consumed > 0);
         return end_records(stack, app, id, false);
     }
     let len = held.contiguous().len();
     let consumed = app.on_data(stack, id, held.contiguous()).min(len);
-    stack.put_held(id, held, consumed);
+    held.consume(consumed);
+    stack.put_held(id, held, consumed > 0);
     if consumed < len && stack.is_sealed(id) {
         // Since this call: what was left are records.
         offer_held(stack, app, id);

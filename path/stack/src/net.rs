@@ -149,9 +149,10 @@ impl Stack {
         self.tcp.take_held(id)
     }
 
-    /// Gives a connection's held bytes back, less `consumed` of them.
-    pub fn put_held(&mut self, id: ConnId, held: ReceiveBuffer, consumed: usize) {
-        self.tcp.put_held(id, held, consumed);
+    /// Gives a connection's held bytes back: what the application did not take of them.
+    /// `took` says whether it took any.
+    pub fn put_held(&mut self, id: ConnId, held: ReceiveBuffer, took: bool) {
+        self.tcp.put_held(id, held, took);
     }
 
     /// Whether a connection is secured: then what arrived for it are records.

@@ -227,11 +227,21 @@ impl ReceiveBuffer {
         self.contiguous().get(self.opened..).unwrap_or(&[])
     }
 
-    /// The first `len` bytes of the records were opened, and `plain` is what they carry.
+    /// The first `len` bytes of the records were opened, and `plain`, which is no longer, is
+    /// what they carry. Of what lies before and behind, the shorter moves.
     pub fn open(&mut self, len: usize, plain: &[u8]) {
         let start = (self.head + self.opened).min(self.data.len());
         let end = (start + len).min(self.data.len());
-        self.data.splice(start..end, plain.iter().copied());
+        let plain = plain.get(..end - start).unwrap_or(plain);
+        let spare = end - start - plain.len();
+        if self.opened <= self.data.len() - end {
+            self.data.copy_within(self.head..start, self.head + spare);
+            self.head += spare;
+            self.write(start + spare, plain);
+        } else {
+            self.write(start, plain);
+            self.data.drain(end - spare..end);
+        }
         self.opened += plain.len();
         if self.held() == 0 {
             self.compact();
@@ -323,6 +333,13 @@ impl ReceiveBuffer {
     /// Insertions since the range last grew.
     fn age(&self, range: &Range) -> u32 {
         self.stamp.wrapping_sub(range.stamp)
+    }
+
+    /// Writes over what stands at `at`.
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(place) = self.data.get_mut(at..at + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
     }
 
     /// How many in-order bytes there are.

@@ -196,15 +196,14 @@ impl Tcp {
         Some(held)
     }
 
-    /// Gives a connection's held bytes back, less `consumed` of them.
-    pub fn put_held(&mut self, id: ConnId, mut held: ReceiveBuffer, consumed: usize) {
-        held.consume(consumed);
+    /// Gives a connection's held bytes back: what the application did not take of them.
+    pub fn put_held(&mut self, id: ConnId, held: ReceiveBuffer, took: bool) {
         let index = id.index() as u32;
         let Some(slot) = self.slots.get_mut(id) else { return self.write_off() };
         slot.tcp.put_held(&self.common.config, held);
         let wants = slot.tcp.wants_poll();
         let read = slot.lingers() && slot.tcp.held().is_empty();
-        self.end_loan(index, consumed > 0);
+        self.end_loan(index, took);
         if read {
             self.note_over(id, app::Closed::Finished);
         } else if wants {

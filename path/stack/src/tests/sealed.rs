@@ -187,7 +187,7 @@ impl Line {
             }
         }
         if let Some(held) = held {
-            host.stack.put_held(id, held, 0);
+            host.stack.put_held(id, held, false);
         }
         self.heard[side].data.extend_from_slice(&plain);
         if outcome.finished {

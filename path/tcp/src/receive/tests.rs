@@ -193,3 +193,37 @@ fn space_is_bounded() {
     assert_eq!(buffer.insert(50, &[0; 50], 200), Inserted::Stored(50));
     assert_eq!(buffer.insert(u32::MAX, &[0], 200), Inserted::NoSpace);
 }
+
+/// Records of random lengths that are opened, taken and joined by more, against what a
+/// plain list of bytes says.
+#[test]
+fn opened_records_leave_what_they_carried() {
+    for seed in 0..200 {
+        let mut random = SplitMix64::new(seed);
+        let mut buffer = ReceiveBuffer::new();
+        let (mut opened, mut sealed) = (Vec::new(), Vec::new());
+        for step in 0..200 {
+            match random.below(3) {
+                0 => {
+                    let more = bytes(step * 7..step * 7 + 1 + random.below(300));
+                    buffer.hold(&more);
+                    sealed.extend(more);
+                }
+                1 => {
+                    let record = random.below(sealed.len() + 1);
+                    let plain = bytes(step * 13..step * 13 + random.below(record + 1));
+                    buffer.open(record, &plain);
+                    sealed.drain(..record);
+                    opened.extend(plain);
+                }
+                _ => {
+                    let take = random.below(opened.len() + 1);
+                    buffer.consume(take);
+                    opened.drain(..take);
+                }
+            }
+            assert_eq!(buffer.opened(), opened, "seed {seed} step {step}");
+            assert_eq!(buffer.sealed(), sealed, "seed {seed} step {step}");
+        }
+    }
+}

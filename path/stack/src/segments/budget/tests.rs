@@ -227,16 +227,18 @@ fn bytes_that_are_lent_stay_charged() {
     scene.say(1, 0, &[0; 500]);
     let both = scene.stack.receive_memory();
     let id = scene.id(0);
-    let held = scene.stack.take_held(id).expect("bytes");
+    let mut held = scene.stack.take_held(id).expect("bytes");
     assert_eq!(scene.stack.receive_memory(), both);
-    scene.stack.put_held(id, held, 400);
+    held.consume(400);
+    scene.stack.put_held(id, held, true);
     assert_eq!(scene.stack.held(id), 600);
     let held = scene.stack.take_held(id).expect("bytes");
     scene.stack.abort(id);
-    scene.stack.put_held(id, held, 0);
+    scene.stack.put_held(id, held, false);
     assert!((500..1_000).contains(&scene.stack.receive_memory()));
     let id = scene.id(1);
-    let held = scene.stack.take_held(id).expect("bytes");
-    scene.stack.put_held(id, held, 500);
+    let mut held = scene.stack.take_held(id).expect("bytes");
+    held.consume(500);
+    scene.stack.put_held(id, held, true);
     assert_eq!(scene.stack.receive_memory(), 0);
 }
