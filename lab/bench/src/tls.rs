@@ -276,12 +276,14 @@ fn start(nearside: &Path, at: Place<'_>) -> Result<Vec<Contender>, BenchError> {
         Some(Wire { spec, client: LINK[1], in_namespace: false, page })
     };
     let (small, large) = (memif("tls.sock", ""), memif("large.sock", bulk::LARGE_FRAMES));
+    let whole = memif("whole.sock", bulk::RECORD_FRAMES);
     let on_link = ["443", "80"].map(|port| format!("{}:{port}", LINK[0]));
     let each = [
         ("nginx", [441, 541].map(|port| format!("{SERVER}:{port}")), None),
         ("sockets", [442, 542].map(|port| format!("{SERVER}:{port}")), None),
         ("memif", on_link.clone(), small),
-        ("memif, large frames", on_link, large),
+        ("memif, frames of 9,000", on_link.clone(), large),
+        ("memif, frames of 16,500", on_link, whole),
     ];
     each.into_iter().map(|(name, addresses, link)| start_one((nearside, name), addresses, link, at)).collect()
 }

@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// Frames of 9,000 bytes, as both ends of a link take them.
 pub(super) const LARGE_FRAMES: &str = ",mtu=9000,buffer=9088";
+/// Frames that hold the largest record, with its head and its tag, as a link through memory
+/// can have them.
+pub(super) const RECORD_FRAMES: &str = ",mtu=16500,buffer=16576";
 
 const ROW: Row = Row {
     title: "1 MB from memory, 16 connections kept",
