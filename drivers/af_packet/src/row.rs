@@ -35,7 +35,8 @@ impl Driver for Config {
 }
 
 impl Open for Config {
-    const KIND: Kind = Kind::new("af_packet", "af_packet:INTERFACE", "af_packet:INTERFACE", HELP);
+    const KIND: Kind =
+        Kind { stamps: true, ..Kind::new("af_packet", "af_packet:INTERFACE", "af_packet:INTERFACE", HELP) };
 
     type Queue = PacketLink;
 

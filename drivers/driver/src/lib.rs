@@ -48,6 +48,9 @@ pub struct Kind {
     pub in_memory: bool,
     /// What its links do while they run that only root may; `None`: nothing.
     pub as_root: Option<&'static str>,
+    /// Its links stamp frames where what they are on does ([`Driver::stamps`]):
+    /// why one does not is worth telling.
+    pub stamps: bool,
 }
 
 impl Kind {
@@ -56,6 +59,7 @@ impl Kind {
     pub const fn new(name: &'static str, form: &'static str, example: &'static str, help: &'static str) -> Self {
         let (counts, threads, copies): (&[&str], &[&str], _) = (&[], &[], Copies::Shared);
         let (hands_over, spreads, beside_kernel, in_memory, as_root) = (false, false, false, false, None);
+        let stamps = false;
         Self {
             name,
             form,
@@ -69,6 +73,7 @@ impl Kind {
             beside_kernel,
             in_memory,
             as_root,
+            stamps,
         }
     }
 }

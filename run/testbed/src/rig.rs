@@ -81,8 +81,7 @@ impl Clocked {
         let choice = clocks::choose(asked, links, timed, clock.ticks)?;
         clock.stamps = choice.clocks.map(Arc::new);
         // Of a kind without stamps there is nothing to tell.
-        let has_stamps = |link: &LinkSpec| link.driver.stamps(driver::StampedBy::Kernel).is_ok();
-        if links.iter().any(has_stamps) {
+        if links.iter().any(|link| link.driver.kind().stamps) {
             clock.refused = choice.refused;
         }
         Ok(clock)
