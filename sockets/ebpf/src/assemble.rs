@@ -8,6 +8,7 @@
 //! .kernel 4.19                  # the oldest kernel that takes it
 //! .license Apache-2.0
 //! .equ LIMIT, 256               # a constant
+//! .extern bpf_xdp_metadata_rx_hash   # a function of the kernel without a fixed number
 //! start:                        # a label
 //!     r1 = LIMIT                # r: 64 bits, w: the lower 32, the upper cleared
 //!     r1 += r2                  # += -= *= /= %= |= &= ^= <<= >>= s>>=
@@ -25,7 +26,7 @@
 //!     if r1 s> 5 goto start     # == != > >= < <= & s> s>= s< s<=
 //!     goto start
 //!     call bpf_map_lookup_elem  # a function of the kernel, by name or number
-//!     call start                # a function of this program
+//!     call start                # a function of this program, or an .extern
 //!     exit
 //! ```
 
@@ -54,6 +55,8 @@ const _: () = assert!(MAX_INSNS <= i16::MAX as usize, "a jump reaches every labe
 pub struct Assembly {
     pub(crate) code: Vec<Insn>,
     pub(crate) references: Vec<Reference>,
+    /// Calls of functions of the kernel that have no fixed number.
+    pub(crate) kernel_calls: Vec<(usize, String)>,
     /// The line of each instruction.
     pub(crate) lines: Vec<usize>,
     pub(crate) kind: ProgramType,
@@ -152,7 +155,9 @@ impl fmt::Display for Mistake {
             Self::Range => f.write_str("the constant does not fit its field"),
             Self::Label(name) => write!(f, "no label {name}"),
             Self::Twice(name) => write!(f, "{name} is defined twice"),
-            Self::Directive => f.write_str("write .type NAME, .kernel X.Y, .license TEXT or .equ NAME, VALUE"),
+            Self::Directive => {
+                f.write_str("write .type NAME, .kernel X.Y, .license TEXT, .equ NAME, VALUE or .extern NAME")
+            }
             Self::Missing(name) => write!(f, "the program lacks {name}"),
             Self::TooLong => write!(f, "more than {MAX_INSNS} instructions"),
         }
@@ -173,6 +178,9 @@ struct Assembler {
     code: Vec<Insn>,
     lines: Vec<usize>,
     references: Vec<Reference>,
+    /// Functions of the kernel that the text names, and their calls.
+    functions: Vec<String>,
+    kernel_calls: Vec<(usize, String)>,
     constants: HashMap<String, i64>,
     labels: HashMap<String, usize>,
     /// Instructions that lead to a label.
@@ -215,6 +223,11 @@ impl Assembler {
             ".type" => self.kind.replace(ProgramType::named(value).ok_or(Mistake::Directive)?).is_some(),
             ".kernel" => self.kernel.replace(value.parse().map_err(|_| Mistake::Directive)?).is_some(),
             ".license" => self.license.replace(value.to_owned()).is_some(),
+            ".extern" => {
+                let again = self.functions.iter().any(|known| known == value);
+                self.functions.push(value.to_owned());
+                return if again { Err(Mistake::Twice(value.to_owned())) } else { Ok(()) };
+            }
             ".equ" => {
                 let tokens = tokens(value).map_err(|text| Mistake::Token(text.to_owned()))?;
                 let mut rest = Cursor { tokens: &tokens };
@@ -283,6 +296,10 @@ impl Assembler {
             }
             Some(Token::Word(name)) => match lookup(&FUNCTIONS, name) {
                 Some(number) => self.push(Insn::new(code, 0, 0, 0, number)),
+                None if self.functions.iter().any(|known| known == name) => {
+                    self.kernel_calls.push((self.code.len(), name.to_owned()));
+                    self.push(Insn::new(code, 0, pseudo::KERNEL_CALL, 0, 0));
+                }
                 None => {
                     self.jumps.push((self.code.len(), name.to_owned()));
                     self.push(Insn::new(code, 0, pseudo::CALL, 0, 0));
@@ -563,6 +580,7 @@ impl Assembler {
             license: self.license.ok_or_else(|| missing(".license"))?,
             code: self.code,
             references: self.references,
+            kernel_calls: self.kernel_calls,
             lines: self.lines,
         })
     }

@@ -43,6 +43,10 @@ pub enum Cause {
     Attached,
     /// The program names a map that it was not given: ours to mend.
     UnknownMap(String),
+    /// The program calls a function of this name, which this kernel has not.
+    UnknownFunction(String),
+    /// The kernel does not tell its types, among which a function of its is found.
+    NoTypes(String),
     /// A key or value of the wrong size, or past the end: ours to mend.
     Size,
     /// Anything else.
@@ -66,6 +70,10 @@ impl fmt::Display for Cause {
             Self::Rejected { errno, log } => write!(f, "refused by the kernel's verifier ({errno}):\n{log}"),
             Self::Attached => f.write_str("the interface has another XDP program"),
             Self::UnknownMap(name) => write!(f, "the program uses a map {name} that is not there"),
+            Self::UnknownFunction(name) => write!(f, "this kernel has no function {name} that programs may call"),
+            Self::NoTypes(why) => {
+                write!(f, "this kernel's types are not known ({}: {why}; CONFIG_DEBUG_INFO_BTF)", crate::btf::KERNEL)
+            }
             Self::Size => f.write_str("a key or value of the wrong size"),
             Self::System(errno) => write!(f, "{errno}"),
         }

@@ -137,11 +137,13 @@ pub(crate) mod pseudo {
     pub const MAP: u8 = 1;
     pub const MAP_VALUE: u8 = 2;
     pub const CALL: u8 = 1;
+    /// Of the kernel, by its number among the kernel's types (`BPF_PSEUDO_KFUNC_CALL`).
+    pub const KERNEL_CALL: u8 = 2;
 }
 
 /// Kernel functions that programs may call by name, and their numbers
 /// (`___BPF_FUNC_MAPPER` in `linux/bpf.h`). Others can be called by number.
-pub(crate) const FUNCTIONS: [(&str, i32); 12] = [
+pub(crate) const FUNCTIONS: [(&str, i32); 13] = [
     ("bpf_map_lookup_elem", 1),
     ("bpf_map_update_elem", 2),
     ("bpf_map_delete_elem", 3),
@@ -152,6 +154,7 @@ pub(crate) const FUNCTIONS: [(&str, i32); 12] = [
     ("bpf_get_numa_node_id", 42),
     ("bpf_xdp_adjust_head", 44),
     ("bpf_redirect_map", 51),
+    ("bpf_xdp_adjust_meta", 54),
     ("bpf_skb_load_bytes_relative", 68),
     ("bpf_sk_select_reuseport", 82),
 ];

@@ -20,6 +20,9 @@ const LINK_UPDATE: u32 = 29;
 /// The attach type of XDP programs (`enum bpf_attach_type`).
 const ATTACH_XDP: u32 = 37;
 
+/// `BPF_F_XDP_DEV_BOUND_ONLY`.
+const DEVICE_BOUND: u32 = 1 << 6;
+
 /// Names of maps and programs, their end included (BPF_OBJ_NAME_LEN).
 const NAME_LEN: usize = 16;
 
@@ -56,6 +59,8 @@ struct ProgLoad {
     kern_version: u32,
     prog_flags: u32,
     prog_name: [u8; NAME_LEN],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
 }
 
 #[repr(C)]
@@ -122,7 +127,7 @@ struct ProgInfo {
 const _: () = assert!(size_of::<MapCreate>() == 44 && size_of::<Element>() == 32);
 const _: () = assert!(size_of::<LinkCreate>() == 16 && size_of::<LinkUpdate>() == 16);
 const _: () = assert!(size_of::<GetId>() == 12 && size_of::<GetInfo>() == 16 && size_of::<ProgInfo>() == 80);
-const _: () = assert!(size_of::<ProgLoad>() == 64 && size_of::<TestRun>() == 40);
+const _: () = assert!(size_of::<ProgLoad>() == 72 && size_of::<TestRun>() == 40);
 
 /// # Safety
 /// Every pointer in `attr` that `command` reads or writes through is valid
@@ -208,9 +213,10 @@ pub(crate) unsafe fn map_delete(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), E
     unsafe { bpf(MAP_DELETE, &mut attr) }.map(drop)
 }
 
-/// Loads a program; what the verifier says goes to `log`, unless it is empty.
+/// Loads a program, for the interface of this number alone if there is one; what
+/// the verifier says goes to `log`, unless it is empty.
 pub(crate) fn prog_load(
-    kind: u32,
+    (kind, interface): (u32, Option<u32>),
     code: &[Insn],
     license: &core::ffi::CStr,
     name: &str,
@@ -226,8 +232,10 @@ pub(crate) fn prog_load(
         // Without a log the kernel wants no buffer either.
         log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
         kern_version: 0,
-        prog_flags: 0,
+        prog_flags: if interface.is_some() { DEVICE_BOUND } else { 0 },
         prog_name: name_field(name),
+        prog_ifindex: interface.unwrap_or(0),
+        expected_attach_type: 0,
     };
     // SAFETY: the instructions, the licence with its end, and the log are
     // valid for the sizes given, the log for writing.

@@ -15,10 +15,12 @@
 //! | `assemble` | text to instructions; describes the notation |
 //! | `map` | maps: create, read, write, share |
 //! | `program` | load, attach, run |
+//! | `btf` | the kernel's types: numbers of functions that have no fixed one |
 //! | `error` | why the kernel refused, in words that lead to a remedy |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod assemble;
+mod btf;
 mod error;
 mod insn;
 mod kernel;

@@ -2,7 +2,7 @@
 
 use crate::error::{Cause, Error, Needs, Place, explain};
 use crate::insn::Insn;
-use crate::{Assembly, Map, Version, kernel};
+use crate::{Assembly, Map, Version, btf, kernel};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -141,13 +141,29 @@ impl Program {
     /// See [`Cause`]; one that the verifier rejects comes with the end of the
     /// verifier's log.
     pub fn load(name: &str, assembly: &Assembly, maps: &[&Map]) -> Result<Self, Error> {
+        Self::load_on(name, assembly, maps, None)
+    }
+
+    /// The same for an XDP program that is attached to the interface with this
+    /// index, in native mode, and nowhere else: it may ask its driver what the
+    /// device says of a frame (Documentation/networking/xdp-rx-metadata.rst,
+    /// Linux 6.3).
+    ///
+    /// # Errors
+    /// As for [`Program::load`]; EOPNOTSUPP if the driver tells nothing of frames.
+    pub fn load_bound(name: &str, assembly: &Assembly, maps: &[&Map], interface: u32) -> Result<Self, Error> {
+        Self::load_on(name, assembly, maps, Some(interface))
+    }
+
+    fn load_on(name: &str, assembly: &Assembly, maps: &[&Map], interface: Option<u32>) -> Result<Self, Error> {
         let fail = |cause| Error::new(format!("program {name}"), cause);
-        let code = bind(assembly, maps).map_err(fail)?;
+        let mut code = bind(assembly, maps).map_err(fail)?;
+        bind_calls(&mut code, assembly, || std::fs::read(btf::KERNEL)).map_err(fail)?;
         let license = CString::new(assembly.license.as_str()).map_err(|_| fail(Cause::Size))?;
         let load = |log: &mut [u8]| {
             let mut result = Err(Errno::AGAIN);
             for _ in 0..MAX_TRIES {
-                result = kernel::prog_load(assembly.kind.number(), &code, &license, name, log);
+                result = kernel::prog_load((assembly.kind.number(), interface), &code, &license, name, log);
                 if !matches!(result, Err(Errno::AGAIN)) {
                     break;
                 }
@@ -243,6 +259,26 @@ fn bind(assembly: &Assembly, maps: &[&Map]) -> Result<Vec<Insn>, Cause> {
         code[reference.at].imm = map.as_fd().as_raw_fd();
     }
     Ok(code)
+}
+
+/// The code with numbers of the kernel's functions in place of their names.
+fn bind_calls(
+    code: &mut [Insn],
+    assembly: &Assembly,
+    types: impl FnOnce() -> std::io::Result<Vec<u8>>,
+) -> Result<(), Cause> {
+    if assembly.kernel_calls.is_empty() {
+        return Ok(());
+    }
+    // One that is too old may lack the types as well.
+    let (needs, has) = (assembly.kernel, Version::running());
+    let old = |cause| if has < needs { Cause::Kernel { needs, has } } else { cause };
+    let types = types().map_err(|why| old(Cause::NoTypes(why.to_string())))?;
+    for (at, name) in &assembly.kernel_calls {
+        let found = btf::function(&types, name).map_err(|why| Cause::NoTypes(why.to_owned()))?;
+        code[*at].imm = found.ok_or_else(|| old(Cause::UnknownFunction(name.clone())))?;
+    }
+    Ok(())
 }
 
 /// What the verifier says, with the line of the text that it ends at.

@@ -148,3 +148,31 @@ fn without_the_capability_it_is_named() {
     assert_eq!(map.cause, Cause::Capability("CAP_BPF"));
     assert_eq!(program.cause, Cause::Capability("CAP_BPF and CAP_NET_ADMIN"));
 }
+
+/// A function of the kernel's is called by its number among the kernel's types,
+/// by a program that is for one interface.
+#[test]
+fn functions_of_the_kernel_are_called_by_name() {
+    const TEXT: &str = ".type xdp\n.kernel 6.3\n.license Dual MIT/GPL\n.extern bpf_xdp_metadata_rx_timestamp\n\
+                        r2 = r10\nr2 += -8\n*(u64 *)(r10 - 8) = 0\ncall bpf_xdp_metadata_rx_timestamp\nr0 = 2\nexit\n";
+    let assembly = Assembly::new(TEXT, &[]).unwrap();
+    let told = |types: std::io::Result<Vec<u8>>| bind_calls(&mut assembly.code.clone(), &assembly, || types);
+    if Version::running() >= Version::new(6, 3) {
+        let none = told(Err(std::io::ErrorKind::NotFound.into())).unwrap_err();
+        assert!(matches!(&none, Cause::NoTypes(_)) && none.to_string().contains("CONFIG_DEBUG_INFO_BTF"), "{none}");
+        assert!(matches!(told(Ok(b"nothing of the kind".to_vec())), Err(Cause::NoTypes(_))));
+    }
+    if !may_load() || Version::running() < Version::new(6, 3) {
+        return;
+    }
+    // A driver that tells nothing of frames takes no such program.
+    let loopback = 1;
+    let none = Program::load_bound("test", &assembly, &[], loopback).unwrap_err();
+    assert_eq!(none.cause, Cause::System(Errno::NOTSUP));
+    let free = Program::load("test", &assembly, &[]).unwrap_err();
+    assert!(matches!(free.cause, Cause::Rejected { .. }), "for any interface: {free}");
+    assert!(Program::load_bound("test", &assembly, &[], u32::MAX).is_err(), "no such interface");
+    let text = TEXT.replace("bpf_xdp_metadata_rx_timestamp", "bpf_xdp_no_such_function");
+    let unknown = Program::load("test", &Assembly::new(&text, &[]).unwrap(), &[]).unwrap_err();
+    assert_eq!(unknown.cause, Cause::UnknownFunction("bpf_xdp_no_such_function".to_owned()));
+}
