@@ -11,39 +11,6 @@ pub(crate) struct Interface {
     name: String,
 }
 
-/// `struct ethtool_ts_info` (`include/uapi/linux/ethtool.h`).
-#[repr(C)]
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct StampFacts {
-    cmd: u32,
-    /// What SO_TIMESTAMPING can be asked for.
-    pub flags: u32,
-    /// The number of the PTP clock; -1: there is none.
-    pub clock: i32,
-    /// How frames that leave can be stamped, a bit for each.
-    pub departing: u32,
-    reserved: [u32; 3],
-    /// Which frames that come can be stamped, a bit for each filter.
-    pub coming: u32,
-    reserved_too: [u32; 3],
-}
-
-/// `struct hwtstamp_config` (`include/uapi/linux/net_tstamp.h`).
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct StampConfig {
-    flags: i32,
-    /// How frames that leave are stamped; 0: not at all.
-    pub departing: i32,
-    /// Which frames that come are; 0: none.
-    pub coming: i32,
-}
-
-const SIOCSHWTSTAMP: libc::Ioctl = 0x89b0;
-const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
-const ETHTOOL_GET_TS_INFO: u32 = 0x41;
-
 impl Interface {
     pub(crate) fn new(name: &str) -> io::Result<Self> {
         let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -77,35 +44,8 @@ impl Interface {
         flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0
     }
 
-    /// What its driver can stamp.
-    pub(crate) fn stamp_facts(&self) -> io::Result<StampFacts> {
-        let mut facts = StampFacts { cmd: ETHTOOL_GET_TS_INFO, clock: -1, ..StampFacts::default() };
-        let mut request = self.request();
-        request.ifr_ifru.ifru_data = (&raw mut facts).cast();
-        self.ioctl(SIOCETHTOOL, &mut request)?;
-        Ok(facts)
-    }
-
-    /// What its NIC stamps now.
-    pub(crate) fn stamp_config(&self) -> io::Result<StampConfig> {
-        self.stamp_ioctl(SIOCGHWTSTAMP, StampConfig::default())
-    }
-
-    /// Has its NIC stamp frames. What it stamps then, which may be more.
-    pub(crate) fn set_stamp_config(&self, departing: i32, coming: i32) -> io::Result<StampConfig> {
-        self.stamp_ioctl(SIOCSHWTSTAMP, StampConfig { flags: 0, departing, coming })
-    }
-
-    fn stamp_ioctl(&self, number: libc::Ioctl, mut config: StampConfig) -> io::Result<StampConfig> {
-        let mut request = self.request();
-        request.ifr_ifru.ifru_data = (&raw mut config).cast();
-        self.ioctl(number, &mut request)?;
-        Ok(config)
-    }
-
     fn ioctl(&self, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: the interface ioctls used here read and write one `ifreq`, which is borrowed for the call, and those
-        // with data the structure that it points to, which its caller has on the stack in the size that they expect.
+        // SAFETY: the interface ioctls used here read and write one `ifreq`, which is borrowed for the call.
         let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &raw mut *request) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

@@ -13,7 +13,6 @@ mod control;
 mod interface;
 mod row;
 mod socket;
-mod stamping;
 
 pub use config::Config;
 

@@ -1,6 +1,6 @@
 //! Packet sockets as one driver of several.
 
-use crate::{Config, PacketLink, stamping};
+use crate::{Config, PacketLink};
 use core::error::Error;
 use driver::{BadConfig, Claim, Driver, Kernel, Kind, Open, Opened, Opening, Queue, Role, StampClock, StampedBy};
 
@@ -26,7 +26,15 @@ impl Driver for Config {
     }
 
     fn stamps(&self, by: StampedBy) -> Result<StampClock, String> {
-        stamping::clock(&self.name, by)
+        match by {
+            StampedBy::Kernel => {
+                stamping::kernel_stamps(&self.name).map(|()| StampClock { ptp: None, only_ptp: false })
+            }
+            StampedBy::Nic => {
+                let clock = stamping::nic_clock(&self.name)?;
+                Ok(StampClock { ptp: Some(clock.ptp), only_ptp: clock.only_ptp })
+            }
+        }
     }
 
     fn stamp_by(&mut self, by: StampedBy) {

@@ -39,19 +39,11 @@ struct Control([u8; CONTROL]);
 /// What waits here is the tester's loss, and not the device's.
 const BUFFER: i32 = 16 << 20;
 
-/// SO_TIMESTAMPING (`include/uapi/linux/net_tstamp.h`).
-const SOF_TX_HARDWARE: u32 = 1;
-const SOF_TX_SOFTWARE: u32 = 1 << 1;
-const SOF_RX_HARDWARE: u32 = 1 << 2;
-const SOF_RX_SOFTWARE: u32 = 1 << 3;
-const SOF_SOFTWARE: u32 = 1 << 4;
-const SOF_RAW_HARDWARE: u32 = 1 << 6;
-
-/// What a driver must offer for stamps of both ways.
-pub(crate) const fn flags_of(by: StampedBy) -> u32 {
+/// What a socket is to report (SO_TIMESTAMPING).
+const fn flags_of(by: StampedBy) -> u32 {
     match by {
-        StampedBy::Kernel => SOF_TX_SOFTWARE | SOF_RX_SOFTWARE | SOF_SOFTWARE,
-        StampedBy::Nic => SOF_TX_HARDWARE | SOF_RX_HARDWARE | SOF_RAW_HARDWARE,
+        StampedBy::Kernel => stamping::KERNEL_FLAGS,
+        StampedBy::Nic => stamping::NIC_FLAGS,
     }
 }
 
@@ -93,7 +85,7 @@ impl Socket {
     /// Tells stamps of this kind from now on: of frames that come all, of those
     /// that leave where it is asked for.
     pub fn report_stamps(&self, by: StampedBy) -> io::Result<()> {
-        let flags = flags_of(by) & !(SOF_TX_HARDWARE | SOF_TX_SOFTWARE);
+        let flags = flags_of(by) & !stamping::DEPARTURE_FLAGS;
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags)
     }
 
@@ -164,7 +156,7 @@ impl Socket {
             ask.head.cmsg_level = libc::SOL_SOCKET;
             ask.head.cmsg_type = libc::SO_TIMESTAMPING;
             ask.head.cmsg_len = size_of::<libc::cmsghdr>() + size_of::<u32>();
-            ask.flags = flags_of(by) & (SOF_TX_HARDWARE | SOF_TX_SOFTWARE);
+            ask.flags = flags_of(by) & stamping::DEPARTURE_FLAGS;
             message.msg_control = (&raw mut ask).cast();
             message.msg_controllen = size_of::<Ask>();
         }

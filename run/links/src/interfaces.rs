@@ -1,7 +1,7 @@
 //! The kernel's network interfaces, from sysfs.
 
 use super::ethtool::Abilities;
-use super::xdp::Features;
+use stamping::Features;
 use std::fs;
 use std::path::Path;
 

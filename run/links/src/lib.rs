@@ -5,7 +5,6 @@
 //! | --- | --- |
 //! | `interfaces` | the kernel's interfaces, from sysfs below a given root |
 //! | `ethtool` | what only their drivers tell: rings, channels, offloads, RSS |
-//! | `xdp` | what the kernel tells of XDP, by its netdev family |
 //! | `rights` | what this process may do |
 //! | `list` | links made of all that |
 
@@ -13,7 +12,6 @@ mod ethtool;
 mod interfaces;
 mod list;
 mod rights;
-mod xdp;
 
 pub use self::ethtool::{driver_name, settings as driver_settings};
 
@@ -31,7 +29,7 @@ use std::path::Path;
 /// If output cannot be written.
 pub fn links(json: bool) -> Result<(), Failure> {
     let mut interfaces = interfaces::read(Path::new("/"));
-    let features = xdp::features();
+    let features = stamping::features();
     for interface in &mut interfaces {
         interface.abilities = ethtool::abilities(&interface.name);
         interface.xdp = features.as_ref().and_then(|known| known.get(&interface.index).copied());

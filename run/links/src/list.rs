@@ -120,6 +120,8 @@ impl Survey {
         };
         note(interface.xdp.is_some_and(|xdp| xdp.native), "native");
         note(interface.xdp.is_some_and(|xdp| xdp.zero_copy), "zero-copy");
+        note(interface.xdp.is_some_and(|xdp| xdp.stamps_arrivals), "rx-stamps");
+        note(interface.xdp.is_some_and(|xdp| xdp.stamps_departures), "tx-stamps");
         note(abilities.receive_checksum, "rx-checksum");
         note(abilities.transmit_checksum, "tx-checksum");
         note(abilities.segmentation, "segmentation");

@@ -2,10 +2,10 @@ use super::ethtool::Abilities;
 use super::interfaces;
 use super::list::{Entry, Survey};
 use super::rights::Rights;
-use super::xdp::Features;
 use super::{row, table};
 use ::ethtool::TlsOffloads;
 use dpdk::Machine;
+use stamping::Features;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,8 @@ impl Files {
 
     fn survey(&self, rights: Rights, dpdk: Option<&str>) -> Survey {
         let mut interfaces = interfaces::read(&self.0);
-        interfaces[0].xdp = Some(Features { native: true, zero_copy: true });
+        interfaces[0].xdp =
+            Some(Features { native: true, zero_copy: true, stamps_arrivals: true, stamps_departures: true });
         interfaces[0].abilities = Abilities {
             channels: Some(8),
             channels_limit: Some(64),
@@ -110,7 +111,7 @@ fn every_link_is_listed_with_what_is_known_of_it() {
     assert!(entries[0].missing.is_empty() && entries[1].missing.is_empty() && entries[7].missing.is_empty());
     assert_eq!(
         row(&entries[3]).join("|"),
-        "af_xdp:eth0|ice|up 25G|1|8|native zero-copy tx-checksum rss tls-tx tls-rx:off|yes"
+        "af_xdp:eth0|ice|up 25G|1|8|native zero-copy rx-stamps tx-stamps tx-checksum rss tls-tx tls-rx:off|yes"
     );
     assert_eq!(row(&entries[5]).join("|"), "af_xdp:veth0|-|up|-|1|-|yes");
     assert_eq!(entries[3].queues_limit, Some(64));

@@ -1,10 +1,22 @@
 //! Stamps of the NIC: which it has, and switched on for as long as they are
 //! wanted.
 
-use crate::interface::{Interface, StampConfig};
-use crate::socket::flags_of;
-use driver::{StampClock, StampedBy};
+use crate::interface::{Interface, StampConfig, StampFacts};
 use std::io;
+
+/// SO_TIMESTAMPING's flags: what a driver offers for stamps of both ways, by the
+/// kernel and by the NIC.
+pub const KERNEL_FLAGS: u32 = SOF_TX_SOFTWARE | SOF_RX_SOFTWARE | SOF_SOFTWARE;
+/// See [`KERNEL_FLAGS`].
+pub const NIC_FLAGS: u32 = SOF_TX_HARDWARE | SOF_RX_HARDWARE | SOF_RAW_HARDWARE;
+/// Those of them that are asked for frame by frame.
+pub const DEPARTURE_FLAGS: u32 = SOF_TX_SOFTWARE | SOF_TX_HARDWARE;
+const SOF_TX_HARDWARE: u32 = 1;
+const SOF_TX_SOFTWARE: u32 = 1 << 1;
+const SOF_RX_HARDWARE: u32 = 1 << 2;
+const SOF_RX_SOFTWARE: u32 = 1 << 3;
+const SOF_SOFTWARE: u32 = 1 << 4;
+const SOF_RAW_HARDWARE: u32 = 1 << 6;
 
 /// Of `enum hwtstamp_tx_types` and `enum hwtstamp_rx_filters`
 /// (`include/uapi/linux/net_tstamp.h`).
@@ -35,24 +47,30 @@ fn best_filter(filters: u32) -> Option<i32> {
     [FILTER_ALL, FILTER_V2_EVENT, FILTER_V2_L2_EVENT].into_iter().find(|filter| filters & 1 << filter != 0)
 }
 
-/// The clock that frames of an interface are stamped with.
+/// The clock of a NIC that stamps frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NicClock {
+    /// Its number (`/dev/ptpN`).
+    pub ptp: u32,
+    /// Only event messages of PTP, version 2, are stamped, and no other frame.
+    pub only_ptp: bool,
+}
+
+/// Whether the kernel stamps frames of both ways of an interface.
 ///
 /// # Errors
-/// Why they are not.
-pub(crate) fn clock(name: &str, by: StampedBy) -> Result<StampClock, String> {
-    let interface = Interface::new(name).map_err(|why| format!("{name}: {why}"))?;
-    let facts = interface.stamp_facts().map_err(|why| format!("{name} does not tell what it stamps: {why}"))?;
-    let wanted = flags_of(by);
-    if facts.flags & wanted != wanted {
-        let who = match by {
-            StampedBy::Kernel => "its driver has no place where the kernel could stamp what leaves",
-            StampedBy::Nic => "its NIC does not stamp frames of both ways",
-        };
-        return Err(format!("{name}: {who} (ethtool -T {name})"));
-    }
-    if by == StampedBy::Kernel {
-        return Ok(StampClock { ptp: None, only_ptp: false });
-    }
+/// Why it does not.
+pub fn kernel_stamps(name: &str) -> Result<(), String> {
+    let why = "its driver has no place where the kernel could stamp what leaves";
+    facts_with(name, KERNEL_FLAGS, why).map(drop)
+}
+
+/// The clock that an interface's NIC stamps frames of both ways with.
+///
+/// # Errors
+/// Why it does not.
+pub fn nic_clock(name: &str) -> Result<NicClock, String> {
+    let (interface, facts) = facts_with(name, NIC_FLAGS, "its NIC does not stamp frames of both ways")?;
     let ptp = u32::try_from(facts.clock).map_err(|_| format!("{name}: its NIC has no PTP clock"))?;
     if facts.departing & 1 << TX_ON == 0 {
         return Err(format!("{name}: its NIC does not stamp frames that leave"));
@@ -63,7 +81,7 @@ pub(crate) fn clock(name: &str, by: StampedBy) -> Result<StampClock, String> {
         Ok(_) | Err(_) => best_filter(facts.coming).and_then(frames_of),
     };
     match frames {
-        Some(frames) => Ok(StampClock { ptp: Some(ptp), only_ptp: frames == Frames::OnlyPtp }),
+        Some(frames) => Ok(NicClock { ptp, only_ptp: frames == Frames::OnlyPtp }),
         None => Err(format!(
             "{name}: its NIC stamps neither all frames that come nor PTP's event messages of version 2, or another \
              program has it stamp others"
@@ -71,8 +89,19 @@ pub(crate) fn clock(name: &str, by: StampedBy) -> Result<StampClock, String> {
     }
 }
 
+/// What an interface's driver stamps, which is all of `wanted`; else `why` not.
+fn facts_with(name: &str, wanted: u32, why: &str) -> Result<(Interface, StampFacts), String> {
+    let interface = Interface::new(name).map_err(|why| format!("{name}: {why}"))?;
+    let facts = interface.stamp_facts().map_err(|why| format!("{name} does not tell what it stamps: {why}"))?;
+    if facts.flags & wanted != wanted {
+        return Err(format!("{name}: {why} (ethtool -T {name})"));
+    }
+    Ok((interface, facts))
+}
+
 /// A NIC's stamps, switched on.
-pub(crate) struct Stamping {
+#[derive(Debug)]
+pub struct Stamping {
     interface: Interface,
     /// What was before, and what we made of it; `None`: it was on already.
     changed: Option<(StampConfig, StampConfig)>,

@@ -14,6 +14,10 @@ pub struct Features {
     pub native: bool,
     /// AF_XDP sockets without a copy.
     pub zero_copy: bool,
+    /// Programs can ask when the NIC received a frame (Linux 6.3).
+    pub stamps_arrivals: bool,
+    /// AF_XDP sockets can ask when the NIC sent one (Linux 6.8).
+    pub stamps_departures: bool,
 }
 
 /// NETDEV_XDP_ACT_BASIC, _REDIRECT and _XSK_ZEROCOPY.
@@ -31,6 +35,11 @@ const FAMILY_NAME: u16 = 2;
 const GET_DEVICE: u8 = 1;
 const INTERFACE: u16 = 1;
 const XDP_FEATURES: u16 = 3;
+const XDP_RX_METADATA_FEATURES: u16 = 5;
+const XSK_FEATURES: u16 = 6;
+
+/// NETDEV_XDP_RX_METADATA_TIMESTAMP and NETDEV_XSK_FLAGS_TX_TIMESTAMP.
+const TIMESTAMP: u64 = 1;
 
 /// Flags and types of netlink messages (include/uapi/linux/netlink.h).
 const REQUEST: u16 = 1;
@@ -44,6 +53,7 @@ const GENERIC_HEADER: usize = 4;
 const ANSWERS_LIMIT: usize = 4096;
 
 /// Features by the interface's number; `None` where the kernel does not tell.
+#[must_use]
 pub fn features() -> Option<HashMap<u32, Features>> {
     let socket = open().ok()?;
     let family = ask(&socket, &message(CONTROL, REQUEST, GET_FAMILY, FAMILY_NAME, b"netdev\0"), false).ok()?;
@@ -55,9 +65,18 @@ pub fn features() -> Option<HashMap<u32, Features>> {
 
 fn device(attributes: &Attributes) -> Option<(u32, Features)> {
     let index = u32::from_ne_bytes(attributes.get(&INTERFACE)?.get(..4)?.try_into().ok()?);
-    let bits = u64::from_ne_bytes(attributes.get(&XDP_FEATURES)?.get(..8)?.try_into().ok()?);
+    let flags = |attribute| Some(u64::from_ne_bytes(attributes.get(attribute)?.get(..8)?.try_into().ok()?));
+    let bits = flags(&XDP_FEATURES)?;
     let native = bits & (BASIC | REDIRECT) == BASIC | REDIRECT;
-    Some((index, Features { native, zero_copy: native && bits & ZERO_COPY != 0 }))
+    // A kernel that is older does not tell of them.
+    let stamps = |attribute| native && flags(attribute).is_some_and(|bits| bits & TIMESTAMP != 0);
+    let features = Features {
+        native,
+        zero_copy: native && bits & ZERO_COPY != 0,
+        stamps_arrivals: stamps(&XDP_RX_METADATA_FEATURES),
+        stamps_departures: stamps(&XSK_FEATURES),
+    };
+    Some((index, features))
 }
 
 fn open() -> io::Result<OwnedFd> {
@@ -136,6 +155,8 @@ mod tests {
         let mut body = vec![GET_DEVICE, 1, 0, 0];
         body.extend([8, 0, 1, 0, 7, 0, 0, 0]);
         body.extend([12, 0, 3, 0, 11, 0, 0, 0, 0, 0, 0, 0]);
+        body.extend([12, 0, 5, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+        body.extend([12, 0, 6, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
         let mut datagram = Vec::new();
         datagram.extend((HEADER as u32 + body.len() as u32).to_ne_bytes());
         datagram.extend([0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -143,7 +164,8 @@ mod tests {
         datagram.extend([20, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         let mut answers = Vec::new();
         assert!(read(&datagram, &mut answers).unwrap());
-        assert_eq!(device(&answers[0]), Some((7, Features { native: true, zero_copy: true })));
+        let features = Features { native: true, zero_copy: true, stamps_arrivals: true, stamps_departures: false };
+        assert_eq!(device(&answers[0]), Some((7, features)));
         for cut in 0..datagram.len() {
             let _ = read(&datagram[..cut], &mut Vec::new());
         }
