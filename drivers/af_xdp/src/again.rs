@@ -107,6 +107,7 @@ impl Shared {
             renewed: OnceLock::new(),
             answers: self.answers,
             claim: self.claim.clone(),
+            stamping: None,
             groups: None,
             held,
         }))

@@ -1,5 +1,6 @@
 //! What an AF_XDP link is made of, and its one-line form.
 
+use crate::stamps::Stamps;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -114,6 +115,9 @@ pub struct Config {
     pub budget: u16,
     /// Whether checksums are verified.
     pub checksum: ChecksumChoice,
+    /// Which frames are to be stamped. It is not part of a link's text, and takes
+    /// every frame of the interface ([`driver::Claim::Whole`]).
+    pub stamps: Stamps,
 }
 
 /// The keys that a configuration takes.
@@ -143,6 +147,7 @@ impl Config {
             busy_poll: None,
             budget: 64,
             checksum: ChecksumChoice::Auto,
+            stamps: Stamps::default(),
         })
     }
 

@@ -95,6 +95,8 @@ pub enum XdpError {
     Kernel(ebpf::Error),
     /// The program's text is wrong: ours to mend.
     Assembly(ebpf::AssembleError),
+    /// Frames are not stamped: a sentence for the user.
+    Stamps(String),
     /// What another process hands over cannot be taken.
     Handover(HandoverError),
     /// The operating system refused.
@@ -114,6 +116,19 @@ impl XdpError {
             Self::NotPermitted { .. } => true,
             Self::Kernel(error) => matches!(error.cause, Cause::Capability(_) | Cause::Forbidden),
             _ => false,
+        }
+    }
+}
+
+impl XdpError {
+    /// Why an interface's driver does not say when frames came, where that is what
+    /// is wrong.
+    pub(crate) fn unstamped(interface: &str, why: Self) -> Self {
+        match why {
+            Self::Kernel(ebpf::Error { cause: Cause::System(Errno::OPNOTSUPP), .. }) => {
+                Self::Stamps(format!("{interface}: its driver does not tell programs when a frame came"))
+            }
+            other => other,
         }
     }
 }
@@ -187,6 +202,7 @@ impl fmt::Display for XdpError {
                 Ok(())
             }
             Self::Assembly(error) => write!(f, "the XDP program does not assemble: {error}"),
+            Self::Stamps(why) => f.write_str(why),
             Self::Handover(error) => error.fmt(f),
             Self::System { what, source } => write!(f, "cannot {what}: {source}"),
         }

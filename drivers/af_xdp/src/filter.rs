@@ -3,6 +3,7 @@
 //! The programs stand in `programs/`, as text.
 
 use crate::error::XdpError;
+use crate::stamps;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use driver::Claim;
 use ebpf::{Assembly, Map, MapKind, Program};
@@ -11,6 +12,7 @@ use std::os::fd::BorrowedFd;
 const HOST: &str = include_str!("../programs/host.bpf");
 const OWN: &str = include_str!("../programs/own.bpf");
 const WHOLE: &str = include_str!("../programs/whole.bpf");
+const STAMPED: &str = include_str!("../programs/stamped.bpf");
 
 /// Bytes of the map of ports: a bit for each.
 const PORTS_LEN: usize = (1 << 16) / 8;
@@ -38,6 +40,8 @@ pub(crate) struct Filter {
     addresses6: Map,
     /// The solicited-node groups are wanted too.
     groups: bool,
+    /// What stands before frames that have a stamp.
+    mark: Option<u64>,
 }
 
 impl Filter {
@@ -45,6 +49,25 @@ impl Filter {
     /// without a VLAN, untagged frames only.
     pub fn load(claim: &Claim, vlan: Option<u16>, queues: u32) -> Result<Self, XdpError> {
         Self::load_with(claim, vlan, queues, XDP_PASS)
+    }
+
+    /// The program for the interface of this number that takes every frame from
+    /// queues below `queues`, with the NIC's stamp.
+    pub fn load_stamped(interface: u32, queues: u32) -> Result<Self, XdpError> {
+        let random = |source| XdpError::System { what: "get a random number", source };
+        let mark = stamps::new_mark().map_err(random)?;
+        let constants = [("OTHERWISE", XDP_PASS), ("MARK", mark.cast_signed())];
+        let assembly = Assembly::new(STAMPED, &constants).map_err(XdpError::Assembly)?;
+        let sockets = Map::create("queues", MapKind::XdpSockets, 4, 4, queues)?;
+        let program = Program::load_bound("nearside_stamped", &assembly, &[&sockets], interface)?;
+        let addresses4 = Map::create("addresses4", MapKind::Hash, 4, 1, 1)?;
+        let addresses6 = Map::create("addresses6", MapKind::Hash, 16, 1, 1)?;
+        Ok(Self { program, queues: sockets, addresses4, addresses6, groups: false, mark: Some(mark) })
+    }
+
+    /// What stands before frames that have a stamp; `None`: none has one.
+    pub const fn mark(&self) -> Option<u64> {
+        self.mark
     }
 
     fn load_with(claim: &Claim, vlan: Option<u16>, queues: u32, otherwise: i64) -> Result<Self, XdpError> {
@@ -80,7 +103,7 @@ impl Filter {
             Claim::Whole => Program::load(name, &assembly, &[&sockets])?,
         };
         let groups = matches!(claim, Claim::Own { .. });
-        let this = Self { program, queues: sockets, addresses4, addresses6, groups };
+        let this = Self { program, queues: sockets, addresses4, addresses6, groups, mark: None };
         if let Claim::Own { addresses, .. } = claim {
             for address in addresses {
                 this.add(*address)?;

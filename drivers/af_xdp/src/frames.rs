@@ -3,7 +3,13 @@
 
 use crate::config::HEADROOM;
 use crate::ring::{Consumer, Descriptor, Producer};
+use crate::stamps::HAS_METADATA;
 use core::hint::cold_path;
+use std::collections::VecDeque;
+
+/// Frames that were stamped and are kept until they are told of: one is in flight
+/// where stamps are measured by.
+const STAMPED_LIMIT: usize = 16;
 
 /// The shortest frame: an Ethernet header.
 const LEAST: u64 = wire::ethernet::HEADER_LEN as u64;
@@ -100,6 +106,11 @@ impl ReceiveFrames {
         self.fill.push(address & !self.rooms.within);
     }
 
+    /// Whether so many bytes before `address` are of the same room.
+    pub fn has_before(&self, address: u64, bytes: usize) -> bool {
+        address & self.rooms.within >= bytes as u64
+    }
+
     /// Shows the kernel what was given back; whether it wants to be told.
     #[inline]
     pub fn publish(&mut self) -> bool {
@@ -119,6 +130,10 @@ pub(crate) struct SendFrames {
     /// Where each begins, as the umem counts. The one given back last is
     /// taken first: it is warm.
     free: Vec<u64>,
+    /// With the kernel, to be stamped; and stamped, and not told of yet. With
+    /// their lengths.
+    asked: Vec<(u64, u32)>,
+    stamped: VecDeque<(u64, u32)>,
     total: usize,
     rooms: Rooms,
 }
@@ -133,7 +148,8 @@ impl SendFrames {
         rooms: Rooms,
     ) -> Self {
         let free: Vec<u64> = frames.rev().collect();
-        Self { ring, completion, total: free.len(), free, rooms }
+        let (asked, stamped) = (Vec::new(), VecDeque::new());
+        Self { ring, completion, total: free.len(), free, asked, stamped, rooms }
     }
 
     /// Goes on from where another process stopped: of those in `rooms` these
@@ -143,7 +159,8 @@ impl SendFrames {
         let total = rooms.count();
         free.truncate(total);
         free.reserve(total - free.len());
-        Self { ring, completion, total, free, rooms }
+        let (asked, stamped) = (Vec::new(), VecDeque::new());
+        Self { ring, completion, total, free, asked, stamped, rooms }
     }
 
     /// The frames that are in no ring, each once.
@@ -176,6 +193,46 @@ impl SendFrames {
         true
     }
 
+    /// The same for a frame that is to be stamped, for which is asked in what
+    /// stands before it.
+    #[cold]
+    pub fn push_asked(&mut self, len: u32) -> bool {
+        let Some(address) = self.free.pop() else { return false };
+        self.ring.push(Descriptor { address, len, options: HAS_METADATA });
+        self.asked.push((address, len));
+        true
+    }
+
+    /// A frame that was to be stamped and is back, with its length: it is given
+    /// back once it was told of.
+    pub fn take_stamped(&mut self) -> Option<(u64, u32)> {
+        self.stamped.pop_front()
+    }
+
+    /// Gives back a frame that was told of: to be taken last, as another one may
+    /// be offered.
+    pub fn give(&mut self, address: u64) {
+        self.free.insert(0, address);
+    }
+
+    /// Keeps frames that are to be told of, of those that came back last: from
+    /// `from` on among those that are free.
+    #[cold]
+    fn keep_stamped(&mut self, from: usize) {
+        for at in (from..self.free.len()).rev() {
+            let address = self.free[at];
+            if let Some(asked) = self.asked.iter().position(|(asked, _)| *asked == address) {
+                self.stamped.push_back(self.asked.swap_remove(asked));
+                self.free.swap_remove(at);
+            }
+        }
+        while self.stamped.len() > STAMPED_LIMIT {
+            // Nobody wants to be told.
+            let oldest = self.stamped.pop_front();
+            self.free.extend(oldest.map(|(address, _)| address));
+        }
+    }
+
     /// Shows the kernel what was pushed.
     #[inline]
     pub fn publish(&mut self) {
@@ -201,6 +258,7 @@ impl SendFrames {
         if done == 0 {
             return;
         }
+        let before = self.free.len();
         for index in 0..done {
             // More than there are cannot come back, nor others; what stands
             // there beyond is a mistake, or the work of the process that had
@@ -211,6 +269,9 @@ impl SendFrames {
             }
         }
         self.completion.advance(done);
+        if !self.asked.is_empty() {
+            self.keep_stamped(before);
+        }
     }
 }
 

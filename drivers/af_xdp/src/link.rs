@@ -2,6 +2,7 @@
 
 use crate::error::XdpError;
 use crate::facts::{Checksums, Report};
+use crate::filter::Filter;
 use crate::frames::Rooms;
 use crate::host::HostEvent;
 use crate::interface::Presence;
@@ -12,7 +13,7 @@ use crate::ring::{Consumer, Producer};
 use crate::shared::Shared;
 use crate::socket::{Rings, Socket};
 use crate::transmit::{self, XdpTx};
-use crate::umem::{Backing, Umem};
+use crate::umem::{Backing, Umem, first_frame};
 use ::link::{Capabilities, Counters, Link, LinkState, Reopener, Wanted};
 use core::ops::Range;
 use core::time::Duration;
@@ -184,7 +185,8 @@ impl XdpLink {
         // reads it.
         let receive = unsafe { Consumer::new(rings.receive) };
         let memory = (Arc::clone(&umem), Rooms::new(first_frame(config.ring, frame, share), config.ring, frame));
-        self.rx.attach(receive::Queue::new(receive, fill, memory, Arc::clone(&socket), config.busy_poll.is_some()));
+        let receive = receive::Queue::new(receive, fill, memory, Arc::clone(&socket), config.busy_poll.is_some());
+        self.rx.attach(receive.stamped(shared.filter.as_ref().and_then(Filter::mark)));
         self.tx.attach(self.sending(&rings, share, &umem, &socket, None));
         self.set_at_work(share, umem, socket);
         Ok(())
@@ -218,7 +220,9 @@ impl XdpLink {
         // whoever gets them does; nobody else has this side of either.
         let (transmit, completion) = unsafe { (Producer::new(rings.transmit), Consumer::new(rings.completion)) };
         let first = first_frame(ring, frame, share) + u64::from(ring) * u64::from(frame);
-        transmit::Queue::new(transmit, completion, (Arc::clone(umem), frame), (first, ring), free, Arc::clone(socket))
+        let (memory, rooms) = ((Arc::clone(umem), frame), (first, ring));
+        let free = (free, self.shared.config.stamps.departures);
+        transmit::Queue::new(transmit, completion, memory, rooms, free, Arc::clone(socket))
     }
 
     fn set_at_work(&mut self, share: u32, umem: Arc<Umem>, socket: Arc<Socket>) {
@@ -475,11 +479,6 @@ impl XdpLink {
         self.state = state;
         self.tx.up = state == LinkState::Up;
     }
-}
-
-/// Where a queue's frames begin: those to receive into, then those to send.
-fn first_frame(ring: u32, frame: u32, share: u32) -> u64 {
-    u64::from(share) * 2 * u64::from(ring) * u64::from(frame)
 }
 
 fn no_memory(source: Errno) -> XdpError {

@@ -9,12 +9,14 @@ use crate::interface::Interface;
 use crate::orders::{self, Orders};
 use crate::shared::Shared;
 use crate::socket::Socket;
+use crate::stamps::Stamps;
 use crate::terms::Terms;
 use core::net::{IpAddr, SocketAddr};
 use driver::{Claim, Offer};
 use ebpf::{Cause, XdpAttachment, XdpMode};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use stamping::Stamping;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Mutex, OnceLock};
@@ -31,6 +33,9 @@ impl Shared {
     /// [`XdpError`]; nothing is left behind.
     pub fn open(config: Config, claim: &Claim) -> Result<Self, XdpError> {
         let interface = interface_of(&config)?;
+        if config.stamps != Stamps::default() && *claim != Claim::Whole {
+            return Err(XdpError::Stamps("stamps are for measurements, which take every frame".to_owned()));
+        }
         let mac = interface.mac().map_err(unreadable(&config, "read the address of"))?;
         let mtu = interface.mtu().map_err(unreadable(&config, "read the MTU of"))?;
         let queues = count_queues(&config, interface.queues())?;
@@ -91,6 +96,7 @@ struct Own {
     groups: Option<OwnedFd>,
     view: Option<HostView>,
     held: Vec<OwnedFd>,
+    stamping: Option<Stamping>,
 }
 
 impl Own {
@@ -102,21 +108,28 @@ impl Own {
         claim: &Claim,
         follows: bool,
     ) -> Result<Self, XdpError> {
-        let filter = Filter::load(claim, None, u32::from(config.first_queue) + u32::from(queues))?;
+        let last = u32::from(config.first_queue) + u32::from(queues);
+        let filter = match claim {
+            Claim::Whole if config.stamps.arrivals => Filter::load_stamped(interface.index(), last)
+                .map_err(|why| XdpError::unstamped(&config.interface, why))?,
+            _ => Filter::load(claim, None, last)?,
+        };
+        let stamping = config.stamps.switch_on.then(|| Stamping::begin(&config.interface)).transpose();
+        let stamping = stamping.map_err(XdpError::Stamps)?;
         match claim {
             Claim::Own { addresses, aggregated } => {
                 let groups = join_groups(interface.index(), addresses, *aggregated)?;
-                Ok(Self { filter, groups, view: None, held: Vec::new() })
+                Ok(Self { filter, groups, view: None, held: Vec::new(), stamping })
             }
             Claim::Whole => {
                 let socket = packet_socket("make the interface receive every frame")?;
                 let system = |source| XdpError::System { what: "make the interface receive every frame", source };
                 join(&socket, interface.index(), libc::PACKET_MR_PROMISC, Mac::ZERO).map_err(system)?;
-                Ok(Self { filter, groups: Some(socket), view: None, held: Vec::new() })
+                Ok(Self { filter, groups: Some(socket), view: None, held: Vec::new(), stamping })
             }
             Claim::Host { ports } => {
                 let (view, held) = follow_host(config, &filter, ports, follows)?;
-                Ok(Self { filter, groups: None, view: Some(view), held })
+                Ok(Self { filter, groups: None, view: Some(view), held, stamping })
             }
         }
     }
@@ -130,7 +143,7 @@ impl Own {
         attachment: XdpAttachment,
         claim: &Claim,
     ) -> Shared {
-        let Self { filter, groups, view, held } = self;
+        let Self { filter, groups, view, held, stamping } = self;
         let (umem, view, attachment) = (Mutex::new(None), Mutex::new(view), Mutex::new(Some(attachment)));
         let (claim, answers, renewed) = (claim.clone(), facts.mac, OnceLock::new());
         Shared {
@@ -146,6 +159,7 @@ impl Own {
             renewed,
             answers,
             claim,
+            stamping,
             groups,
             held,
         }
@@ -264,6 +278,9 @@ fn attach(
         Err(error) => Err(error.into()),
     };
     if config.mode == ModeChoice::Generic {
+        if config.stamps.arrivals {
+            return Err(XdpError::Stamps("in generic mode nobody knows when the NIC received a frame".to_owned()));
+        }
         return generic(None);
     }
     let error = match attach(XdpMode::Native) {
@@ -275,7 +292,7 @@ fn attach(
         Cause::System(errno) => errno,
         _ => return Err(error.into()),
     };
-    if config.mode == ModeChoice::Auto {
+    if config.mode == ModeChoice::Auto && !config.stamps.arrivals {
         return generic(Some(refusal_text(refusal)));
     }
     let interface = config.interface.clone();

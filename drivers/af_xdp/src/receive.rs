@@ -6,6 +6,7 @@ use crate::frames::{ReceiveFrames, Rooms};
 use crate::relay::{Receiver, Sender, concerns_both};
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
+use crate::stamps::{Arrivals, BEFORE_ARRIVAL};
 use crate::umem::Umem;
 use core::hint::cold_path;
 use core::ptr::NonNull;
@@ -49,6 +50,8 @@ pub(crate) struct Queue {
     base: NonNull<u8>,
     /// Polls the driver when nothing waits.
     busy_poll: bool,
+    /// Stamps of the burst, where frames have them.
+    stamps: Option<Box<Arrivals>>,
     socket: Arc<Socket>,
     #[expect(dead_code, reason = "stays mapped while frames are borrowed")]
     umem: Arc<Umem>,
@@ -207,7 +210,27 @@ impl Queue {
     ) -> Self {
         let base = umem.start();
         let frames = ReceiveFrames::new(ring, fill, rooms);
-        Self { frames, base, busy_poll, socket, umem }
+        Self { frames, base, busy_poll, stamps: None, socket, umem }
+    }
+
+    /// Before frames that have a stamp stands this from now on.
+    pub(crate) fn stamped(mut self, mark: Option<u64>) -> Self {
+        self.stamps = mark.map(Arrivals::new).map(Box::new);
+        self
+    }
+
+    /// Takes the stamps of a burst.
+    #[cold]
+    fn take_stamps(&mut self, burst: &[Frame]) {
+        let Some(stamps) = &mut self.stamps else { return };
+        for (index, frame) in burst.iter().enumerate() {
+            let before = self.frames.has_before(frame.address, BEFORE_ARRIVAL).then(|| {
+                // SAFETY: in the frame's own room, of which nobody else reads or writes before it is in the fill ring
+                // again; it does not reach into the frame.
+                unsafe { frame.start.sub(BEFORE_ARRIVAL).cast::<[u8; BEFORE_ARRIVAL]>().as_mut() }
+            });
+            stamps.take(index, before);
+        }
     }
 }
 
@@ -252,6 +275,9 @@ impl Receive for XdpRx {
             // Their rooms are of use now, also where no frame is released.
             let _ = queue.frames.publish();
         }
+        if queue.stamps.is_some() {
+            queue.take_stamps(&self.burst[..taken]);
+        }
         self.frames += taken as u64;
         self.taken = taken;
         if self.lower.is_some() {
@@ -268,6 +294,10 @@ impl Receive for XdpRx {
         // `&mut self`. Or within the relay that `upper` holds, which leaves it
         // alone until it is released.
         unsafe { core::slice::from_raw_parts(start.as_ptr(), len as usize) }
+    }
+
+    fn stamp(&self, index: usize) -> Option<u64> {
+        self.queue.as_ref()?.stamps.as_ref()?.of(index)
     }
 
     #[inline]

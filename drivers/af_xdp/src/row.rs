@@ -1,13 +1,16 @@
 //! AF_XDP as one driver of several.
 
-use crate::config::{Config, QUEUES_LIMIT};
+use crate::config::{Config, CopyChoice, ModeChoice, QUEUES_LIMIT};
 use crate::link::XdpLink;
 use crate::port::{self, AfXdp};
 use crate::rss;
+use crate::stamps::{self, Stamps};
 use crate::umem::Backing;
 use ::link::{Reopened, Reopener, Rss, Wanted};
 use core::error::Error;
-use driver::{BadConfig, Claim, Copies, Driver, Kernel, Kind, Open, Opened, Opening, Queue, Role};
+use driver::{
+    BadConfig, Claim, Copies, Driver, Kernel, Kind, Open, Opened, Opening, Queue, Role, StampClock, StampedBy,
+};
 use std::sync::Arc;
 use wire::Mac;
 
@@ -73,6 +76,18 @@ impl Driver for Config {
         rss::rss(&self.interface).map_err(|why| why.to_string())
     }
 
+    fn stamps(&self, by: StampedBy) -> Result<StampClock, String> {
+        stamps::clock(self, by)
+    }
+
+    fn stamp_by(&mut self, by: StampedBy) {
+        if by == StampedBy::Nic {
+            self.stamps = Stamps { arrivals: true, departures: true, switch_on: true };
+            // In copy mode departures have stamps that are none of the NIC.
+            (self.mode, self.copy) = (ModeChoice::Native, CopyChoice::ZeroCopy);
+        }
+    }
+
     fn open_for_another(&self, queues: u16, claim: &Claim, wanted: Wanted) -> Result<Reopened, Box<dyn Error>> {
         Ok(AfXdp::open_for_another(Self { queues: Some(queues), ..self.clone() }, claim, wanted)?)
     }
@@ -85,6 +100,7 @@ impl Open for Config {
         counts: COUNTS,
         hands_over: true,
         spreads: true,
+        stamps: true,
         ..Kind::new("af_xdp", "af_xdp:INTERFACE", "af_xdp:INTERFACE", HELP)
     };
 

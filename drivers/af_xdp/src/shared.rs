@@ -11,6 +11,7 @@ use crate::terms::Terms;
 use crate::umem::Umem;
 use driver::Claim;
 use ebpf::XdpAttachment;
+use stamping::Stamping;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Mac;
@@ -42,6 +43,9 @@ pub(crate) struct Shared {
     /// The address that our stacks have.
     pub answers: Mac,
     pub claim: Claim,
+    /// The NIC stamps frames while this is held.
+    #[expect(dead_code, reason = "switched off again when it is dropped")]
+    pub stamping: Option<Stamping>,
     /// Groups are received while this is open.
     pub groups: Option<OwnedFd>,
     /// Ports are ours, and another address is received, while these are open.

@@ -5,6 +5,7 @@
 use crate::config::{Config, CopyChoice};
 use crate::error::XdpError;
 use crate::ring::{Consumer, Descriptor, Parts, Producer};
+use crate::stamps::BEFORE_DEPARTURE;
 use crate::umem::Umem;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -104,7 +105,7 @@ impl Socket {
     /// The same, over what [`privileged`] made, perhaps in another process.
     pub fn over(fd: OwnedFd, config: &Config, frame: u32, umem: Option<&Umem>) -> Result<(Self, Rings), XdpError> {
         if let Some(umem) = umem {
-            register(fd.as_fd(), umem, frame)?;
+            register(fd.as_fd(), umem, frame, config.stamps.departures)?;
         }
         let size = config.ring as i32;
         for option in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
@@ -188,7 +189,10 @@ impl Socket {
                     interface: config.interface.clone(),
                     what: "frames without a copy",
                     source: errno,
-                    advice: "write copy=auto",
+                    advice: match config.stamps.departures {
+                        true => "the NIC stamps no others as they leave: measure with --clock tsc, or over af_packet",
+                        false => "write copy=auto",
+                    },
                 },
                 errno => XdpError::System { what: "put an AF_XDP socket at an interface's queue", source: errno },
             });
@@ -274,16 +278,24 @@ fn open() -> Result<OwnedFd, XdpError> {
 
 /// Gives the kernel the memory, which it pins: untouched pages come from the
 /// domain of this thread.
-fn register(fd: BorrowedFd<'_>, umem: &Umem, frame: u32) -> Result<(), XdpError> {
-    let request = libc::xdp_umem_reg {
+fn register(fd: BorrowedFd<'_>, umem: &Umem, frame: u32, stamped: bool) -> Result<(), XdpError> {
+    let request = |flags| libc::xdp_umem_reg {
         addr: umem.start().as_ptr() as u64,
         len: umem.len() as u64,
         chunk_size: frame,
         headroom: 0,
-        flags: 0,
-        tx_metadata_len: 0,
+        flags,
+        tx_metadata_len: if stamped { BEFORE_DEPARTURE as u32 } else { 0 },
     };
-    let pin = || set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &request);
+    let plain = request(0);
+    let pin = || match stamped {
+        false => set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &plain),
+        // The flag came with Linux 6.11; before, the length alone said it.
+        true => match set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &request(libc::XDP_UMEM_TX_METADATA_LEN)) {
+            Err(Errno::INVAL) => set(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &plain),
+            done => done,
+        },
+    };
     let pause = |failed: Errno, pause: Duration| {
         eprintln!("warning: the kernel did not pin the memory of an AF_XDP socket: {failed}; trying again");
         std::thread::sleep(pause);

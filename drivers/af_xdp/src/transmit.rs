@@ -5,6 +5,7 @@ use crate::frames::{Rooms, SendFrames};
 use crate::relay::{Receiver, Sender};
 use crate::ring::{Consumer, Descriptor, Producer};
 use crate::socket::Socket;
+use crate::stamps::{self, BEFORE_DEPARTURE};
 use crate::umem::Umem;
 use core::hint::cold_path;
 use core::ptr::NonNull;
@@ -37,7 +38,7 @@ pub struct XdpTx {
     lower: Option<Receiver>,
     /// Frames sent for that process.
     pub(crate) relayed: u64,
-    offered: bool,
+    offered: Offered,
     /// Whether the interface was up when it was last looked at.
     pub(crate) up: bool,
     pub(crate) frames: u64,
@@ -54,6 +55,8 @@ pub(crate) struct Queue {
     /// Where the first of them begins, and the bytes of their rooms.
     first: u64,
     frame: u32,
+    /// Frames may be stamped: there is room before each to ask.
+    asks: bool,
     /// Bytes of a slot.
     slot_len: usize,
     /// Committed and not yet shown.
@@ -70,6 +73,18 @@ pub(crate) struct Queue {
 // SAFETY: `base` is the umem's, which is held beside it.
 unsafe impl Send for Queue {}
 
+/// What became of the last slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Offered {
+    /// There is none, or it was committed.
+    #[default]
+    No,
+    /// It may be committed.
+    Yes,
+    /// And is to be stamped.
+    Asked,
+}
+
 impl XdpTx {
     pub(crate) const fn new() -> Self {
         Self {
@@ -77,7 +92,7 @@ impl XdpTx {
             upper: None,
             lower: None,
             relayed: 0,
-            offered: false,
+            offered: Offered::No,
             up: true,
             frames: 0,
             bytes: 0,
@@ -93,7 +108,7 @@ impl XdpTx {
 
     /// Has no queue any more: its interface is gone.
     pub(crate) fn detach(&mut self) {
-        (self.queue, self.offered) = (None, false);
+        (self.queue, self.offered) = (None, Offered::No);
     }
 
     /// Stops, with everything committed shown to the kernel: from now on what
@@ -101,7 +116,7 @@ impl XdpTx {
     pub(crate) fn hand_over(&mut self, upper: Sender, now: Time) -> Option<Queue> {
         self.flush(now);
         let queue = self.queue.take()?;
-        self.offered = false;
+        self.offered = Offered::No;
         self.upper = Some(upper);
         Some(queue)
     }
@@ -110,7 +125,7 @@ impl XdpTx {
     /// again as what is lost does.
     pub(crate) fn resume(&mut self, queue: Queue) {
         self.upper = None;
-        self.offered = false;
+        self.offered = Offered::No;
         self.queue = Some(queue);
     }
 
@@ -159,7 +174,7 @@ impl XdpTx {
     fn slot_elsewhere(&mut self) -> Option<&mut [u8]> {
         let slot = self.upper.as_mut()?.slot();
         if slot.is_some() {
-            self.offered = true;
+            self.offered = Offered::Yes;
         } else {
             self.full += 1;
         }
@@ -174,6 +189,24 @@ impl XdpTx {
         self.bytes += len as u64;
     }
 
+    /// Sends a frame that is to be stamped.
+    #[cold]
+    #[inline(never)]
+    fn commit_asked(&mut self, len: usize) {
+        let Some(queue) = self.queue.as_mut().filter(|_| self.up) else {
+            self.dropped += 1;
+            return;
+        };
+        let Some(address) = queue.frames.next() else { return };
+        stamps::ask(queue.before(address));
+        let len = len.min(queue.slot_len) as u32;
+        if queue.frames.push_asked(len) {
+            queue.committed += 1;
+            self.frames += 1;
+            self.bytes += u64::from(len);
+        }
+    }
+
     /// Whether the kernel is to be asked again to send what it has.
     pub(crate) fn unsent(&self) -> bool {
         self.queue.as_ref().is_some_and(|queue| queue.unsent)
@@ -183,19 +216,20 @@ impl XdpTx {
 impl Queue {
     /// Sends from `count` frames of `frame` bytes of room, of which the first
     /// begins at `first`. All are free, or those of `free` by number and the
-    /// others in the rings.
+    /// others in the rings. With `asks` frames may be stamped.
     pub(crate) fn new(
         ring: Producer<Descriptor>,
         completion: Consumer<u64>,
         (umem, frame): (Arc<Umem>, u32),
         (first, count): (u64, u32),
-        free: Option<&[u32]>,
+        (free, asks): (Option<&[u32]>, bool),
         socket: Arc<Socket>,
     ) -> Self {
         // What the kernel keeps free before a frame it receives is not needed
         // before one that it sends.
         let steps = u64::from(HEADROOM) / STAGGER;
-        let place = |n: u64| first + n * u64::from(frame) + n % steps * STAGGER;
+        let before = if asks { STAGGER } else { 0 };
+        let place = |n: u64| first + n * u64::from(frame) + n % steps * STAGGER + before;
         let rooms = Rooms::new(first, count, frame);
         let frames = match free {
             None => SendFrames::new(ring, completion, (0..u64::from(count)).map(place), rooms),
@@ -209,6 +243,7 @@ impl Queue {
             base: umem.start(),
             first,
             frame,
+            asks,
             slot_len: (frame - HEADROOM) as usize,
             committed: 0,
             // What another process showed the kernel may wait for a kick.
@@ -217,6 +252,13 @@ impl Queue {
             socket,
             umem,
         }
+    }
+
+    /// What stands before a frame that is free, or back.
+    fn before(&mut self, frame: u64) -> &mut [u8; BEFORE_DEPARTURE] {
+        // SAFETY: within the room of a frame that nobody else reads or writes: where frames are stamped each begins so
+        // far behind its room's start.
+        unsafe { self.base.add(frame as usize).sub(BEFORE_DEPARTURE).cast::<[u8; BEFORE_DEPARTURE]>().as_mut() }
     }
 
     /// The frames that are in no ring, by number.
@@ -281,7 +323,7 @@ impl Transmit for XdpTx {
             self.full += 1;
             return None;
         };
-        self.offered = true;
+        self.offered = Offered::Yes;
         // SAFETY: the frame is within the umem, with at least a slot's length
         // to the end of its room, and free: nobody else reads or writes it.
         let slot = unsafe {
@@ -293,7 +335,12 @@ impl Transmit for XdpTx {
 
     #[inline]
     fn commit(&mut self, len: usize, _offload: Offload) {
-        if !core::mem::take(&mut self.offered) {
+        let offered = core::mem::take(&mut self.offered);
+        if offered != Offered::Yes {
+            cold_path();
+            if offered == Offered::Asked {
+                self.commit_asked(len);
+            }
             return;
         }
         let Some(queue) = &mut self.queue else { return self.commit_elsewhere(len) };
@@ -310,6 +357,29 @@ impl Transmit for XdpTx {
         queue.committed += 1;
         self.frames += 1;
         self.bytes += u64::from(len);
+    }
+
+    fn stamp_next(&mut self) {
+        if self.offered == Offered::Yes && self.queue.as_ref().is_some_and(|queue| queue.asks) {
+            self.offered = Offered::Asked;
+        }
+    }
+
+    fn departed(&mut self, each: &mut dyn FnMut(&[u8], u64)) {
+        let Some(queue) = self.queue.as_mut().filter(|queue| queue.asks) else { return };
+        // A slot that is offered is of the frame that is taken next.
+        if self.offered == Offered::No {
+            queue.frames.reap();
+        }
+        while let Some((address, len)) = queue.frames.take_stamped() {
+            if let Some(stamp) = stamps::answer(queue.before(address)) {
+                // SAFETY: the frame is back, and free for nobody yet.
+                let frame =
+                    unsafe { core::slice::from_raw_parts(queue.base.add(address as usize).as_ptr(), len as usize) };
+                each(frame, stamp);
+            }
+            queue.frames.give(address);
+        }
     }
 
     #[inline]
@@ -340,4 +410,5 @@ impl Transmit for XdpTx {
 
 // A slot holds the largest packet of a 1,500 byte MTU, and its frame's room holds the staggered slot.
 const _: () = assert!(crate::config::FRAME_SIZES[0] - HEADROOM >= 1_500 + HEADER_ROOM);
+const _: () = assert!(BEFORE_DEPARTURE as u64 <= STAGGER);
 const _: () = assert!(HEADROOM as u64 >= STAGGER && (HEADROOM as u64).is_multiple_of(STAGGER));

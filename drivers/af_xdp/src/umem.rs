@@ -164,6 +164,11 @@ impl Umem {
     }
 }
 
+/// Where a queue's frames begin: those to receive into, then those to send.
+pub(crate) const fn first_frame(ring: u32, frame: u32, share: u32) -> u64 {
+    share as u64 * 2 * ring as u64 * frame as u64
+}
+
 fn bytes(config: &Config, frame: u32, queues: u32) -> usize {
     queues as usize * 2 * config.ring as usize * frame as usize
 }

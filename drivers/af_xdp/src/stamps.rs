@@ -1,0 +1,123 @@
+//! Stamps of a NIC, which stand in the umem before a frame: of one that came, as
+//! the program writes it, and of one that left, as the kernel does.
+//!
+//! Source: `struct xsk_tx_metadata` in `include/uapi/linux/if_xdp.h`,
+//! Documentation/networking/xsk-tx-metadata.rst and xdp-rx-metadata.rst.
+
+use crate::config::{Config, CopyChoice, ModeChoice};
+use crate::interface::Interface;
+use crate::receive::BURST_LIMIT;
+use driver::{StampClock, StampedBy};
+
+/// Which frames are to be stamped: those that come (Linux 6.3) and those that
+/// leave (Linux 6.8), by a NIC whose driver can.
+///
+/// In copy mode a departure has a stamp of the kernel, which says when it was done
+/// with the frame, and not when that left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stamps {
+    /// Each frame that comes.
+    pub arrivals: bool,
+    /// Frames that leave, where that is asked for.
+    pub departures: bool,
+    /// The NIC is to stamp them only while the port is open.
+    pub switch_on: bool,
+}
+
+/// The clock that an interface's NIC stamps frames with.
+///
+/// # Errors
+/// Why it does not: a reason for the user.
+pub(crate) fn clock(config: &Config, by: StampedBy) -> Result<StampClock, String> {
+    let name = &config.interface;
+    if by == StampedBy::Kernel {
+        return Err(format!("{name}: the kernel stamps no frames of an AF_XDP socket; it does over af_packet:{name}"));
+    }
+    if config.mode == ModeChoice::Generic || config.copy == CopyChoice::Copy {
+        return Err(format!("{name}: a NIC stamps frames in native mode without a copy only (mode=, copy=)"));
+    }
+    let interface = Interface::open(name).map_err(|why| format!("{name}: {why}"))?;
+    let known = stamping::features().and_then(|features| features.get(&interface.index()).copied());
+    let known = known.ok_or_else(|| format!("{name}: this kernel does not tell what its driver does (Linux 6.3)"))?;
+    let missing: Vec<&str> = [
+        (known.stamps_arrivals, "tell programs when a frame came"),
+        (known.stamps_departures, "tell sockets when a frame left"),
+        (known.zero_copy, "send without a copy"),
+    ]
+    .into_iter()
+    .filter_map(|(has, what)| (!has).then_some(what))
+    .collect();
+    if !missing.is_empty() {
+        return Err(format!("{name}: its driver, as far as this kernel says, does not {}", missing.join(", nor ")));
+    }
+    let clock = stamping::nic_clock(name)?;
+    Ok(StampClock { ptp: Some(clock.ptp), only_ptp: clock.only_ptp })
+}
+
+/// Before a frame that came: the mark, and the time.
+pub(crate) const BEFORE_ARRIVAL: usize = 16;
+
+/// Before a frame that leaves: flags, then what is asked for and answered.
+pub(crate) const BEFORE_DEPARTURE: usize = 24;
+
+/// Of a descriptor's options: `XDP_TX_METADATA`.
+pub(crate) const HAS_METADATA: u32 = 1 << 1;
+
+/// The stamps of a burst. Nobody but the program writes before a frame; that
+/// something is of it is known by a mark that is of this opening alone.
+#[derive(Debug)]
+pub(crate) struct Arrivals {
+    mark: u64,
+    stamps: [Option<u64>; BURST_LIMIT],
+}
+
+impl Arrivals {
+    pub const fn new(mark: u64) -> Self {
+        Self { mark, stamps: [None; BURST_LIMIT] }
+    }
+
+    /// Takes the stamp of frame `index` of the burst from what stands before it,
+    /// if there is room for one: it stands there once.
+    pub fn take(&mut self, index: usize, before: Option<&mut [u8; BEFORE_ARRIVAL]>) {
+        let stamp = before.and_then(|before| {
+            let (mark, time) = before.split_at_mut(8);
+            let mark = mark.first_chunk_mut()?;
+            let is_ours = u64::from_ne_bytes(core::mem::take(mark)) == self.mark;
+            time.first_chunk().map(|time| u64::from_ne_bytes(*time)).filter(|time| is_ours && *time != 0)
+        });
+        if let Some(place) = self.stamps.get_mut(index) {
+            *place = stamp;
+        }
+    }
+
+    pub fn of(&self, index: usize) -> Option<u64> {
+        self.stamps.get(index).copied().flatten()
+    }
+}
+
+/// Asks for a frame's stamp, in what stands before it.
+pub(crate) fn ask(before: &mut [u8; BEFORE_DEPARTURE]) {
+    // No answer of an earlier one stays.
+    *before = [0; BEFORE_DEPARTURE];
+    before[..8].copy_from_slice(&u64::from(libc::XDP_TXMD_FLAGS_TIMESTAMP).to_ne_bytes());
+}
+
+/// The answer, once the frame is back.
+pub(crate) fn answer(before: &[u8; BEFORE_DEPARTURE]) -> Option<u64> {
+    before[8..].first_chunk().map(|time| u64::from_ne_bytes(*time)).filter(|time| *time != 0)
+}
+
+/// A number that nobody guesses.
+pub(crate) fn new_mark() -> Result<u64, rustix::io::Errno> {
+    let mut mark = [0; 8];
+    loop {
+        let filled = rustix::rand::getrandom(&mut mark, rustix::rand::GetRandomFlags::empty())?;
+        // Zero stands where there is none.
+        if filled == mark.len() && mark != [0; 8] {
+            return Ok(u64::from_ne_bytes(mark));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

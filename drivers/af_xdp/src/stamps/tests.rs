@@ -1,0 +1,205 @@
+//! Stamps, by hand and in this kernel, over veth: it hands on those that a frame
+//! has, of which there are none here, and its departures are stamped by the kernel.
+
+use super::*;
+use crate::{AfXdp, Config, CopyChoice, ModeChoice, XdpError, XdpLink};
+use driver::{Claim, Driver, StampedBy};
+use link::{Link, LinkState, Receive, Transmit};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use wire::{Offload, Time};
+
+const MARK: u64 = 0x0123_4567_89ab_cdef;
+
+fn before(mark: u64, time: u64) -> [u8; BEFORE_ARRIVAL] {
+    let mut before = [0; BEFORE_ARRIVAL];
+    before[..8].copy_from_slice(&mark.to_ne_bytes());
+    before[8..].copy_from_slice(&time.to_ne_bytes());
+    before
+}
+
+#[test]
+fn a_stamp_stands_before_its_frame_once() {
+    let mut arrivals = Arrivals::new(MARK);
+    let mut good = before(MARK, 1_234);
+    arrivals.take(0, Some(&mut good));
+    assert_eq!(arrivals.of(0), Some(1_234));
+    // The same memory, before the next frame that the kernel puts there.
+    arrivals.take(0, Some(&mut good));
+    assert_eq!(arrivals.of(0), None);
+    for (mark, time) in [(0, 1_234), (MARK ^ 1, 1_234), (MARK.swap_bytes(), 1_234), (MARK, 0), (u64::MAX, u64::MAX)] {
+        arrivals.take(1, Some(&mut before(mark, time)));
+        assert_eq!(arrivals.of(1), None, "{mark:x} {time}");
+    }
+    arrivals.take(2, None);
+    assert_eq!((arrivals.of(2), arrivals.of(BURST_LIMIT)), (None, None));
+    assert_ne!(new_mark(), new_mark());
+}
+
+#[test]
+fn an_answer_is_not_an_earlier_ones() {
+    let mut before = [0xff; BEFORE_DEPARTURE];
+    ask(&mut before);
+    assert_eq!((before[0], answer(&before)), (1, None));
+    before[8..16].copy_from_slice(&77_u64.to_ne_bytes());
+    assert_eq!(answer(&before), Some(77));
+}
+
+/// Runs `test` on a thread in a new network namespace with a pair of veth
+/// interfaces, `a` and `b`, which ends with it. Without the right to make one it
+/// says so, unless `CI` or `NEARSIDE_REQUIRE_TOOLS` says that it must run.
+fn with_veth(test: impl FnOnce() + Send + 'static) {
+    let run = move || {
+        // SAFETY: takes flags by value and moves only this thread.
+        let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
+        let ip = |words: &str| {
+            moved && Command::new("ip").args(words.split(' ')).status().is_ok_and(|status| status.success())
+        };
+        let queues = "numrxqueues 2 numtxqueues 2";
+        if ip(&format!("link add name a {queues} type veth peer name b {queues}"))
+            && ip("link set dev a up")
+            && ip("link set dev b up")
+        {
+            test();
+            return;
+        }
+        let why = if moved { "ip makes no veth pair" } else { "no right to make a namespace" };
+        let required = |name| std::env::var_os(name).is_some();
+        assert!(!required("CI") && !required("NEARSIDE_REQUIRE_TOOLS"), "{why}; run as root");
+        println!("skipped: {why}; run as root");
+    };
+    if let Err(panic) = std::thread::spawn(run).join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn config(name: &str, stamps: Stamps) -> Config {
+    Config { ring: 64, hugepages: false, stamps, ..Config::new(name).expect("a name") }
+}
+
+fn open(config: Config) -> Vec<XdpLink> {
+    let mut links = AfXdp::open(config, &Claim::Whole).expect("a port").split_queues();
+    for link in &mut links {
+        until("the interface", || {
+            link.poll_control(Time::ZERO) == LinkState::Up || link.wait(None, Duration::ZERO).is_err()
+        });
+        assert!(link.wait(None, Duration::ZERO).is_ok());
+    }
+    links
+}
+
+#[expect(clippy::disallowed_methods, reason = "the kernel answers in its own time")]
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn send(link: &mut XdpLink, number: u8, stamped: bool) {
+    let (_, tx) = link.split();
+    let slot = tx.slot().expect("a slot");
+    slot[..60].fill(number);
+    // To all, of an EtherType for experiments.
+    slot[..14].copy_from_slice(&[255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    if stamped {
+        tx.stamp_next();
+    }
+    tx.commit(60, Offload::NONE);
+    tx.flush(Time::ZERO);
+}
+
+/// The clock that the kernel stamps what it has sent from a socket by, in nanoseconds.
+fn now() -> u64 {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one `timespec`.
+    assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_TAI, &raw mut at) }, 0);
+    at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64
+}
+
+const BOTH: Stamps = Stamps { arrivals: true, departures: true, switch_on: false };
+
+/// Frames come by both queues, and go; more of them than the rings have room for,
+/// so that each room is used again.
+#[test]
+fn frames_over_veth_come_without_a_stamp_and_leave_with_the_kernels() {
+    if ebpf::Version::running() < ebpf::Version::new(6, 8) {
+        println!("skipped: this kernel has no metadata of frames that leave");
+        return;
+    }
+    with_veth(|| {
+        for shared_umem in [false, true] {
+            let mut near = open(Config { mode: ModeChoice::Native, shared_umem, ..config("a", BOTH) });
+            let mut far = open(Config { mode: ModeChoice::Native, ..config("b", BOTH) });
+            let (mut came, mut told) = (0, Vec::new());
+            for number in 0..200_u8 {
+                let queue = usize::from(number) % near.len();
+                let asked = now();
+                send(&mut near[queue], number, number % 3 == 0);
+                let expected = usize::from(number) + 1;
+                until("a frame", || {
+                    for link in &mut far {
+                        let rx = link.split().0;
+                        let count = rx.receive(Time::ZERO, 64);
+                        (0..count).for_each(|index| assert_eq!(rx.stamp(index), None));
+                        (0..count).for_each(|index| assert_eq!(rx.frame(index).len(), 60));
+                        came += count;
+                        rx.release();
+                    }
+                    came == expected
+                });
+                let mut found = None;
+                until("the stamp of a departure", || {
+                    near[queue].split().1.departed(&mut |frame, stamp| found = Some((frame.to_vec(), stamp)));
+                    found.is_some() || number % 3 != 0
+                });
+                if let Some((frame, stamp)) = found {
+                    assert!(frame.len() == 60 && frame[14..].iter().all(|byte| *byte == number), "{frame:?}");
+                    assert!((asked..=now()).contains(&stamp), "{stamp} is not after {asked}");
+                    told.push(number);
+                }
+            }
+            assert_eq!(told.len(), 67);
+            // Of all rooms none was lost on the way.
+            let rooms: Vec<usize> = near
+                .iter_mut()
+                .map(|link| {
+                    let tx = link.split().1;
+                    while tx.slot().is_none() {}
+                    tx.room()
+                })
+                .collect();
+            assert!(rooms.iter().all(|room| *room > 32), "{rooms:?}");
+        }
+    });
+}
+
+#[test]
+fn what_has_no_stamps_is_refused_with_the_reason() {
+    with_veth(|| {
+        let told = |name: &str, by| config(name, Stamps::default()).stamps(by).expect_err("no stamps");
+        let nic = told("a", StampedBy::Nic);
+        assert!(nic.contains("a: ") && nic.contains("does not tell sockets when a frame left"), "{nic}");
+        assert!(told("none", StampedBy::Nic).contains("none"));
+        assert!(told("a", StampedBy::Kernel).contains("af_packet"));
+        // Opened all the same.
+        let refused = |config: Config, claim: &Claim| match AfXdp::open(config, claim) {
+            Ok(_) => panic!("it was opened"),
+            Err(why) => why,
+        };
+        let why = refused(config("a", Stamps { switch_on: true, ..BOTH }), &Claim::Whole);
+        assert!(matches!(&why, XdpError::Stamps(told) if told.contains("a's NIC")), "{why}");
+        let why = refused(config("lo", BOTH), &Claim::Whole);
+        assert!(matches!(why, XdpError::Stamps(_) | XdpError::Interface { .. }), "{why}");
+        let why = refused(config("a", BOTH), &Claim::Host { ports: vec![80] });
+        assert!(matches!(&why, XdpError::Stamps(told) if told.contains("every frame")), "{why}");
+        let why = refused(Config { mode: ModeChoice::Generic, ..config("a", BOTH) }, &Claim::Whole);
+        assert!(why.to_string().contains("generic"), "{why}");
+        // Frames without a copy, which veth has not, are what a NIC stamps.
+        let port = AfXdp::open(Config { copy: CopyChoice::ZeroCopy, ..config("a", BOTH) }, &Claim::Whole);
+        let mut links = port.expect("a port").split_queues();
+        let why = links[0].start().expect_err("no frames without a copy").to_string();
+        assert!(why.contains("--clock tsc"), "{why}");
+    });
+}
