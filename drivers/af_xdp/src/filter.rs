@@ -54,15 +54,44 @@ impl Filter {
     /// The program for the interface of this number that takes every frame from
     /// queues below `queues`, with the NIC's stamp.
     pub fn load_stamped(interface: u32, queues: u32) -> Result<Self, XdpError> {
+        Self::load_stamping(STAMPED, Some(interface), queues)
+    }
+
+    fn load_stamping(text: &str, interface: Option<u32>, queues: u32) -> Result<Self, XdpError> {
         let random = |source| XdpError::System { what: "get a random number", source };
         let mark = stamps::new_mark().map_err(random)?;
         let constants = [("OTHERWISE", XDP_PASS), ("MARK", mark.cast_signed())];
-        let assembly = Assembly::new(STAMPED, &constants).map_err(XdpError::Assembly)?;
+        let assembly = Assembly::new(text, &constants).map_err(XdpError::Assembly)?;
         let sockets = Map::create("queues", MapKind::XdpSockets, 4, 4, queues)?;
-        let program = Program::load_bound("nearside_stamped", &assembly, &[&sockets], interface)?;
+        let (name, maps) = ("nearside_stamped", [&sockets]);
+        let program = match interface {
+            Some(interface) => Program::load_bound(name, &assembly, &maps, interface)?,
+            None => Program::load(name, &assembly, &maps)?,
+        };
         let addresses4 = Map::create("addresses4", MapKind::Hash, 4, 1, 1)?;
         let addresses6 = Map::create("addresses6", MapKind::Hash, 16, 1, 1)?;
         Ok(Self { program, queues: sockets, addresses4, addresses6, groups: false, mark: Some(mark) })
+    }
+
+    /// The same without a NIC, for any interface: of frames whose fifteenth byte is
+    /// even the stamp is the kernel's monotonic time, and the others have none.
+    #[cfg(test)]
+    pub fn load_stamped_by_clock(queues: u32) -> Result<Self, XdpError> {
+        const CLOCK: &str = "
+            r0 = -1
+            r2 = *(u32 *)(r6 + 0)
+            r3 = *(u32 *)(r6 + 4)
+            r4 = r2
+            r4 += 15
+            if r4 > r3 goto room
+            r5 = *(u8 *)(r2 + 14)
+            r5 &= 1
+            if r5 != 0 goto room
+            call bpf_ktime_get_ns
+            *(u64 *)(r10 - 8) = r0
+            r0 = 0";
+        let text = STAMPED.replace(".extern bpf_xdp_metadata_rx_timestamp", "");
+        Self::load_stamping(&text.replace("call bpf_xdp_metadata_rx_timestamp", CLOCK), None, queues)
     }
 
     /// What stands before frames that have a stamp; `None`: none has one.

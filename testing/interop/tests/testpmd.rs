@@ -373,6 +373,64 @@ fn conditions_of_rfc2544_reach_our_router_and_are_counted_apart() {
     });
 }
 
+/// BIRD as the router: it takes the updates of section 11.3, the first of a trial
+/// and the one 30 s later, which says the opposite. Its routes show it, and so do
+/// frames to networks that it was told of.
+///
+/// Debian's BIRD 2.0.12 holds the next hop that version 1 of RIP has not for one
+/// that is not zero, and is told not to look (`check zero`).
+#[test]
+#[ignore = "takes two and a half minutes: make soak"]
+fn a_router_takes_the_routing_updates_of_rfc2544() {
+    const BIRD: Program = Program::new("bird", "bird2");
+    in_namespace(&[BIRD], || {
+        for (port, mac) in [("a", 1), ("b", 0)] {
+            ip(&format!("link add name near{port} type veth peer name far{port} address 02:00:00:00:02:0{mac}"));
+            for end in ["near", "far"] {
+                let quiet = format!("/proc/sys/net/ipv6/conf/{end}{port}/disable_ipv6");
+                std::fs::write(quiet, "1").expect("no frames of the kernel's own");
+                ip(&format!("link set dev {end}{port} up"));
+            }
+            let network = 19 - mac;
+            ip(&format!("addr add 198.{network}.0.1/24 dev far{port}"));
+            ip(&format!("neigh add 198.{network}.0.2 lladdr 02:00:00:00:02:0{} dev far{port}", 1 - mac));
+        }
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a router");
+        let folder = scratch("bird");
+        let path = |name: &str| folder.join(name).to_str().expect("a path").to_owned();
+        let settings = "router id 198.18.0.1;\nprotocol device { scan time 1; }\n\
+                        protocol kernel { ipv4 { export all; import none; }; }\n\
+                        protocol rip { ipv4 { import all; export none; }; interface \"fara\", \"farb\" {\n\
+                        version 1; mode broadcast; check zero no; update time 600; timeout time 3600; }; }\n";
+        std::fs::write(path("bird.conf"), settings).expect("a file");
+        let bird = ["-f", "-c", &path("bird.conf"), "-s", &path("bird.ctl")].map(str::to_owned);
+        let _bird = Running::start(std::process::Command::new("bird").args(bird));
+        wait_for("BIRD", PATIENCE, || Path::new(&path("bird.ctl")).exists());
+        let words = ["packet", "rfc2544", "--quick", "--sizes=64", "--test=loss", "--trial=34s", "--settle=0s"];
+        let mut tester = Nearside::command(words);
+        tester.args(["--json", "--routing", "--line-rate=680kbit", "--late-limit=100%", "--drain=100ms"]);
+        tester.args(["--link=af_xdp:neara", "--link=af_xdp:nearb"]);
+        let told = tester.output().expect("it runs");
+        let report: serde_json::Value =
+            serde_json::from_slice(&told.stdout).unwrap_or_else(|why| panic!("{why}: {told:?}"));
+        let trials = report["trials"].as_array().expect("trials");
+        let lanes = trials.iter().filter_map(|trial| trial.pointer("/trial/lanes")?.as_array()).flatten();
+        let mut seen = 0;
+        for modified in lanes.map(|lane| &lane["modified"]) {
+            let count = |name: &str| modified[name].as_u64().unwrap_or(0);
+            assert_eq!((count("near_came"), count("far_came")), (count("near"), 0), "{report:#}");
+            seen += u32::from(count("near") == 2 && count("far") == 2);
+        }
+        assert!(seen >= 4, "both ways, before and after a change: {report:#}");
+        let routes = output(std::process::Command::new("ip").args(["route", "show", "proto", "bird"]));
+        for network in 224..230 {
+            // The last update said so.
+            let told = [18, 19].map(|port| routes.contains(&format!("198.{port}.{network}.0/24 via 198.{port}.0.2")));
+            assert_eq!(told, [network > 226; 2], "{network}: {routes}");
+        }
+    });
+}
+
 /// Our tester is killed at any moment, for so many seconds in all
 /// (`NEARSIDE_PACKET_SOAK`; a few, else): what it had measured by the last
 /// checkpoint is there, whole.

@@ -1,5 +1,7 @@
 //! A NIC's stamps of frames: a probe timed by the clocks of two igb ports, and
-//! clocks that are set wrong under it.
+//! clocks that are set wrong under it; and the stamps by XDP's metadata.
+
+mod metadata;
 
 use super::Scenario;
 use crate::Failure;
@@ -13,13 +15,13 @@ use std::time::Duration;
 
 pub const SCENARIO: Scenario = Scenario {
     name: "stamps",
-    about: "a probe is timed by the clocks of two NICs (igb), and by the kernel; clocks that step or run wrong are found",
+    about: "a probe is timed by the clocks of two NICs (igb), and by the kernel; clocks that step or run wrong are found; igb's stamps come over AF_XDP",
     machines: &[Machine {
         name: "one domain, two igb ports on a cable",
         domains: &[Domain { cores: 3, memory: 768 }],
         ports: &[IGB, IGB],
     }],
-    modules: &["igb", "veth"],
+    modules: &["igb", "veth", "sch_ingress", "cls_matchall", "act_mirred"],
     limit: Duration::from_secs(600),
     prove,
 };
@@ -44,6 +46,7 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
     ip("link add name near type veth peer name far")?;
     ip("link set near up")?;
     ip("link set far up")?;
+    metadata::prove(guest)?;
     two_clocks(guest)?;
     faults(guest)?;
     another_rate(guest)?;
