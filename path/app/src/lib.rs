@@ -446,7 +446,7 @@ pub trait App {
     }
 
     /// How long, by `now`, a connection has waited for nothing but what its
-    /// peer may ask next; `None` where it is to be kept. At the limit on
+    /// peer may ask next, or its end; `None` where it is to be kept. At the limit on
     /// connections one that has waited long is closed for each new one, if it
     /// has sent all that was queued. Keeps all by default.
     #[inline]

@@ -219,10 +219,14 @@ impl Connection {
         self.una
     }
 
-    /// Whether it is established, and nothing is queued, held or under way.
+    /// Whether it is established, or has our FIN acknowledged and waits for the peer's, and
+    /// nothing is queued, held or under way.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        self.state == State::Established && self.rope.is_empty() && self.una == self.nxt && self.buffered() == 0
+        matches!(self.state, State::Established | State::FinWait2)
+            && self.rope.is_empty()
+            && self.una == self.nxt
+            && self.buffered() == 0
     }
 
     /// Whether nothing keeps header prediction from taking the next segment.

@@ -169,5 +169,6 @@ fn exchange_terms(rules: &ConnectionRules) -> ExchangeTerms {
         keep_alive: rules.keepalive.max(SOONEST),
         linger: rules.lingering_pause.max(SOONEST),
         linger_most: rules.lingering.max(SOONEST),
+        lingers: rules.lingers,
     }
 }

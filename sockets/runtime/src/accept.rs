@@ -5,7 +5,7 @@ use crate::blocking::Bell;
 use crate::counters::Counters;
 use crate::dispatch::{self, Driver};
 use crate::listen::Listener;
-use crate::net::{Sockets, unmapped};
+use crate::net::{Sockets, peer_of, unmapped};
 use crate::table::Flags;
 use app::{App, Closed, ConnId, Opened};
 use core::net::SocketAddr;
@@ -338,8 +338,7 @@ pub(crate) fn welcome((fd, peer): Taken, listener: &Listener, net: &mut Sockets)
     if !net.sources.is_on() || listener.is_unix() {
         return Some((fd, peer));
     }
-    let look_up = || rustix::net::getpeername(&fd).ok()??.try_into().ok().map(unmapped);
-    let peer = peer.or_else(look_up);
+    let peer = peer.or_else(|| peer_of(&fd));
     if peer.is_none_or(|peer| net.sources.admits(peer.ip())) {
         return Some((fd, peer));
     }
@@ -365,6 +364,9 @@ pub(crate) fn admit<A: App>(
         flags |= Flags::COUNTED;
     }
     let Some(id) = net.table.insert(fd, peer, flags) else { return Accepted::Full };
+    if net.farewells.len() > 0 {
+        dispatch::crowd_farewells(net, driver);
+    }
     if driver.watch(net, id).is_err() {
         // Watching needs memory, and fs.epoll.max_user_watches.
         net.counters.watch_errors += 1;

@@ -76,6 +76,10 @@ app::counters! {
         /// Secured connections ended because their peer sent what could not be
         /// opened, or must not be sent.
         records_refused,
+        /// Of these, those whose peers were given time to read the alert that says why.
+        farewells,
+        /// Of these, those that were closed before their peers ended.
+        farewells_cut,
         /// Secured connections ended because nothing more could be sealed.
         records_unsealed,
         /// Files that were shorter than what was to be sent of them, or could

@@ -2,7 +2,8 @@
 //! for to the kernel: the part that engines share.
 
 use crate::connect::reason;
-use crate::net::Sockets;
+use crate::farewell::{Farewell, Over};
+use crate::net::{Sockets, peer_of};
 use crate::option;
 use crate::sealing;
 use crate::secured::{Came, Due};
@@ -10,12 +11,13 @@ use crate::send::Sent;
 use crate::table::{Flags, Held};
 use app::{App, Closed, ConnId, HELD_LIMIT, Opened, SEND_LOW_WATER, Wake};
 use core::hint::cold_path;
+use core::net::IpAddr;
 use core::time::Duration;
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_linger, socket_error};
 use rustix::net::{Shutdown, shutdown};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// What an engine does for the connections.
 pub(crate) trait Driver {
@@ -32,6 +34,10 @@ pub(crate) trait Driver {
         let _ = (net, id);
         Sent::Blocked
     }
+
+    /// Tells no more of a connection's descriptor, which stays open for a while; `flags` is
+    /// what the connection had.
+    fn leave(&mut self, fd: BorrowedFd<'_>, flags: Flags);
 
     /// Closes a connection's descriptor; `flags` is what the connection had.
     fn close(&mut self, fd: OwnedFd, flags: Flags);
@@ -369,7 +375,6 @@ fn refuse(net: &mut Sockets, id: ConnId, alert: Option<u8>) {
     if let Some(alert) = alert
         && let Some((conn, secured)) = net.table.secured_mut(id)
     {
-        // A reset that follows at once would take it back from the peer.
         conn.flags.set(Flags::REFUSED);
         sealing::send_last(conn, secured, &mut net.records, alert);
         conn.queue.clear();
@@ -454,16 +459,19 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
     net.counters.kernel_tls_open -= u64::from(net.table.is_sealed_by_kernel(slot));
     let Some((id, fd)) = net.table.vacate(slot) else { return };
     net.counters.closed += 1;
-    if flags.has(Flags::COUNTED)
-        && let Some(peer) = net.table.peer_at(slot)
-    {
-        net.sources.closed(peer.ip());
-    }
+    let client = net.table.peer_at(slot).map(|peer| peer.ip());
     net.finished(flags.has(Flags::SEATED));
+    if flags.has(Flags::REFUSED) {
+        // A reset would take the alert back from the peer, and a close may be one.
+        bid_farewell(net, driver, fd, flags, client);
+        app.on_close(net, id, why);
+        return net.table.release(slot);
+    }
+    count_out(net, flags, client);
     if why == Closed::Reset {
         net.counters.resets_received += u64::from(!connecting);
     }
-    if why == Closed::Aborted && !unix && !connecting && !flags.has(Flags::REFUSED) {
+    if why == Closed::Aborted && !unix && !connecting {
         // With nothing to linger for, closing resets (RFC 9293 §3.10.5,
         // socket(7)).
         net.counters.resets_sent += 1;
@@ -472,4 +480,49 @@ fn close<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver, slot:
     driver.close(fd, flags);
     app.on_close(net, id, why);
     net.table.release(slot);
+}
+
+/// A connection counts no more among its client's.
+fn count_out(net: &mut Sockets, flags: Flags, client: Option<IpAddr>) {
+    if flags.has(Flags::COUNTED)
+        && let Some(client) = client
+    {
+        net.sources.closed(client);
+    }
+}
+
+/// Its peer was told why this is its end, and is given time to read that.
+#[cold]
+fn bid_farewell(net: &mut Sockets, driver: &mut impl Driver, fd: OwnedFd, flags: Flags, client: Option<IpAddr>) {
+    let client = client.or_else(|| peer_of(&fd).map(|peer| peer.ip()));
+    driver.leave(fd.as_fd(), flags);
+    match net.farewells.begin(Farewell { fd, flags, client }, net.now, net.table.limit()) {
+        Ok(()) => net.counters.farewells += 1,
+        Err(one) => end_farewell(net, driver, one),
+    }
+    crowd_farewells(net, driver);
+}
+
+/// Together with the connections there are no more than descriptors.
+#[cold]
+pub(crate) fn crowd_farewells(net: &mut Sockets, driver: &mut impl Driver) {
+    while let Some(oldest) = net.farewells.give_way(net.table.room(), net.table.limit()) {
+        net.counters.farewells_cut += 1;
+        end_farewell(net, driver, oldest);
+    }
+}
+
+/// Ends those that are over.
+#[cold]
+pub(crate) fn look_at_farewells(net: &mut Sockets, driver: &mut impl Driver) {
+    for Over { one, cut } in net.farewells.look(net.now) {
+        net.counters.farewells_cut += u64::from(cut);
+        end_farewell(net, driver, one);
+    }
+}
+
+/// Until now it counted among its client's connections.
+fn end_farewell(net: &mut Sockets, driver: &mut impl Driver, one: Farewell) {
+    count_out(net, one.flags, one.client);
+    driver.close(one.fd, one.flags);
 }

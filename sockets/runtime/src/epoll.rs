@@ -382,6 +382,10 @@ impl Driver for Poll {
         }
     }
 
+    fn leave(&mut self, fd: BorrowedFd<'_>, _flags: Flags) {
+        self.forget(fd);
+    }
+
     fn close(&mut self, fd: OwnedFd, _flags: Flags) {
         // Nobody else has it, so closing ends the watch.
         drop(fd);

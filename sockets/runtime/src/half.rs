@@ -166,7 +166,7 @@ impl KernelHalf {
             self.due = now;
             return Wake::Now;
         }
-        let times = [self.net.timers.next(), self.accepting.until()];
+        let times = [self.net.timers.next(), self.accepting.until(), self.net.farewells.due()];
         self.due = times.into_iter().flatten().min().unwrap_or(Time::MAX);
         if self.due == Time::MAX { wake } else { wake.earlier(Wake::At(self.due)) }
     }
@@ -191,6 +191,7 @@ impl KernelHalf {
             self.accept(app);
         }
         dispatch::run_timers(app, &mut self.net, &mut self.epoll.poll);
+        dispatch::look_at_farewells(&mut self.net, &mut self.epoll.poll);
         if self.net.counters.closed != closed {
             self.accepting.on_closed();
         }

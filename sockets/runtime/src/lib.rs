@@ -17,6 +17,7 @@
 //! | `half`, `composite`, `routes` | connections beside those of a silo's own stack |
 //! | `epoll`, `accept`, `send` | readiness: the engine over epoll |
 //! | `secured`, `sealing` | records of secured connections: opened, and sealed |
+//! | `farewell` | connections that ended with an alert, until their peers have it |
 //! | [`kernel_tls`] | records that the kernel seals in our place |
 //! | `pipes`, `passing` | bytes that go from one connection to another |
 //! | `luck` | whether a new connection's request is there already |
@@ -35,6 +36,7 @@ mod counters;
 mod dispatch;
 mod endpoint;
 mod epoll;
+mod farewell;
 pub mod fleet;
 mod half;
 pub mod kernel_tls;

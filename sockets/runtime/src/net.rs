@@ -7,6 +7,7 @@
 use crate::config::StreamOptions;
 use crate::counters::Counters;
 use crate::endpoint::unix_path;
+use crate::farewell::Farewells;
 use crate::kernel_tls;
 use crate::pipes::Passes;
 use crate::secured::{Records, Secured};
@@ -18,7 +19,7 @@ use app::{Body, Closed, ConnId, ConnectError, Net, Sources};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use rope::QueueFull;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::Time;
@@ -51,6 +52,8 @@ pub struct Sockets {
     pub(crate) passes: Passes,
     /// What records are sealed and opened in.
     pub(crate) records: Records,
+    /// Connections that ended with an alert, whose peers may still send.
+    pub(crate) farewells: Farewells,
     pub(crate) counters: Counters,
     pub(crate) stream: StreamOptions,
     /// Most bytes that one connection hands over before others have their turn.
@@ -76,6 +79,7 @@ impl Sockets {
             sources: Sources::default(),
             passes: Passes::default(),
             records: Records::default(),
+            farewells: Farewells::default(),
             counters: Counters::default(),
             stream,
             send_budget: BUDGET,
@@ -350,8 +354,7 @@ impl Net for Sockets {
         if conn.flags.has(Flags::UNIX) {
             return None;
         }
-        // A ring's accept does not tell.
-        rustix::net::getpeername(conn.fd()?).ok()??.try_into().ok().map(unmapped)
+        peer_of(conn.fd()?)
     }
 
     fn local(&self, id: ConnId) -> Option<SocketAddr> {
@@ -362,6 +365,11 @@ impl Net for Sockets {
         let path = unix_path(self.table.get(id)?.fd()?)?;
         Some(app::path_number(&path))
     }
+}
+
+/// Who is at the other end, asked of the kernel: a ring's accept does not tell.
+pub(crate) fn peer_of(fd: impl AsFd) -> Option<SocketAddr> {
+    rustix::net::getpeername(fd).ok()??.try_into().ok().map(unmapped)
 }
 
 /// An IPv4 address that came over a dual-stack socket, as what it is

@@ -129,12 +129,11 @@ impl Socket {
         self.fd.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether it is open, and nothing is queued, held or under way.
+    /// Whether it is open, or our FIN is out, and nothing is queued, held or under way.
     fn is_quiet(&self) -> bool {
         const BUSY: u32 = Flags::CONNECTING
             | Flags::DIRTY
             | Flags::BLOCKED
-            | Flags::FINISHED
             | Flags::ENDED
             | Flags::OVER
             | Flags::UNREAD
@@ -144,7 +143,12 @@ impl Socket {
             | Flags::PASSES
             | Flags::FED
             | Flags::UNWATCHED;
-        self.flags.has(Flags::USED) && !self.flags.has(BUSY) && self.held() == 0 && self.queue.unsent() == 0
+        let finishes = self.flags.has(Flags::FINISHED) && !self.flags.has(Flags::SHUT);
+        self.flags.has(Flags::USED)
+            && !self.flags.has(BUSY)
+            && !finishes
+            && self.held() == 0
+            && self.queue.unsent() == 0
     }
 
     /// Whether the kernel has nothing that arrived for it.
@@ -239,6 +243,16 @@ impl Table {
 
     pub(crate) const fn is_full(&self) -> bool {
         self.live >= self.limit
+    }
+
+    /// The limit on connections.
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// How many more there may be.
+    pub(crate) const fn room(&self) -> usize {
+        self.limit.saturating_sub(self.live)
     }
 
     /// Slots that were ever used.

@@ -184,7 +184,7 @@ impl<A: App> Worker<A> {
     /// Asks the application to finish what is under way ([`App::drain`]).
     /// Returns whether nothing is left.
     pub fn drain(&mut self) -> bool {
-        self.app.drain(&mut self.net)
+        self.app.drain(&mut self.net) && self.net.farewells.len() == 0
     }
 
     /// Accepts no more, and closes the listening sockets here: what waits in
@@ -359,6 +359,9 @@ impl<A: App> Worker<A> {
         if let Some(at) = self.accepting.until() {
             until = until.min(at);
         }
+        if let Some(at) = self.net.farewells.due() {
+            until = until.min(at);
+        }
         if !self.net.unanswered.is_empty() {
             until = until.min(now + CONNECT_RETRY);
         }
@@ -437,6 +440,9 @@ fn finish_pass<A: App>(
         net.connect_again();
     }
     dispatch::run_timers(app, net, engine.driver());
+    if net.farewells.len() > 0 {
+        dispatch::look_at_farewells(net, engine.driver());
+    }
     dispatch::own_turn(app, net, engine.driver())
 }
 

@@ -45,12 +45,12 @@ fn on_sockets(app: Shim, engine: Engine) -> Result<Option<String>, Unfit> {
     Ok(worker.app.failure)
 }
 
-/// Stops the worker when the test is over.
+/// Stops the worker when the test is over, and the runner has the last alert.
 struct Until;
 
 impl Attendant<Shim> for Until {
     fn attend(&mut self, worker: &mut Worker<Shim>, _now: Time, _usage: &silo::Usage) -> Next {
-        if worker.app.over { Next::Stop } else { Next::Go }
+        if worker.app.over && worker.drain() { Next::Stop } else { Next::Go }
     }
 }
 

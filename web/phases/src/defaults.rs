@@ -84,6 +84,7 @@ impl Default for ConnectionRules {
             send: Duration::from_secs(60),
             lingering: Duration::from_secs(30),
             lingering_pause: Duration::from_secs(5),
+            lingers: true,
         }
     }
 }

@@ -38,6 +38,8 @@ pub struct ConnectionRules {
     pub lingering: Duration,
     /// `lingering_timeout`.
     pub lingering_pause: Duration,
+    /// `lingering_close`, but `off`.
+    pub lingers: bool,
 }
 
 /// The terms of a program, each once; those of its first listener come first.
@@ -73,7 +75,7 @@ impl fmt::Display for TooManyTerms {
             Self::Exchanges(_) => write!(
                 f,
                 "places differ in more than {} ways in \"keepalive_timeout\", \"send_timeout\", \
-                 \"client_body_timeout\", \"lingering_time\" and \"lingering_timeout\"",
+                 \"client_body_timeout\", \"lingering_close\", \"lingering_time\" and \"lingering_timeout\"",
                 ProgramTerms::EXCHANGES_MAX
             ),
         }

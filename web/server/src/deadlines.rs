@@ -266,6 +266,7 @@ impl Carrier {
     /// close with bytes unread would be a reset, which can overtake the
     /// response (RFC 9112 §9.6).
     pub(crate) fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let lingers = self.terms_of(id).lingers;
         let conn = &mut self.conns[id.index()];
         let held = conn.flags & (PARTIAL | PAUSED) != 0 || conn.flags & (ENDED | DRY) == ENDED || conn.is_asked();
         conn.state = State::Closing;
@@ -278,9 +279,9 @@ impl Carrier {
         }
         if conn.flags & FINISHED == 0 {
             conn.flags |= FINISHED;
-            net.finish(id);
+            if lingers { net.finish(id) } else { net.close(id) }
         }
-        if ended {
+        if ended || !lingers {
             self.watch_progress(net, id);
         } else {
             self.linger(net, id);

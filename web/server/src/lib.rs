@@ -74,7 +74,7 @@ use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use beginnings::Beginnings;
 use carrier::{Answering, Carrier};
 use change::start_log;
-use conn::{DRY, ENDED, FIRST, PARTIAL, PAUSED, ServedConnection, State, Tick};
+use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
 use dialled::DialledTable;
 use exchange::{Handler, HeadWriter};
@@ -534,9 +534,13 @@ impl<H: Handler> App for Server<H> {
         self.handlers.iter().map(Handler::working).fold(0, u32::saturating_add)
     }
 
-    /// Those that wait for a request, of which nothing has come.
+    /// Those that wait for a request, of which nothing has come, and those that have all of
+    /// their answers and go on sending.
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
         let conn = self.carrier.conns.get(id.index())?;
+        if conn.state == State::Closing && conn.generation == id.generation() && conn.flags & (ENDED | MARKED) == 0 {
+            return Some(conn.closing().passed(now));
+        }
         let waits = conn.generation == id.generation()
             && matches!(conn.state, State::Proxied | State::Handshake | State::Ready)
             && conn.flags & (PARTIAL | PAUSED | ENDED) == 0

@@ -68,6 +68,7 @@ impl TermTable {
             keep_alive: times.keep_alive,
             linger: config.timeouts.linger,
             linger_most: config.timeouts.linger,
+            lingers: true,
         };
         let mut table = Self {
             heads: [head; HEAD_TERMS_MAX],

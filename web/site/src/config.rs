@@ -121,6 +121,9 @@ pub struct ExchangeTerms {
     pub linger: Duration,
     /// For all of that.
     pub linger_most: Duration,
+    /// Whether that is waited for at all: else what still comes meets a reset, which may take
+    /// the end of an answer back.
+    pub lingers: bool,
 }
 
 /// The bytes of [`Content::Respond`].

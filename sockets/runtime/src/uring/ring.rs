@@ -25,6 +25,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 /// better value was measured there.
 const ZERO_COPY_FROM: usize = 64 * 1024;
 
+/// What says that operations of a connection are under way.
+const UNDER_WAY: u32 = Flags::ARMED | Flags::BLOCKED | Flags::WATCHES_ROOM | Flags::WATCHES_END;
+
 /// The ring, and what is under way in it.
 pub(crate) struct Ring {
     ring: IoUring,
@@ -84,8 +87,15 @@ impl Driver for Ring {
         }
     }
 
+    fn leave(&mut self, fd: BorrowedFd<'_>, flags: Flags) {
+        if flags.has(UNDER_WAY) {
+            let cancel = opcode::AsyncCancel2::new(CancelBuilder::fd(Fd(fd.as_raw_fd())).all()).build();
+            self.push(cancel, kind::NOTHING << 56);
+        }
+    }
+
     fn close(&mut self, fd: OwnedFd, flags: Flags) {
-        if !flags.has(Flags::ARMED | Flags::BLOCKED | Flags::WATCHES_ROOM | Flags::WATCHES_END) {
+        if !flags.has(UNDER_WAY) {
             return drop(fd);
         }
         // What is under way keeps the socket open: it ends first.

@@ -122,6 +122,13 @@ impl Client {
         self.stream.write_all(&record).unwrap();
     }
 
+    /// Says what cannot be opened.
+    fn spoil(&mut self) {
+        let mut bad = self.record(ApplicationData, b"bad");
+        *bad.last_mut().expect("a byte") ^= 1;
+        self.stream.write_all(&bad).unwrap();
+    }
+
     fn update(&mut self, answer: bool) -> Vec<u8> {
         let out = self.record(Handshake, &[24, 0, 0, 1, u8::from(answer)]);
         let old = self.epoch;
@@ -144,6 +151,8 @@ impl Client {
                     at = 0;
                     let read = match self.stream.read(&mut buffer) {
                         Err(e) if e.kind() == ErrorKind::ConnectionReset => 0,
+                        // A read with a time limit is not begun again by the kernel.
+                        Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                         read => read.unwrap(),
                     };
                     if read == 0 {
@@ -465,6 +474,50 @@ fn what_cannot_be_opened_ends_the_connection() {
     assert_eq!(theatre.close().records_refused, 1);
 }
 
+/// A peer that writes on before it reads gets no reset in place of what it is told.
+#[test]
+fn a_peer_that_sends_on_reads_why_it_is_refused() {
+    for version in [TlsVersion::V12, TlsVersion::V13] {
+        let (theatre, id, mut client) = secured(version);
+        client.spoil();
+        assert_eq!(theatre.next(), Seen::Close(id, Closed::Aborted), "for the application it is over at once");
+        client.stream.write_all(&vec![0; LARGE / 4]).expect("what follows is taken");
+        assert_eq!(client.hear(1), (vec![], Some(End::Alert)));
+        assert_eq!(client.stream.read(&mut [0]).expect("an end, and no reset"), 0);
+        drop(client);
+        let counters = theatre.close();
+        assert_eq!((counters.records_refused, counters.farewells), (1, 1), "{counters:?}");
+    }
+}
+
+#[test]
+fn peers_that_were_refused_have_a_share_and_give_way() {
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let theatre = Theatre::open(Config { max_connections: 16, ..Config::default() }, listeners.for_worker(0));
+    let refused = || {
+        let stream = client(address);
+        let id = theatre.opened();
+        theatre.tell(Do::Secure(id, securing(TlsVersion::V13)));
+        assert_eq!(theatre.next(), Seen::Secured(true));
+        let mut client = Client::new(stream, TlsVersion::V13);
+        client.spoil();
+        assert_eq!(theatre.next(), Seen::Close(id, Closed::Aborted));
+        assert_eq!(client.hear(1), (vec![], Some(End::Alert)));
+        client
+    };
+    let both = [refused(), refused()];
+    let counters = theatre.counters();
+    assert_eq!((counters.records_refused, counters.farewells), (2, 1), "the second of one client");
+    let mut others = Vec::new();
+    for count in 1..=16 {
+        others.push(client(address));
+        theatre.opened();
+        assert_eq!(theatre.counters().farewells_cut, u64::from(count == 16), "beside {count} others");
+    }
+    drop(both);
+    theatre.close();
+}
+
 /// What an alert is sealed by follows from the last of the handshake.
 #[test]
 fn an_alert_goes_behind_the_last_of_a_handshake() {
@@ -472,9 +525,7 @@ fn an_alert_goes_behind_the_last_of_a_handshake() {
     let mut client = Client::new(stream, TlsVersion::V13);
     theatre.tell(Do::Take(0));
     theatre.counters();
-    let mut bad = client.record(ApplicationData, b"bad");
-    *bad.last_mut().expect("a byte") ^= 1;
-    client.stream.write_all(&bad).unwrap();
+    client.spoil();
     assert_eq!(theatre.next(), Seen::Data(id, vec![]));
     let last = || Do::Send(id, b"last of a handshake".to_vec());
     theatre.tell(Do::All(vec![Do::Take(usize::MAX), last(), Do::Secure(id, securing(TlsVersion::V13))]));

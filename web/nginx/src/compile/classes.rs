@@ -133,7 +133,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "open_file_cache_events",
         ],
     ),
-    (CLOSING, &["lingering_close", "reset_timedout_connection", "keepalive_disable", "keepalive_min_timeout"]),
+    (CLOSING, &["reset_timedout_connection", "keepalive_disable", "keepalive_min_timeout"]),
     (BODIES, &["client_body_in_single_buffer", "client_body_early_read"]),
     (Idle("segments are full where there is enough to send, and leave at once"), &["tcp_nopush", "tcp_nodelay"]),
     (Idle("no line of the error log is about scripts"), &["rewrite_log", "uninitialized_variable_warn"]),

@@ -173,6 +173,9 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     }),
     ("client_body_temp_path", |compiler, layer, directive| compiler.temp_path(layer, directive)),
     plain!("client_body_timeout", |layer, directive| layer.block.connection.body = duration(directive)),
+    plain!("lingering_close", |layer, directive| {
+        layer.block.connection.lingers = !argument(directive, 0).eq_ignore_ascii_case(b"off");
+    }),
     plain!("lingering_time", |layer, directive| layer.block.connection.lingering = duration(directive)),
     plain!("lingering_timeout", |layer, directive| layer.block.connection.lingering_pause = duration(directive)),
     plain!("send_timeout", |layer, directive| layer.block.connection.send = duration(directive)),

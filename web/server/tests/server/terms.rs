@@ -41,8 +41,10 @@ fn world() -> World<Told> {
         keep_alive: seconds(keep_alive),
         linger: seconds(5),
         linger_most: seconds(30),
+        lingers: true,
     };
-    config.exchange_terms = vec![terms(60, 60), terms(10, 16), terms(100, 160), terms(2, 60)];
+    let closes = ExchangeTerms { lingers: false, ..terms(60, 60) };
+    config.exchange_terms = vec![terms(60, 60), terms(10, 16), terms(100, 160), terms(2, 60), closes];
     World::with_handler(config, Told)
 }
 
@@ -94,6 +96,31 @@ fn heads_have_the_terms_of_their_address() {
         let got = String::from_utf8(world.got(id)).unwrap();
         assert_eq!(&got[9..12], status, "{path} {field}");
     }
+}
+
+/// `lingering_close off`: what still comes is not waited for.
+#[test]
+fn where_nothing_is_lingered_for_the_last_answer_closes() {
+    for (path, closes) in [("/1", false), ("/4", true)] {
+        let mut world = world();
+        let id = world.open();
+        world.send(id, format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        assert!(world.conn(id).finished);
+        assert_eq!(world.conn(id).closes, closes, "{path}");
+    }
+}
+
+/// At the limit on connections, those that have their last answer and go on sending give way.
+#[test]
+fn who_only_goes_on_sending_gives_way() {
+    let mut world = world();
+    let id = world.open();
+    world.send(id, "GET /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    world.advance(seconds(2));
+    world.send(id, "more");
+    let now = world.net.now;
+    let idle = world.server.idle(id, now).expect("it waits for the client's end alone");
+    assert!(idle >= seconds(2) - Duration::from_millis(10) && idle <= seconds(2), "{idle:?}");
 }
 
 /// A peer that takes nothing is given up after the time of what it is sent.

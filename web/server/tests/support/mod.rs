@@ -1,13 +1,15 @@
 //! A data path made of memory: connections whose peers are the tests.
 #![allow(dead_code, reason = "each test binary uses its own part of it")]
 
+mod meanwhile;
+
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, SEND_LOW_WATER, Wake};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
+pub use meanwhile::Meanwhile;
 use server::exchange::Handler;
 use server::{Config, Server, WallClock};
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -36,6 +38,8 @@ pub struct ServedConnection {
     pub got_count: u64,
     pub counts_only: bool,
     pub finished: bool,
+    /// Whatever the peer still says is not waited for.
+    pub closes: bool,
     pub aborted: bool,
     pub timer: Option<Time>,
     held: Vec<u8>,
@@ -60,37 +64,6 @@ pub struct Mock {
     aborts: Vec<ConnId>,
     /// What a peer writes over the frame that it has handed over.
     pub meanwhile: Meanwhile,
-}
-
-/// What happens at one of the calls to come.
-#[derive(Debug, Default)]
-pub struct Meanwhile {
-    left: Cell<u32>,
-    write: RefCell<Option<(OwnedFd, Vec<u8>)>>,
-}
-
-impl Meanwhile {
-    /// At the call after `calls` more, `bytes` are written to the start of
-    /// `file`.
-    pub fn write(&self, calls: u32, file: OwnedFd, bytes: &[u8]) {
-        self.left.set(calls);
-        self.write.replace(Some((file, bytes.to_vec())));
-    }
-
-    /// Whether it has happened, or was not to.
-    pub fn is_over(&self) -> bool {
-        self.write.borrow().is_none()
-    }
-
-    fn on_call(&self) {
-        if self.write.borrow().is_some()
-            && self.left.replace(self.left.get().saturating_sub(1)) == 0
-            && let Some((file, bytes)) = self.write.take()
-        {
-            let written = rustix::io::pwrite(&file, &bytes, 0).expect("room for the bytes");
-            assert_eq!(written, bytes.len());
-        }
-    }
 }
 
 impl Mock {
@@ -184,6 +157,13 @@ impl Net for Mock {
         self.meanwhile.on_call();
         if let Some(conn) = self.conn(id) {
             conn.finished = true;
+        }
+    }
+
+    fn close(&mut self, id: ConnId) {
+        self.finish(id);
+        if let Some(conn) = self.conn(id) {
+            conn.closes = true;
         }
     }
 
@@ -297,6 +277,7 @@ impl<H: Handler> World<H> {
             got_count: 0,
             counts_only: false,
             finished: false,
+            closes: false,
             aborted: false,
             timer: None,
             held: Vec::new(),
