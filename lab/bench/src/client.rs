@@ -270,7 +270,6 @@ pub(crate) struct Throughput {
 #[derive(Deserialize)]
 pub(crate) struct Latencies {
     pub(crate) mean_ns: f64,
-    pub(crate) p50_ns: f64,
     pub(crate) p99_ns: f64,
 }
 

@@ -9,6 +9,7 @@
 
 mod beside;
 mod bulk;
+mod waits;
 mod xdp;
 
 use crate::BenchError;
