@@ -50,6 +50,8 @@ pub(crate) fn clock(config: &Config, by: StampedBy) -> Result<StampClock, String
     if !missing.is_empty() {
         return Err(format!("{name}: its driver, as far as this kernel says, does not {}", missing.join(", nor ")));
     }
+    // Where the program would not be loaded, another clock is better than none.
+    ebpf::has_function("bpf_xdp_metadata_rx_timestamp").map_err(|why| format!("{name}: {why}"))?;
     let clock = stamping::nic_clock(name)?;
     Ok(StampClock { ptp: Some(clock.ptp), only_ptp: clock.only_ptp })
 }
@@ -81,9 +83,9 @@ impl Arrivals {
     pub fn take(&mut self, index: usize, before: Option<&mut [u8; BEFORE_ARRIVAL]>) {
         let stamp = before.and_then(|before| {
             let (mark, time) = before.split_at_mut(8);
-            let mark = mark.first_chunk_mut()?;
-            let is_ours = u64::from_ne_bytes(core::mem::take(mark)) == self.mark;
-            time.first_chunk().map(|time| u64::from_ne_bytes(*time)).filter(|time| is_ours && *time != 0)
+            let mark = mark.first_chunk_mut().filter(|mark| u64::from_ne_bytes(**mark) == self.mark)?;
+            *mark = [0; 8];
+            time.first_chunk().map(|time| u64::from_ne_bytes(*time)).filter(|time| *time != 0)
         });
         if let Some(place) = self.stamps.get_mut(index) {
             *place = stamp;

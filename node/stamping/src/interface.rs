@@ -51,6 +51,14 @@ impl Interface {
         Ok(Self { socket, name: name.to_owned() })
     }
 
+    /// Its number.
+    pub(crate) fn index(&self) -> io::Result<i32> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: SIOCGIFINDEX has filled this member.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+    }
+
     /// What its driver can stamp.
     pub(crate) fn stamp_facts(&self) -> io::Result<StampFacts> {
         let mut facts = StampFacts { cmd: ETHTOOL_GET_TS_INFO, clock: -1, ..StampFacts::default() };
@@ -78,8 +86,8 @@ impl Interface {
     }
 
     fn ioctl(&self, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: both ioctls read and write one `ifreq`, which is borrowed for the call, and the structure that it
-        // points to, which its caller has on the stack in the size that they expect.
+        // SAFETY: all ioctls read and write one `ifreq`, which is borrowed for the call, and some the structure that
+        // it points to, which its caller has on the stack in the size that they expect.
         let done = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &raw mut *request) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }

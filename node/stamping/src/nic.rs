@@ -103,6 +103,8 @@ fn facts_with(name: &str, wanted: u32, why: &str) -> Result<(Interface, StampFac
 #[derive(Debug)]
 pub struct Stamping {
     interface: Interface,
+    /// The interface's number then: another one of its name is not ours to change.
+    index: i32,
     /// What was before, and what we made of it; `None`: it was on already.
     changed: Option<(StampConfig, StampConfig)>,
 }
@@ -118,10 +120,11 @@ impl Stamping {
             format!("the stamps of {name}'s NIC cannot be switched on: {why}{hint}")
         };
         let interface = Interface::new(name).map_err(fail)?;
+        let index = interface.index().map_err(fail)?;
         // Drivers that cannot tell take what is set.
         let before = interface.stamp_config().unwrap_or_default();
         if before.departing > 0 && frames_of(before.coming).is_some() {
-            return Ok(Self { interface, changed: None });
+            return Ok(Self { interface, index, changed: None });
         }
         if before.departing > 0 || before.coming != FILTER_NONE {
             return Err(format!(
@@ -133,7 +136,7 @@ impl Stamping {
         let facts = interface.stamp_facts().map_err(fail)?;
         let filter = best_filter(facts.coming).ok_or_else(|| format!("{name}'s NIC has no filter for our frames"))?;
         let now = interface.set_stamp_config(TX_ON, filter).map_err(fail)?;
-        let stamping = Self { interface, changed: Some((before, now)) };
+        let stamping = Self { interface, index, changed: Some((before, now)) };
         if now.departing <= 0 || frames_of(now.coming).is_none() {
             return Err(format!("{name}'s NIC stamps other frames than it was asked to (filter {})", now.coming));
         }
@@ -144,6 +147,7 @@ impl Stamping {
 impl Drop for Stamping {
     fn drop(&mut self) {
         if let Some((before, ours)) = self.changed
+            && self.interface.index().is_ok_and(|index| index == self.index)
             // Who has changed them since wants them so.
             && self.interface.stamp_config().map_or(true, |now| now == ours)
         {

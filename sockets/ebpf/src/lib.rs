@@ -33,5 +33,5 @@ pub use assemble::{AssembleError, Assembly, MAX_INSNS, Mistake};
 pub use error::{Cause, Error};
 pub use insn::Insn;
 pub use map::{MAX_BYTES, Map, MapKind, Shared, possible_cpus};
-pub use program::{Program, ProgramType, XdpAttachment, XdpMode, detach_reuseport, program_name};
+pub use program::{Program, ProgramType, XdpAttachment, XdpMode, detach_reuseport, has_function, program_name};
 pub use version::{Version, VersionError};

@@ -275,10 +275,24 @@ fn bind_calls(
     let old = |cause| if has < needs { Cause::Kernel { needs, has } } else { cause };
     let types = types().map_err(|why| old(Cause::NoTypes(why.to_string())))?;
     for (at, name) in &assembly.kernel_calls {
-        let found = btf::function(&types, name).map_err(|why| Cause::NoTypes(why.to_owned()))?;
-        code[*at].imm = found.ok_or_else(|| old(Cause::UnknownFunction(name.clone())))?;
+        code[*at].imm = find(&types, name).map_err(old)?;
     }
     Ok(())
+}
+
+fn find(types: &[u8], name: &str) -> Result<i32, Cause> {
+    let found = btf::function(types, name).map_err(|why| Cause::NoTypes(why.to_owned()))?;
+    found.ok_or_else(|| Cause::UnknownFunction(name.to_owned()))
+}
+
+/// Whether programs may call a function of the running kernel that has this name,
+/// and no fixed number.
+///
+/// # Errors
+/// Why they may not.
+pub fn has_function(name: &str) -> Result<(), Cause> {
+    let types = std::fs::read(btf::KERNEL).map_err(|why| Cause::NoTypes(why.to_string()))?;
+    find(&types, name).map(drop)
 }
 
 /// What the verifier says, with the line of the text that it ends at.

@@ -162,9 +162,11 @@ fn functions_of_the_kernel_are_called_by_name() {
         assert!(matches!(&none, Cause::NoTypes(_)) && none.to_string().contains("CONFIG_DEBUG_INFO_BTF"), "{none}");
         assert!(matches!(told(Ok(b"nothing of the kind".to_vec())), Err(Cause::NoTypes(_))));
     }
+    assert!(matches!(has_function("bpf_xdp_no_such_function"), Err(Cause::NoTypes(_) | Cause::UnknownFunction(_))));
     if !may_load() || Version::running() < Version::new(6, 3) {
         return;
     }
+    assert_eq!(has_function("bpf_xdp_metadata_rx_timestamp"), Ok(()));
     // A driver that tells nothing of frames takes no such program.
     let loopback = 1;
     let none = Program::load_bound("test", &assembly, &[], loopback).unwrap_err();
