@@ -168,7 +168,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"testssl.sh finds nothing above LOW that is not listed|scripts/testssl.sh $(NEARSIDE)" \
 		"Chromium over TLS and our own stack, by TAP and AF_XDP|$(SUDO) scripts/chromium.sh $(NEARSIDE)" \
 		"a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed" \
-		"a router takes the routing updates of RFC 2544 (bird2)|$(CARGO) test -q --locked -p interop a_router_takes -- --ignored"
+		"a router takes routing updates (bird2)|$(CARGO) test -q --locked -p interop a_router_takes -- --ignored"
 
 # The same targets for libFuzzer, which also wants to know where edges are and
 # what is compared. clang brings its runtime, and links it to the library.

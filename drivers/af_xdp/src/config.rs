@@ -1,6 +1,5 @@
 //! What an AF_XDP link is made of, and its one-line form.
 
-use crate::stamps::Stamps;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -62,6 +61,21 @@ pub enum ChecksumChoice {
     Verify,
     /// Never verified.
     Trust,
+}
+
+/// Which frames are to be stamped: those that come (Linux 6.3) and those that
+/// leave (Linux 6.8), by a NIC whose driver can.
+///
+/// In copy mode a departure has a stamp of the kernel, which says when it was done
+/// with the frame, and not when that left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stamps {
+    /// Each frame that comes.
+    pub arrivals: bool,
+    /// Frames that leave, where that is asked for.
+    pub departures: bool,
+    /// The NIC is to stamp them only while the port is open.
+    pub switch_on: bool,
 }
 
 /// How an AF_XDP link is opened.

@@ -66,7 +66,7 @@ mod terms;
 mod transmit;
 mod umem;
 
-pub use config::{ChecksumChoice, Config, CopyChoice, ModeChoice, QUEUES_LIMIT};
+pub use config::{ChecksumChoice, Config, CopyChoice, ModeChoice, QUEUES_LIMIT, Stamps};
 pub use driver::{Claim, Handover, Offer};
 pub use ebpf::XdpMode;
 pub use error::{HandoverError, XdpError};
@@ -78,7 +78,6 @@ pub use link::{KernelDrops, RelayCounts, XdpLink};
 pub use port::{AfXdp, domain, mac, queues};
 pub use receive::{BURST_LIMIT, XdpRx};
 pub use rss::{NoRss, rss};
-pub use stamps::Stamps;
 pub use terms::Terms;
 pub use transmit::XdpTx;
 pub use umem::Backing;

@@ -1,6 +1,6 @@
 //! An interface opened: its program attached, what is needed beside it held.
 
-use crate::config::{Config, FRAME_SIZES, HEADER_ROOM, HEADROOM, ModeChoice, QUEUES_LIMIT};
+use crate::config::{Config, FRAME_SIZES, HEADER_ROOM, HEADROOM, ModeChoice, QUEUES_LIMIT, Stamps};
 use crate::error::XdpError;
 use crate::facts::Facts;
 use crate::filter::{Filter, solicited_mac};
@@ -9,7 +9,6 @@ use crate::interface::Interface;
 use crate::orders::{self, Orders};
 use crate::shared::Shared;
 use crate::socket::Socket;
-use crate::stamps::Stamps;
 use crate::terms::Terms;
 use core::net::{IpAddr, SocketAddr};
 use driver::{Claim, Offer};

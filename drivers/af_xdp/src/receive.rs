@@ -215,7 +215,7 @@ impl Queue {
 
     /// Before frames that have a stamp stands this from now on.
     pub(crate) fn stamped(mut self, mark: Option<u64>) -> Self {
-        self.stamps = mark.map(Arrivals::new).map(Box::new);
+        self.stamps = mark.map(|mark| Box::new(Arrivals::new(mark, BURST_LIMIT)));
         self
     }
 

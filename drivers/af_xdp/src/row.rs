@@ -1,10 +1,10 @@
 //! AF_XDP as one driver of several.
 
-use crate::config::{Config, CopyChoice, ModeChoice, QUEUES_LIMIT};
+use crate::config::{Config, CopyChoice, ModeChoice, QUEUES_LIMIT, Stamps};
 use crate::link::XdpLink;
 use crate::port::{self, AfXdp};
 use crate::rss;
-use crate::stamps::{self, Stamps};
+use crate::stamps;
 use crate::umem::Backing;
 use ::link::{Reopened, Reopener, Rss, Wanted};
 use core::error::Error;

@@ -6,23 +6,7 @@
 
 use crate::config::{Config, CopyChoice, ModeChoice};
 use crate::interface::Interface;
-use crate::receive::BURST_LIMIT;
 use driver::{StampClock, StampedBy};
-
-/// Which frames are to be stamped: those that come (Linux 6.3) and those that
-/// leave (Linux 6.8), by a NIC whose driver can.
-///
-/// In copy mode a departure has a stamp of the kernel, which says when it was done
-/// with the frame, and not when that left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stamps {
-    /// Each frame that comes.
-    pub arrivals: bool,
-    /// Frames that leave, where that is asked for.
-    pub departures: bool,
-    /// The NIC is to stamp them only while the port is open.
-    pub switch_on: bool,
-}
 
 /// The clock that an interface's NIC stamps frames with.
 ///
@@ -70,12 +54,13 @@ pub(crate) const HAS_METADATA: u32 = 1 << 1;
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     mark: u64,
-    stamps: [Option<u64>; BURST_LIMIT],
+    stamps: Vec<Option<u64>>,
 }
 
 impl Arrivals {
-    pub const fn new(mark: u64) -> Self {
-        Self { mark, stamps: [None; BURST_LIMIT] }
+    /// For bursts of at most so many frames.
+    pub fn new(mark: u64, burst: usize) -> Self {
+        Self { mark, stamps: vec![None; burst] }
     }
 
     /// Takes the stamp of frame `index` of the burst from what stands before it,

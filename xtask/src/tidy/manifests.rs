@@ -245,7 +245,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
-    ("links", &["dpdk", "driver", "ethtool", "host", "say"]),
+    ("links", &["dpdk", "driver", "ethtool", "host", "say", "stamping"]),
     ("metrics", &["host", "latency", "say", "silo", "wire"]),
     (
         "serve",

@@ -2,7 +2,8 @@
 //! has, of which there are none here, and its departures are stamped by the kernel.
 
 use super::*;
-use crate::{AfXdp, Config, CopyChoice, ModeChoice, XdpError, XdpLink};
+use crate::receive::BURST_LIMIT;
+use crate::{AfXdp, Config, CopyChoice, ModeChoice, Stamps, XdpError, XdpLink};
 use driver::{Claim, Driver, StampedBy};
 use link::{Link, LinkState, Receive, Transmit};
 use std::process::Command;
@@ -20,7 +21,7 @@ fn before(mark: u64, time: u64) -> [u8; BEFORE_ARRIVAL] {
 
 #[test]
 fn a_stamp_stands_before_its_frame_once() {
-    let mut arrivals = Arrivals::new(MARK);
+    let mut arrivals = Arrivals::new(MARK, BURST_LIMIT);
     let mut good = before(MARK, 1_234);
     arrivals.take(0, Some(&mut good));
     assert_eq!(arrivals.of(0), Some(1_234));
