@@ -172,7 +172,7 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
     rx.release();
 
     // What is due.
-    let mut more = stack.on_timers(out);
+    let mut more = stack.on_timers_amid(frames == BURST, out);
     while let Some(id) = stack.poll_app_timer() {
         app.on_timer(stack, id);
     }

@@ -230,18 +230,24 @@ impl Stack {
     /// already.
     #[inline]
     pub fn on_timers(&mut self, out: &mut impl Egress) -> bool {
+        self.on_timers_amid(false, out)
+    }
+
+    /// The same, less of it where more frames wait than a turn takes.
+    #[inline]
+    pub fn on_timers_amid(&mut self, crowded: bool, out: &mut impl Egress) -> bool {
         if !self.tcp.has_timers() && !self.ip.has_late_fragments() {
             return false;
         }
-        self.run_timers(out)
+        self.run_timers(crowded, out)
     }
 
     #[inline(never)]
-    fn run_timers(&mut self, out: &mut impl Egress) -> bool {
+    fn run_timers(&mut self, crowded: bool, out: &mut impl Egress) -> bool {
         if self.ip.has_late_fragments() {
             self.ip.give_up_fragments(out);
         }
-        self.tcp.on_timers(&mut self.ip, out)
+        self.tcp.on_timers(&mut self.ip, crowded, out)
     }
 
     /// The next connection whose application timer ran out.

@@ -1,6 +1,7 @@
 //! Two stacks that hand each other frames, and a transmit ring that can be
 //! full.
 
+mod crowded;
 mod fragments;
 mod icmp;
 mod options;

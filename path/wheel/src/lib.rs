@@ -202,6 +202,11 @@ impl Wheel {
     /// `due`. Returns whether all were taken. The work is in proportion to the
     /// entries, however far time has moved.
     pub fn advance(&mut self, now_ms: u32, due: &mut Vec<Due>) -> bool {
+        self.advance_some(now_ms, BOUND, due)
+    }
+
+    /// The same, of up to so many entries.
+    pub fn advance_some(&mut self, now_ms: u32, most: usize, due: &mut Vec<Due>) -> bool {
         if (now_ms.wrapping_sub(self.now) as i32) <= 0 {
             return true;
         }
@@ -209,14 +214,14 @@ impl Wheel {
             self.now = now_ms;
             return true;
         }
-        let all = self.work_off(now_ms, due);
+        let all = self.work_off(now_ms, most, due);
         self.due = self.now.wrapping_add(self.next_deadline().unwrap_or(0));
         self.quiet = self.now.wrapping_add(self.ahead().unwrap_or(0));
         all
     }
 
     #[inline(never)]
-    fn work_off(&mut self, now_ms: u32, due: &mut Vec<Due>) -> bool {
+    fn work_off(&mut self, now_ms: u32, most: usize, due: &mut Vec<Due>) -> bool {
         while self.now != now_ms {
             let left = now_ms.wrapping_sub(self.now);
             let Some(ahead) = self.ahead().filter(|ahead| *ahead <= left) else {
@@ -224,7 +229,7 @@ impl Wheel {
                 return true;
             };
             let tick = self.now.wrapping_add(ahead);
-            if !self.take(tick, due) {
+            if !self.take(tick, most, due) {
                 // The rest of this tick is next.
                 self.now = tick.wrapping_sub(1);
                 return false;
@@ -235,10 +240,10 @@ impl Wheel {
     }
 
     /// Takes what comes up at `tick`. Returns whether there was room for all.
-    fn take(&mut self, tick: u32, due: &mut Vec<Due>) -> bool {
+    fn take(&mut self, tick: u32, most: usize, due: &mut Vec<Due>) -> bool {
         if is_far(tick) {
             let far = tick >> FAR_SHIFT;
-            while due.len() < BOUND
+            while due.len() < most
                 && let Some(slot) = self.far.pop(&mut self.store, far)
             {
                 self.entries -= 1;
@@ -249,7 +254,7 @@ impl Wheel {
             }
         }
         // `never_zero` moves tick 0 to 1 in name, and to its bucket too.
-        while due.len() < BOUND
+        while due.len() < most
             && let Some(slot) = self.near.pop(&mut self.store, tick)
         {
             self.entries -= 1;

@@ -53,6 +53,8 @@ struct Beside {
     handshakes: f64,
     /// The share of the server's core that it took, and softirq beside it.
     server: f64,
+    /// The share that other processes took of it.
+    others: f64,
     /// The share of the time that the threads that answer waited for their core.
     waited: f64,
     /// The share of the core that a hypervisor took.
@@ -70,8 +72,8 @@ pub(super) fn run(
          p50 and p99 at the server's interface by the kernel's stamps, the server at nice {NICE}; medians (least-largest)"
     );
     println!(
-        "  {:15} {:>12} {:>7} {:>9} {:>22} {:>23} {:>7} {:>7}",
-        "", "handshakes/s", "server", "p50", "p99", "client's p99", "waited", "stolen"
+        "  {:15} {:>12} {:>7} {:>7} {:>9} {:>22} {:>23} {:>7} {:>7}",
+        "", "handshakes/s", "server", "others", "p50", "p99", "client's p99", "waited", "stolen"
     );
     let duration = Duration::from_secs(plan.seconds);
     let mut kept = true;
@@ -104,10 +106,11 @@ fn print(name: &str, how: &str, samples: &[Beside]) -> f64 {
         format!("{:.0} us ({least:.0}-{largest:.0})", of(value))
     };
     println!(
-        "  {:15} {:>12} {:>6.0}% {:>6.0} us {:>22} {:>23} {:>6.1}% {:>6.1}%",
+        "  {:15} {:>12} {:>6.0}% {:>6.0}% {:>6.0} us {:>22} {:>23} {:>6.1}% {:>6.1}%",
         format!("{name} {how}"),
         thousands(of(|sample| sample.handshakes)),
         100.0 * of(|sample| sample.server),
+        100.0 * of(|sample| sample.others),
         of(|sample| sample.p50),
         spread(|sample| sample.p99),
         spread(|sample| sample.client),
@@ -160,6 +163,7 @@ fn measure(
         client: timed.latency.p99_ns / 1e3,
         handshakes,
         server: server.process + softirq,
+        others: server.others,
         waited: last.waited.saturating_sub(first.waited) as f64 / span,
         stolen: last.stolen.saturating_sub(first.stolen) as f64 / span,
     })

@@ -21,6 +21,12 @@ pub(super) struct DelayedAck {
 /// Half-open handshakes and TIME-WAIT records worked off per turn.
 const BOUND: usize = 64;
 
+/// Timers of connections that run in a turn whose burst was full, and in a millisecond in which
+/// so many connections wait for room to send. Each has a frame sent, and one or two that answer
+/// it: more than half a burst, and frames would come sooner than they are taken.
+const FEW: usize = 16;
+const BACKLOG: usize = 512;
+
 /// When connections are due.
 #[derive(Debug)]
 pub(super) struct Timers {
@@ -80,9 +86,15 @@ impl Tcp {
         self.timers.done_ms != self.common.now_ms
     }
 
-    /// Runs what is due. Returns whether more is due already.
-    pub fn on_timers(&mut self, ip: &mut Ip, out: &mut impl Egress) -> bool {
-        let mut more = self.on_wheel(ip);
+    /// Runs what is due, less of it where the turn is `crowded`. Returns whether more is due
+    /// already.
+    pub fn on_timers(&mut self, ip: &mut Ip, crowded: bool, out: &mut impl Egress) -> bool {
+        // What timers have to be said goes behind what waits for room: of that there is no
+        // more than the link soon takes, or nobody would be answered for as long as the rest
+        // of a million ends.
+        let waits = self.outbox.ready.len() >= BACKLOG;
+        let mut more = self.on_wheel(ip, if crowded || waits { FEW } else { wheel::BOUND });
+        more &= !waits;
         if !self.timers.delayed_acks.is_empty() {
             more |= self.on_delayed_acks();
         }
@@ -114,9 +126,9 @@ impl Tcp {
         self.events.has_some()
     }
 
-    fn on_wheel(&mut self, ip: &Ip) -> bool {
+    fn on_wheel(&mut self, ip: &Ip, most: usize) -> bool {
         let mut due = core::mem::take(&mut self.timers.due);
-        let done = self.timers.wheel.advance(self.common.now_ms, &mut due);
+        let done = self.timers.wheel.advance_some(self.common.now_ms, most, &mut due);
         // First all of them, in little room, so that their cache misses overlap:
         // where there are many connections, each is one.
         due.retain(|entry| entry.claim(&mut self.slots.at_mut(entry.slot).tcp.wheel));
