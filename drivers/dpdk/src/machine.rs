@@ -4,6 +4,7 @@
 
 use crate::config::{Device, EalOptions};
 use crate::remedy::Remedy;
+use rustix::fs::{Access, AtFlags, CWD};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -289,8 +290,11 @@ impl PciDevice {
     }
 }
 
+/// Asked without opening: who closes a device of uio_pci_generic takes its
+/// access to memory away, whoever else works with it.
 fn may_write(path: &Path) -> bool {
-    fs::OpenOptions::new().read(true).write(true).open(path).is_ok()
+    let wanted = Access::READ_OK | Access::WRITE_OK;
+    rustix::fs::accessat(CWD, path, wanted, AtFlags::EACCESS).is_ok()
 }
 
 #[cfg(test)]
