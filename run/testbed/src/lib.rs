@@ -23,6 +23,7 @@
 
 mod child;
 mod clocks;
+mod commands;
 mod ends;
 mod figures;
 mod forward;

@@ -2,6 +2,7 @@
 
 use crate::MethodPlan;
 use crate::clocks::Timed;
+use crate::commands;
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, replay, seed, surroundings};
 use crate::pause::PauseWatch;
@@ -15,8 +16,7 @@ use packet::trial::TrialResult;
 use packet::verdict::Word;
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
-use silo::Clock;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -24,10 +24,6 @@ use std::time::Duration;
 /// so many, at thousands of a frame per second.
 const LEARNING: Duration = Duration::from_millis(20);
 const LEARNING_MILLI: u64 = 1_000_000;
-
-/// A command that takes longer has failed.
-const COMMAND_LIMIT: Duration = Duration::from_secs(120);
-const COMMAND_LOOK: Duration = Duration::from_millis(20);
 
 /// Follows the method, and prints what was found.
 ///
@@ -124,7 +120,7 @@ impl Trials for Whole<'_> {
                     Condition::ManyFilters => plan.many_filters_command.as_ref(),
                     _ => None,
                 };
-                if let Some(Err(why)) = command.map(|command| run_command(command)) {
+                if let Some(Err(why)) = command.map(|command| commands::run(command, &|| watch.is_stopped())) {
                     done.failed = Some(format!("filters: {why}"));
                     break;
                 }
@@ -173,17 +169,20 @@ fn one<L: Link>(
     watch.take(&mut Vec::new());
     let trial = ask.plan(&plan.stream, &plan.settings, (signature as u32, signature));
     let command = plan.reset_command.as_ref().zip(ask.reset);
-    let resetting = command.map(|(command, after)| {
-        let command = command.clone();
-        thread::spawn(move || {
-            thread::sleep(Duration::from_secs_f64(after));
-            run_command(&command)
-        })
-    });
-    let result = rig.trial(trial, watch);
-    let failed = resetting.and_then(|thread| match thread.join() {
-        Ok(outcome) => outcome.err(),
-        Err(_) => Some("the thread that ran the command panicked".to_owned()),
+    let resetting = command.map(|(command, after)| (command, Duration::from_secs_f64(after)));
+    let (result, failed) = thread::scope(|scope| {
+        let resetting = resetting.map(|(command, after)| {
+            scope.spawn(move || {
+                thread::sleep(after);
+                commands::run(command, &|| watch.is_stopped())
+            })
+        });
+        let result = rig.trial(trial, watch);
+        let failed = resetting.and_then(|thread| match thread.join() {
+            Ok(outcome) => outcome.err(),
+            Err(_) => Some("the thread that ran the command panicked".to_owned()),
+        });
+        (result, failed)
     });
     let mut result = result?;
     let mut recorded = Vec::new();
@@ -193,41 +192,4 @@ fn one<L: Link>(
         thread::sleep(Duration::from_secs_f64(plan.settings.settle));
     }
     Ok((result, failed))
-}
-
-/// Runs a command of the user's by the shell.
-fn run_command(command: &str) -> Result<(), String> {
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .map_err(|why| format!("'{command}' cannot be run: {why}"))?;
-    let began = Clock.now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("'{command}' failed: {status}")),
-            Ok(None) if Clock.now().since(began) < COMMAND_LIMIT => thread::sleep(COMMAND_LOOK),
-            outcome => {
-                let _ = child.kill();
-                let _ = child.wait();
-                let why = outcome
-                    .err()
-                    .map_or_else(|| format!("it took longer than {COMMAND_LIMIT:?}"), |why| why.to_string());
-                return Err(format!("'{command}': {why}"));
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_that_fails_says_so() {
-        assert_eq!(run_command("exit 0"), Ok(()));
-        assert!(run_command("exit 3").is_err_and(|why| why.contains("exit 3") && why.contains('3')));
-    }
 }
