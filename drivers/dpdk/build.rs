@@ -13,13 +13,14 @@ const OLDEST: &str = "22.11";
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=src/shim.c");
+    println!("cargo:rerun-if-changed=src/stamps.c");
     println!("cargo:rerun-if-env-changed=PKG_CONFIG");
     if std::env::var_os("CARGO_FEATURE_LIBDPDK").is_none() {
         return;
     }
     let _ = pkg_config(&format!("--atleast-version={OLDEST}"));
     let mut shim = cc::Build::new();
-    shim.file("src/shim.c").warnings(true).flag("-std=gnu11").opt_level(3);
+    shim.files(["src/shim.c", "src/stamps.c"]).warnings(true).flag("-std=gnu11").opt_level(3);
     // Its headers warn of themselves.
     shim.flag("-Wno-unused-parameter").flag("-Wno-deprecated-declarations");
     for flag in pkg_config("--cflags").split_whitespace() {

@@ -3,7 +3,7 @@
 
 use crate::config::{Config, Device};
 use crate::error::{DpdkError, Step};
-use crate::facts::Facts;
+use crate::facts::{Facts, StampedFrames};
 use ::link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use core::time::Duration;
 use std::io;
@@ -26,6 +26,16 @@ pub fn mac(_device: &Device) -> Option<Mac> {
 #[must_use]
 pub fn facts(_device: &Device) -> Option<Facts> {
     None
+}
+
+/// Which frames a port stamps: there is none.
+pub(crate) fn stamped_frames(config: &Config) -> Result<StampedFrames, String> {
+    Err(DpdkError::of(Step::NotBuiltIn).on(&config.device).to_string())
+}
+
+/// The time of an open port's clock: there is none.
+pub(crate) fn clock_of(_device: &Device) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// An opened port: there is none.

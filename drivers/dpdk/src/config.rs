@@ -91,6 +91,9 @@ pub struct Config {
     /// The port's Ethernet address; `None`: its own. Not part of the text: it
     /// is the stack's, too.
     pub mac: Option<Mac>,
+    /// Frames are stamped by the port's clock, where it has one. Not part of the
+    /// text: who measures asks for it.
+    pub stamps: bool,
     /// What the whole process is started with.
     pub eal: EalOptions,
 }
@@ -117,6 +120,7 @@ impl Config {
             segmentation: true,
             domain: None,
             mac: None,
+            stamps: false,
             eal: EalOptions::default(),
         })
     }

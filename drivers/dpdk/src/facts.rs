@@ -30,6 +30,18 @@ pub struct Facts {
     /// How the port spreads flows over several queues; `None`: it does not,
     /// or not as it would tell.
     pub rss: Option<Rss>,
+    /// Which frames the port stamps, or why none; `None`: it was not asked to.
+    pub stamps: Option<Result<StampedFrames, String>>,
+}
+
+/// Which frames a port stamps by its own clock. Those that leave are any that it
+/// is asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StampedFrames {
+    /// All that come.
+    All,
+    /// Event messages of PTP, of those that come.
+    OnlyPtp,
 }
 
 impl Facts {

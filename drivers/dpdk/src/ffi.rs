@@ -20,6 +20,7 @@ pub(crate) enum Pool {}
 pub(crate) const RX_VERIFIED: u32 = 1;
 pub(crate) const TX_CHECKSUM: u16 = 1;
 pub(crate) const TX_SEGMENT: u16 = 2;
+pub(crate) const TX_STAMP: u16 = 4;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -53,6 +54,7 @@ pub(crate) struct Wish {
     pub(crate) vlan_strip: u8,
     pub(crate) promiscuous: u8,
     pub(crate) interrupts: u8,
+    pub(crate) stamps: u8,
     pub(crate) key_len: u8,
     pub(crate) key: [u8; KEY_LIMIT],
 }
@@ -71,6 +73,7 @@ pub(crate) struct RawFacts {
     pub(crate) vlan_strip: u8,
     pub(crate) promiscuous: u8,
     pub(crate) interrupts: u8,
+    pub(crate) stamps_all: u8,
     pub(crate) mac: [u8; 6],
     pub(crate) key_len: u8,
     pub(crate) key: [u8; KEY_LIMIT],
@@ -87,6 +90,16 @@ pub(crate) struct PortCounts {
     pub(crate) missed: u64,
     pub(crate) errors: u64,
     pub(crate) no_buffer: u64,
+}
+
+/// What a port said of stamps when it was asked: 0, or a code.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct RawStamping {
+    pub(crate) enabled: i32,
+    pub(crate) clock: i32,
+    pub(crate) departures: i32,
+    pub(crate) taken: i32,
 }
 
 #[repr(C)]
@@ -122,6 +135,14 @@ unsafe extern "C" {
     pub(crate) safe fn near_interrupted(epoll: c_int);
     pub(crate) safe fn near_end(port: u16);
     pub(crate) safe fn near_close(port: u16);
+
+    pub(crate) safe fn near_expect_stamps() -> c_int;
+    pub(crate) fn near_stamp(port: u16, pool: *mut Pool, found: *mut RawStamping);
+    pub(crate) safe fn near_stamp_no_more(port: u16);
+    pub(crate) fn near_clock(port: u16, now: *mut u64) -> c_int;
+    pub(crate) fn near_counter(port: u16, now: *mut u64, beside: *mut u64) -> c_int;
+    pub(crate) fn near_departure(port: u16, stamp: *mut u64) -> c_int;
+    pub(crate) fn near_arrivals(port: u16, mbufs: *mut *mut Mbuf, count: u16, stamps: *mut u64);
 
     pub(crate) fn near_receive(
         port: u16,

@@ -25,6 +25,8 @@ mod facts;
 #[cfg(feature = "libdpdk")]
 mod ffi;
 #[cfg(feature = "libdpdk")]
+mod kept;
+#[cfg(feature = "libdpdk")]
 mod link;
 #[cfg(feature = "libdpdk")]
 mod log;
@@ -36,6 +38,8 @@ mod receive;
 mod remedy;
 mod row;
 #[cfg(feature = "libdpdk")]
+mod stamping;
+#[cfg(feature = "libdpdk")]
 mod transmit;
 
 #[cfg(not(feature = "libdpdk"))]
@@ -44,7 +48,7 @@ pub use config::{Config, Device, EalOptions, QUEUES_LIMIT, RssKey};
 #[cfg(feature = "libdpdk")]
 pub use eal::version;
 pub use error::DpdkError;
-pub use facts::{Facts, Rss};
+pub use facts::{Facts, Rss, StampedFrames};
 #[cfg(feature = "libdpdk")]
 pub use link::{Dpdk, DpdkLink};
 pub use machine::{HugePages, Iommu, Machine, PciDevice};
@@ -55,6 +59,11 @@ pub use receive::DpdkRx;
 pub use remedy::Remedy;
 #[cfg(feature = "libdpdk")]
 pub use transmit::DpdkTx;
+
+#[cfg(not(feature = "libdpdk"))]
+use absent::{clock_of, stamped_frames};
+#[cfg(feature = "libdpdk")]
+use kept::{clock_of, stamped_frames};
 
 /// Bytes of an Ethernet header with one VLAN tag.
 #[cfg(feature = "libdpdk")]

@@ -5,6 +5,7 @@ use crate::eal;
 use crate::error::DpdkError;
 use crate::facts::Facts;
 use crate::ffi;
+use crate::kept;
 use crate::port::{Port, slot_len};
 use crate::receive::DpdkRx;
 use crate::transmit::DpdkTx;
@@ -36,7 +37,7 @@ impl Dpdk {
     /// # Errors
     /// See [`DpdkError`]; nothing is left behind but DPDK itself.
     pub fn open(config: &Config) -> Result<Self, DpdkError> {
-        let port = Arc::new(Port::open(config)?);
+        let port = kept::open(config)?;
         let links = (0..config.queues).filter_map(|queue| DpdkLink::new(&port, queue)).collect();
         Ok(Self { facts: port.facts.clone(), links })
     }
@@ -80,7 +81,7 @@ impl DpdkLink {
     /// See [`DpdkError`].
     pub fn open(config: &Config) -> Result<Self, DpdkError> {
         let config = Config { queues: 1, ..config.clone() };
-        let port = Arc::new(Port::open(&config)?);
+        let port = kept::open(&config)?;
         Self::new(&port, 0).ok_or_else(|| DpdkError::no_queue().on(&config.device))
     }
 

@@ -7,7 +7,7 @@ use crate::facts::{Facts, Rss};
 use crate::ffi::{self, KEY_LIMIT, MemoryRange, Pool, PortCounts, RETA_LIMIT, RawFacts, Wish};
 use crate::machine::Machine;
 use crate::remedy::Remedy;
-use crate::{HEADER_ROOM, log};
+use crate::{HEADER_ROOM, log, stamping};
 use core::ffi::c_int;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -46,14 +46,20 @@ const HASH_TCP_V6: u64 = 1 << 10;
 
 const _: () = assert!(SEGMENTATION_LIMIT + HEADER_ROOM < u16::MAX as u32, "a slot's length has 16 bits");
 
-/// What open ports are like, by device.
-static OPEN: Mutex<Vec<(Device, Facts)>> = Mutex::new(Vec::new());
+/// Open ports: their devices, numbers, and what they are like.
+static OPEN: Mutex<Vec<(Device, u16, Facts)>> = Mutex::new(Vec::new());
 
 /// What the port of this device is like; `None` if it is not open.
 #[must_use]
 pub fn facts(device: &Device) -> Option<Facts> {
+    with_open(device, |_, facts| facts.clone())
+}
+
+/// Does something with an open port, which is not closed meanwhile; `None` if it
+/// is not open.
+pub(crate) fn with_open<T>(device: &Device, with: impl FnOnce(u16, &Facts) -> T) -> Option<T> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    open.iter().rev().find(|(known, _)| known == device).map(|(_, facts)| facts.clone())
+    open.iter().rev().find(|(known, ..)| known == device).map(|(_, id, facts)| with(*id, facts))
 }
 
 /// The Ethernet address that a stack over this port is to have: the port's
@@ -136,7 +142,11 @@ impl Port {
         let wish = wish(config, interrupts);
         let mut raw = NO_FACTS;
         let mut pools = Vec::new();
+        let mut stamping = None;
         let (started, said) = log::kept(|| -> Result<(), Failed> {
+            if config.stamps {
+                done(ffi::near_expect_stamps())?;
+            }
             // SAFETY: both structures are the shim's, and live during the call.
             done(unsafe { ffi::near_configure(id, &raw const wish, &raw mut raw) })?;
             if let Some(mac) = config.mac {
@@ -156,6 +166,9 @@ impl Port {
             }
             // SAFETY: as at near_configure.
             done(unsafe { ffi::near_begin(id, &raw const wish, &raw mut raw) })?;
+            if config.stamps {
+                stamping = pools.first().map(|pools| stamping::ask(id, pools.tx, &raw));
+            }
             if interrupts { done(probe_interrupts(id)) } else { Ok(()) }
         });
         if let Err(failed) = started {
@@ -163,12 +176,17 @@ impl Port {
             free(&pools);
             return Err(failed.error(&raw, said));
         }
-        let facts = read_facts(&raw, &wish);
+        let facts = Facts { stamps: stamping, ..read_facts(&raw, &wish) };
         let control = Mutex::new(Control::default());
         let (up, downs, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
         let device = config.device.clone();
-        OPEN.lock().unwrap_or_else(PoisonError::into_inner).push((device.clone(), facts.clone()));
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).push((device.clone(), id, facts.clone()));
         Ok(Self { id, facts, mtu: raw.mtu, device, pools, up, downs, lost, control })
+    }
+
+    /// Whether frames are stamped as they leave.
+    pub(crate) const fn stamps_departures(&self) -> bool {
+        matches!(self.facts.stamps, Some(Ok(_)))
     }
 
     /// The packet buffers of queue pair `queue`.
@@ -243,8 +261,11 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         let _alone = Eal::running();
-        OPEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|(device, _)| *device != self.device);
+        OPEN.lock().unwrap_or_else(PoisonError::into_inner).retain(|(device, ..)| *device != self.device);
         let ((), _) = log::kept(|| {
+            if self.stamps_departures() {
+                ffi::near_stamp_no_more(self.id);
+            }
             ffi::near_end(self.id);
             ffi::near_close(self.id);
         });
@@ -329,6 +350,7 @@ fn wish(config: &Config, interrupts: bool) -> Wish {
         vlan_strip: config.vlan_strip.into(),
         promiscuous: config.promiscuous.into(),
         interrupts: interrupts.into(),
+        stamps: config.stamps.into(),
         key_len: key_len as u8,
         key,
     }
@@ -346,6 +368,7 @@ const NO_FACTS: RawFacts = RawFacts {
     vlan_strip: 0,
     promiscuous: 0,
     interrupts: 0,
+    stamps_all: 0,
     mac: [0; 6],
     key_len: 0,
     key: [0; KEY_LIMIT],
@@ -381,6 +404,7 @@ fn read_facts(raw: &RawFacts, wish: &Wish) -> Facts {
         promiscuous: raw.promiscuous != 0,
         interrupts: raw.interrupts != 0,
         rss,
+        stamps: None,
     }
 }
 

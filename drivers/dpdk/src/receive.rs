@@ -14,6 +14,8 @@ pub struct DpdkRx {
     /// Buffers of the burst, to be given back.
     mbufs: Box<[*mut Mbuf; BURST]>,
     frames_of_burst: Box<[Frame; BURST]>,
+    /// When they came, where the port was asked to stamp them.
+    stamps: Option<Box<[u64; BURST]>>,
     count: usize,
     /// The burst was taken while waiting, and nobody has seen it yet.
     ahead: bool,
@@ -35,13 +37,18 @@ impl fmt::Debug for DpdkRx {
 /// Frames taken ahead: no more than any silo asks for at once.
 const AHEAD: usize = 32;
 
+/// In the place of a frame's that has none.
+const NO_STAMP: u64 = u64::MAX;
+
 const NO_FRAME: Frame = Frame { data: core::ptr::null(), len: 0, flags: 0 };
 
 impl DpdkRx {
     pub(crate) fn new(port: Arc<Port>, queue: u16) -> Self {
+        let stamps = port.facts.stamps.is_some().then(|| Box::new([NO_STAMP; BURST]));
         Self {
             port,
             queue,
+            stamps,
             mbufs: Box::new([core::ptr::null_mut(); BURST]),
             frames_of_burst: Box::new([NO_FRAME; BURST]),
             count: 0,
@@ -70,6 +77,10 @@ impl DpdkRx {
         // `self.port`, and this queue is this value's alone.
         let count = unsafe { ffi::near_receive(self.port.id, self.queue, mbufs, frames, max, &raw mut self.dropped) };
         self.count = usize::from(count).min(BURST);
+        if let Some(stamps) = &mut self.stamps {
+            // SAFETY: as many buffers were just received, and there is room for as many stamps.
+            unsafe { ffi::near_arrivals(self.port.id, mbufs, self.count as u16, stamps.as_mut_ptr()) };
+        }
         self.frames += u64::from(count);
         self.bytes += self.frames_of_burst[..self.count].iter().map(|frame| u64::from(frame.len)).sum::<u64>();
     }
@@ -96,6 +107,12 @@ impl Receive for DpdkRx {
     #[inline]
     fn verified(&self, index: usize) -> bool {
         self.frames_of_burst[..self.count][index].flags & RX_VERIFIED != 0
+    }
+
+    #[inline]
+    fn stamp(&self, index: usize) -> Option<u64> {
+        let stamps = self.stamps.as_ref()?;
+        stamps[..self.count].get(index).copied().filter(|stamp| *stamp != NO_STAMP)
     }
 
     #[inline]

@@ -1,12 +1,16 @@
 //! DPDK as one driver of several.
 
-use crate::config::Config;
-use crate::facts::Facts;
+use crate::config::{Config, Device};
+use crate::facts::{Facts, StampedFrames};
 use crate::machine::Machine;
 use crate::{Dpdk, DpdkLink};
 use ::link::Rss;
 use core::error::Error;
-use driver::{BadConfig, Claim, Copies, Driver, Kind, Open, Opened, Opening, Queue, Role};
+use driver::{
+    BadConfig, Claim, Copies, Driver, Kind, Open, Opened, Opening, OwnClock, Queue, Role, StampClock, StampedBy,
+};
+use std::io;
+use std::sync::Arc;
 use wire::Mac;
 
 const HELP: &str = "dpdk is a port of the distribution's DPDK, in a program that is built with it (make build \
@@ -40,6 +44,40 @@ impl Driver for Config {
     fn spread(&self) -> Result<Rss, String> {
         crate::facts(&self.device).ok_or("how it spreads flows shows once it is open")?.spread()
     }
+
+    fn stamps(&self, by: StampedBy) -> Result<StampClock, String> {
+        match (by, &self.device) {
+            (StampedBy::Kernel, _) => {
+                Err("frames of dpdk links do not pass the kernel, which could stamp them".to_owned())
+            }
+            (StampedBy::Nic, Device::Virtual(name)) => {
+                Err(format!("{name} is a virtual device of DPDK's: there is no NIC with a clock"))
+            }
+            (StampedBy::Nic, Device::Pci(_)) => {
+                // As it will be opened to be measured through.
+                let asked = Self { queues: 1, mac: None, promiscuous: true, stamps: true, ..self.clone() };
+                let frames = crate::stamped_frames(&asked)?;
+                Ok(StampClock { ptp: None, only_ptp: frames == StampedFrames::OnlyPtp })
+            }
+        }
+    }
+
+    fn stamp_by(&mut self, by: StampedBy) {
+        self.stamps = by == StampedBy::Nic;
+    }
+
+    fn own_clock(&self) -> Option<Arc<dyn OwnClock>> {
+        Some(Arc::new(PortClock(self.device.clone())))
+    }
+}
+
+/// The clock of an open port.
+struct PortClock(Device);
+
+impl OwnClock for PortClock {
+    fn nanos(&self) -> io::Result<u64> {
+        crate::clock_of(&self.0)
+    }
 }
 
 impl Open for Config {
@@ -47,6 +85,7 @@ impl Open for Config {
         // Where nothing opens, copies of the whole stack that could not run would be a quarter of the build.
         copies: if cfg!(feature = "libdpdk") { Copies::Bonds } else { Copies::Shared },
         spreads: true,
+        stamps: true,
         as_root: Some("drivers of DPDK open devices and memory while they run"),
         ..Kind::new("dpdk", "dpdk:DEVICE", "dpdk:DEVICE", HELP)
     };

@@ -33,7 +33,7 @@
 #define BURST 64
 
 enum { RX_VERIFIED = 1 };
-enum { TX_CHECKSUM = 1, TX_SEGMENT = 2 };
+enum { TX_CHECKSUM = 1, TX_SEGMENT = 2, TX_STAMP = 4 };
 
 struct near_frame {
 	const uint8_t *data;
@@ -54,7 +54,7 @@ struct near_wish {
 	uint16_t queues, rx_descriptors, tx_descriptors, mtu;
 	int32_t domain; /* where the port tells none; -1 for any */
 	uint32_t segmentation_limit; /* 0: none wanted */
-	uint8_t checksum, vlan_strip, promiscuous, interrupts;
+	uint8_t checksum, vlan_strip, promiscuous, interrupts, stamps;
 	uint8_t key_len; /* 0: the driver's own */
 	uint8_t key[52];
 };
@@ -63,7 +63,7 @@ struct near_facts {
 	uint16_t queues, rx_descriptors, tx_descriptors, mtu;
 	int32_t domain;
 	uint32_t segmentation_limit;
-	uint8_t rx_checksum, tx_checksum, vlan_strip, promiscuous, interrupts;
+	uint8_t rx_checksum, tx_checksum, vlan_strip, promiscuous, interrupts, stamps_all;
 	uint8_t mac[6];
 	uint8_t key_len; /* 0: flows are not spread by the port */
 	uint8_t key[52];
@@ -249,6 +249,11 @@ static void choose(const struct near_wish *wish, const struct rte_eth_dev_info *
 		tx |= info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_TCP_TSO;
 	if (wish->vlan_strip)
 		rx |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_STRIP;
+	if (wish->stamps) {
+		rx |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_TIMESTAMP;
+		/* Drivers' quick ways of sending look at no frame's flags; this keeps them from those. */
+		tx |= info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	}
 	tx |= info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
 	conf->rxmode.offloads = rx;
 	conf->txmode.offloads = tx;
@@ -267,6 +272,7 @@ static void choose(const struct near_wish *wish, const struct rte_eth_dev_info *
 	facts->rx_checksum = (rx & RTE_ETH_RX_OFFLOAD_TCP_CKSUM) != 0;
 	facts->tx_checksum = (tx & RTE_ETH_TX_OFFLOAD_TCP_CKSUM) != 0;
 	facts->vlan_strip = (rx & RTE_ETH_RX_OFFLOAD_VLAN_STRIP) != 0;
+	facts->stamps_all = (rx & RTE_ETH_RX_OFFLOAD_TIMESTAMP) != 0;
 	facts->segmentation_limit = (tx & RTE_ETH_TX_OFFLOAD_TCP_TSO) ? wish->segmentation_limit : 0;
 }
 
@@ -621,8 +627,10 @@ uint16_t near_send(uint16_t port, uint16_t queue, const struct near_slot *slots,
 
 		mbuf->data_len = slots[i].len;
 		mbuf->pkt_len = slots[i].len;
-		if (slots[i].flags)
+		if (slots[i].flags & TX_CHECKSUM)
 			leave_to_port(mbuf, &slots[i]);
+		if (slots[i].flags & TX_STAMP)
+			mbuf->ol_flags |= RTE_MBUF_F_TX_IEEE1588_TMST;
 		mbufs[i] = mbuf;
 	}
 	ready = prepare ? rte_eth_tx_prepare(port, queue, mbufs, count) : count;

@@ -1,6 +1,6 @@
 //! The transmit half: frames built in packet buffers that the port sends.
 
-use crate::ffi::{self, BURST, Pool, Slot, TX_CHECKSUM, TX_SEGMENT};
+use crate::ffi::{self, BURST, Pool, Slot, TX_CHECKSUM, TX_SEGMENT, TX_STAMP};
 use crate::port::Port;
 use ::link::Transmit;
 use core::fmt;
@@ -42,10 +42,20 @@ pub struct DpdkTx {
     starved: bool,
     /// The port completes frames, and looks at them before.
     prepare: bool,
+    /// The frame that is committed next is to be stamped as it leaves.
+    stamp_next: bool,
+    departing: Option<Departing>,
     pub(crate) sent_frames: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) dropped: u64,
     pub(crate) full: u64,
+}
+
+/// A frame whose stamp is waited for: ports keep one at a time.
+struct Departing {
+    frame: Vec<u8>,
+    /// Its running number.
+    number: u32,
 }
 
 // SAFETY: the pointers lead to packet buffers that this half owns until the port takes them, and to their pool, which
@@ -77,6 +87,8 @@ impl DpdkTx {
             stuck: None,
             starved: false,
             prepare,
+            stamp_next: false,
+            departing: None,
             sent_frames: 0,
             sent_bytes: 0,
             dropped: 0,
@@ -129,6 +141,27 @@ impl DpdkTx {
         let start = place(self.sent);
         let pending = self.committed.wrapping_sub(self.sent) as usize;
         (start, pending.min(SLOTS - start).min(BURST))
+    }
+
+    /// Marks the frame that is being committed as one that the port is to stamp.
+    #[cold]
+    fn stamp(&mut self) {
+        self.stamp_next = false;
+        let slot = &mut self.slots[place(self.committed)];
+        slot.flags |= TX_STAMP;
+        // SAFETY: as in `slot`; `commit` has bounded the length.
+        let frame = unsafe { core::slice::from_raw_parts(slot.data, slot.len.into()) };
+        self.departing = Some(Departing { frame: frame.to_vec(), number: self.committed });
+        // What is left of the frame before is not this one's.
+        self.take_departure();
+    }
+
+    /// The stamp of the frame that left last of those that were to be stamped.
+    fn take_departure(&mut self) -> Option<u64> {
+        let mut stamp = 0;
+        // SAFETY: a number is written, which lives during the call; the port lives as long as `self.port`.
+        let found = unsafe { ffi::near_departure(self.port.id, &raw mut stamp) };
+        (found != 0).then_some(stamp)
     }
 
     /// Takes buffers from the pool for the next slots.
@@ -194,6 +227,9 @@ impl Transmit for DpdkTx {
                 slot.segment = segment;
             }
         }
+        if self.stamp_next {
+            self.stamp();
+        }
         self.committed = self.committed.wrapping_add(1);
     }
 
@@ -225,6 +261,21 @@ impl Transmit for DpdkTx {
                 self.forget();
             }
             return;
+        }
+    }
+
+    fn stamp_next(&mut self) {
+        self.stamp_next = self.port.stamps_departures();
+    }
+
+    #[cold]
+    fn departed(&mut self, each: &mut dyn FnMut(&[u8], u64)) {
+        let left = |frame: &Departing| (self.sent.wrapping_sub(frame.number) as i32) > 0;
+        if self.departing.as_ref().is_some_and(left)
+            && let Some(stamp) = self.take_departure()
+            && let Some(frame) = self.departing.take()
+        {
+            each(&frame.frame, stamp);
         }
     }
 }

@@ -343,3 +343,75 @@ fn the_start_leaves_threads_where_they_may_run() {
     let _link = open("net_null7");
     assert_eq!(rustix::thread::sched_getaffinity(None).unwrap(), before);
 }
+
+/// A capture of these frames, in pcap's oldest form, with a time in seconds and
+/// microseconds each.
+fn capture(frames: &[(Vec<u8>, u32, u32)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Magic, version 2.4, zone, accuracy, longest, and Ethernet.
+    [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 1].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    for (frame, seconds, micros) in frames {
+        let len = frame.len() as u32;
+        [*seconds, *micros, len, len].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+#[test]
+fn a_frame_has_the_stamp_that_its_driver_left_beside_it() {
+    let folder = std::env::temp_dir().join(format!("nearside-dpdk-stamps-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    // Not in order, and one at the beginning of time, which is no lack of a stamp.
+    let times = [(1_790_000_000, 123_456), (1_790_000_000, 123_455), (0, 0), (2_000_000_000, 999_999)];
+    let frames: Vec<_> = (0..).zip(times).map(|(number, (at, micros))| (frame(number), at, micros)).collect();
+    std::fs::write(folder.join("in.pcap"), capture(&frames)).unwrap();
+    let open = |device: &str, stamps| {
+        let config = format!("dpdk:{device},{ORDINARY}").parse().unwrap();
+        DpdkLink::open(&dpdk::Config { stamps, ..config }).unwrap_or_else(|why| panic!("{why}"))
+    };
+    for stamps in [false, true] {
+        let files = format!("dev.rx_pcap={0}/in.pcap,dev.tx_pcap={0}/out.pcap", folder.display());
+        let mut link = open(&format!("net_pcap{},{files}", u8::from(stamps)), stamps);
+        wait_until_came(&mut link, times.len(), |rx, index| {
+            let (seconds, micros) = times[index];
+            // In its driver's unit: microseconds.
+            let want = stamps.then_some(u64::from(seconds) * 1_000_000 + u64::from(micros));
+            assert_eq!(rx.stamp(index), want, "frame {index}");
+        });
+        // It has neither a clock nor stamps of what leaves, and is never said to.
+        let told = link.facts().stamps.clone();
+        assert_eq!(told.is_some(), stamps);
+        let why = told.map(|told| told.expect_err("a capture has no clock")).unwrap_or_default();
+        assert!(!stamps || why.contains("net_pcap does not stamp frames that leave"), "{why}");
+        let tx = link.split().1;
+        tx.stamp_next();
+        assert!(send(&mut link, 0));
+        let tx = link.split().1;
+        tx.flush(Time::ZERO);
+        tx.departed(&mut |_, stamp| panic!("a stamp from nowhere: {stamp}"));
+    }
+    // A driver that leaves none has none, though the field is there.
+    let mut link = open("net_ring9", true);
+    wait_until(&mut link, LinkState::Up);
+    assert!(send(&mut link, 7));
+    link.split().1.flush(Time::ZERO);
+    wait_until_came(&mut link, 1, |rx, index| assert_eq!(rx.stamp(index), None));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Waits for frames, all in one burst, and shows each.
+fn wait_until_came(link: &mut DpdkLink, count: usize, mut show: impl FnMut(&dpdk::DpdkRx, usize)) {
+    for _ in 0..PATIENCE {
+        let rx = link.split().0;
+        let came = rx.receive(Time::ZERO, 32);
+        if came > 0 {
+            assert_eq!((came, rx.stamp(came)), (count, None));
+            (0..came).for_each(|index| show(rx, index));
+            rx.release();
+            return;
+        }
+        link.wait(None, Duration::from_millis(1)).unwrap();
+    }
+    panic!("nothing comes");
+}

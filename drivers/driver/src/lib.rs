@@ -14,6 +14,7 @@ pub use text::BadConfig;
 
 use core::error::Error;
 use link::{Link, Reopened, Reopener, Rss, Wanted};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use wire::Mac;
@@ -125,10 +126,20 @@ pub enum StampedBy {
 /// The clock that a link would stamp frames with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StampClock {
-    /// The number of the PTP clock (`/dev/ptpN`); `None`: the kernel's clock.
+    /// The number of the PTP clock (`/dev/ptpN`); `None`: the kernel's clock, or
+    /// the NIC's by [`Driver::own_clock`].
     pub ptp: Option<u32>,
     /// Only event messages of PTP, version 2, are stamped, and no other frame.
     pub only_ptp: bool,
+}
+
+/// A clock that nobody but a link's driver can read.
+pub trait OwnClock: Send + Sync {
+    /// Its time, in nanoseconds.
+    ///
+    /// # Errors
+    /// The driver's, or that the link is not open.
+    fn nanos(&self) -> io::Result<u64>;
 }
 
 /// A driver's settings for one link.
@@ -187,6 +198,11 @@ pub trait Driver {
     fn stamps(&self, by: StampedBy) -> Result<StampClock, String> {
         let _ = by;
         Err(format!("a link of the kind {} does not stamp frames", self.kind().name))
+    }
+
+    /// The NIC's clock that stamps frames, where the kernel has no device of it.
+    fn own_clock(&self) -> Option<Arc<dyn OwnClock>> {
+        None
     }
 
     /// Stamps frames in this way, once it is opened.

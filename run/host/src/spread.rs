@@ -84,6 +84,7 @@ mod tests {
             promiscuous: false,
             interrupts: false,
             rss,
+            stamps: None,
         }
     }
 

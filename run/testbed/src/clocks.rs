@@ -123,13 +123,18 @@ impl Clocks {
         for link in links {
             let clock = link.driver.stamps(by)?;
             only_ptp |= clock.only_ptp;
-            if let Some(known) = sources.iter().position(|(number, ..)| *number == clock.ptp) {
+            let own = link.driver.own_clock().filter(|_| clock.ptp.is_none() && by == StampedBy::Nic);
+            let known = sources.iter().position(|(number, ..)| *number == clock.ptp).filter(|_| own.is_none());
+            if let Some(known) = known {
                 ports.push(known);
                 continue;
             }
-            let (name, source) = match clock.ptp {
-                None => ("the time of day".to_owned(), ClockSource::TimeOfDay),
-                Some(number) => {
+            let (name, source) = match (clock.ptp, own) {
+                (None, Some(own)) => {
+                    (format!("the clock of {}", link.name()), ClockSource::Other(Box::new(move || own.nanos())))
+                }
+                (None, None) => ("the time of day".to_owned(), ClockSource::TimeOfDay),
+                (Some(number), _) => {
                     let name = format!("/dev/ptp{number}");
                     let source = ClockSource::ptp(number).map_err(|why| format!("{name} of {}: {why}", link.name()))?;
                     (format!("{name} of {}", link.name()), source)

@@ -233,9 +233,10 @@ struct ClockArgs {
     ///
     /// Stamps are had by af_packet links: the NIC's where it has a PTP clock that
     /// runs and stamps frames of both ways (ethtool -T), the kernel's with most
-    /// drivers; and by af_xdp links, the NIC's alone, where its driver tells when
+    /// drivers; by af_xdp links, the NIC's alone, where its driver tells when
     /// frames come and leave without a copy (nearside links: rx-stamps, tx-stamps,
-    /// zero-copy). auto takes the best that all links have. Where NICs stamp PTP's
+    /// zero-copy); and by dpdk links, the NIC's, where DPDK's driver has timesync for
+    /// both ways. auto takes the best that all links have. Where NICs stamp PTP's
     /// event messages alone, probes are such; tagged frames cannot be. A clock that
     /// stands, steps or runs at another rate, and stamps that are missing, are
     /// refused, or make the result INVALID.
