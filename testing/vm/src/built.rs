@@ -104,7 +104,10 @@ fn find(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<PathBuf, Failure> 
 
 /// Runs a command to its end; what it writes, and of one that fails the end of
 /// what it complains of.
-fn output(command: &mut Command) -> Result<String, Failure> {
+///
+/// # Errors
+/// If it fails, or does not start.
+pub fn output(command: &mut Command) -> Result<String, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|why| format!("{name} does not start: {why}"))?;
     if !output.status.success() {

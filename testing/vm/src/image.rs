@@ -3,7 +3,7 @@
 
 use crate::kernel::Kernel;
 use crate::scenarios::{self, Scenario};
-use crate::{Failure, built};
+use crate::{Failure, built, dpdk};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -53,7 +53,7 @@ impl Image {
         kernel: &Kernel,
         real_time: bool,
         init: &Path,
-        nearside: &Path,
+        (nearside, stamping): (&Path, Option<&Path>),
     ) -> Result<Self, Failure> {
         let image = Self { file: folder.join(format!("image-{}.cpio", std::process::id())) };
         let root = Root { path: folder.join(format!("root-{}", std::process::id())) };
@@ -65,6 +65,7 @@ impl Image {
         }
         root.program(init, Path::new("init"))?;
         root.program(nearside, Path::new("bin/nearside"))?;
+        root.dpdk(nearside, stamping)?;
         let (others, programs): (_, &[_]) =
             if real_time { (scenarios::REAL_TIME, &scenarios::PROGRAMS) } else { (scenarios::ALL, &[]) };
         for (name, package) in PROGRAMS.iter().chain(programs) {
@@ -105,6 +106,38 @@ impl Root {
                 fs::create_dir_all(to.parent().ok_or("a library lies in a folder")?)?;
                 fs::copy(&library, &to)?;
             }
+        }
+        Ok(())
+    }
+
+    /// What a program that is built with DPDK loads when it starts; `stamping` is a
+    /// driver in another's place.
+    fn dpdk(&self, nearside: &Path, stamping: Option<&Path>) -> Result<(), Failure> {
+        let Some(folder) = dpdk::folder_of(&libraries(nearside)?) else { return Ok(()) };
+        let inside = self.path.join(folder.strip_prefix("/")?);
+        fs::create_dir_all(&inside)?;
+        symlink(&folder, self.path.join(dpdk::DRIVERS.trim_start_matches('/')))?;
+        for name in dpdk::NAMES {
+            let driver = folder.join(format!("{name}.so"));
+            for library in libraries(&driver)?.into_iter().chain([driver]) {
+                let real = fs::canonicalize(&library)?;
+                let (real_to, to) =
+                    (self.path.join(real.strip_prefix("/")?), self.path.join(library.strip_prefix("/")?));
+                // One file under all its names, or it would be loaded as several.
+                let of_driver = real.starts_with(&folder);
+                for (to, is_link) in [(if of_driver { &real_to } else { &to }, false), (&to, true)] {
+                    if to.symlink_metadata().is_ok() {
+                        continue;
+                    }
+                    fs::create_dir_all(to.parent().ok_or("a library lies in a folder")?)?;
+                    if is_link { symlink(&real, to)? } else { fs::copy(&real, to).map(drop)? }
+                }
+            }
+        }
+        if let Some(stamping) = stamping {
+            let to = self.path.join(dpdk::STAMPING.trim_start_matches('/'));
+            fs::create_dir_all(to.parent().ok_or("a driver lies in a folder")?)?;
+            fs::copy(stamping, to)?;
         }
         Ok(())
     }

@@ -12,12 +12,14 @@
 //! | [`machine`] | domains, ports and cables, and qemu's words for them |
 //! | [`kernel`] | Debian's kernel and its modules |
 //! | [`built`] | modules that Debian has as source only |
+//! | [`dpdk`] | drivers of DPDK, and one that Debian builds otherwise |
 //! | [`image`] | what the machine finds in its memory |
 //! | [`run`] | boots a machine and hears what it says |
 //! | [`guest`] | the other end: the first process in the machine |
 #![forbid(unsafe_code)]
 
 mod built;
+mod dpdk;
 mod guest;
 mod image;
 mod kernel;
@@ -107,7 +109,12 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
                 Err(why) => println!("left out: netdevsim cannot be built: {why}"),
             }
         }
-        let image = image::Image::build(&folder, &kernel, real_time, &program, &nearside)?;
+        let wanted = chosen.iter().any(|scenario| scenario.name == dpdk::WANTED_BY);
+        let stamping = wanted.then(|| dpdk::stamping(&folder)).transpose().unwrap_or_else(|why| {
+            println!("left out: DPDK's driver that stamps what leaves cannot be built: {why}");
+            None
+        });
+        let image = image::Image::build(&folder, &kernel, real_time, &program, (&nearside, stamping.as_deref()))?;
         good &= run_all(&folder, &kernel, &image, &chosen, after)?;
     }
     Ok(good)

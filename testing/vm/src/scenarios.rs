@@ -2,6 +2,7 @@
 
 mod bond;
 mod boot;
+mod dpdk_stamps;
 mod netem;
 mod node;
 mod noise;
@@ -40,6 +41,7 @@ pub const ALL: &[Scenario] = &[
     netem::SCENARIO,
     sockets::SCENARIO,
     stamps::SCENARIO,
+    dpdk_stamps::SCENARIO,
     tls::SCENARIO,
     xdp::SCENARIO,
     start::SCENARIO,

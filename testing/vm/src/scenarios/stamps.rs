@@ -9,6 +9,7 @@ use crate::guest::{Guest, Running, ip, nearside, output};
 use crate::machine::{Domain, Driver, Machine, Port};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -42,7 +43,8 @@ const STAMPED_OF_TEN: f64 = 5.0;
 fn prove(guest: &mut Guest) -> Result<(), Failure> {
     ip("link set port0 up")?;
     ip("link set port1 up")?;
-    let _latches = give_free(["port0", "port1"])?;
+    let registers = |port| registers_of(&Path::new("/sys/class/net").join(port).join("device"));
+    let _latches = give_free([registers("port0")?, registers("port1")?])?;
     ip("link add name near type veth peer name far")?;
     ip("link set near up")?;
     ip("link set far up")?;
@@ -55,29 +57,32 @@ fn prove(guest: &mut Guest) -> Result<(), Failure> {
 
 /// A NIC keeps a stamp of one frame that came until it is read. qemu's keeps the
 /// first for ever, because it notices the reading of another register alone
-/// (`RXSATRH`), which the driver leaves: in its place this takes back the bit that
+/// (`RXSATRH`), which drivers leave: in its place this takes back the bit that
 /// says that there is one (`TSYNCRXCTL` of Intel's 82576 datasheet, section
 /// 8.16.1: VALID).
 ///
 /// A bit that was seen twice has been there for so long that the driver has read
 /// the stamp; the next frame comes after that. A machine that is busy breaks the
 /// one or the other at times: a stamp is then missing.
-fn give_free(ports: [&str; 2]) -> Result<Running, Failure> {
+pub(super) fn give_free(registers: [u64; 2]) -> Result<Running, Failure> {
     const TSYNCRXCTL: u64 = 0xb620;
-    /// Enabled, for event messages of version 2.
-    const ENABLED: &str = "0x1a";
     let mut script = String::from("while :; do busybox usleep 50000; ");
-    for port in ports {
-        let resources = fs::read_to_string(format!("/sys/class/net/{port}/device/resource"))?;
-        let base = resources.split_whitespace().next().and_then(|base| base.strip_prefix("0x"));
-        let base = base.and_then(|base| u64::from_str_radix(base, 16).ok()).ok_or("a port without registers")?;
+    for (port, base) in registers.iter().enumerate() {
         let register = base + TSYNCRXCTL;
         script += &format!(
-            "new=$(( $(busybox devmem {register} 32) & 17 )); \
-             if [ \"${port}$new\" = 1717 ]; then busybox devmem {register} 32 {ENABLED}; new=0; fi; {port}=$new; "
+            "now=$(( $(busybox devmem {register} 32) )); new=$(( now & 17 )); \
+             if [ \"$seen{port}$new\" = 1717 ]; then busybox devmem {register} 32 $(( now & ~1 )); new=0; fi; \
+             seen{port}=$new; "
         );
     }
     Running::start(Command::new("busybox").args(["sh", "-c", &(script + "done")]))
+}
+
+/// Where the registers of a device are, whose resources these are.
+pub(super) fn registers_of(device: &Path) -> Result<u64, Failure> {
+    let resources = fs::read_to_string(device.join("resource"))?;
+    let base = resources.split_whitespace().next().and_then(|base| base.strip_prefix("0x"));
+    Ok(base.and_then(|base| u64::from_str_radix(base, 16).ok()).ok_or("a port without registers")?)
 }
 
 /// A probe between the ports, each with a clock of its own.
@@ -220,13 +225,13 @@ fn refused(arguments: &[&str]) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&ended.stderr).into_owned())
 }
 
-fn lanes(told: &Value) -> Result<&Vec<Value>, Failure> {
+pub(super) fn lanes(told: &Value) -> Result<&Vec<Value>, Failure> {
     Ok(told["result"]["lanes"].as_array().filter(|lanes| !lanes.is_empty()).ok_or("no stream is told of")?)
 }
 
 /// Whether a lane's latencies are by these stamps, and within those of the
 /// tester's own clock.
-fn stamped(lane: &Value, by: &str) -> Result<(), Failure> {
+pub(super) fn stamped(lane: &Value, by: &str) -> Result<(), Failure> {
     let stamped = &lane["stamped"];
     let (own, latency) = (&stamped["tester"], &lane["latency"]);
     let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
@@ -251,7 +256,7 @@ fn stamped(lane: &Value, by: &str) -> Result<(), Failure> {
 }
 
 /// What the reader is told of a run: the clock, and latencies by both.
-fn line(told: &Value) -> Result<String, Failure> {
+pub(super) fn line(told: &Value) -> Result<String, Failure> {
     let mut text = told["clock"]["stamps"]["told"].as_str().unwrap_or("no stamps").to_owned();
     for lane in lanes(told)? {
         let stamped = &lane["stamped"];
