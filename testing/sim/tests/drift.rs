@@ -8,8 +8,8 @@ use sim::{Outcome, Scenario, simulate, simulate_bare, simulate_silos};
 use stack::shadow::Way;
 use std::collections::BTreeMap;
 
-/// Seeds looked at until each plant is found.
-const SEEDS: u64 = 16;
+/// Seeds looked at until each plant is found: those first where most are found, in little time.
+const SEEDS: [u64; 16] = [4, 1, 3, 0, 2, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// What is planted where, and what is said of it.
 const PLANTS: [(Way, Tampering, &str); 22] = [
@@ -54,7 +54,7 @@ fn whatever_is_planted_is_found() {
             told.starts_with("host ") && told.contains(&drift) && told.contains(" with ") && told.contains(said)
         };
         let mut told = Vec::new();
-        let found = (0..SEEDS).any(|seed| {
+        let found = SEEDS.into_iter().any(|seed| {
             told.extend(run(seed, Some(plant)).tally.violations);
             told.iter().any(is_it)
         });
