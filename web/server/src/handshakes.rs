@@ -26,6 +26,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use exchange::{ChosenTls, ClientSession, ExchangeId, Handler, HandshakeFault, LocalAddress, Transport};
 use handshake::{Acceptor, Connected, Connector, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
+use semantics::Status;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,11 +39,11 @@ pub(crate) const HANDSHAKES_MAX: usize = 2_048;
 /// Of one client: an IPv4 address, or an IPv6 /64.
 const SOURCE_MAX: u32 = 256;
 
-/// How long a handshake may wait for its client when others wait for its place: many times
-/// what an answer takes to any place on earth.
+/// How long a handshake, or the rest of a head, may wait for its client when others wait for its
+/// place: many times what an answer takes to any place on earth.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Connections that are looked at for such handshakes in a second, at most.
+/// Connections that are looked at for these in a second, at most.
 const LOOKED_AT: usize = 8_192;
 
 /// Of those that wait for a place, so many are tried when one is free.
@@ -553,8 +554,8 @@ impl<H: Handler> Server<H> {
         self.carrier.close_after_queue(net, id);
     }
 
-    /// Where connections are nearly as many as there may be, those whose handshakes have not come to an end for
-    /// so long that they give way are ended. When to look again.
+    /// Where connections are nearly as many as there may be, those whose handshakes, or heads of requests, have not
+    /// come to an end for so long that they give way are ended. When to look again.
     pub(crate) fn end_late<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
         let (open, most) = (self.carrier.counters.connections_open, self.carrier.limits.connections as u64);
         if open < most - most / 8 {
@@ -569,6 +570,9 @@ impl<H: Handler> Server<H> {
                 let id = ConnId::new(hand as u32, conn.generation);
                 if conn.state == State::Handshake && self.is_late(id, now) {
                     self.fail(net, id, &HandshakeFault::Late, &[]);
+                } else if conn.state == State::Ready && conn.flags & PARTIAL != 0 && conn.last.passed(now) >= PATIENCE {
+                    self.carrier.counters.timeouts_header += 1;
+                    self.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
                 }
             }
         }

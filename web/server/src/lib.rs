@@ -559,9 +559,9 @@ impl<H: Handler> Server<H> {
         if now >= self.carrier.next_second {
             self.on_second(now);
         }
-        let mut wake = Wake::Idle;
+        let mut wake = self.end_late(net, now);
         if self.handshakes.on {
-            wake = self.handshakes_turn(net).earlier(self.end_late(net, now));
+            wake = wake.earlier(self.handshakes_turn(net));
         }
         for log in self.carrier.logs.iter_mut().flatten() {
             wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));

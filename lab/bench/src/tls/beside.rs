@@ -69,7 +69,7 @@ pub(super) fn run(
 ) -> Result<bool, BenchError> {
     println!(
         "\nplain requests, {RATE} a second, alone and beside full handshakes by {SHAKING} clients at once, TLS 1.3;\n\
-         p50 and p99 at the server's interface by the kernel's stamps; the server at nice {NICE}; medians, least-largest"
+         at the server's interface by the kernel's stamps; the server at nice {NICE}; medians (least-largest)"
     );
     println!(
         "  {:15} {:>12} {:>7} {:>7} {:>9} {:>22} {:>23} {:>7} {:>7}",

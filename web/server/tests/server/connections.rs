@@ -561,3 +561,31 @@ fn handshakes_that_do_not_end_give_way() {
         assert_eq!(open, if stay { 8 } else { 0 }, "of {most}");
     }
 }
+
+/// The same of heads: they are told 408, and the connection makes room from then on.
+#[test]
+fn heads_that_do_not_end_give_way() {
+    for (most, stay) in [(8, false), (10, true)] {
+        let mut world = fixed(|config| config.limits.connections = most);
+        let all: Vec<_> = (0..8).map(|_| world.open()).collect();
+        // One has had its answer, and waits for nothing but what it may ask next.
+        world.send(all[7], GET);
+        world.got(all[7]);
+        for byte in b"GET / " {
+            all[..7].iter().for_each(|id| world.send(*id, [*byte]));
+            world.advance(Duration::from_millis(490));
+        }
+        assert!(all.iter().all(|id| !world.conn(*id).finished), "they have only begun");
+        for _ in 0..4 {
+            world.advance(Duration::from_millis(300));
+            world.turn();
+        }
+        let now = world.net.now;
+        for id in &all[..7] {
+            assert_eq!(world.conn(*id).finished, !stay, "of {most}");
+            assert_eq!(world.got(*id).starts_with(b"HTTP/1.1 408 "), !stay);
+            assert_eq!(world.server.idle(*id, now).is_some(), !stay);
+        }
+        assert!(!world.conn(all[7]).finished, "it keeps nobody out");
+    }
+}
