@@ -43,6 +43,12 @@ impl Schedule {
         self.due
     }
 
+    /// From one burst to the next, rounded down.
+    #[must_use]
+    pub const fn period(&self) -> u64 {
+        self.whole
+    }
+
     /// It is due at another time.
     #[inline]
     pub const fn put_off(&mut self, due: u64) {

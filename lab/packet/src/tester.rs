@@ -223,6 +223,10 @@ impl Tester {
         for (index, stream) in plan.streams.iter().enumerate() {
             for direction in (0..2).filter(|way| stream.ways[*way]) {
                 let mut lane = Lane::new(index, stream, (direction, ports), (hz, start), plan.seed);
+                if direction == 1 && stream.ways[0] {
+                    // Else each frame of one way would wait until that of the other is sent.
+                    lane.stagger(ticks(plan.late));
+                }
                 if let Some(after) = plan.tag_after {
                     lane.tag_after(ticks(after), hz);
                 }

@@ -37,6 +37,8 @@ pub(super) struct Lane {
     pub frames: Frames,
     pub pacing: Pacing,
     pub schedule: Schedule,
+    /// It is the second way of a stream; what makes one way's frame late for the other.
+    staggered: Option<u64>,
     /// A probe's frame that has not come yet: its number, and when it left.
     pub flying: Option<(u64, u64)>,
     pub sent: Sent,
@@ -102,6 +104,7 @@ impl Lane {
             frames,
             pacing: of.pacing,
             schedule,
+            staggered: None,
             flying: None,
             sent: Sent::default(),
             first_sent: None,
@@ -125,6 +128,18 @@ impl Lane {
             staged: original,
             modifying: None,
             stamps: None,
+        }
+    }
+
+    /// Its frames are due in the middle between those of the other way, where they are
+    /// so far apart that neither makes the other late, which takes `late` at most.
+    pub fn stagger(&mut self, late: u64) {
+        self.staggered = Some(late);
+        if matches!(self.pacing, Pacing::Rate { .. }) && !self.is_original() {
+            let period = self.schedule.period();
+            if period / 2 >= late {
+                self.schedule.put_off(self.schedule.due().saturating_add(period / 2));
+            }
         }
     }
 
@@ -253,6 +268,9 @@ impl Lane {
             self.miss_until(at.min(end));
             let milli = ((milli as f64 * share).round() as u64).max(1);
             self.schedule = Schedule::new(at, hz, milli, burst);
+            if let Some(late) = self.staggered {
+                self.stagger(late);
+            }
             self.staged = true;
         }
     }

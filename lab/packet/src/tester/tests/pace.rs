@@ -82,16 +82,13 @@ impl Transmit for CostlyTx<'_> {
     }
 }
 
-/// A million frames a second through a device that stands still for 100 us and
-/// gives all of them back at once.
-fn through(write: u64) -> TrialResult {
+/// A plan over links whose frames take so long to send, through a device.
+fn over(write: u64, plan: Plan, faults: Faults) -> TrialResult {
     let clock = Rc::new(Cell::new(0));
     let (near, far): (Vec<_>, Vec<_>) =
         (0..2).map(|_| Pair::new(PairConfig { ring: 1_024, ..PairConfig::default() })).unzip();
     let mut near: Vec<Costly> = near.into_iter().map(|of| Costly { of, now: clock.clone(), write }).collect();
-    let (mut far, mut dut) = (far, Dut::new(Faults { stall: (1_000_000, 1_100_000), ..Faults::default() }));
-    let eager = Duration::from_nanos(400);
-    let plan = Plan { eager, ..plan(vec![stream("load", rate(1_000_000))], millis(4)) };
+    let (mut far, mut dut) = (far, Dut::new(faults));
     let mut tester = Tester::new(plan, 2, HZ, 1_000);
     while tester.stage(clock.get()) != TrialStage::Over {
         let mut read = || {
@@ -102,6 +99,14 @@ fn through(write: u64) -> TrialResult {
         dut.turn(&mut far, clock.get());
     }
     tester.result(clock.get())
+}
+
+/// A million frames a second through a device that stands still for 100 us and
+/// gives all of them back at once.
+fn through(write: u64) -> TrialResult {
+    let eager = Duration::from_nanos(400);
+    let plan = Plan { eager, ..plan(vec![stream("load", rate(1_000_000))], millis(4)) };
+    over(write, plan, Faults { stall: (1_000_000, 1_100_000), ..Faults::default() })
 }
 
 #[test]
@@ -120,4 +125,26 @@ fn a_link_that_is_slow_to_send_is_still_received_from() {
     let lane = &result.lanes[0];
     assert_eq!((lane.received, lane.lost()), (lane.sent.frames, 0), "{:?}", lane.sent);
     assert!(lane.latency.max_ns < 400_000, "{:?}", lane.latency);
+}
+
+#[test]
+fn a_frame_of_one_way_does_not_wait_until_that_of_the_other_is_sent() {
+    // As over a packet socket, in whose system call the kernel forwards the frame, too.
+    const SLOW: u64 = 12_000;
+    let both = Stream { ways: [true; 2], ..stream("load", rate(10_000)) };
+    let result = over(SLOW, plan(vec![both.clone()], millis(20)), Faults::default());
+    for lane in &result.lanes {
+        assert_eq!((lane.sent.frames, lane.sent.late, lane.lost()), (200, 0, 0), "{:?}", lane.sent);
+        assert!(lane.gaps.behind_max_ns <= 1_000, "{} ns", lane.gaps.behind_max_ns);
+    }
+    // Also at another rate from some time on, but for the frame that is due just then.
+    let stage = Some(RateStep { after: millis(10), share: 0.5 });
+    let result = over(SLOW, Plan { stage, ..plan(vec![both.clone()], millis(20)) }, Faults::default());
+    for lane in &result.lanes {
+        assert!(lane.sent.late <= 1 && lane.sent.frames.abs_diff(150) <= 1, "{:?}", lane.sent);
+    }
+    // Frames that are no farther apart than that are due together, as they were.
+    let dense = Stream { pacing: rate(100_000), ..both };
+    let result = over(WRITE, plan(vec![dense], millis(2)), Faults::default());
+    assert!(result.lanes.iter().all(|lane| lane.sent.frames == 200));
 }
