@@ -380,7 +380,7 @@ fn conditions_of_rfc2544_reach_our_router_and_are_counted_apart() {
 /// Debian's BIRD 2.0.12 holds the next hop that version 1 of RIP has not for one
 /// that is not zero, and is told not to look (`check zero`).
 #[test]
-#[ignore = "takes two and a half minutes: make soak"]
+#[ignore = "takes minutes: make soak"]
 fn a_router_takes_the_routing_updates_of_rfc2544() {
     const BIRD: Program = Program::new("bird", "bird2");
     in_namespace(&[BIRD], || {
