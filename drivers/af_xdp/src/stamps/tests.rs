@@ -81,10 +81,8 @@ fn config(name: &str, stamps: Stamps) -> Config {
 fn open(config: Config) -> Vec<XdpLink> {
     let mut links = AfXdp::open(config, &Claim::Whole).expect("a port").split_queues();
     for link in &mut links {
-        until("the interface", || {
-            link.poll_control(Time::ZERO) == LinkState::Up || link.wait(None, Duration::ZERO).is_err()
-        });
-        assert!(link.wait(None, Duration::ZERO).is_ok());
+        link.start().expect("a queue");
+        until("the interface", || link.poll_control(Time::ZERO) == LinkState::Up);
     }
     links
 }
@@ -109,6 +107,11 @@ fn send(link: &mut XdpLink, number: u8, stamped: bool) {
     }
     tx.commit(60, Offload::NONE);
     tx.flush(Time::ZERO);
+}
+
+/// The kernel sends frames of its own beside ours: IPv6.
+fn is_ours(frame: &[u8]) -> bool {
+    frame.len() == 60 && frame[12..14] == [0x88, 0xb5]
 }
 
 /// The clock that the kernel stamps what it has sent from a socket by, in nanoseconds.
@@ -137,8 +140,9 @@ fn frames_over_veth_come_without_a_stamp_and_leave_with_the_kernels() {
         println!("skipped: this kernel has no metadata of frames that leave");
         return;
     }
-    with_veth(|| {
-        for shared_umem in [false, true] {
+    // On interfaces of their own: what another test starts may hold those of before for a moment.
+    for shared_umem in [false, true] {
+        with_veth(move || {
             let mut near = open(Config { mode: ModeChoice::Native, shared_umem, ..config("a", BOTH) });
             let mut far = open(Config { mode: ModeChoice::Native, ..config("b", BOTH) });
             let (mut came, mut told) = (0, Vec::new());
@@ -152,8 +156,7 @@ fn frames_over_veth_come_without_a_stamp_and_leave_with_the_kernels() {
                         let rx = link.split().0;
                         let count = rx.receive(Time::ZERO, 64);
                         (0..count).for_each(|index| assert_eq!(rx.stamp(index), None));
-                        (0..count).for_each(|index| assert_eq!(rx.frame(index).len(), 60));
-                        came += count;
+                        came += (0..count).filter(|index| is_ours(rx.frame(*index))).count();
                         rx.release();
                     }
                     came == expected
@@ -180,8 +183,8 @@ fn frames_over_veth_come_without_a_stamp_and_leave_with_the_kernels() {
                 })
                 .collect();
             assert!(rooms.iter().all(|room| *room > 32), "{rooms:?}");
-        }
-    });
+        });
+    }
 }
 
 /// The program at work with another clock in the NIC's place: a frame has the time at
@@ -200,6 +203,7 @@ fn what_the_program_writes_is_read_with_its_frame() {
         shared.filter = Some(filter);
         let mut far = port.split_queues();
         for link in &mut far {
+            link.start().expect("a queue");
             until("the interface", || link.poll_control(Time::ZERO) == LinkState::Up);
         }
         for number in 0..160_u8 {
@@ -211,7 +215,8 @@ fn what_the_program_writes_is_read_with_its_frame() {
                 for link in &mut far {
                     let rx = link.split().0;
                     let count = rx.receive(Time::ZERO, 64);
-                    (0..count).for_each(|index| found = Some((rx.frame(index).to_vec(), rx.stamp(index))));
+                    let ours = (0..count).find(|index| is_ours(rx.frame(*index)));
+                    found = found.take().or(ours.map(|index| (rx.frame(index).to_vec(), rx.stamp(index))));
                     rx.release();
                 }
                 found.is_some()
