@@ -117,6 +117,9 @@ impl Chart {
             for (curve, series) in self.series.iter().enumerate() {
                 self.write_curve(out, curve, series, &x, &y)?;
             }
+        } else {
+            // Who sees an empty place would wait for what does not come.
+            writeln!(out, "<text x=\"{LEFT}\" y=\"48\">(no points)</text>")?;
         }
         out.write_str("</svg>\n")
     }
@@ -347,7 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_drawn_empty() {
+    fn nothing_to_draw_is_drawn_empty_and_says_so() {
+        for drawn in [chart(vec![]).svg(), chart(vec![]).ascii(), chart(vec![(1.0, f64::NAN)]).svg()] {
+            assert!(drawn.contains("(no points)"), "{drawn}");
+        }
         for drawn in [chart(vec![]).svg(), chart(vec![]).ascii(), chart(vec![(3.0, 3.0)]).ascii()] {
             assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
         }
