@@ -15,8 +15,8 @@ const ENDING: usize = 4_096;
 const TURNS: u64 = 50;
 
 /// The server's turn, whose application answers whatever comes, and ends whoever's time is up: so
-/// many did.
-fn serve(server: &mut Host, frames: &mut VecDeque<Vec<u8>>, now: Time) -> usize {
+/// many did, and whether the burst was full.
+fn serve(server: &mut Host, frames: &mut VecDeque<Vec<u8>>, now: Time) -> (usize, bool) {
     let mut ended = 0;
     server.stack.begin_turn(now);
     let burst: Vec<_> = frames.drain(..frames.len().min(BURST)).collect();
@@ -39,7 +39,7 @@ fn serve(server: &mut Host, frames: &mut VecDeque<Vec<u8>>, now: Time) -> usize 
     }
     server.stack.poll_transmit(&mut server.out);
     while server.stack.poll_closed().is_some() {}
-    ended
+    (ended, burst.len() == BURST)
 }
 
 /// The client's turn: whoever is told the end ends, too. Answers that came.
@@ -78,7 +78,7 @@ fn who_asks_is_answered_while_thousands_end() {
         pair.server.stack.set_timer(id, Some(at));
     }
     pair.advance(Duration::from_secs(1));
-    let (mut ended, mut answered, mut asked_at, mut longest, mut turns) = (0, 0, None, 0, 0);
+    let (mut ended, mut full, mut answered, mut asked_at, mut longest, mut turns) = (0, 0, 0, None, 0, 0);
     while ended < ENDING {
         turns += 1;
         assert!(turns < 1_000_000, "{ended} ended");
@@ -92,9 +92,12 @@ fn who_asks_is_answered_while_thousands_end() {
             longest = longest.max(turns - asked_at.take().unwrap_or(turns));
             answered += got;
         }
-        ended += serve(&mut pair.server, &mut pair.client.out.sent, now);
+        let (at_once, crowded) = serve(&mut pair.server, &mut pair.client.out.sent, now);
+        assert!(!crowded || at_once <= BURST / 2, "{at_once} ended in a turn that left frames for the next");
+        (ended, full) = (ended + at_once, full + usize::from(crowded));
     }
     let took = asked_at.map_or(longest, |at| longest.max(turns - at));
     assert!(took < 16, "an answer took {took} turns of {turns}, of which {answered} brought one");
+    assert!(full > 20, "{full} of {turns} turns had a full burst");
     assert!(answered > 20, "{answered} in {turns} turns");
 }
