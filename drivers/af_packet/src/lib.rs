@@ -10,7 +10,6 @@
 
 mod config;
 mod control;
-mod interface;
 mod row;
 mod socket;
 
@@ -18,12 +17,11 @@ pub use config::Config;
 
 use core::time::Duration;
 use driver::StampedBy;
-use interface::Interface;
 use link::{Capabilities, Counters, Link, LinkState, Receive, Transmit};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use socket::{Queue, Socket};
-use stamping::Stamping;
+use stamping::{InterfaceControl, Stamping};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -58,7 +56,7 @@ impl core::error::Error for PacketError {}
 
 /// An interface by a packet socket.
 pub struct PacketLink {
-    interface: Interface,
+    interface: InterfaceControl,
     socket: Arc<Socket>,
     capabilities: Capabilities,
     rx: PacketRx,
@@ -84,7 +82,7 @@ impl PacketLink {
             };
             PacketError(format!("cannot {what} {name}: {why}{hint}"))
         };
-        let interface = Interface::new(name).map_err(|why| fail("ask for", why))?;
+        let interface = InterfaceControl::new(name).map_err(|why| fail("ask for", why))?;
         let mtu = interface.mtu().map_err(|why| fail("read the MTU of", why))?;
         let index = interface.index().map_err(|why| fail("find", why))?;
         let socket = Socket::open(index).map_err(|why| fail("open a packet socket on", why))?;

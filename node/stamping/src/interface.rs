@@ -1,4 +1,4 @@
-//! The ioctls of an interface that are about stamps.
+//! An interface, as the kernel's ioctls present it.
 
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 /// An interface of the network namespace that it was asked for in.
 #[derive(Debug)]
-pub(crate) struct Interface {
+pub struct InterfaceControl {
     socket: OwnedFd,
     name: String,
 }
@@ -45,18 +45,49 @@ const SIOCGHWTSTAMP: libc::Ioctl = 0x89b1;
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 
-impl Interface {
-    pub(crate) fn new(name: &str) -> io::Result<Self> {
+impl InterfaceControl {
+    /// The interface of this name.
+    ///
+    /// # Errors
+    /// If there is no socket to ask by.
+    pub fn new(name: &str) -> io::Result<Self> {
         let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         Ok(Self { socket, name: name.to_owned() })
     }
 
     /// Its number.
-    pub(crate) fn index(&self) -> io::Result<i32> {
+    ///
+    /// # Errors
+    /// If there is no such interface.
+    pub fn index(&self) -> io::Result<i32> {
         let mut request = self.request();
         self.ioctl(libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: SIOCGIFINDEX has filled this member.
         Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+    }
+
+    /// The MTU; what exceeds our type is as good as its maximum.
+    ///
+    /// # Errors
+    /// If there is no such interface.
+    pub fn mtu(&self) -> io::Result<u16> {
+        let mut request = self.request();
+        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: SIOCGIFMTU has filled this member.
+        let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+    }
+
+    /// Whether it exists, is up, and can pass frames.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        let mut request = self.request();
+        if self.ioctl(libc::SIOCGIFFLAGS, &mut request).is_err() {
+            return false;
+        }
+        // SAFETY: SIOCGIFFLAGS has filled this member.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0
     }
 
     /// What its driver can stamp.

@@ -8,5 +8,6 @@ mod interface;
 mod nic;
 mod xdp;
 
+pub use interface::InterfaceControl;
 pub use nic::{DEPARTURE_FLAGS, KERNEL_FLAGS, NIC_FLAGS, NicClock, Stamping, kernel_stamps, nic_clock};
 pub use xdp::{Features, features};

@@ -1,7 +1,7 @@
 //! Stamps of the NIC: which it has, and switched on for as long as they are
 //! wanted.
 
-use crate::interface::{Interface, StampConfig, StampFacts};
+use crate::interface::{InterfaceControl, StampConfig, StampFacts};
 use std::io;
 
 /// SO_TIMESTAMPING's flags: what a driver offers for stamps of both ways, by the
@@ -90,8 +90,8 @@ pub fn nic_clock(name: &str) -> Result<NicClock, String> {
 }
 
 /// What an interface's driver stamps, which is all of `wanted`; else `why` not.
-fn facts_with(name: &str, wanted: u32, why: &str) -> Result<(Interface, StampFacts), String> {
-    let interface = Interface::new(name).map_err(|why| format!("{name}: {why}"))?;
+fn facts_with(name: &str, wanted: u32, why: &str) -> Result<(InterfaceControl, StampFacts), String> {
+    let interface = InterfaceControl::new(name).map_err(|why| format!("{name}: {why}"))?;
     let facts = interface.stamp_facts().map_err(|why| format!("{name} does not tell what it stamps: {why}"))?;
     if facts.flags & wanted != wanted {
         return Err(format!("{name}: {why} (ethtool -T {name})"));
@@ -102,7 +102,7 @@ fn facts_with(name: &str, wanted: u32, why: &str) -> Result<(Interface, StampFac
 /// A NIC's stamps, switched on.
 #[derive(Debug)]
 pub struct Stamping {
-    interface: Interface,
+    interface: InterfaceControl,
     /// The interface's number then: another one of its name is not ours to change.
     index: i32,
     /// What was before, and what we made of it; `None`: it was on already.
@@ -119,7 +119,7 @@ impl Stamping {
             let hint = if why.raw_os_error() == Some(libc::EPERM) { "; this needs CAP_NET_ADMIN" } else { "" };
             format!("the stamps of {name}'s NIC cannot be switched on: {why}{hint}")
         };
-        let interface = Interface::new(name).map_err(fail)?;
+        let interface = InterfaceControl::new(name).map_err(fail)?;
         let index = interface.index().map_err(fail)?;
         // Drivers that cannot tell take what is set.
         let before = interface.stamp_config().unwrap_or_default();
