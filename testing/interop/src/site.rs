@@ -1,8 +1,9 @@
 //! The files that the tests fetch.
 
 use random::SplitMix64;
-use std::fs::{self, File};
-use std::io::{BufWriter, Read, Write};
+use std::fs::{self, DirBuilder, File};
+use std::io::{BufWriter, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -12,7 +13,7 @@ pub const SITE_SMALL: (&str, usize) = ("small.html", 2_649);
 /// The large file: its name and size.
 pub const SITE_LARGE: (&str, usize) = ("large.bin", 32_000_000);
 
-/// A folder with the files, made once below the build folder, with contents
+/// A folder with the files, made once for each checkout, with contents
 /// that neither compression nor repetition can hide an error in.
 ///
 /// # Panics
@@ -20,8 +21,7 @@ pub const SITE_LARGE: (&str, usize) = ("large.bin", 32_000_000);
 pub fn site() -> &'static Path {
     static SITE: OnceLock<PathBuf> = OnceLock::new();
     SITE.get_or_init(|| {
-        let folder = build_folder().join("interop-site");
-        fs::create_dir_all(&folder).expect("a folder below the build folder");
+        let folder = scratch("site");
         for (name, size) in [SITE_SMALL, SITE_LARGE] {
             let path = folder.join(name);
             if fs::metadata(&path).is_ok_and(|m| m.len() == size as u64) {
@@ -37,13 +37,42 @@ pub fn site() -> &'static Path {
 
 /// A folder for files that the test called `name` writes.
 ///
+/// Its path depends on the checkout's only by a number: what a checkout's folder is
+/// called, how long its path is (a socket's ends at 107 bytes, `unix(7)`) and what blanks
+/// it has, no test that writes paths into a configuration needs to know.
+///
 /// # Panics
-/// If it cannot be made.
+/// If it cannot be made, or somebody else made it.
 #[must_use]
 pub fn scratch(name: &str) -> PathBuf {
-    let folder = build_folder().join("interop-scratch").join(name);
-    fs::create_dir_all(&folder).expect("a folder below the build folder");
+    let folder = scratch_of(&build_folder(), &std::env::temp_dir());
+    // Workers without rights read below it.
+    match DirBuilder::new().mode(0o755).create(&folder) {
+        Err(why) if why.kind() != ErrorKind::AlreadyExists => panic!("{}: {why}", folder.display()),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(&folder).expect("a folder that was just made");
+    let own = rustix::process::geteuid().as_raw();
+    assert!(found.is_dir() && found.uid() == own, "{}: somebody else made it", folder.display());
+    let folder = folder.join(name);
+    fs::create_dir_all(&folder).expect("a folder below one of ours");
     folder
+}
+
+/// The longest folder for temporary files below which tests make theirs, in bytes.
+const LONGEST_PLACE: usize = 32;
+
+/// Where the tests of a checkout that is built in `build` have their files.
+fn scratch_of(build: &Path, temporary: &Path) -> PathBuf {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(byte);
+    let place = temporary.as_os_str().as_encoded_bytes();
+    let fits = place.len() <= LONGEST_PLACE && place.iter().all(plain);
+    let place = if fits { temporary } else { Path::new("/tmp") };
+    let name = build.as_os_str().as_encoded_bytes();
+    let number = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3) // FNV-1a
+    });
+    place.join(format!("near-tests-{number:016x}"))
 }
 
 /// Copies a program that is to be run. Another process does: a file that this one had open
@@ -90,4 +119,30 @@ pub fn sha256(from: impl Into<Stdio>) -> String {
     sum.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
     assert!(sum.wait().expect("a child can be waited for").success());
     text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkout_may_lie_anywhere() {
+        let long = "/".to_owned() + &"x".repeat(150);
+        let builds = ["/work/nearside/target/debug", "/a/nginx/target/debug", "/a b/target/debug", &long];
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for build in builds {
+            for temporary in ["/tmp", "/var/tmp", "/with a blank", &long] {
+                let folder = scratch_of(Path::new(build), Path::new(temporary));
+                let text = folder.to_str().expect("text");
+                // What tests add: their folder, a file, and what makes its name their own.
+                assert!(text.len() + 40 <= 107, "{text}");
+                assert!(!text.contains(' ') && !text.contains("/nginx/") && !text.contains("/nearside/"), "{text}");
+                folders.push(folder);
+            }
+        }
+        folders.sort();
+        folders.dedup();
+        // The folder for temporary files is told apart where it is short, and each checkout is.
+        assert_eq!(folders.len(), 2 * builds.len());
+    }
 }

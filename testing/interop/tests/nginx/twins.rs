@@ -184,7 +184,7 @@ impl Twins {
             let text = fs::read(self.prefix.join(side.name).join("error.log")).unwrap_or_default();
             for line in String::from_utf8_lossy(&text).lines().filter_map(of_request) {
                 let line = line.replace(side.address, NGINX.address);
-                let line = line.replace(&format!("/{}/", side.name), &format!("/{}/", NGINX.name));
+                let line = self.without_own_folder(&line, side);
                 *count.entry(format!("error.log: {line}")).or_default() += step;
             }
         }
@@ -195,6 +195,13 @@ impl Twins {
             told
         });
         (!told.is_empty()).then(|| format!("lines of the logs:\n{told}"))
+    }
+
+    /// The line with what one of them has for itself as nginx has it: the folder below that
+    /// of both, whatever the folders above are called.
+    fn without_own_folder(&self, line: &str, side: &Side) -> String {
+        let of = |side: &Side| format!("{}/", self.prefix.join(side.name).display());
+        line.replace(&of(side), &of(&NGINX))
     }
 
     /// Ends them.
