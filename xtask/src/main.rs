@@ -19,10 +19,12 @@ const USAGE: &str = "usage: cargo xtask tidy    check what the compiler does not
        cargo xtask audit [REPOSITORY]
                            compare dependencies with the advisories of RustSec; needs a network
        cargo xtask rfc     list the sections of RFCs cited at code and at tests
-       cargo xtask suite [--rounds N] [--busy] [--one-core] [--again M] [-- ARGUMENTS OF cargo test]
+       cargo xtask suite [--rounds N] [--busy] [--one-core] [--again M] [--limit MINUTES]
+                         [-- ARGUMENTS OF cargo test]
                            run the tests to the end, and say what failed: N times, beside a program
                            that takes half of each core in bursts, on one core; up to M that failed
-                           run once more, each alone, and are called unstable if they pass
+                           run once more, each alone, and are called unstable if they pass;
+                           a program that has not ended after MINUTES (45) is killed
        cargo xtask busy    take half of each core in bursts, until stopped";
 
 fn main() -> ExitCode {

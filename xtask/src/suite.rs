@@ -3,10 +3,12 @@
 //! program that takes half of each core, or on one core.
 
 mod again;
+mod overdue;
 mod programs;
 mod stage;
 
 use crate::busy::{self, Busy, now};
+use overdue::Unended;
 use programs::{Built, Program};
 use stage::Stage;
 use std::collections::BTreeMap;
@@ -23,6 +25,8 @@ pub struct Plan {
     one_core: bool,
     /// So many tests that failed are run again, each alone; none of them where more failed.
     again: usize,
+    /// How long one program may take.
+    limit: Duration,
     /// For `cargo test`, and behind `--` for the programs.
     arguments: Vec<String>,
 }
@@ -33,7 +37,8 @@ impl Plan {
     /// # Errors
     /// What is wrong with them.
     pub fn parse(words: &[&str]) -> Result<Self, String> {
-        let mut plan = Self { rounds: 1, busy: false, one_core: false, again: 0, arguments: Vec::new() };
+        let (limit, arguments) = (overdue::USUAL, Vec::new());
+        let mut plan = Self { rounds: 1, busy: false, one_core: false, again: 0, limit, arguments };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
@@ -46,6 +51,11 @@ impl Plan {
                 "--again" => {
                     let again = words.next().and_then(|word| word.parse().ok());
                     plan.again = again.ok_or("--again takes a number")?;
+                }
+                "--limit" => {
+                    let minutes = words.next().and_then(|word| word.parse().ok()).filter(|minutes| *minutes > 0);
+                    let minutes: u32 = minutes.ok_or("--limit takes minutes, at least 1")?;
+                    plan.limit = Duration::from_secs(u64::from(minutes) * 60);
                 }
                 "--" => plan.arguments.extend(words.by_ref().map(|word| (*word).to_owned())),
                 other => return Err(format!("suite: what is {other}? Arguments of cargo test come after --")),
@@ -98,7 +108,7 @@ pub fn run(plan: &Plan) -> Result<ExitCode, String> {
         let unstable = again::those_that_failed(plan.again, &mut round.failed, &built.programs, |program, name| {
             let words = ["--", "--exact", name].map(str::to_owned);
             let stage = Mutex::new(Stage::new(io::stdout()));
-            run_one(program, built.command(program, &words, 1), &stage).map(|failed| failed.is_empty())
+            run_one(program, built.command(program, &words, 1), plan.limit, &stage).map(|failed| failed.is_empty())
         });
         print!("{}", again::told(&unstable.map_err(wrong)?));
         rounds.push((began.elapsed(), round.failed.is_empty()));
@@ -134,7 +144,7 @@ fn round_of(plan: &Plan, built: &Built) -> io::Result<Round> {
             let Some(program) = lock(&queue).next() else { return Ok(()) };
             let command = built.command(program, &plan.arguments, cores * THREADS_PER_CORE);
             let began = now();
-            let failed = run_one(program, command, &stage)?;
+            let failed = run_one(program, command, plan.limit, &stage)?;
             let mut round = lock(&round);
             round.failed.extend(failed);
             round.took.push((began.elapsed(), program.target.clone()));
@@ -152,8 +162,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs one program to its end, and says what of it failed.
-fn run_one(program: &Program, mut command: Command, stage: &Mutex<Stage<io::Stdout>>) -> io::Result<Vec<Failed>> {
+/// Runs one program to its end, or until `limit` is over, and says what of it failed.
+fn run_one(
+    program: &Program,
+    mut command: Command,
+    limit: Duration,
+    stage: &Mutex<Stage<io::Stdout>>,
+) -> io::Result<Vec<Failed>> {
     let number = lock(stage).begin();
     let say = |line: &[u8]| lock(stage).say(number, line);
     say(format!("     Running {}", program.title).as_bytes())?;
@@ -163,12 +178,21 @@ fn run_one(program: &Program, mut command: Command, stage: &Mutex<Stage<io::Stdo
     // It holds the pipe's other end, too.
     drop(command);
     let mut reader = Reader::default();
-    for line in BufReader::new(reads).split(b'\n') {
-        let line = line?;
-        reader.read(&String::from_utf8_lossy(&line));
-        say(&line)?;
-    }
+    let (read, killed) = overdue::within(child.id(), limit, || -> io::Result<()> {
+        for line in BufReader::new(reads).split(b'\n') {
+            let line = line?;
+            reader.read(&String::from_utf8_lossy(&line));
+            say(&line)?;
+        }
+        Ok(())
+    });
+    read?;
     let status = child.wait()?;
+    if killed {
+        let minutes = limit.as_secs() / 60;
+        say(format!("error: killed after {minutes} min: what it waited for did not come").as_bytes())?;
+        reader.names.extend(core::mem::take(&mut reader.unended).names());
+    }
     // Where several libraries' examples are one program, cargo has said which failed.
     if !status.success() && reader.failed.is_empty() {
         let told = format!("error: test failed ({status}), to rerun pass `{}`", program.target);
@@ -183,6 +207,7 @@ fn run_one(program: &Program, mut command: Command, stage: &Mutex<Stage<io::Stdo
 /// tests that failed in the end, and then cargo says how it is run again.
 #[derive(Default)]
 struct Reader {
+    unended: Unended,
     listing: bool,
     names: Vec<String>,
     failed: Vec<Failed>,
@@ -190,6 +215,7 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, line: &str) {
+        self.unended.read(line);
         if let Some((_, rest)) = line.split_once("to rerun pass `") {
             let target = rest.trim_end_matches('`').to_owned();
             if self.names.is_empty() {
@@ -243,10 +269,14 @@ mod tests {
 
     #[test]
     fn words_are_read() {
-        let plan = Plan::parse(&["--rounds", "3", "--busy", "--", "-p", "nearside-wire", "--busy"]).unwrap();
+        let plan =
+            Plan::parse(&["--rounds", "3", "--busy", "--limit", "2", "--", "-p", "nearside-wire", "--busy"]).unwrap();
         let arguments = ["-p", "nearside-wire", "--busy"].map(str::to_owned).into();
-        assert_eq!(plan, Plan { rounds: 3, busy: true, one_core: false, again: 0, arguments });
-        for wrong in [&["--rounds"][..], &["--rounds", "0"], &["--again"], &["--again", "-1"], &["-p"]] {
+        let limit = Duration::from_secs(120);
+        assert_eq!(plan, Plan { rounds: 3, busy: true, one_core: false, again: 0, limit, arguments });
+        for wrong in
+            [&["--rounds"][..], &["--rounds", "0"], &["--again"], &["--again", "-1"], &["--limit", "0"], &["-p"]]
+        {
             assert!(Plan::parse(wrong).is_err(), "{wrong:?}");
         }
     }

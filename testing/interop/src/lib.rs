@@ -17,7 +17,7 @@ pub mod veth;
 pub use keep_alive::ask;
 pub use namespace::{Program, in_namespace, ip, wait_for};
 pub use program::{Nearside, Running, has_libdpdk, output};
-pub use site::{SITE_LARGE, SITE_SMALL, copy_program, scratch, sha256, site};
+pub use site::{SITE_LARGE, SITE_SMALL, copy_program, scratch, scratch_of, sha256, site};
 
 /// The kernel's side of the TAP, which the program sets up itself.
 pub const TAP: &str = "tap:near0,addr=10.9.0.1/24,addr=fd09::1/64";

@@ -63,7 +63,8 @@ pub fn scratch(name: &str) -> PathBuf {
 const LONGEST_PLACE: usize = 32;
 
 /// Where the tests of a checkout that is built in `build` have their files.
-fn scratch_of(build: &Path, temporary: &Path) -> PathBuf {
+#[must_use]
+pub fn scratch_of(build: &Path, temporary: &Path) -> PathBuf {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(byte);
     let place = temporary.as_os_str().as_encoded_bytes();
     let fits = place.len() <= LONGEST_PLACE && place.iter().all(plain);
@@ -119,30 +120,4 @@ pub fn sha256(from: impl Into<Stdio>) -> String {
     sum.stdout.take().expect("a pipe").read_to_string(&mut text).expect("text");
     assert!(sum.wait().expect("a child can be waited for").success());
     text.split(' ').next().unwrap_or_default().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_checkout_may_lie_anywhere() {
-        let long = "/".to_owned() + &"x".repeat(150);
-        let builds = ["/work/nearside/target/debug", "/a/nginx/target/debug", "/a b/target/debug", &long];
-        let mut folders: Vec<PathBuf> = Vec::new();
-        for build in builds {
-            for temporary in ["/tmp", "/var/tmp", "/with a blank", &long] {
-                let folder = scratch_of(Path::new(build), Path::new(temporary));
-                let text = folder.to_str().expect("text");
-                // What tests add: their folder, a file, and what makes its name their own.
-                assert!(text.len() + 40 <= 107, "{text}");
-                assert!(!text.contains(' ') && !text.contains("/nginx/") && !text.contains("/nearside/"), "{text}");
-                folders.push(folder);
-            }
-        }
-        folders.sort();
-        folders.dedup();
-        // The folder for temporary files is told apart where it is short, and each checkout is.
-        assert_eq!(folders.len(), 2 * builds.len());
-    }
 }

@@ -6,7 +6,7 @@ use crate::differences;
 use crate::requests::{Asked, Parts};
 use crate::theirs;
 use crate::tree;
-use interop::{Nearside, Running, ip, scratch};
+use interop::{Nearside, Running, ip, scratch, scratch_of};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -330,4 +330,25 @@ fn difference_of(asked: &Asked, on: &str, nginx: &Answer, (side, ours): (&Side, 
         let _ = writeln!(told, "    {} bytes, {} without coding, {kept}: {shown:?}", answer.body.len(), body.len());
     }
     Some(told)
+}
+
+#[test]
+fn a_checkout_may_lie_anywhere() {
+    let long = "/".to_owned() + &"x".repeat(150);
+    let builds = ["/srv/nearside/target/debug", "/a/nginx/target/debug", "/a b/target/debug", &long];
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for build in builds {
+        for temporary in ["/tmp", "/var/tmp", "/with a blank", &long] {
+            let folder = scratch_of(Path::new(build), Path::new(temporary));
+            let text = folder.to_str().expect("text");
+            // What tests add: their folder, a file, and what makes its name their own.
+            assert!(text.len() + 40 <= 107, "{text}");
+            assert!(!text.contains(' ') && !text.contains("/nginx/") && !text.contains("/nearside/"), "{text}");
+            folders.push(folder);
+        }
+    }
+    folders.sort();
+    folders.dedup();
+    // The folder for temporary files is told apart where it is short, and each checkout is.
+    assert_eq!(folders.len(), 2 * builds.len());
 }
