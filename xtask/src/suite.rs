@@ -169,6 +169,7 @@ fn run_one(
     limit: Duration,
     stage: &Mutex<Stage<io::Stdout>>,
 ) -> io::Result<Vec<Failed>> {
+    command.env(overdue::END, overdue::end_after(limit).to_string());
     let number = lock(stage).begin();
     let say = |line: &[u8]| lock(stage).say(number, line);
     say(format!("     Running {}", program.title).as_bytes())?;

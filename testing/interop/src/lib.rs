@@ -15,7 +15,7 @@ pub mod testpmd;
 pub mod veth;
 
 pub use keep_alive::ask;
-pub use namespace::{Program, in_namespace, ip, wait_for};
+pub use namespace::{Program, in_namespace, ip, leave_out, wait_for};
 pub use program::{Nearside, Running, has_libdpdk, output};
 pub use site::{SITE_LARGE, SITE_SMALL, copy_program, scratch, scratch_of, sha256, site};
 

@@ -1,6 +1,7 @@
 //! A network namespace for each test, or the reason why there is none.
 
 use std::fs::File;
+use std::io::Write;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,9 +55,21 @@ pub fn in_namespace(programs: &[Program], test: impl FnOnce() + Send + 'static) 
             test();
         }
     });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
+    match thread.join().map_err(|panic| panic.downcast::<LeftOut>()) {
+        Ok(()) => {}
+        Err(Ok(left)) => println!("left out: {}", left.0),
+        Err(Err(panic)) => std::panic::resume_unwind(panic),
     }
+}
+
+/// Why a test ends that this machine cannot run to its end.
+struct LeftOut(String);
+
+/// Ends a test that runs [`in_namespace`] because the machine has not now what it needs
+/// (memory, a device). This says why, and nothing of what it tests has failed.
+pub fn leave_out(why: String) -> ! {
+    // Past the hook: it is no panic that anybody wants a backtrace of.
+    std::panic::resume_unwind(Box::new(LeftOut(why)))
 }
 
 fn skip(why: &str) {
@@ -74,16 +87,39 @@ pub fn ip(words: &str) {
     assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Asks again and again until `ready` says so, for at most `limit`.
+/// Asks again and again until `ready` says so, however long that takes: a machine that others
+/// use takes its time. Each minute it tells `what` it waits for, past libtest, which would
+/// keep that to itself.
 ///
 /// # Panics
-/// If the time is up; `what` says what was waited for.
-pub fn wait_for(what: &str, limit: Duration, mut ready: impl FnMut() -> bool) {
-    let start = clock();
+/// Shortly before the suite kills this program, which it does after a time ([`END`]).
+pub fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
+    let begin = clock();
+    let mut told = begin;
     while !ready() {
-        assert!(clock().duration_since(start) < limit, "{what}: not within {limit:?}");
+        if clock().duration_since(told) >= TOLD_EACH {
+            told = clock();
+            let minutes = told.duration_since(begin).as_secs() / 60;
+            // Who cannot hear it learns of it by the suite.
+            let _ = writeln!(std::io::stderr(), "waiting for {minutes} min: {what}");
+            assert!(!is_nearly_over(), "waited for {minutes} min: {what}");
+        }
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// How often it is told what is waited for.
+const TOLD_EACH: Duration = Duration::from_secs(60);
+
+/// When the suite kills the program, in seconds since 1970.
+const END: &str = "NEARSIDE_TESTS_END";
+
+/// Whether the suite kills this program before the next look.
+fn is_nearly_over() -> bool {
+    let end = std::env::var(END).ok().and_then(|text| text.parse().ok()).map(Duration::from_secs);
+    #[expect(clippy::disallowed_methods, reason = "another process has named the time")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    end.zip(now.ok()).is_some_and(|(end, now)| now + 2 * TOLD_EACH > end)
 }
 
 #[expect(clippy::disallowed_methods, reason = "other programs answer in their own time")]

@@ -14,10 +14,6 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-/// Time for a program to come up, and to end when asked to: far more than
-/// either takes, on a machine busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// The program `nearside`, built once from this workspace in the profile of
 /// the tests; or the one that `NEARSIDE_BINARY` names.
 fn binary() -> &'static Path {
@@ -85,7 +81,7 @@ impl Running {
     /// If it does not in time, or ends.
     pub fn wait_until_open(&mut self, address: &str) {
         let address: SocketAddr = address.parse().expect("an address with a port");
-        wait_for(&format!("a connection to {address}"), PATIENCE, || {
+        wait_for(&format!("a connection to {address}"), || {
             if let Ok(Some(status)) = self.child.try_wait() {
                 panic!("{}: ended early, {status}", self.name);
             }
@@ -144,7 +140,7 @@ impl Running {
     fn end(mut self, insist: bool) -> String {
         self.signal(Signal::TERM);
         let (mut ended, mut looks) = (None, 0);
-        wait_for(&format!("{}: the end after SIGTERM", self.name), PATIENCE, || {
+        wait_for(&format!("{}: the end after SIGTERM", self.name), || {
             ended = self.child.try_wait().expect("a child can be waited for");
             looks += 1;
             // Two signals at once may count as one.

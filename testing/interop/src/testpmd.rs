@@ -1,7 +1,7 @@
 //! dpdk-testpmd as a peer over memif: DPDK's own driver, which nobody here
 //! wrote.
 
-use crate::Running;
+use crate::{Running, leave_out, wait_for};
 use memif::{MemifLink, Role};
 use std::path::Path;
 use std::process::Command;
@@ -33,6 +33,12 @@ pub struct Testpmd {
 impl Testpmd {
     /// Starts it on the socket at `path`. It runs on one core, takes ordinary
     /// memory, and looks for no devices.
+    ///
+    /// # Returns
+    /// The process, which has its memory. Where there is none for it, the test is left out.
+    ///
+    /// # Panics
+    /// If it ends for another reason.
     #[must_use]
     pub fn start(self, path: &Path) -> Running {
         let role = match self.role {
@@ -40,7 +46,11 @@ impl Testpmd {
             Role::Client => "client",
         };
         let mut command = Command::new("dpdk-testpmd");
-        command.args(["--no-telemetry", "--no-huge", "--no-pci", "-m", "256", "--lcores", "(0,1)@0"]);
+        command.args(["--no-telemetry", "--no-huge", "--no-pci", "-m", "256"]);
+        // A container may not have core 0.
+        let own = rustix::thread::sched_getaffinity(None).expect("a thread knows its cores");
+        let core = (0..rustix::thread::CpuSet::MAX_CPU).find(|core| own.is_set(*core)).expect("a core");
+        command.arg(format!("--lcores=(0,1)@{core}"));
         // Memory in one file can be shared whole; without telemetry and with a prefix of its own, several may run.
         command.args(["--single-file-segments", "--file-prefix"]);
         command.arg(format!("nearside-{}-{}", std::process::id(), path.display().to_string().replace('/', "-")));
@@ -57,9 +67,23 @@ impl Testpmd {
             Forward::MacSwap => command.arg("--forward-mode=macswap"),
             Forward::Send([a, b, c]) => command.arg("--forward-mode=txonly").arg(format!("--txpkts={a},{b},{c}")),
         };
-        Running::start(&mut command)
+        let mut running = Running::start(&mut command);
+        wait_for("testpmd to take its memory", || {
+            let said = running.said();
+            if let Some(status) = running.ended() {
+                if WITHOUT_MEMORY.iter().any(|words| said.contains(words)) {
+                    leave_out(format!("no memory for dpdk-testpmd (256 MB): {said}"));
+                }
+                panic!("dpdk-testpmd ended early, {status}");
+            }
+            said.contains("create a new mbuf pool")
+        });
+        running
     }
 }
+
+/// What DPDK says where there is not enough memory for it.
+const WITHOUT_MEMORY: [&str; 3] = ["Cannot init memory", "Cannot allocate memory", "mempool"];
 
 /// What the control channel of `link` has to say, for messages.
 #[must_use]

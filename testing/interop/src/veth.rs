@@ -4,7 +4,6 @@
 use crate::{Running, ip, output, wait_for};
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// The server's interface.
 pub const SERVER: &str = "near0";
@@ -18,9 +17,6 @@ pub const OWN: [&str; 4] = ["--addr", "10.7.0.5/24", "--addr", "fd07::5/64"];
 pub const OWN_HOSTS: [&str; 2] = ["10.7.0.5", "[fd07::5]"];
 /// An address of its own for a client beside its kernel's.
 pub const CLIENT_OWN: [&str; 4] = ["--addr", "10.7.0.9/24", "--addr", "fd07::9/64"];
-
-/// Time for what takes well under a second.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The clients' end: a namespace that ends with this value.
 #[derive(Debug)]
@@ -40,7 +36,7 @@ impl Far {
         let this = Self { holder };
         let ours = std::fs::read_link("/proc/thread-self/ns/net").expect("a namespace");
         let theirs = format!("/proc/{}/ns/net", this.holder.id());
-        wait_for("a namespace for clients", PATIENCE, || std::fs::read_link(&theirs).is_ok_and(|found| found != ours));
+        wait_for("a namespace for clients", || std::fs::read_link(&theirs).is_ok_and(|found| found != ours));
         let count = format!("numrxqueues {queues} numtxqueues {queues}");
         ip(&format!("link add {SERVER} {count} type veth peer name {CLIENT} {count}"));
         ip(&format!("link set {CLIENT} netns {}", this.holder.id()));
@@ -99,7 +95,7 @@ impl Far {
     /// # Panics
     /// If it does not in time, or `server` ends.
     pub fn wait_until_served(&self, server: &mut Running, url: &str) {
-        wait_for(&format!("an answer from {url}"), PATIENCE, || {
+        wait_for(&format!("an answer from {url}"), || {
             if let Some(status) = server.ended() {
                 panic!("the server ended, {status}: {}", server.said());
             }

@@ -14,12 +14,7 @@ use stack::{LinkOffload, Seeds, Stack};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use wire::{Mac, Time};
-
-/// Until both sides of LACP agree on a change: three seconds until silence is
-/// noticed, two until a port joins, on a machine busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A place for a page, without one that a test before left behind.
 fn fresh(name: &str) -> PathBuf {
@@ -38,7 +33,7 @@ fn status(page: &Path) -> Value {
 /// Waits until the ports of the page are in these states.
 fn until(page: &Path, states: [&str; 2]) -> Value {
     let mut ports = Value::Null;
-    wait_for(&format!("ports {states:?}"), PATIENCE, || {
+    wait_for(&format!("ports {states:?}"), || {
         ports = status(page)["ports"].take();
         ports.as_array().is_some_and(|ports| ports.iter().map(|port| &port["state"]).eq(states))
     });
@@ -49,13 +44,13 @@ fn until(page: &Path, states: [&str; 2]) -> Value {
 fn requests(page: &Path, count: u64) {
     let answered = || status(page)["silos"][0]["app.requests"].as_u64().unwrap_or(0);
     let wanted = answered() + count;
-    wait_for("requests that go on", PATIENCE, || answered() >= wanted);
+    wait_for("requests that go on", || answered() >= wanted);
 }
 
 /// Interrupts a generator, in whose report nothing may have failed.
 fn expect_no_errors(mut generator: Running) {
     generator.signal(Signal::TERM);
-    wait_for("the generator's end", PATIENCE, || generator.has_ended());
+    wait_for("the generator's end", || generator.has_ended());
     let said = generator.said();
     // Among what it says of links and of the interruption.
     let report = said.find("\n{\n").or(said.starts_with("{\n").then_some(0)).zip(said.find("\n}\n"));
@@ -85,7 +80,7 @@ impl Cabled {
             command.arg("--link").arg(format!("memif:{}", socket.display()));
         }
         let server = Running::start(command.args(["--idle", "adaptive", "--status-page"]).arg(&page));
-        wait_for("the server's page", PATIENCE, || page.exists() && sockets.iter().all(|socket| socket.exists()));
+        wait_for("the server's page", || page.exists() && sockets.iter().all(|socket| socket.exists()));
         let cables = [0, 1].map(|n| Cable::new(&ends[n], &sockets[n]));
         Self { server, page, cables, ends }
     }
@@ -272,7 +267,7 @@ fn af_xdp_ports_are_joined_by_lacp() {
         let mut serve = Nearside::command(["serve", site().to_str().unwrap(), "--addr", "10.7.0.5/24"]);
         serve.args(links([SERVER, SECOND.0])).args(["--bond", "lacp", "--idle", "adaptive", "--status-page"]);
         let mut server = Running::start(serve.arg(&page));
-        wait_for("the server's page", PATIENCE, || {
+        wait_for("the server's page", || {
             assert!(!server.has_ended(), "{}", server.said());
             page.exists()
         });

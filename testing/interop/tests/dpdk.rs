@@ -8,7 +8,6 @@ use interop::{
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 const CURL: Program = Program::new("curl", "curl");
 const ETHTOOL: Program = Program::new("ethtool", "ethtool");
@@ -20,8 +19,6 @@ const DPDK: [Program; 2] =
 
 /// Runs anywhere: without huge pages.
 const ORDINARY: &str = "huge=off,memory=192";
-
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether there is what the program is built with; says so if not.
 fn has_library() -> bool {
@@ -104,7 +101,7 @@ fn curl_fetches_what_the_port_cut_and_summed() {
             return;
         }
         let mut server = serve("net_tap0,dev.iface=kernel0", &[site().to_str().unwrap()]);
-        wait_for("the interface", PATIENCE, exists);
+        wait_for("the interface", exists);
         ip("addr add 10.9.0.1/24 dev kernel0");
         ip("addr add fd09::1/64 dev kernel0 nodad");
         ip("link set kernel0 up");
@@ -147,13 +144,13 @@ fn our_generator_is_served_over_memif() {
             // Whoever listens is first: DPDK's client tries once.
             let first = (role == "server").then(|| serve(&theirs, &content));
             if first.is_some() {
-                wait_for("DPDK to listen", PATIENCE, || path.exists());
+                wait_for("DPDK to listen", || path.exists());
             }
             let link = format!("memif:{},role={ours}", path.display());
             let mut load = Nearside::command(["load", "http://10.9.0.2/", "--link", &link, "--addr", "10.9.0.1/24"]);
             load.args(["--connections", "64", "--warmup", "100ms", "--requests", "20k", "--json"]);
             let load = load.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-            wait_for("the generator to listen, or DPDK", PATIENCE, || path.exists());
+            wait_for("the generator to listen, or DPDK", || path.exists());
             let server = first.unwrap_or_else(|| serve(&theirs, &content));
             let report = load.wait_with_output().unwrap();
             let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("a report");

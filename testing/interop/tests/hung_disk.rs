@@ -83,7 +83,7 @@ fn goes_on(server: Running, root: &std::path::Path, address: (&str, u16)) {
         std::thread::sleep(PAUSE);
     }
     drop(still);
-    wait_for("the newer content", Duration::from_secs(30), || ask(&mut streams[0], "/page.txt") == "second");
+    wait_for("the newer content", || ask(&mut streams[0], "/page.txt") == "second");
     server.stop();
 }
 

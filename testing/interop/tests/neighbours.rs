@@ -34,7 +34,7 @@ fn a_client_with_a_stale_neighbour_is_answered_once_the_address_was_taken_over()
             far.ip(&format!("neigh replace {address} lladdr {GONE} dev {CLIENT} nud reachable"));
         }
         let mut server = serve(&OWN);
-        wait_for("the new box's Ethernet address", SOON, || {
+        wait_for("the new box's Ethernet address", || {
             assert!(!server.has_ended(), "{}", server.said());
             !neighbours(&far).contains(GONE)
         });
@@ -59,7 +59,7 @@ fn an_address_that_linux_has_is_told_of() {
             let mut server =
                 serve(&["--dad", dad, "--addr", "10.7.0.2/24", "--addr", "fd07::2/64", "--addr", "10.7.0.5/24"]);
             for address in ["10.7.0.2", "fd07::2"] {
-                wait_for(&format!("{address} {told}"), Duration::from_secs(30), || {
+                wait_for(&format!("{address} {told}"), || {
                     assert!(!server.has_ended(), "{}", server.said());
                     let said = server.said();
                     let conflict =
@@ -90,14 +90,14 @@ fn a_deleted_interface_is_told_of_and_taken_up_when_it_is_back() {
         far.wait_until_served(&mut server, &url);
         for round in 1..=2 {
             ip(&format!("link del {SERVER}"));
-            wait_for("the loss to be told", SOON, || server.said().matches("link lost: af_xdp:near0").count() == round);
+            wait_for("the loss to be told", || server.said().matches("link lost: af_xdp:near0").count() == round);
             assert!(server.said().contains("Z warning: link lost:"), "{}", server.said());
-            wait_for("the loss in the status", SOON, || {
+            wait_for("the loss in the status", || {
                 let status = output(Nearside::command(["status", "--json"]).arg(&page));
                 status.contains("\"link.lost\"") && !server.has_ended()
             });
             far.make_again();
-            wait_for("the return to be told", SOON, || server.said().matches("link back:").count() == round);
+            wait_for("the return to be told", || server.said().matches("link back:").count() == round);
             far.wait_until_served(&mut server, &url);
         }
         server.stop();
@@ -122,15 +122,15 @@ fn a_deleted_tap_is_taken_up_or_is_the_end() {
         make();
         let mut server = taps(&[]);
         ip("link del near0");
-        wait_for("the loss to be told", SOON, || server.said().contains("Z warning: link lost: tap:near0"));
+        wait_for("the loss to be told", || server.said().contains("Z warning: link lost: tap:near0"));
         make();
-        wait_for("the return to be told", SOON, || server.said().contains("Z info: link back: tap:near0"));
+        wait_for("the return to be told", || server.said().contains("Z info: link back: tap:near0"));
         server.wait_until_open("10.9.0.2:80");
         server.stop();
 
         let mut server = taps(&["--on-link-loss", "end"]);
         ip("link del near0");
-        wait_for("the end", SOON, || server.has_ended());
+        wait_for("the end", || server.has_ended());
         let said = server.said();
         assert!(server.ended_well() == Some(false) && said.contains("--on-link-loss end"), "{said}");
     });

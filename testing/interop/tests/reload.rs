@@ -119,7 +119,7 @@ fn releases_follow(server: Running, site: &Site, page: &Path, address: (&str, u1
         let clients: Vec<_> = (0..THREADS).map(|_| scope.spawn(|| client(address, &shared))).collect();
         let more = |count: usize| {
             let before = shared.answered.load(Ordering::SeqCst);
-            wait_for("answers", Duration::from_secs(120), || {
+            wait_for("answers", || {
                 shared.answered.load(Ordering::SeqCst) >= before + count || clients.iter().any(|c| c.is_finished())
             });
         };
@@ -130,7 +130,7 @@ fn releases_follow(server: Running, site: &Site, page: &Path, address: (&str, u1
             more(THREADS * EACH);
             shared.newest.store(release, Ordering::SeqCst);
             server.signal(Signal::HUP);
-            wait_for("a reload by all", Duration::from_secs(120), || {
+            wait_for("a reload by all", || {
                 let (reloads, workers) = counter(page, "app.reloads");
                 reloads == (release * workers) as u64
             });
@@ -140,9 +140,7 @@ fn releases_follow(server: Running, site: &Site, page: &Path, address: (&str, u1
         // A site that is gone is served on.
         std::fs::remove_file(site.root()).unwrap();
         server.signal(Signal::HUP);
-        wait_for("a word about it", Duration::from_secs(120), || {
-            server.said().contains("what was served is served on")
-        });
+        wait_for("a word about it", || server.said().contains("what was served is served on"));
         more(THREADS * EACH);
         shared.stop.store(true, Ordering::SeqCst);
         clients.into_iter().for_each(|client| client.join().unwrap());
@@ -181,7 +179,7 @@ fn settings_follow_each_other_over_two_silos() {
         let mut reload = |more: &str| {
             let before = server.said().lines().count();
             server.signal(Signal::HUP);
-            wait_for("a word about it", Duration::from_secs(120), || {
+            wait_for("a word about it", || {
                 let all = server.said();
                 said = all.lines().skip(before).find(|line| line.contains(more)).unwrap_or_default().to_owned();
                 !said.is_empty()
@@ -192,7 +190,7 @@ fn settings_follow_each_other_over_two_silos() {
         write("another body", "idle = \"sleep:50\"\ntx-delay = 20\nmax-connections = 100\n");
         reload("changed: idle, max-connections, respond, tx-delay");
         ask_all("another body");
-        wait_for("a sleep", Duration::from_secs(120), || asleep() > 0);
+        wait_for("a sleep", || asleep() > 0);
         // What a link cannot change without a new start stays, by name; and a
         // file with a fault changes nothing at all.
         write("a third", "idle = \"spin\"\nsteer = \"least\"\nmax-connections = 200k\n");

@@ -16,8 +16,6 @@ use std::time::Duration;
 const CURL: Program = Program::new("curl", "curl");
 const PYTHON: Program = Program::new("python3", "python3");
 
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// What nobody receiving may take at most: two processes that talk, on a
 /// machine that does much else.
 const OUTAGE: Duration = Duration::from_secs(2);
@@ -46,7 +44,7 @@ impl Server {
         let mut first = Running::start(&mut Nearside::command(&arguments));
         far.wait_until_served(&mut first, &format!("http://{host}/{}", SITE_SMALL.0));
         let this = Self { first, control, pid_file, page };
-        wait_for("the control socket", PATIENCE, || this.control.exists() && this.pid_file.exists());
+        wait_for("the control socket", || this.control.exists() && this.pid_file.exists());
         this
     }
 
@@ -64,8 +62,8 @@ impl Server {
         let old = self.pid();
         let before = self.waits().len();
         self.signal(old, Signal::USR2);
-        wait_for("a successor", PATIENCE, || self.waits().len() > before);
-        wait_for("its number", PATIENCE, || {
+        wait_for("a successor", || self.waits().len() > before);
+        wait_for("its number", || {
             std::fs::read_to_string(&self.pid_file)
                 .is_ok_and(|text| text.trim().parse().is_ok_and(|pid: u32| pid != old))
         });
@@ -85,8 +83,8 @@ impl Server {
     fn stop(mut self) {
         let last = self.pid();
         self.signal(last, Signal::TERM);
-        wait_for("the end of the last", PATIENCE, || has_gone(last));
-        wait_for("the end of the first", PATIENCE, || self.first.has_ended());
+        wait_for("the end of the last", || has_gone(last));
+        wait_for("the end of the first", || self.first.has_ended());
     }
 }
 
@@ -126,7 +124,7 @@ fn download(far: &Far, host: &str) -> Child {
     curl.arg(format!("http://{host}/{}", SITE_LARGE.0));
     let curl = curl.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let arrived = || rustix::io::ioctl_fionread(curl.stdout.as_ref().unwrap()).unwrap();
-    wait_for("the first bytes of a download", PATIENCE, || arrived() > 0);
+    wait_for("the first bytes of a download", || arrived() > 0);
     curl
 }
 
@@ -154,7 +152,7 @@ fn a_download_goes_on_while_the_server_changes() {
             small(&far, host);
             assert!(!has_gone(first), "it has a connection left");
             arrives(curl);
-            wait_for("the end of the first two", PATIENCE, || has_gone(first) && has_gone(second));
+            wait_for("the end of the first two", || has_gone(first) && has_gone(second));
             assert_eq!(server.waits().len(), 2);
             assert!(server.waits().iter().all(|wait| *wait < OUTAGE), "{:?}", server.waits());
             let waited = server.waits()[1].as_micros();
@@ -166,9 +164,9 @@ fn a_download_goes_on_while_the_server_changes() {
             // The program ends with whoever has it now.
             assert!(has_program());
             server.signal(server.pid(), Signal::KILL);
-            wait_for("the program to be gone", PATIENCE, || !has_program());
+            wait_for("the program to be gone", || !has_program());
             // A killed process gives its descriptors back one after the other.
-            wait_for("the kernel to have the port again", PATIENCE, || TcpListener::bind("10.7.0.1:80").is_ok());
+            wait_for("the kernel to have the port again", || TcpListener::bind("10.7.0.1:80").is_ok());
             interop::ip(&format!("link del {SERVER}"));
         }
     });
@@ -184,10 +182,10 @@ fn a_killed_successor_leaves_no_program_though_the_old_one_lives() {
         let old = server.restart();
         assert!(has_program());
         server.signal(server.pid(), Signal::KILL);
-        wait_for("the program to be gone", PATIENCE, || !has_program());
+        wait_for("the program to be gone", || !has_program());
         assert!(!has_gone(old), "it has a connection left");
         server.signal(old, Signal::KILL);
-        wait_for("the end of the old one", PATIENCE, || has_gone(old));
+        wait_for("the end of the old one", || has_gone(old));
         assert!(!has_program());
         // Nobody is left to send the rest.
         curl.kill().unwrap();
@@ -221,7 +219,7 @@ fn no_request_fails_while_one_server_follows_the_other() {
             std::thread::sleep(Duration::from_millis(500));
             for _ in 0..4 {
                 let old = server.restart();
-                wait_for("the end of the one before", PATIENCE, || has_gone(old));
+                wait_for("the end of the one before", || has_gone(old));
             }
             let [responses, here] = [load, local].map(|load| all_succeeded(test, load));
             let waits = server.waits();
@@ -289,7 +287,7 @@ fn a_successor_that_ends_midway_leaves_the_old_one_serving() {
             let mut python = Command::new("python3");
             let _ = output(python.args(["-c", FALSE_SUCCESSOR]).arg(&server.control).arg(until));
             let failures = || server.first.said().matches("; this process serves on").count();
-            wait_for("the old one to go on", PATIENCE, || failures() > 0);
+            wait_for("the old one to go on", || failures() > 0);
             for _ in 0..8 {
                 small(&far, HOST[0]);
             }
@@ -298,7 +296,7 @@ fn a_successor_that_ends_midway_leaves_the_old_one_serving() {
         // And one that is as it should be.
         let old = server.restart();
         arrives(curl);
-        wait_for("the end of the old one", PATIENCE, || has_gone(old));
+        wait_for("the end of the old one", || has_gone(old));
         small(&far, HOST[0]);
         server.stop();
     });
@@ -327,7 +325,7 @@ fn whoever_is_to_do_something_else_is_refused() {
             (&["--link", &link, "--silos", "3"], "a successor needs a queue for each silo"),
         ] {
             refused(arguments, why);
-            wait_for("the reason on the other side", PATIENCE, || server.first.said().contains(why));
+            wait_for("the reason on the other side", || server.first.said().contains(why));
         }
         refused(&["--listen", "8080"], "it serves over AF_XDP");
         refused(&["--link", "memif:@takeover", "--addr", "10.7.0.9/24"], "take-over is for kernel sockets and af_xdp");
@@ -339,7 +337,7 @@ fn whoever_is_to_do_something_else_is_refused() {
         let mut kernel = Nearside::command(["serve", "--respond", "x", "--listen", "8080", "--control", &control]);
         let mut kernel = Running::start(&mut kernel);
         kernel.wait_until_open("127.0.0.1:8080");
-        wait_for("its control socket", PATIENCE, || Path::new(&control).exists());
+        wait_for("its control socket", || Path::new(&control).exists());
         refused(&["--link", &link], "it serves over kernel sockets");
         kernel.wait_until_open("127.0.0.1:8080");
         drop(kernel.stop());
@@ -353,7 +351,7 @@ fn a_server_over_another_link_says_that_it_cannot_be_followed() {
     in_namespace(&[], || {
         let server = Nearside::serve(["--respond", "x", "--link", interop::TAP]);
         server.signal(Signal::USR2);
-        wait_for("the reason", PATIENCE, || server.said().contains("take-over is for kernel sockets and af_xdp"));
+        wait_for("the reason", || server.said().contains("take-over is for kernel sockets and af_xdp"));
         drop(server.stop());
     });
 }

@@ -12,7 +12,7 @@ pub mod clients;
 pub mod restarts;
 pub mod server;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What ends a run: a sentence for the user.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -23,26 +23,15 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
-/// How often a wait looks up.
-const NAP: Duration = Duration::from_millis(2);
-
-/// Waits until `done` gives something, at most for `limit`.
+/// Waits until `done` gives something, however long that takes ([`interop::wait_for`]).
 ///
 /// # Errors
-/// If it never does, with `what` it was; or what `done` fails with.
-pub fn wait_for<T>(
-    what: &str,
-    limit: Duration,
-    mut done: impl FnMut() -> Result<Option<T>, Failure>,
-) -> Result<T, Failure> {
-    let end = now() + limit;
-    loop {
-        if let Some(it) = done()? {
-            return Ok(it);
-        }
-        if now() > end {
-            return Err(format!("{what}: not within {limit:?}").into());
-        }
-        std::thread::sleep(NAP);
-    }
+/// What `done` fails with.
+pub fn wait_for<T>(what: &str, mut done: impl FnMut() -> Result<Option<T>, Failure>) -> Result<T, Failure> {
+    let mut result = None;
+    interop::wait_for(what, || {
+        result = done().transpose();
+        result.is_some()
+    });
+    result.expect("it was waited for")
 }

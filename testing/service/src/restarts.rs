@@ -4,7 +4,6 @@ use crate::clients::{Clients, habits};
 use crate::server::Server;
 use crate::{Failure, wait_for};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// How each restart is made, by turns: by SIGUSR2, from the same file with
 /// the same arguments, or by hand, with other workers and another model.
@@ -55,7 +54,7 @@ pub fn run(server: &mut Server, restarts: u32, mut progress: impl FnMut(&Report)
     };
     for restart in 0..restarts {
         let before = report(restart);
-        wait_for("answers between two restarts", Duration::from_secs(120), || {
+        wait_for("answers between two restarts", || {
             let now = report(restart);
             Ok((now.answered + now.failed >= before.answered + before.failed + BETWEEN).then_some(()))
         })?;

@@ -7,11 +7,6 @@ use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
-
-/// Time for a process to come up, or to end: far more than either takes, on a
-/// machine busy with other tests.
-pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The small file, and the large one, of which the second is larger than what
 /// is held in memory.
@@ -90,7 +85,7 @@ impl Server {
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         let pid = child.id();
         self.pids.push(pid);
-        wait_for("the start of the server", PATIENCE, || {
+        wait_for("the start of the server", || {
             if has_ended(pid) {
                 return Err(format!("process {pid} ended; the log:\n{}", self.log()).into());
             }
@@ -106,7 +101,7 @@ impl Server {
     pub fn restart(&mut self) -> Result<u32, Failure> {
         let old = self.serving().ok_or("nobody serves")?;
         signal(old, Signal::USR2)?;
-        let new = wait_for("the successor", PATIENCE, || Ok(self.serving().filter(|new| *new != old)));
+        let new = wait_for("the successor", || Ok(self.serving().filter(|new| *new != old)));
         let new = new.map_err(|why| format!("{why}; the log:\n{}", self.log()))?;
         self.pids.push(new);
         Ok(new)
@@ -129,7 +124,7 @@ impl Server {
     /// # Errors
     /// If it never does.
     pub fn wait_until_said(&self, text: &str) -> Result<(), Failure> {
-        let said = wait_for(text, PATIENCE, || Ok(self.log().contains(text).then_some(())));
+        let said = wait_for(text, || Ok(self.log().contains(text).then_some(())));
         said.map_err(|why| format!("{why}; the log:\n{}", self.log()).into())
     }
 
@@ -138,7 +133,7 @@ impl Server {
     /// # Errors
     /// If it does not.
     pub fn wait_until_ended(&self, pid: u32) -> Result<(), Failure> {
-        wait_for(&format!("the end of process {pid}"), PATIENCE, || Ok(has_ended(pid).then_some(())))
+        wait_for(&format!("the end of process {pid}"), || Ok(has_ended(pid).then_some(())))
             .map_err(|why| format!("{why}; the log:\n{}", self.log()).into())
     }
 

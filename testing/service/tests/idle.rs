@@ -39,7 +39,7 @@ fn passing_on(folder: &Path) -> Running {
     let mut command = Nearside::command(["nginx", "-e", "stderr", "--addr", "10.0.0.2/24", "--link"]);
     command.arg(format!("memif:{}", folder.join("sock").display())).arg("-p").arg(&folder);
     let server = Running::start(command.arg("-c").arg(folder.join("nginx.conf")));
-    wait_for("its process", Duration::from_secs(120), || Ok(folder.join("nginx.pid").exists().then_some(()))).unwrap();
+    wait_for("its process", || Ok(folder.join("nginx.pid").exists().then_some(()))).unwrap();
     server
 }
 
@@ -80,10 +80,7 @@ fn an_idle_server_sleeps() {
     // What is logged on standard output is there, although nobody wakes for it
     // but the log.
     for (name, _, server) in servers.iter().filter(|(_, port, _)| port.is_some()) {
-        wait_for(name, Duration::from_secs(120), || {
-            Ok(server.said().contains("\"GET /idle HTTP/1.1\" 200 2").then_some(()))
-        })
-        .unwrap();
+        wait_for(name, || Ok(server.said().contains("\"GET /idle HTTP/1.1\" 200 2").then_some(()))).unwrap();
     }
     // A busy machine may be at something else, as taking its first breath: the
     // quietest of several windows counts.

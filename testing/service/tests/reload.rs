@@ -3,7 +3,7 @@
 
 use interop::{Nearside, scratch};
 use rustix::process::Signal;
-use service::server::{PATIENCE, Server, signal};
+use service::server::{Server, signal};
 use service::{now, wait_for};
 use std::fs;
 use std::io::Read;
@@ -61,7 +61,7 @@ impl Service {
     fn reload(&self) -> String {
         let before = self.server.log().lines().count();
         signal(self.server.serving().unwrap(), Signal::HUP).unwrap();
-        wait_for("a word about the reload", PATIENCE, || {
+        wait_for("a word about the reload", || {
             let log = self.server.log();
             // What the limit on descriptors is, it warns of.
             let mut said = log.lines().skip(before).filter(|line| !line.contains("Z warning: "));
@@ -82,7 +82,6 @@ impl Service {
 
     fn connect(&self) -> Connection {
         let stream = TcpStream::connect(("127.0.0.1", self.server.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
         Connection(stream)
     }
@@ -136,7 +135,7 @@ fn what_changes_at_sighup_shows_on_connections_that_stay() {
     // written, whoever closed it.
     let lines = |path: &Path| fs::read_to_string(path).unwrap_or_default().lines().count();
     for path in [&first, &second] {
-        wait_for("the log", PATIENCE, || Ok((lines(path) == 20).then_some(()))).unwrap();
+        wait_for("the log", || Ok((lines(path) == 20).then_some(()))).unwrap();
     }
     // Shorter limits count for waits that began before.
     service.write(&three);
@@ -155,7 +154,6 @@ fn a_bad_file_changes_nothing_and_is_told_everywhere() {
     let mut service = Service::new("settings-bad");
     let path = service.server.folder().join("notify");
     let notify = UnixDatagram::bind(&path).unwrap();
-    notify.set_read_timeout(Some(PATIENCE)).unwrap();
     let told = |what: &str| {
         let mut message = [0; 4_096];
         loop {
@@ -362,7 +360,7 @@ impl Site {
     }
 
     fn wait_until(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
-        wait_for(what, PATIENCE, || Ok(holds(self).then_some(()))).unwrap();
+        wait_for(what, || Ok(holds(self).then_some(()))).unwrap();
     }
 
     fn says(&self, body: &str) -> bool {

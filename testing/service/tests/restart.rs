@@ -4,7 +4,7 @@ use interop::Nearside;
 use rustix::process::Signal;
 use service::clients::{Clients, habits};
 use service::restarts;
-use service::server::{PATIENCE, Server, signal};
+use service::server::{Server, signal};
 use service::wait_for;
 use std::fs;
 use std::io::{Read, Write};
@@ -62,7 +62,6 @@ fn replace(program: &Path, script: &str) {
 /// What is told at `path` of the address where metrics are; `None`: by nobody.
 fn told(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
@@ -85,14 +84,14 @@ fn a_restart_leaves_metrics_at_their_address() {
         line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).unwrap_or_else(|| panic!("{name}: {text}"))
     };
     let is_ready = || told(port, "/readyz").is_some_and(|text| text.ends_with("\r\n\r\nready\n"));
-    wait_for("the first", PATIENCE, || Ok(is_ready().then_some(()))).unwrap();
+    wait_for("the first", || Ok(is_ready().then_some(()))).unwrap();
     assert!(told(port, "/healthz").is_some_and(|text| text.starts_with("HTTP/1.1 200 ")));
     assert!(told(port, "/").is_some_and(|text| text.starts_with("HTTP/1.1 404 ")));
     let mut client = TcpStream::connect(("127.0.0.1", server.port)).unwrap();
     client.write_all(b"GET /small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     client.read_to_end(&mut Vec::new()).unwrap();
     let counted = |count: f64| Ok((value("nearside_http_requests_total{silo=\"0\"}") >= count).then_some(()));
-    wait_for("a request on the page", PATIENCE, || counted(1.0)).unwrap();
+    wait_for("a request on the page", || counted(1.0)).unwrap();
     let began = value("process_start_time_seconds ");
     // Another that is started by mistake is told so, and takes nothing.
     let other = Nearside::command(["serve", "--respond", "x", "--listen", "127.0.0.1:0", "--metrics", &address]);
@@ -103,10 +102,8 @@ fn a_restart_leaves_metrics_at_their_address() {
         "{said}"
     );
     server.restart().unwrap();
-    wait_for("the successor", PATIENCE, || {
-        Ok((is_ready() && value("process_start_time_seconds ") > began).then_some(()))
-    })
-    .unwrap();
+    wait_for("the successor", || Ok((is_ready() && value("process_start_time_seconds ") > began).then_some(())))
+        .unwrap();
     server.stop().unwrap();
 }
 

@@ -53,7 +53,7 @@ fn sockets_are_taken_from_outside_and_handed_on() {
         let mut command = activated(&server, socket.try_clone().unwrap(), arguments);
         let log = fs::File::create(server.folder().join("log")).unwrap();
         let mut child = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
-        wait_for("the start", Duration::from_secs(120), || Ok((server.serving() == Some(child.id())).then_some(())))
+        wait_for("the start", || Ok((server.serving() == Some(child.id())).then_some(())))
             .unwrap_or_else(|why| panic!("{why}: {}", server.log()));
         assert!(ask(port).ends_with("ok"));
         let old = child.id();

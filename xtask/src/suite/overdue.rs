@@ -3,18 +3,29 @@
 //! What a test waits for, the machine decides, and how long that takes nobody knows on a
 //! machine that others use: so no wait of a test has an end of its own. The suite has one
 //! for each program: then it is killed with all that it started, and the tests that had not
-//! ended are named.
+//! ended are named. The program is told when that will be, so that a test can say before
+//! what it waits for.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long one program may take where nothing else is asked for: ten times what the longest
 /// takes beside a busy program.
 pub(super) const USUAL: Duration = Duration::from_secs(45 * 60);
+
+/// Names the time at which the program is killed, to the program: in seconds since 1970.
+pub(super) const END: &str = "NEARSIDE_TESTS_END";
+
+/// The time in `limit` from now, as [`END`] has it.
+pub(super) fn end_after(limit: Duration) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "another process is told of the time")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    (now.unwrap_or_default() + limit).as_secs()
+}
 
 /// Runs `body` while it is looked after that the process `pid` ends within `limit`.
 ///

@@ -8,10 +8,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 const CURL: Program = Program::new("curl", "curl");
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A site that says `text`, with what else is to differ.
 fn configure(folder: &Path, (port, connections, text): (u16, u32, &str)) {
@@ -60,22 +58,22 @@ fn a_configuration_is_served_on_the_hosts_addresses_and_reloaded() {
         let first = pid();
         configure(&folder, (80, 512, "two"));
         server.signal(Signal::HUP);
-        wait_for("another text", PATIENCE, || fetch(&far, "http://10.7.0.1/text") == "two");
-        wait_for("it on the host itself", PATIENCE, || here() == "two");
+        wait_for("another text", || fetch(&far, "http://10.7.0.1/text") == "two");
+        wait_for("it on the host itself", || here() == "two");
 
         // What the program on the interface takes is said when it is loaded: another
         // port changes nothing.
         configure(&folder, (8_080, 512, "three"));
         server.signal(Signal::HUP);
-        wait_for("a refusal", PATIENCE, || told().contains("another \"listen\" on the host's own addresses"));
+        wait_for("a refusal", || told().contains("another \"listen\" on the host's own addresses"));
         assert_eq!(fetch(&far, "http://10.7.0.1/text"), "two");
 
         // The log goes on in another file.
         let log = folder.join("logs/access.log");
-        wait_for("lines", PATIENCE, || fs::read_to_string(&log).is_ok_and(|text| text.contains("GET /file.txt")));
+        wait_for("lines", || fs::read_to_string(&log).is_ok_and(|text| text.contains("GET /file.txt")));
         fs::rename(&log, folder.join("logs/access.log.1")).unwrap();
         server.signal(Signal::USR1);
-        wait_for("a new log", PATIENCE, || {
+        wait_for("a new log", || {
             let _ = fetch(&far, "http://10.7.0.1/text");
             fs::read_to_string(&log).is_ok_and(|text| text.contains("GET /text"))
         });

@@ -5,10 +5,6 @@ use rustix::net::{AddressFamily, SocketType};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::Duration;
-
-/// Time for an answer: far more than any takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is answered.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -80,7 +76,6 @@ impl Connection {
     pub(crate) fn open(address: &str) -> Self {
         let stream = connect(address).unwrap_or_else(|e| panic!("{address}: {e}"));
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Self { stream, arrived: Vec::new() }
     }
 

@@ -9,10 +9,8 @@ use interop::{in_namespace, scratch, wait_for};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::time::Duration;
 
 const ADDRESS: &str = "127.0.0.1:80";
-const PATIENCE: Duration = Duration::from_secs(60);
 
 const CONF: &str = "\
     user nobody nogroup; error_log error.log;\n\
@@ -113,7 +111,7 @@ fn programs_are_asked_by_a_process_without_rights() {
                     (*path, answer.status(), answer.field("x-method").map(str::to_owned), body)
                 })
                 .collect();
-            wait_for("the error log", PATIENCE, || lines(&server.text("error.log")).len() >= 5);
+            wait_for("the error log", || lines(&server.text("error.log")).len() >= 5);
             let rights = rights(server.running.id());
             let lines = lines(&server.text("error.log"));
             server.running.stop();

@@ -8,9 +8,6 @@ use std::time::Duration;
 
 const ADDRESS: &str = "127.0.0.1:80";
 
-/// Far more than a change takes to be seen.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 const SITE: &str = "\
 user root; worker_processes 1; daemon off; pid pid; error_log error.log;
 events {}
@@ -85,7 +82,7 @@ fn ready_answers_have_the_time_and_follow_their_files() {
         fs::write(folder.join("www/page.html"), page.replace("can be", "may be")).unwrap();
         fs::write(folder.join("www/later.html"), "now").unwrap();
         let mut shows = |path: &str, coding: &str, text: &str| {
-            wait_for(path, PATIENCE, || get(&mut connection, path, coding).plain_body().starts_with(text.as_bytes()));
+            wait_for(path, || get(&mut connection, path, coding).plain_body().starts_with(text.as_bytes()));
         };
         shows("/page.html", "gzip", "a page that may be");
         shows("/page.html", "", "a page that may be");

@@ -8,11 +8,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 const GNUTLS: Program = Program::new("gnutls-cli", "gnutls-bin");
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: one.example\r\n\r\n";
 const LAST: &str = "GET / HTTP/1.0\r\n\r\n";
@@ -55,7 +52,7 @@ impl Client {
     #[track_caller]
     fn waits_for(&self, text: &str, times: usize, who: &str) {
         let what = format!("{who}: {text:?}, {times} times");
-        wait_for(&what, PATIENCE, || self.said().matches(text).count() >= times);
+        wait_for(&what, || self.said().matches(text).count() >= times);
     }
 
     fn is_over(&mut self) -> bool {
@@ -66,7 +63,7 @@ impl Client {
     #[track_caller]
     fn ends(mut self, who: &str) {
         self.stdin = None;
-        wait_for(&format!("{who}: the client's end"), PATIENCE, || self.is_over());
+        wait_for(&format!("{who}: the client's end"), || self.is_over());
     }
 }
 

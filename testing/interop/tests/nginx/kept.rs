@@ -8,7 +8,6 @@ use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// One client of OpenSSL's, whose connection stays.
 struct Kept {
@@ -89,13 +88,11 @@ fn a_new_certificate_loses_no_connection() {
             fs::write(&path, text.replace("../one.", "../nowhere.")).unwrap();
             both.running[at].signal(Signal::HUP);
             let log = both.folder.join(name).join("error.log");
-            wait_for("what is wrong", Duration::from_secs(60), || {
-                fs::read_to_string(&log).unwrap_or_default().contains("nowhere.pem")
-            });
+            wait_for("what is wrong", || fs::read_to_string(&log).unwrap_or_default().contains("nowhere.pem"));
             assert_eq!(both.ask("shown one.example")[at], before, "{name}");
             fs::write(&path, text.replace("../one.", "../next.")).unwrap();
             both.running[at].signal(Signal::HUP);
-            wait_for("the new certificate", Duration::from_secs(60), || {
+            wait_for("the new certificate", || {
                 let now = both.ask("shown one.example")[at].clone();
                 now != before && now.contains("CN = one.example")
             });
@@ -129,9 +126,7 @@ fn hosts_that_verify_are_others_after_a_reload() {
             let next = text.replace(&own, "return").replace(one, &format!("{one} {verifies}"));
             fs::write(&path, next).unwrap();
             both.running[at].signal(Signal::HUP);
-            wait_for("the other host to verify", Duration::from_secs(60), || {
-                Kept::open(address).status("one.example") == 400
-            });
+            wait_for("the other host to verify", || Kept::open(address).status("one.example") == 400);
             assert_eq!(Kept::open_as(address, "clients.example", &[]).status("clients.example"), 200, "{name}");
             assert_eq!(plain.status("clients.example"), 200, "{name}");
             assert_eq!(plain.status("one.example"), 400, "{name}: it showed nothing");

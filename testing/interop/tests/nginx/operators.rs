@@ -21,9 +21,6 @@ use std::time::Duration;
 /// Where each listens, one after the other.
 const ADDRESS: &str = "127.0.0.1:80";
 
-/// Far more than a busy machine takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// One of them, serving in a folder of its own.
 pub(crate) struct Server {
     pub folder: PathBuf,
@@ -108,12 +105,12 @@ fn errors_are_told_to_syslog_servers() {
             for path in ["/missing", "/own/missing", "/quiet/missing", "/both/missing", "/"] {
                 assert_eq!(get(path), Some(if path == "/" { 403 } else { 404 }), "{path}");
             }
-            wait_for("four lines", PATIENCE, || {
+            wait_for("four lines", || {
                 lines.extend(receive(&listens));
                 lines.iter().filter(|line| line.contains(", client: ")).count() >= 4
             });
             server.reload("nonsense on;");
-            wait_for("a line of the process", PATIENCE, || {
+            wait_for("a line of the process", || {
                 lines.extend(receive(&listens));
                 lines.iter().any(|line| line.contains("unknown directive \"nonsense\""))
             });
@@ -122,7 +119,7 @@ fn errors_are_told_to_syslog_servers() {
             // The process has a file always, and a place has what it says.
             let count = |name: &str, path: &str| server.text(name).matches(&format!("\"GET {path} ")).count();
             let files = [count("default.log", "/missing"), count("default.log", "/both/missing")];
-            wait_for("a file", PATIENCE, || count("both.log", "/both/missing") == 1);
+            wait_for("a file", || count("both.log", "/both/missing") == 1);
             let folder = without_numbers(server.folder.to_str().unwrap());
             let lines: Vec<String> = lines.iter().map(|line| line.replace(&folder, "")).collect();
             server.running.stop();
@@ -179,7 +176,7 @@ fn connections_of(
         (answer.status(), answer.lives, answer.field("connection").map(str::to_owned), answer.body)
     });
     let log = || server.text("access.log").lines().map(str::to_owned).collect::<Vec<_>>();
-    wait_for("the log", PATIENCE, || log().len() == 16);
+    wait_for("the log", || log().len() == 16);
     let mut log = log();
     log.sort();
     server.running.stop();
@@ -262,12 +259,11 @@ fn set_time(path: &std::path::Path) {
 fn ask_unix(path: &std::path::Path, request: &str) -> String {
     // It is a file before anybody listens there.
     let mut connected = None;
-    wait_for("who listens", PATIENCE, || {
+    wait_for("who listens", || {
         connected = UnixStream::connect(path).ok();
         connected.is_some()
     });
     let mut stream = connected.unwrap_or_else(|| panic!("{}", path.display()));
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
@@ -314,7 +310,7 @@ fn options_of_listen_change_at_a_reload() {
                 server.reload(&conf(options));
                 // One option follows the other.
                 let mut seen = None;
-                wait_for(&format!("{wanted:?}"), PATIENCE, || {
+                wait_for(&format!("{wanted:?}"), || {
                     seen = listening(server.running.id());
                     seen == Some(wanted)
                 });
@@ -396,12 +392,12 @@ fn a_full_folder_for_bodies_fails_their_requests_alone() {
             let all = free();
             let empty = || free() == all && fs::read_dir(&temp).unwrap().next().is_none();
             let statuses = [4_000, 1 << 20, 100, 100_000, 1 << 20, 1 << 20, 200_000].map(|length| {
-                wait_for("an empty folder", PATIENCE, empty);
+                wait_for("an empty folder", empty);
                 post(length)
             });
             let lines = || server.text("error.log").matches("(28: No space left on device)").count();
-            wait_for("lines about it", PATIENCE, || lines() == 3);
-            wait_for("an empty folder", PATIENCE, empty);
+            wait_for("lines about it", || lines() == 3);
+            wait_for("an empty folder", empty);
             server.running.stop();
             statuses
         });
@@ -424,7 +420,6 @@ fn mount(what: Option<&str>, at: &str, flags: libc::c_ulong, options: &str) {
 /// The status of what a body of so many bytes is answered with.
 fn post(length: usize) -> Option<u16> {
     let mut stream = TcpStream::connect(ADDRESS).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
     // Who refuses it need not read it to its end.

@@ -17,7 +17,6 @@ use std::thread;
 use std::time::Duration;
 
 const CURL: Program = Program::new("curl", "curl");
-const PATIENCE: Duration = Duration::from_secs(120);
 const PORT: u16 = 9_180;
 
 /// Bytes of a body that no buffer holds.
@@ -185,7 +184,7 @@ fn download(mut curl: Command, front: &Front, path: &str) -> Child {
     curl.args(["--silent", "--show-error", "--fail", "--max-time", "600"]).arg(front.url(path));
     let curl = curl.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let arrived = || rustix::io::ioctl_fionread(curl.stdout.as_ref().unwrap()).unwrap();
-    wait_for("the first bytes of a download", PATIENCE, || arrived() > 0);
+    wait_for("the first bytes of a download", || arrived() > 0);
     curl
 }
 
@@ -215,7 +214,7 @@ fn a_front_on_the_hosts_addresses_reaches_all_that_its_kernel_does() {
         front.configure("two", &all);
         server.signal(Signal::HUP);
         let ask = |path: &str| front.ask(far.command("curl"), path, None);
-        wait_for("upstreams", PATIENCE, || ask("text") == "two");
+        wait_for("upstreams", || ask("text") == "two");
         for (name, who) in [("loopback", "127.0.0.1"), ("path", "a path"), ("own", "10.7.0.1"), ("far", "10.7.0.1")] {
             for _ in 0..4 {
                 assert_eq!(ask(name), format!("{who}, 0"), "{name}: {}", front.told());
@@ -232,7 +231,7 @@ fn a_front_on_the_hosts_addresses_reaches_all_that_its_kernel_does() {
         let curl = download(far.command("curl"), &front, "long");
         front.configure("three", &[]);
         server.signal(Signal::HUP);
-        wait_for("no upstreams", PATIENCE, || ask("text") == "three");
+        wait_for("no upstreams", || ask("text") == "three");
         gate.open();
         let got = curl.wait_with_output().unwrap();
         assert!(got.status.success() && got.stdout.len() == LONG, "{} bytes: {}", got.stdout.len(), front.told());

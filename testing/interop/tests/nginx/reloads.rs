@@ -9,7 +9,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
 
 /// How many configurations follow the first one, unless `NEARSIDE_RELOADS` says
 /// otherwise.
@@ -204,18 +203,16 @@ fn follow_each_other(path: Path) {
             let failed = || clients.iter().any(|client| client.is_finished());
             let more = || {
                 let before = shared.answered.load(Ordering::SeqCst);
-                wait_for("answers", Duration::from_secs(120), || {
-                    failed() || shared.answered.load(Ordering::SeqCst) >= before + THREADS * EACH
-                });
+                wait_for("answers", || failed() || shared.answered.load(Ordering::SeqCst) >= before + THREADS * EACH);
             };
             for number in 1..=reloads {
                 more();
                 shared.newest.store(number, Ordering::SeqCst);
                 site.configure(number);
                 server.signal(Signal::HUP);
-                wait_for("a reload", Duration::from_secs(120), || failed() || is_answered_by(path, number));
+                wait_for("a reload", || failed() || is_answered_by(path, number));
                 if number.is_multiple_of(WAITED_FOR) {
-                    wait_for("a reload by all", Duration::from_secs(120), || failed() || all_reloaded(&page, number));
+                    wait_for("a reload by all", || failed() || all_reloaded(&page, number));
                     shared.oldest.store(number, Ordering::SeqCst);
                 }
             }

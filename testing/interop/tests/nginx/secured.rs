@@ -333,13 +333,13 @@ fn the_error_log_has_the_same_words() {
         for (name, _) in SIDES {
             let path = both.folder.join(name).join("error.log");
             for words in LOGGED {
-                wait_for(&format!("\"{words}\" in {}", path.display()), Duration::from_secs(30), || {
+                wait_for(&format!("\"{words}\" in {}", path.display()), || {
                     let text = fs::read_to_string(&path).unwrap_or_default();
                     text.lines().any(|line| line.contains("[info]") && line.contains(words))
                 });
             }
             for words in NOT_FOUND {
-                wait_for(&format!("\"{words}\" in {}", path.display()), Duration::from_secs(30), || {
+                wait_for(&format!("\"{words}\" in {}", path.display()), || {
                     let text = fs::read_to_string(&path).unwrap_or_default();
                     text.lines().any(|line| line.contains("[error]") && line.contains(words))
                 });
@@ -459,7 +459,7 @@ fn bad_handshakes(both: &Both, at: usize) {
     assert!(said[at].contains("https on|TLSv1.3"), "{name}: {}", said[at]);
     // They are waited for as long as for a head, and then told so in the log.
     let path = both.folder.join(name).join("error.log");
-    wait_for("the end of those that wait", Duration::from_secs(60), || {
+    wait_for("the end of those that wait", || {
         let text = fs::read_to_string(&path).unwrap_or_default();
         text.lines().filter(|line| line.contains("timed out") && line.contains("while SSL handshaking")).count() >= 64
     });

@@ -9,7 +9,6 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 const CERTIFICATES: &str = r#"
 set -e
@@ -207,7 +206,7 @@ fn who_was_known_by_one_certificate_is_not_by_another(folder: &Path) {
         assert!(said.contains("500 Internal Server Error"), "{name}: {said}");
         let words = "big/../client.pem\": a variable leads to a parent folder while connecting to upstream";
         let path = folder.join(name).join("error.log");
-        wait_for(&format!("\"{words}\" in {}", path.display()), Duration::from_secs(10), || {
+        wait_for(&format!("\"{words}\" in {}", path.display()), || {
             fs::read_to_string(&path).unwrap_or_default().lines().any(|line| line.contains(words))
         });
     }
@@ -250,7 +249,7 @@ fn upstreams_over_tls_are_asked_the_same() {
         for (name, _) in SIDES {
             let path = folder.join(name).join("error.log");
             for words in LOGGED {
-                wait_for(&format!("\"{words}\" in {}", path.display()), Duration::from_secs(10), || {
+                wait_for(&format!("\"{words}\" in {}", path.display()), || {
                     fs::read_to_string(&path).unwrap_or_default().lines().any(|line| line.contains(words))
                 });
             }
