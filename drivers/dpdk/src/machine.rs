@@ -4,9 +4,11 @@
 
 use crate::config::{Device, EalOptions};
 use crate::remedy::Remedy;
-use rustix::fs::{Access, AtFlags, CWD};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use sysroot::Sysroot;
+
+/// No file that is looked at is longer.
+const FILE_LIMIT: u64 = 1 << 20;
 
 /// Kernel drivers that hand a device to user space.
 const USER_SPACE_DRIVERS: [&str; 3] = ["vfio-pci", "uio_pci_generic", "igb_uio"];
@@ -21,7 +23,7 @@ const NETWORK_CLASS: u32 = 0x02;
 /// A machine's devices and memory, as its kernel shows them.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    root: PathBuf,
+    root: Sysroot,
 }
 
 /// A network device on a PCI bus.
@@ -72,8 +74,8 @@ impl Machine {
 
     /// The machine whose `sys`, `proc` and `dev` are below `root`.
     #[must_use]
-    pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+    pub fn at(root: impl AsRef<Path>) -> Self {
+        Self { root: Sysroot::at(root.as_ref()) }
     }
 
     /// Network devices on PCI buses, by address.
@@ -230,11 +232,13 @@ impl Machine {
         }
     }
 
-    /// A device given to user space still needs somebody who may open it.
+    /// A device given to user space still needs somebody who may open it. Asked
+    /// without opening: who closes a device of uio_pci_generic takes its access
+    /// to memory away, whoever else works with it.
     fn lacks_access(&self, device: &PciDevice, driver: &str) -> Option<Remedy> {
         let address = &device.address;
         if driver != "vfio-pci" {
-            return (!may_write(&self.root.join("dev/uio0"))).then(|| {
+            return (!self.root.may_use("dev/uio0")).then(|| {
                 Remedy::new(format!("{address} is bound to {driver}, which only root may use")).run("sudo -i")
             });
         }
@@ -250,7 +254,7 @@ impl Machine {
             );
         };
         let files = [format!("dev/vfio/{group}"), format!("dev/vfio/noiommu-{group}")];
-        if files.iter().any(|file| may_write(&self.root.join(file))) {
+        if files.iter().any(|file| self.root.may_use(file)) {
             return None;
         }
         Some(
@@ -262,17 +266,16 @@ impl Machine {
     }
 
     fn text(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.root.join(path)).ok().map(|text| text.trim().to_owned())
+        Some(self.root.text(path, FILE_LIMIT).ok()?.trim().to_owned())
     }
 
     fn link(&self, path: &str) -> Option<String> {
-        let target = fs::read_link(self.root.join(path)).ok()?;
-        target.file_name().map(|name| name.to_string_lossy().into_owned())
+        let target = self.root.link(path).ok()?;
+        Some(Path::new(&target).file_name()?.to_string_lossy().into_owned())
     }
 
     fn names(&self, path: &str) -> Vec<String> {
-        let Ok(entries) = fs::read_dir(self.root.join(path)) else { return Vec::new() };
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        self.root.names(path).unwrap_or_default()
     }
 }
 
@@ -288,13 +291,6 @@ impl PciDevice {
     pub fn is_shared(&self) -> bool {
         self.driver.as_deref().is_some_and(|driver| SHARING_DRIVERS.contains(&driver))
     }
-}
-
-/// Asked without opening: who closes a device of uio_pci_generic takes its
-/// access to memory away, whoever else works with it.
-fn may_write(path: &Path) -> bool {
-    let wanted = Access::READ_OK | Access::WRITE_OK;
-    rustix::fs::accessat(CWD, path, wanted, AtFlags::EACCESS).is_ok()
 }
 
 #[cfg(test)]

@@ -97,8 +97,8 @@ const INTERRUPTS_FILE: &str = "proc/interrupts";
 
 /// Lets the counts of a fourth of the made-up interrupts grow, each on a core of
 /// its own: as many as a busy machine's.
-fn grow(root: &Path, times: u64) -> std::io::Result<()> {
-    let path = root.join(INTERRUPTS_FILE);
+fn grow(folder: &Path, times: u64) -> std::io::Result<()> {
+    let path = folder.join(INTERRUPTS_FILE);
     let mut text = std::fs::read(&path)?;
     let mut start = 0;
     let mut number = 0;
@@ -114,11 +114,11 @@ fn grow(root: &Path, times: u64) -> std::io::Result<()> {
 }
 
 /// The files of a machine of 256 cores and 2,000 interrupts.
-fn large(root: &Path) -> std::io::Result<()> {
+fn large(folder: &Path) -> std::io::Result<()> {
     const CORES: usize = 256;
     const INTERRUPTS: usize = 2_000;
     let write = |path: &str, text: String| {
-        let path = root.join(path);
+        let path = folder.join(path);
         path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, text))
     };
     let cores = |row: fn(usize) -> String| (0..CORES).map(row).collect::<String>();

@@ -10,6 +10,7 @@ pub(crate) use patterns::SERVICES;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use sysroot::{FileKind, Sysroot};
 
 /// Files by their path below the root: what they say, or why they could not
 /// be read. What no file tells, as an interface's driver, lies at a path that
@@ -38,6 +39,8 @@ pub enum EvidenceError {
     },
     /// More files than any machine has that is meant.
     TooManyFiles,
+    /// Their texts are longer together than any machine's.
+    TooLong,
     /// Nothing of a machine was found below the root.
     NoMachine(PathBuf),
 }
@@ -48,6 +51,7 @@ impl fmt::Display for EvidenceError {
             Self::Io(path, why) => write!(f, "{}: {why}", path.display()),
             Self::NotARecording { line } => write!(f, "line {line} is no line of a recording (path, space, content)"),
             Self::TooManyFiles => write!(f, "a recording has at most {FILES_LIMIT} files"),
+            Self::TooLong => write!(f, "a recording has at most {} MiB", TEXT_LIMIT >> 20),
             Self::NoMachine(path) => {
                 write!(f, "{}: neither proc/sys nor sys below it, so there is no machine to judge", path.display())
             }
@@ -70,6 +74,9 @@ impl fmt::Display for Kernel {
 /// The most files that are recorded.
 const FILES_LIMIT: usize = 200_000;
 
+/// The most bytes of them all: what a recording may have that is read.
+const TEXT_LIMIT: usize = 256 << 20;
+
 impl Evidence {
     /// Reads the machine below `root`, which is `/`, or a folder that has the
     /// same files.
@@ -77,10 +84,12 @@ impl Evidence {
     /// # Errors
     /// If there is neither `proc/sys` nor `sys` below it, or too much.
     pub fn take(root: &Path) -> Result<Self, EvidenceError> {
-        if !root.join("proc/sys").is_dir() && !root.join("sys").is_dir() {
-            return Err(EvidenceError::NoMachine(root.to_owned()));
+        let root = Sysroot::at(root);
+        let has = |path: &str| root.kind(path) == Some(FileKind::Folder);
+        if !has("proc/sys") && !has("sys") {
+            return Err(EvidenceError::NoMachine(root.path().to_owned()));
         }
-        Ok(Self { files: Recorder::new(root).record()? })
+        Ok(Self { files: Recorder::new(&root).record()? })
     }
 
     /// Reads a recording's text.

@@ -2,9 +2,9 @@
 
 use crate::{line, names};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use sysroot::Sysroot;
 
 /// More interfaces than a machine has that measures; containers' hosts have
 /// thousands of virtual ones, which have no device.
@@ -13,17 +13,20 @@ const MOST_INTERFACES: usize = 64;
 const FOLDER: &str = "sys/class/net";
 
 /// Those that have a device, and those named; what drivers tell only if this is the machine
-/// itself (`asked`), and no recording of one.
-pub fn read(root: &Path, also: &[&str], asked: bool) -> BTreeMap<String, String> {
+/// itself, and no folder of another's.
+pub fn read(root: &Sysroot, also: &[&str]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let all = names(root, FOLDER).into_iter();
     let wanted =
-        |name: &String| root.join(FOLDER).join(name).join("device/driver").exists() || also.contains(&name.as_str());
+        |name: &String| root.kind(&format!("{FOLDER}/{name}/device/driver")).is_some() || also.contains(&name.as_str());
     for name in all.filter(wanted).take(MOST_INTERFACES) {
         let own = format!("{FOLDER}/{name}");
         let number = |file: &str| line(root, &format!("{own}/{file}"))?.parse::<i64>().ok().filter(|n| *n > 0);
-        let driver = fs::read_link(root.join(&own).join("device/driver")).ok();
-        let driver = driver.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let driver = root.link(&format!("{own}/device/driver")).ok();
+        let driver = driver
+            .as_deref()
+            .and_then(|link| Path::new(link).file_name())
+            .map(|name| name.to_string_lossy().into_owned());
         let driver = driver.unwrap_or_else(|| "without a device".to_owned());
         let receive = names(root, &format!("{own}/queues")).iter().filter(|name| name.starts_with("rx-")).count();
         let speed = number("speed").map_or_else(|| "of unknown speed".to_owned(), |speed| format!("{speed} Mbit/s"));
@@ -33,7 +36,7 @@ pub fn read(root: &Path, also: &[&str], asked: bool) -> BTreeMap<String, String>
         if let Some(interrupts) = interrupts(root, &own) {
             put(" interrupts", interrupts);
         }
-        if asked {
+        if root.is_this_machine() {
             if let Some(driver) = driver_of(&name) {
                 put(" driver", driver);
             }
@@ -46,7 +49,7 @@ pub fn read(root: &Path, also: &[&str], asked: bool) -> BTreeMap<String, String>
 }
 
 /// Where its interrupts go: how many of them, and the cores.
-fn interrupts(root: &Path, own: &str) -> Option<String> {
+fn interrupts(root: &Sysroot, own: &str) -> Option<String> {
     let all = names(root, &format!("{own}/device/msi_irqs"));
     let cores: BTreeSet<String> =
         all.iter().filter_map(|irq| line(root, &format!("proc/irq/{irq}/smp_affinity_list"))).collect();

@@ -15,8 +15,7 @@ pub use likeness::{Unlike, matters, passes, unlike};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use sysroot::Sysroot;
 
 /// What an absolute figure belongs to.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -53,25 +52,30 @@ impl Fingerprint {
             let all = 0..u16::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(u16::MAX);
             all.filter(|core| set.is_set(usize::from(*core))).collect()
         });
-        let mut found = machine::read(Path::new("/"), cores);
-        found.environment.extend(interfaces::read(Path::new("/"), interfaces, true));
+        let root = Sysroot::of_this_machine();
+        let mut found = machine::read(&root, cores);
+        found.environment.extend(interfaces::read(&root, interfaces));
         found
     }
 }
 
+/// No file that is looked at is longer; more is cut.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// A file's text; none where it cannot be read.
+fn text(root: &Sysroot, path: &str) -> String {
+    root.text(path, FILE_LIMIT).unwrap_or_default()
+}
+
 /// A file's words on one line; none where it cannot be read or is empty.
-fn line(root: &Path, path: &str) -> Option<String> {
-    let text = fs::read_to_string(root.join(path)).ok()?;
-    let line = text.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+fn line(root: &Sysroot, path: &str) -> Option<String> {
+    let line = text(root, path).split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     (!line.is_empty()).then_some(line)
 }
 
 /// The names in a folder, in order.
-fn names(root: &Path, path: &str) -> Vec<String> {
-    let entries = fs::read_dir(root.join(path)).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_unstable();
-    names
+fn names(root: &Sysroot, path: &str) -> Vec<String> {
+    root.names(path).unwrap_or_default()
 }
 
 #[cfg(test)]

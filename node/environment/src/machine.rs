@@ -1,9 +1,8 @@
 //! Processor, memory, kernel, control group.
 
-use crate::{Fingerprint, line, names};
+use crate::{Fingerprint, line, names, text};
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use sysroot::Sysroot;
 
 /// Single files, by what they tell.
 const FILES: [(&str, &str); 14] = [
@@ -28,8 +27,8 @@ const LIMITS: [(&str, &str); 3] =
     [("processor quota", "cpu.max"), ("memory limit", "memory.max"), ("cores of the group", "cpuset.cpus.effective")];
 
 /// The machine below `root`, but for its interfaces.
-pub fn read(root: &Path, cores: Vec<u16>) -> Fingerprint {
-    let text = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+pub fn read(root: &Sysroot, cores: Vec<u16>) -> Fingerprint {
+    let text = |path: &str| text(root, path);
     let cpu = text("proc/cpuinfo");
     let unknown = || "unknown".to_owned();
     let memory = field(&text("proc/meminfo"), "MemTotal").and_then(|text| number(&text)).unwrap_or(0);
@@ -68,7 +67,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// What the kernel does against flaws of the processor: those that it has.
-fn mitigations(root: &Path) -> Option<(String, String)> {
+fn mitigations(root: &Sysroot) -> Option<(String, String)> {
     const FOLDER: &str = "sys/devices/system/cpu/vulnerabilities";
     let one = |name: String| {
         let what = line(root, &format!("{FOLDER}/{name}")).filter(|what| what != "Not affected")?;
@@ -79,8 +78,8 @@ fn mitigations(root: &Path) -> Option<(String, String)> {
 }
 
 /// What this process's control group limits; those above it may limit it, too.
-fn limits(root: &Path) -> BTreeMap<String, String> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+fn limits(root: &Sysroot) -> BTreeMap<String, String> {
+    let groups = text(root, "proc/self/cgroup");
     let Some(own) = groups.lines().find_map(|line| line.strip_prefix("0::/")) else { return BTreeMap::new() };
     let limit = |(name, file): (&str, &str)| {
         let text = line(root, &format!("sys/fs/cgroup/{own}/{file}"))?;
@@ -90,11 +89,11 @@ fn limits(root: &Path) -> BTreeMap<String, String> {
 }
 
 /// Memory and huge pages of each NUMA domain.
-fn domains(root: &Path) -> BTreeMap<String, String> {
+fn domains(root: &Sysroot) -> BTreeMap<String, String> {
     const FOLDER: &str = "sys/devices/system/node";
     let one = |name: String| {
         let domain = name.strip_prefix("node").filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()))?.to_owned();
-        let memory = fs::read_to_string(root.join(FOLDER).join(&name).join("meminfo")).ok()?;
+        let memory = text(root, &format!("{FOLDER}/{name}/meminfo"));
         let total = memory
             .lines()
             .find(|line| line.contains("MemTotal:"))
@@ -110,7 +109,7 @@ fn domains(root: &Path) -> BTreeMap<String, String> {
 }
 
 /// How busy the machine is: averages of a minute and of five, and who is running.
-fn neighbours(root: &Path) -> Option<String> {
+fn neighbours(root: &Sysroot) -> Option<String> {
     let text = line(root, "proc/loadavg")?;
     let mut words = text.split(' ');
     let (one, five) = (words.next()?, words.next()?);

@@ -1,4 +1,5 @@
 use super::*;
+use std::fs;
 
 fn machine(name: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
     let root = std::env::temp_dir().join(format!("nearside-environment-{name}-{}", std::process::id()));
@@ -39,8 +40,8 @@ fn a_machine_is_told_by_its_files() {
     );
     std::os::unix::fs::symlink("../../drivers/e1000e", root.join("sys/class/net/eth0/device/driver")).expect("a link");
     fs::create_dir_all(root.join("sys/class/net/drivers/e1000e")).expect("what it leads to");
-    let found = machine::read(&root, vec![0, 1]);
-    let ports = interfaces::read(&root, &["veth0"], false);
+    let found = machine::read(&Sysroot::at(&root), vec![0, 1]);
+    let ports = interfaces::read(&Sysroot::at(&root), &["veth0"]);
     fs::remove_dir_all(&root).expect("removed");
     assert_eq!((&*found.processor, found.virtual_machine, found.memory_mib), ("A 9000", true, 2));
     let expected = [
@@ -76,8 +77,8 @@ fn a_machine_of_garbage_is_told_as_far_as_it_can_be() {
             ("sys/class/net/e/speed", "fast"),
         ],
     );
-    let found = machine::read(&root, Vec::new());
-    let ports = interfaces::read(&root, &["e"], false);
+    let found = machine::read(&Sysroot::at(&root), Vec::new());
+    let ports = interfaces::read(&Sysroot::at(&root), &["e"]);
     fs::remove_dir_all(&root).expect("removed");
     assert_eq!((&*found.processor, found.memory_mib), ("unknown", 0));
     assert_eq!(ports["interface e"], "without a device, of unknown speed, MTU 0, 0 receive queues");

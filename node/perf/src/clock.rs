@@ -5,7 +5,6 @@ pub use silo::tsc::read as ticks;
 
 use rustix::time::{ClockId, clock_gettime};
 use silo::tsc::Trust;
-use std::path::Path;
 
 /// Nanoseconds of CLOCK_MONOTONIC_RAW.
 #[must_use]
@@ -28,7 +27,7 @@ pub fn ticks() -> u64 {
 /// # Errors
 /// What it keeps time by instead.
 pub fn steady() -> Result<(), String> {
-    match Trust::read(Path::new("/")) {
+    match Trust::here() {
         Trust::Whole | Trust::Near => Ok(()),
         Trust::Not(other) => {
             Err(format!("the kernel keeps time by {other}, not by the TSC: cores may not agree on it"))

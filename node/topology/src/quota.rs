@@ -2,9 +2,8 @@
 //! cores that they may run on, as in a container with a limit.
 
 use core::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use sysroot::Sysroot;
 
 /// The tightest limit that applies to this process: `cpu.max` of cgroup v2
 /// (cgroup-v2.rst of the kernel's documentation), or `cpu.cfs_quota_us` of v1
@@ -27,11 +26,12 @@ impl CpuQuota {
     /// below it, and is `/` but for tests.
     #[must_use]
     pub fn of_this_process(root: &Path) -> Option<Self> {
-        let groups = read(&root.join("proc/self/cgroup"))?;
-        let mounts = read(&root.join("proc/self/mountinfo"))?;
+        let root = Sysroot::at(root);
+        let groups = read(&root, "proc/self/cgroup")?;
+        let mounts = read(&root, "proc/self/mountinfo")?;
         let all = mounts.lines().filter_map(Mount::of).flat_map(|mount| {
             let below = groups.lines().filter_map(|line| mount.below(line)).next().unwrap_or_default();
-            mount.limits(root, &below)
+            mount.limits(&root, &below)
         });
         // Of two as tight, the first: the nearest.
         all.reduce(|tightest, other| if other.is_below(&tightest) { other } else { tightest })
@@ -53,22 +53,22 @@ impl CpuQuota {
         u128::from(self.quota) * u128::from(other.period) < u128::from(other.quota) * u128::from(self.period)
     }
 
-    /// What a group's files say.
-    fn of_group(folder: &Path, version: Version) -> Option<Self> {
-        let number = |name: &str| read(&folder.join(name))?.trim().parse::<u64>().ok();
-        let (file, quota, period) = match version {
+    /// What a group's files say; its folder is one of the root's.
+    fn of_group(root: &Sysroot, folder: &Path, version: Version) -> Option<Self> {
+        let text = |name: &str| read(root, folder.join(name).to_str()?);
+        let number = |name: &str| text(name)?.trim().parse::<u64>().ok();
+        let (name, quota, period) = match version {
             // `150000 100000`, or `max 100000`.
             Version::Two => {
-                let file = folder.join("cpu.max");
-                let text = read(&file)?;
+                let text = text("cpu.max")?;
                 let (quota, period) = text.trim().split_once(' ')?;
-                (file, quota.parse().ok()?, period.parse().ok()?)
+                ("cpu.max", quota.parse().ok()?, period.parse().ok()?)
             }
             // -1, which is no number here, where there is none.
-            Version::One => {
-                (folder.join("cpu.cfs_quota_us"), number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
-            }
+            Version::One => ("cpu.cfs_quota_us", number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?),
         };
+        // As it is called on the machine.
+        let file = Path::new("/").join(folder).join(name);
         (quota > 0 && period > 0).then_some(Self { quota, period, file })
     }
 }
@@ -132,15 +132,9 @@ impl Mount {
     }
 
     /// What the group and those above it say, the nearest first.
-    fn limits(&self, root: &Path, below: &Path) -> Vec<CpuQuota> {
+    fn limits(&self, root: &Sysroot, below: &Path) -> Vec<CpuQuota> {
         let top = self.point.strip_prefix("/").unwrap_or(&self.point);
-        let limits = below.ancestors().filter_map(|group| {
-            let limit = CpuQuota::of_group(&root.join(top).join(group), self.version)?;
-            // As it is called on the machine.
-            let file = limit.file.strip_prefix(root).map_or(limit.file.clone(), |file| Path::new("/").join(file));
-            Some(CpuQuota { file, ..limit })
-        });
-        limits.collect()
+        below.ancestors().filter_map(|group| CpuQuota::of_group(root, &top.join(group), self.version)).collect()
     }
 }
 
@@ -158,10 +152,8 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-fn read(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(FILE_LIMIT).read_to_string(&mut text).ok()?;
-    Some(text)
+fn read(root: &Sysroot, path: &str) -> Option<String> {
+    root.text(path, FILE_LIMIT).ok()
 }
 
 #[cfg(test)]

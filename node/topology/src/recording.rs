@@ -3,9 +3,9 @@
 use crate::TopologyError;
 use core::fmt;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
+use sysroot::Sysroot;
 
 /// Files by their path below the root, and what they say.
 ///
@@ -37,7 +37,8 @@ impl Recording {
     /// # Errors
     /// If a file is there and cannot be read.
     pub fn take(root: &Path) -> Result<Self, TopologyError> {
-        let mut recorder = Recorder { root, files: BTreeMap::new() };
+        let root = Sysroot::at(root);
+        let mut recorder = Recorder { root: &root, files: BTreeMap::new() };
         recorder.cores()?;
         recorder.domains()?;
         recorder.interfaces()?;
@@ -108,7 +109,7 @@ fn unescaped(value: &str) -> String {
 }
 
 struct Recorder<'a> {
-    root: &'a Path,
+    root: &'a Sysroot,
     files: BTreeMap<String, String>,
 }
 
@@ -168,7 +169,7 @@ impl Recorder<'_> {
                     break;
                 }
             }
-            if self.root.join(&device).exists() && !self.files.contains_key(&format!("{device}/numa_node")) {
+            if self.root.kind(&device).is_some() && !self.files.contains_key(&format!("{device}/numa_node")) {
                 self.keep(format!("{device}/numa_node"), "-1".to_owned())?;
             }
             for place in ["msi_irqs", "../msi_irqs"] {
@@ -200,24 +201,22 @@ impl Recorder<'_> {
     }
 
     fn read(&self, path: &str) -> Result<Option<String>, TopologyError> {
-        let path = self.root.join(path);
-        let mut bytes = Vec::new();
-        match File::open(&path).and_then(|file| file.take(FILE_LIMIT).read_to_end(&mut bytes)) {
-            Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        match self.root.text(path, FILE_LIMIT) {
+            Ok(text) => Ok(Some(text)),
             // A virtual device refuses to say (EINVAL), and what goes away
             // while it is read says ENODEV: as if it were not there.
             Err(why) if matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(why) if why.kind() == io::ErrorKind::InvalidInput || why.raw_os_error() == Some(ENODEV) => Ok(None),
-            Err(why) => Err(TopologyError::Io(path, why)),
+            Err(why) => Err(TopologyError::Io(self.root.shown(path), why)),
         }
     }
 
     /// The names in a folder; none if it cannot be read.
     fn entries(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names = self.root.names(folder).unwrap_or_default();
         // What could not be told apart from a path's end is not recorded.
-        names.filter(|name| !name.contains(char::is_whitespace)).collect()
+        names.retain(|name| !name.contains(char::is_whitespace));
+        names
     }
 
     /// The names in a folder that are `prefix` and a number.

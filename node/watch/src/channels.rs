@@ -2,9 +2,7 @@
 //! as the kernel describes them.
 
 use crate::text;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use sysroot::Sysroot;
 
 /// An event of a memory controller.
 #[derive(Clone, PartialEq, Debug)]
@@ -34,25 +32,23 @@ const EVENTS: [[&str; 2]; 4] = [
 /// PMUs that are looked at; machines have some ten for each socket.
 const PMUS_LIMIT: usize = 512;
 
+/// No file that describes one is longer.
+const FILE_LIMIT: u64 = 1 << 16;
+
+const FOLDER: &str = "sys/bus/event_source/devices";
+
 /// Finds them below `root`; `domains` are numbers and cores.
 ///
 /// # Errors
 /// Why there are none.
-pub fn channel_counters(root: &Path, domains: &[(u16, Vec<u16>)]) -> Result<Vec<ChannelCounter>, String> {
-    let folder = root.join("sys/bus/event_source/devices");
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let mut pmus: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.starts_with("uncore_imc"))
-        .take(PMUS_LIMIT)
-        .collect();
+pub(crate) fn channel_counters(root: &Sysroot, domains: &[(u16, Vec<u16>)]) -> Result<Vec<ChannelCounter>, String> {
+    let names = root.names(FOLDER).unwrap_or_default().into_iter();
+    let pmus: Vec<String> = names.filter(|name| name.starts_with("uncore_imc")).take(PMUS_LIMIT).collect();
     if pmus.is_empty() {
         return Err("no PMU of memory controllers (uncore_imc)".to_owned());
     }
-    pmus.sort_unstable();
     for names in EVENTS {
-        let found: Vec<ChannelCounter> =
-            pmus.iter().flat_map(|pmu| of_pmu(&folder.join(pmu), pmu, names, domains)).collect();
+        let found: Vec<ChannelCounter> = pmus.iter().flat_map(|pmu| of_pmu(root, pmu, names, domains)).collect();
         if !found.is_empty() {
             return Ok(found);
         }
@@ -60,12 +56,8 @@ pub fn channel_counters(root: &Path, domains: &[(u16, Vec<u16>)]) -> Result<Vec<
     Err(format!("{}: no event that counts reads and writes is known here", pmus[0]))
 }
 
-fn of_pmu(folder: &Path, pmu: &str, names: [&str; 2], domains: &[(u16, Vec<u16>)]) -> Vec<ChannelCounter> {
-    let small = |name: &str| {
-        let mut text = String::new();
-        File::open(folder.join(name)).ok()?.take(1 << 16).read_to_string(&mut text).ok()?;
-        Some(text)
-    };
+fn of_pmu(root: &Sysroot, pmu: &str, names: [&str; 2], domains: &[(u16, Vec<u16>)]) -> Vec<ChannelCounter> {
+    let small = |name: &str| root.text(&format!("{FOLDER}/{pmu}/{name}"), FILE_LIMIT).ok();
     let bytes = |event: &str| {
         let scale: f64 = small(&format!("events/{event}.scale"))?.trim().parse().ok()?;
         let unit = match small(&format!("events/{event}.unit"))?.trim() {
@@ -101,6 +93,7 @@ fn of_pmu(folder: &Path, pmu: &str, names: [&str; 2], domains: &[(u16, Vec<u16>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     fn write(root: &Path, path: &str, text: &str) {
         let path = root.join("sys/bus/event_source/devices").join(path);
@@ -122,16 +115,19 @@ mod tests {
     fn controllers_count_for_their_sockets_and_none_twice() {
         let root = std::env::temp_dir().join(format!("nearside-watch-channels-{}", std::process::id()));
         let domains = [(0, vec![0, 1]), (1, vec![2, 3])];
-        assert!(channel_counters(&root, &domains).is_err_and(|why| why.contains("no PMU")));
+        std::fs::create_dir_all(&root).expect("room");
+        assert!(channel_counters(&Sysroot::at(&root), &domains).is_err_and(|why| why.contains("no PMU")));
         write(&root, "uncore_imc_9/events/clockticks", "event=0x00\n");
-        assert!(channel_counters(&root, &domains).is_err_and(|why| why.starts_with("uncore_imc_9: no event")));
+        assert!(
+            channel_counters(&Sysroot::at(&root), &domains).is_err_and(|why| why.starts_with("uncore_imc_9: no event"))
+        );
         controller(&root, "uncore_imc_free_running_0", ["read", "write"]);
-        assert_eq!(channel_counters(&root, &domains).map(|all| all.len()), Ok(4));
+        assert_eq!(channel_counters(&Sysroot::at(&root), &domains).map(|all| all.len()), Ok(4));
         controller(&root, "uncore_imc_0", ["cas_count_read", "cas_count_write"]);
         // It has no scale, and says nothing.
         write(&root, "uncore_imc_1/cpumask", "0,2\n");
         write(&root, "uncore_imc_1/events/cas_count_read", "event=0x04,umask=0x03\n");
-        let all = channel_counters(&root, &domains).expect("counters");
+        let all = channel_counters(&Sysroot::at(&root), &domains).expect("counters");
         std::fs::remove_dir_all(&root).expect("it is ours");
         // A line of 64 bytes each.
         let of = |event: &str, core, domain| ChannelCounter {

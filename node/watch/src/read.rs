@@ -8,11 +8,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use sysroot::Sysroot;
 
 /// The longest file that is read, bytes: `/proc/interrupts` of the largest
 /// machines has some ten million.
 const LONGEST: u64 = 64 << 20;
+
+/// The longest of the small ones.
+const SHORT: u64 = 1 << 20;
 
 /// What is asked for beside what always is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,7 +28,7 @@ pub struct ReadOptions {
 /// Reads samples, and keeps files open between them.
 #[derive(Debug)]
 pub struct Reader {
-    root: PathBuf,
+    root: Sysroot,
     wanted: ReadOptions,
     open: BTreeMap<&'static str, File>,
     text: String,
@@ -43,8 +47,11 @@ struct Slow {
     ports: BTreeMap<String, (bool, Option<u64>)>,
     domains: Vec<(u16, Vec<u16>)>,
     /// Folders that count traffic of memory, with their domain.
-    monitors: Vec<(u16, PathBuf)>,
+    monitors: Vec<(u16, String)>,
 }
+
+const PORTS: &str = "sys/class/net";
+const NODES: &str = "sys/devices/system/node";
 
 /// What seldom changes is looked at again after so many samples.
 const SLOW: u64 = 10;
@@ -54,7 +61,7 @@ impl Reader {
     #[must_use]
     pub fn new(root: &Path, wanted: ReadOptions) -> Self {
         Self {
-            root: root.to_owned(),
+            root: Sysroot::at(root),
             wanted,
             open: BTreeMap::new(),
             text: String::new(),
@@ -102,7 +109,7 @@ impl Reader {
         self.text.clear();
         let file = match self.open.remove(path) {
             Some(file) => Ok(file),
-            None => File::open(self.root.join(path)),
+            None => self.root.open(path),
         };
         let read = file.and_then(|mut file| {
             file.seek(SeekFrom::Start(0))?;
@@ -124,7 +131,7 @@ impl Reader {
         const ROOM: usize = 64 << 10;
         let file = match self.open.remove(path) {
             Some(file) => Ok(file),
-            None => File::open(self.root.join(path)),
+            None => self.root.open(path),
         };
         let read = file.and_then(|file| {
             let mut length = 0;
@@ -149,10 +156,8 @@ impl Reader {
         read.map_err(|why| unread(path, &why))
     }
 
-    fn small(&self, path: &Path) -> Option<String> {
-        let mut text = String::new();
-        File::open(path).ok()?.take(1 << 20).read_to_string(&mut text).ok()?;
-        Some(text)
+    fn small(&self, path: &str) -> Option<String> {
+        self.root.text(path, SHORT).ok()
     }
 
     fn cores(&mut self, sample: &mut Sample) {
@@ -271,19 +276,19 @@ impl Reader {
             Err(why) => drop(sample.missing.insert("memory".to_owned(), why)),
         }
         for (number, cores) in &self.slow.domains {
-            let folder = self.root.join(format!("sys/devices/system/node/node{number}"));
+            let folder = format!("{NODES}/node{number}");
             // It may be gone: memory can be taken off line.
-            let Some(meminfo) = self.small(&folder.join("meminfo")) else { continue };
+            let Some(meminfo) = self.small(&format!("{folder}/meminfo")) else { continue };
             let domain = sample.domains.entry(*number).or_default();
             domain.memory = text::memory(&meminfo, "MemTotal").unwrap_or(0);
             domain.free = text::memory(&meminfo, "MemFree").unwrap_or(0);
             domain.cores.clone_from(cores);
-            if let Some(numastat) = self.small(&folder.join("numastat")) {
+            if let Some(numastat) = self.small(&format!("{folder}/numastat")) {
                 text::numastat(&numastat, domain);
             }
         }
         for (number, folder) in &self.slow.monitors {
-            let read = |name: &str| self.small(&folder.join(name)).and_then(|text| text.trim().parse::<u64>().ok());
+            let read = |name: &str| self.small(&format!("{folder}/{name}"))?.trim().parse::<u64>().ok();
             if let (Some(total), Some(domain)) = (read("mbm_total_bytes"), sample.domains.get_mut(number)) {
                 let sums = domain.traffic.get_or_insert([0, 0]);
                 sums[0] = sums[0].wrapping_add(total);
@@ -296,48 +301,46 @@ impl Reader {
     }
 
     fn look_at_what_is_slow(&mut self) {
-        let names = |folder: &Path| -> Vec<String> {
-            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
-        };
-        let net = self.root.join("sys/class/net");
-        let ports = names(&net).into_iter().map(|name| {
-            let folder = net.join(&name);
+        let ports = self.names(PORTS).into_iter().map(|name| {
             // -1 where it has no carrier, and megabits else.
-            let speed = self.small(&folder.join("speed")).and_then(|text| text.trim().parse::<i64>().ok());
+            let speed = self.small(&format!("{PORTS}/{name}/speed")).and_then(|text| text.trim().parse::<i64>().ok());
             let speed = speed.filter(|speed| *speed > 0).and_then(|speed| u64::try_from(speed).ok());
-            let device = folder.join("device").exists();
+            let device = self.root.kind(&format!("{PORTS}/{name}/device")).is_some();
             (name, (device, speed.map(|speed| speed.saturating_mul(1_000_000))))
         });
         let ports = ports.collect();
-        let nodes = self.root.join("sys/devices/system/node");
-        let mut domains: Vec<(u16, Vec<u16>)> = names(&nodes)
+        let mut domains: Vec<(u16, Vec<u16>)> = self
+            .names(NODES)
             .into_iter()
             .filter_map(|name| {
                 let number = name.strip_prefix("node")?.parse().ok()?;
-                let cores = self.small(&nodes.join(&name).join("cpulist")).unwrap_or_default();
+                let cores = self.small(&format!("{NODES}/{name}/cpulist")).unwrap_or_default();
                 Some((number, text::list(&cores)))
             })
             .collect();
         domains.sort_unstable();
-        self.slow = Slow { monitors: self.monitors(&domains, &names), ports, domains };
+        self.slow = Slow { monitors: self.monitors(&domains), ports, domains };
     }
 
     /// Where resctrl counts traffic: a folder for each cache of the third level,
     /// whose cores tell its domain.
-    fn monitors(&self, domains: &[(u16, Vec<u16>)], names: &dyn Fn(&Path) -> Vec<String>) -> Vec<(u16, PathBuf)> {
-        let folder = self.root.join("sys/fs/resctrl/mon_data");
+    fn monitors(&self, domains: &[(u16, Vec<u16>)]) -> Vec<(u16, String)> {
+        const FOLDER: &str = "sys/fs/resctrl/mon_data";
         let mut found = Vec::new();
-        for name in names(&folder) {
+        for name in self.names(FOLDER) {
             let Some(cache) = name.strip_prefix("mon_L3_").and_then(|id| id.parse::<u32>().ok()) else { continue };
             let of = |core: u16| {
-                let path = self.root.join(format!("sys/devices/system/cpu/cpu{core}/cache/index3/id"));
-                self.small(&path)?.trim().parse::<u32>().ok()
+                let id = self.small(&format!("sys/devices/system/cpu/cpu{core}/cache/index3/id"))?;
+                id.trim().parse::<u32>().ok()
             };
             let domain = domains.iter().find(|(_, cores)| cores.iter().any(|core| of(*core) == Some(cache)));
-            found.extend(domain.map(|(number, _)| (*number, folder.join(&name))));
+            found.extend(domain.map(|(number, _)| (*number, format!("{FOLDER}/{name}"))));
         }
         found
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        self.root.names(folder).unwrap_or_default()
     }
 }
 
@@ -409,6 +412,7 @@ mod tests {
     #[test]
     fn memory_traffic_its_remote_share_and_the_cache_are_each_domains() {
         let root = std::env::temp_dir().join(format!("nearside-watch-{}", std::process::id()));
+        std::fs::create_dir_all(&root).expect("room");
         let mut reader = Reader::new(&root, ReadOptions::default());
         two_domains(&root, [(1_000, 1_000, 5 << 20), (0, 0, 1 << 20)]);
         let before = reader.sample(1_000_000_000, 0, 100);

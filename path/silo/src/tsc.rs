@@ -11,7 +11,6 @@
 
 use crate::Clock;
 use core::time::Duration;
-use std::path::Path;
 use wire::Time;
 
 /// Readings of both clocks for one point of a calibration; the one that was
@@ -46,7 +45,7 @@ impl Ticks {
     /// kernel's clock stands in.
     #[must_use]
     pub fn calibrate(span: Duration) -> Self {
-        if Trust::read(Path::new("/")) != Trust::Whole {
+        if Trust::here() != Trust::Whole {
             return Self { source: Source::Kernel, hz: 1_000_000_000, error: 0.0 };
         }
         let first = pair();
@@ -132,11 +131,15 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// What the machine below `root` says.
+    /// What this machine says.
     #[must_use]
-    pub fn read(root: &Path) -> Self {
-        let file = root.join("sys/devices/system/clocksource/clocksource0/current_clocksource");
-        let used = std::fs::read_to_string(file).unwrap_or_default();
+    pub fn here() -> Self {
+        const FILE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        Self::of(&std::fs::read_to_string(FILE).unwrap_or_default())
+    }
+
+    /// What it is to be trusted while the kernel uses this clock.
+    fn of(used: &str) -> Self {
         match used.trim() {
             _ if cfg!(not(target_arch = "x86_64")) => Self::Near,
             "tsc" => Self::Whole,
@@ -184,6 +187,6 @@ mod tests {
 
     #[test]
     fn a_counter_that_the_kernel_does_not_use_is_trusted_for_moments_at_most() {
-        assert_eq!(Trust::read(Path::new("/nonexistent")), Trust::Near);
+        assert_eq!(Trust::of(""), Trust::Near);
     }
 }

@@ -2,9 +2,12 @@
 //! what that means here.
 
 use say::Failure;
-use std::fs;
 use std::path::Path;
+use sysroot::Sysroot;
 use topology::parse_list;
+
+/// No file that is looked at is longer.
+const FILE_LIMIT: u64 = 1 << 20;
 
 /// More cores than machines have (`CONFIG_NR_CPUS` is at most 8,192).
 const MOST_CORES: usize = 8_192;
@@ -37,7 +40,8 @@ pub fn of_thread(priority: u8) -> Result<(), String> {
 impl Scheduling {
     /// As the machine below `root` has it.
     pub fn read(root: &Path) -> Self {
-        let text = |path: &str| fs::read_to_string(root.join(path)).ok().map(|text| text.trim().to_owned());
+        let root = Sysroot::at(root);
+        let text = |path: &str| root.text(path, FILE_LIMIT).ok().map(|text| text.trim().to_owned());
         let cores = |path: &str| text(path).and_then(|text| parse_list(&text, MOST_CORES)).unwrap_or_default();
         let number = |path: &str| text(path).and_then(|text| text.parse::<i64>().ok());
         let mut isolated = cores("sys/devices/system/cpu/isolated");
@@ -129,6 +133,7 @@ fn from_6_12(release: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn machine() -> Scheduling {
         Scheduling {

@@ -2,11 +2,16 @@
 
 use super::ethtool::Abilities;
 use stamping::Features;
-use std::fs;
 use std::path::Path;
+use sysroot::Sysroot;
 
 /// ARPHRD_ETHER: what carries Ethernet frames.
 const ETHERNET: &str = "1";
+
+const FOLDER: &str = "sys/class/net";
+
+/// No file that is looked at is longer.
+const FILE_LIMIT: u64 = 1 << 16;
 
 /// An Ethernet interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,26 +42,23 @@ pub struct Interface {
 
 /// The Ethernet interfaces below `root`, by name.
 pub fn read(root: &Path) -> Vec<Interface> {
-    let Ok(entries) = fs::read_dir(root.join("sys/class/net")) else { return Vec::new() };
-    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut found: Vec<Interface> = names.filter_map(|name| interface(root, name)).collect();
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
+    let root = Sysroot::at(root);
+    let names = root.names(FOLDER).unwrap_or_default().into_iter();
+    names.filter_map(|name| interface(&root, name)).collect()
 }
 
-fn interface(root: &Path, name: String) -> Option<Interface> {
-    let folder = root.join("sys/class/net").join(&name);
-    let text = |file: &str| fs::read_to_string(folder.join(file)).ok().map(|text| text.trim().to_owned());
+fn interface(root: &Sysroot, name: String) -> Option<Interface> {
+    let folder = format!("{FOLDER}/{name}");
+    let text = |file: &str| Some(root.text(&format!("{folder}/{file}"), FILE_LIMIT).ok()?.trim().to_owned());
     let target = |file: &str| {
-        let target = fs::read_link(folder.join(file)).ok()?;
-        target.file_name().map(|name| name.to_string_lossy().into_owned())
+        let target = root.link(&format!("{folder}/{file}")).ok()?;
+        Some(Path::new(&target).file_name()?.to_string_lossy().into_owned())
     };
     if text("type")? != ETHERNET {
         return None;
     }
-    let queues = fs::read_dir(folder.join("queues")).map_or(0, |entries| {
-        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("rx-")).count()
-    });
+    let queues = root.names(&format!("{folder}/queues")).unwrap_or_default();
+    let queues = queues.iter().filter(|name| name.starts_with("rx-")).count();
     Some(Interface {
         index: text("ifindex").and_then(|text| text.parse().ok()).unwrap_or(0),
         driver: target("device/driver"),

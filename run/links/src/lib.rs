@@ -54,9 +54,8 @@ fn survey(interfaces: Vec<interfaces::Interface>) -> Survey {
 /// What these links lack on this machine, as far as it is known before one is
 /// opened; a sentence each. One that waits for its carrier lacks nothing.
 pub fn lacking(links: &[LinkSpec]) -> Vec<String> {
-    let root = Path::new("/");
-    let entries = survey(interfaces::read(root)).entries();
-    let there = |name: &str| root.join("sys/class/net").join(name).exists();
+    let entries = survey(interfaces::read(Path::new("/"))).entries();
+    let there = |name: &str| Path::new("/sys/class/net").join(name).exists();
     let of = |link: &LinkSpec| {
         let name = link.name();
         let known = |name: &str| entries.iter().find(|entry| entry.link == name);

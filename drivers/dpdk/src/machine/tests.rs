@@ -1,6 +1,8 @@
 use super::*;
 use crate::config::Config;
+use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A machine in files, removed at the end.

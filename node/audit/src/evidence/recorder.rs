@@ -1,11 +1,10 @@
 //! What is read of a machine, file by file.
 
 use super::patterns::{OF_A_PROCESS, PATTERNS, PROCESSES, SERVERS, SERVICES, UNITS};
-use super::{EvidenceError, FILES_LIMIT};
+use super::{EvidenceError, FILES_LIMIT, TEXT_LIMIT};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::path::Path;
+use std::io;
+use sysroot::Sysroot;
 
 /// No file is read further; `/proc/interrupts` of 256 cores and 2,000
 /// interrupts has some 6 MB, so that one alone may be longer.
@@ -21,13 +20,15 @@ const CONFIGURATION: usize = 256;
 
 /// Files as they are found below a root.
 pub(super) struct Recorder<'a> {
-    root: &'a Path,
+    root: &'a Sysroot,
     files: BTreeMap<String, Result<String, String>>,
+    /// Bytes of their texts.
+    length: usize,
 }
 
 impl<'a> Recorder<'a> {
-    pub fn new(root: &'a Path) -> Self {
-        Self { root, files: BTreeMap::new() }
+    pub const fn new(root: &'a Sysroot) -> Self {
+        Self { root, files: BTreeMap::new(), length: 0 }
     }
 
     /// Everything that any rule looks at.
@@ -77,7 +78,7 @@ impl<'a> Recorder<'a> {
             if !name.bytes().all(|byte| byte.is_ascii_digit()) {
                 continue;
             }
-            let comm = fs::read_to_string(self.root.join(format!("proc/{name}/comm")));
+            let comm = self.root.text(&format!("proc/{name}/comm"), FILE_LIMIT);
             let Ok(comm) = comm else { continue };
             let beside = SERVICES.iter().any(|(known, _)| *known == comm.trim());
             if !PROCESSES.contains(&comm.trim()) && !beside {
@@ -103,25 +104,18 @@ impl<'a> Recorder<'a> {
     /// Records a file, if it is there and is one.
     fn file(&mut self, path: String) -> Result<(), EvidenceError> {
         let limit = if path == "proc/interrupts" { LONG_FILE_LIMIT } else { FILE_LIMIT };
-        let at = self.root.join(&path);
-        // Reading what is no plain file (a pipe, a device) could wait for
-        // ever; folders are what some patterns meet on their way.
-        match fs::metadata(&at) {
-            Ok(kind) if kind.is_file() => {}
-            Err(why) if !missing(&why) => return self.keep(path, Err(why.to_string())),
-            _ => return Ok(()),
-        }
-        let mut bytes = Vec::new();
-        match File::open(&at).and_then(|file| file.take(limit).read_to_end(&mut bytes)) {
+        // Folders are what some patterns meet on their way; what is no plain file
+        // (a pipe, a device) is not opened.
+        match self.root.read(&path, limit) {
             // A device's configuration is no text.
-            Ok(_) if path.ends_with("/device/config") || path.ends_with("/device/../config") => {
+            Ok(bytes) if path.ends_with("/device/config") || path.ends_with("/device/../config") => {
                 let digits = bytes.iter().take(CONFIGURATION).map(|byte| format!("{byte:02x}")).collect();
                 self.keep(path, Ok(digits))
             }
-            Ok(_) => self.keep(path, Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
+            Ok(bytes) => self.keep(path, Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())),
             Err(why) if missing(&why) => Ok(()),
             // What is for writing only is no evidence.
-            Err(_) if fs::metadata(&at).is_ok_and(|kind| write_only(&kind)) => Ok(()),
+            Err(_) if self.root.mode(&path).is_ok_and(|mode| mode & 0o444 == 0) => Ok(()),
             Err(why) => self.keep(path, Err(why.to_string())),
         }
     }
@@ -129,6 +123,10 @@ impl<'a> Recorder<'a> {
     fn keep(&mut self, path: String, text: Result<String, String>) -> Result<(), EvidenceError> {
         if self.files.len() >= FILES_LIMIT {
             return Err(EvidenceError::TooManyFiles);
+        }
+        self.length += text.as_ref().map_or(0, String::len);
+        if self.length > TEXT_LIMIT {
+            return Err(EvidenceError::TooLong);
         }
         // The device above a virtio interface's own has what this one lacks.
         let path = path.replace("/device/../", "/device/");
@@ -138,10 +136,7 @@ impl<'a> Recorder<'a> {
 
     /// The names in a folder, ascending; none if it cannot be read.
     fn entries(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort_unstable();
-        names
+        self.root.names(folder).unwrap_or_default()
     }
 }
 
@@ -151,11 +146,6 @@ fn missing(why: &io::Error) -> bool {
     const GONE: [i32; 2] = [19, 95];
     matches!(why.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput)
         || why.raw_os_error().is_some_and(|number| GONE.contains(&number))
-}
-
-fn write_only(kind: &fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    kind.permissions().mode() & 0o444 == 0
 }
 
 /// Whether a name is what a pattern with at most one `*` means.

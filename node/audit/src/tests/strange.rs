@@ -157,6 +157,38 @@ fn a_folder_that_is_no_machine_is_read_as_far_as_it_goes() {
     assert_eq!(machine(&again, Role::WebKernel), report);
 }
 
+/// Links of a folder that end in the machine that reads it.
+#[test]
+fn nothing_of_this_machine_is_taken_for_the_folders() {
+    let folder = Folder(std::env::temp_dir().join(format!("nearside-audit-links-{}", std::process::id())));
+    let _ = fs::remove_dir_all(&folder.0);
+    let host = folder.0.join("host");
+    let root = folder.0.join("root");
+    fs::create_dir_all(host.join("net")).expect("a folder");
+    for path in ["secret", "comm", "mtu"] {
+        fs::write(host.join(path), "secret of the host\n").expect("a file");
+    }
+    for path in ["proc/sys/vm", "proc/7", "sys/class/net/eth0", "etc/sysctl.d"] {
+        fs::create_dir_all(root.join(path)).expect("a folder");
+    }
+    let links = [
+        ("proc/sys/vm/swappiness", "secret"),
+        ("proc/meminfo", "secret"),
+        ("proc/7/comm", "comm"),
+        ("proc/sys/net", ""),
+        ("sys/class/net/eth0/mtu", "mtu"),
+        ("etc/sysctl.d/90.conf", "secret"),
+    ];
+    for (path, target) in links {
+        let path = root.join(path);
+        let up = "../".repeat(path.strip_prefix(&folder.0).expect("below it").components().count() - 1);
+        symlink(if target == "mtu" { format!("{up}host/{target}").into() } else { host.join(target) }, path)
+            .expect("a link");
+    }
+    let evidence = Evidence::take(&root).expect("something of a machine");
+    assert!(!evidence.to_string().contains("secret"), "{evidence}");
+}
+
 /// Profiles that include each other by the thousand, and a unit's name that
 /// leads elsewhere.
 #[test]
