@@ -95,12 +95,8 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// A path without blanks and short enough for a socket (`unix(7)`), whatever the checkout is called.
 fn scratch(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("load-{}-{name}", std::process::id()))
-}
-
-/// Where a socket may be, however long the checkout's path is (`unix(7)`).
-fn socket(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("near-load-{}-{name}", std::process::id()))
 }
 
@@ -164,7 +160,7 @@ fn what_cannot_be_written_is_told_before_the_run() {
 
 #[test]
 fn a_link_without_anybody_is_given_up() {
-    let socket = socket("missing.sock");
+    let socket = scratch("missing.sock");
     let words = format!("-c 1 --ramp-limit 1500ms --addr 10.99.0.1/24 --link memif:{}", socket.display());
     let output = load("http://10.99.0.2/", &words);
     ends_with(&output, 1, "nobody came to the other side of memif:");
@@ -174,7 +170,7 @@ fn a_link_without_anybody_is_given_up() {
 /// What a silo counts over a link is told where metrics are asked for.
 #[test]
 fn requests_over_a_link_are_in_the_servers_metrics() {
-    let socket = socket("metrics.sock");
+    let socket = scratch("metrics.sock");
     let link = format!("memif:{}", socket.display());
     // Free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").to_string();
