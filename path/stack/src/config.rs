@@ -1,5 +1,6 @@
 //! Settings of a stack.
 
+pub use crate::reset_limit::ResetRate;
 use core::net::IpAddr;
 use wire::Mac;
 
@@ -106,12 +107,21 @@ pub struct Config {
     /// 5961 section 7), on average: their number in each second is secret. Each
     /// connection sends at most two. 10,000 by default.
     pub challenge_acks_per_second: u32,
-    /// ICMP errors per second, on average, and as many resets for unknown
-    /// connections: their number in each second is secret. 10,000 by default.
+    /// ICMP errors per second, on average: their number in each second is
+    /// secret. 10,000 by default.
     pub errors_per_second: u32,
     /// The same for one source, an IPv4 address or an IPv6 /64. 50 by default,
     /// which answers each probe of a traceroute.
     pub errors_per_source: u32,
+    /// Resets for unknown connections. 10,000 a second, and 100,000 at once, by
+    /// default: what ten fronts ask for, and a small part of a link.
+    pub resets: ResetRate,
+    /// The same for one source, an IPv4 address or an IPv6 /64. 1,000 a second,
+    /// and 10,000 at once, by default: as many kept connections as a front has,
+    /// all of which ask when the server has been started anew. Too few, and the
+    /// others wait for their own timeouts; too many take more of the processor
+    /// where sources are forged. Never more than half of those for all.
+    pub resets_per_source: ResetRate,
     /// ICMP echo replies per second; 10,000 by default.
     pub echo_per_second: u32,
     /// Other silos have the same addresses, and connections of their own: a
@@ -150,6 +160,8 @@ impl Config {
             challenge_acks_per_second: 10_000,
             errors_per_second: 10_000,
             errors_per_source: 50,
+            resets: ResetRate { per_second: 10_000, depth: 100_000 },
+            resets_per_source: ResetRate { per_second: 1_000, depth: 10_000 },
             echo_per_second: 10_000,
             steered: false,
         }

@@ -30,12 +30,13 @@ mod limit;
 mod memory;
 mod net;
 mod reading;
+mod reset_limit;
 mod secret;
 mod segments;
 pub mod shadow;
 mod stack;
 
-pub use config::{Address, Config, Detection, MAX_ADDRESSES, Route, Seeds};
+pub use config::{Address, Config, Detection, MAX_ADDRESSES, ResetRate, Route, Seeds};
 pub use counters::Counters;
 pub use egress::{Egress, LinkOffload, Rehearsal, Watched};
 pub use ip::Conflict;

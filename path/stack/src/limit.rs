@@ -51,21 +51,31 @@ impl RateLimit {
 /// Random numbers that peers cannot predict as long as they do not know the
 /// seed: they only ever see sums of answers (xorshift64*).
 #[derive(Clone, Copy, Debug)]
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    /// A number from half of `mean` to one and a half of it.
-    fn around(&mut self, mean: u64) -> u64 {
+    /// Numbers that follow from this.
+    pub const fn new(seed: u64) -> Self {
+        Self(seed | 1)
+    }
+
+    /// The next number, of 48 bits.
+    pub const fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        spread(mean, self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16)
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    /// A number from half of `mean` to one and a half of it.
+    pub const fn around(&mut self, mean: u64) -> u64 {
+        spread(mean, self.bits())
     }
 }
 
 /// A number from half of `mean` to one and a half of it, by a random one. At
 /// least one, unless it is none.
-const fn spread(mean: u64, random: u64) -> u64 {
+pub(crate) const fn spread(mean: u64, random: u64) -> u64 {
     match mean {
         0 => 0,
         mean => match mean / 2 + random % (mean + 1) {
@@ -92,7 +102,7 @@ pub(crate) struct SecretLimit {
 impl SecretLimit {
     /// `rate` tokens per second on average; none at all for zero.
     pub const fn per_second(rate: u32, seed: u64) -> Self {
-        Self { rate: rate as u64, left: 0, second: u64::MAX, random: Random(seed | 1) }
+        Self { rate: rate as u64, left: 0, second: u64::MAX, random: Random::new(seed) }
     }
 
     /// Takes a token; whether there was one.
@@ -118,7 +128,7 @@ struct Given {
     count: u32,
 }
 
-/// A limit of what answers to segments and packets of nobody: for each source,
+/// A limit of what answers to packets of nobody: for each source,
 /// an IPv4 address or an IPv6 /64, and for all together. What one source is
 /// answered says nothing of another then, whose address may be forged: whether
 /// it has a connection would otherwise show in whether it is answered.

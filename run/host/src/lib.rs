@@ -108,6 +108,12 @@ pub fn stack(
     config.tcp.user_timeout = user_timeout.map_or(0, |ms| ms.max(1).unsigned_abs());
     config.max_connections = plan.max_connections as usize;
     config.per_source.clone_from(&plan.per_source);
+    if let Some(rate) = plan.errors_per_source {
+        config.errors_per_source = rate;
+    }
+    if let Some(rate) = plan.resets_per_source {
+        ask_resets(&mut config, rate);
+    }
     config.steered = silos > 1 || plan.follows;
     share(&mut config, silos);
     let offload = LinkOffload {
@@ -126,9 +132,24 @@ fn share(config: &mut stack::Config, silos: usize) {
         *limit = limit.div_ceil(silos);
     }
     let silos = u32::try_from(silos).unwrap_or(u32::MAX);
-    for rate in [&mut config.challenge_acks_per_second, &mut config.errors_per_second, &mut config.echo_per_second] {
+    for rate in [
+        &mut config.challenge_acks_per_second,
+        &mut config.errors_per_second,
+        &mut config.echo_per_second,
+        &mut config.resets.per_second,
+        &mut config.resets.depth,
+    ] {
         *rate = rate.div_ceil(silos);
     }
+}
+
+/// A source is given so many resets a second, and ten times as many at once; all of them
+/// together at least twice that.
+fn ask_resets(config: &mut stack::Config, per_second: u32) {
+    let own = stack::ResetRate { per_second, depth: per_second.saturating_mul(10) };
+    config.resets_per_source = own;
+    config.resets.per_second = config.resets.per_second.max(own.per_second.saturating_mul(2));
+    config.resets.depth = config.resets.depth.max(own.depth.saturating_mul(2));
 }
 
 fn seeds() -> Result<Seeds, Failure> {

@@ -56,6 +56,11 @@ pub struct HostPlan {
     pub user_timeout: Option<Duration>,
     /// The most connections held at once, by all silos together.
     pub max_connections: u32,
+    /// ICMP errors a second to one source, in each silo; `None`: the usual number.
+    pub errors_per_source: Option<u32>,
+    /// Resets a second to one source that asks for unknown connections, in each silo, and ten
+    /// times as many at once; `None`: the usual number.
+    pub resets_per_source: Option<u32>,
     /// How many of one client, in each silo; `None`: any number.
     pub per_source: Option<app::SourceRule>,
     /// Write every frame to this pcapng file; a file per silo where there are
@@ -135,6 +140,8 @@ impl HostPlan {
             user_timeout: None,
             max_connections: CONNECTIONS,
             per_source: None,
+            errors_per_source: None,
+            resets_per_source: None,
             capture: None,
             faults: None,
             status_page: None,

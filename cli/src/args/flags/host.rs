@@ -191,6 +191,23 @@ pub(in crate::args) struct HostArgs {
     #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
     pub(super) user_timeout: Option<Duration>,
 
+    /// Resets a second to one source, an IPv4 address or an IPv6 /64, for
+    /// connections that are not there, and ten times as many at once [default: 1000]
+    ///
+    /// After a restart each kept connection of a front asks once, and learns by
+    /// a reset that it is gone; without one it waits for its own timeout. Give
+    /// more where a front keeps more than 10,000 connections. A reset is no
+    /// larger than what asked for it. 0: none.
+    #[arg(long, value_name = "N", requires = "link")]
+    resets_per_source: Option<u32>,
+
+    /// ICMP errors a second to one source [default: 50]
+    ///
+    /// Each quotes the packet that it is about: 50 answer every probe of a
+    /// traceroute, and are worth nothing to one who forges sources. 0: none.
+    #[arg(long, value_name = "N", requires = "link")]
+    errors_per_source: Option<u32>,
+
     /// Write every frame to this file, in pcapng format
     #[arg(long, value_name = "FILE", requires = "link", value_hint = ValueHint::FilePath)]
     capture: Option<PathBuf>,
@@ -375,6 +392,8 @@ impl HostArgs {
                 Some(other) => return Err(format!("--congestion {other}: over a link there are cubic and newreno")),
             },
             user_timeout: self.user_timeout,
+            resets_per_source: self.resets_per_source,
+            errors_per_source: self.errors_per_source,
             max_connections,
             capture: self.capture,
             faults: self.faults.plan(),

@@ -9,7 +9,7 @@ use crate::config::{Config, Seeds};
 use crate::egress::Egress;
 use crate::flow::{Envelope, Flow};
 use crate::ip::Ip;
-use crate::limit::SourceLimit;
+use crate::reset_limit::ResetLimit;
 use app::ConnId;
 use core::net::SocketAddr;
 use wire::tcp::{Flags, TcpHeader};
@@ -18,7 +18,7 @@ use wire::{Mac, Offload};
 /// What is refused, and how.
 #[derive(Debug)]
 pub(super) struct Refusals {
-    resets: SourceLimit,
+    resets: ResetLimit,
     /// Other silos have the same addresses.
     steered: bool,
     /// The segment of an unknown flow that [`Tcp::refuse`] would answer.
@@ -39,7 +39,7 @@ struct Stray {
 impl Refusals {
     pub fn new(config: &Config, seeds: &Seeds) -> Self {
         let seed = [seeds.secret[2], seeds.table[1]];
-        let resets = SourceLimit::per_second(config.errors_per_source, config.errors_per_second, seed);
+        let resets = ResetLimit::new(config.resets_per_source, config.resets, seed);
         Self { resets, steered: config.steered, stray: None, strayed: false }
     }
 

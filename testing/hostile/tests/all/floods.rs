@@ -150,12 +150,45 @@ fn handshakes_wait_at_the_connection_limit() {
     }
 }
 
+/// A front's kept connections, all of which a server that was killed has forgotten: each learns
+/// of it by its next request, at once.
+#[test]
+fn a_front_learns_of_a_restart_on_all_its_connections() {
+    let mut arena = Arena::new(Setup::new(1_000, 24).client(8, 5_000, Reuse::KeepAlive));
+    let mut rng = Rng::new(10);
+    let start = arena.now;
+    let before = arena.server.stack.counters().resets_out;
+    let mut told = std::collections::BTreeSet::new();
+    for port in 0..10_000_u16 {
+        let mut src = Crowd::end(7);
+        src.port = 10_000 + port;
+        let (seq, ack) = (SeqNum(rng.word() as u32), SeqNum(rng.word() as u32));
+        let request = Segment::new(src, server_end(), Flags::ACK.union(Flags::PSH), seq, ack);
+        arena.inject(&request.with(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").frame());
+        if port % 20 == 19 {
+            arena.tick();
+        }
+        told.extend(reset_ports(&mut arena));
+    }
+    arena.settle(10);
+    told.extend(reset_ports(&mut arena));
+    let span = arena.now.since(start);
+    assert!(span < Duration::from_secs(1), "{span:?}");
+    assert_eq!((told.len(), arena.server.stack.counters().resets_out - before), (10_000, 10_000));
+}
+
+/// The attacker's ports at which a reset came.
+fn reset_ports(arena: &mut Arena) -> Vec<u16> {
+    let heard = arena.hear_segments().into_iter();
+    heard.filter(|segment| segment.flags.contains(Flags::RST)).map(|segment| segment.dst.port).collect()
+}
+
 /// ACKs, FINs, resets and their mixtures to open and closed ports: resets are
 /// limited, and nothing is kept.
 #[test]
 fn segments_of_no_connection() {
     let mut setup = Setup::new(1_000, 24).client(8, 5_000, Reuse::KeepAlive);
-    setup.stack.errors_per_second = 1_000;
+    setup.stack.resets = stack::ResetRate { per_second: 1_000, depth: 1_000 };
     let mut arena = Arena::new(setup);
     let mut rng = Rng::new(9);
     let start = arena.now;
@@ -175,8 +208,8 @@ fn segments_of_no_connection() {
     }
     let counters = arena.server.stack.counters();
     let span = arena.now.since(start).as_secs_f64();
-    // At most one and a half of it in each second that was begun.
-    let most = 1_500.0 * (span.ceil() + 1.0);
+    // At most one and a half of it in each second that was begun, and the depth.
+    let most = 1_250.0 + 1_500.0 * (span.ceil() + 1.0);
     assert!(counters.resets_out as f64 <= most, "{} in {span} s", counters.resets_out);
     assert!(counters.resets_out >= 100 && counters.errors_limited > 50_000, "{counters:?}");
     assert_served(&mut arena, 5_000);

@@ -25,7 +25,8 @@ fn noise_beside_keep_alive() {
     // Rate limits hold: at most one and a half of the rate in each second that
     // was begun.
     let span = f64::from(turns as u32) * hostile::arena::TURN.as_secs_f64();
-    let most = 1.5 * f64::from(stack.config().errors_per_second) * (span.ceil() + 1.0);
+    let resets = stack.config().resets;
+    let most = 1.25 * f64::from(resets.depth) + 1.5 * f64::from(resets.per_second) * (span.ceil() + 1.0);
     assert!(counted.resets_out as f64 <= most, "{} resets in {span} s", counted.resets_out);
     assert_served(&mut soak.arena, 20_000);
     soak.end();
