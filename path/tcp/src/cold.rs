@@ -82,8 +82,6 @@ pub(crate) struct Cold {
     pub undo: Option<Box<Undo>>,
     /// Received twice, and to be told (RFC 2883).
     pub dsack: Option<(SeqNum, SeqNum)>,
-    /// The timestamp of what was received twice, for the answer to it alone.
-    pub repeated: Option<u32>,
     pub receive: ReceiveBuffer,
     /// Where the connection stands among those that hold received bytes.
     pub holder: HolderMark,
@@ -122,7 +120,6 @@ impl Cold {
             reordering_timer: false,
             undo: None,
             dsack: None,
-            repeated: None,
             receive: ReceiveBuffer::default(),
             holder: HolderMark::default(),
             fin_at: None,
@@ -151,7 +148,6 @@ impl Cold {
             // acknowledgement (RFC 8985 section 6.2 step 5).
             && !self.reordering_timer
             && self.dsack.is_none()
-            && self.repeated.is_none()
     }
 
     /// Whether nothing would be forgotten with this but how often something

@@ -57,27 +57,12 @@ const fn sack_len(n: usize) -> u32 {
 }
 
 impl Connection {
-    /// Adds what only the cold part knows: the timestamp of what came twice, and SACK blocks.
+    /// Adds SACK blocks to a segment that has room for them: first what came
+    /// twice (RFC 2883 section 4), then what is ahead of a gap.
     pub(crate) fn with_sack(&mut self, cx: &mut Context<'_>, mut emit: Emit) -> Emit {
         let Some(cold) = &mut self.cold else { return emit };
-        let repeated = cold.repeated.take();
-        if let (Some(value), Some((_, echo))) = (repeated, &mut emit.timestamps) {
-            *echo = value;
-        }
-        let told = self.add_blocks(cx, &mut emit);
-        if told || repeated.is_some() {
-            self.settle();
-        }
-        emit
-    }
-
-    /// Adds SACK blocks to a segment that has room for them: first what came
-    /// twice (RFC 2883 section 4), then what is ahead of a gap. Returns whether
-    /// what came twice is told.
-    fn add_blocks(&mut self, cx: &mut Context<'_>, emit: &mut Emit) -> bool {
-        let Some(cold) = &mut self.cold else { return false };
         if !self.flags.has(Flags::SACK) || (!cold.receive.has_gap() && cold.dsack.is_none()) {
-            return false;
+            return emit;
         }
         let mut blocks = cold.receive.sack_blocks(self.rcv_nxt, cold.dsack);
         // With timestamps three blocks fit into the header (RFC 2018
@@ -85,12 +70,15 @@ impl Connection {
         if emit.timestamps.is_some() {
             blocks.truncate(3);
         }
-        if emit.len > 0 && emit.len + sack_len(blocks.len()) > u32::from(self.mss) {
-            return false;
+        if emit.len == 0 || emit.len + sack_len(blocks.len()) <= u32::from(self.mss) {
+            emit.options = EmitOptions::Sack(blocks);
+            if cold.dsack.take().is_some() {
+                cx.counters.dsacks_out += 1;
+                if cold.undisturbed() && self.dupacks == 0 {
+                    self.flags.clear(Flags::SLOW);
+                }
+            }
         }
-        emit.options = EmitOptions::Sack(blocks);
-        let told = cold.dsack.take().is_some();
-        cx.counters.dsacks_out += u64::from(told);
-        told
+        emit
     }
 }

@@ -1,9 +1,6 @@
 //! A segment that is not the expected one, in the order of RFC 9293 section
 //! 3.10.7.
 
-#[cfg(test)]
-mod tests;
-
 use crate::agreed::agree_on;
 use crate::congestion;
 use crate::connection::{Connection, segment_len};
@@ -138,7 +135,7 @@ impl Connection {
             // and the peer's acknowledgement is still good, or two sides with
             // closed windows would never hear of each other's progress.
             self.answer_unacceptable(cx, header, payload);
-            self.note_repeated(cx, header, payload);
+            self.note_repeated(header, payload);
             if header.seq == self.rcv_nxt && header.flags.contains(Bits::ACK) && payload.len() as u32 > window {
                 let mut outcome = Outcome::NONE;
                 self.on_ack(cx, header, 1, &mut outcome);
@@ -197,29 +194,20 @@ impl Connection {
     }
 
     /// A segment that we have, sent again because our acknowledgement was
-    /// lost: the answer echoes its timestamp (RFC 7323 section 4.3), or the peer
-    /// would take its own retransmission timeout for the round trip. TS.Recent
-    /// stays: a stranger who knows no more than the ports may have sent it, and
-    /// PAWS would then refuse the peer's own segments (section 5.3: what is not
-    /// acceptable is rejected before its timestamp is recorded). Only with an
-    /// acknowledgement that can be: see RFC 5961 section 5.
+    /// lost: its timestamp must be echoed (RFC 7323 section 4.3), or the peer
+    /// would take its own retransmission timeout for the round trip. Only
+    /// with an acknowledgement that can be: see RFC 5961 section 5.
     #[cold]
-    fn note_repeated(&mut self, cx: &Context<'_>, header: &TcpHeader, payload: &[u8]) {
+    fn note_repeated(&mut self, header: &TcpHeader, payload: &[u8]) {
         let end = header.seq.plus(segment_len(header, payload));
         let repeated = header.seq.before(self.rcv_nxt) && end.at_or_before(self.rcv_nxt) && end.after(header.seq);
         let sound = header.flags.contains(Bits::ACK)
             && header.ack.at_or_before(self.nxt)
             && header.ack.at_or_after(self.una.minus(0xffff));
         let timestamps = header.options.timestamps.as_ref();
-        // What waits for its acknowledgement came earlier, and is echoed.
-        let echoes = self.flags.has(Flags::TIMESTAMPS) && self.unacked == 0 && self.timestamp_in_order(timestamps);
-        if repeated
-            && sound
-            && echoes
-            && let Some(ts) = timestamps
-        {
-            self.cold_mut(cx.config).repeated = Some(ts.value);
-            self.flags.set(Flags::SLOW);
+        let newer = self.timestamp_in_order(timestamps);
+        if repeated && sound && newer {
+            self.note_timestamp(timestamps);
         }
     }
 
