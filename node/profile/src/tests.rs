@@ -92,7 +92,7 @@ fn machine(text: &str) -> Evidence {
 fn settings(files: &[crate::Rendered]) -> Vec<Setting> {
     let of = |file: &crate::Rendered| match parse(&file.path, &file.text) {
         Ok(settings) => settings,
-        Err(audit::advice::AdviceError::UnknownForm(_)) => Vec::new(),
+        Err(audit::advice::AdviceError::UnknownForm { .. }) => Vec::new(),
         Err(why) => panic!("{why}\n{}", file.text),
     };
     files.iter().flat_map(of).collect()

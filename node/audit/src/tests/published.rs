@@ -2,9 +2,9 @@
 //! as facts: which line says what, and what is not true of it.
 
 use super::server;
-use crate::advice::parse;
-use crate::judge;
+use crate::advice::{Advice, parse, read};
 use crate::{Report, Role, Verdict};
+use crate::{judge, judge_lines};
 
 /// Cores 2-15 and 18-31 of 32 for pollers, with the arguments that the
 /// article adds to what the operator writes.
@@ -223,8 +223,9 @@ fn what_is_right_is_let_stand() {
 #[test]
 fn contradictions_within_a_set_are_found() {
     let of = |files: &[(&str, &str)], key: &str| {
-        let settings: Vec<_> = files.iter().flat_map(|(name, text)| parse(name, text).expect(name)).collect();
-        let report = judge(&server(), Role::Forwarder, &settings);
+        let mut advice = Advice::default();
+        files.iter().for_each(|(name, text)| advice.extend(read(name, text).expect(name)));
+        let report = judge_lines(&server(), Role::Forwarder, &advice);
         let row = report.rows.into_iter().find(|row| row.key == key).unwrap_or_else(|| panic!("{key}"));
         (row.verdict, row.why)
     };

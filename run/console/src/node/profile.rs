@@ -3,8 +3,8 @@
 
 use super::{LONGEST_FILE, WORSE, evidence, read, show, status};
 use crate::plan::{NodePlan, ProfileTask};
-use audit::advice::{AdviceError, Setting, parse};
-use audit::{Report, Role, judge};
+use audit::advice::{Advice, AdviceError, read as read_advice};
+use audit::{Report, Role, judge_lines};
 use profile::{Check, Checked, Profile, Rendered, Shape, Version, Wanted, check, render};
 use say::Failure;
 use std::fs;
@@ -88,23 +88,23 @@ fn files_of(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The settings of all files; files of a folder that are none are left out.
-fn settings(out: &mut impl Write, named: &[PathBuf]) -> Result<Vec<Setting>, Failure> {
-    let mut settings: Vec<Setting> = Vec::new();
+/// What all files say; files of a folder that are none are left out.
+fn advice(out: &mut impl Write, named: &[PathBuf]) -> Result<Advice, Failure> {
+    let mut advice = Advice::default();
     for file in files_of(named)? {
         let text = read(&file, LONGEST_FILE)?;
-        match parse(&file.display().to_string(), &text) {
-            Ok(found) => settings.extend(found),
-            Err(AdviceError::UnknownForm(_)) if !named.contains(&file) => {
+        match read_advice(&file.display().to_string(), &text) {
+            Ok(found) => advice.extend(found),
+            Err(AdviceError::UnknownForm { .. }) if !named.contains(&file) => {
                 writeln!(out, "# {}: no file of settings; left out", file.display())?;
             }
             Err(why) => return Err(why.into()),
         }
     }
-    if settings.len() > MOST_SETTINGS {
+    if advice.settings.len() + advice.faults.len() > MOST_SETTINGS {
         return Err(format!("more than {MOST_SETTINGS} settings at once").into());
     }
-    Ok(settings)
+    Ok(advice)
 }
 
 /// Each setting is compared with all others.
@@ -116,11 +116,11 @@ fn explain(
     files: &[PathBuf],
     shown: impl Fn(&audit::Row) -> bool,
 ) -> Result<ExitCode, Failure> {
-    let settings = match plan.json {
-        true => settings(&mut std::io::sink(), files)?,
-        false => settings(out, files)?,
+    let advice = match plan.json {
+        true => advice(&mut std::io::sink(), files)?,
+        false => advice(out, files)?,
     };
-    let mut report: Report = judge(&evidence(plan.root.as_deref())?, Role::Forwarder, &settings);
+    let mut report: Report = judge_lines(&evidence(plan.root.as_deref())?, Role::Forwarder, &advice);
     report.rows.retain(|row| shown(row));
     if report.rows.is_empty() {
         return Err("there is nothing of this kind in the files".into());
@@ -134,11 +134,11 @@ fn explain(
 }
 
 fn held(out: &mut impl Write, plan: &NodePlan, files: &[PathBuf], version: Version) -> Result<ExitCode, Failure> {
-    let settings = match plan.json {
-        true => settings(&mut std::io::sink(), files)?,
-        false => settings(out, files)?,
+    let advice = match plan.json {
+        true => advice(&mut std::io::sink(), files)?,
+        false => advice(out, files)?,
     };
-    let rows = check(&settings, &evidence(plan.root.as_deref())?, version);
+    let rows = check(&advice.settings, &evidence(plan.root.as_deref())?, version);
     if rows.is_empty() {
         return Err("the files want nothing that can be seen of a node".into());
     }
