@@ -17,7 +17,9 @@ mod shell;
 mod tuned;
 mod webhook;
 
+pub(crate) use keys::interface;
 pub use lines::{Advice, Fault};
+pub(crate) use manifest::OF_THE_OPERATOR;
 pub use parse::{parse, read};
 pub(crate) use pod::quantity;
 pub use setting::{AdviceError, FileForm, OtherLine, Setting};

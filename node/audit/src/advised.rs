@@ -1,6 +1,6 @@
 //! Somebody's settings, judged for a machine before they are in force.
 
-use crate::advice::{Advice, Fault, FileForm, Setting};
+use crate::advice::{Advice, Fault, FileForm, Setting, interface};
 use crate::value::{Taken, meant, no_value, shape, take};
 use crate::{Area, Case, Evidence, Finding, Report, Role, Row, Verdict};
 use crate::{catalogue, find, origin};
@@ -105,7 +105,14 @@ fn read(evidence: &Evidence, setting: &Setting) -> Result<Setting, Row> {
         };
     };
     match take(shape, &setting.value) {
-        Taken::As(value) => Ok(Setting { value, ..setting.clone() }),
+        Taken::As(value) => {
+            // An interface is what it is about, however the file is written.
+            let subject = match setting.subject.as_str() {
+                "" => interface(&setting.key).unwrap_or_default().to_owned(),
+                subject => subject.to_owned(),
+            };
+            Ok(Setting { value, subject, ..setting.clone() })
+        }
         // That it is gone is the point, and not what it would have taken.
         Taken::Refused(_) if is_gone => Ok(setting.clone()),
         Taken::Refused(why) => {
@@ -211,7 +218,33 @@ fn of_the_same(one: &Setting, other: &Setting) -> bool {
 }
 
 /// Settings of which a set may well have several, all of them in force.
-const SEVERAL: &[&str] = &["cmdline hugepages", "cmdline hugepagesz", "cmdline console", "cmdline earlycon"];
+const SEVERAL: &[&str] = &[
+    "cmdline hugepages",
+    "cmdline hugepagesz",
+    "cmdline console",
+    "cmdline earlycon",
+    // Of one process each, and what is read, not set.
+    "chrt",
+    "throttling, where it is read",
+];
+
+/// Whether the later one of two settings of the same thing takes back what the
+/// other does.
+fn takes_back(own: &Setting, later: &Setting) -> bool {
+    if own.key.starts_with("ethtool ") {
+        let pairs = |setting: &Setting| -> Vec<(String, String)> {
+            let words: Vec<&str> = setting.value.split_whitespace().collect();
+            words.chunks_exact(2).map(|pair| (pair[0].to_owned(), pair[1].to_owned())).collect()
+        };
+        let (own, later) = (pairs(own), pairs(later));
+        return own.iter().any(|(name, value)| later.iter().any(|(other, new)| name == other && value != new));
+    }
+    if own.key.starts_with("service ") {
+        let off = |setting: &Setting| ["stop", "disable", "mask"].iter().any(|act| setting.value.starts_with(act));
+        return off(own) != off(later);
+    }
+    own.value != later.value
+}
 
 /// Marks a setting that another one of the same set overrules.
 fn twice(settings: &[Setting], at: usize, row: Row) -> Row {
@@ -229,12 +262,12 @@ fn twice(settings: &[Setting], at: usize, row: Row) -> Row {
     };
     let later = settings.iter().skip(at + 1).rfind(same);
     match later {
-        Some(other) if other.value != own.value => Row {
+        Some(other) if takes_back(own, other) => Row {
             verdict: row.verdict.max(Verdict::Conflicts),
             why: format!("{} says {} and has the last word; {}", other.place(), other.value, row.why),
             ..row
         },
-        Some(other) if row.verdict < Verdict::Improvable => {
+        Some(other) if other.value == own.value && row.verdict < Verdict::Improvable => {
             Row { verdict: Verdict::Unnecessary, why: format!("{} says the same", other.place()), ..row }
         }
         _ => row,

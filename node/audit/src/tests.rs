@@ -195,7 +195,7 @@ fn slips_of_a_published_command_line() {
     assert_eq!(of("cmdline audit").verdict, Verdict::Dangerous);
     assert_eq!(of("cmdline rcu_nocbs").verdict, Verdict::Unnecessary);
     assert_eq!(of("cmdline processor.max_cstate").verdict, Verdict::Unnecessary);
-    assert_eq!(of("cmdline intel_idle.max_cstate").verdict, Verdict::WorseThanDefault);
+    assert_eq!(of("cmdline intel_idle.max_cstate").verdict, Verdict::Unnecessary);
     assert!(of("cmdline intel_idle.max_cstate").why.contains("intel_pstate"));
     assert_eq!(of("cmdline idle").verdict, Verdict::WorseThanDefault);
     assert_eq!(of("cmdline rcutree.kthread_prio").verdict, Verdict::Ok);

@@ -63,8 +63,11 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
         NodeTask::Undo { all, force } => tune::undo_plans(&mut out, plan, *all, *force),
         NodeTask::Confirm => tune::confirm_plan(&mut out, plan),
         NodeTask::Guard { journal, seconds } => tune::guard(&mut out, plan, journal, *seconds),
-        NodeTask::Audit { role, of, all, html } => {
-            let evidence = evidence(plan.root.as_deref())?;
+        NodeTask::Audit { role, of, kernel, all, html } => {
+            let mut evidence = evidence(plan.root.as_deref())?;
+            if let Some(kernel) = kernel {
+                evidence = evidence.of_kernel(*kernel);
+            }
             let report = report(&evidence, *role, of)?;
             if let Some(file) = html {
                 let page = html::page(&report, !of.is_empty());

@@ -7,13 +7,17 @@ use crate::evidence::{arguments, dotted};
 
 /// A sysctl, with the interface that it is about apart from its key.
 pub(super) fn of_sysctl(file: &str, line: usize, key: String, value: &str, form: FileForm) -> Setting {
-    let parts: Vec<&str> = key.split('.').collect();
-    let subject = match parts.as_slice() {
-        ["net", "ipv4" | "ipv6", "conf", interface, _] => (*interface).to_owned(),
-        _ => String::new(),
-    };
+    let subject = interface(&key).unwrap_or_default().to_owned();
     let value = value.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
     Setting { key, value, subject, file: file.to_owned(), line, form, within: Vec::new() }
+}
+
+/// The interface that a sysctl is about: `all` and `default` are some, too.
+pub(crate) fn interface(key: &str) -> Option<&str> {
+    let mut parts = key.split('.');
+    let of_interfaces = parts.next() == Some("net") && matches!(parts.next(), Some("ipv4" | "ipv6"));
+    let interface = parts.nth(1).filter(|_| of_interfaces && key.contains(".conf."))?;
+    parts.next().map(|_| interface)
 }
 
 /// The rule on a file of sysfs, or the path itself.

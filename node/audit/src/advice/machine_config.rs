@@ -21,8 +21,9 @@ pub(super) fn machine_config(manifest: &mut Manifest<'_>, name: &str, spec: &Nod
             manifest.add(&format!("{KIND} {key}"), name, node, node.text().unwrap_or_default());
         }
     }
+    let version = spec.text_at("config.ignition.version").unwrap_or_default();
     for file in spec.at("config.storage.files").map_or(&[][..], Node::list) {
-        one_file(manifest, name, file)?;
+        one_file(manifest, name, version, file)?;
     }
     for unit in spec.at("config.systemd.units").map_or(&[][..], Node::list) {
         one_unit(manifest, unit);
@@ -30,14 +31,18 @@ pub(super) fn machine_config(manifest: &mut Manifest<'_>, name: &str, spec: &Nod
     Ok(())
 }
 
-fn one_file(manifest: &mut Manifest<'_>, name: &str, file: &Node) -> Result<(), AdviceError> {
+fn one_file(manifest: &mut Manifest<'_>, name: &str, version: &str, file: &Node) -> Result<(), AdviceError> {
     let path = file.text_at("path").unwrap_or_default().to_owned();
     if !path.starts_with('/') {
         return Err(manifest.wrong(file, "a file without an absolute path"));
     }
-    if let Some(filesystem) = file.get("filesystem") {
-        let version = "MachineConfig filesystem";
-        manifest.add(version, name, filesystem, filesystem.text().unwrap_or_default());
+    match file.get("filesystem") {
+        Some(filesystem) => {
+            manifest.add("MachineConfig filesystem", name, filesystem, filesystem.text().unwrap_or_default());
+        }
+        // Which the older version requires.
+        None if version.starts_with("2.") => manifest.add("MachineConfig filesystem", name, file, ""),
+        None => {}
     }
     if let Some(mode) = file.get("mode") {
         manifest.add("MachineConfig mode", &path, mode, mode.text().unwrap_or_default());

@@ -211,7 +211,14 @@ impl Manifest<'_> {
                 _ => data.line,
             });
             let own = profile.text_at("name").unwrap_or_default();
-            advice.settings.iter_mut().for_each(|setting| setting.within = acting(own));
+            let within = acting(own);
+            for setting in &mut advice.settings {
+                match setting.key.as_str() {
+                    // Which is held against the profiles of every pool.
+                    "tuned include" => own.clone_into(&mut setting.subject),
+                    _ => setting.within.clone_from(&within),
+                }
+            }
             self.advice.extend(advice);
         }
         if let Some(recommend) = spec.get("recommend") {

@@ -156,15 +156,16 @@ fn hints(spec: &Node, found: &mut Found<'_>) {
 fn devices(spec: &Node, found: &mut Found<'_>) {
     for device in spec.at("net.devices").map_or(&[][..], Node::list) {
         let hexadecimal = |id: &str| {
-            id.strip_prefix("0x")
-                .is_some_and(|digits| digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+            id.strip_prefix("0x").is_some_and(|digits| {
+                (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+            })
         };
         if device.get("interfaceName").is_some_and(|name| name.text().is_none_or(str::is_empty)) {
             found.push((device.line, "net.devices", "an interface without a name".to_owned()));
         }
         for id in ["vendorID", "deviceID"] {
             if device.get(id).is_some_and(|node| !node.text().is_some_and(hexadecimal)) {
-                found.push((device.line, "net.devices", format!("{id} is not 0x and four hexadecimal digits")));
+                found.push((device.line, "net.devices", format!("{id} is not 0x and up to four hexadecimal digits")));
             }
         }
         if device.get("deviceID").is_some() && device.get("vendorID").is_none() {

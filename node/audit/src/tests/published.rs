@@ -156,7 +156,7 @@ fn set() -> Report {
 fn every_slip_of_a_published_set_is_explained() {
     let report = set();
     let expected: &[(u8, &str, Verdict, &str)] = &[
-        (1, "cmdline intel_idle.max_cstate", Verdict::WorseThanDefault, "intel_pstate"),
+        (1, "cmdline intel_idle.max_cstate", Verdict::Unnecessary, "intel_pstate"),
         (4, "cmdline idle", Verdict::WorseThanDefault, "turbo"),
         (4, "cmdline processor.max_cstate", Verdict::Unnecessary, "idle=poll"),
         (5, "cmdline mce", Verdict::Dangerous, "ALL machine checks"),
@@ -174,7 +174,7 @@ fn every_slip_of_a_published_set_is_explained() {
         (10, "MachineConfig filesystem", Verdict::Removed, "Ignition 3"),
         (11, "KubeletConfig machineConfigPoolSelector", Verdict::Conflicts, "KubeletConfig of its own"),
         (12, "MachineConfig charset", Verdict::Improvable, "utf-8"),
-        (13, "Pod hugepages-1Gi", Verdict::Conflicts, "a domain has 10"),
+        (13, "Pod hugepages-1Gi", Verdict::Improvable, "if the node has two domains"),
         (14, "throttling, where it is read", Verdict::Removed, "cpu.max"),
         (15, "monitoring grafana.enabled", Verdict::WorseThanDefault, "laboratories"),
         (15, "monitoring alertmanagerMain.enabled", Verdict::WorseThanDefault, "laboratories"),

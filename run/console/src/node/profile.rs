@@ -2,7 +2,7 @@
 //! somebody's.
 
 use super::{LONGEST_FILE, WORSE, evidence, read, show, status};
-use crate::plan::{NodePlan, ProfileTask};
+use crate::plan::{Intended, NodePlan, ProfileTask};
 use audit::advice::{Advice, AdviceError, read as read_advice};
 use audit::{Report, Role, judge_lines};
 use profile::{Check, Checked, Profile, Rendered, Shape, Version, Wanted, check, render};
@@ -31,8 +31,8 @@ pub(super) fn task(out: &mut impl Write, plan: &NodePlan, task: &ProfileTask) ->
             }
             Ok(ExitCode::SUCCESS)
         }
-        ProfileTask::Explain(files) => explain(out, plan, files, |_| true),
-        ProfileTask::Pod(files) => explain(out, plan, files, |row| row.key.starts_with("Pod ")),
+        ProfileTask::Explain(files, intended) => explain(out, plan, files, *intended, |_| true),
+        ProfileTask::Pod(files, intended) => explain(out, plan, files, *intended, |row| row.key.starts_with("Pod ")),
         ProfileTask::Check { files, version } => held(out, plan, files, *version),
     }
 }
@@ -114,13 +114,25 @@ fn explain(
     out: &mut impl Write,
     plan: &NodePlan,
     files: &[PathBuf],
+    intended: Intended,
     shown: impl Fn(&audit::Row) -> bool,
 ) -> Result<ExitCode, Failure> {
     let advice = match plan.json {
         true => advice(&mut std::io::sink(), files)?,
         false => advice(out, files)?,
     };
-    let mut report: Report = judge_lines(&evidence(plan.root.as_deref())?, Role::Forwarder, &advice);
+    let mut node = evidence(plan.root.as_deref())?;
+    // A profile is for the machine that was named, and only then for this one.
+    if plan.root.as_deref().is_some_and(|root| root != Path::new("/")) {
+        node = node.of_named_node();
+    }
+    if let Some(kernel) = intended.kernel {
+        node = node.of_kernel(kernel);
+    }
+    if let Some(Version(major, minor)) = intended.cluster {
+        node = node.of_cluster(major.into(), minor.into());
+    }
+    let mut report: Report = judge_lines(&node, Role::Forwarder, &advice);
     report.rows.retain(|row| shown(row));
     if report.rows.is_empty() {
         return Err("there is nothing of this kind in the files".into());
