@@ -9,6 +9,7 @@ mod files;
 mod manifests;
 mod modules;
 mod nouns;
+mod roots;
 mod words;
 
 use crate::workspace::Workspace;
@@ -44,8 +45,9 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 20] = [
+const RULES: [(&str, Rule); 21] = [
     ("banned names and words", words::banned),
+    ("what lies below a root", roots::left),
     ("line length", words::long_lines),
     ("function length", files::long_functions),
     ("file length", files::long_files),

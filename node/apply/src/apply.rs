@@ -1,12 +1,13 @@
 //! A plan made true, step by step.
 
-use crate::journal::{Change, Entry, boot, journals, next_name, record};
+use crate::journal::{Change, Entry, FileChange, boot, journals, next_name, record};
+use crate::kept::{Bytes, KeptAttributes};
 use crate::machine::Machine;
 use crate::obstacles::{container, obstacles};
 use crate::persist::PersistedFile;
 use crate::plan::TuningPlan;
 use crate::refusal::Refusal;
-use crate::undo::{Restored, restore_all};
+use crate::undo::{Restored, restore_all, restore_files};
 use audit::Evidence;
 use core::fmt;
 
@@ -129,26 +130,57 @@ pub fn write_files(
     }
     let _lock = lock(machine)?;
     free_of_others(machine)?;
-    let name = begin(machine, &plan.id, None)?;
-    let mut done: Vec<Change> = Vec::new();
+    let refused = |path: &str, why| Refusal::File { path: path.to_owned(), why };
     for file in files {
-        let change = Change {
-            path: file.path.clone(),
-            form: crate::Form::Words,
-            found: machine.read(&file.path).ok(),
-            wanted: file.text.clone(),
-            partner: None,
-            file: true,
-        };
-        if let Err(why) = record(machine, &name, &Entry::Write(change.clone())) {
-            return Err(failed(machine, &name, &done, &file.path, format!("the journal cannot be kept: {why}")));
-        }
-        done.push(change);
-        if let Err(why) = machine.replace(&file.path, &file.text) {
-            return Err(failed(machine, &name, &done, &file.path, why.to_string()));
+        let now = machine.file(&file.path).map_err(|why| refused(&file.path, why))?;
+        if file.base.as_ref().is_some_and(|base| *base != now.map(|now| now.bytes)) {
+            let found = "another text".to_owned();
+            return Err(Refusal::Changed { path: file.path.clone(), found, now: "changed".to_owned() }.into());
         }
     }
-    finish(machine, &name, done)
+    let name = begin(machine, &plan.id, None)?;
+    let mut done: Vec<FileChange> = Vec::new();
+    for file in files {
+        if let Err(why) = write_file(machine, &name, file, &mut done) {
+            let restored = restore_files(machine, &done, true);
+            return Err(given_up(machine, &name, restored, &file.path, why));
+        }
+    }
+    match record(machine, &name, &Entry::Applied) {
+        Ok(()) => Ok(Applied { journal: name, changes: done.len() }),
+        Err(why) => {
+            let path = done.last().map(|change| change.path.clone()).unwrap_or_default();
+            let restored = restore_files(machine, &done, true);
+            Err(given_up(machine, &name, restored, &path, format!("the journal cannot be kept: {why}")))
+        }
+    }
+}
+
+/// Puts one file in its place; what stands in the journal of it is in `done`.
+fn write_file(
+    machine: &mut impl Machine,
+    name: &str,
+    file: &PersistedFile,
+    done: &mut Vec<FileChange>,
+) -> Result<(), String> {
+    let found = machine.file(&file.path).map_err(|why| why.to_string())?;
+    let change = FileChange {
+        path: file.path.clone(),
+        found: found.as_ref().map(|found| Bytes::of(&found.bytes)),
+        attributes: found.as_ref().map(|found| KeptAttributes::of(&found.attributes)),
+        wanted: Bytes::of(&file.bytes),
+        folders: machine.missing_folders(&file.path).map_err(|why| why.to_string())?,
+        whole: true,
+    };
+    let entry = Entry::File(change.clone());
+    record(machine, name, &entry).map_err(|why| format!("the journal cannot be kept: {why}"))?;
+    let folders = change.folders.clone();
+    done.push(change);
+    for folder in &folders {
+        machine.make_folder(folder).map_err(|why| format!("/{folder}: {why}"))?;
+    }
+    let attributes = found.as_ref().map(|found| &found.attributes);
+    machine.replace(&file.path, &file.bytes, attributes).map_err(|why| why.to_string())
 }
 
 fn lock(machine: &mut impl Machine) -> Result<crate::Lock, Refusal> {
@@ -159,7 +191,7 @@ fn lock(machine: &mut impl Machine) -> Result<crate::Lock, Refusal> {
 fn free_of_others(machine: &impl Machine) -> Result<(), Refusal> {
     let boot = boot(machine).map_err(Refusal::Journal)?;
     for journal in journals(machine).map_err(Refusal::Journal)? {
-        if journal.boot != boot || journal.changes.is_empty() {
+        if journal.boot != boot || journal.is_empty() {
             continue;
         }
         if journal.pending() {
@@ -189,13 +221,18 @@ fn set_and_check(machine: &mut impl Machine, path: &str, step: &crate::Step) -> 
     Err(format!("is {} after {} was written", now.trim(), step.wanted))
 }
 
-/// Undoes what was done; the journal goes only when all is as before.
+/// Undoes what was done.
 fn failed(machine: &mut impl Machine, name: &str, done: &[Change], path: &str, why: String) -> ApplyError {
     // The failed write itself may have come to another value than it was
     // told: what is there is ours, whatever it is.
-    let (last, others) = done.split_at(done.len().saturating_sub(1));
-    let mut restored = restore_all(machine, others, true);
-    restored.extend(restore_all(machine, last, false));
+    let (others, last) = done.split_at(done.len().saturating_sub(1));
+    let mut restored = restore_all(machine, last, true);
+    restored.extend(restore_all(machine, others, false));
+    given_up(machine, name, restored, path, why)
+}
+
+/// The journal goes only when all is as before.
+fn given_up(machine: &mut impl Machine, name: &str, restored: Vec<Restored>, path: &str, why: String) -> ApplyError {
     if restored.iter().all(|one| one.outcome.is_as_before()) {
         // Everything is as it was: a journal that stays says so again.
         let _ = machine.forget(name);

@@ -15,7 +15,7 @@ const BEGIN: &str = "### BEGIN nearside ###";
 const END: &str = "### END nearside ###";
 /// A block of grub's environment is this long, and padded with `#`.
 const BLOCK: usize = 1024;
-const SIGNATURE: &str = "# GRUB Environment Block\n";
+const SIGNATURE: &[u8] = b"# GRUB Environment Block\n";
 
 /// Files by which the next boot, and only it, has the plan's arguments.
 ///
@@ -38,26 +38,44 @@ pub fn boot_once(
     // grub names a disk before the path: (hd0,gpt2)/vmlinuz-6.12.
     let kernel = kernel.rsplit_once(')').map_or(kernel, |(_, path)| path);
     writable(evidence)?;
-    let (folder, files) = match machine.read("boot/grub/grub.cfg") {
-        Ok(menu) => {
-            let entry =
-                menu_entry(&menu, kernel).ok_or_else(|| refused("grub.cfg has no entry of the running kernel"))?;
-            let own = ours(&entry, &plan.arguments, &plan.id);
-            let others = without_ours(&machine.read("boot/grub/custom.cfg").unwrap_or_default());
-            ("boot/grub", vec![("boot/grub/custom.cfg".to_owned(), format!("{others}{own}"))])
+    let (folder, entry) = match file(machine, "boot/grub/grub.cfg")? {
+        Some(menu) => {
+            let entry = menu_entry(&String::from_utf8_lossy(&menu), kernel)
+                .ok_or_else(|| refused("grub.cfg has no entry of the running kernel"))?;
+            let own = ours(&as_written(&entry)?, &plan.arguments, &plan.id);
+            let path = "boot/grub/custom.cfg";
+            let base = file(machine, path)?;
+            let mut bytes = without_ours(base.as_deref().unwrap_or_default());
+            bytes.extend_from_slice(own.as_bytes());
+            ("boot/grub", PersistedFile { path: path.to_owned(), bytes, base: Some(base) })
         }
-        Err(_) => {
-            let (path, text) = loader_entry(machine, kernel)
+        None => {
+            let (path, text) = loader_entry(machine, kernel)?
                 .ok_or_else(|| refused("neither boot/grub/grub.cfg nor boot/loader/entries has the running kernel"))?;
-            let text = with_options(&text, &plan.arguments);
-            ("boot/grub2", vec![(path, text)])
+            let bytes = with_options(&as_written(&text)?, &plan.arguments).into_bytes();
+            let base = Some(file(machine, &path)?);
+            ("boot/grub2", PersistedFile { path, bytes, base })
         }
     };
-    let environment = format!("{folder}/grubenv");
-    let block = next_entry(&machine.read(&environment).unwrap_or_else(|_| SIGNATURE.to_owned()))
+    let path = format!("{folder}/grubenv");
+    let base = file(machine, &path)?;
+    let bytes = next_entry(base.as_deref().unwrap_or(SIGNATURE))
         .ok_or_else(|| refused("grubenv is no block of grub's environment, or is full"))?;
-    let files = files.into_iter().chain([(environment, block)]);
-    Ok(files.map(|(path, text)| PersistedFile { path, text }).collect())
+    Ok(vec![entry, PersistedFile { path, bytes, base: Some(base) }])
+}
+
+/// A file of grub's; `None` only where there is none.
+fn file(machine: &impl Machine, path: &str) -> Result<Option<Vec<u8>>, Refusal> {
+    let found = machine.file(path).map_err(|why| Refusal::File { path: path.to_owned(), why })?;
+    Ok(found.map(|found| found.bytes))
+}
+
+/// An entry that is copied: what was no text cannot be.
+fn as_written(entry: &str) -> Result<&str, Refusal> {
+    match entry.contains(char::REPLACEMENT_CHARACTER) {
+        false => Ok(entry),
+        true => Err(Refusal::Boot("the running kernel's entry has bytes that are no UTF-8".to_owned())),
+    }
 }
 
 /// Refuses where grub can read its environment but not write it: the entry
@@ -146,36 +164,40 @@ fn with_arguments(line: &str, arguments: &[Argument]) -> String {
     words.join(" ")
 }
 
-/// What others wrote into a file.
-fn without_ours(text: &str) -> String {
-    let mut kept = String::new();
+/// What others wrote into a file, to the byte; what they left without a line end
+/// gets one.
+fn without_ours(text: &[u8]) -> Vec<u8> {
+    let mut kept = Vec::new();
     let mut inside = false;
-    for line in text.lines() {
-        inside |= line == BEGIN;
+    for line in text.split_inclusive(|byte| *byte == b'\n') {
+        let bare = line.strip_suffix(b"\n").unwrap_or(line);
+        inside |= bare == BEGIN.as_bytes();
         if !inside {
-            kept.push_str(line);
-            kept.push('\n');
+            kept.extend_from_slice(line);
         }
-        inside &= line != END;
+        inside &= bare != END.as_bytes();
+    }
+    if kept.last().is_some_and(|byte| *byte != b'\n') {
+        kept.push(b'\n');
     }
     kept
 }
 
 /// The entry of the Boot Loader Specification that starts this kernel: a copy
 /// of it gets a name of its own.
-fn loader_entry(machine: &impl Machine, kernel: &str) -> Option<(String, String)> {
+fn loader_entry(machine: &impl Machine, kernel: &str) -> Result<Option<(String, String)>, Refusal> {
     const FOLDER: &str = "boot/loader/entries";
-    let name = kernel.rsplit('/').next()?;
-    for file in
-        machine.names(FOLDER).into_iter().filter(|file| file.ends_with(".conf") && *file != format!("{ENTRY}.conf"))
-    {
-        let text = machine.read(&format!("{FOLDER}/{file}")).ok()?;
+    let Some(name) = kernel.rsplit('/').next() else { return Ok(None) };
+    let own = format!("{ENTRY}.conf");
+    for found in machine.names(FOLDER).into_iter().filter(|found| found.ends_with(".conf") && *found != own) {
+        let Some(bytes) = file(machine, &format!("{FOLDER}/{found}"))? else { continue };
+        let text = String::from_utf8_lossy(&bytes).into_owned();
         let linux = text.lines().find_map(|line| line.strip_prefix("linux "));
         if linux.is_some_and(|path| path.trim().rsplit('/').next() == Some(name)) {
-            return Some((format!("{FOLDER}/{ENTRY}.conf"), text));
+            return Ok(Some((format!("{FOLDER}/{own}"), text)));
         }
     }
-    None
+    Ok(None)
 }
 
 fn with_options(text: &str, arguments: &[Argument]) -> String {
@@ -188,22 +210,22 @@ fn with_options(text: &str, arguments: &[Argument]) -> String {
 }
 
 /// The environment with the entry chosen for one boot: grub takes the choice
-/// back before it starts the kernel.
-fn next_entry(block: &str) -> Option<String> {
-    let body = block.strip_prefix(SIGNATURE.trim_end())?.trim_start_matches('\n');
-    let lines = body.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    let kept: String = lines.filter(|line| !line.starts_with("next_entry=")).map(|line| format!("{line}\n")).collect();
-    let text = format!("{SIGNATURE}{kept}next_entry={ENTRY}\n");
-    (text.len() <= BLOCK).then(|| format!("{text:#<BLOCK$}"))
-}
-
-/// A file's text, as it is written back: grub's environment has its exact
-/// length, and no line feed at its end.
-pub(crate) fn whole(text: &str) -> String {
-    match text.starts_with(SIGNATURE) {
-        true => text.to_owned(),
-        false => format!("{text}\n"),
+/// back before it starts the kernel. What else stands there is kept to the byte.
+fn next_entry(block: &[u8]) -> Option<Vec<u8>> {
+    let body = block.strip_prefix(SIGNATURE)?;
+    let mut text = SIGNATURE.to_vec();
+    for line in body.split_inclusive(|byte| *byte == b'\n') {
+        // Padding has no end of a line.
+        let padding = line.starts_with(b"#") && !line.ends_with(b"\n");
+        if !padding && !line.starts_with(b"next_entry=") && line != b"\n" {
+            text.extend_from_slice(line);
+        }
     }
+    text.extend_from_slice(format!("next_entry={ENTRY}\n").as_bytes());
+    (text.len() <= BLOCK).then(|| {
+        text.resize(BLOCK, b'#');
+        text
+    })
 }
 
 #[cfg(test)]
@@ -231,19 +253,24 @@ mod tests {
         assert_eq!(menu_entry(MENU, "/vmlinuz-5"), None);
         assert!(menu_entry(MENU, "/vmlinuz-6.1").is_some_and(|entry| entry.contains("6.1 ")));
         // Written again it stands there once, and others' entries stay.
-        let once = format!("# mine\n{own}");
-        assert_eq!(without_ours(&once), "# mine\n");
+        let once = [b"# M\xfcne\n", own.as_bytes(), b"last"].concat();
+        assert_eq!(without_ours(&once), b"# M\xfcne\nlast\n");
     }
 
     #[test]
     fn the_environment_keeps_its_length_and_others_variables() {
-        let block =
-            next_entry(&format!("{:#<1024}", format!("{SIGNATURE}saved_entry=a\nnext_entry=b\n"))).expect("a block");
+        let block = |variables: &[u8]| {
+            let mut block = [SIGNATURE, variables].concat();
+            block.resize(BLOCK, b'#');
+            next_entry(&block)
+        };
+        let block = block(b"saved_entry=M\xfc\nnext_entry=b\n").expect("a block");
         assert_eq!(block.len(), BLOCK);
-        assert!(block.contains("saved_entry=a\nnext_entry=nearside-once\n#"));
-        assert_eq!(next_entry("something else"), None);
-        assert_eq!(next_entry(&format!("{SIGNATURE}a={}\n", "x".repeat(2_000))), None);
-        assert_eq!(whole(&block), block);
+        let start = [SIGNATURE, b"saved_entry=M\xfc\nnext_entry=nearside-once\n#"].concat();
+        assert!(block.starts_with(&start), "{block:?}");
+        assert_eq!(next_entry(b"something else"), None);
+        assert_eq!(next_entry(&[SIGNATURE, b"a=", &[b'x'; 2_000], b"\n"].concat()), None);
+        assert_eq!(next_entry(SIGNATURE).map(|block| block.len()), Some(BLOCK));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! What was written, on disk before it is.
 //!
 //! A journal is a file of lines, each a JSON object: [`Entry::Begin`], for each
-//! change [`Entry::Write`] before it, then [`Entry::Applied`], and perhaps
+//! change [`Entry::Write`] or [`Entry::File`] before it, then [`Entry::Applied`], and perhaps
 //! [`Entry::Confirmed`] or [`Entry::Undone`]. A line that cannot be read is one
 //! that a crash or a full disk cut off, and what it tells of did not happen:
 //! it is on disk as a whole before anything else is done.
 
 use crate::form::Form;
+use crate::kept::{Bytes, KeptAttributes};
 use crate::machine::Machine;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -17,6 +18,7 @@ use std::io;
 pub(crate) enum Entry {
     Begin { plan: String, boot: String, network: String, try_seconds: Option<u64> },
     Write(Change),
+    File(FileChange),
     Applied,
     Confirmed,
     Undone,
@@ -27,16 +29,48 @@ pub(crate) enum Entry {
 pub(crate) struct Change {
     pub path: String,
     pub form: Form,
-    /// What was there; `None`: a file that was not.
+    /// What was there; always there.
     pub found: Option<String>,
     pub wanted: String,
     /// A setting that this one's change takes out of force, with its value:
     /// `vm.dirty_bytes` beside `vm.dirty_ratio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partner: Option<(String, String)>,
-    /// A file, which stays over a boot, rather than a setting.
-    #[serde(default)]
+    /// A file, as versions before [`FileChange`] wrote it: without what ended its
+    /// last line.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub file: bool,
+}
+
+/// A file that was about to be replaced, which stays over a boot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct FileChange {
+    pub path: String,
+    /// To the byte what was there; `None`: nothing was.
+    pub found: Option<Bytes>,
+    /// Whose that was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<KeptAttributes>,
+    pub wanted: Bytes,
+    /// Folders that were made for it, the outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub folders: Vec<String>,
+    /// Whether the texts are whole: they are not in [`Change::file`].
+    #[serde(skip, default = "whole")]
+    pub whole: bool,
+}
+
+const fn whole() -> bool {
+    true
+}
+
+impl FileChange {
+    /// As an earlier version wrote it.
+    fn of_earlier(change: Change) -> Self {
+        let found = change.found.map(|text| Bytes::of(text.as_bytes()));
+        let wanted = Bytes::of(change.wanted.as_bytes());
+        Self { path: change.path, found, attributes: None, wanted, folders: Vec::new(), whole: false }
+    }
 }
 
 /// A journal as it was read.
@@ -59,6 +93,7 @@ pub struct Journal {
     /// Whether it was undone, as far as it could be.
     pub undone: bool,
     pub(crate) changes: Vec<Change>,
+    pub(crate) files: Vec<FileChange>,
 }
 
 impl Journal {
@@ -78,9 +113,14 @@ impl Journal {
                         confirmed: false,
                         undone: false,
                         changes: Vec::new(),
+                        files: Vec::new(),
                     });
                 }
+                (Entry::Write(change), Some(journal)) if change.file => {
+                    journal.files.push(FileChange::of_earlier(change));
+                }
                 (Entry::Write(change), Some(journal)) => journal.changes.push(change),
+                (Entry::File(change), Some(journal)) => journal.files.push(change),
                 (Entry::Applied, Some(journal)) => journal.applied = true,
                 (Entry::Confirmed, Some(journal)) => journal.confirmed = true,
                 (Entry::Undone, Some(journal)) => journal.undone = true,
@@ -94,6 +134,11 @@ impl Journal {
     #[must_use]
     pub fn pending(&self) -> bool {
         self.applied && self.try_seconds.is_some() && !self.confirmed && !self.undone
+    }
+
+    /// Whether nothing was changed.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.files.is_empty()
     }
 
     /// Whether it ended in the middle.
@@ -124,7 +169,9 @@ pub(crate) fn record(machine: &mut impl Machine, name: &str, entry: &Entry) -> i
 pub(crate) fn next_name(machine: &impl Machine) -> io::Result<String> {
     let number = |name: &String| name.split('.').next().and_then(|digits| digits.parse::<u64>().ok());
     let last = machine.journals()?.iter().filter_map(number).max().unwrap_or(0);
-    Ok(format!("{:08}.journal", last.saturating_add(1)))
+    // One of that number is none of ours.
+    let next = last.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
+    Ok(format!("{next:08}.journal"))
 }
 
 /// The boot that runs now.

@@ -21,6 +21,7 @@ mod apply;
 mod form;
 mod grub;
 mod journal;
+mod kept;
 mod machine;
 mod obstacles;
 mod persist;

@@ -1,11 +1,19 @@
 //! The only way by which this crate touches a machine.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::fs::TryLockError;
+use std::io::{self, Write as _};
+use std::path::Path;
+use sysroot::{FileAttributes, PlainFile, Sysroot};
 
-/// No setting is longer, and none of the files that are written.
+/// No setting is longer.
 const LONGEST: u64 = 1 << 20;
+
+/// Longer files are not replaced: what they said stands in the journal.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// A journal is no longer: the files of a plan, before and after it.
+const LONGEST_JOURNAL: u64 = 32 << 20;
 
 /// A machine whose settings are changed, and the folder where its journals lie.
 ///
@@ -37,18 +45,45 @@ pub trait Machine {
     /// As the kernel says.
     fn set(&mut self, path: &str, value: &str) -> io::Result<()>;
 
-    /// Puts a file in the place of whatever is there; either is whole at any
-    /// time, and on disk when this returns.
+    /// A file to the byte, at the end of links; `None` only where it is not
+    /// there.
+    ///
+    /// # Errors
+    /// As the file system says; what is no plain file, has several names or is
+    /// longer than a journal keeps is refused.
+    fn file(&self, path: &str) -> io::Result<Option<PlainFile>>;
+
+    /// The folders that are missing on the way to a file, the outermost first.
     ///
     /// # Errors
     /// As the file system says.
-    fn replace(&mut self, path: &str, text: &str) -> io::Result<()>;
+    fn missing_folders(&self, path: &str) -> io::Result<Vec<String>>;
 
-    /// Removes a file.
+    /// Makes a folder.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn make_folder(&mut self, path: &str) -> io::Result<()>;
+
+    /// Puts a file in the place of what is at the end of links, with these
+    /// attributes or those of a new file; one or the other is whole at any time,
+    /// and on disk when this returns.
+    ///
+    /// # Errors
+    /// As the file system says, or what could not be kept.
+    fn replace(&mut self, path: &str, bytes: &[u8], attributes: Option<&FileAttributes>) -> io::Result<()>;
+
+    /// Removes a file, or a folder that is empty.
     ///
     /// # Errors
     /// As the file system says.
     fn remove(&mut self, path: &str) -> io::Result<()>;
+
+    /// Removes what [`Machine::replace`] left where it was interrupted.
+    ///
+    /// # Errors
+    /// As the file system says.
+    fn sweep(&mut self, path: &str) -> io::Result<()>;
 
     /// The names of journals, ascending.
     ///
@@ -88,11 +123,12 @@ pub trait Machine {
 pub struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 
 /// A machine by its files: the one that this runs on, or a folder with the
-/// same ones.
+/// same ones, which no path leaves.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    root: PathBuf,
-    state: PathBuf,
+    root: Sysroot,
+    /// Below which root, and where.
+    state: (Sysroot, String),
 }
 
 /// Where journals lie below the root: apart from what a serving process, which
@@ -103,58 +139,53 @@ impl Tree {
     /// The machine below `root`, its journals in their usual folder.
     #[must_use]
     pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned(), state: root.join(STATE) }
+        let root = Sysroot::at(root);
+        Self { state: (root.clone(), STATE.to_owned()), root }
     }
 
-    /// The same, with journals in a folder of one's own.
+    /// The same, with journals in a folder of one's own, of this machine.
     #[must_use]
     pub fn with_state(self, state: &Path) -> Self {
-        Self { state: state.to_owned(), ..self }
+        Self { state: (Sysroot::of_this_machine(), state.to_string_lossy().into_owned()), ..self }
     }
 
     /// Whether drivers can be asked: those of a folder's machine are elsewhere.
     fn is_this_machine(&self) -> bool {
-        self.root == Path::new("/")
+        self.root.is_this_machine()
     }
 
-    /// The folder of journals, made if it is missing: what is written back
-    /// comes from it, so nobody else may write there.
-    fn state(&self) -> io::Result<&Path> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        if fs::symlink_metadata(&self.state).is_err_and(|why| why.kind() == io::ErrorKind::NotFound) {
-            let parent = self.state.parent().unwrap_or(&self.state);
-            fs::create_dir_all(parent)?;
-            fs::DirBuilder::new().mode(0o700).create(&self.state)?;
-            on_disk(parent)?;
+    /// The folder of journals: what is written back comes from it, so that it is
+    /// this user's and nobody else may write there. `None`: there is none.
+    fn state(&self) -> io::Result<Option<Sysroot>> {
+        let (root, path) = &self.state;
+        match root.private(path, user()) {
+            Ok(folder) => Ok(Some(folder)),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(why),
         }
-        self.own()?;
-        Ok(&self.state)
     }
 
-    /// Refuses a folder that another user could have put something into.
-    fn own(&self) -> io::Result<()> {
-        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-        let folder = fs::symlink_metadata(&self.state)?;
-        // The owner of a process's folder is its effective user.
-        let user = fs::metadata("/proc/self")?.uid();
-        let ours = folder.is_dir() && folder.uid() == user && folder.permissions().mode() & 0o022 == 0;
-        if ours {
-            return Ok(());
+    /// The same, made if it is missing.
+    fn made_state(&self) -> io::Result<Sysroot> {
+        if let Some(folder) = self.state()? {
+            return Ok(folder);
         }
-        let why = format!("{} is no folder of this user's that no other may write to", self.state.display());
-        Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        let (root, path) = &self.state;
+        for folder in root.missing_folders(path)? {
+            root.make_folder(&folder, 0o755)?;
+        }
+        root.make_folder(path, 0o700)?;
+        root.private(path, user())
+    }
+
+    fn known_state(&self) -> io::Result<Sysroot> {
+        self.state()?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
-/// Sees to it that a folder's entries are on disk.
-fn on_disk(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
-fn text(path: &Path) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(LONGEST).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned())
+/// Whose files are this process's own.
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
 }
 
 /// A service by its path, as `systemd/irqbalance`.
@@ -186,19 +217,15 @@ impl Machine for Tree {
         if let Some(unit) = of_service(path).filter(|_| self.is_this_machine()) {
             return state(unit);
         }
-        text(&self.root.join(path))
+        Ok(self.root.text(path, LONGEST)?.trim_end().to_owned())
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.root.join(folder)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        names.sort_unstable();
-        names
+        self.root.names(folder).unwrap_or_default()
     }
 
     fn network(&self) -> String {
-        let link = fs::read_link(self.root.join("proc/self/ns/net"));
-        link.map_or_else(|_| String::new(), |link| link.display().to_string())
+        self.root.link("proc/self/ns/net").unwrap_or_default()
     }
 
     fn may_set(&self, path: &str) -> io::Result<()> {
@@ -211,7 +238,7 @@ impl Machine for Tree {
             // Only systemd knows who may, and says so when it is asked to.
             return state(unit).map(|_| ());
         }
-        OpenOptions::new().write(true).open(self.root.join(path)).map(|_| ())
+        self.root.may_set(path)
     }
 
     fn set(&mut self, path: &str, value: &str) -> io::Result<()> {
@@ -222,80 +249,83 @@ impl Machine for Tree {
             let mut manager = manager()?;
             return if value == "active" { manager.start(unit) } else { manager.stop(unit) };
         }
-        let mut file = OpenOptions::new().write(true).truncate(true).open(self.root.join(path))?;
-        file.write_all(format!("{value}\n").as_bytes())
+        self.root.open_to_set(path)?.write_all(format!("{value}\n").as_bytes())
     }
 
-    fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
-        let path = self.root.join(path);
-        let folder = path.parent().unwrap_or(&self.root);
-        fs::create_dir_all(folder)?;
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".nearside-new");
-        let new = folder.join(name);
-        let written = File::create(&new).and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()
-        });
-        if let Err(why) = written.and_then(|()| fs::rename(&new, &path)) {
-            // What is half there must not lie about; that it cannot be removed
-            // either changes nothing of the error.
-            let _ = fs::remove_file(&new);
-            return Err(why);
+    fn file(&self, path: &str) -> io::Result<Option<PlainFile>> {
+        match self.root.named(path) {
+            Ok(named) => named.read(LONGEST_FILE),
+            // Its folder is missing.
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(why),
         }
-        on_disk(folder)
+    }
+
+    fn missing_folders(&self, path: &str) -> io::Result<Vec<String>> {
+        self.root.missing_folders(path)
+    }
+
+    fn make_folder(&mut self, path: &str) -> io::Result<()> {
+        self.root.make_folder(path, 0o755)
+    }
+
+    fn replace(&mut self, path: &str, bytes: &[u8], attributes: Option<&FileAttributes>) -> io::Result<()> {
+        self.root.named(path)?.replace(bytes, attributes)
     }
 
     fn remove(&mut self, path: &str) -> io::Result<()> {
-        let path = self.root.join(path);
-        fs::remove_file(&path)?;
-        on_disk(path.parent().unwrap_or(&self.root))
+        self.root.named(path)?.remove()
+    }
+
+    fn sweep(&mut self, path: &str) -> io::Result<()> {
+        match self.root.named(path) {
+            Ok(named) => named.sweep(),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(why) => Err(why),
+        }
     }
 
     fn journals(&self) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(&self.state) {
-            Ok(entries) => entries,
-            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(why) => return Err(why),
-        };
-        self.own()?;
-        let mut names: Vec<String> =
-            entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let Some(folder) = self.state()? else { return Ok(Vec::new()) };
+        let mut names = folder.names("")?;
         names.retain(|name| name.ends_with(".journal"));
-        names.sort_unstable();
         Ok(names)
     }
 
     fn journal(&self, name: &str) -> io::Result<String> {
-        let mut bytes = Vec::new();
-        File::open(self.state.join(name))?.take(LONGEST).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        let file = self.known_state()?.named(name)?.read(LONGEST_JOURNAL)?;
+        let file = file.ok_or(io::ErrorKind::NotFound)?;
+        if file.attributes.owner != user() || file.attributes.mode & 0o022 != 0 {
+            let why = format!("{name} is another user's, or others may write to it");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        Ok(String::from_utf8_lossy(&file.bytes).into_owned())
     }
 
     fn record(&mut self, name: &str, line: &str) -> io::Result<()> {
-        let folder = self.state()?;
-        let path = folder.join(name);
-        let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
-        let new = file.metadata()?.len() == 0;
+        let named = self.made_state()?.named(name)?;
+        let mut file = named.append(user())?;
+        let length = file.metadata()?.len();
+        if length + line.len() as u64 + 2 > LONGEST_JOURNAL {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         // The line feed comes first: a line that a full disk cut off ends
         // there, and harms no other.
         file.write_all(format!("\n{line}\n").as_bytes())?;
         file.sync_all()?;
-        if new { on_disk(folder) } else { Ok(()) }
+        if length == 0 { named.on_disk() } else { Ok(()) }
     }
 
     fn forget(&mut self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.state.join(name))?;
-        on_disk(&self.state)
+        self.known_state()?.named(name)?.remove()
     }
 
     fn lock(&mut self) -> io::Result<Option<Lock>> {
-        let path = self.state()?.join("lock");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        let file = self.made_state()?.named("lock")?.append(user())?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
-            Err(fs::TryLockError::WouldBlock) => Ok(None),
-            Err(fs::TryLockError::Error(why)) => Err(why),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(why)) => Err(why),
         }
     }
 }

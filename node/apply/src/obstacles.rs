@@ -37,6 +37,9 @@ pub fn obstacles(machine: &impl Machine, evidence: &Evidence, plan: &TuningPlan)
     if plan.steps.is_empty() {
         found.push(Refusal::Empty);
     }
+    found.extend(plan.steps.iter().find(|step| step.found.contains(char::REPLACEMENT_CHARACTER)).map(|step| {
+        Refusal::Setting(format!("/{} has bytes that are no UTF-8, and could not be put back", step.path))
+    }));
     found.extend(rights(machine, plan));
     found
 }

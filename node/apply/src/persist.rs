@@ -27,7 +27,42 @@ pub struct PersistedFile {
     /// Relative to the machine's root.
     pub path: String,
     /// All of it.
-    pub text: String,
+    #[serde(serialize_with = "as_text")]
+    pub bytes: Vec<u8>,
+    /// What it was made of: it is written only where that is there still. `None`:
+    /// whatever is there, for it is ours alone.
+    #[serde(skip)]
+    pub(crate) base: Option<Option<Vec<u8>>>,
+}
+
+impl PersistedFile {
+    /// One that is written whatever is there.
+    fn new(path: &str, text: String) -> Self {
+        Self { path: path.to_owned(), bytes: text.into_bytes(), base: None }
+    }
+
+    /// All of it, as text.
+    #[must_use]
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+
+    /// What of it is new, to be shown: what others wrote there, passwords among
+    /// it, may be for root alone to read.
+    #[must_use]
+    pub fn added(&self) -> String {
+        let base = self.base.as_ref().and_then(Option::as_deref).unwrap_or_default();
+        let base = String::from_utf8_lossy(base);
+        let known: std::collections::BTreeSet<&str> = base.lines().collect();
+        let text = self.text();
+        let padding = |line: &str| line.len() > 3 && line.bytes().all(|byte| byte == b'#');
+        let new = text.lines().filter(|line| !known.contains(line) && !padding(line));
+        new.flat_map(|line| [line, "\n"]).collect()
+    }
+}
+
+fn as_text<S: serde::Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&String::from_utf8_lossy(bytes))
 }
 
 /// A plan as files, and what of it no such file can say. For
@@ -84,9 +119,8 @@ pub fn files(evidence: &Evidence, plan: &TuningPlan, to: PersistTo) -> (Vec<Pers
         }
     }
     let head = format!("# Written by nearside node apply {} for the role {}.\n", plan.id, plan.role.name());
-    let file = |path: &str, text: String| PersistedFile { path: path.to_owned(), text };
     let files = match to {
-        PersistTo::Tuned => vec![file(
+        PersistTo::Tuned => vec![PersistedFile::new(
             "etc/tuned/nearside/tuned.conf",
             tuned(evidence, &head, &sysctls, &(writes.clone(), of_net(&nets))),
         )],
@@ -97,7 +131,7 @@ pub fn files(evidence: &Evidence, plan: &TuningPlan, to: PersistTo) -> (Vec<Pers
         ]
         .into_iter()
         .filter(|(_, text)| !text.is_empty())
-        .map(|(path, text)| file(path, format!("{head}{text}")))
+        .map(|(path, text)| PersistedFile::new(path, format!("{head}{text}")))
         .collect(),
     };
     let nothing = sysctls.is_empty() && writes.is_empty() && rules.is_empty() && nets.is_empty();
@@ -184,20 +218,21 @@ pub fn for_manager(evidence: &Evidence, plan: &TuningPlan, by: &str) -> (Vec<Per
     left.retain(|one| !one.key.starts_with("cmdline ") || one.want == "nothing");
     for file in &mut files {
         let mut data = String::new();
-        for line in file.text.lines().filter(|line| !line.starts_with("# tuned-adm")) {
+        for line in file.text().lines().filter(|line| !line.starts_with("# tuned-adm")) {
             _ = writeln!(data, "{}", if line.is_empty() { String::new() } else { format!("      {line}") });
         }
         if !words.is_empty() {
             _ = write!(data, "\n      [bootloader]\n      cmdline_nearside=+{}\n", words.join(" "));
         }
         file.path = "nearside-tuned.yaml".to_owned();
-        file.text = format!(
+        file.bytes = format!(
             "apiVersion: tuned.openshift.io/v1\nkind: Tuned\nmetadata:\n  name: nearside\n  namespace: \
              openshift-cluster-node-tuning-operator\nspec:\n  profile:\n  - name: nearside\n    data: |\n{data}  \
              recommend:\n  # The pool of the nodes that get it.\n  - machineConfigLabels:\n      \
              machineconfiguration.openshift.io/role: worker\n    # Before what the active profile comes by: the lower \
              number wins.\n    priority: 15\n    profile: nearside\n"
-        );
+        )
+        .into_bytes();
     }
     (files, left)
 }

@@ -21,6 +21,13 @@ pub enum Refusal {
         /// What the kernel says.
         why: io::Error,
     },
+    /// A file cannot be replaced so that it could be put back.
+    File {
+        /// The file.
+        path: String,
+        /// What the file system says, or what it is.
+        why: io::Error,
+    },
     /// Another process changes settings now.
     Locked,
     /// A value is another than the plan found.
@@ -78,6 +85,7 @@ impl fmt::Display for Refusal {
                 };
                 write!(f, "/{path} cannot be written ({why}): it takes {right}")
             }
+            Self::File { path, why } => write!(f, "/{path} cannot be replaced and put back: {why}"),
             Self::Locked => f.write_str("another nearside node changes settings now: wait for it to end"),
             Self::Changed { path, found, now } => {
                 write!(f, "/{path} is {now} now, where the plan found {found}: make a new plan")

@@ -1,15 +1,17 @@
 //! Plans on folders that stand for machines, ended after each write.
 
 mod boot;
+mod faulty;
 mod kernel;
 mod killed;
+mod root;
 
-use crate::machine::Lock;
 use crate::*;
 use audit::{Evidence, Role};
+pub(super) use faulty::Fault;
+use faulty::Faulty;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub(super) const BOOT: &str = "proc/sys/kernel/random/boot_id";
 
@@ -85,167 +87,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// What goes wrong, and with which of the writes, counted from 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
-    None,
-    /// Another process has the lock.
-    Locked,
-    /// The process ends after that many writes of any kind.
-    Ends(usize),
-    /// The same, by SIGKILL.
-    Killed(usize),
-    /// The disk is full from the so-manieth record on.
-    Full(usize),
-    /// The so-manieth setting takes another value than it was told.
-    Differs(usize),
-    /// The so-manieth setting is refused.
-    Refused(usize),
-}
-
-/// A folder that behaves as the kernel does, with faults.
-pub(super) struct Faulty {
-    tree: Tree,
-    root: PathBuf,
-    pub fault: Fault,
-    writes: usize,
-    sets: usize,
-    records: usize,
-}
-
-impl Faulty {
-    fn new(root: &Path) -> Self {
-        Self { tree: Tree::at(root), root: root.to_owned(), fault: Fault::None, writes: 0, sets: 0, records: 0 }
-    }
-
-    pub fn with(self, fault: Fault) -> Self {
-        Self { fault, ..self }
-    }
-
-    fn tell(&mut self, path: &str, value: &str) -> io::Result<()> {
-        // As the kernel shows a choice, and as one of a pair turns the other off.
-        let now = self.tree.read(path)?;
-        if now.contains('[') {
-            let words = now.split_whitespace().map(|word| word.trim_matches(['[', ']']));
-            let words = words.map(|word| if word == value { format!("[{word}]") } else { word.to_owned() });
-            self.tree.set(path, &words.collect::<Vec<_>>().join(" "))?;
-        } else {
-            self.tree.set(path, value)?;
-        }
-        match path {
-            "proc/sys/vm/dirty_ratio" => self.tree.set("proc/sys/vm/dirty_bytes", "0")?,
-            "proc/sys/vm/dirty_bytes" => self.tree.set("proc/sys/vm/dirty_ratio", "0")?,
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn written(&mut self) {
-        self.writes += 1;
-        match self.fault {
-            Fault::Ends(last) if self.writes == last => panic!("ended after write {last}"),
-            Fault::Killed(last) if self.writes == last => {
-                let own = rustix::process::getpid();
-                rustix::process::kill_process(own, rustix::process::Signal::KILL).expect("a signal to oneself");
-                loop {
-                    std::thread::park();
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Machine for Faulty {
-    fn read(&self, path: &str) -> io::Result<String> {
-        self.tree.read(path)
-    }
-
-    fn names(&self, folder: &str) -> Vec<String> {
-        self.tree.names(folder)
-    }
-
-    fn network(&self) -> String {
-        self.tree.network()
-    }
-
-    fn may_set(&self, path: &str) -> io::Result<()> {
-        self.tree.may_set(path)
-    }
-
-    fn set(&mut self, path: &str, value: &str) -> io::Result<()> {
-        self.sets += 1;
-        match self.fault {
-            Fault::Refused(at) if self.sets == at => return Err(io::ErrorKind::InvalidInput.into()),
-            Fault::Differs(at) if self.sets == at => {
-                let other = if self.tree.read(path)?.contains('[') { "never" } else { "7" };
-                return self.tell(path, other);
-            }
-            _ => {}
-        }
-        self.tell(path, value)?;
-        self.written();
-        Ok(())
-    }
-
-    fn replace(&mut self, path: &str, text: &str) -> io::Result<()> {
-        self.tree.replace(path, text)?;
-        self.written();
-        Ok(())
-    }
-
-    fn remove(&mut self, path: &str) -> io::Result<()> {
-        self.tree.remove(path)?;
-        self.written();
-        Ok(())
-    }
-
-    fn journals(&self) -> io::Result<Vec<String>> {
-        self.tree.journals()
-    }
-
-    fn journal(&self, name: &str) -> io::Result<String> {
-        self.tree.journal(name)
-    }
-
-    fn record(&mut self, name: &str, line: &str) -> io::Result<()> {
-        self.records += 1;
-        match self.fault {
-            Fault::Full(from) if self.records >= from => {
-                // A full disk keeps what still has room.
-                let path = self.root.join(STATE).join(name);
-                fs::create_dir_all(self.root.join(STATE))?;
-                let mut text = fs::read_to_string(&path).unwrap_or_default();
-                text.push_str(&line[..line.len() / 2]);
-                fs::write(path, text)?;
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            _ => {}
-        }
-        self.tree.record(name, line)?;
-        self.written();
-        Ok(())
-    }
-
-    fn forget(&mut self, name: &str) -> io::Result<()> {
-        self.tree.forget(name)?;
-        self.written();
-        Ok(())
-    }
-
-    /// Another test's child has every file of this process from its fork to
-    /// its exec, and with it the lock: a free one may take a moment.
-    fn lock(&mut self) -> io::Result<Option<Lock>> {
-        for _ in 0..if self.fault == Fault::Locked { 1 } else { 3_000 } {
-            if let Some(lock) = self.tree.lock()? {
-                return Ok(Some(lock));
-            }
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
-        Ok(None)
     }
 }
 
@@ -552,15 +393,15 @@ fn files_are_written_whole_shown_and_undone() {
     let plan = folder.plan();
     let (sysctls, left) = files(&folder.evidence(), &plan, PersistTo::SysctlD);
     assert_eq!(sysctls.len(), 1);
-    assert!(sysctls[0].text.contains("\nnet/ipv4/tcp_sack = 1\n"), "{}", sysctls[0].text);
+    assert!(sysctls[0].text().contains("\nnet/ipv4/tcp_sack = 1\n"), "{}", sysctls[0].text());
     assert!(left.iter().any(|left| left.key == "ksm/run"));
     let (both, left) = files(&folder.evidence(), &plan, PersistTo::Systemd);
-    assert!(both[1].text.contains("\nw /sys/kernel/mm/ksm/run - - - - 2\n"), "{}", both[1].text);
+    assert!(both[1].text().contains("\nw /sys/kernel/mm/ksm/run - - - - 2\n"), "{}", both[1].text());
     assert_eq!(left, []);
     folder.put("etc/sysctl.d/90-nearside.conf", "# what was there");
     let before = folder.settings();
     write_files(&mut folder.machine(), &plan, &both).expect("written");
-    assert_eq!(folder.says(&both[0].path), both[0].text.trim());
+    assert_eq!(folder.says(&both[0].path), both[0].text().trim());
     assert_eq!(folder.settings(), before, "files, not settings");
     folder.put(BOOT, "second-boot");
     undo(&mut folder.machine(), Which::Last, false).expect("undone after a boot, too");

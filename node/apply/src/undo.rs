@@ -1,6 +1,6 @@
 //! Settings put back, and plans confirmed.
 
-use crate::journal::{Change, Entry, Journal, boot, journals, record};
+use crate::journal::{Change, Entry, FileChange, Journal, boot, journals, record};
 use crate::machine::Machine;
 use crate::refusal::Refusal;
 use serde::Serialize;
@@ -43,7 +43,8 @@ impl Outcome {
 pub struct Restored {
     /// The setting or file.
     pub path: String,
-    /// What it was before the plan; nothing for a file that was not there.
+    /// What it was before the plan; of a file, which may be for root alone to
+    /// read, how long it was.
     pub value: String,
     /// What became of it.
     pub outcome: Outcome,
@@ -93,8 +94,9 @@ pub fn undo(machine: &mut impl Machine, which: Which<'_>, force: bool) -> Result
         } else if !journal.undone
             && !restored.iter().any(|one| matches!(one.outcome, Outcome::Failed(_) | Outcome::OtherNetwork))
         {
-            // What was left alone can still be forced.
-            record(machine, &journal.name, &Entry::Undone).map_err(Refusal::Journal)?;
+            // What was left alone can still be forced. Where that cannot be
+            // written down, it is told once more the next time.
+            let _ = record(machine, &journal.name, &Entry::Undone);
         }
         all.extend(restored);
     }
@@ -111,16 +113,15 @@ fn of_journal(machine: &mut impl Machine, journal: &Journal, boot: &str, force: 
         };
         let (others, ours): (Vec<Change>, Vec<Change>) =
             journal.changes.iter().cloned().partition(|change| elsewhere && of_network(change));
-        let mut all = restore_all(machine, &ours, force);
+        let mut all = restore_files(machine, &journal.files, force);
+        all.extend(restore_all(machine, &ours, force));
         all.extend(others.iter().map(|change| left(change, Outcome::OtherNetwork)));
         return all;
     }
     // Files stay over a boot, settings do not: writing what was right for
     // another kernel's run would be a change, not an undoing.
-    let (files, settings): (Vec<Change>, Vec<Change>) = journal.changes.iter().cloned().partition(|change| change.file);
-    let over = |change| left(change, Outcome::OtherBoot);
-    let mut all: Vec<Restored> = settings.iter().map(over).collect();
-    all.extend(restore_all(machine, &files, force));
+    let mut all: Vec<Restored> = journal.changes.iter().map(|change| left(change, Outcome::OtherBoot)).collect();
+    all.extend(restore_files(machine, &journal.files, force));
     all
 }
 
@@ -134,7 +135,20 @@ pub(crate) fn restore_all(machine: &mut impl Machine, changes: &[Change], force:
     let restore = |change: &Change| Restored {
         path: change.path.clone(),
         value: change.found.clone().unwrap_or_default(),
-        outcome: if change.file { restore_file(machine, change, force) } else { restore(machine, change, force) },
+        outcome: restore(machine, change, force),
+    };
+    changes.iter().rev().map(restore).collect()
+}
+
+/// Puts files back, the last first.
+pub(crate) fn restore_files(machine: &mut impl Machine, changes: &[FileChange], force: bool) -> Vec<Restored> {
+    let restore = |change: &FileChange| Restored {
+        path: change.path.clone(),
+        value: match change.found.as_ref().and_then(crate::kept::Bytes::bytes) {
+            Some(bytes) => format!("its {} bytes", bytes.len()),
+            None => "not there".to_owned(),
+        },
+        outcome: restore_file(machine, change, force).unwrap_or_else(Outcome::Failed),
     };
     changes.iter().rev().map(restore).collect()
 }
@@ -172,20 +186,64 @@ fn restore(machine: &mut impl Machine, change: &Change, force: bool) -> Outcome 
     Outcome::Failed(format!("is {} after {value} was written", now.trim()))
 }
 
-fn restore_file(machine: &mut impl Machine, change: &Change, force: bool) -> Outcome {
-    let now = machine.read(&change.path).ok();
-    if now == change.found {
-        return Outcome::AsBefore;
-    }
-    let ours = now.as_deref().is_some_and(|now| now.trim_end() == change.wanted.trim_end());
-    if !ours && !force {
-        return Outcome::Foreign(now.map_or_else(|| "gone".to_owned(), |_| "another text".to_owned()));
-    }
-    let done = match &change.found {
-        Some(text) => machine.replace(&change.path, &crate::grub::whole(text)),
-        None => machine.remove(&change.path),
+/// Puts a file back to the byte, or says why that cannot be.
+fn restore_file(machine: &mut impl Machine, change: &FileChange, force: bool) -> Result<Outcome, String> {
+    let path = &change.path;
+    let unread = |why: std::io::Error| format!("cannot be read: {why}");
+    let damaged = || "the journal is damaged: what it keeps is no file".to_owned();
+    let found = match &change.found {
+        Some(found) => Some(found.bytes().ok_or_else(damaged)?),
+        None => None,
     };
-    done.map_or_else(|why| Outcome::Failed(why.to_string()), |()| Outcome::Restored)
+    let wanted = change.wanted.bytes().ok_or_else(damaged)?;
+    let now = machine.file(path).map_err(unread)?;
+    // What an interrupted writing left is nobody's.
+    machine.sweep(path).map_err(|why| why.to_string())?;
+    let bytes = now.as_ref().map(|now| now.bytes.as_slice());
+    if bytes == found.as_deref() {
+        remove_folders(machine, &change.folders);
+        return Ok(Outcome::AsBefore);
+    }
+    let ours = match change.whole {
+        true => bytes == Some(&*wanted),
+        false => bytes.is_some_and(|now| now.trim_ascii_end() == wanted.trim_ascii_end()),
+    };
+    if !ours && !force {
+        return Ok(Outcome::Foreign(bytes.map_or_else(|| "gone".to_owned(), |_| "another text".to_owned())));
+    }
+    if !change.whole && found.is_some() && !force {
+        return Err("an earlier version wrote the journal, which left out how the text ends and bytes that are none: \
+                    --force puts the rest back"
+            .to_owned());
+    }
+    let done = match (&found, &now) {
+        (Some(found), Some(now)) => machine.replace(path, found, Some(&now.attributes)),
+        // It went meanwhile, and with it whose it was.
+        (Some(found), None) => {
+            let attributes =
+                change.attributes.as_ref().map(|kept| kept.attributes().ok_or_else(damaged)).transpose()?;
+            machine.replace(path, found, attributes.as_ref())
+        }
+        (None, Some(_)) => machine.remove(path),
+        (None, None) => Ok(()),
+    };
+    done.map_err(|why| why.to_string())?;
+    remove_folders(machine, &change.folders);
+    let now = machine.file(path).map_err(unread)?;
+    match now.as_ref().map(|now| now.bytes.as_slice()) == found.as_deref() {
+        true => Ok(Outcome::Restored),
+        false => Err("is another text after what was there was written".to_owned()),
+    }
+}
+
+/// Removes folders that were made for a file. One that has others' files by now
+/// stays.
+fn remove_folders(machine: &mut impl Machine, folders: &[String]) {
+    for folder in folders.iter().rev() {
+        if machine.remove(folder).is_err() {
+            break;
+        }
+    }
 }
 
 /// Lets a plan stay that would undo itself.

@@ -1,6 +1,9 @@
 //! Somebody's settings, read from files.
 
 mod form;
+mod grub;
+mod keys;
+mod lines;
 mod machine_config;
 mod manifest;
 mod nginx;
@@ -10,7 +13,13 @@ mod plain;
 mod pod;
 mod script;
 mod setting;
+mod shell;
+mod tuned;
+mod webhook;
 
-pub use parse::parse;
+pub(crate) use keys::interface;
+pub use lines::{Advice, Fault};
+pub(crate) use manifest::OF_THE_OPERATOR;
+pub use parse::{parse, read};
 pub(crate) use pod::quantity;
-pub use setting::{AdviceError, FileForm, Setting};
+pub use setting::{AdviceError, FileForm, OtherLine, Setting};

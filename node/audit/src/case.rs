@@ -88,6 +88,13 @@ impl<'a> Case<'a> {
         advised.map(|other| other.value.as_str()).or_else(|| self.evidence.argument(name))
     }
 
+    /// A core of the list that the node lacks, where the node was named: a
+    /// profile is not for the machine that it is read on.
+    pub(crate) fn lacks(&self, cores: &[u32]) -> Option<u32> {
+        let there = self.evidence.named().then(|| self.evidence.present()).filter(|there| !there.is_empty())?;
+        cores.iter().copied().find(|core| !there.contains(core))
+    }
+
     /// Whether the kernel is at least this one; an unknown one is a current
     /// one.
     #[must_use]

@@ -1,5 +1,6 @@
 //! The files that settings, counters and the machine's shape are read from.
 
+mod groups;
 mod patterns;
 mod recorder;
 
@@ -65,11 +66,30 @@ impl std::error::Error for EvidenceError {}
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Kernel(pub u16, pub u16);
 
+impl core::str::FromStr for Kernel {
+    type Err = &'static str;
+
+    /// `4.18`, and what follows: `4.18.0-553.el8`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = text.split(|char: char| !char.is_ascii_digit());
+        let mut number = || parts.next().filter(|part| !part.is_empty()).and_then(|part| part.parse().ok());
+        match (number(), number()) {
+            (Some(major), Some(minor)) => Ok(Self(major, minor)),
+            _ => Err("is no version of the kernel as 4.18"),
+        }
+    }
+}
+
 impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0, self.1)
     }
 }
+
+/// What is known of a machine by what was asked, at paths that none has.
+const NAMED: &str = "nearside/named";
+const OF_KERNEL: &str = "nearside/kernel";
+const CLUSTER: &str = "nearside/cluster";
 
 /// The most files that are recorded.
 const FILES_LIMIT: usize = 200_000;
@@ -219,6 +239,46 @@ impl Evidence {
         let rows = self.get("proc/net/softnet_stat")?.lines();
         let value = |row: &str| u64::from_str_radix(row.split_whitespace().nth(column)?, 16).ok();
         rows.map(value).try_fold(0_u64, |sum, value| Some(sum.saturating_add(value?)))
+    }
+
+    /// The same, as that of a machine that was named: the one that advice is
+    /// for, and not only the one that it is read on.
+    #[must_use]
+    pub fn of_named_node(self) -> Self {
+        self.with(NAMED, "1")
+    }
+
+    /// The same, with another kernel: of which is known what came and went, and
+    /// not which files it has.
+    #[must_use]
+    pub fn of_kernel(self, kernel: Kernel) -> Self {
+        self.with(&sysctl_path("kernel.osrelease"), &format!("{kernel}.0")).with(OF_KERNEL, &kernel.to_string())
+    }
+
+    /// The same, with the version of OpenShift that manifests are for.
+    #[must_use]
+    pub fn of_cluster(self, major: u16, minor: u16) -> Self {
+        self.with(CLUSTER, &format!("{major}.{minor}"))
+    }
+
+    pub(crate) fn named(&self) -> bool {
+        self.files.contains_key(NAMED)
+    }
+
+    pub(crate) fn other_kernel(&self) -> bool {
+        self.files.contains_key(OF_KERNEL)
+    }
+
+    /// Major and minor number, if it was named.
+    pub(crate) fn cluster(&self) -> Option<(u16, u16)> {
+        let (major, minor) = self.get(CLUSTER)?.split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    }
+
+    /// Cores that the machine has, on line or not.
+    pub(crate) fn present(&self) -> Vec<u32> {
+        let present = self.get("sys/devices/system/cpu/present").and_then(cpu_list);
+        present.filter(|cores| !cores.is_empty()).unwrap_or_else(|| self.cores())
     }
 
     /// Cores on line.

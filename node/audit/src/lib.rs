@@ -27,12 +27,15 @@ mod report;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod text;
+mod value;
 pub mod yaml;
 
-pub use advised::judge;
+pub use advised::{judge, judge_lines};
 pub use case::{Case, Finding};
 pub use catalogue::{find, rules};
 pub use evidence::{Evidence, EvidenceError, Kernel, cpu_list, cpu_mask, sysctl_path};
 pub use origin::{Origin, Setter};
 pub use report::{CounterValue, Report, Row, machine};
 pub use rule::{Area, Counter, Judge, Probe, Reading, Role, Roles, Rule, Verdict};
+pub use value::near;

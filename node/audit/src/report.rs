@@ -1,5 +1,6 @@
 //! Rows, and what they come to.
 
+use crate::text::shown;
 use crate::{
     Area, Case, Counter, Evidence, Finding, Judge, Kernel, Origin, Probe, Reading, Role, Rule, Setter, Verdict,
 };
@@ -278,17 +279,5 @@ impl Rule {
             Some(CounterValue { name, value })
         };
         self.counters.iter().filter_map(value).collect()
-    }
-}
-
-/// A value on one line, and not longer than a line.
-pub(crate) fn shown(value: &str) -> String {
-    const MOST: usize = 120;
-    let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    // Nothing that a terminal would obey.
-    let clean: String = line.chars().filter(|char| !char.is_control()).collect();
-    match clean.char_indices().nth(MOST) {
-        Some((at, _)) => format!("{}…", &clean[..at]),
-        None => clean,
     }
 }

@@ -88,6 +88,8 @@ pub enum Verdict {
     Improvable,
     /// The kernel does not have it, or not any more.
     Removed,
+    /// No value of this setting: the kernel, or whoever reads it, refuses it.
+    Refused,
     /// Contradicts another setting, which is named.
     Conflicts,
     /// What the kernel does by itself is better.
@@ -108,6 +110,7 @@ impl Verdict {
             Self::Unreadable => "cannot be read",
             Self::Improvable => "improvable",
             Self::Removed => "removed",
+            Self::Refused => "refused",
             Self::Conflicts => "conflicts",
             Self::WorseThanDefault => "worse than default",
             Self::Dangerous => "dangerous",

@@ -1,7 +1,9 @@
 //! The catalogue as a whole, and what it says of published sets.
 
+mod inputs;
 mod published;
 mod strange;
+mod values;
 
 use crate::advice::{self, parse};
 use crate::judge;
@@ -22,6 +24,19 @@ fn server() -> Evidence {
         ("sys/devices/system/cpu/online", "0-15"),
         ("sys/devices/system/cpu/isolated", ""),
     ])
+}
+
+/// A setting of a sysctl.conf, or of what its key says.
+fn setting(key: &str, value: &str) -> advice::Setting {
+    advice::Setting {
+        key: key.to_owned(),
+        value: value.to_owned(),
+        subject: String::new(),
+        file: "x".to_owned(),
+        line: 1,
+        form: advice::FileForm::Sysctl,
+        within: Vec::new(),
+    }
 }
 
 fn verdicts(text: &str) -> Vec<(String, Verdict, String)> {
@@ -180,7 +195,7 @@ fn slips_of_a_published_command_line() {
     assert_eq!(of("cmdline audit").verdict, Verdict::Dangerous);
     assert_eq!(of("cmdline rcu_nocbs").verdict, Verdict::Unnecessary);
     assert_eq!(of("cmdline processor.max_cstate").verdict, Verdict::Unnecessary);
-    assert_eq!(of("cmdline intel_idle.max_cstate").verdict, Verdict::WorseThanDefault);
+    assert_eq!(of("cmdline intel_idle.max_cstate").verdict, Verdict::Unnecessary);
     assert!(of("cmdline intel_idle.max_cstate").why.contains("intel_pstate"));
     assert_eq!(of("cmdline idle").verdict, Verdict::WorseThanDefault);
     assert_eq!(of("cmdline rcutree.kthread_prio").verdict, Verdict::Ok);
@@ -191,7 +206,7 @@ fn slips_of_a_published_command_line() {
 fn wrong_files_are_refused_with_their_line() {
     let why = parse("sysctl.conf", "vm.swappiness = 1\nnonsense here\n").expect_err("no setting");
     assert_eq!(why.to_string(), "sysctl.conf:2: is no setting: key = value");
-    assert!(matches!(parse("x", "what is this"), Err(advice::AdviceError::UnknownForm(_))));
+    assert!(matches!(parse("x", "what is this"), Err(advice::AdviceError::UnknownForm { .. })));
     assert!(matches!(parse("sysctl.conf", &"a".repeat(2 << 20)), Err(advice::AdviceError::TooLong(_))));
 }
 

@@ -10,10 +10,12 @@
 
 mod keys;
 mod mask;
+mod nginx;
 #[cfg(test)]
 mod tests;
 
 pub use mask::{cores_of_mask, mask_of_cores};
+pub use nginx::{CONFIGURATION, Directive, NginxImport, read_nginx};
 
 use core::fmt;
 use serde::Serialize;

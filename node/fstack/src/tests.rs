@@ -104,3 +104,40 @@ fn no_value_is_too_strange() {
         }
     }
 }
+
+const NGINX: &str = "worker_processes 1; # one\nfstack_conf f-stack.conf;\nevents {\n    worker_connections 1024;\n    \
+                     use kqueue;\n}\nhttp {\n    sendfile off;\n    log_format a '$x; {y}';\n    server {\n        \
+                     listen 80;\n        kernel_network_stack off; server_name a;\n        location / { root html; }\n    \
+                     }\n}\n";
+
+#[test]
+fn both_files_become_a_command_and_a_configuration() {
+    let import = read(FILE).expect("a configuration");
+    let both = read_nginx(NGINX, FILE, &import).expect("both");
+    let command = both.command.join(" ");
+    assert!(command.starts_with("nearside nginx -c nginx.conf --link dpdk:0000:02:00.0"), "{command}");
+    assert!(command.contains("--silos 2,4") && !command.contains("--max-connections"), "{command}");
+    let expected = NGINX
+        .replace("fstack_conf f-stack.conf;", "# of F-Stack: fstack_conf f-stack.conf")
+        .replace("use kqueue;", "# of F-Stack: use kqueue")
+        .replace("kernel_network_stack off; server_name", "# of F-Stack: kernel_network_stack off\n server_name");
+    assert_eq!(both.configuration, expected);
+    let of = |text: &str| both.directives.iter().find(|one| one.text == text).unwrap_or_else(|| panic!("{text}"));
+    assert!(matches!(&of("worker_processes 1").meaning, Meaning::Warning(why) if why.contains("2 cores")));
+    assert_eq!((of("use kqueue").line, of("use kqueue").stays), (5, false));
+    // Every directive has its line, blocks too.
+    assert_eq!(both.directives.len(), 14);
+}
+
+#[test]
+fn configurations_that_are_none_are_refused_with_their_line() {
+    let import = read(FILE).expect("a configuration");
+    for (text, line) in [("a 1;\n}", 2), ("events {\n", 2), ("a\n 'b;", 1), ("a 1;\nb", 2), ("x {\n y\n}", 2)] {
+        let why = read_nginx(text, FILE, &import).expect_err(text);
+        assert!(matches!(why, ImportError::Line { line: found, .. } if found == line), "{text}: {why}");
+    }
+    assert_eq!(read_nginx(&"#".repeat(2 << 20), FILE, &import), Err(ImportError::TooLong));
+    for odd in ["", "\u{0}", "a \"\\\";", ";;;", "{}", "\u{feff}fstack_conf x;", "fstack_conf\n  a\n;b 1;"] {
+        let _ = read_nginx(odd, FILE, &import);
+    }
+}

@@ -143,6 +143,8 @@ pub enum ProfileError {
     Memory(u32, u64, u64),
     /// A domain that the machine does not have.
     NoDomain(u32),
+    /// The real-time kernel without the hint for real time.
+    Hint,
 }
 
 impl fmt::Display for ProfileError {
@@ -178,6 +180,10 @@ impl fmt::Display for ProfileError {
                 has >> 20
             ),
             Self::NoDomain(domain) => write!(f, "the machine has no domain {domain} with cores"),
+            Self::Hint => f.write_str(
+                "the operator refuses a real-time kernel without its hint for real time, which turns all machine \
+                 checks off: of --realtime-kernel and --machine-checks take one",
+            ),
         }
     }
 }
@@ -205,6 +211,9 @@ impl Profile {
             if name.is_empty() || name.len() > 40 || edges || !name.bytes().all(fits) {
                 return Err(ProfileError::Name(name.chars().filter(|char| !char.is_control()).collect()));
             }
+        }
+        if wanted.realtime_kernel && wanted.machine_checks {
+            return Err(ProfileError::Hint);
         }
         divide(&shape, &mut wanted);
         let Wanted { isolated, reserved, .. } = &wanted;

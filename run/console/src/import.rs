@@ -1,25 +1,36 @@
 //! `nearside import`: another stack's configuration, as our command line.
 
 use crate::plan::ImportPlan;
-use fstack::{Import, Meaning};
+use fstack::{Import, Meaning, NginxImport};
 use say::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::path::Path;
 
 /// Longer files are no configuration.
 const LONGEST: u64 = 2 << 20;
 
-/// Prints the command line that does the same, and what each key means.
+/// Prints the command line that does the same, and what each key means; with an
+/// nginx.conf also the configuration.
 ///
 /// # Errors
-/// If the file cannot be read or is no configuration of F-Stack.
+/// If a file cannot be read or is no configuration of F-Stack.
 pub fn import(plan: &ImportPlan) -> Result<(), Failure> {
-    let mut bytes = Vec::new();
-    let read = File::open(&plan.file).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
-    read.map_err(|why| format!("{}: {why}", plan.file.display()))?;
-    let import =
-        fstack::read(&String::from_utf8_lossy(&bytes)).map_err(|why| format!("{}: {why}", plan.file.display()))?;
+    let text = read(&plan.file)?;
+    let import = fstack::read(&text).map_err(|why| format!("{}: {why}", plan.file.display()))?;
     let mut out = std::io::stdout().lock();
+    if let Some(file) = &plan.nginx {
+        let both =
+            fstack::read_nginx(&read(file)?, &text, &import).map_err(|why| format!("{}: {why}", file.display()))?;
+        match plan.json {
+            true => {
+                let value = serde_json::json!({ "stack": import.lines, "nginx": both });
+                writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
+            }
+            false => write!(out, "{}", configuration(&import, &both))?,
+        }
+        return Ok(());
+    }
     if plan.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&import)?)?;
         return Ok(());
@@ -31,6 +42,53 @@ pub fn import(plan: &ImportPlan) -> Result<(), Failure> {
     Ok(())
 }
 
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+    read.map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A configuration of nginx's that says in comments where each line is from:
+/// written to a file, it is what the command serves.
+fn configuration(import: &Import, both: &NginxImport) -> String {
+    let mut text = String::from("# f-stack.conf, line by line\n");
+    for line in &import.lines {
+        let what = format!("[{}] {}={}", line.section, line.key, line.value);
+        text.push_str(&fate(line.line, &what, &line.meaning));
+    }
+    text.push_str("#\n# nginx.conf, line by line\n");
+    for one in &both.directives {
+        let left = if one.stays { "" } else { " (left out)" };
+        text.push_str(&fate(one.line, &format!("{}{left}", one.text), &one.meaning));
+    }
+    text.push_str(
+        "#\n# = said by the command, ! mind this, blank: nothing to do\n#\n# The command, with this configuration as ",
+    );
+    text.push_str(&format!("{}:\n# {}\n\n", fstack::CONFIGURATION, plain(&both.command.join(" "))));
+    text.push_str(&both.configuration);
+    text
+}
+
+/// What becomes of one line, as a comment.
+fn fate(line: usize, what: &str, meaning: &Meaning) -> String {
+    let (mark, meaning) = marked(meaning);
+    format!("# {mark} {line:>3} {}\n#         {}\n", plain(what), plain(meaning))
+}
+
+const fn marked(meaning: &Meaning) -> (&'static str, &String) {
+    match meaning {
+        Meaning::Option(text) => ("=", text),
+        Meaning::Nothing(text) => (" ", text),
+        Meaning::Warning(text) => ("!", text),
+    }
+}
+
+/// Without what would speak to the terminal, or end a comment.
+fn plain(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).collect()
+}
+
 /// A line for each key, under its section.
 fn explained(import: &Import) -> String {
     let mut text = String::new();
@@ -40,15 +98,9 @@ fn explained(import: &Import) -> String {
             text.push_str(&format!("[{}]\n", line.section));
             section = Some(&line.section);
         }
-        let (mark, meaning) = match &line.meaning {
-            Meaning::Option(text) => ("=", text),
-            Meaning::Nothing(text) => (" ", text),
-            Meaning::Warning(text) => ("!", text),
-        };
-        // Nothing in a file may speak to the terminal.
-        let shown: String = format!("{}={}", line.key, line.value).chars().filter(|char| !char.is_control()).collect();
-        let meaning: String = meaning.chars().filter(|char| !char.is_control()).collect();
-        text.push_str(&format!("{mark} {shown}\n      {meaning}\n"));
+        let (mark, meaning) = marked(&line.meaning);
+        let shown = plain(&format!("{}={}", line.key, line.value));
+        text.push_str(&format!("{mark} {shown}\n      {}\n", plain(meaning)));
     }
     text.push_str("\n= an option of ours, ! mind this, blank: nothing to do\n\n");
     text

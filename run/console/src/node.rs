@@ -7,8 +7,8 @@ mod show;
 mod tune;
 
 use crate::plan::{NodePlan, NodeTask};
-use audit::advice::{Setting, parse};
-use audit::{Evidence, Report, Role, Verdict, judge};
+use audit::advice::{self, Advice};
+use audit::{Evidence, Report, Role, Verdict, judge_lines};
 use say::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -46,7 +46,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
         }
         NodeTask::Explain(Some(key)) => {
             let Some(rule) = audit::find(key) else {
-                let near = show::near(key);
+                let near = audit::near(key);
                 let near = near.map_or_else(String::new, |near| format!(": did you mean {near}?"));
                 return Err(format!("there is no rule on {key}{near}; nearside node explain lists all").into());
             };
@@ -63,8 +63,11 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
         NodeTask::Undo { all, force } => tune::undo_plans(&mut out, plan, *all, *force),
         NodeTask::Confirm => tune::confirm_plan(&mut out, plan),
         NodeTask::Guard { journal, seconds } => tune::guard(&mut out, plan, journal, *seconds),
-        NodeTask::Audit { role, of, all, html } => {
-            let evidence = evidence(plan.root.as_deref())?;
+        NodeTask::Audit { role, of, kernel, all, html } => {
+            let mut evidence = evidence(plan.root.as_deref())?;
+            if let Some(kernel) = kernel {
+                evidence = evidence.of_kernel(*kernel);
+            }
             let report = report(&evidence, *role, of)?;
             if let Some(file) = html {
                 let page = html::page(&report, !of.is_empty());
@@ -89,7 +92,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
 fn status(worst: Verdict) -> u8 {
     match worst {
         Verdict::Dangerous => DANGEROUS,
-        Verdict::WorseThanDefault | Verdict::Conflicts | Verdict::Removed => WORSE,
+        Verdict::WorseThanDefault | Verdict::Conflicts | Verdict::Refused | Verdict::Removed => WORSE,
         _ => 0,
     }
 }
@@ -123,12 +126,12 @@ fn report(evidence: &Evidence, role: Role, of: &[PathBuf]) -> Result<Report, Fai
     if of.is_empty() {
         return Ok(audit::machine(evidence, role));
     }
-    let mut settings: Vec<Setting> = Vec::new();
+    let mut advice = Advice::default();
     for file in of {
         let text = read(file, LONGEST_FILE)?;
-        settings.extend(parse(&file.display().to_string(), &text)?);
+        advice.extend(advice::read(&file.display().to_string(), &text)?);
     }
-    Ok(judge(evidence, role, &settings))
+    Ok(judge_lines(evidence, role, &advice))
 }
 
 /// A file's text, as far as the limit goes.
@@ -152,6 +155,7 @@ mod tests {
         assert_eq!(status(Verdict::Unreadable), 0);
         assert_eq!(status(Verdict::Conflicts), WORSE);
         assert_eq!(status(Verdict::Removed), WORSE);
+        assert_eq!(status(Verdict::Refused), WORSE);
         assert_eq!(status(Verdict::Dangerous), DANGEROUS);
     }
 
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn misspelt_keys_find_a_neighbour() {
-        assert_eq!(show::near("net.ipv4.tcp_tw_resue"), Some("net.ipv4.tcp_tw_reuse"));
-        assert_eq!(show::near("nothing like it at all"), None);
+        assert_eq!(audit::near("net.ipv4.tcp_tw_resue"), Some("net.ipv4.tcp_tw_reuse"));
+        assert_eq!(audit::near("nothing like it at all"), None);
     }
 }

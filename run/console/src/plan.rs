@@ -39,6 +39,8 @@ pub enum NodeTask {
         role: audit::Role,
         /// The files; none: what is in force.
         of: Vec<PathBuf>,
+        /// The kernel that the files are for.
+        kernel: Option<audit::Kernel>,
         /// Print also what is as it should be.
         all: bool,
         /// Write a page to this file instead.
@@ -107,9 +109,9 @@ pub enum ProfileTask {
         out: Option<PathBuf>,
     },
     /// Judge files as a set.
-    Explain(Vec<PathBuf>),
+    Explain(Vec<PathBuf>, Intended),
     /// Judge the pods in files.
-    Pod(Vec<PathBuf>),
+    Pod(Vec<PathBuf>, Intended),
     /// Hold a node against files.
     Check {
         /// The files.
@@ -117,6 +119,15 @@ pub enum ProfileTask {
         /// The cluster's version.
         version: profile::Version,
     },
+}
+
+/// What somebody's files are for, where that is not the machine at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Intended {
+    /// The kernel.
+    pub kernel: Option<audit::Kernel>,
+    /// The cluster's version.
+    pub cluster: Option<profile::Version>,
 }
 
 /// Which settings a plan is about.
@@ -147,6 +158,8 @@ pub enum Trial {
 pub struct ImportPlan {
     /// The configuration.
     pub file: PathBuf,
+    /// The nginx.conf of F-Stack's nginx, to be imported with it.
+    pub nginx: Option<PathBuf>,
     /// Say of every key what it means here.
     pub explain: bool,
     /// Print JSON.

@@ -40,9 +40,33 @@ impl Refusal {
     pub fn tell(&self, test: bool) {
         warn(self.error.warnings.iter(), false);
         say::eprintln!("nginx: {}", self.error);
+        if let Some(hint) = self.hint() {
+            say::eprintln!("nginx: {hint}");
+        }
         if test {
             failed(&self.path);
         }
+    }
+}
+
+impl Refusal {
+    /// Where to go from here, if it is known whose configuration this is.
+    pub fn hint(&self) -> Option<String> {
+        const OF_FSTACK: [&str; 5] = [
+            "\"fstack_conf\"",
+            "\"kernel_network_stack\"",
+            "\"proxy_kernel_network_stack\"",
+            "\"schedule_timeout\"",
+            "event type \"kqueue\"",
+        ];
+        let text = &self.error.message.text;
+        OF_FSTACK.iter().any(|word| text.contains(word)).then(|| {
+            format!(
+                "this is a configuration of F-Stack's nginx: nearside import F-STACK.CONF --nginx {} says what becomes \
+                 of each line of both files",
+                self.path.display()
+            )
+        })
     }
 }
 

@@ -10,6 +10,11 @@ pub(in crate::args) struct ImportArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: PathBuf,
 
+    /// The nginx.conf that F-Stack's nginx has beside it: what becomes of each line of both, the command, and the
+    /// configuration, which is nginx's own with all else as comments
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    nginx: Option<PathBuf>,
+
     /// Say of every key what it means here
     #[arg(long)]
     explain: bool,
@@ -21,7 +26,7 @@ pub(in crate::args) struct ImportArgs {
 
 impl ImportArgs {
     pub(super) fn plan(self) -> ImportPlan {
-        let Self { file, explain, json } = self;
-        ImportPlan { file, explain, json }
+        let Self { file, nginx, explain, json } = self;
+        ImportPlan { file, nginx, explain, json }
     }
 }

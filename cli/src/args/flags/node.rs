@@ -1,7 +1,7 @@
 //! `nearside node`, as typed.
 
 use apply::PersistTo;
-use audit::Role;
+use audit::{Kernel, Role};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use console::{NodePlan, NodeTask, NoisePlan, Trial, Tuning};
 use host::Cores;
@@ -248,6 +248,10 @@ struct AuditArgs {
     #[arg(long = "of", value_name = "FILE", value_hint = ValueHint::FilePath, num_args = 1..)]
     of: Vec<PathBuf>,
 
+    /// The kernel that the files are for, as 4.18 [default: this machine's, or that of --root]
+    #[arg(long, value_name = "VERSION", requires = "of")]
+    kernel: Option<Kernel>,
+
     /// Print also what is as it should be
     #[arg(long, conflicts_with = "json")]
     all: bool,
@@ -290,8 +294,8 @@ impl TypedRole {
 impl NodeArgs {
     pub(super) fn plan(self) -> NodePlan {
         let (task, root, json) = match self.task {
-            TypedTask::Audit(AuditArgs { role, root, of, all, json, html }) => {
-                (NodeTask::Audit { role: role.meant(), of, all, html }, root, json)
+            TypedTask::Audit(AuditArgs { role, root, of, kernel, all, json, html }) => {
+                (NodeTask::Audit { role: role.meant(), of, kernel, all, html }, root, json)
             }
             TypedTask::Explain { key, json } => (NodeTask::Explain(key), None, json),
             TypedTask::Record { root } => (NodeTask::Record, root, false),

@@ -1,7 +1,8 @@
 //! `nearside node profile`, as typed.
 
+use audit::Kernel;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use console::ProfileTask;
+use console::{Intended, ProfileTask};
 use profile::{Huge, Target, Version, Wanted};
 use std::path::PathBuf;
 
@@ -56,6 +57,14 @@ struct FilesArgs {
     /// The machine that it is for: what record printed there, or a folder with its proc/ and sys/
     #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     root: Option<PathBuf>,
+
+    /// The kernel that the files are for, as 5.14 [default: this machine's, or that of --root]
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<Kernel>,
+
+    /// The cluster's version: what came and went with it (OpenShift) [default: whichever is the later]
+    #[arg(long, value_name = "VERSION")]
+    cluster: Option<Version>,
 
     /// Print JSON
     #[arg(long)]
@@ -176,8 +185,12 @@ impl ProfileArgs {
                 };
                 (ProfileTask::Render { wanted: Box::new(wanted), target, out: typed.out }, typed.root, false)
             }
-            TypedProfile::Explain(FilesArgs { files, root, json }) => (ProfileTask::Explain(files), root, json),
-            TypedProfile::Pod(FilesArgs { files, root, json }) => (ProfileTask::Pod(files), root, json),
+            TypedProfile::Explain(FilesArgs { files, root, kernel, cluster, json }) => {
+                (ProfileTask::Explain(files, Intended { kernel, cluster }), root, json)
+            }
+            TypedProfile::Pod(FilesArgs { files, root, kernel, cluster, json }) => {
+                (ProfileTask::Pod(files, Intended { kernel, cluster }), root, json)
+            }
             TypedProfile::Check { files, root, version, json } => (ProfileTask::Check { files, version }, root, json),
         }
     }

@@ -67,7 +67,7 @@ fn a_profile_of_tuned_is_on_top_of_the_active_one() {
     let folder = Folder::new("tuned");
     folder.put("etc/tuned/active_profile", "network-latency");
     let (written, _) = files(&folder.evidence(), &folder.plan(), PersistTo::Tuned);
-    let text = &written[0].text;
+    let text = &written[0].text();
     assert!(text.contains("\ninclude=network-latency\n") && text.contains("\nnet.ipv4.tcp_sack = 1\n"), "{text}");
     assert!(text.contains("[sysfs]\n") && text.contains("\n/sys/kernel/mm/ksm/run = 2\n"), "{text}");
     assert!(text.contains("\nnet.ipv4.conf.eth0.accept_source_route = 0\n"), "{text}");
@@ -132,11 +132,11 @@ fn settings_of_drivers_are_kept_by_udev_or_tuned() {
     let rules = written.iter().find(|file| file.path.ends_with("90-nearside.rules")).expect("rules");
     let rule = "ACTION==\"add\", SUBSYSTEM==\"net\", DRIVERS==\"?*\", ATTR{address}==\"02:00:00:00:00:01\", \
                 RUN+=\"/usr/sbin/ethtool -G $name rx 512\"";
-    assert!(rules.text.lines().any(|line| line == rule), "{}", rules.text);
-    assert_eq!(rules.text.matches("RUN+=").count(), 2);
+    assert!(rules.text().lines().any(|line| line == rule), "{}", rules.text());
+    assert_eq!(rules.text().matches("RUN+=").count(), 2);
     assert!(left.iter().any(|left| left.key == "ring sizes@tap0"), "{left:?}");
     let (written, left) = files(&folder.evidence(), &plan, PersistTo::Tuned);
-    let text = &written[0].text;
+    let text = &written[0].text();
     assert!(text.contains("type=net\ndevices=eth0\n") && text.contains("\nring=rx 512\n"), "{text}");
     assert!(text.contains("\ncoalesce=rx-usecs 8\n") && left.is_empty(), "{text} {left:?}");
 }
@@ -150,7 +150,7 @@ fn a_nodes_manager_is_given_the_plan_in_its_own_form() {
     let plan = TuningPlan::of(&folder.machine(), &folder.evidence(), Role::Forwarder, &settings).expect("a plan");
     let (manifest, left) = for_manager(&folder.evidence(), &plan, "OpenShift's Node Tuning Operator");
     assert!(left.is_empty(), "{left:?}");
-    let text = &manifest[0].text;
+    let text = &manifest[0].text();
     let found = audit::advice::parse("tuned.yaml", text).expect("a manifest");
     let value = |key: &str| found.iter().find(|one| one.key == key).map(|one| one.value.as_str());
     assert_eq!(value("net.ipv4.tcp_sack"), Some("1"), "{text}");

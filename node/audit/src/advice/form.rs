@@ -1,14 +1,15 @@
 //! Which kind of file a text is, and its settings if it is no manifest.
 
-use super::plain::{GRUB, command_lines, limits, sysctl, tmpfiles, tuned};
-use super::setting::{AdviceError, FileForm, Setting};
+use super::grub::is_grub;
+use super::lines::Advice;
+use super::plain::{ITEMS, command_lines, limits, sysctl, tmpfiles, tuned};
+use super::setting::{AdviceError, FileForm};
+use super::tuned::is_section;
 use super::{nginx, script};
 
 pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
     let name = file.rsplit('/').next().unwrap_or(file);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
-    let section = |line: &str| line.starts_with('[') && line.ends_with(']');
-    let items = |line: &str| line.split_whitespace().count() == 4 && !line.contains('=');
     match name {
         "cmdline" => return Some(FileForm::CommandLine),
         "limits.conf" => return Some(FileForm::Limits),
@@ -18,7 +19,7 @@ pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
         _ if name.ends_with(".sh") => return Some(FileForm::Script),
         _ => {}
     }
-    if lines().any(|line| line.starts_with(GRUB)) {
+    if lines().any(is_grub) {
         return Some(FileForm::CommandLine);
     }
     if lines().all(|line| line.starts_with("w ") || line.starts_with("w+ ")) && lines().next().is_some() {
@@ -34,11 +35,8 @@ pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
         return Some(FileForm::Nginx);
     }
     let first = lines().next()?;
-    if lines().any(section) {
+    if lines().any(is_section) {
         return Some(FileForm::Tuned);
-    }
-    if lines().all(items) {
-        return Some(FileForm::Limits);
     }
     // One line of words, of which some are arguments that kernels know.
     let words = [
@@ -55,7 +53,50 @@ pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
     if lines().count() == 1 && first.split_whitespace().any(|word| words.iter().any(|start| word.starts_with(start))) {
         return Some(FileForm::CommandLine);
     }
-    lines().all(|line| line.contains('=') || line.starts_with('-')).then_some(FileForm::Sysctl)
+    match looks_like(text) {
+        // One bad line costs one line, not the file.
+        Some(like) if like.fitting * 2 > like.all => Some(like.form),
+        _ => None,
+    }
+}
+
+/// What a text of lines looks like most, and the first line that is otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Likeness<'a> {
+    pub form: FileForm,
+    /// How many lines are of that form, of how many.
+    pub fitting: usize,
+    pub all: usize,
+    /// From 1, and what stands there.
+    pub other: Option<(usize, &'a str)>,
+}
+
+pub(super) fn looks_like(text: &str) -> Option<Likeness<'_>> {
+    let lines: Vec<(usize, &str)> = text
+        .lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', ';']))
+        .collect();
+    let of = |form: FileForm, fits: &dyn Fn(&str) -> bool| Likeness {
+        form,
+        fitting: lines.iter().filter(|(_, line)| fits(line)).count(),
+        all: lines.len(),
+        other: lines.iter().find(|(_, line)| !fits(line)).copied(),
+    };
+    let is_key = |key: &str| !key.is_empty() && !key.contains(char::is_whitespace);
+    let sysctl = |line: &str| match line.split_once('=') {
+        Some((key, _)) => is_key(key.trim()),
+        None => line.starts_with('-') && is_key(line),
+    };
+    let item = |line: &str| {
+        let fields: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
+        matches!(fields.as_slice(), [_, "soft" | "hard" | "-", ..])
+            || fields.get(2).is_some_and(|item| ITEMS.contains(item))
+    };
+    let command = |line: &str| script::looks_like_one(line);
+    let all = [of(FileForm::Sysctl, &sysctl), of(FileForm::Limits, &item), of(FileForm::Script, &command)];
+    all.into_iter().filter(|like| like.fitting > 0).max_by_key(|like| like.fitting)
 }
 
 /// Whether a text looks like a manifest: a document with a kind.
@@ -65,16 +106,16 @@ fn is_manifest(text: &str) -> bool {
 }
 
 /// Reads a file of a kind that is known, and that has no other files in it.
-pub(super) fn of_form(form: FileForm, file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
-    match form {
+pub(super) fn of_form(form: FileForm, file: &str, text: &str) -> Result<Advice, AdviceError> {
+    Ok(match form {
         FileForm::Sysctl => sysctl(file, text),
-        FileForm::Tuned => Ok(tuned(file, text)),
+        FileForm::Tuned => tuned(file, text),
         FileForm::Limits => limits(file, text),
-        FileForm::CommandLine => Ok(command_lines(file, text)),
-        FileForm::Tmpfiles => Ok(tmpfiles(file, text)),
-        FileForm::Script => Ok(script::script(file, text)),
-        FileForm::Nginx => nginx::nginx(file, text),
+        FileForm::CommandLine => command_lines(file, text),
+        FileForm::Tmpfiles => tmpfiles(file, text),
+        FileForm::Script => script::script(file, text).into(),
+        FileForm::Nginx => nginx::nginx(file, text)?.into(),
         // Its files are for whoever reads it.
-        FileForm::Manifest => Ok(Vec::new()),
-    }
+        FileForm::Manifest => Advice::default(),
+    })
 }

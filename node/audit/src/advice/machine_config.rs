@@ -2,8 +2,9 @@
 //! units.
 
 use super::form::{form, of_form};
+use super::keys::command_line;
+use super::lines::Advice;
 use super::objects::Manifest;
-use super::plain::command_line;
 use super::setting::{AdviceError, FileForm, Setting};
 use crate::yaml::{Node, documents};
 use base64::Engine as _;
@@ -13,15 +14,16 @@ const KIND: &str = "MachineConfig";
 
 pub(super) fn machine_config(manifest: &mut Manifest<'_>, name: &str, spec: &Node) -> Result<(), AdviceError> {
     for word in spec.get("kernelArguments").map_or(&[][..], Node::list) {
-        manifest.settings.extend(command_line(manifest.file, word.line, word.text().unwrap_or_default()));
+        manifest.advice.extend(command_line(manifest.file, word.line, word.text().unwrap_or_default()));
     }
     for key in ["kernelType", "fips", "config.ignition.version"] {
         if let Some(node) = spec.at(key) {
             manifest.add(&format!("{KIND} {key}"), name, node, node.text().unwrap_or_default());
         }
     }
+    let version = spec.text_at("config.ignition.version").unwrap_or_default();
     for file in spec.at("config.storage.files").map_or(&[][..], Node::list) {
-        one_file(manifest, name, file)?;
+        one_file(manifest, name, version, file)?;
     }
     for unit in spec.at("config.systemd.units").map_or(&[][..], Node::list) {
         one_unit(manifest, unit);
@@ -29,14 +31,18 @@ pub(super) fn machine_config(manifest: &mut Manifest<'_>, name: &str, spec: &Nod
     Ok(())
 }
 
-fn one_file(manifest: &mut Manifest<'_>, name: &str, file: &Node) -> Result<(), AdviceError> {
+fn one_file(manifest: &mut Manifest<'_>, name: &str, version: &str, file: &Node) -> Result<(), AdviceError> {
     let path = file.text_at("path").unwrap_or_default().to_owned();
     if !path.starts_with('/') {
         return Err(manifest.wrong(file, "a file without an absolute path"));
     }
-    if let Some(filesystem) = file.get("filesystem") {
-        let version = "MachineConfig filesystem";
-        manifest.add(version, name, filesystem, filesystem.text().unwrap_or_default());
+    match file.get("filesystem") {
+        Some(filesystem) => {
+            manifest.add("MachineConfig filesystem", name, filesystem, filesystem.text().unwrap_or_default());
+        }
+        // Which the older version requires.
+        None if version.starts_with("2.") => manifest.add("MachineConfig filesystem", name, file, ""),
+        None => {}
     }
     if let Some(mode) = file.get("mode") {
         manifest.add("MachineConfig mode", &path, mode, mode.text().unwrap_or_default());
@@ -80,10 +86,13 @@ fn content(manifest: &mut Manifest<'_>, path: &str, source: &Node, text: &str) -
         }
         return Ok(());
     }
-    let settings = match form(path, text) {
+    let advice: Advice = match form(path, text) {
         // Units and scripts have lines with = too; a folder says what is what.
-        Some(FileForm::Sysctl) if !path.contains("sysctl") => Vec::new(),
-        Some(FileForm::Tuned) if !path.contains("tuned") => environment(path, text),
+        Some(FileForm::Sysctl) if !path.contains("sysctl") => Advice::default(),
+        Some(FileForm::Tuned) if !path.contains("tuned") => {
+            let settings = environment(path, text).into_iter();
+            settings.map(|setting| Setting { file: place.clone(), ..setting }).collect::<Vec<_>>().into()
+        }
         Some(
             form @ (FileForm::Sysctl
             | FileForm::Tuned
@@ -92,12 +101,12 @@ fn content(manifest: &mut Manifest<'_>, path: &str, source: &Node, text: &str) -
             | FileForm::Script
             | FileForm::Nginx),
         ) => of_form(form, &place, text)?,
-        _ => Vec::new(),
+        _ => Advice::default(),
     };
-    if settings.is_empty() {
+    if advice.settings.is_empty() && advice.faults.is_empty() {
         manifest.add("MachineConfig file", path, source, "says nothing that is judged");
     }
-    manifest.settings.extend(settings.into_iter().map(|setting| Setting { file: place.clone(), ..setting }));
+    manifest.advice.extend(advice);
     Ok(())
 }
 
@@ -119,7 +128,7 @@ fn one_unit(manifest: &mut Manifest<'_>, unit: &Node) {
         for mut setting in environment(&name, text) {
             setting.line += contents.line - 1;
             manifest.file.clone_into(&mut setting.file);
-            manifest.settings.push(setting);
+            manifest.advice.settings.push(setting);
         }
     }
 }
@@ -136,6 +145,7 @@ fn environment(unit: &str, text: &str) -> Vec<Setting> {
                 file: unit.to_owned(),
                 line: at + 1,
                 form: FileForm::Manifest,
+                within: Vec::new(),
             });
         };
         let line = line.trim();

@@ -1,20 +1,23 @@
 //! Kubernetes' and OpenShift's manifests, as settings: each line that says
 //! something of the node, with its place.
 
+use super::keys::command_line;
+use super::lines::Advice;
 use super::machine_config::machine_config;
 use super::objects::Manifest;
-use super::plain::{command_line, tuned};
+use super::plain::tuned;
 use super::pod::{pod, pods_of};
-use super::setting::{AdviceError, Setting};
+use super::setting::AdviceError;
+use super::webhook::refusals;
 use crate::yaml::{Node, Value, documents};
 
 /// The most documents and items of lists of a file; a cluster's dump has more.
 const MOST_DOCUMENTS: usize = 1_000;
 
 /// The settings of a file's documents.
-pub(super) fn manifest(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
+pub(super) fn manifest(file: &str, text: &str) -> Result<Advice, AdviceError> {
     let documents = documents(text).map_err(|why| AdviceError::Yaml { file: file.to_owned(), why })?;
-    let mut manifest = Manifest { file, settings: Vec::new() };
+    let mut manifest = Manifest { file, advice: Advice::default() };
     let mut count = 0;
     for document in &documents {
         let items = match document.text_at("kind") {
@@ -29,7 +32,73 @@ pub(super) fn manifest(file: &str, text: &str) -> Result<Vec<Setting>, AdviceErr
             manifest.object(item)?;
         }
     }
-    Ok(manifest.settings)
+    Ok(manifest.advice)
+}
+
+/// The pool of machines that an object is for, where its labels tell.
+fn pool<'a>(kind: &str, object: &'a Node) -> Option<&'a str> {
+    const POOL: &str = "pools.operator.machineconfiguration.openshift.io/";
+    let role = |label: &'a str| label.rsplit('/').next().filter(|role| !role.is_empty());
+    match kind {
+        "PerformanceProfile" => role(&object.at("spec.nodeSelector")?.map().first()?.0),
+        "MachineConfig" => {
+            let labels = object.at("metadata.labels")?.map();
+            labels.iter().find(|(key, _)| key == ROLE).and_then(|(_, node)| node.text())
+        }
+        "KubeletConfig" => {
+            let labels = object.at("spec.machineConfigPoolSelector.matchLabels")?.map();
+            labels.iter().find_map(|(key, _)| key.strip_prefix(POOL))
+        }
+        _ => None,
+    }
+}
+
+/// The label of a MachineConfig by which a pool takes it.
+const ROLE: &str = "machineconfiguration.openshift.io/role";
+
+/// How the names begin of the profiles that the operator makes, each of the
+/// PerformanceProfile whose name follows.
+pub(crate) const OF_THE_OPERATOR: &str = "openshift-node-performance-";
+
+/// The profiles that the text of one includes.
+fn included(data: &str) -> impl Iterator<Item = &str> {
+    let list = |line| str::trim(line).strip_prefix("include")?.trim_start().strip_prefix('=');
+    data.lines().filter_map(list).flat_map(|list| list.split([',', ';'])).map(str::trim)
+}
+
+/// The profiles that a profile of a Tuned acts in: itself, and each that has
+/// it by include; and the pools that one of these is recommended for.
+fn acting_profiles(profiles: &[Node], recommended: &[Node], own: &str) -> Vec<String> {
+    let mut names = vec![own.to_owned()];
+    let mut at = 0;
+    while let Some(name) = names.get(at).cloned() {
+        at += 1;
+        for profile in profiles {
+            let other = profile.text_at("name").unwrap_or_default();
+            let data = profile.text_at("data").unwrap_or_default();
+            if !names.iter().any(|name| name == other) && included(data).any(|one| one == name) {
+                names.push(other.to_owned());
+            }
+        }
+    }
+    let for_pool = |one: &Node| {
+        let profile = one.text_at("profile")?;
+        let labels = one.get("machineConfigLabels")?.map();
+        let (_, role) = labels.iter().find(|(key, _)| key == ROLE && names.iter().any(|name| name == profile))?;
+        role.text().map(|role| format!("pool {role}"))
+    };
+    let pools: Vec<String> = recommended.iter().filter_map(for_pool).collect();
+    let of_operator = profiles.iter().filter(|profile| {
+        let name = profile.text_at("name").unwrap_or_default();
+        names.iter().any(|one| one == name)
+    });
+    let data = of_operator.filter_map(|profile| profile.text_at("data"));
+    let performance: Vec<String> = data
+        .flat_map(included)
+        .filter_map(|name| name.strip_prefix(OF_THE_OPERATOR).map(|name| format!("performance profile {name}")))
+        .collect();
+    let own = names.iter().map(|name| format!("profile {name}"));
+    own.chain(performance).chain(pools).collect()
 }
 
 impl Manifest<'_> {
@@ -39,8 +108,12 @@ impl Manifest<'_> {
         };
         let name = object.text_at("metadata.name").unwrap_or("without a name").to_owned();
         let spec = object.get("spec");
+        let first = self.advice.settings.len();
         match (kind, spec) {
-            ("PerformanceProfile", Some(spec)) => self.performance_profile(&name, spec),
+            ("PerformanceProfile", Some(spec)) => {
+                refusals(self, &name, spec);
+                self.performance_profile(&name, spec);
+            }
             ("Tuned", Some(spec)) => self.tuned_object(&name, spec),
             ("MachineConfig", Some(spec)) => machine_config(self, &name, spec)?,
             ("KubeletConfig", Some(spec)) => self.kubelet_config(&name, spec),
@@ -59,6 +132,13 @@ impl Manifest<'_> {
                 }
             }
             (kind, _) => self.add("another kind", &name, object, kind),
+        }
+        let mut within = pool(kind, object).map(|pool| vec![format!("pool {pool}")]).unwrap_or_default();
+        if kind == "PerformanceProfile" && !within.is_empty() {
+            within.push(format!("performance profile {name}"));
+        }
+        for setting in self.advice.settings.iter_mut().skip(first).filter(|setting| setting.within.is_empty()) {
+            setting.within.clone_from(&within);
         }
         Ok(())
     }
@@ -96,7 +176,7 @@ impl Manifest<'_> {
         );
         for word in spec.get("additionalKernelArgs").map_or(&[][..], Node::list) {
             let text = word.text().unwrap_or_default();
-            self.settings.extend(command_line(self.file, word.line, text));
+            self.advice.extend(command_line(self.file, word.line, text));
         }
         if let Some(size) = spec.at("hugepages.defaultHugepagesSize") {
             self.add(
@@ -119,17 +199,27 @@ impl Manifest<'_> {
 
     /// A Tuned's profiles are texts of their own.
     fn tuned_object(&mut self, name: &str, spec: &Node) {
+        let profiles = spec.get("profile").map_or(&[][..], Node::list);
+        let recommended = spec.get("recommend").map_or(&[][..], Node::list);
+        let acting = |own: &str| acting_profiles(profiles, recommended, own);
         for profile in spec.get("profile").map_or(&[][..], Node::list) {
             let Some(data) = profile.get("data") else { continue };
-            let mut settings = tuned(self.file, data.text().unwrap_or_default());
-            for setting in &mut settings {
-                // Lines are known only where the text stands as it is.
-                setting.line = match data.value {
-                    Value::Block(_) => setting.line.saturating_add(data.line - 1),
-                    _ => data.line,
-                };
+            let mut advice = tuned(self.file, data.text().unwrap_or_default());
+            // Lines are known only where the text stands as it is.
+            advice.place(|line| match data.value {
+                Value::Block(_) => line.saturating_add(data.line - 1),
+                _ => data.line,
+            });
+            let own = profile.text_at("name").unwrap_or_default();
+            let within = acting(own);
+            for setting in &mut advice.settings {
+                match setting.key.as_str() {
+                    // Which is held against the profiles of every pool.
+                    "tuned include" => own.clone_into(&mut setting.subject),
+                    _ => setting.within.clone_from(&within),
+                }
             }
-            self.settings.extend(settings);
+            self.advice.extend(advice);
         }
         if let Some(recommend) = spec.get("recommend") {
             self.leaves("Tuned recommend", name, recommend, &["machineConfigLabels", "match", "operand"]);
@@ -162,9 +252,9 @@ impl Manifest<'_> {
             AdviceError::Yaml { file: self.file.to_owned(), why }
         })?;
         for document in &inner {
-            let first = self.settings.len();
+            let first = self.advice.settings.len();
             self.leaves("monitoring", name, document, &[]);
-            for setting in self.settings.iter_mut().skip(first) {
+            for setting in self.advice.settings.iter_mut().skip(first) {
                 setting.line += before;
             }
         }

@@ -54,6 +54,7 @@ pub(super) fn nginx(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError>
                 file: file.to_owned(),
                 line,
                 form: FileForm::Nginx,
+                within: Vec::new(),
             });
         };
         if name == "listen" {
@@ -83,7 +84,7 @@ struct Directive {
 
 /// Every directive, of blocks too, with the line of its name.
 fn directives(file: &str, text: &str) -> Result<Vec<Directive>, AdviceError> {
-    let wrong = |line, why| AdviceError::Line { file: file.to_owned(), line, why };
+    let wrong = |line, why: &str| AdviceError::Line { file: file.to_owned(), line, why: why.to_owned() };
     let (mut found, mut words, mut word) = (Vec::new(), Vec::new(), String::new());
     let (mut line, mut begun, mut depth) = (1, 1, 0_usize);
     let mut quote = None;

@@ -1,190 +1,217 @@
 //! Files of lines: sysctl.d, tuned, limits, command lines, tmpfiles.d.
 
-use super::setting::{AdviceError, FileForm, Setting};
-use crate::evidence::{arguments, dotted};
+use super::grub::{grub, is_grub};
+use super::keys::{command_line, of_sysctl, of_sysfs};
+use super::lines::Advice;
+use super::setting::{FileForm, Setting};
+use super::tuned::{Entry, entries};
+use crate::evidence::dotted;
+use crate::text::quoted;
+use crate::value::key_meant;
 
 /// `key = value`, one a line; `-` before a key ignores its errors, or, without
 /// a value, leaves it out of what `*` means (man 5 sysctl.d).
-pub(super) fn sysctl(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
-    let mut settings = Vec::new();
+pub(super) fn sysctl(file: &str, text: &str) -> Advice {
+    let mut advice = Advice::default();
     for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
+        let line = line.trim_ascii();
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
-        let wrong = |why| AdviceError::Line { file: file.to_owned(), line: at + 1, why };
         let Some((key, value)) = line.split_once('=') else {
-            if line.starts_with('-') && !line.contains(char::is_whitespace) {
-                continue;
+            if !line.starts_with('-') || line.contains(char::is_whitespace) {
+                advice.fault(file, at + 1, line, "is no setting: key = value", without_equals(line));
             }
-            return Err(wrong("is no setting: key = value"));
+            continue;
         };
-        let key = dotted(key.trim().trim_start_matches('-').trim());
-        if key.is_empty() || key.contains(char::is_whitespace) {
-            return Err(wrong("has no key before ="));
+        let key = dotted(key.trim_ascii().trim_start_matches('-').trim_ascii());
+        let meant = || key_meant(&key).map(|key| format!("{key} = {}", value.trim_ascii()));
+        if key.is_empty() {
+            advice.fault(file, at + 1, line, "has no key before =", None);
+        } else if key.contains(char::is_whitespace) {
+            advice.fault(file, at + 1, line, "has a blank within its key, and no key of the kernel has one", meant());
+        } else if !key.is_ascii() {
+            advice.fault(file, at + 1, line, "has a character in its key that no key of the kernel has", meant());
+        } else {
+            advice.settings.push(of_sysctl(file, at + 1, key, value, FileForm::Sysctl));
         }
-        settings.push(of_sysctl(file, at + 1, key, value.trim(), FileForm::Sysctl));
     }
-    Ok(settings)
+    advice
 }
 
-/// A sysctl, with the interface that it is about apart from its key.
-fn of_sysctl(file: &str, line: usize, key: String, value: &str, form: FileForm) -> Setting {
-    let parts: Vec<&str> = key.split('.').collect();
-    let subject = match parts.as_slice() {
-        ["net", "ipv4" | "ipv6", "conf", interface, _] => (*interface).to_owned(),
-        _ => String::new(),
-    };
-    let value = value.split_whitespace().collect::<Vec<_>>().join(" ");
-    Setting { key, value, subject, file: file.to_owned(), line, form }
+/// What a line without `=` may have been: `key: value`, `key value`, or a
+/// command that writes into the key's file.
+fn without_equals(line: &str) -> Option<String> {
+    if let Some(one) = super::script::command("", 0, line).into_iter().find(|one| one.key.contains('.')) {
+        return Some(format!("{} = {}", one.key, one.value));
+    }
+    let (key, value) = line.split_once([':', ' ', '\t'])?;
+    let key = key_meant(key.trim_end_matches(':'))?;
+    Some(format!("{key} = {}", value.trim_matches([':', ' ', '\t'])))
 }
 
 /// What a profile of tuned sets: sysctls, sysfs files by their rule's name,
 /// arguments of the command line.
-pub(super) fn tuned(file: &str, text: &str) -> Vec<Setting> {
-    let mut settings = Vec::new();
-    let mut section = String::new();
-    for (at, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            section = name.to_owned();
-            continue;
-        }
-        if line.starts_with(['#', ';']) {
-            continue;
-        }
-        let Some((key, value)) = line.split_once('=') else { continue };
-        let (key, value) = (key.trim(), value.trim());
-        let setting = |name: &str, value: &str| Setting {
-            key: name.to_owned(),
-            value: value.to_owned(),
-            subject: String::new(),
-            file: file.to_owned(),
-            line: at + 1,
-            form: FileForm::Tuned,
-        };
-        match (section.as_str(), key) {
-            ("sysctl", key) => {
-                settings.push(of_sysctl(
-                    file,
-                    at + 1,
-                    dotted(key),
-                    value.trim_start_matches(['>', '<']),
-                    FileForm::Tuned,
-                ));
-            }
-            ("vm", "transparent_hugepages" | "transparent_hugepage") => {
-                settings.push(setting("transparent_hugepage/enabled", value));
-            }
-            ("vm", "transparent_hugepage.defrag") => settings.push(setting("transparent_hugepage/defrag", value)),
-            ("cpu", "governor") => {
-                // Alternatives with | between them: the first that there is.
-                settings.push(setting("frequency governor", value.split('|').next().unwrap_or(value)));
-            }
-            ("cpu", "energy_perf_bias") => {
-                let number =
-                    if value.starts_with("performance") { "0" } else { value.split('|').next().unwrap_or(value) };
-                settings.push(setting("energy bias", number));
-            }
-            ("bootloader", key) if key.starts_with("cmdline") => {
-                if key == "cmdline_crash" {
-                    settings.push(setting("tuned cmdline_crash", value));
-                }
-                settings.extend(command_line(file, at + 1, value.trim_start_matches('+')));
-            }
-            ("sysfs", path) => settings.push(setting(&of_sysfs(path), value)),
-            ("service", unit) => {
-                let unit = unit.trim_start_matches("service.").trim_end_matches(".service");
-                settings.push(setting(&format!("service {unit}"), value));
-            }
-            ("main", "include") => settings.push(setting("tuned include", value)),
-            _ => {}
-        }
+pub(super) fn tuned(file: &str, text: &str) -> Advice {
+    let mut advice = Advice::default();
+    for entry in entries(file, text, &mut advice) {
+        of_profile(file, &entry, &mut advice);
     }
-    settings
+    advice
 }
 
-/// The rule on a file of sysfs, or the path itself.
-pub(super) fn of_sysfs(path: &str) -> String {
-    let path = path.trim_start_matches('/');
-    let rule = crate::rules().find(|rule| matches!(rule.probe, crate::Probe::File(file) if file == path));
-    rule.map_or_else(|| format!("/{path}"), |rule| rule.key.to_owned())
+/// What one option of a profile sets.
+fn of_profile(file: &str, entry: &Entry, advice: &mut Advice) {
+    let Entry { line, section, key, value, continues } = entry;
+    if *continues && section != "bootloader" {
+        let why = format!("is indented: tuned takes it for more of the value of {key}");
+        let meant = value.contains('=').then(|| value.clone());
+        return advice.fault(file, *line, value, &why, meant);
+    }
+    let (line, value) = (*line, value.as_str());
+    let setting = |name: &str, value: &str| Setting {
+        key: name.to_owned(),
+        value: value.to_owned(),
+        subject: String::new(),
+        file: file.to_owned(),
+        line,
+        form: FileForm::Tuned,
+        within: Vec::new(),
+    };
+    match (section.as_str(), key.as_str()) {
+        ("sysctl", key) => {
+            advice.settings.push(of_sysctl(
+                file,
+                line,
+                dotted(key),
+                value.trim_start_matches(['>', '<']),
+                FileForm::Tuned,
+            ));
+        }
+        ("vm", "transparent_hugepages" | "transparent_hugepage") => {
+            advice.settings.push(setting("transparent_hugepage/enabled", value));
+        }
+        ("vm", "transparent_hugepage.defrag") => advice.settings.push(setting("transparent_hugepage/defrag", value)),
+        ("cpu", "governor") => {
+            // Alternatives with | between them: the first that there is.
+            advice.settings.push(setting("frequency governor", value.split('|').next().unwrap_or(value)));
+        }
+        ("cpu", "energy_perf_bias") => {
+            let number = if value.starts_with("performance") { "0" } else { value.split('|').next().unwrap_or(value) };
+            advice.settings.push(setting("energy bias", number));
+        }
+        ("bootloader", key) if key.starts_with("cmdline") => {
+            if key == "cmdline_crash" {
+                advice.settings.push(setting("tuned cmdline_crash", value));
+            }
+            advice.extend(command_line(file, line, value.trim_start_matches('+')));
+        }
+        ("sysfs", path) => advice.settings.push(setting(&of_sysfs(path), value)),
+        ("service", unit) => {
+            let unit = unit.trim_start_matches("service.").trim_end_matches(".service");
+            advice.settings.push(setting(&format!("service {unit}"), value));
+        }
+        ("main", "include") => advice.settings.push(setting("tuned include", value)),
+        _ => {}
+    }
 }
-
-/// How lines of grub's defaults begin that have arguments.
-pub(super) const GRUB: &str = "GRUB_CMDLINE_LINUX";
 
 /// A command line as it is, or those within grub's defaults.
-pub(super) fn command_lines(file: &str, text: &str) -> Vec<Setting> {
-    let of_grub = text.lines().enumerate().filter_map(|(at, line)| {
-        let (_, value) = line.trim().strip_prefix(GRUB)?.split_once('=')?;
-        let value = value.trim_matches('"').trim_start_matches("$GRUB_CMDLINE_LINUX");
-        Some(command_line(file, at + 1, value))
-    });
-    let settings: Vec<Setting> = of_grub.flatten().collect();
-    if settings.is_empty() { command_line(file, 1, text) } else { settings }
+pub(super) fn command_lines(file: &str, text: &str) -> Advice {
+    match text.lines().any(is_grub) {
+        true => grub(file, text),
+        false => command_line(file, 1, text),
+    }
 }
 
 /// `w PATH - - - - VALUE` (man 5 tmpfiles.d).
-pub(super) fn tmpfiles(file: &str, text: &str) -> Vec<Setting> {
-    let lines = text.lines().enumerate().filter(|(_, line)| line.starts_with('w'));
-    let setting = |(at, line): (usize, &str)| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, path, _, _, _, _, value @ ..] = words.as_slice() else { return None };
-        let key = path.strip_prefix("/proc/sys/").map_or_else(|| of_sysfs(path), |key| key.replace('/', "."));
-        Some(Setting {
-            key,
-            value: value.join(" "),
-            subject: String::new(),
-            file: file.to_owned(),
-            line: at + 1,
-            form: FileForm::Tmpfiles,
-        })
-    };
-    lines.filter_map(setting).collect()
-}
-
-pub(super) fn command_line(file: &str, line: usize, text: &str) -> Vec<Setting> {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let setting = |(name, value): (&str, &str)| {
-        // A sysctl on the command line is a sysctl.
-        let key = name.strip_prefix("sysctl.").map_or_else(|| format!("cmdline {name}"), dotted);
-        Setting {
-            key,
-            value: value.to_owned(),
-            subject: String::new(),
-            file: file.to_owned(),
-            line,
-            form: FileForm::CommandLine,
+pub(super) fn tmpfiles(file: &str, text: &str) -> Advice {
+    let mut advice = Advice::default();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with('w')) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, path, _, _, _, _, value @ ..] = words.as_slice() else {
+            advice.fault(file, at + 1, line, "has no value: type, path, four fields (- for none), value", None);
+            continue;
+        };
+        let value = value.join(" ");
+        match path.strip_prefix("/proc/sys/") {
+            Some(key) => {
+                let key = key.replace('/', ".");
+                advice.settings.push(of_sysctl(file, at + 1, key, &value, FileForm::Tmpfiles));
+            }
+            None => advice.settings.push(Setting {
+                key: of_sysfs(path),
+                value,
+                subject: String::new(),
+                file: file.to_owned(),
+                line: at + 1,
+                form: FileForm::Tmpfiles,
+                within: Vec::new(),
+            }),
         }
-    };
-    arguments(&words).map(setting).collect()
+    }
+    advice
 }
 
-/// `domain type item value`, one a line (man 5 limits.conf).
-pub(super) fn limits(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
-    let mut settings = Vec::new();
-    for (at, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
+/// What a limit may be of (man 5 limits.conf).
+pub(super) const ITEMS: [&str; 18] = [
+    "core",
+    "data",
+    "fsize",
+    "memlock",
+    "nofile",
+    "rss",
+    "stack",
+    "cpu",
+    "nproc",
+    "as",
+    "maxlogins",
+    "maxsyslogins",
+    "nonewprivs",
+    "priority",
+    "locks",
+    "sigpending",
+    "msgqueue",
+    "nice",
+];
+
+/// `domain type item value`, one a line (man 5 limits.conf). What is soft and
+/// what is hard are two limits.
+pub(super) fn limits(file: &str, text: &str) -> Advice {
+    let mut advice = Advice::default();
+    for (at, whole) in text.lines().enumerate() {
+        let line = whole.split('#').next().unwrap_or_default().trim_ascii();
         if line.is_empty() {
             continue;
         }
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let [domain, _, item, value] = fields.as_slice() else {
-            return Err(AdviceError::Line {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let mut wrong = |why: &str, meant: Option<String>| advice.fault(file, at + 1, whole.trim(), why, meant);
+        let [domain, kind, item, value] = fields.as_slice() else {
+            let meant = match fields.as_slice() {
+                [domain, item, value] if ITEMS.contains(item) => Some(format!("{domain} - {item} {value}")),
+                _ => None,
+            };
+            wrong("is not domain, type, item and value", meant);
+            continue;
+        };
+        if !matches!(*kind, "soft" | "hard" | "-") {
+            wrong(&format!("{} is no type: soft, hard, or - for both", quoted(kind)), None);
+        } else if !ITEMS.contains(item) && *item != "rtprio" {
+            wrong(&format!("{} is nothing that a limit may be of", quoted(item)), None);
+        } else if value.parse::<i64>().is_err() && !matches!(*value, "unlimited" | "infinity") {
+            let meant = crate::value::number_meant(value).map(|value| format!("{domain} {kind} {item} {value}"));
+            wrong(&format!("{} is no number, nor unlimited", quoted(value)), meant);
+        } else {
+            advice.settings.push(Setting {
+                key: if *item == "nofile" { "limits.conf".to_owned() } else { format!("limits.conf {item}") },
+                value: (*value).to_owned(),
+                subject: format!("{domain} {kind}"),
                 file: file.to_owned(),
                 line: at + 1,
-                why: "is not domain, type, item and value",
+                form: FileForm::Limits,
+                within: Vec::new(),
             });
-        };
-        settings.push(Setting {
-            key: if *item == "nofile" { "limits.conf".to_owned() } else { format!("limits.conf {item}") },
-            value: (*value).to_owned(),
-            subject: (*domain).to_owned(),
-            file: file.to_owned(),
-            line: at + 1,
-            form: FileForm::Limits,
-        });
+        }
     }
-    Ok(settings)
+    advice
 }

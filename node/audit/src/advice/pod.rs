@@ -48,7 +48,7 @@ pub(super) fn pod(manifest: &mut Manifest<'_>, name: &str, pod: &Node) {
             let words: Vec<&str> =
                 container.get(key).map_or(&[][..], Node::list).iter().filter_map(Node::text).collect();
             let line = container.get(key).map_or(container.line, |node| node.line);
-            manifest.settings.extend(super::script::command(manifest.file, line, &words.join(" ")));
+            manifest.advice.settings.extend(super::script::command(manifest.file, line, &words.join(" ")));
         }
     }
 }

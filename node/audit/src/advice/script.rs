@@ -1,7 +1,8 @@
 //! Commands that articles tell people to type, as the settings that they make.
 
-use super::plain::command_line;
+use super::keys::command_line;
 use super::setting::{FileForm, Setting};
+use super::shell::uncommented;
 use crate::evidence::dotted;
 
 /// Words that begin a command which is looked into.
@@ -33,7 +34,7 @@ fn words_of(line: &str) -> Vec<String> {
 /// The settings of one line.
 pub(super) fn command(file: &str, line: usize, text: &str) -> Vec<Setting> {
     let mut settings = Vec::new();
-    for one in text.split([';', '|']).flat_map(|part| part.split("&&")) {
+    for one in uncommented(text).split([';', '|']).flat_map(|part| part.split("&&")) {
         let words = words_of(one);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let setting = |key: &str, subject: &str, value: &str| Setting {
@@ -43,6 +44,7 @@ pub(super) fn command(file: &str, line: usize, text: &str) -> Vec<Setting> {
             file: file.to_owned(),
             line,
             form: FileForm::Script,
+            within: Vec::new(),
         };
         // What runs under a shell or another command counts, too.
         let Some(at) = words.iter().position(|word| KNOWN.contains(&word.rsplit('/').next().unwrap_or(word))) else {
@@ -68,7 +70,8 @@ pub(super) fn command(file: &str, line: usize, text: &str) -> Vec<Setting> {
             }
             "grubby" => {
                 if let Some((_, arguments)) = one.split_once("--args=") {
-                    settings.extend(command_line(file, line, arguments.trim().trim_matches(['"', '\''])));
+                    let arguments = arguments.trim().trim_matches(['"', '\'']);
+                    settings.extend(command_line(file, line, arguments).settings);
                 }
             }
             "systemctl" => {
@@ -140,7 +143,7 @@ fn echo(text: &str) -> Option<(String, String)> {
     let path = path.trim_start_matches('>').trim().trim_matches(['"', '\'']);
     let key = match path.strip_prefix("/proc/sys/") {
         Some(key) => key.replace('/', "."),
-        None if path.starts_with("/sys/") => super::plain::of_sysfs(path),
+        None if path.starts_with("/sys/") => super::keys::of_sysfs(path),
         None => return None,
     };
     Some((key, value.trim_matches(['"', '\'']).to_owned()))

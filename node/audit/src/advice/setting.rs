@@ -24,6 +24,34 @@ pub enum FileForm {
     Tmpfiles,
 }
 
+impl FileForm {
+    /// What people call such a file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sysctl => "a sysctl.conf",
+            Self::Tuned => "a tuned.conf",
+            Self::Limits => "a limits.conf",
+            Self::CommandLine => "a kernel command line",
+            Self::Manifest => "a manifest",
+            Self::Script => "a list of commands",
+            Self::Nginx => "an nginx.conf",
+            Self::Tmpfiles => "a file of tmpfiles.d",
+        }
+    }
+}
+
+/// The line by which a file is not what it looks like most.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherLine {
+    /// What it looks like.
+    pub form: FileForm,
+    /// From 1.
+    pub line: usize,
+    /// What stands there.
+    pub text: String,
+}
+
 /// One setting of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
@@ -39,6 +67,9 @@ pub struct Setting {
     pub line: usize,
     /// What kind of file that is.
     pub form: FileForm,
+    /// The pools of machines and profiles of tuned that it acts in; empty:
+    /// wherever the file is applied.
+    pub within: Vec<String>,
 }
 
 impl Setting {
@@ -46,6 +77,11 @@ impl Setting {
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}", self.file, self.line)
+    }
+
+    /// Whether there may be a machine on which both act.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.within.is_empty() || other.within.is_empty() || self.within.iter().any(|one| other.within.contains(one))
     }
 }
 
@@ -55,7 +91,12 @@ pub enum AdviceError {
     /// It is larger than any file of settings.
     TooLong(String),
     /// Nothing tells what kind of file it is.
-    UnknownForm(String),
+    UnknownForm {
+        /// The file.
+        file: String,
+        /// What it looks like most, and the line that is otherwise.
+        like: Option<OtherLine>,
+    },
     /// A line is no setting.
     Line {
         /// The file.
@@ -63,7 +104,7 @@ pub enum AdviceError {
         /// From 1.
         line: usize,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// It is no YAML, or not any that is read.
     Yaml {
@@ -83,12 +124,16 @@ impl fmt::Display for AdviceError {
                 is",
                 LONGEST >> 10
             ),
-            Self::UnknownForm(file) => write!(
-                f,
-                "{file}: neither a sysctl.conf nor a tuned.conf, limits.conf, kernel command line, manifest, \
-                    nginx.conf \
-                    or list of commands, by its name and content"
-            ),
+            Self::UnknownForm { file, like } => {
+                write!(
+                    f,
+                    "{file}: neither a sysctl.conf nor a tuned.conf, limits.conf, kernel command line, manifest, \
+                     nginx.conf or list of commands, by its name and content"
+                )?;
+                let Some(OtherLine { form, line, text }) = like else { return Ok(()) };
+                let text = crate::text::quoted(text);
+                write!(f, "; it looks most like {}, but for line {line}: {text}", form.name())
+            }
             Self::Yaml { file, why } => write!(f, "{file}:{}: {}", why.line, why.why),
             Self::Line { file, line, why } => write!(f, "{file}:{line}: {why}"),
         }

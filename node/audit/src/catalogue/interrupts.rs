@@ -253,7 +253,7 @@ fn rfs(case: &Case<'_>) -> Finding {
 }
 
 fn xps(case: &Case<'_>) -> Finding {
-    let queues = case.subject.split_whitespace().count() - 1;
+    let queues = case.subject.split_whitespace().count().saturating_sub(1);
     match case.value.chars().all(|char| matches!(char, '0' | ',')) {
         true if queues > 1 => Finding::ok("none: the driver's own choice, or a hash of the flow"),
         true => Finding::ok("one queue only"),

@@ -3,6 +3,7 @@
 mod beside;
 mod command_line;
 mod driver;
+mod groups;
 mod interrupts;
 mod kernel;
 mod memory;

@@ -262,10 +262,7 @@ pub(super) const RULES: &[Rule] = &[
 
 fn processes(case: &Case<'_>) -> Finding {
     let cores = case.evidence.cores().len() as u64;
-    let quota = case.evidence.get("sys/fs/cgroup/cpu.max").and_then(|text| {
-        let (quota, period) = text.split_once(' ')?;
-        Some(quota.parse::<u64>().ok()?.div_ceil(period.parse::<u64>().ok()?.max(1)))
-    });
+    let quota = super::groups::cores(case.evidence);
     match (case.value, case.number(), quota) {
         ("auto", _, Some(quota)) if quota < cores => Finding::new(
             Improvable,

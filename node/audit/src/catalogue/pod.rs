@@ -256,7 +256,7 @@ fn huge_pages(case: &Case<'_>, size: &str) -> Finding {
         return Finding::new(Conflicts, format!("is no whole number of pages of {size}"));
     }
     let wanted = wanted / page;
-    let Some((all, one)) = pages_for(case, size) else {
+    let Some((all, one, known)) = pages_for(case, size) else {
         return match case.others.iter().any(|other| other.key.starts_with("PerformanceProfile ")) {
             true => Finding::new(Conflicts, format!("the PerformanceProfile sets no pages of {size} aside")),
             false => Finding::ok(format!("{wanted} pages of {size}, if the node has them")),
@@ -270,6 +270,13 @@ fn huge_pages(case: &Case<'_>, size: &str) -> Finding {
             Conflicts,
             format!("{wanted} pages of {size}, and the profile has {all}: the pod stays pending"),
         ),
+        wanted if wanted > one && policy == Some("single-numa-node") && !known => Finding::new(
+            Improvable,
+            format!(
+                "{wanted} pages of {size}: if the node has two domains (--root with its recording tells), of the \
+                 profile's {all} a domain has {one}, and under single-numa-node the pod is not admitted"
+            ),
+        ),
         wanted if wanted > one && policy == Some("single-numa-node") => Finding::new(
             Conflicts,
             format!(
@@ -277,7 +284,8 @@ fn huge_pages(case: &Case<'_>, size: &str) -> Finding {
                     single-numa-node the pod is not admitted"
             ),
         ),
-        _ => Finding::ok(format!("{wanted} of {all} pages, {one} of one domain")),
+        _ if known => Finding::ok(format!("{wanted} of {all} pages, {one} of one domain")),
+        _ => Finding::ok(format!("{wanted} of {all} pages")),
     }
 }
 

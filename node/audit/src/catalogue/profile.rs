@@ -12,7 +12,10 @@ use crate::{Case, Finding};
 
 use Judge::By;
 use Verdict::{Conflicts, Improvable, Removed, Unnecessary, WorseThanDefault};
-use findings::{by_the_operator, chronyd, chrt, isolated, off_for_a_laboratory, operator, pages, reserved};
+use findings::{
+    by_the_operator, chronyd, chrt, filesystem, include, isolated, not_there, off_for_a_laboratory, operator, pages,
+    reserved, retention, selector, set_of_cores, since,
+};
 
 const OPERATOR: &str = "OpenShift, Scalability and performance: PerformanceProfile (performance.openshift.io/v2)";
 const KUBELET: &str = "Kubernetes, KubeletConfiguration (kubelet.config.k8s.io/v1beta1)";
@@ -49,18 +52,17 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         OPERATOR,
         "PerformanceProfile cpu.offlined",
-        |_| Finding::ok("switched off altogether"),
+        |case| set_of_cores(case, "switched off altogether"),
         "Cores that \
         are switched off: their siblings have the core for themselves.",
     ),
     rule(
         OPERATOR,
         "PerformanceProfile cpu.shared",
-        |_| {
-            Finding::ok(
-                "for what pods ask for by \
-        workload.openshift.io/enable-shared-cpus",
-            )
+        |case| {
+            since(case, (4, 15)).unwrap_or_else(|| {
+                set_of_cores(case, "for what pods ask for by workload.openshift.io/enable-shared-cpus")
+            })
         },
         "Cores that pods with whole cores share for their lighter \
         threads; from 4.15 on.",
@@ -200,22 +202,13 @@ pub(super) const RULES: &[Rule] = &[
         OPERATOR,
         "PerformanceProfile workloadHints.perPodPowerManagement",
         |case| match case.value {
-            "true" => Finding::ok("pods choose by cpu-c-states.crio.io and cpu-freq-governor.crio.io"),
+            "true" => since(case, (4, 12))
+                .unwrap_or_else(|| Finding::ok("pods choose by cpu-c-states.crio.io and cpu-freq-governor.crio.io")),
             _ => Finding::ok("one setting for all cores"),
         },
         "Whether pods choose idle states and governor; from 4.12 on.",
     ),
-    rule(
-        OPERATOR,
-        "PerformanceProfile nodeSelector",
-        |_| {
-            Finding::ok(
-                "the pool of machines that gets all this; \
-        each restarts",
-            )
-        },
-        "Which machines it is for.",
-    ),
+    rule(OPERATOR, "PerformanceProfile nodeSelector", selector, "Which machines it is for."),
     rule(
         KUBELET,
         "KubeletConfig cpuManagerPolicy",
@@ -296,6 +289,7 @@ pub(super) const RULES: &[Rule] = &[
             Some(reserved) if cpu_list(reserved) != cpu_list(case.value) => {
                 Finding::new(Conflicts, format!("the PerformanceProfile reserves {reserved}"))
             }
+            _ if cpu_list(case.value).and_then(|cores| not_there(case, &cores)).is_some() => set_of_cores(case, ""),
             _ => by_the_operator(case).unwrap_or_else(|| {
                 Finding::ok(
                     "never given to a pod that asks for whole \
@@ -319,18 +313,7 @@ pub(super) const RULES: &[Rule] = &[
         },
         "The pool that it is for. A pool takes one KubeletConfig; the PerformanceProfile makes it.",
     ),
-    rule(
-        IGNITION,
-        "MachineConfig filesystem",
-        |_| {
-            Finding::new(
-                Removed,
-                "Ignition 3 has no filesystem in a file: under strict validation the whole \
-            MachineConfig is refused",
-            )
-        },
-        "The filesystem of a file, by name: of Ignition 2 only.",
-    ),
+    rule(IGNITION, "MachineConfig filesystem", filesystem, "The filesystem of a file, by name: of Ignition 2 only."),
     rule(
         IGNITION,
         "MachineConfig charset",
@@ -372,7 +355,10 @@ pub(super) const RULES: &[Rule] = &[
         "MachineConfig config.ignition.version",
         |case| match case.value.split('.').next() {
             Some("3") => Finding::ok("the version that MachineConfigs have from 4.6 on"),
-            Some("2") => Finding::new(Removed, "of OpenShift before 4.6").want("3.2.0"),
+            Some("2") if matches!(case.value, "2.0.0" | "2.1.0" | "2.2.0") => match case.evidence.cluster() {
+                Some(version) if version < (4, 6) => Finding::ok("the version that MachineConfigs have before 4.6"),
+                _ => Finding::ok("the machine-config operator reads it, and converts it to version 3"),
+            },
             _ => Finding::new(Removed, "no version that the operator reads").want("3.2.0"),
         },
         "The version of Ignition's configuration.",
@@ -454,18 +440,7 @@ pub(super) const RULES: &[Rule] = &[
         },
         "A variable of tuned's bootloader section by which articles add arguments.",
     ),
-    rule(
-        OPERATOR,
-        "tuned include",
-        |case| match case.value.strip_prefix("openshift-node-performance-") {
-            Some(_) => Finding::ok(
-                "on top of what the operator makes of the PerformanceProfile; its name must \
-                be that profile's",
-            ),
-            None => Finding::ok("on top of that profile"),
-        },
-        "The profile that this one is on top of.",
-    ),
+    rule(OPERATOR, "tuned include", include, "The profile that this one is on top of."),
     rule(
         "man 8 tuned-adm",
         "tuned profile",
@@ -509,19 +484,31 @@ pub(super) const RULES: &[Rule] = &[
     rule(
         "Linux Documentation/admin-guide/cgroup-v2.rst, cpu.max",
         "throttling, where it is read",
-        |_| {
-            Finding::new(
+        |case| {
+            match case.evidence.cluster() {
+            Some(version) if version < (4, 14) => Finding::ok("the file of cgroup v1, which that version has"),
+            _ => Finding::new(
             Removed,
             "a file of cgroup v1; OpenShift has v2 since 4.14, where cpu.max has the quota (max: none) and cpu.stat \
              nr_throttled",
         )
-        .want("cat /sys/fs/cgroup/…/cpu.max and cpu.stat")
+        .want("cat /sys/fs/cgroup/…/cpu.max and cpu.stat"),
+        }
         },
         "Whether a pod's quota stops it: cpu.cfs_quota_us in cgroup v1, cpu.max in v2.",
     ),
     laboratory(
         "monitoring grafana.enabled",
-        |case| off_for_a_laboratory(case.value == "false"),
+        |case| match (case.value, case.evidence.cluster()) {
+            (_, Some(version)) if version >= (4, 11) => {
+                Finding::new(Removed, "there is no Grafana from 4.11 on: the key does nothing")
+            }
+            ("false", None) => {
+                let finding = off_for_a_laboratory(true);
+                Finding { why: format!("{}; from 4.11 on there is none to switch off", finding.why), ..finding }
+            }
+            (value, _) => off_for_a_laboratory(value == "false"),
+        },
         "Grafana of the cluster's monitoring; from 4.11 on there is none.",
     ),
     laboratory(
@@ -529,11 +516,7 @@ pub(super) const RULES: &[Rule] = &[
         |case| off_for_a_laboratory(case.value == "false"),
         "The service that tells people of alerts.",
     ),
-    laboratory(
-        "monitoring prometheusK8s.retention",
-        |case| off_for_a_laboratory(!case.value.ends_with('d')),
-        "How long measurements are kept: 15 days by default.",
-    ),
+    laboratory("monitoring prometheusK8s.retention", retention, "How long measurements are kept: 15 days by default."),
     laboratory(
         "Network disableNetworkDiagnostics",
         |case| off_for_a_laboratory(case.value == "true"),

@@ -1,8 +1,9 @@
 //! Services, processes and their limits.
 
 use crate::rule::{Area, Judge, Reading, Roles, Rule, Verdict};
-use crate::{Case, Evidence, Finding};
+use crate::{Case, Evidence, Finding, Role};
 
+use super::groups::{processor_quota, quota, stood_still, throttled_periods};
 use super::memory::one;
 use Judge::By;
 use Verdict::{Improvable, NoEffect as Nothing, WorseThanDefault};
@@ -84,8 +85,8 @@ pub(super) const RULES: &[Rule] = &[
     .source(CGROUP2),
     each(
         "throttled periods",
-        |evidence| one("cgroup", throttled(evidence).map(|periods| periods.to_string())),
-        By(throttled_periods),
+        throttled_periods,
+        By(stood_still),
         "Periods in which the cgroup stood still, as its quota was used up (cpu.stat).",
     )
     .gain("no stalls of up to 100 ms")
@@ -278,45 +279,34 @@ fn limits_conf(case: &Case<'_>) -> Finding {
     if case.value.starts_with("0 ") {
         return Finding::ok("nothing is set there");
     }
-    Finding::new(Nothing, "for logins only: a unit's limits are LimitNOFILE and its like; see the row on open files")
-}
-
-/// What the cgroup may have of processors: version 2, else 1.
-fn quota(evidence: &Evidence) -> Vec<Reading> {
-    let two = evidence.get("sys/fs/cgroup/cpu.max").map(str::to_owned);
-    let first = evidence.get("sys/fs/cgroup/cpu/cpu.cfs_quota_us").map(|quota| match quota {
-        "-1" => "max".to_owned(),
-        quota => format!("{quota} 100000"),
-    });
-    one("cgroup", two.or(first))
-}
-
-fn processor_quota(case: &Case<'_>) -> Finding {
-    let mut words = case.value.split_whitespace();
-    let (quota, period) = (words.next().unwrap_or("max"), words.next().unwrap_or("100000"));
-    match (quota.parse::<f64>(), period.parse::<f64>()) {
-        _ if quota == "max" => Finding::ok("no quota"),
-        (Ok(quota), Ok(period)) if period > 0.0 => Finding::new(
-            if case.role.polls() { WorseThanDefault } else { Improvable },
-            format!("{:.2} cores; beyond that the server stands still to the end of each period", quota / period),
-        )
-        .want("whole cores by cpuset (Guaranteed pods with the static CPU manager)"),
-        _ => Finding::new(Verdict::Unreadable, "is no quota and period"),
+    let of_shell = case.subject == "ulimit";
+    if of_shell && (case.role == Role::Load || case.number().is_some_and(|number| number < 1_024)) {
+        let why = "in force in this shell and for what it starts, the load among it";
+        return match case.number() {
+            Some(number) if number < 1_024 => {
+                Finding::new(WorseThanDefault, format!("{why}: less than the default of 1,024")).want("65536")
+            }
+            _ => Finding::ok(why),
+        };
     }
-}
-
-/// Periods in which the cgroup was throttled since it is there.
-pub(super) fn throttled(evidence: &Evidence) -> Option<u64> {
-    let text = evidence.get("sys/fs/cgroup/cpu.stat").or_else(|| evidence.get("sys/fs/cgroup/cpu/cpu.stat"))?;
-    text.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
-}
-
-fn throttled_periods(case: &Case<'_>) -> Finding {
-    match case.number() {
-        Some(0) => Finding::ok("none"),
-        Some(periods) => Finding::new(Improvable, format!("{periods} periods in which it stood still")),
-        None => Finding::new(Verdict::Unreadable, "is no number"),
+    if of_shell {
+        return Finding::new(Nothing, "for what this shell starts; a unit's limit is LimitNOFILE");
     }
+    let (domain, kind) = case.subject.rsplit_once(' ').unwrap_or((case.subject, ""));
+    let other = |kind: &str| {
+        let subject = format!("{domain} {kind}");
+        case.others.iter().any(|other| other.key == "limits.conf" && other.subject == subject)
+    };
+    let alone = match kind {
+        "hard" if case.advised && !other("soft") && !other("-") => {
+            ", and hard is the ceiling alone: what is in force is soft, which stays"
+        }
+        _ => "",
+    };
+    Finding::new(
+        Nothing,
+        format!("for logins only{alone}: a unit's limits are LimitNOFILE and its like; see the row on open files"),
+    )
 }
 
 fn memory_limit(case: &Case<'_>) -> Finding {

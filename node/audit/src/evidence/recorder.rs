@@ -41,6 +41,7 @@ impl<'a> Recorder<'a> {
             self.matching(&format!("{folder}/{server}*.service.d/*.conf"))?;
         }
         self.processes()?;
+        self.groups()?;
         Ok(self.files)
     }
 
@@ -99,6 +100,19 @@ impl<'a> Recorder<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Records what limits the processes that were looked at, and this one.
+    fn groups(&mut self) -> Result<(), EvidenceError> {
+        self.file("proc/self/cgroup".to_owned())?;
+        let of_process = |(path, text): (&String, &Result<String, String>)| {
+            (path.starts_with("proc/") && path.ends_with("/cgroup")).then(|| text.clone().ok()).flatten()
+        };
+        let mut files: Vec<String> =
+            self.files.iter().filter_map(of_process).flat_map(|text| super::groups::files(&text)).collect();
+        files.sort_unstable();
+        files.dedup();
+        files.into_iter().try_for_each(|file| self.file(file))
     }
 
     /// Records a file, if it is there and is one.

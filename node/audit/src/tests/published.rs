@@ -2,9 +2,9 @@
 //! as facts: which line says what, and what is not true of it.
 
 use super::server;
-use crate::advice::parse;
-use crate::judge;
+use crate::advice::{Advice, parse, read};
 use crate::{Report, Role, Verdict};
+use crate::{judge, judge_lines};
 
 /// Cores 2-15 and 18-31 of 32 for pollers, with the arguments that the
 /// article adds to what the operator writes.
@@ -156,7 +156,7 @@ fn set() -> Report {
 fn every_slip_of_a_published_set_is_explained() {
     let report = set();
     let expected: &[(u8, &str, Verdict, &str)] = &[
-        (1, "cmdline intel_idle.max_cstate", Verdict::WorseThanDefault, "intel_pstate"),
+        (1, "cmdline intel_idle.max_cstate", Verdict::Unnecessary, "intel_pstate"),
         (4, "cmdline idle", Verdict::WorseThanDefault, "turbo"),
         (4, "cmdline processor.max_cstate", Verdict::Unnecessary, "idle=poll"),
         (5, "cmdline mce", Verdict::Dangerous, "ALL machine checks"),
@@ -174,7 +174,7 @@ fn every_slip_of_a_published_set_is_explained() {
         (10, "MachineConfig filesystem", Verdict::Removed, "Ignition 3"),
         (11, "KubeletConfig machineConfigPoolSelector", Verdict::Conflicts, "KubeletConfig of its own"),
         (12, "MachineConfig charset", Verdict::Improvable, "utf-8"),
-        (13, "Pod hugepages-1Gi", Verdict::Conflicts, "a domain has 10"),
+        (13, "Pod hugepages-1Gi", Verdict::Improvable, "if the node has two domains"),
         (14, "throttling, where it is read", Verdict::Removed, "cpu.max"),
         (15, "monitoring grafana.enabled", Verdict::WorseThanDefault, "laboratories"),
         (15, "monitoring alertmanagerMain.enabled", Verdict::WorseThanDefault, "laboratories"),
@@ -223,8 +223,9 @@ fn what_is_right_is_let_stand() {
 #[test]
 fn contradictions_within_a_set_are_found() {
     let of = |files: &[(&str, &str)], key: &str| {
-        let settings: Vec<_> = files.iter().flat_map(|(name, text)| parse(name, text).expect(name)).collect();
-        let report = judge(&server(), Role::Forwarder, &settings);
+        let mut advice = Advice::default();
+        files.iter().for_each(|(name, text)| advice.extend(read(name, text).expect(name)));
+        let report = judge_lines(&server(), Role::Forwarder, &advice);
         let row = report.rows.into_iter().find(|row| row.key == key).unwrap_or_else(|| panic!("{key}"));
         (row.verdict, row.why)
     };

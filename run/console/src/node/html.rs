@@ -4,10 +4,11 @@ use audit::{Report, Row, Verdict};
 use core::fmt::Write as _;
 
 /// Verdicts from the worst on, with the class that colours them.
-const VERDICTS: [(Verdict, &str); 10] = [
+const VERDICTS: [(Verdict, &str); 11] = [
     (Verdict::Dangerous, "bad"),
     (Verdict::WorseThanDefault, "bad"),
     (Verdict::Conflicts, "bad"),
+    (Verdict::Refused, "bad"),
     (Verdict::Removed, "bad"),
     (Verdict::Improvable, "mind"),
     (Verdict::Unreadable, "mind"),

@@ -2,9 +2,9 @@
 //! somebody's.
 
 use super::{LONGEST_FILE, WORSE, evidence, read, show, status};
-use crate::plan::{NodePlan, ProfileTask};
-use audit::advice::{AdviceError, Setting, parse};
-use audit::{Report, Role, judge};
+use crate::plan::{Intended, NodePlan, ProfileTask};
+use audit::advice::{Advice, AdviceError, read as read_advice};
+use audit::{Report, Role, judge_lines};
 use profile::{Check, Checked, Profile, Rendered, Shape, Version, Wanted, check, render};
 use say::Failure;
 use std::fs;
@@ -31,8 +31,8 @@ pub(super) fn task(out: &mut impl Write, plan: &NodePlan, task: &ProfileTask) ->
             }
             Ok(ExitCode::SUCCESS)
         }
-        ProfileTask::Explain(files) => explain(out, plan, files, |_| true),
-        ProfileTask::Pod(files) => explain(out, plan, files, |row| row.key.starts_with("Pod ")),
+        ProfileTask::Explain(files, intended) => explain(out, plan, files, *intended, |_| true),
+        ProfileTask::Pod(files, intended) => explain(out, plan, files, *intended, |row| row.key.starts_with("Pod ")),
         ProfileTask::Check { files, version } => held(out, plan, files, *version),
     }
 }
@@ -88,23 +88,23 @@ fn files_of(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The settings of all files; files of a folder that are none are left out.
-fn settings(out: &mut impl Write, named: &[PathBuf]) -> Result<Vec<Setting>, Failure> {
-    let mut settings: Vec<Setting> = Vec::new();
+/// What all files say; files of a folder that are none are left out.
+fn advice(out: &mut impl Write, named: &[PathBuf]) -> Result<Advice, Failure> {
+    let mut advice = Advice::default();
     for file in files_of(named)? {
         let text = read(&file, LONGEST_FILE)?;
-        match parse(&file.display().to_string(), &text) {
-            Ok(found) => settings.extend(found),
-            Err(AdviceError::UnknownForm(_)) if !named.contains(&file) => {
+        match read_advice(&file.display().to_string(), &text) {
+            Ok(found) => advice.extend(found),
+            Err(AdviceError::UnknownForm { .. }) if !named.contains(&file) => {
                 writeln!(out, "# {}: no file of settings; left out", file.display())?;
             }
             Err(why) => return Err(why.into()),
         }
     }
-    if settings.len() > MOST_SETTINGS {
+    if advice.settings.len() + advice.faults.len() > MOST_SETTINGS {
         return Err(format!("more than {MOST_SETTINGS} settings at once").into());
     }
-    Ok(settings)
+    Ok(advice)
 }
 
 /// Each setting is compared with all others.
@@ -114,13 +114,25 @@ fn explain(
     out: &mut impl Write,
     plan: &NodePlan,
     files: &[PathBuf],
+    intended: Intended,
     shown: impl Fn(&audit::Row) -> bool,
 ) -> Result<ExitCode, Failure> {
-    let settings = match plan.json {
-        true => settings(&mut std::io::sink(), files)?,
-        false => settings(out, files)?,
+    let advice = match plan.json {
+        true => advice(&mut std::io::sink(), files)?,
+        false => advice(out, files)?,
     };
-    let mut report: Report = judge(&evidence(plan.root.as_deref())?, Role::Forwarder, &settings);
+    let mut node = evidence(plan.root.as_deref())?;
+    // A profile is for the machine that was named, and only then for this one.
+    if plan.root.as_deref().is_some_and(|root| root != Path::new("/")) {
+        node = node.of_named_node();
+    }
+    if let Some(kernel) = intended.kernel {
+        node = node.of_kernel(kernel);
+    }
+    if let Some(Version(major, minor)) = intended.cluster {
+        node = node.of_cluster(major.into(), minor.into());
+    }
+    let mut report: Report = judge_lines(&node, Role::Forwarder, &advice);
     report.rows.retain(|row| shown(row));
     if report.rows.is_empty() {
         return Err("there is nothing of this kind in the files".into());
@@ -134,11 +146,11 @@ fn explain(
 }
 
 fn held(out: &mut impl Write, plan: &NodePlan, files: &[PathBuf], version: Version) -> Result<ExitCode, Failure> {
-    let settings = match plan.json {
-        true => settings(&mut std::io::sink(), files)?,
-        false => settings(out, files)?,
+    let advice = match plan.json {
+        true => advice(&mut std::io::sink(), files)?,
+        false => advice(out, files)?,
     };
-    let rows = check(&settings, &evidence(plan.root.as_deref())?, version);
+    let rows = check(&advice.settings, &evidence(plan.root.as_deref())?, version);
     if rows.is_empty() {
         return Err("the files want nothing that can be seen of a node".into());
     }

@@ -106,6 +106,7 @@ impl Table<'_> {
             Verdict::Dangerous,
             Verdict::WorseThanDefault,
             Verdict::Conflicts,
+            Verdict::Refused,
             Verdict::Removed,
             Verdict::Improvable,
             Verdict::Unreadable,
@@ -235,27 +236,4 @@ pub fn catalogue() -> String {
 pub fn catalogue_json() -> String {
     let all: Vec<Value> = rules().map(rule_json).collect();
     format!("{}\n", Value::from(all))
-}
-
-/// The rule whose name is nearest to a key that has none, if one is near.
-pub fn near(key: &str) -> Option<&'static str> {
-    let distance = |rule: &'static Rule| (edits(key, rule.key), rule.key);
-    let (edits, name) = rules().map(distance).min()?;
-    (edits <= 3).then_some(name)
-}
-
-/// How many characters must be added, removed or changed (Levenshtein).
-fn edits(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (at, char) in one.chars().take(200).enumerate() {
-        let mut diagonal = at;
-        row[0] = at + 1;
-        for (index, &wanted) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(char != wanted);
-            diagonal = row[index + 1];
-            row[index + 1] = replaced.min(row[index] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }

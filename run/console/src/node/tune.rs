@@ -127,7 +127,7 @@ pub(super) fn apply_plan(
         }
         let applied = apply::write_files(&mut machine, &plan, &files)?;
         for file in &files {
-            writeln!(out, "/{}\n{}", file.path, file.text)?;
+            writeln!(out, "/{}\n{}", file.path, file.added())?;
         }
         for left in &left {
             writeln!(out, "not in a file: {} = {}; it {}", left.key, left.want, left.why)?;
@@ -170,7 +170,7 @@ pub(super) fn apply_plan(
 fn instead(out: &mut impl Write, evidence: &Evidence, plan: &TuningPlan, by: &str) -> Result<(), Failure> {
     let (files, left) = apply::for_manager(evidence, plan, by);
     for file in &files {
-        writeln!(out, "# what {by} takes instead: {}\n{}", file.path, file.text)?;
+        writeln!(out, "# what {by} takes instead: {}\n{}", file.path, file.text())?;
     }
     for left in &left {
         writeln!(out, "# not in it: {} = {}; it {}", left.key, left.want, left.why)?;

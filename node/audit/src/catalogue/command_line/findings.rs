@@ -47,6 +47,9 @@ pub(super) fn isolcpus(case: &Case<'_>) -> Finding {
     if leaves_none(case, &cores) {
         return Finding::new(Dangerous, "no core is left for anything else");
     }
+    if let Some(finding) = beside_profile(case, &cores) {
+        return finding;
+    }
     if !flags.contains(&"managed_irq") && case.role.polls() {
         return Finding::new(
             Improvable,
@@ -70,6 +73,9 @@ pub(super) fn nohz_full(case: &Case<'_>) -> Finding {
             "the boot core is left out by the kernel, and nothing else is for housekeeping",
         );
     }
+    if let Some(finding) = beside_profile(case, &cores) {
+        return finding;
+    }
     // A kernel that has it tells which cores; without the configuration there is no file.
     let known = case.evidence.get("sys/devices/system/cpu/nohz_full").is_some();
     match known {
@@ -81,7 +87,30 @@ pub(super) fn nohz_full(case: &Case<'_>) -> Finding {
     }
 }
 
+/// What there is to say of cores that are not those of the PerformanceProfile
+/// beside them, or that the node lacks.
+fn beside_profile(case: &Case<'_>, cores: &[u32]) -> Option<Finding> {
+    if let Some(core) = case.lacks(cores) {
+        return Some(Finding::new(Conflicts, format!("the node has no core {core}")));
+    }
+    let isolated = cpu_list(case.advised("PerformanceProfile cpu.isolated")?)?;
+    let more = cores.iter().find(|core| !isolated.contains(core));
+    let less = isolated.iter().find(|core| !cores.contains(core));
+    let why = match (more, less) {
+        (Some(core), _) => format!("has core {core} in it, which cpu.isolated has not"),
+        (None, Some(core)) => format!("lacks core {core}, which cpu.isolated has"),
+        (None, None) => return None,
+    };
+    let why = format!("{why}: the operator writes the set of cpu.isolated itself, and of two the last counts");
+    Some(Finding::new(Conflicts, why).want("nothing: cpu.isolated alone"))
+}
+
 pub(super) fn rcu_nocbs(case: &Case<'_>) -> Finding {
+    if let Some(finding) =
+        cpu_list(case.value).filter(|cores| !cores.is_empty()).and_then(|cores| beside_profile(case, &cores))
+    {
+        return finding;
+    }
     match (case.value, case.argument("nohz_full")) {
         ("", _) => Finding::ok("not given"),
         (own, Some(nohz)) if cpu_list(own).is_some() && cpu_list(own) == cpu_list(nohz) => {
@@ -130,6 +159,11 @@ pub(super) fn max_cstate(case: &Case<'_>) -> Finding {
         _ if case.argument("idle") == Some("poll") => {
             Finding::new(Unnecessary, "redundant: with idle=poll no core sleeps")
         }
+        _ if case.argument("intel_idle.max_cstate") == Some("0") => Finding::new(
+            Improvable,
+            "acpi_idle, which takes over from intel_idle, sleeps lightly for ever, needed or not",
+        )
+        .want("a bound by /dev/cpu_dma_latency"),
         _ if case.evidence.get("sys/devices/system/cpu/cpuidle/current_driver") == Some("intel_idle") => {
             Finding::new(Nothing, "intel_idle is in use, which looks at intel_idle.max_cstate")
         }
@@ -141,6 +175,15 @@ pub(super) fn max_cstate(case: &Case<'_>) -> Finding {
 pub(super) fn intel_idle(case: &Case<'_>) -> Finding {
     match case.value {
         "" => Finding::ok("not given"),
+        "0" if case.argument("idle") == Some("poll") => Finding::new(
+            Unnecessary,
+            "redundant: with idle=poll no core sleeps, whichever driver there is; it has nothing to do with \
+             intel_pstate",
+        ),
+        "0" if case.argument("processor.max_cstate").is_some_and(|most| matches!(most, "0" | "1")) => Finding::ok(
+            "turns intel_idle off, so that processor.max_cstate, which is acpi_idle's, counts: no deeper than that; \
+             it has nothing to do with intel_pstate",
+        ),
         "0" => Finding::new(
             WorseThanDefault,
             "turns intel_idle off, and acpi_idle may sleep deeper than before; it has nothing to do with \

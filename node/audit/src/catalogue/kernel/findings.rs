@@ -183,7 +183,7 @@ pub(super) fn panic_of_a_hang(case: &Case<'_>) -> Finding {
 }
 
 pub(super) fn bandwidth_slice(case: &Case<'_>) -> Finding {
-    let throttled = crate::catalogue::services::throttled(case.evidence).unwrap_or(0);
+    let throttled = crate::catalogue::groups::throttled(case.evidence);
     match case.number() {
         Some(5_000) if throttled > 0 => Finding::new(
             Improvable,

@@ -3,7 +3,7 @@
 use crate::rule::{Reading, Role, Verdict};
 use crate::{Case, Evidence, Finding};
 
-use Verdict::{Dangerous, Improvable, Unnecessary, WorseThanDefault};
+use Verdict::{Conflicts, Dangerous, Improvable, Unnecessary, WorseThanDefault};
 
 /// What each interface has for a setting of IPv4.
 pub(super) fn interfaces(evidence: &Evidence, name: &str) -> Vec<Reading> {
@@ -255,8 +255,17 @@ pub(super) fn rp_filter(case: &Case<'_>) -> Finding {
     let dropped = case.evidence.net_counter("TcpExt", "IPReversePathFilter").unwrap_or(0);
     let own = case.number();
     // The larger of the two counts (include/linux/inetdevice.h, IN_DEV_RPFILTER).
-    let counts = if case.advised { own } else { own.max(of("all")) };
+    let of_all = case.advised("net.ipv4.conf.all.rp_filter").and_then(|value| value.parse().ok()).or_else(|| of("all"));
+    let counts = match case.subject {
+        // A template for interfaces that come later, and one side of each pair.
+        "all" | "default" | "*" | "" if case.advised => own,
+        _ => own.max(of_all),
+    };
     match counts {
+        Some(mode) if case.advised && own.is_some_and(|own| own < mode) => {
+            Finding::new(Conflicts, format!("net.ipv4.conf.all.rp_filter is {mode}, and of the two the larger counts"))
+                .want(mode.to_string())
+        }
         None => Finding::new(WorseThanDefault, "is no number"),
         Some(1) if case.evidence.interfaces().len() > 1 || dropped > 0 => Finding::new(
             Improvable,

@@ -1,6 +1,6 @@
 //! What is found of each part of a profile.
 
-use crate::advice::{Setting, quantity};
+use crate::advice::{OF_THE_OPERATOR, Setting, quantity};
 use crate::evidence::cpu_list;
 use crate::rule::Verdict;
 use crate::{Case, Finding};
@@ -16,6 +16,66 @@ pub(super) fn off_for_a_laboratory(off: bool) -> Finding {
              it takes nothing from isolated cores",
         ),
         false => Finding::ok("as by default, or nearly"),
+    }
+}
+
+/// The pool of machines that gets a profile, and no other.
+pub(super) fn selector(case: &Case<'_>) -> Finding {
+    let same = |other: &&Setting| {
+        other.key == "PerformanceProfile nodeSelector" && other.value == case.value && other.subject != case.subject
+    };
+    match case.others.iter().find(same) {
+        Some(other) => Finding::new(
+            Verdict::Refused,
+            format!("the operator refuses the profile: {} has the same nodeSelector", other.subject),
+        ),
+        None => Finding::ok("the pool of machines that gets all this; each restarts"),
+    }
+}
+
+/// How long measurements are kept: 15 days by default (Prometheus's durations).
+pub(super) fn retention(case: &Case<'_>) -> Finding {
+    let end = case.value.find(|char: char| !char.is_ascii_digit()).unwrap_or(case.value.len());
+    let (digits, unit) = case.value.split_at(end);
+    let hours = match unit {
+        "h" => Some(1),
+        "d" => Some(24),
+        "w" => Some(24 * 7),
+        "y" => Some(24 * 365),
+        // Shorter units, also several of them, are less than two days to anybody.
+        unit if unit.starts_with('m') || unit.starts_with('s') => Some(0),
+        _ => None,
+    };
+    let hours = digits.parse::<u64>().ok().zip(hours).map(|(count, hours)| count.saturating_mul(hours));
+    match hours {
+        Some(hours) if hours >= 48 => Finding::ok(format!("{} days; 15 by default", hours / 24)),
+        Some(_) => off_for_a_laboratory(true),
+        None => Finding::new(Verdict::Refused, "is no duration as 24h or 15d: the monitoring operator refuses it"),
+    }
+}
+
+/// What there is to say of what came with a version, for a cluster before it.
+pub(super) fn since(case: &Case<'_>, first: (u16, u16)) -> Option<Finding> {
+    let version = case.evidence.cluster().filter(|version| *version < first)?;
+    let why = format!("{}.{} does not have it: it came with {}.{}", version.0, version.1, first.0, first.1);
+    Some(Finding::new(Verdict::Removed, why))
+}
+
+/// The filesystem of a file: of Ignition 2, which requires it.
+pub(super) fn filesystem(case: &Case<'_>) -> Finding {
+    let two = case.of_same("MachineConfig config.ignition.version").is_some_and(|version| version.starts_with("2."));
+    match (two, case.value) {
+        (true, "") => Finding::new(
+            Verdict::Refused,
+            "Ignition 2 requires filesystem in each file: the machine-config operator refuses the whole MachineConfig",
+        )
+        .want("filesystem: root"),
+        (true, "root") => Finding::ok("required in Ignition 2, and dropped when it is converted"),
+        (true, _) => Finding::new(Improvable, "a name that storage.filesystems must have").want("root"),
+        (false, _) => Finding::new(
+            Verdict::Removed,
+            "Ignition 3 has no filesystem in a file: under strict validation the whole MachineConfig is refused",
+        ),
     }
 }
 
@@ -83,9 +143,9 @@ fn of_this_machine(case: &Case<'_>, cores: &[u32]) -> bool {
     !online.is_empty() && cores.iter().all(|core| online.contains(core))
 }
 
-/// Memory domains of the machine that a profile is for: this one, if its
-/// cores are; else two, which servers of this kind have.
-fn domains(case: &Case<'_>) -> u64 {
+/// Memory domains of the machine that a profile is for: of the one that was
+/// named, or of this one, if its cores are; else nobody knows.
+fn domains(case: &Case<'_>) -> Option<u64> {
     let all: Vec<u32> = ["isolated", "reserved"]
         .iter()
         .filter_map(|side| cpu_list(case.advised(&format!("PerformanceProfile cpu.{side}"))?))
@@ -94,10 +154,8 @@ fn domains(case: &Case<'_>) -> u64 {
     let nodes = case.evidence.names("sys/devices/system/node");
     let here =
         nodes.iter().filter(|name| name.strip_prefix("node").is_some_and(|rest| rest.parse::<u32>().is_ok())).count();
-    match all.len() == case.evidence.cores().len() && of_this_machine(case, &all) && here > 0 {
-        true => here as u64,
-        false => 2,
-    }
+    let known = case.evidence.named() || all.len() == case.evidence.cores().len() && of_this_machine(case, &all);
+    (known && here > 0).then_some(here as u64)
 }
 
 pub(super) fn isolated(case: &Case<'_>) -> Finding {
@@ -106,6 +164,9 @@ pub(super) fn isolated(case: &Case<'_>) -> Finding {
     };
     if cores.is_empty() {
         return Finding::new(Improvable, "no core is isolated: then no profile is needed");
+    }
+    if let Some(finding) = not_there(case, &cores) {
+        return finding;
     }
     let Some(reserved) = case.of_same("PerformanceProfile cpu.reserved").and_then(cpu_list) else {
         return Finding::new(Conflicts, "cpu.reserved is missing: the operator refuses one without the other");
@@ -133,8 +194,53 @@ pub(super) fn isolated(case: &Case<'_>) -> Finding {
     }
 }
 
+/// What there is to say of cores that the node lacks.
+pub(in crate::catalogue) fn not_there(case: &Case<'_>, cores: &[u32]) -> Option<Finding> {
+    let core = case.lacks(cores)?;
+    let has = case.evidence.present().len();
+    let why = format!("the node has {has} cores, and no core {core}: the kubelet does not start with this set");
+    Some(Finding::new(Dangerous, why))
+}
+
+/// Cores of a set that has no more to be said of than whether they are there.
+pub(super) fn set_of_cores(case: &Case<'_>, why: &str) -> Finding {
+    cpu_list(case.value).and_then(|cores| not_there(case, &cores)).unwrap_or_else(|| Finding::ok(why))
+}
+
+/// Whether the operator's profiles that a profile is on top of are those of a
+/// PerformanceProfile of the set.
+pub(super) fn include(case: &Case<'_>) -> Finding {
+    let known: Vec<&str> = case
+        .others
+        .iter()
+        .filter(|other| {
+            other.key == "PerformanceProfile nodeSelector" || other.key == "PerformanceProfile cpu.isolated"
+        })
+        .map(|other| other.subject.as_str())
+        .collect();
+    let names = case.value.split([',', ';']).map(str::trim);
+    let mut of_operator = names.filter_map(|name| name.strip_prefix(OF_THE_OPERATOR)).peekable();
+    if of_operator.peek().is_none() {
+        return Finding::ok("on top of that profile");
+    }
+    match of_operator.find(|name| !known.is_empty() && !known.contains(name)) {
+        Some(name) => Finding::new(
+            Conflicts,
+            format!("there is no PerformanceProfile {name} in the set, but {}: nothing is applied", known.join(", ")),
+        )
+        .want(format!("{OF_THE_OPERATOR}{}", known.first().copied().unwrap_or_default())),
+        None => {
+            Finding::ok("on top of what the operator makes of the PerformanceProfile; its name must be that profile's")
+        }
+    }
+}
+
 pub(super) fn reserved(case: &Case<'_>) -> Finding {
-    match cpu_list(case.value) {
+    let cores = cpu_list(case.value);
+    if let Some(finding) = cores.as_ref().and_then(|cores| not_there(case, cores)) {
+        return finding;
+    }
+    match cores {
         Some(cores) if cores.is_empty() => Finding::new(Dangerous, "no core is left for the kernel and the kubelet"),
         Some(cores) if cores.len() < 2 => {
             Finding::new(Improvable, "one thread for the kernel, the kubelet and CRI-O").want("2 to 4 a domain")
@@ -155,8 +261,23 @@ pub(super) fn pages(case: &Case<'_>) -> Finding {
     let Some((size, count, domain)) = parts(case.value) else {
         return Finding::new(Dangerous, "is no number of pages");
     };
-    let domains = domains(case);
+    let Some(domains) = domains(case) else {
+        return match domain {
+            Some(domain) => Finding::ok(format!("{count} pages of {size} on domain {domain}, if the node has it")),
+            None if count.is_multiple_of(2) => Finding::ok(format!(
+                "{count} pages of {size}; if the node has two domains, {} on each (--root with its recording tells)",
+                count / 2
+            )),
+            None => Finding::ok(format!(
+                "{count} pages of {size}; if the node has two domains, they cannot be divided evenly: name them by \
+                 node then (--root with its recording tells)"
+            )),
+        };
+    };
     match domain {
+        Some(domain) if domain.parse::<u64>().is_ok_and(|domain| domain >= domains) => {
+            Finding::new(Conflicts, format!("the node has no domain {domain}: it has {domains}"))
+        }
         Some(domain) => Finding::ok(format!("{count} pages of {size} on domain {domain}")),
         None if domains > 1 && !count.is_multiple_of(domains) => Finding::new(
             Improvable,
@@ -169,9 +290,12 @@ pub(super) fn pages(case: &Case<'_>) -> Finding {
     }
 }
 
-/// What a pod may have of a size of pages: in all, and of one domain.
-pub(in crate::catalogue) fn pages_for(case: &Case<'_>, size: &str) -> Option<(u64, u64)> {
-    let domains = domains(case);
+/// What a pod may have of a size of pages: in all, and of one domain; and
+/// whether it is known how many domains there are. Where it is not, it is what
+/// two would have.
+pub(in crate::catalogue) fn pages_for(case: &Case<'_>, size: &str) -> Option<(u64, u64, bool)> {
+    let known = domains(case);
+    let domains = known.unwrap_or(2);
     let profile = case.others.iter().filter(|other| other.key == "PerformanceProfile hugepages.pages");
     let of_size =
         profile.filter_map(|other| parts(&other.value)).filter(|(other, ..)| quantity_of_page(other) == quantity(size));
@@ -185,7 +309,7 @@ pub(in crate::catalogue) fn pages_for(case: &Case<'_>, size: &str) -> Option<(u6
             None => even = even.saturating_add(count / domains),
         }
     }
-    any.then_some((all, even.saturating_add(named)))
+    any.then_some((all, even.saturating_add(named), known.is_some()))
 }
 
 /// Bytes, in thousandths, of `1G` as the operator writes it: powers of two.
