@@ -62,22 +62,8 @@ pub fn unlike_arms(results: &Results) -> Vec<String> {
 /// meaningless; empty if they may be compared.
 #[must_use]
 pub fn unlike(after: &Results, before: &Results, pairs: &[(&ArmResults, &ArmResults)]) -> Vec<String> {
-    let (a, b) = (after.machine.identity(), before.machine.identity());
-    let mut found: Vec<String> = a
-        .iter()
-        .filter(|(key, value)| b.get(*key) != Some(value))
-        .map(|(key, value)| format!("machine: {key}: {} and {value}", b.get(key).map_or("unknown", String::as_str)))
-        .collect();
-    let (a, b) = (after.machine.surroundings(), before.machine.surroundings());
-    // Results of earlier versions tell nothing of these.
-    if !a.is_empty() && !b.is_empty() {
-        let keys: BTreeSet<&&String> = a.keys().chain(b.keys()).collect();
-        let text = |value: Option<&&String>| value.map_or("not there", |value| value.as_str()).to_owned();
-        let differing = keys.into_iter().filter(|key| a.get(**key) != b.get(**key));
-        found.extend(
-            differing.map(|key| format!("environment: {key}: {} and {}", text(b.get(*key)), text(a.get(*key)))),
-        );
-    }
+    let machine = after.machine.unlike(&before.machine).into_iter();
+    let mut found: Vec<String> = machine.filter(|one| one.matters).map(|one| one.to_string()).collect();
     for (arm, baseline) in pairs {
         found.extend(unlike_conditions(arm, baseline));
     }
@@ -98,9 +84,10 @@ fn unlike_conditions(arm: &ArmResults, baseline: &ArmResults) -> Vec<String> {
 /// versions.
 #[must_use]
 pub fn differences(after: &Results, before: &Results) -> Vec<String> {
+    let machine = after.machine.unlike(&before.machine).into_iter();
+    let mut found: Vec<String> = machine.filter(|one| !one.matters).map(|one| one.to_string()).collect();
     let all = |results: &Results| {
-        let mut all = results.machine.settings();
-        all.extend(results.tools.clone());
+        let mut all = results.tools.clone();
         all.insert("nearside".to_owned(), results.nearside.clone());
         all
     };
@@ -108,7 +95,8 @@ pub fn differences(after: &Results, before: &Results) -> Vec<String> {
     let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let differing = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
     let text = |value: Option<&String>| value.map_or("not there", String::as_str).to_owned();
-    differing.map(|key| format!("{key}: {} and {}", text(b.get(key)), text(a.get(key)))).collect()
+    found.extend(differing.map(|key| format!("{key}: {} and {}", text(b.get(key)), text(a.get(key)))));
+    found
 }
 
 /// The arms of two results that belong together: of the names asked for, or

@@ -1,8 +1,8 @@
 //! The machine that a figure belongs to.
 
-use environment::{matters, passes};
+use environment::{Unlike, difference};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 /// Settings that change what a network server does.
@@ -67,41 +67,50 @@ impl MachineState {
         }
     }
 
-    /// What makes two machines different ones: figures of both may not be
-    /// compared.
+    /// What differs from the machine of an earlier result: processor, firmware, memory,
+    /// quotas, interfaces, settings; those things first that matter.
     #[must_use]
-    pub fn identity(&self) -> BTreeMap<&'static str, String> {
-        BTreeMap::from([
-            ("processor", self.host.processor.clone()),
-            ("cores", self.host.cores.len().to_string()),
-            ("virtual machine", self.host.virtual_machine.to_string()),
-            ("memory, MiB", self.host.memory_mib.to_string()),
-            ("NUMA domains", self.numa_nodes.to_string()),
-            ("threads per core", self.threads_per_core.to_string()),
-        ])
+    pub fn unlike(&self, before: &Self) -> Vec<Unlike> {
+        let mut found = environment::unlike(&before.host, &self.host);
+        let (b, a) = (before.own(), self.own());
+        let keys: BTreeSet<&String> = b.keys().chain(a.keys()).collect();
+        let guest = before.host.virtual_machine && self.host.virtual_machine;
+        let text = |all: &BTreeMap<String, String>, key: &String| all.get(key).cloned();
+        for key in keys {
+            let (before, after) = (text(&b, key), text(&a, key));
+            found.extend(difference(key, (before.as_deref(), after.as_deref()), guest));
+        }
+        found.sort_by_key(|one| !one.matters);
+        found
     }
 
-    /// What else makes figures of one machine those of another: firmware,
-    /// microcode, quotas, interfaces.
+    /// All that is known of it, by name, for readers.
     #[must_use]
-    pub fn surroundings(&self) -> BTreeMap<&String, &String> {
-        self.host.environment.iter().filter(|(name, _)| matters(name)).collect()
-    }
-
-    /// How it is set: may be what a comparison is about.
-    #[must_use]
-    pub fn settings(&self) -> BTreeMap<String, String> {
-        let mut settings = BTreeMap::from([
+    pub fn told(&self) -> BTreeMap<String, String> {
+        let mut all = self.own();
+        all.extend([
+            ("processor".to_owned(), self.host.processor.clone()),
+            ("cores".to_owned(), self.host.cores.len().to_string()),
+            ("virtual machine".to_owned(), self.host.virtual_machine.to_string()),
+            ("memory, MiB".to_owned(), self.host.memory_mib.to_string()),
             ("kernel".to_owned(), self.host.kernel.clone()),
             ("system".to_owned(), self.host.system.clone()),
+        ]);
+        all.extend(self.host.environment.clone());
+        all
+    }
+
+    /// What it has beside the fingerprint's.
+    fn own(&self) -> BTreeMap<String, String> {
+        let mut settings = BTreeMap::from([
+            ("NUMA domains".to_owned(), self.numa_nodes.to_string()),
+            ("threads per core".to_owned(), self.threads_per_core.to_string()),
             ("governor".to_owned(), self.governor.clone()),
             ("clocksource".to_owned(), self.clocksource.clone()),
             ("transparent huge pages".to_owned(), self.transparent_hugepages.clone()),
         ]);
         settings.extend(self.mitigations.iter().map(|(name, what)| (format!("mitigation of {name}"), what.clone())));
         settings.extend(self.sysctls.clone());
-        let others = self.host.environment.iter().filter(|(name, _)| !matters(name) && !passes(name));
-        settings.extend(others.map(|(name, value)| (name.clone(), value.clone())));
         settings
     }
 }
@@ -145,7 +154,7 @@ mod tests {
         let machine = MachineState::read();
         assert!(!machine.host.cores.is_empty() && machine.numa_nodes >= 1);
         assert!(machine.sysctls.contains_key("net.core.somaxconn"));
-        assert_eq!(machine.identity(), MachineState::read().identity());
+        assert_eq!(machine.unlike(&MachineState::read()), []);
     }
 
     #[test]

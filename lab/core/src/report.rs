@@ -226,11 +226,7 @@ fn footer(page: &mut String, results: &Results) {
     let errors: u64 = results.arms.iter().flat_map(|arm| &arm.runs).map(|run| run.errors).sum();
     let _ = writeln!(page, "<li>Failed requests or connections, all runs: {errors}</li>\n</ul>");
     page.push_str("<details><summary>Machine, settings and versions</summary>\n<table class=\"left\">\n");
-    let identity = results.machine.identity();
-    let mut rows: Vec<(String, String)> = identity.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    let around = results.machine.surroundings();
-    rows.extend(around.into_iter().map(|(key, value)| (key.clone(), value.clone())));
-    rows.extend(results.machine.settings());
+    let mut rows: Vec<(String, String)> = results.machine.told().into_iter().collect();
     rows.extend(results.tools.clone());
     for (key, value) in rows {
         let _ = writeln!(page, "<tr><td>{}</td><td class=\"text\">{}</td></tr>", escape(&key), escape(&value));

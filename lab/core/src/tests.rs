@@ -232,7 +232,7 @@ fn results_of_different_things_are_told_apart() {
     after.arms[1].conditions.insert("link".to_owned(), "veth".to_owned());
     let (unlike, differences) = of(&after);
     assert_eq!(unlike.len(), 3, "{unlike:?}");
-    assert!(unlike[0].starts_with("machine: processor: ") && unlike[0].ends_with(" and Another"));
+    assert!(unlike[0].starts_with("processor: ") && unlike[0].contains(" and Another ("));
     assert_eq!(unlike[1..], ["connections: 64 (b) and 128 (b)", "link: not said (b) and veth (b)"]);
     assert_eq!(differences, [format!("kernel: {} and 9.9", before.machine.host.kernel)], "may be what is compared");
     let mut after = before.clone();
@@ -240,8 +240,16 @@ fn results_of_different_things_are_told_apart() {
     environment.insert("microcode".to_owned(), "0xother".to_owned());
     environment.insert("turbo off".to_owned(), "other".to_owned());
     let (unlike, differences) = of(&after);
-    assert!(unlike.len() == 1 && unlike[0].starts_with("environment: microcode: "), "{unlike:?}");
+    assert!(unlike.len() == 1 && unlike[0].starts_with("microcode: "), "{unlike:?}");
     assert!(differences.len() == 1 && differences[0].starts_with("turbo off: "), "{differences:?}");
+    // Memory that a hypervisor plugged in between is no other machine; and it is told.
+    let (mut small, mut large) = (before.clone(), before.clone());
+    for (results, memory) in [(&mut small, 8_000), (&mut large, 8_128)] {
+        results.machine.host.virtual_machine = true;
+        results.machine.host.memory_mib = memory;
+    }
+    assert_eq!(compare::unlike(&large, &small, &[]), Vec::<String>::new());
+    assert_eq!(compare::differences(&large, &small), ["memory, MiB: 8000 and 8128"]);
     // Results of versions that had none are compared as they were.
     after.machine.host.environment.clear();
     assert_eq!(of(&after).0, Vec::<String>::new());

@@ -11,7 +11,7 @@ mod interfaces;
 mod likeness;
 mod machine;
 
-pub use likeness::{Unlike, matters, passes, unlike};
+pub use likeness::{Likeness, Rule, Unlike, difference, rule, unlike};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

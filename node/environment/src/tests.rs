@@ -112,8 +112,8 @@ fn what_differs_is_told_and_whether_it_matters() {
     let found = unlike(&before, &after);
     let words: Vec<(String, bool)> = found.iter().map(|one| (one.to_string(), one.matters)).collect();
     let expected = [
-        ("microcode: 1 and not there", true),
-        ("processor: A and B", true),
+        ("microcode: 1 and not there (microcode changes what instructions cost)", true),
+        ("processor: A and B (another processor has another speed)", true),
         ("interface eth0 rings: rx 512 and rx 4096", false),
         ("kernel: 6.1 and 6.2", false),
     ];
@@ -122,4 +122,41 @@ fn what_differs_is_told_and_whether_it_matters() {
     before.environment.clear();
     after.processor = "A".into();
     assert!(unlike(&before, &after).iter().all(|one| !one.matters));
+}
+
+/// Two runs of one machine, whose hypervisor plugs memory, are alike; a machine of another
+/// size, or the same growth without a hypervisor, is not.
+#[test]
+fn memory_is_alike_within_what_plugging_makes_of_it() {
+    let of = |virtual_machine, mib: u64, domain: &str| {
+        let environment = [("memory of domain 0".to_owned(), domain.to_owned())].into();
+        Fingerprint { virtual_machine, memory_mib: mib, environment, ..Fingerprint::default() }
+    };
+    let matter = |before: &Fingerprint, after: &Fingerprint| {
+        let all = unlike(before, after);
+        (all.len(), all.iter().filter(|one| one.matters).count())
+    };
+    let guest = of(true, 10_586, "10586 MiB");
+    assert_eq!(matter(&guest, &of(true, 10_714, "10714 MiB")), (2, 0), "told, and no reason to refuse");
+    assert_eq!(matter(&guest, &of(true, 10_586, "10586 MiB, 4 pages of 2048kB")), (1, 0), "pages are a setting");
+    assert_eq!(matter(&guest, &of(true, 64_000, "64000 MiB")), (2, 2), "another machine");
+    let host = of(false, 10_586, "10586 MiB");
+    assert_eq!(matter(&host, &of(false, 10_486, "10486 MiB")), (2, 0), "firmware keeps a part");
+    assert_eq!(matter(&host, &of(false, 16_000, "16000 MiB")), (2, 2));
+    assert_eq!(matter(&of(false, 0, "x"), &host), (2, 0), "what nobody knows says nothing");
+}
+
+/// An interface that is plugged in between was not what figures were taken over; one whose
+/// driver changed may have been.
+#[test]
+fn interfaces_that_come_and_go_are_told() {
+    let with = |name: &str, what: &str| {
+        let environment = [("microcode".to_owned(), "1".to_owned()), (name.to_owned(), what.to_owned())].into();
+        Fingerprint { environment, ..Fingerprint::default() }
+    };
+    let before = with("interface eth0", "virtio_net");
+    let changed = unlike(&before, &with("interface eth0", "e1000"));
+    assert!(changed.len() == 1 && changed[0].matters, "{changed:?}");
+    let moved = unlike(&before, &with("interface eth1", "virtio_net"));
+    assert!(moved.len() == 2 && moved.iter().all(|one| !one.matters), "{moved:?}");
 }

@@ -151,7 +151,7 @@ fn asked(before: &LoadResult, after: &LoadResult) -> Vec<Unlike> {
     let told = |value: Option<String>| value.unwrap_or_else(|| "not there".to_owned());
     let one = |key: &&str| {
         let (before, after) = pair(key);
-        Unlike { what: format!("load: {key}"), before: told(before), after: told(after), matters: true }
+        Unlike { what: format!("load: {key}"), before: told(before), after: told(after), matters: true, why: "" }
     };
     differing.map(one).collect()
 }
@@ -192,7 +192,7 @@ mod tests {
         assert!(is_one(&plan(&same, &other, false)));
         assert!(compare(&plan(&same, &same, false)).is_ok());
         let why = compare(&plan(&same, &other, false)).expect_err("they differ").to_string();
-        assert!(why.contains("load: connections: 64 and 8") && why.contains("processor: A and B"), "{why}");
+        assert!(why.contains("load: connections: 64 and 8") && why.contains("processor: A and B ("), "{why}");
         assert!(compare(&plan(&same, &other, true)).is_ok());
         let why = compare(&plan(&none, &same, false)).expect_err("it tells of no machine").to_string();
         assert!(why.contains("does not tell of its machine"), "{why}");
