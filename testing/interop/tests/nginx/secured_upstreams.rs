@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const CERTIFICATES: &str = r#"
+pub(crate) const CERTIFICATES: &str = r#"
 set -e
 own() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $1.key -out $1.pem -days 30 -subj "/CN=$1"; }
 of() {
