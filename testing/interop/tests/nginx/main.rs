@@ -22,6 +22,7 @@ mod foreign;
 mod hosts;
 mod kept;
 mod keys;
+mod nesting;
 mod operators;
 mod programs;
 mod proxied;

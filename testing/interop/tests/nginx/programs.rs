@@ -131,7 +131,7 @@ fn began(command: &mut Command, sockets: &[&str]) -> Child {
 }
 
 /// Serves with one small program for each protocol; they end with the process.
-fn serve() {
+pub(crate) fn serve() {
     for (port, protocol) in [(9001, Protocol::FastCgi), (9002, Protocol::Scgi), (9003, Protocol::Uwsgi)] {
         let listener = TcpListener::bind(("0.0.0.0", port)).expect("a port of the test's own");
         thread::spawn(move || {

@@ -89,7 +89,7 @@ pub(crate) fn one(line: &str, list: &[Asked], prefix: &Path) -> Asked {
     read(line, &String::from_utf8_lossy(&host), prefix)
 }
 
-fn read(line: &str, host: &str, prefix: &Path) -> Asked {
+pub(crate) fn read(line: &str, host: &str, prefix: &Path) -> Asked {
     let filled = fill(line, prefix);
     let mut pieces = filled.split(" | ");
     let first = pieces.next().unwrap_or_default();

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-const CERTIFICATES: &str = r#"
+pub(crate) const CERTIFICATES: &str = r#"
 set -e
 own() { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $1.key -out $1.pem -days 30 -subj "/CN=$1"; }
 of() {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Where one of them is: the folder of its configuration, and its address.
 pub(crate) struct Side {
-    name: &'static str,
+    pub(crate) name: &'static str,
     pub(crate) address: &'static str,
 }
 
@@ -47,6 +47,7 @@ const SHOWN: usize = 400;
 /// Both, serving one site.
 pub(crate) struct Twins {
     prefix: PathBuf,
+    port: u16,
     running: [Running; 3],
     kept: [Option<Connection>; 3],
 }
@@ -65,14 +66,21 @@ impl Twins {
         let folder = folder_of(name);
         tree::make(&prefix, &fs::read_to_string(folder.join("tree.txt")).unwrap());
         for side in SIDES {
+            configure(&folder, &prefix.join(side.name), side);
+        }
+        Self::serve(prefix, 80)
+    }
+
+    /// Serves `prefix`, in which each has a folder with its configuration, at `port`.
+    pub(crate) fn serve(prefix: PathBuf, port: u16) -> Self {
+        for side in SIDES {
             if side.name != STACK.name || is_nginx_itself() {
                 ip(&format!("addr add {}/32 dev lo", side.address));
             }
-            configure(&folder, &prefix.join(side.name), side);
             fs::create_dir_all(prefix.join(side.name).join("logs")).unwrap();
         }
-        let running = SIDES.map(|side| start(&prefix, side));
-        Self { prefix, running, kept: [None, None, None] }
+        let running = SIDES.map(|side| start(&prefix, side, port));
+        Self { prefix, port, running, kept: [None, None, None] }
     }
 
     pub(crate) fn prefix(&self) -> &Path {
@@ -83,7 +91,7 @@ impl Twins {
     pub(crate) fn differ_on_new_connections(&mut self, asked: &Asked) -> Option<String> {
         let mut silent = String::new();
         let answers = SIDES.map(|side| {
-            let mut connection = Connection::open(&format!("{}:80", side.address));
+            let mut connection = Connection::open(&format!("{}:{}", side.address, self.port));
             let answer = connection.ask(&asked.bytes, &asked.method);
             // What says that it closes does.
             if !answer.lives && !connection.ends(asked.parts.as_ref().is_some_and(Parts::is_framed)) {
@@ -138,19 +146,24 @@ impl Twins {
 
     /// Asks one of them, on its kept connection.
     fn ask(&mut self, side: usize, asked: &Asked) -> Answer {
-        let address = SIDES[side].address;
-        let connection = self.kept[side].get_or_insert_with(|| Connection::open(&format!("{address}:80")));
+        let address = format!("{}:{}", SIDES[side].address, self.port);
+        let connection = self.kept[side].get_or_insert_with(|| Connection::open(&address));
         connection.ask(&asked.bytes, &asked.method)
     }
 
     /// How lines of the access logs differ, whatever their order.
     pub(crate) fn logs_differ(&self) -> Option<String> {
-        SIDES[1..].iter().find_map(|side| self.logs_of_differ(side))
+        self.logs_differ_after(LOOKS)
     }
 
-    fn logs_of_differ(&self, ours: &Side) -> Option<String> {
+    /// The same, looked at so often.
+    pub(crate) fn logs_differ_after(&self, looks: usize) -> Option<String> {
+        SIDES[1..].iter().find_map(|side| self.logs_of_differ(side, looks))
+    }
+
+    fn logs_of_differ(&self, ours: &Side, looks: usize) -> Option<String> {
         let mut told = None;
-        for _ in 0..LOOKS {
+        for _ in 0..looks {
             told = self.differing_lines(ours);
             if told.is_none() {
                 break;
@@ -251,6 +264,12 @@ fn of_request(line: &str) -> Option<String> {
     Some(excess.unwrap_or_else(|| said.clone()))
 }
 
+/// A text of a configuration, with what differs between them filled in.
+pub(crate) fn filled(text: &str, side: &Side) -> String {
+    let text = text.replace("{process}", PROCESS).replace("{address}", side.address);
+    text.replace("{scratch}", &scratch("nginx").to_string_lossy()).replace("{side}", side.name)
+}
+
 /// Copies what is in the site's folder, with what differs between them filled in.
 fn configure(from: &Path, to: &Path, side: &Side) {
     fs::create_dir_all(to).unwrap();
@@ -260,10 +279,7 @@ fn configure(from: &Path, to: &Path, side: &Side) {
         if path.is_dir() {
             configure(&path, &to.join(name), side);
         } else if !["tree.txt", "requests.txt"].iter().any(|list| name == *list) {
-            let text = fs::read_to_string(&path).unwrap();
-            let text = text.replace("{process}", PROCESS).replace("{address}", side.address);
-            let text = text.replace("{scratch}", &scratch("nginx").to_string_lossy());
-            fs::write(to.join(name), text.replace("{side}", side.name)).unwrap();
+            fs::write(to.join(name), filled(&fs::read_to_string(&path).unwrap(), side)).unwrap();
         }
     }
 }
@@ -273,7 +289,7 @@ fn is_nginx_itself() -> bool {
     std::env::var_os("NEARSIDE_TWIN").is_some_and(|twin| twin == "nginx")
 }
 
-fn start(prefix: &Path, side: &Side) -> Running {
+fn start(prefix: &Path, side: &Side, port: u16) -> Running {
     let itself = is_nginx_itself();
     // Where a site is there in TOML, too, one of ours serves that.
     let toml = prefix.join(side.name).join("site.toml");
@@ -294,7 +310,7 @@ fn start(prefix: &Path, side: &Side) -> Running {
         command.args(LINK);
     }
     let mut running = Running::start(&mut command);
-    running.wait_until_open(&format!("{}:80", side.address));
+    running.wait_until_open(&format!("{}:{port}", side.address));
     running
 }
 

@@ -14,6 +14,9 @@ const ADDRESS: &str = "0.0.0.0:9000";
 /// How long it waits before it answers late, and before it gives up.
 const LATE: Duration = Duration::from_millis(2_500);
 
+/// How long it waits before it answers soon.
+const SOON: Duration = Duration::from_millis(400);
+
 /// Starts it; it ends with the process.
 pub(crate) fn start() {
     // While nobody waits for it.
@@ -213,6 +216,10 @@ fn answer_wrongly(name: &str, send: &mut dyn FnMut(&[u8]) -> bool) -> Option<boo
         "cut-chunk" => {
             send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n9\r\nwor");
             false
+        }
+        "soon" => {
+            thread::sleep(SOON);
+            send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsoon\n")
         }
         "late" => {
             thread::sleep(LATE);

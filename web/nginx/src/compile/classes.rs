@@ -320,8 +320,40 @@ impl DirectiveClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::rules;
+    use crate::rules::{Context, rules};
     use std::collections::HashSet;
+
+    /// The names that a heading of probes.txt stands for: `{a,b}_name` is two.
+    fn expanded(heading: &str) -> Vec<String> {
+        let Some((before, rest)) = heading.split_once('{') else { return vec![heading.to_owned()] };
+        let (parts, after) = rest.split_once('}').expect(heading);
+        parts.split(',').map(|part| format!("{before}{part}{after}")).collect()
+    }
+
+    /// What has a meaning, and stands in places that others stand in, has a request that
+    /// shows it, or a reason why none does; the test of `nesting` in testing/interop asks.
+    #[test]
+    fn each_directive_that_is_inherited_has_a_probe() {
+        let lines = include_str!("../probes.txt").lines().filter(|line| !line.starts_with([' ', '#', '[']));
+        let mut probed = HashSet::new();
+        for line in lines.filter(|line| !line.is_empty()) {
+            let heading = line.split_once(" - ").map_or(line, |(heading, why)| {
+                assert!(why.len() > 10, "{line}: no reason");
+                heading
+            });
+            for name in expanded(heading) {
+                assert!(rules().contains_key(name.as_bytes()), "{name} is no directive");
+                assert!(probed.insert(name), "{line}: it stands twice");
+            }
+        }
+        let nests = |rule: &Rule| {
+            let in_servers = [Context::SERVER, Context::LOCATION, Context::IF_IN_LOCATION, Context::LIMIT_EXCEPT];
+            in_servers.iter().any(|one| rule.contexts.contains(*one))
+        };
+        for rule in rules().values().flatten().filter(|rule| nests(rule) && class(rule) == Compiled) {
+            assert!(probed.contains(rule.name), "{}: neither a probe nor a reason in probes.txt", rule.name);
+        }
+    }
 
     #[test]
     fn each_directive_has_one_class() {

@@ -123,7 +123,6 @@ impl Layer {
     fn inner(&self, scope: Scope) -> Self {
         let mut block = self.block.clone();
         block.script = Arc::default();
-        block.internal = false;
         block.try_files = None;
         block.limit_except = None;
         // nginx keeps the handler of the location that the `if` stands in.

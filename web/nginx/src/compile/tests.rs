@@ -69,6 +69,21 @@ fn what_a_block_says_replaces_what_it_inherits() {
 }
 
 #[test]
+fn what_is_internal_is_so_in_all_of_its_places() {
+    let compiled = compiled(
+        r"server {
+           location /secret/ { internal; if ($arg_a) { expires 1; } limit_except GET { deny all; }
+             location ~ \.txt$ { location ~ ^/secret/deep { } } location /secret/index { } }
+           location /open/ { location /open/shut { internal; } } }",
+    )
+    .unwrap();
+    let closed = |label: &str| block(&compiled, label).internal;
+    let inside = ["/secret/", "if ($arg_a)", "limit_except GET", r"~ \.txt$", "~ ^/secret/deep", "/secret/index"];
+    assert_eq!(inside.map(closed), [true; 6]);
+    assert_eq!(["/open/", "/open/shut"].map(closed), [false, true]);
+}
+
+#[test]
 fn scripts_jump_over_what_does_not_hold() {
     let compiled = compiled(
         "server { set $a 1;

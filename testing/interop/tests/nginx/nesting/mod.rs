@@ -1,0 +1,277 @@
+//! What a location has of the places around it, and what an `if`, a `limit_except` and a
+//! named location in it have, beside nginx: each directive by its probe
+//! (`web/nginx/src/probes.txt`), in servers that are put together by chance.
+//!
+//! `NEARSIDE_NESTING=SEEDS` takes so many seeds in place of a few.
+
+mod places;
+mod probes;
+
+use crate::requests::{self, Asked};
+use crate::secured::sh;
+use crate::secured_upstreams::CERTIFICATES;
+use crate::twins::{SIDES, Twins, filled};
+use crate::{NGINX, programs, tree, upstream};
+use interop::{Program, Running, in_namespace, scratch};
+use places::Made;
+use probes::Probe;
+use random::SplitMix64;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const PORT: u16 = 8080;
+
+const OPENSSL: Program = Program::new("openssl", "openssl");
+
+/// How many seeds are taken in a test.
+const SEEDS: u64 = 2;
+
+/// Servers of several directives for a seed, and how many requests are sent to each.
+const MIXED: usize = 60;
+const REQUESTS: usize = 30;
+
+/// How many directives stand in `http`.
+const OUTERMOST: usize = 6;
+
+/// What would close everything to everybody, or answer for all, stands in servers.
+const SHUT: &[&str] = &["deny", "allow", "auth_request", "auth_basic", "limit_req", "limit_conn", "error_log", "root"];
+
+/// How often logs are looked at, which are long.
+const LOOKS: usize = 30;
+
+/// How many failures are shown.
+const SHOWN: usize = 12;
+
+/// Files of each folder.
+const FILES: &str = "index.html written index of {folder}\\n
+other.html written other of {folder}\\n
+page.html page 3000
+text.txt written text of {folder}: the text\\n
+style.css written css of {folder}: www\\n
+data.bin written data\\n
+koi.txt written \\xc1\\xc2\\n
+packed.css page 900
+packed.css.gz gzip
+link.txt -> text.txt
+part.html written <p>[<!--#echo var=\"uri\" -->]</p>\\n
+part.css written [<!--#echo var=\"uri\" -->]\\n
+wrong.html written [<!--#nothing a=\"b\" -->]\\n
+long.html written [<!--#set var=\"a\" value=\"0123456789012345678901234567890123456789\" --><!--#echo var=\"a\" -->]\\n
+list/one.txt written one\\n
+list/two.txt page 3000
+one/alone.txt written alone\\n
+";
+
+const FOLDERS: [&str; 7] = ["", "a/", "b/", "a/a/", "a/b/", "b/a/", "b/b/"];
+
+const LOG: &str = "log_format told '$status \"$request\" $host$uri $document_root $remote_addr $remote_user \
+    ref=$invalid_referer link=$secure_link rate=$limit_rate kept=$kept_in in=$in_folder set=$told_set \
+    auth=$told_auth,$told_more up=$upstream_status conn=$limit_conn_status req=$limit_req_status \
+    x.a=$http_x_a slice=$slice_range';\n log_format short '$status $request_uri';";
+
+/// The parts of `http` that all servers need, and the name of a directive that one is there
+/// for; what stands in its place is left out.
+const OUTER: &[(&str, &str)] = &[
+    ("proxy_read_timeout", "proxy_read_timeout 3s; fastcgi_read_timeout 3s; scgi_read_timeout 3s; uwsgi_read_timeout 3s;"),
+    ("types", "types { text/html html; text/plain txt; text/css css; }"),
+    ("access_log", "access_log {side}/logs/access.log told;"),
+    ("default_type", "default_type application/octet-stream;"),
+    ("root", "root {prefix}/www;"),
+    ("client_body_temp_path", "client_body_temp_path {side}/bodies;"),
+    ("proxy_ssl_session_reuse", "proxy_ssl_session_reuse off;"),
+    ("proxy_ssl_protocols", "proxy_ssl_protocols TLSv1.2;"),
+    ("fastcgi_param", "fastcgi_param REQUEST_URI $request_uri; fastcgi_param CONTENT_LENGTH $content_length; \
+      fastcgi_param SCRIPT $fastcgi_script_name; fastcgi_param MORE $fastcgi_path_info;"),
+    ("scgi_param", "scgi_param REQUEST_URI $request_uri; scgi_param SCGI 1;"),
+    ("uwsgi_param", "uwsgi_param REQUEST_URI $request_uri; uwsgi_param CONTENT_LENGTH $content_length;"),
+];
+
+const MAPS: &str = "map $request_body $kept_in { '' none; default memory; }
+ map $request_body_file $in_folder { '' none; ~/(?<of_body>[a-z0-9]+)/[0-9/]+$ $of_body; default other; }
+ map $arg_charset $of_charset { '' utf-8; default $arg_charset; }
+ charset_map koi8-r utf-8 { C1 D0B0; C2 D0B1; }
+ limit_req_zone $host$uri zone=one:1m rate=1r/m;
+ limit_req_zone $host zone=two:1m rate=1r/m;
+ limit_conn_zone $server_port zone=held:1m;
+ upstream backed-proxy { server 172.31.77.1:9999 max_fails=0; server 172.31.77.1:9000 backup; }
+ upstream backed-fastcgi { server 172.31.77.1:9999 max_fails=0; server 172.31.77.1:9001 backup; }
+ upstream backed-scgi { server 172.31.77.1:9999 max_fails=0; server 172.31.77.1:9002 backup; }
+ upstream backed-uwsgi { server 172.31.77.1:9999 max_fails=0; server 172.31.77.1:9003 backup; }";
+
+/// The first server: who asks for no other is told so. The next one counts a connection for as long as its client takes its answer.
+const HELD: &str = "server { listen {address}:8080 default_server; server_name none; return 418; }
+ server { listen {address}:8080; server_name held; access_log off; limit_rate 40; limit_conn held 1000;
+ limit_conn_dry_run off; set $told_set ''; set $told_auth ''; set $told_more ''; location /page.html { } }";
+
+const UPSTREAM: &str = "user root; worker_processes 1; daemon off; pid up.pid; error_log up.log; events {}
+ http { access_log off; server { listen 172.31.77.1:8443 ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
+ ssl_protocols TLSv1.2 TLSv1.3; ssl_client_certificate ca.pem; ssl_verify_client optional;
+ location / { return 200 '$ssl_protocol $ssl_cipher $ssl_server_name $ssl_client_verify $ssl_client_s_dn $request_uri'; } } }";
+
+/// A configuration, and what is asked.
+struct Site {
+    name: String,
+    http: String,
+    servers: Vec<(String, Made)>,
+}
+
+/// Makes what is served, and the programs that it is passed on to.
+fn prepare(site: &Site) -> PathBuf {
+    let prefix = scratch("nginx").join(&site.name);
+    let _ = fs::remove_dir_all(&prefix);
+    fs::create_dir_all(&prefix).unwrap();
+    let mut list = String::new();
+    for root in ["www", "alt"] {
+        for folder in FOLDERS {
+            for line in FILES.lines() {
+                let _ = writeln!(list, "{root}/{folder}{}", line.replace("{folder}", &format!("{root}/{folder}")));
+            }
+        }
+    }
+    tree::make(&prefix, &list);
+    sh(&prefix, CERTIFICATES, "");
+    let at = prefix.to_string_lossy().into_owned();
+    for side in SIDES {
+        let folder = prefix.join(side.name);
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["ca.pem", "other.pem", "none.crl", "server.crl", "client.pem", "client.key"] {
+            fs::copy(prefix.join(name), folder.join(name)).unwrap();
+        }
+        fs::write(folder.join("users"), "plain:{PLAIN}secret\n").unwrap();
+        fs::write(folder.join("others"), "plain:{PLAIN}other\n").unwrap();
+        let servers: String = site.servers.iter().map(|(_, made)| &*made.text).collect();
+        let text = format!(
+            "{{process}}\nevents {{ worker_connections 1024; }}\nhttp {{\n{LOG}\n{MAPS}\n{}\n{HELD}\n{servers}}}\n",
+            site.http
+        );
+        fs::write(folder.join("nginx.conf"), filled(&text, side).replace("{prefix}", &at)).unwrap();
+    }
+    prefix
+}
+
+/// An upstream over TLS.
+fn secured(prefix: &Path) -> Running {
+    fs::write(prefix.join("up.conf"), UPSTREAM).unwrap();
+    let mut command = Command::new("nginx");
+    command.arg("-p").arg(prefix).arg("-c").arg(prefix.join("up.conf")).args(["-e", "stderr"]);
+    Running::start(&mut command)
+}
+
+/// Connections whose answers take long.
+fn held() -> Vec<TcpStream> {
+    let hold = |address: &str| {
+        let mut stream = TcpStream::connect(format!("{address}:{PORT}")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: held\r\n\r\n").unwrap();
+        stream.read_exact(&mut [0; 1]).unwrap();
+        stream
+    };
+    SIDES.iter().map(|side| hold(side.address)).collect()
+}
+
+/// Serves `site` three times and compares all answers, and what is logged; `also` sees those
+/// of nginx.
+fn compare(site: Site, also: impl FnOnce(&mut Twins) -> Vec<String> + Send + 'static) {
+    in_namespace(&[NGINX, OPENSSL], move || {
+        upstream::start();
+        programs::serve();
+        let prefix = prepare(&site);
+        let mut twins = Twins::serve(prefix.clone(), PORT);
+        let mut up = secured(&prefix);
+        up.wait_until_open("172.31.77.1:8443");
+        let held = held();
+        let mut failures = Vec::new();
+        let mut count = 0;
+        for (host, made) in &site.servers {
+            if std::env::var("H1T").is_ok() { println!("{:?} {host}", std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap()); }
+            let differing = made.lines.iter().filter_map(|line| {
+                count += 1;
+                let asked = read(line, host, &prefix);
+                twins.differ_on_kept_connections(&asked)
+            });
+            let differing: Vec<String> = differing.collect();
+            if let [first, ..] = &*differing {
+                failures.push(format!("{}, {host}: {} of\n{}\n{first}", site.name, differing.len(), made.text));
+            }
+        }
+        failures.extend(also(&mut twins));
+        failures.extend(twins.logs_differ_after(LOOKS));
+        drop(held);
+        twins.stop();
+        up.stop();
+        let shown: Vec<&str> = failures.iter().take(std::env::var("H1SHOWN").ok().and_then(|n|n.parse().ok()).unwrap_or(SHOWN)).map(String::as_str).collect();
+        assert!(failures.is_empty(), "{count} requests, {} servers differ:\n\n{}", failures.len(), shown.join("\n"));
+        println!("{}: {count} requests to {} servers", site.name, site.servers.len());
+    });
+}
+
+fn read(line: &str, host: &str, prefix: &Path) -> Asked {
+    requests::read(line, host, prefix)
+}
+
+/// The directives of `http`, some of which have a value.
+fn http(random: &mut SplitMix64, probes: &[Probe]) -> String {
+    let opens = |one: &&Probe| {
+        !SHUT.contains(&&*one.name) && !one.name.starts_with("proxy_ssl_") && !["_buffer_size", "_request_body"].iter().any(|end| one.name.ends_with(end))
+    };
+    let may: Vec<&Probe> = probes.iter().filter(|one| one.stands_in('h')).filter(opens).collect();
+    let mut chosen: Vec<&Probe> = Vec::new();
+    for _ in 0..OUTERMOST {
+        let one = may[random.below(may.len())];
+        if chosen.iter().all(|other| other.name != one.name) {
+            chosen.push(one);
+        }
+    }
+    let mut out = String::new();
+    for (name, text) in OUTER {
+        if chosen.iter().all(|one| one.name != *name) {
+            let _ = writeln!(out, "{text}");
+        }
+    }
+    for one in chosen {
+        let _ = writeln!(out, "{}", one.values[random.below(one.values.len())]);
+    }
+    out
+}
+
+/// Servers for each directive alone, and for some together.
+fn by_chance(seed: u64) -> Site {
+    let probes = probes::all();
+    let mut random = SplitMix64::new(seed);
+    let http = http(&mut random, &probes);
+    let mut servers = Vec::new();
+    for (number, probe) in probes.iter().enumerate() {
+        let host = format!("s{number}.test");
+        let made = places::server(&mut random, &host, &[probe], REQUESTS);
+        servers.push((host, made));
+    }
+    for number in 0..MIXED {
+        let mut some: Vec<&Probe> = Vec::new();
+        for _ in 0..5 {
+            let one = &probes[random.below(probes.len())];
+            let apart = |other: &&Probe| !one.names().any(|name| other.names().any(|known| known == name));
+            if some.iter().all(apart) && some.len() < 3 {
+                some.push(one);
+            }
+        }
+        let host = format!("m{number}.test");
+        let made = places::server(&mut random, &host, &some, REQUESTS);
+        servers.push((host, made));
+    }
+    Site { name: format!("nesting-{seed}"), http, servers }
+}
+
+#[test]
+fn places_within_places_have_what_they_have_with_nginx() {
+    let told = std::env::var("NEARSIDE_NESTING").ok().and_then(|seeds| seeds.parse().ok());
+    // One alone, or the first ones.
+    let only = std::env::var("NEARSIDE_NESTING_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
+    for seed in only.map_or(0..told.unwrap_or(SEEDS), |only| only..only + 1) {
+        compare(by_chance(seed), |_| Vec::new());
+    }
+}
