@@ -54,24 +54,26 @@ pub enum Known {
     Via,
     /// Authorization
     Authorization,
+    /// Content-Range; of a request it has no meaning (RFC 9110 section 14.4).
+    ContentRange,
 }
 
 impl Known {
     /// How many there are.
-    const COUNT: usize = 16;
+    const COUNT: usize = 17;
 
     /// The field's bit in a set of fields.
     #[inline(always)]
     #[must_use]
-    pub const fn bit(self) -> u16 {
-        1 << self as u16
+    pub const fn bit(self) -> u32 {
+        1 << self as u32
     }
 }
 
-const _: () = assert!(Known::Authorization as usize + 1 == Known::COUNT && Known::COUNT <= 16);
+const _: () = assert!(Known::ContentRange as usize + 1 == Known::COUNT && Known::COUNT <= 32);
 
 /// The fields that make a response depend on more than the target.
-const CONDITIONS: u16 = Known::Range.bit()
+const CONDITIONS: u32 = Known::Range.bit()
     | Known::IfRange.bit()
     | Known::IfMatch.bit()
     | Known::IfNoneMatch.bit()
@@ -95,9 +97,9 @@ pub struct Offsets {
     /// Behind the request line and its CR LF.
     pub fields_start: u16,
     /// The known fields that appeared.
-    seen: u16,
+    seen: u32,
     /// Those that appeared more than once.
-    repeated: u16,
+    repeated: u32,
     /// The method.
     pub method: Method,
     /// The target's form.
@@ -142,8 +144,15 @@ impl Offsets {
     /// ([`Known::bit`]).
     #[inline(always)]
     #[must_use]
-    pub const fn has_any(&self, set: u16) -> bool {
+    pub const fn has_any(&self, set: u32) -> bool {
         self.seen & set != 0
+    }
+
+    /// Whether one of the fields of `set` appeared more than once.
+    #[inline(always)]
+    #[must_use]
+    pub const fn repeats_any(&self, set: u32) -> bool {
+        self.repeated & set != 0
     }
 
     /// Whether the field appeared more than once.

@@ -8,8 +8,24 @@ use crate::{Framing, Version};
 use semantics::{Known, Request, Status, number};
 
 /// The fields that say something about framing or the connection.
-const FRAMING: u16 =
+const FRAMING: u32 =
     Known::ContentLength.bit() | Known::TransferEncoding.bit() | Known::Connection.bit() | Known::Expect.bit();
+
+/// The fields of which a head has one line at most. Whoever reads the first of two answers
+/// another request than whoever reads the last, or both joined: a proxy that lets one user
+/// in, and a server behind it that sees another. `If-Match` and `If-None-Match` may be
+/// lists (RFC 9110 section 13.1), but no client sends them in two lines, and nginx takes
+/// none that does. `Transfer-Encoding` has a rule of its own ([`chunked`]).
+const UNIQUE: u32 = Known::Host.bit()
+    | Known::ContentLength.bit()
+    | Known::Authorization.bit()
+    | Known::Expect.bit()
+    | Known::IfMatch.bit()
+    | Known::IfNoneMatch.bit()
+    | Known::IfModifiedSince.bit()
+    | Known::IfUnmodifiedSince.bit()
+    | Known::IfRange.bit()
+    | Known::ContentRange.bit();
 
 /// Finds out the request's framing and persistence, and whether it says for
 /// whom it is.
@@ -21,11 +37,10 @@ pub(super) fn judge(request: &Request<'_>, transfer: &mut Transfer, limits: &Req
     // RFC 9112 section 3.2: an HTTP/1.1 request has exactly one Host, valid;
     // an HTTP/1.0 request may lack it.
     let at = request.at();
-    if !at.has(Known::Host) {
-        if transfer.version == Version::Http11 {
-            return Err(Status::BAD_REQUEST);
-        }
-    } else if at.repeats(Known::Host) || transfer.bad_host {
+    if at.repeats_any(UNIQUE) || transfer.bad_host {
+        return Err(Status::BAD_REQUEST);
+    }
+    if !at.has(Known::Host) && transfer.version == Version::Http11 {
         return Err(Status::BAD_REQUEST);
     }
     transfer.keep_alive = transfer.version == Version::Http11;
@@ -41,11 +56,7 @@ fn judge_framing(request: &Request<'_>, transfer: &mut Transfer, limits: &Reques
     if at.has(Known::TransferEncoding) {
         transfer.chunked = chunked(request, transfer.version)?;
     } else if let Some(length) = request.known(Known::ContentLength) {
-        // RFC 9112 section 6.3, rule 5: an invalid length is unrecoverable. A
-        // repeated one is refused even if both agree.
-        if at.repeats(Known::ContentLength) {
-            return Err(Status::BAD_REQUEST);
-        }
+        // RFC 9112 section 6.3, rule 5: an invalid length is unrecoverable.
         let length = number::parse(length).ok_or(Status::BAD_REQUEST)?;
         if length > limits.body {
             return Err(Status::CONTENT_TOO_LARGE);

@@ -251,6 +251,7 @@ pub(super) fn identify(rest: &[u8]) -> Option<(Option<Known>, &[u8])> {
         b'c' => any_of! {
             b"connection:" => Some(Known::Connection),
             b"content-length:" => Some(Known::ContentLength),
+            b"content-range:" => Some(Known::ContentRange),
         },
         b'i' => any_of! {
             b"if-none-match:" => Some(Known::IfNoneMatch),

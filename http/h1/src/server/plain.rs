@@ -224,18 +224,27 @@ fn other_fields<'a>(data: &'a [u8], rest: &'a [u8], limits: &RequestLimits) -> O
             (line, lines) = (after, 1);
         }
     }
-    let mut keep_alive = true;
+    let mut seen = Seen { keep_alive: true, rights: false };
     loop {
         let found = vector::run(Lines { data, line, lines })?;
         if found.lines > most {
             return None;
         }
         match found.rest {
-            [b'\r', b'\n', after @ ..] => return Some((after, keep_alive)),
-            rest => (line, keep_alive) = other_line(rest, keep_alive)?,
+            [b'\r', b'\n', after @ ..] => return Some((after, seen.keep_alive)),
+            rest => (line, seen) = other_line(rest, seen)?,
         }
         lines = found.lines + 1;
     }
+}
+
+/// What lines that matter have said so far.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// The connection goes on.
+    keep_alive: bool,
+    /// There is an Authorization: another is for the whole parser to refuse.
+    rights: bool,
 }
 
 /// Field lines.
@@ -268,7 +277,7 @@ impl<'a> Work for Lines<'a> {
         while let Some(chunk) = line.first_chunk::<{ BLOCK + END_LEN }>() {
             let marks = blocks.marks(block_at::<0>(chunk)?);
             let name = marks.other.trailing_zeros() as usize;
-            if chunk[name] != b':' || matters(chunk[0], name) {
+            if chunk[name] != b':' || matters(chunk[1], name) {
                 return Some(Found { rest: line, lines });
             }
             let next = if marks.stop != 0 {
@@ -292,7 +301,8 @@ impl<'a> Work for Lines<'a> {
         }
         // The last lines, of which there is no block, or hardly more.
         loop {
-            if line.first() == Some(&b'\r') {
+            let [first, second, ..] = line else { return None };
+            if *first == b'\r' {
                 return Some(Found { rest: line, lines });
             }
             let marks = match line.first_chunk::<BLOCK>() {
@@ -300,7 +310,7 @@ impl<'a> Work for Lines<'a> {
                 None => last_marks(blocks, data, line.len())?,
             };
             let name = marks.other.trailing_zeros() as usize;
-            if line.get(name) != Some(&b':') || line.first().is_none_or(|first| matters(*first, name)) {
+            if line.get(name) != Some(&b':') || matters(*second, name) {
                 return Some(Found { rest: line, lines });
             }
             if marks.stop == 0 {
@@ -380,11 +390,12 @@ fn last_marks<B: Blocks>(blocks: B, data: &[u8], len: usize) -> Option<Marks> {
     Some(Marks { other: behind(other), stop: behind(stop) })
 }
 
-/// The fields that a plain head may not have, and those that say how the
-/// connection goes on: by the length of the name, a bit for its first letter.
-/// All letters where the length is 0, or a whole block.
+/// The fields that a plain head may not have, or not twice, and those that say how the
+/// connection goes on: by the length of the name, a bit for its second letter, which
+/// tells them from what many send (`Cache-Control`). All letters where the length is 0,
+/// or a whole block.
 const MATTERS: [u32; BLOCK + 1] = {
-    let names: [&[u8]; 11] = [
+    let names: [&[u8]; 13] = [
         b"connection",
         b"content-length",
         b"transfer-encoding",
@@ -396,31 +407,33 @@ const MATTERS: [u32; BLOCK + 1] = {
         b"if-none-match",
         b"if-modified-since",
         b"if-unmodified-since",
+        b"authorization",
+        b"content-range",
     ];
     let mut lengths = [0; BLOCK + 1];
     lengths[0] = u32::MAX;
     lengths[BLOCK] = u32::MAX;
     let mut at = 0;
     while at < names.len() {
-        lengths[names[at].len()] |= 1 << (names[at][0] & 31);
+        lengths[names[at].len()] |= 1 << (names[at][1] & 31);
         at += 1;
     }
     lengths
 };
 
-/// Whether the field line that begins with `first`, and whose name has this
+/// Whether the field line whose second byte this is, and whose name has this
 /// length, of up to a block, may be one of those: [`identify`] knows.
 #[inline(always)]
-fn matters(first: u8, name: usize) -> bool {
-    MATTERS[name] >> (first & 31) & 1 == 1
+fn matters(second: u8, name: usize) -> bool {
+    MATTERS[name] >> (second & 31) & 1 == 1
 }
 
-/// What follows a line of any name, and whether the connection goes on.
+/// What follows a line of any name, and what was seen with it.
 #[inline(never)]
-fn other_line(line: &[u8], keep_alive: bool) -> Option<(&[u8], bool)> {
+fn other_line(line: &[u8], seen: Seen) -> Option<(&[u8], Seen)> {
     match CLOSE.strip(line) {
-        Some(after) => Some((after, false)),
-        None => Some((other_field(line)?, keep_alive)),
+        Some(after) => Some((after, Seen { keep_alive: false, ..seen })),
+        None => other_field(line, seen),
     }
 }
 
@@ -436,16 +449,19 @@ fn skip_port(rest: &[u8]) -> &[u8] {
     rest.get(1 + digits..).unwrap_or_default()
 }
 
-/// What follows a field of no consequence.
+/// What follows a field of no consequence, and what was seen with it.
 #[inline(always)]
-fn other_field(rest: &[u8]) -> Option<&[u8]> {
-    match identify(rest) {
+fn other_field(rest: &[u8], seen: Seen) -> Option<(&[u8], Seen)> {
+    let after = match identify(rest) {
         None => skip_field(rest),
-        Some((
-            None | Some(Known::AcceptEncoding | Known::UserAgent | Known::Referer | Known::Via | Known::Authorization),
-            value,
-        )) => skip_value(value),
+        Some((None | Some(Known::AcceptEncoding | Known::UserAgent | Known::Referer | Known::Via), value)) => {
+            skip_value(value)
+        }
         Some((Some(Known::Connection), _)) => KEEP_ALIVE.strip(rest),
+        Some((Some(Known::Authorization), value)) if !seen.rights => {
+            return Some((skip_value(value)?, Seen { rights: true, ..seen }));
+        }
         Some(_) => None,
-    }
+    };
+    Some((after?, seen))
 }

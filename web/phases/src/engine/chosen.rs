@@ -2,7 +2,7 @@
 
 use super::Engine;
 use super::course::{Course, Depends, Loaded};
-use super::host::{is_doubtful, listener_at};
+use super::host::{has_empty_label, listener_at};
 use super::values::Scope;
 use crate::program::ServerId;
 use exchange::{Asked, LocalAddress};
@@ -26,7 +26,7 @@ impl Engine {
         let place = match (by_name, listener.servers.as_slice()) {
             // Most are written as names are.
             (Some(place), _) => place,
-            _ if is_doubtful(authority) => return None,
+            _ if has_empty_label(authority) => return None,
             (None, [_]) => 0,
             (None, _) => listener.names.find(authority, |expression, name| self.loaded.matches(expression, name)),
         };

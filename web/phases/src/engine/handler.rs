@@ -48,6 +48,14 @@ fn long_field(head: &[u8], buffers: (u64, u64)) -> Option<bool> {
     None
 }
 
+/// Whether a request's method is written as methods are: rules about methods (`limit_except`,
+/// `if ($request_method = POST)`, those of what it is passed on to) are written in capitals,
+/// and nobody is to pass them by `post`.
+fn has_method(request: &Request<'_>) -> bool {
+    let is_written_so = |byte: &u8| matches!(byte, b'A'..=b'Z' | b'_' | b'-');
+    request.method() != Method::Other || request.method_name().iter().all(is_written_so)
+}
+
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
@@ -67,7 +75,8 @@ impl Handler for Engine {
         let default = listener.servers.first().and_then(|server| loaded.program.servers.get(usize::from(server.0)));
         let merges = default.is_none_or(|server| server.merge_slashes);
         let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
-        if is_path && normalise_as(request.path(), &mut rest, merges).is_ok() && names_a_host(request) {
+        let is_path = is_path && normalise_as(request.path(), &mut rest, merges).is_ok();
+        if is_path && has_method(request) && names_a_host(request) {
             course.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.

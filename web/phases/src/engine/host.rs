@@ -7,27 +7,20 @@ use exchange::LocalAddress;
 use semantics::{Form, Known, Request};
 use std::os::unix::ffi::OsStrExt;
 
-/// Whether a request names a host by a name that may be one, or none.
+/// Whether a request names a host by a name that may be one, or none. Paths are made of it
+/// (`root /srv/$host`): what leads up, or to hidden files, is no name.
 pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
-    let may_be = |authority: &[u8]| {
-        // Most are told in a few steps: nothing but a port makes a name of this empty.
-        if !is_doubtful(authority) {
-            return !matches!(authority, [] | [b':', ..]);
-        }
-        let mut name = Vec::new();
-        host_of(authority, &mut name);
-        !name.is_empty() && !name.windows(2).any(|two| two == b"..")
-    };
+    let may_be = |authority: &[u8]| !matches!(authority, [] | [b':', ..]) && !has_empty_label(authority);
     let authority = request.authority();
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-:".contains(byte);
     let in_target = request.form() != Form::Absolute || authority.starts_with(b"[") || authority.iter().all(plain);
     in_target && request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
 }
 
-/// Whether an authority may be none that [`names_a_host`], in a few steps: it begins
+/// Whether the name of an authority has an empty label, but for one dot at its end: it begins
 /// with a dot, or has two of them beside each other.
 #[inline]
-pub(crate) fn is_doubtful(authority: &[u8]) -> bool {
+pub(crate) fn has_empty_label(authority: &[u8]) -> bool {
     if authority.first() == Some(&b'.') {
         return true;
     }
@@ -116,18 +109,18 @@ mod tests {
     fn what_may_be_no_host_is_found() {
         for length in 1..40 {
             let plain: Vec<u8> = (0..length).map(|at| if at % 2 == 1 { b'.' } else { b'-' }).collect();
-            assert!(!is_doubtful(&plain), "{}", plain.escape_ascii());
+            assert!(!has_empty_label(&plain), "{}", plain.escape_ascii());
             for at in 0..length {
                 let mut dotted = vec![b'a'; length];
                 dotted[at] = b'.';
-                assert_eq!(is_doubtful(&dotted), at == 0);
+                assert_eq!(has_empty_label(&dotted), at == 0);
                 if at + 1 < length {
                     dotted[at + 1] = b'.';
-                    assert!(is_doubtful(&dotted), "{}", dotted.escape_ascii());
+                    assert!(has_empty_label(&dotted), "{}", dotted.escape_ascii());
                 }
             }
         }
-        assert!(!is_doubtful(b""));
+        assert!(!has_empty_label(b""));
     }
 
     #[test]

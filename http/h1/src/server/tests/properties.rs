@@ -10,7 +10,7 @@ pub(crate) const STREAMS: [&str; 12] = [
     "POST /form HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\nhello worldHEAD / HTTP/1.1\r\nHost: a\r\n\r\n",
     "PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;ext=1\r\nhello\r\n6\r\n world\r\n0\r\nT: v\r\n\r\n\
         GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nignored",
-    "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\", W/\"b\"\r\nIf-None-Match: *\r\n\
+    "GET / HTTP/1.1\r\nHost: a\r\nIf-None-Match: \"a\", W/\"b\"\r\nIf-Match: *\r\n\
       Range: bytes=0-4\r\nIf-Range: \"x\"\r\n\r\n",
     "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\nCONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\nGET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET / HTTP/1.1\r\nHost: a\r\nBad : x\r\n\r\n",

@@ -35,6 +35,45 @@ fn doubtful_lengths() {
     }
 }
 
+/// What two recipients may take the first, the last or both of has one line, wherever the
+/// other is and however it is written (nginx refuses these; all others it takes).
+#[test]
+fn fields_of_one_line() {
+    const ONCE: [&str; 9] = [
+        "Authorization",
+        "Expect",
+        "If-Match",
+        "If-None-Match",
+        "If-Modified-Since",
+        "If-Unmodified-Since",
+        "If-Range",
+        "Content-Range",
+        "Host",
+    ];
+    const OFTEN: [&str; 8] =
+        ["Accept-Encoding", "Range", "User-Agent", "Via", "Cookie", "X-Forwarded-For", "Cache-Control", "Content-Type"];
+    let value = |name: &str| if name == "Expect" { "100-continue" } else { "x" };
+    let doubled = |name: &str, between: &str, again: &str| {
+        let host = if name == "Host" { "" } else { "Host: a\r\n" };
+        format!("GET / HTTP/1.1\r\n{host}{name}: {}\r\n{between}{again}:{}", value(name), value(name))
+    };
+    let many = "Accept: */*\r\nCache-Control: no-cache\r\n".repeat(6);
+    for between in ["", "Accept: */*\r\n", "DNT: 1\r\nConnection: keep-alive\r\n", &many] {
+        for name in ONCE {
+            let once = format!("GET / HTTP/1.0\r\n{between}{name}: {}\r\n{name}s: {}", value(name), value(name));
+            assert_eq!(rejected(&once), None, "{once}");
+            for again in [name.to_owned(), name.to_lowercase(), name.to_uppercase()] {
+                let head = doubled(name, between, &again);
+                assert_eq!(rejected(&head), Some(400), "{head}");
+                assert_eq!(rejected(&head.replacen("GET", "PUT", 1)), Some(400), "{head}");
+            }
+        }
+        for name in OFTEN {
+            assert_eq!(rejected(&doubled(name, between, name)), None, "{name}");
+        }
+    }
+}
+
 /// Sections 6.1 and 7.
 #[test]
 fn doubtful_codings() {
