@@ -163,9 +163,9 @@ impl Encoders {
     /// How many wait, at most, of all kinds.
     const IDLE_MAX: usize = 16;
 
-    /// How many wait.
-    #[cfg(test)]
-    pub(crate) fn idle(&self) -> usize {
+    /// How many wait to be used again.
+    #[must_use]
+    pub fn idle(&self) -> usize {
         self.idle.len()
     }
 

@@ -59,6 +59,3 @@ impl Coding {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,15 +1,12 @@
 //! Several requests, connections of a bounded number of requests, ramps and
 //! warm-ups.
 
-mod dialogue;
-mod world;
-
+use crate::world::{Reply, Then, World, assert_accounts, ms, plan, report, us};
 use core::cell::RefCell;
 use core::time::Duration;
 use load::{Arrival, Class, Ended, Expect, Plan, Request, Reuse, Schedule, Stop, Warning, Weighted};
 use std::collections::BTreeMap;
 use wire::Time;
-use world::{Reply, Then, World, assert_accounts, ms, plan, report, us};
 
 fn mixed(weights: &[u32]) -> Plan {
     let mut plan = plan();
@@ -89,7 +86,7 @@ fn a_status_may_be_expected_of_a_single_request() {
     let mut plan = plan();
     plan.expect.status = Some(204);
     let mut world = World::new(&plan, |n, _| {
-        Reply::bytes(us(100), world::response(if n % 2 == 0 { "200 OK" } else { "204 No Content" }, 0))
+        Reply::bytes(us(100), crate::world::response(if n % 2 == 0 { "200 OK" } else { "204 No Content" }, 0))
     });
     let figures = world.run();
     let half = figures.counts.traffic.responses / 2;
@@ -241,7 +238,7 @@ fn littles_law_holds_whatever_happens() {
                     1 => Reply::bytes(after, &b"HTTP"[..]).then(Then::Reset),
                     2 => Reply::bytes(after, &b"HTTP/1.1 2"[..]).then(Then::Finish),
                     3 => Reply::bytes(after, &b"SMTP\r\n\r\n"[..]),
-                    4 => Reply::bytes(after, world::response("500 Oh No", 2)),
+                    4 => Reply::bytes(after, crate::world::response("500 Oh No", 2)),
                     _ => Reply::ok(after, 5),
                 }
             });

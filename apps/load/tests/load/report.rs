@@ -1,13 +1,11 @@
 //! The report: figures, and warnings.
 
-mod world;
-
+use crate::world::{ms, plan, us};
 use core::time::Duration;
 use load::{
     Arrival, Busy, BusySource, Class, Cpu, Ended, Figures, Floor, Outside, Plan, Ports, Recorder, Report, Request,
     Reuse, Schedule, Spoils, Stop, Warning,
 };
-use world::{ms, plan, us};
 
 /// What 64 connections would have counted in 2 s at 250 µs each.
 fn figures() -> Figures {

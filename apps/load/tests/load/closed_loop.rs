@@ -1,13 +1,11 @@
 //! What the generator does while all goes well.
 
-mod world;
-
+use crate::world::{Dial, Reply, Then, World, assert_accounts, current_request, ms, plan, report, secured, us};
 use app::App;
 use core::net::IpAddr;
 use core::time::Duration;
 use load::{Ended, Reuse, Stage, Stop, Warning};
 use std::collections::BTreeSet;
-use world::{Dial, Reply, Then, World, assert_accounts, current_request, ms, plan, report, secured, us};
 
 #[test]
 fn each_connection_asks_again_when_it_is_answered() {
@@ -170,7 +168,7 @@ fn responses_may_come_in_pieces_and_together() {
     let mut plan = plan();
     plan.connections = 2;
     plan.pipeline = 2;
-    let whole = world::response("200 OK", 30);
+    let whole = crate::world::response("200 OK", 30);
     let mut world = World::new(&plan, |n, _| match n % 2 {
         // Nothing, then two at once.
         0 => Reply::bytes(us(20), [whole.clone(), whole.clone()].concat()),

@@ -1,10 +1,8 @@
 //! Intervals: what another thread sees while the run lasts.
 
-mod world;
-
+use crate::world::{Reply, Then, World, assert_accounts, ms, plan, us};
 use core::time::Duration;
 use load::{Arrival, Class, Figures, INTERVALS_LIMIT, Interval, Plan, Recorder, Schedule, Stage};
-use world::{Reply, Then, World, assert_accounts, ms, plan, us};
 
 fn lively() -> Plan {
     let mut plan = plan();
@@ -18,7 +16,7 @@ fn answer(n: u64) -> Reply {
     match n % 50 {
         0 => Reply::nothing(),
         1 => Reply::bytes(us(70), &b"HTTP/1.1 2"[..]).then(Then::Reset),
-        2 => Reply::bytes(us(80), world::response("503 Busy", 3)),
+        2 => Reply::bytes(us(80), crate::world::response("503 Busy", 3)),
         n => Reply::ok(us(100 + n), 1),
     }
 }
@@ -165,7 +163,7 @@ fn silos_merge_exactly() {
     // Side by side, not one after the other.
     assert_sum(&seen, &total);
     assert_eq!(seen.spans, 1);
-    let report = world::report(&whole, &total);
+    let report = crate::world::report(&whole, &total);
     assert!(report.littles_law.off < 0.002, "{:?}", report.littles_law);
     let target = report.schedule.unwrap().target_rate;
     assert!((target - 5_000.0).abs() < 5.0 * 5_000.0_f64.sqrt(), "{target}");

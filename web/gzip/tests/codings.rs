@@ -1,4 +1,7 @@
-use super::*;
+//! Each coding, read again by its own reader. Not among the library's own tests: those would
+//! compile the encoders a second time.
+
+use gzip::{Coding, Encoder, Encoders, Gunzip, NotGzip, Whole, member, members};
 
 /// Texts of several kinds: words, one letter, noise.
 fn texts() -> Vec<Vec<u8>> {

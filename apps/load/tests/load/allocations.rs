@@ -1,7 +1,5 @@
 //! The loop allocates nothing once its connections are open.
 
-mod world;
-
 use app::{App, Body, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
 use load::{Arrival, Heads, Load, Plan, Schedule, Stop};
@@ -77,7 +75,7 @@ impl Net for Bare {
 }
 
 fn looping(active: Option<u32>, pipeline: u16) -> Plan {
-    let mut plan = world::plan();
+    let mut plan = crate::world::plan();
     plan.connections = 64;
     plan.active = active;
     plan.pipeline = pipeline;
@@ -91,7 +89,7 @@ fn allocations_of_the_loop(mut plan: Plan) -> (u64, u64) {
     let mut taken = 0;
     let mut net = Bare { now: Time::from_millis(1), slots: 0, sent: Vec::with_capacity(1_024) };
     let mut answered = Vec::with_capacity(1_024);
-    let response = world::response("200 OK", 13);
+    let response = crate::world::response("200 OK", 13);
     let _ = load.on_turn(&mut net);
     for slot in 0..net.slots {
         load.on_open(&mut net, ConnId::new(slot, 1), Opened::Connected);
@@ -161,7 +159,7 @@ fn nor_do_heads_that_differ() {
 #[test]
 fn heads_that_differ_take_as_much_as_is_told() {
     for (heads, each) in [(Heads::Short, 300), (Heads::Browser, 800)] {
-        let mut plan = world::plan();
+        let mut plan = crate::world::plan();
         plan.connections = 20_000;
         plan.handshakes = 20_000;
         plan.heads = heads;
@@ -192,12 +190,12 @@ const BESIDE: usize = 32 * 254_000;
 /// histograms, the request and odds and ends.
 #[test]
 fn a_million_connections_take_48_bytes_each() {
-    let mut plan = world::plan();
+    let mut plan = crate::world::plan();
     plan.connections = 1_000_000;
     plan.active = Some(64);
     plan.handshakes = 10_000;
     let mut net = Bare { now: Time::from_millis(1), slots: 0, sent: Vec::with_capacity(1_024) };
-    let response = world::response("200 OK", 13);
+    let response = crate::world::response("200 OK", 13);
     let before = BYTES.get();
     let mut load = Load::new(plan).unwrap();
     let mut next = 0;

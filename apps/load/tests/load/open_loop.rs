@@ -1,12 +1,10 @@
 //! The open loop: the schedule sets the pace, whatever the server does.
 
-mod world;
-
+use crate::world::{Dial, Reply, Then, World, assert_accounts, ms, plan, report, us};
 use core::cell::RefCell;
 use core::time::Duration;
 use load::{Arrival, Class, Plan, Recorder, Reuse, Schedule, Shape, Spacing, Stage, Step, Stop, Warning};
 use wire::Time;
-use world::{Dial, Reply, Then, World, assert_accounts, ms, plan, report, us};
 
 fn open(schedule: Schedule) -> Plan {
     let mut plan = plan();
@@ -315,7 +313,7 @@ fn failures_are_samples_from_the_due_time() {
     let mut world = World::new(&plan, |n, _| match n % 10 {
         0 => Reply::nothing(),
         1 => Reply::bytes(ms(3), &b"HTTP/1.1 2"[..]).then(Then::Reset),
-        2 => Reply::bytes(us(100), world::response("404 Not Found", 3)),
+        2 => Reply::bytes(us(100), crate::world::response("404 Not Found", 3)),
         _ => Reply::ok(us(100), 1),
     });
     let figures = world.run();

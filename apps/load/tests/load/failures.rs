@@ -1,12 +1,10 @@
 //! What the generator does when something goes wrong: it counts it, goes on,
 //! and ends at its time.
 
-mod world;
-
+use crate::world::{Dial, Reply, Then, World, assert_accounts, ms, plan, report, response, us};
 use app::{ConnectError, Net};
 use core::time::Duration;
 use load::{Arrival, Ended, Errors, Figures, Interval, Plan, Reuse, Schedule, Stage, Stop, Warning, Weighted};
-use world::{Dial, Reply, Then, World, assert_accounts, ms, plan, report, response, us};
 
 /// Runs a world in which every tenth request fares as `bad` says.
 fn every_tenth(plan: &Plan, bad: impl Fn() -> Reply) -> Figures {

@@ -1,6 +1,5 @@
 //! A data path and a server in one, in simulated time: what the generator's
 //! tests run against. Every answer comes from the test's script.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod secured;
 

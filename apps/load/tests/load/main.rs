@@ -1,0 +1,11 @@
+//! The generator in simulated time, as one program: it is compiled and linked once.
+
+mod allocations;
+mod closed_loop;
+mod dialogue;
+mod failures;
+mod intervals;
+mod mixes;
+mod open_loop;
+mod report;
+mod world;
