@@ -6,7 +6,7 @@ use crate::congestion::Ack;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::Outcome;
 use crate::recovery::Acknowledged;
 use crate::state::State;
 use app::Closed;
@@ -185,18 +185,12 @@ impl Connection {
             self.arm(cx, cx.config.keepalive_idle);
         }
     }
-    /// Step five, the ACK. Returns whether the segment's text counts.
-    pub(crate) fn on_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, len: u32, outcome: &mut Outcome) -> bool {
-        // RFC 5961 section 5.2: neither the future nor the distant past.
-        let oldest = self.una.minus(self.snd_wnd.max(0xffff));
-        if header.ack.after(self.nxt) || header.ack.before(oldest) {
-            cx.counters.bad_ack += 1;
-            cx.counters.challenge_acks += 1;
-            outcome.answer = Answer::Challenge;
-            return false;
-        }
+
+    /// Step five, the ACK, which was found plausible. What the segment says
+    /// beside it counts unless the connection is over.
+    pub(crate) fn on_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, len: u32, outcome: &mut Outcome) {
         if header.ack.before(self.una) {
-            return true;
+            return;
         }
         let acked = header.ack.forward_from(self.una);
         let fin = acked > 0 && self.flags.has(Flags::FIN_SENT) && header.ack == self.nxt;
@@ -219,7 +213,6 @@ impl Connection {
         if fin {
             self.on_fin_acked(cx, outcome);
         }
-        self.state != State::Closed
     }
 
     pub(crate) fn on_fin_acked(&mut self, cx: &mut Context<'_>, outcome: &mut Outcome) {

@@ -82,6 +82,9 @@ pub(crate) struct Cold {
     pub undo: Option<Box<Undo>>,
     /// Received twice, and to be told (RFC 2883).
     pub dsack: Option<(SeqNum, SeqNum)>,
+    /// The timestamp of a segment that came again, which the next
+    /// acknowledgement echoes in place of TS.Recent (RFC 7323 section 4.3).
+    pub echo: Option<u32>,
     pub receive: ReceiveBuffer,
     /// Where the connection stands among those that hold received bytes.
     pub holder: HolderMark,
@@ -120,6 +123,7 @@ impl Cold {
             reordering_timer: false,
             undo: None,
             dsack: None,
+            echo: None,
             receive: ReceiveBuffer::default(),
             holder: HolderMark::default(),
             fin_at: None,
@@ -148,6 +152,7 @@ impl Cold {
             // acknowledgement (RFC 8985 section 6.2 step 5).
             && !self.reordering_timer
             && self.dsack.is_none()
+            && self.echo.is_none()
     }
 
     /// Whether nothing would be forgotten with this but how often something
