@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::recovery::Acknowledged;
 use crate::state::State;
 use app::Closed;
-use wire::tcp::{SeqNum, TcpHeader, Timestamps};
+use wire::tcp::{SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 
 /// A timestamp echo older than this is taken for garbage, not for a round
 /// trip.
@@ -190,6 +190,9 @@ impl Connection {
     /// beside it counts unless the connection is over.
     pub(crate) fn on_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, len: u32, outcome: &mut Outcome) {
         if header.ack.before(self.una) {
+            if self.flags.has(Flags::SACK) && !header.options.sack.is_empty() {
+                self.on_overtaken_ack(cx, header, outcome);
+            }
             return;
         }
         let acked = header.ack.forward_from(self.una);
@@ -212,6 +215,25 @@ impl Connection {
         }
         if fin {
             self.on_fin_acked(cx, outcome);
+        }
+    }
+
+    /// An acknowledgement that another overtook still says what the peer holds: the scoreboard
+    /// learns of it with any acknowledgement (RFC 6675 section 5). What lies below SND.UNA
+    /// by now is no news; what lay below its own acknowledgement was received twice (RFC
+    /// 2883 section 4.1) and stays.
+    #[cold]
+    fn on_overtaken_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, outcome: &mut Outcome) {
+        let mut sack = SackBlocks::EMPTY;
+        for &(start, end) in header.options.sack.as_slice() {
+            if end.at_or_before(header.ack) || start.after(self.una) {
+                sack.push(start, end);
+            }
+        }
+        if !sack.is_empty() {
+            let options = TcpOptions { sack, ..header.options };
+            let now = TcpHeader { ack: self.una, options, ..*header };
+            self.on_ack_loss(cx, &now, Acknowledged { acked: 0, fin: false, duplicate: false }, outcome);
         }
     }
 

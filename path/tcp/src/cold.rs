@@ -94,6 +94,8 @@ pub(crate) struct Cold {
     pub retransmits: u32,
     /// The farthest that a segment was overtaken by others, in segments.
     pub reordering: u32,
+    /// Routers may fragment its packets.
+    pub fragmented: bool,
     /// What the application asks of this connection.
     pub asked: Option<Box<Asked>>,
     /// The end of what was last sent with PSH, since the cold part was made.
@@ -129,6 +131,7 @@ impl Cold {
             fin_at: None,
             retransmits: 0,
             reordering: 0,
+            fragmented: false,
             asked: None,
             pushed_to: None,
             largest_window: 0,
@@ -162,6 +165,7 @@ impl Cold {
             && self.rack.is_blank()
             && self.undo.is_none()
             && self.asked.is_none()
+            && !self.fragmented
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()
             && self.most_window.is_none()
