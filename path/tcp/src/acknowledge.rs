@@ -6,11 +6,11 @@ use crate::congestion::Ack;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::Outcome;
 use crate::recovery::Acknowledged;
 use crate::state::State;
 use app::Closed;
-use wire::tcp::{SeqNum, TcpHeader, Timestamps};
+use wire::tcp::{SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 
 /// A timestamp echo older than this is taken for garbage, not for a round
 /// trip.
@@ -185,18 +185,15 @@ impl Connection {
             self.arm(cx, cx.config.keepalive_idle);
         }
     }
-    /// Step five, the ACK. Returns whether the segment's text counts.
-    pub(crate) fn on_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, len: u32, outcome: &mut Outcome) -> bool {
-        // RFC 5961 section 5.2: neither the future nor the distant past.
-        let oldest = self.una.minus(self.snd_wnd.max(0xffff));
-        if header.ack.after(self.nxt) || header.ack.before(oldest) {
-            cx.counters.bad_ack += 1;
-            cx.counters.challenge_acks += 1;
-            outcome.answer = Answer::Challenge;
-            return false;
-        }
+
+    /// Step five, the ACK, which was found plausible. What the segment says
+    /// beside it counts unless the connection is over.
+    pub(crate) fn on_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, len: u32, outcome: &mut Outcome) {
         if header.ack.before(self.una) {
-            return true;
+            if self.flags.has(Flags::SACK) && !header.options.sack.is_empty() {
+                self.on_overtaken_ack(cx, header, outcome);
+            }
+            return;
         }
         let acked = header.ack.forward_from(self.una);
         let fin = acked > 0 && self.flags.has(Flags::FIN_SENT) && header.ack == self.nxt;
@@ -219,7 +216,25 @@ impl Connection {
         if fin {
             self.on_fin_acked(cx, outcome);
         }
-        self.state != State::Closed
+    }
+
+    /// An acknowledgement that another overtook still says what the peer holds: the scoreboard
+    /// learns of it with any acknowledgement (RFC 6675 section 5). What lies below SND.UNA
+    /// by now is no news; what lay below its own acknowledgement was received twice (RFC
+    /// 2883 section 4.1) and stays.
+    #[cold]
+    fn on_overtaken_ack(&mut self, cx: &mut Context<'_>, header: &TcpHeader, outcome: &mut Outcome) {
+        let mut sack = SackBlocks::EMPTY;
+        for &(start, end) in header.options.sack.as_slice() {
+            if end.at_or_before(header.ack) || start.after(self.una) {
+                sack.push(start, end);
+            }
+        }
+        if !sack.is_empty() {
+            let options = TcpOptions { sack, ..header.options };
+            let now = TcpHeader { ack: self.una, options, ..*header };
+            self.on_ack_loss(cx, &now, Acknowledged { acked: 0, fin: false, duplicate: false }, outcome);
+        }
     }
 
     pub(crate) fn on_fin_acked(&mut self, cx: &mut Context<'_>, outcome: &mut Outcome) {

@@ -3,7 +3,7 @@
 
 #[cfg(doc)]
 use crate::config::Config;
-use crate::config::MIN_MSS;
+use crate::config::MIN_ASKED_MSS;
 
 /// Options of one connection. Those of a listener are handed on to the
 /// connections that it accepts.
@@ -30,7 +30,7 @@ impl SocketOptions {
     #[must_use]
     pub fn sound(self) -> Self {
         Self {
-            max_segment: self.max_segment.map(|most| most.max(MIN_MSS)),
+            max_segment: self.max_segment.map(|most| most.max(MIN_ASKED_MSS)),
             traffic_class: self.traffic_class & DS_FIELD,
             ..self
         }

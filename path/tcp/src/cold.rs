@@ -82,6 +82,9 @@ pub(crate) struct Cold {
     pub undo: Option<Box<Undo>>,
     /// Received twice, and to be told (RFC 2883).
     pub dsack: Option<(SeqNum, SeqNum)>,
+    /// The timestamp of a segment that came again, which the next
+    /// acknowledgement echoes in place of TS.Recent (RFC 7323 section 4.3).
+    pub echo: Option<u32>,
     pub receive: ReceiveBuffer,
     /// Where the connection stands among those that hold received bytes.
     pub holder: HolderMark,
@@ -91,6 +94,8 @@ pub(crate) struct Cold {
     pub retransmits: u32,
     /// The farthest that a segment was overtaken by others, in segments.
     pub reordering: u32,
+    /// Routers may fragment its packets.
+    pub fragmented: bool,
     /// What the application asks of this connection.
     pub asked: Option<Box<Asked>>,
     /// The end of what was last sent with PSH, since the cold part was made.
@@ -120,11 +125,13 @@ impl Cold {
             reordering_timer: false,
             undo: None,
             dsack: None,
+            echo: None,
             receive: ReceiveBuffer::default(),
             holder: HolderMark::default(),
             fin_at: None,
             retransmits: 0,
             reordering: 0,
+            fragmented: false,
             asked: None,
             pushed_to: None,
             largest_window: 0,
@@ -148,6 +155,7 @@ impl Cold {
             // acknowledgement (RFC 8985 section 6.2 step 5).
             && !self.reordering_timer
             && self.dsack.is_none()
+            && self.echo.is_none()
     }
 
     /// Whether nothing would be forgotten with this but how often something
@@ -157,6 +165,7 @@ impl Cold {
             && self.rack.is_blank()
             && self.undo.is_none()
             && self.asked.is_none()
+            && !self.fragmented
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()
             && self.most_window.is_none()

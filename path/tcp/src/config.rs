@@ -93,5 +93,9 @@ pub const DEFAULT_MSS_V4: u16 = 536;
 /// The same over IPv6.
 pub const DEFAULT_MSS_V6: u16 = 1220;
 /// Smaller MSS values from a peer are taken as this, so that a peer cannot
-/// make us send storms of tiny segments (Linux's `TCP_MIN_SND_MSS` is 48).
-pub const MIN_MSS: u16 = 88;
+/// make us send storms of tiny segments, and options leave room for data
+/// (Linux's `TCP_MIN_SND_MSS`). What one acknowledgement costs does not grow
+/// with the segments in flight (CVE-2019-11479): the scoreboard is bounded.
+pub const MIN_MSS: u16 = 48;
+/// The least that an application may ask for (Linux's `TCP_MIN_MSS`).
+pub const MIN_ASKED_MSS: u16 = 88;

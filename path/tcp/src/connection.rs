@@ -11,7 +11,7 @@ use crate::agreed::Agreed;
 use crate::cold::Cold;
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
 use crate::congestion;
-use crate::context::{Context, Path, TIMESTAMPS_LEN};
+use crate::context::{Context, Narrowed, Path, TIMESTAMPS_LEN};
 use crate::flags::Flags;
 use crate::rtt::Rtt;
 use crate::state::State;
@@ -380,20 +380,40 @@ impl Connection {
     /// The smaller path MTU that the network told (RFC 1191, RFC 8201). The
     /// caller has checked that the report quotes a segment in flight. Returns
     /// whether segments shrink.
-    pub fn on_path_mtu(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
+    pub fn on_path_mtu(&mut self, cx: &mut Context<'_>, narrowed: Narrowed) -> bool {
         let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
-        let mss = path.announced_mss().saturating_sub(options).max(MIN_MSS);
-        if mss >= self.mss {
+        let mss = narrowed.path.announced_mss().saturating_sub(options).max(MIN_MSS);
+        let fragmented = narrowed.below_least && !self.may_be_fragmented();
+        if mss >= self.mss && !fragmented {
             return false;
         }
-        self.mss = mss;
-        self.rope.set_segment(mss);
+        if fragmented {
+            self.let_fragment(cx.config);
+        }
+        if mss < self.mss {
+            self.mss = mss;
+            self.rope.set_segment(mss);
+        }
         if self.in_flight() > 0 && !self.state.opening() {
             // What is in flight was too long to arrive: it is lost, but not to
             // congestion, so the window stays (RFC 1191 section 6.4).
             self.mark_flight_lost(cx);
         }
         true
+    }
+
+    /// Routers may fragment its packets: the path takes less than the least
+    /// that is believed of one (`dst_metric_locked` in Linux's
+    /// include/net/ip.h).
+    pub fn let_fragment(&mut self, config: &Config) {
+        self.cold_mut(config).fragmented = true;
+    }
+
+    /// Whether they may.
+    #[inline]
+    #[must_use]
+    pub fn may_be_fragmented(&self) -> bool {
+        self.cold.as_ref().is_some_and(|cold| cold.fragmented)
     }
 
     /// Whether `seq` lies in what is in flight: an ICMP error that quotes

@@ -38,6 +38,52 @@ pub struct Path {
     pub v6: bool,
 }
 
+/// What the network said of a path, and what is believed of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Narrowed {
+    /// The path from now on.
+    pub path: Path,
+    /// It takes less than the least that is believed: routers may fragment what is sent.
+    pub below_least: bool,
+}
+
+/// How a connection's packets are to be treated on their way: as nearly all
+/// are, which is no traffic class and no fragmentation, or otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Treatment(u16);
+
+impl Treatment {
+    const FRAGMENTED: u16 = 0x100;
+
+    /// Of this traffic class, and `fragmented` by routers where need be.
+    #[inline(always)]
+    #[must_use]
+    pub const fn new(traffic_class: u8, fragmented: bool) -> Self {
+        Self(traffic_class as u16 | if fragmented { Self::FRAGMENTED } else { 0 })
+    }
+
+    /// The traffic class.
+    #[inline(always)]
+    #[must_use]
+    pub const fn traffic_class(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// Whether routers may fragment them.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_fragmented(self) -> bool {
+        self.0 & Self::FRAGMENTED != 0
+    }
+
+    /// Whether it is that of nearly all.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_usual(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// IP and TCP headers without options.
 const HEADERS_V4: u16 = 40;
 const HEADERS_V6: u16 = 60;

@@ -57,9 +57,26 @@ const fn sack_len(n: usize) -> u32 {
 }
 
 impl Connection {
+    /// What a segment tells of the peer's own that led to it, where there is a
+    /// cold part: it may be the last thing that this was needed for.
+    pub(crate) fn with_report(&mut self, cx: &mut Context<'_>, emit: Emit) -> Emit {
+        let emit = self.with_sack(cx, emit);
+        self.with_echo(emit)
+    }
+
+    /// Echoes the timestamp of what came again.
+    fn with_echo(&mut self, mut emit: Emit) -> Emit {
+        let Some(echo) = self.cold.as_mut().and_then(|cold| cold.echo.take()) else { return emit };
+        if let Some((_, echoed)) = &mut emit.timestamps {
+            *echoed = echo;
+        }
+        self.settle();
+        emit
+    }
+
     /// Adds SACK blocks to a segment that has room for them: first what came
     /// twice (RFC 2883 section 4), then what is ahead of a gap.
-    pub(crate) fn with_sack(&mut self, cx: &mut Context<'_>, mut emit: Emit) -> Emit {
+    fn with_sack(&mut self, cx: &mut Context<'_>, mut emit: Emit) -> Emit {
         let Some(cold) = &mut self.cold else { return emit };
         if !self.flags.has(Flags::SACK) || (!cold.receive.has_gap() && cold.dsack.is_none()) {
             return emit;
@@ -74,9 +91,7 @@ impl Connection {
             emit.options = EmitOptions::Sack(blocks);
             if cold.dsack.take().is_some() {
                 cx.counters.dsacks_out += 1;
-                if cold.undisturbed() && self.dupacks == 0 {
-                    self.flags.clear(Flags::SLOW);
-                }
+                self.settle();
             }
         }
         emit

@@ -10,7 +10,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::rtt::{RETRANSMITTED_SYN_RTO_MS, SYN_AFTER_RESET_MS};
 use crate::state::State;
 use app::Closed;
-use wire::tcp::{Flags as Bits, TcpHeader};
+use wire::tcp::{Flags as Bits, SeqNum, TcpHeader, Timestamps};
 
 /// After this long without a segment, TS.Recent is no longer compared
 /// (RFC 7323 section 5.5): 24 days in milliseconds.
@@ -44,8 +44,10 @@ impl Connection {
             }
             // The peer still has an earlier connection of this flow, as in
             // TIME-WAIT. The reset ends that, and the SYN goes again soon, not
-            // after its timeout; once, so that forged ones make little of it.
-            if self.backoff == 0 {
+            // after its timeout; once, so that forged ones make little of it,
+            // and never later than it would have.
+            let due_in = self.timer_at.wrapping_sub(cx.now_ms) as i32;
+            if self.backoff == 0 && self.timer().is_some() && due_in > SYN_AFTER_RESET_MS as i32 {
                 self.arm(cx, SYN_AFTER_RESET_MS);
             }
             return Outcome::answer(Answer::Reset(header.ack));
@@ -134,14 +136,15 @@ impl Connection {
             // A probe must always elicit an answer (RFC 9293 section 3.8.6.1);
             // and the peer's acknowledgement is still good, or two sides with
             // closed windows would never hear of each other's progress.
-            self.answer_unacceptable(cx, header, payload);
-            self.note_repeated(header, payload);
+            let mut outcome = self.answer_unacceptable(cx, header, payload);
             if header.seq == self.rcv_nxt && header.flags.contains(Bits::ACK) && payload.len() as u32 > window {
-                let mut outcome = Outcome::NONE;
-                self.on_ack(cx, header, 1, &mut outcome);
-                return outcome;
+                if self.is_plausible(header.ack) {
+                    self.on_ack(cx, header, 1, &mut outcome);
+                } else {
+                    outcome.answer = refuse_ack(cx);
+                }
             }
-            return Outcome::NONE;
+            return outcome;
         }
         if !header.flags.contains(Bits::ACK) {
             return Outcome::NONE;
@@ -157,15 +160,20 @@ impl Connection {
             self.wl1 = header.seq;
             outcome.opened = true;
         }
-        self.note_arrival(cx);
-        let counts = self.on_ack(cx, header, segment_len(header, payload), &mut outcome);
-        self.last_rx = cx.now_ms;
-        if !counts {
+        // Nothing is taken down before the acknowledgement was found good: a
+        // blind segment would otherwise move TS.Recent ahead, and PAWS then
+        // refuse the peer's own (RFC 5961 section 5; tcp_rcv_established in
+        // Linux), or stand for the peer where that is silent.
+        if !self.is_plausible(header.ack) {
+            outcome.answer = refuse_ack(cx);
             return outcome;
         }
-        // Not before the acknowledgement was found good: a blind segment
-        // would otherwise move TS.Recent ahead, and PAWS then refuse the
-        // peer's own (RFC 5961 section 5; tcp_rcv_established in Linux).
+        self.note_arrival(cx);
+        self.on_ack(cx, header, segment_len(header, payload), &mut outcome);
+        self.last_rx = cx.now_ms;
+        if self.state == State::Closed {
+            return outcome;
+        }
         if header.seq.at_or_before(self.rcv_nxt) {
             self.note_timestamp(header.options.timestamps.as_ref());
         }
@@ -177,37 +185,51 @@ impl Connection {
     /// The acknowledgement that an unacceptable segment gets: at once for text
     /// and FIN, which the peer would send again, and for a sound probe. Any
     /// other empty segment may itself be such an answer, from a peer whose
-    /// numbers were spoilt as ours were: it gets the next delayed
-    /// acknowledgement, so that two ends which refuse each other do not
-    /// answer each other at the speed of the wire.
-    fn answer_unacceptable(&mut self, cx: &Context<'_>, header: &TcpHeader, payload: &[u8]) {
+    /// numbers were spoilt as ours were, or anybody's: it gets one within the
+    /// limit of challenges, so that two ends which refuse each other do not
+    /// answer each other at the speed of the wire (`tcp_oow_rate_limited` in
+    /// Linux's net/ipv4/tcp_input.c).
+    ///
+    /// Nothing but that answer comes of it: whoever sent it need not know the
+    /// peer's numbers.
+    fn answer_unacceptable(&mut self, cx: &mut Context<'_>, header: &TcpHeader, payload: &[u8]) -> Outcome {
+        let len = segment_len(header, payload);
         let probe = header.seq == self.rcv_nxt.minus(1) && header.ack.at_or_before(self.nxt);
-        if probe || segment_len(header, payload) > 0 {
-            self.flags.set(Flags::ACK_NOW);
-            if header.seq.before(self.rcv_nxt) {
-                let old = self.rcv_nxt.forward_from(header.seq);
-                self.note_duplicate(cx, header.seq, segment_len(header, payload).min(old));
-            }
-        } else {
-            self.unacked = self.unacked.max(1);
+        if !probe && len == 0 {
+            return Outcome::answer(challenge_ack(cx));
         }
+        self.flags.set(Flags::ACK_NOW);
+        if header.seq.before(self.rcv_nxt) {
+            let old = self.rcv_nxt.forward_from(header.seq);
+            self.note_duplicate(cx, header.seq, len.min(old));
+            self.note_repeated(cx, header, payload);
+        }
+        Outcome::NONE
     }
 
     /// A segment that we have, sent again because our acknowledgement was
-    /// lost: its timestamp must be echoed (RFC 7323 section 4.3), or the peer
-    /// would take its own retransmission timeout for the round trip. Only
-    /// with an acknowledgement that can be: see RFC 5961 section 5.
+    /// lost: the acknowledgement that answers it echoes its timestamp (RFC
+    /// 7323 section 4.3), or the peer would take its own retransmission
+    /// timeout for the round trip. That one alone: TS.Recent is not moved by
+    /// what is not acceptable (section 5.3 R1 before R3), or PAWS would refuse
+    /// the peer's own segments after a stranger's.
     #[cold]
-    fn note_repeated(&mut self, header: &TcpHeader, payload: &[u8]) {
+    fn note_repeated(&mut self, cx: &Context<'_>, header: &TcpHeader, payload: &[u8]) {
         let end = header.seq.plus(segment_len(header, payload));
-        let repeated = header.seq.before(self.rcv_nxt) && end.at_or_before(self.rcv_nxt) && end.after(header.seq);
+        let repeated = end.at_or_before(self.rcv_nxt) && end.after(header.seq);
         let sound = header.flags.contains(Bits::ACK)
             && header.ack.at_or_before(self.nxt)
             && header.ack.at_or_after(self.una.minus(0xffff));
-        let timestamps = header.options.timestamps.as_ref();
-        let newer = self.timestamp_in_order(timestamps);
-        if repeated && sound && newer {
-            self.note_timestamp(timestamps);
+        if let Some(timestamps) = &header.options.timestamps
+            && self.flags.has(Flags::TIMESTAMPS)
+            && self.timestamp_in_order(Some(timestamps))
+            // What came first and is not acknowledged yet is echoed instead.
+            && self.unacked == 0
+            && repeated
+            && sound
+        {
+            self.cold_mut(cx.config).echo = Some(timestamps.value);
+            self.flags.set(Flags::SLOW);
         }
     }
 
@@ -225,24 +247,49 @@ impl Connection {
             cx.counters.timestamp_missing += 1;
             return Err(Outcome::NONE);
         };
-        let old = (ts.value.wrapping_sub(self.ts_recent) as i32) < 0;
-        if old && cx.now_ms.wrapping_sub(self.last_rx) < TS_RECENT_VALID_MS {
-            if segment_len(header, payload) == 0 && header.seq == self.rcv_nxt && header.ack.at_or_before(self.una) {
-                // An acknowledgement that others overtook: it tells nothing
-                // any more, and nothing is wrong (tcp_disordered_ack in
-                // Linux's net/ipv4/tcp_input.c).
-                return Err(Outcome::NONE);
-            }
-            cx.counters.paws_rejected += 1;
-            if segment_len(header, payload) > 0 {
-                self.flags.set(Flags::ACK_NOW);
-            } else {
-                // As in `answer_unacceptable`.
-                self.unacked = self.unacked.max(1);
-            }
+        if !self.is_older(ts, cx.now_ms) {
+            return Ok(());
+        }
+        let len = segment_len(header, payload);
+        if len == 0 && header.seq == self.rcv_nxt && header.ack.at_or_before(self.una) {
+            // An acknowledgement that others overtook: it tells nothing
+            // any more, and nothing is wrong (tcp_disordered_ack in
+            // Linux's net/ipv4/tcp_input.c).
             return Err(Outcome::NONE);
         }
-        Ok(())
+        cx.counters.paws_rejected += 1;
+        if len == 0 {
+            // As in `answer_unacceptable`.
+            return Err(Outcome::answer(challenge_ack(cx)));
+        }
+        self.flags.set(Flags::ACK_NOW);
+        Err(Outcome::NONE)
+    }
+
+    /// Whether PAWS refuses a segment with these.
+    fn is_older(&self, ts: &Timestamps, now_ms: u32) -> bool {
+        (ts.value.wrapping_sub(self.ts_recent) as i32) < 0 && now_ms.wrapping_sub(self.last_rx) < TS_RECENT_VALID_MS
+    }
+
+    /// Whether an acknowledgement is neither of the future nor of the distant
+    /// past (RFC 5961 section 5.2).
+    fn is_plausible(&self, ack: SeqNum) -> bool {
+        let oldest = self.una.minus(self.snd_wnd.max(0xffff));
+        !ack.after(self.nxt) && !ack.before(oldest)
+    }
+
+    /// Whether text of this segment may be taken: it is what has to be known
+    /// before anything is done for it.
+    #[must_use]
+    pub fn may_take(&self, now_ms: u32, header: &TcpHeader, payload: &[u8]) -> bool {
+        let window = self.rcv_adv.forward_from(self.rcv_nxt);
+        let in_time = match &header.options.timestamps {
+            _ if !self.flags.has(Flags::TIMESTAMPS) => true,
+            Some(ts) => !self.is_older(ts, now_ms),
+            None => false,
+        };
+        let control = header.flags.intersects(Bits::SYN.union(Bits::RST)) || !header.flags.contains(Bits::ACK);
+        in_time && !control && self.is_acceptable(header, payload, window) && self.is_plausible(header.ack)
     }
 
     /// A SYN in SYN-RECEIVED after a simultaneous open: the peer's SYN again,
@@ -308,3 +355,18 @@ impl Connection {
             || (header.seq.before(self.rcv_nxt) && last.after(self.rcv_nxt))
     }
 }
+
+/// The answer to an acknowledgement that cannot be the peer's.
+fn refuse_ack(cx: &mut Context<'_>) -> Answer {
+    cx.counters.bad_ack += 1;
+    challenge_ack(cx)
+}
+
+/// An acknowledgement, within the limit of challenges.
+fn challenge_ack(cx: &mut Context<'_>) -> Answer {
+    cx.counters.challenge_acks += 1;
+    Answer::Challenge
+}
+
+#[cfg(test)]
+mod tests;

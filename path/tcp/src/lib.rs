@@ -46,7 +46,7 @@ pub use asked::SocketOptions;
 pub use cold::HolderMark;
 pub use config::Config;
 pub use connection::{Connection, LastWord};
-pub use context::{Context, HOLDS_MUCH, Path};
+pub use context::{Context, HOLDS_MUCH, Narrowed, Path, Treatment};
 pub use counters::Counters;
 pub use emit::{Emit, EmitOptions};
 pub use info::{CongestionState, Info};

@@ -13,7 +13,7 @@ use crate::asked::{Asked, SocketOptions};
 use crate::config::Config;
 use crate::congestion;
 use crate::connection::Connection;
-use crate::context::{Context, TIMESTAMPS_LEN};
+use crate::context::{Context, TIMESTAMPS_LEN, Treatment};
 use crate::flags::Flags;
 
 impl Connection {
@@ -28,6 +28,16 @@ impl Connection {
     #[must_use]
     pub fn traffic_class(&self) -> u8 {
         self.asked().map_or(0, |asked| asked.options.traffic_class)
+    }
+
+    /// How its packets are treated on their way.
+    #[inline]
+    #[must_use]
+    pub fn treatment(&self) -> Treatment {
+        match &self.cold {
+            Some(_) => Treatment::new(self.traffic_class(), self.may_be_fragmented()),
+            None => Treatment::default(),
+        }
     }
 
     /// Sets the options.

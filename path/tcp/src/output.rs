@@ -362,7 +362,7 @@ impl Connection {
             .or_else(|| self.poll_new(cx, burst))
             .or_else(|| self.poll_ack(cx))
             .or_else(|| self.poll_probe(cx))?;
-        Some(self.with_sack(cx, emit))
+        Some(self.with_report(cx, emit))
     }
 
     /// In TIME-WAIT the final acknowledgement is still to be sent before the

@@ -205,6 +205,9 @@ impl<'a> Icmpv6<'a> {
         let (first, second) = ((word >> 16) as u16, word as u16);
         Ok(match kind {
             DESTINATION_UNREACHABLE => Self::DestinationUnreachable { code, original: rest },
+            // RFC 8201 section 4: what says less than every link carries is
+            // discarded.
+            PACKET_TOO_BIG if (word as usize) < ipv6::MIN_MTU => return Err(WireError::BadLength),
             PACKET_TOO_BIG => Self::PacketTooBig { mtu: word, original: rest },
             TIME_EXCEEDED => Self::TimeExceeded { code, original: rest },
             PARAMETER_PROBLEM => Self::ParameterProblem { code, pointer: word, original: rest },

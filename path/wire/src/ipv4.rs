@@ -40,12 +40,13 @@ pub struct Ipv4Header {
 }
 
 impl Ipv4Header {
-    /// The header and its payload. Options are passed over and link padding
-    /// is cut off by the total length.
+    /// The header and its payload. Options are passed over, if they may be,
+    /// and link padding is cut off by the total length.
     ///
     /// # Errors
     /// `Truncated`, `BadVersion`, `BadHeaderLength` (below 20 bytes),
-    /// `BadLength` (total length below the header's), `BadChecksum`, and
+    /// `BadLength` (total length below the header's), `BadChecksum`,
+    /// `BadOption` for options that cannot be and for source routes, and
     /// `BadFragment` if the whole packet would exceed 65,535 bytes.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<(Self, &[u8]), WireError> {
@@ -136,8 +137,62 @@ fn parse_with_options<'a>(
     if checksum::sum(whole).finish() != 0 {
         return Err(WireError::BadChecksum);
     }
+    check_options(whole.get(HEADER_LEN..).unwrap_or_default())?;
     let payload = payload(packet, header_len, total_len)?;
     Ipv4Header::from_fields(head, payload)
+}
+
+/// Options of IPv4 (IANA, IP Option Numbers) whose form is known.
+const END: u8 = 0;
+const NO_OPERATION: u8 = 1;
+const RECORD_ROUTE: u8 = 7;
+const TIMESTAMP: u8 = 68;
+const LOOSE_SOURCE_ROUTE: u8 = 131;
+const STRICT_SOURCE_ROUTE: u8 = 137;
+const ROUTER_ALERT: u8 = 148;
+
+/// None of the options has any effect on a host; but a packet whose options
+/// cannot be is not taken, as by Linux (`__ip_options_compile` in
+/// net/ipv4/ip_options.c), and none that was routed by its source (RFC 7126
+/// section 4.3: such are dropped by default).
+fn check_options(options: &[u8]) -> Result<(), WireError> {
+    let mut seen = [false; 2];
+    let mut rest = options;
+    while let Some((&kind, after)) = rest.split_first() {
+        match kind {
+            END => break,
+            NO_OPERATION => rest = after,
+            _ => {
+                let &len = after.first().ok_or(WireError::BadOption)?;
+                let (option, after) = rest.split_at_checked(len.into()).ok_or(WireError::BadOption)?;
+                if !is_possible(kind, option, &mut seen) {
+                    return Err(WireError::BadOption);
+                }
+                rest = after;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether an option, kind and length included, is one that may be. Routes and
+/// timestamps are recorded once (RFC 791 section 3.1), from a place on that
+/// begins behind what says where.
+fn is_possible(kind: u8, option: &[u8], seen: &mut [bool; 2]) -> bool {
+    let (least, first_place) = match kind {
+        RECORD_ROUTE => (3, 4),
+        TIMESTAMP => (4, 5),
+        ROUTER_ALERT => (4, 0),
+        LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => return false,
+        _ => (2, 0),
+    };
+    let place = option.get(2).copied().unwrap_or_default();
+    let again = match kind {
+        RECORD_ROUTE => core::mem::replace(&mut seen[0], true),
+        TIMESTAMP => core::mem::replace(&mut seen[1], true),
+        _ => false,
+    };
+    option.len() >= least && place >= first_place && !again
 }
 
 #[inline]

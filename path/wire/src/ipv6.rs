@@ -185,6 +185,14 @@ pub fn walk_extensions(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, Wir
     examine_extensions(next_header, payload).map_err(|wrong| wrong.error)
 }
 
+/// As [`walk_extensions`], behind a fragment header: there is no second one.
+///
+/// # Errors
+/// As [`walk_extensions`], and `BadFragment` for a fragment header.
+pub fn walk_fragmented(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, WireError> {
+    walk(next_header, payload, true).map_err(|wrong| wrong.error)
+}
+
 /// As [`walk_extensions`], with what the sender is to be told.
 ///
 /// # Errors
@@ -192,7 +200,7 @@ pub fn walk_extensions(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, Wir
 #[inline]
 pub fn examine_extensions(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, HeaderError> {
     match next_header {
-        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION => walk(next_header, payload),
+        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION => walk(next_header, payload, false),
         protocol => Ok(Upper { protocol, payload, fragment: None, offset: 0, protocol_at: NEXT_HEADER_AT }),
     }
 }
@@ -219,7 +227,7 @@ const FRAGMENT_OFFSET_AT: u32 = 2;
 const ROUTING_TYPE_AT: u32 = 2;
 
 #[cold]
-fn walk(next_header: u8, whole: &[u8]) -> Result<Upper<'_>, HeaderError> {
+fn walk(next_header: u8, whole: &[u8], mut fragmented: bool) -> Result<Upper<'_>, HeaderError> {
     let mut protocol = next_header;
     let mut protocol_at = NEXT_HEADER_AT;
     let mut payload = whole;
@@ -241,6 +249,11 @@ fn walk(next_header: u8, whole: &[u8]) -> Result<Upper<'_>, HeaderError> {
         let kind = protocol;
         (protocol, protocol_at) = (head[0], at as usize);
         if kind == FRAGMENT {
+            // A packet has one at most (RFC 8200 section 4.1), even where that
+            // says that it is whole: a fragment within a fragment is none.
+            if core::mem::replace(&mut fragmented, true) {
+                return Err(WireError::BadFragment.into());
+            }
             let rest = &payload[FRAGMENT_HEADER_LEN..];
             if let Some(fragment) = fragment(head, rest.len(), at)? {
                 let offset = offset + FRAGMENT_HEADER_LEN;

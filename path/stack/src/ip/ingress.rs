@@ -13,8 +13,9 @@ use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::icmpv4::{self, Icmpv4};
 use wire::icmpv6::{self, Icmpv6};
 use wire::ipv4::Ipv4Header;
-use wire::ipv6::{self, FragmentInfo, Ipv6Header, Upper, examine_extensions, walk_extensions};
-use wire::{Mac, Original, Sum, WireError, protocol};
+use wire::ipv6::{self, FragmentInfo, Ipv6Header, Upper, examine_extensions, walk_fragmented};
+use wire::udp::{self, UdpHeader};
+use wire::{LinkVouched, Mac, Original, Sum, WireError, protocol};
 
 /// What a frame brought for a transport.
 #[derive(Debug)]
@@ -123,6 +124,12 @@ impl Ip {
                 Upward::Packet(Packet { envelope, protocol, bytes: payload, pseudo })
             }
             other => {
+                let pseudo = pseudo_v4(ip.src, ip.dst, other, payload.len() as u16);
+                if other == protocol::UDP
+                    && let Err(error) = check_udp(payload, pseudo, false, verified)
+                {
+                    return self.malformed(error);
+                }
                 self.on_other_v4(&envelope, &ip, other, packet, out);
                 Upward::Nothing
             }
@@ -167,6 +174,12 @@ impl Ip {
             let (protocol, bytes) = (upper.protocol, upper.payload);
             let pseudo = (!verified).then(|| pseudo_v6(ip.src, ip.dst, protocol, bytes.len() as u32));
             return Upward::Packet(Packet { envelope, protocol, bytes, pseudo });
+        }
+        let pseudo = pseudo_v6(ip.src, ip.dst, upper.protocol, upper.payload.len() as u32);
+        if upper.protocol == protocol::UDP
+            && let Err(error) = check_udp(upper.payload, pseudo, true, verified)
+        {
+            return self.malformed(error);
         }
         self.on_other_v6(&envelope, &upper, packet, out);
         Upward::Nothing
@@ -225,9 +238,8 @@ impl Ip {
         self.counters.reassembled += 1;
         // What may stand behind the fragment header: destination options
         // (RFC 8200 section 4.1), and no second fragment header.
-        let upper = match walk_extensions(protocol, &payload) {
-            Ok(upper) if upper.fragment.is_none() => upper,
-            Ok(_) => return Some(self.malformed(WireError::BadFragment)),
+        let upper = match walk_fragmented(protocol, &payload) {
+            Ok(upper) => upper,
             Err(error) => return Some(self.malformed(error)),
         };
         Some(match upper.protocol {
@@ -305,6 +317,18 @@ impl Ip {
         self.counters.not_for_us += 1;
         Upward::Nothing
     }
+}
+
+/// Whether a datagram for which nobody listens is one at all: only then is its
+/// sender told. Over IPv6 none is that has no checksum (RFC 8200 section 8.1),
+/// whatever the link says of it.
+#[cold]
+fn check_udp(datagram: &[u8], pseudo: Sum, v6: bool, verified: bool) -> Result<(), WireError> {
+    let parsed = match udp::has_checksum(datagram) {
+        true if verified => UdpHeader::parse_trusted(datagram, LinkVouched::new()),
+        has => UdpHeader::parse(datagram, (has || v6).then_some(pseudo)),
+    };
+    parsed.map(|_| ())
 }
 
 /// Whether an ICMP message is an error, about which no error is sent (RFC 1122

@@ -22,6 +22,24 @@ pub(crate) use addresses::ALL_NODES;
 pub(crate) use addresses::Addresses;
 #[cfg(test)]
 pub(crate) use fragments::TIMEOUT as REASSEMBLY_TIMEOUT;
+#[cfg(test)]
+pub(crate) use route::{MAX_PATH_MTUS, MAX_ROUTES};
+
+/// Limits of reassembly, for a test of what is told of them.
+#[cfg(test)]
+pub(crate) const FRAGMENT_LIMITS: [usize; 6] = [
+    fragments::MAX_PACKETS,
+    fragments::MAX_PACKETS_PER_SOURCE,
+    fragments::MAX_BYTES,
+    fragments::MAX_BYTES_PER_SOURCE,
+    fragments::MAX_PIECES,
+    fragments::MAX_HEAD,
+];
+
+/// The same of neighbours.
+#[cfg(test)]
+pub(crate) const NEIGHBOUR_LIMITS: [usize; 3] =
+    [neighbour::MAX_NEIGHBOURS, neighbour::MAX_INCOMPLETE, neighbour::MAX_HELD_FRAMES];
 pub(crate) use ingress::{Packet, Trouble, Upward, is_martian_v4};
 pub(crate) use neighbour::{NeighbourId, NeighbourTable};
 pub(crate) use output::{Outgoing, network_len};
@@ -46,6 +64,7 @@ use icmp::Icmp;
 use presence::Presence;
 use resolution::HostNeighbours;
 use route::{PathMtus, Routes};
+use tcp::{Narrowed, Path};
 use wire::{Mac, Time, WireError};
 
 /// A host's IP over one link.
@@ -142,13 +161,25 @@ impl Ip {
     /// A router says that the path to `dst` takes packets of `mtu` bytes at
     /// most; the caller has checked that it quotes a packet of ours. Returns
     /// what is believed of it.
-    pub fn on_smaller_path(&mut self, dst: IpAddr, mtu: u32) -> u16 {
+    pub fn on_smaller_path(&mut self, dst: IpAddr, mtu: u32) -> Narrowed {
         // RFC 1191 section 3 and RFC 8201 section 4: never below the least
-        // MTU of the family, never above our own.
+        // MTU of the family, never above our own. What IPv6 tells below its
+        // own was refused with the message.
         let least = if dst.is_ipv6() { wire::ipv6::MIN_MTU as u32 } else { route::LEAST_MTU_V4 };
-        let mtu = mtu.max(least).min(u32::from(self.mtu)) as u16;
-        self.path_mtus.learn(dst, mtu, self.now);
-        mtu
+        let most = u32::from(self.mtu);
+        // Packets of the least leave, for routers to fragment (`rt_mtu_locked`
+        // in Linux's net/ipv4/route.c).
+        let below_least = dst.is_ipv4() && mtu < least.min(most);
+        let mtu = mtu.max(least).min(most) as u16;
+        let (mtu, below_least) = self.path_mtus.learn(dst, mtu, below_least, self.now);
+        Narrowed { path: Path { mtu: mtu.min(self.mtu), v6: dst.is_ipv6() }, below_least }
+    }
+
+    /// Whether packets to `dst` may be fragmented on their way, as far as is
+    /// known.
+    #[inline]
+    pub fn lets_fragment(&self, dst: IpAddr) -> bool {
+        self.path_mtus.is_below_least(dst, self.now)
     }
 
     /// The link's MTU is this from now on, in bytes, as far as its slots are

@@ -4,6 +4,7 @@ use super::Ip;
 use crate::egress::{Egress, LinkOffload};
 use crate::flow::Flow;
 use core::net::IpAddr;
+use tcp::Treatment;
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::ipv4::{self, Ipv4Header};
@@ -21,15 +22,14 @@ pub(crate) struct Outgoing<'a> {
     ip: &'a Ip,
     mac: Mac,
     offload: LinkOffload,
-    /// The DS field's octet.
-    traffic_class: u8,
+    treatment: Treatment,
 }
 
 impl Ip {
     /// The way to a neighbour.
     #[inline(always)]
-    pub const fn to(&self, mac: Mac, traffic_class: u8) -> Outgoing<'_> {
-        Outgoing { ip: self, mac, offload: self.offload, traffic_class }
+    pub const fn to(&self, mac: Mac, treatment: Treatment) -> Outgoing<'_> {
+        Outgoing { ip: self, mac, offload: self.offload, treatment }
     }
 
     /// Writes a frame whose body `fill` writes; nothing is sent if it writes
@@ -89,7 +89,12 @@ impl Outgoing<'_> {
     /// frame.
     #[inline(always)]
     pub const fn is_usual(&self) -> bool {
-        self.ip.vlan.is_none() && self.traffic_class == 0
+        self.ip.vlan.is_none() && self.treatment.is_usual()
+    }
+
+    /// Whether routers may fragment its packets.
+    pub const fn is_fragmented(&self) -> bool {
+        self.treatment.is_fragmented()
     }
 
     /// Whether frames carry no VLAN tag.
@@ -118,25 +123,39 @@ impl Outgoing<'_> {
     /// included. Returns where they begin, and the pseudo-header's sum.
     #[inline]
     pub fn headers(&self, out: &mut [u8], flow: &Flow, protocol: u8, len: usize) -> (usize, Sum) {
+        self.headers_of(out, flow, protocol, len, 0)
+    }
+
+    /// The same, of a packet that others of its flow are told from by this
+    /// where they are fragmented (RFC 6864 section 4).
+    #[inline]
+    pub fn headers_of(
+        &self,
+        out: &mut [u8],
+        flow: &Flow,
+        protocol: u8,
+        len: usize,
+        identification: u16,
+    ) -> (usize, Sum) {
         let ether_type = if flow.is_v4() { ETHER_IPV4 } else { ETHER_IPV6 };
         let link = EthernetHeader { dst: self.mac, src: self.ip.mac, vlan: self.ip.vlan, ether_type }.emit(out);
-        let sum = self.network(&mut out[link..], flow, protocol, len as u16);
+        let sum = self.network(&mut out[link..], flow, (protocol, identification), len as u16);
         (link + network_len(flow), sum)
     }
 
     /// Writes the IP header and returns the pseudo-header's sum.
     #[inline]
-    fn network(&self, out: &mut [u8], flow: &Flow, protocol: u8, payload_len: u16) -> Sum {
+    fn network(&self, out: &mut [u8], flow: &Flow, (protocol, identification): (u8, u16), payload_len: u16) -> Sum {
         if flow.is_v4() {
             let header = Ipv4Header {
                 src: self.ip.addresses.v4(flow.local),
                 dst: flow.remote_v4(),
                 protocol,
                 ttl: DEFAULT_TTL,
-                dscp_ecn: self.traffic_class,
+                dscp_ecn: self.treatment.traffic_class(),
                 // Atomic datagrams need no identification (RFC 6864 section 4).
-                identification: 0,
-                dont_fragment: true,
+                identification,
+                dont_fragment: !self.is_fragmented(),
                 more_fragments: false,
                 fragment_offset: 0,
                 header_len: ipv4::HEADER_LEN as u8,
@@ -150,7 +169,7 @@ impl Outgoing<'_> {
             dst: flow.remote_v6(),
             next_header: protocol,
             hop_limit: DEFAULT_TTL,
-            traffic_class: self.traffic_class,
+            traffic_class: self.treatment.traffic_class(),
             flow_label: 0,
             payload_len,
         };

@@ -157,6 +157,8 @@ pub(crate) struct PathMtus {
 #[derive(Clone, Copy, Debug)]
 struct PathMtu {
     mtu: u16,
+    /// It is less than the least that is believed.
+    below_least: bool,
     number: u64,
     until: Time,
 }
@@ -170,16 +172,36 @@ impl PathMtus {
     /// link's.
     #[inline]
     pub fn get(&self, dst: IpAddr, now: Time) -> Option<u16> {
+        self.known(dst, now).map(|path| path.mtu)
+    }
+
+    /// Whether packets to `dst` may be fragmented on their way.
+    #[inline]
+    pub fn is_below_least(&self, dst: IpAddr, now: Time) -> bool {
+        self.known(dst, now).is_some_and(|path| path.below_least)
+    }
+
+    #[inline]
+    fn known(&self, dst: IpAddr, now: Time) -> Option<&PathMtu> {
         if self.by_destination.is_empty() {
             return None;
         }
-        self.by_destination.get(&dst).filter(|path| now < path.until).map(|path| path.mtu)
+        self.by_destination.get(&dst).filter(|path| now < path.until)
     }
 
-    /// Notes that the path to `dst` carries packets of `mtu` bytes. The
-    /// caller has checked that the report quotes a segment in flight
-    /// (RFC 5927 section 7) and that it lowers the MTU.
-    pub fn learn(&mut self, dst: IpAddr, mtu: u16, now: Time) {
+    /// Notes that the path to `dst` carries packets of `mtu` bytes, and fewer
+    /// where it is `below_least`. The caller has checked that the report
+    /// quotes a segment in flight (RFC 5927 section 7). While a smaller MTU is
+    /// believed, this is no news: a report never raises it (RFC 1191 section
+    /// 3, RFC 8201 section 4). Returns what is believed.
+    pub fn learn(&mut self, dst: IpAddr, mtu: u16, below_least: bool, now: Time) -> (u16, bool) {
+        let known = self.known(dst, now).copied();
+        if let Some(known) = known
+            && known.mtu < mtu
+        {
+            return (known.mtu, known.below_least);
+        }
+        let below_least = below_least || known.is_some_and(|known| known.mtu == mtu && known.below_least);
         if let Some(old) = self.by_destination.remove(&dst) {
             self.by_age.remove(&old.number);
         }
@@ -191,7 +213,8 @@ impl PathMtus {
         let number = self.learned;
         self.learned += 1;
         self.by_age.insert(number, dst);
-        self.by_destination.insert(dst, PathMtu { mtu, number, until: now + PATH_MTU_LIFETIME });
+        self.by_destination.insert(dst, PathMtu { mtu, below_least, number, until: now + PATH_MTU_LIFETIME });
+        (mtu, below_least)
     }
 }
 
@@ -298,12 +321,22 @@ mod tests {
     fn path_mtu_is_believed_for_a_while() {
         let mut paths = PathMtus::new();
         assert_eq!(paths.get(ip("10.0.0.1"), Time::ZERO), None);
-        paths.learn(ip("10.0.0.1"), 1400, Time::ZERO);
-        paths.learn(ip("10.0.0.1"), 1280, Time::ZERO);
+        assert_eq!(paths.learn(ip("10.0.0.1"), 1400, false, Time::ZERO), (1400, false));
+        assert_eq!(paths.learn(ip("10.0.0.1"), 1280, false, Time::ZERO), (1280, false));
+        // No report raises it, or makes it be believed for longer.
+        assert_eq!(paths.learn(ip("10.0.0.1"), 1400, false, Time::from_millis(300_000)), (1280, false));
         let last = Time::ZERO + PATH_MTU_LIFETIME;
         assert_eq!(paths.get(ip("10.0.0.1"), Time::from_nanos(last.as_nanos() - 1)), Some(1280));
         assert_eq!(paths.get(ip("10.0.0.1"), last), None);
         assert_eq!(paths.get(ip("10.0.0.2"), Time::ZERO), None);
+        // Then a larger one is taken as any.
+        assert_eq!(paths.learn(ip("10.0.0.1"), 1400, false, last), (1400, false));
+        assert_eq!(paths.learn(ip("10.0.0.1"), 552, true, last), (552, true));
+        // Told again, it is believed from then on.
+        let later = last + PATH_MTU_LIFETIME / 2;
+        assert_eq!(paths.learn(ip("10.0.0.1"), 552, false, later), (552, true));
+        assert_eq!(paths.get(ip("10.0.0.1"), last + PATH_MTU_LIFETIME), Some(552));
+        assert!(paths.is_below_least(ip("10.0.0.1"), last) && !paths.is_below_least(ip("10.0.0.2"), last));
     }
 
     #[test]
@@ -311,11 +344,11 @@ mod tests {
         let mut paths = PathMtus::new();
         let address = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(n));
         for n in 0..MAX_PATH_MTUS as u32 {
-            paths.learn(address(n), 1400, Time::ZERO);
+            paths.learn(address(n), 1400, false, Time::ZERO);
         }
         // Learned again, so no longer the oldest.
-        paths.learn(address(0), 1300, Time::ZERO);
-        paths.learn(address(1 << 20), 1400, Time::ZERO);
+        paths.learn(address(0), 1300, false, Time::from_millis(1));
+        paths.learn(address(1 << 20), 1400, false, Time::ZERO);
         assert_eq!(paths.by_destination.len(), MAX_PATH_MTUS);
         assert_eq!(paths.by_age.len(), MAX_PATH_MTUS);
         assert_eq!(paths.get(address(0), Time::ZERO), Some(1300));

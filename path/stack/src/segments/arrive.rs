@@ -352,7 +352,10 @@ impl Tcp {
         out: &mut impl Egress,
     ) -> Option<Arrival<'f>> {
         let full = self.common.budget.is_beyond(payload.len()) && !payload.is_empty();
-        if full && !out.watched().in_rehearsal() {
+        if full
+            && !out.watched().in_rehearsal()
+            && self.slots.at(slot).tcp.may_take(self.common.now_ms, header, payload)
+        {
             self.make_room(slot, header.seq, payload.len());
         }
         let before = self.slots.at(slot).tcp.buffered();

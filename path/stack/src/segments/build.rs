@@ -190,7 +190,8 @@ impl Frame<'_> {
             }
         };
         let len = emit.len as usize;
-        let (at, pseudo) = self.0.headers(out, flow, protocol::TCP, header_len + len);
+        let identification = if self.0.is_fragmented() { number(emit.seq, connection.mss()) } else { 0 };
+        let (at, pseudo) = self.0.headers_of(out, flow, protocol::TCP, header_len + len, identification);
         let (head, body) = out[at..].split_at_mut(header_len);
         let text = if len > 0 { payload.write(connection, emit, &mut body[..len]) } else { Sum::ZERO };
         let sum = pseudo.add(text);
@@ -255,6 +256,14 @@ impl Frame<'_> {
         opening.emit(&mut out[at..at + header_len], pseudo);
         at + header_len
     }
+}
+
+/// What tells a segment's packet from the others of its flow where they may be
+/// fragmented: another for each full segment of `mss` bytes, the same for what
+/// is sent again, and for the pieces that a link makes of several, one more
+/// each.
+fn number(seq: SeqNum, mss: u16) -> u16 {
+    (seq.0 / u32::from(mss).max(1)) as u16
 }
 
 /// What a SYN or SYN,ACK of a connection says; none for any other segment.

@@ -7,7 +7,7 @@ use super::flows::Owner;
 use crate::flow::Flow;
 use crate::ip::{Ip, Trouble};
 use app::{Closed, Unreachable};
-use tcp::Path;
+use tcp::{Narrowed, Path};
 use wire::Original;
 
 /// Whether an error that says this ends a handshake that a peer began: not
@@ -24,8 +24,8 @@ impl Tcp {
         match trouble {
             Trouble::TooBig(mtu) => match self.in_flight(ip, original) {
                 Some(Owner::Connection(slot)) => {
-                    let mtu = ip.on_smaller_path(original.dst, mtu);
-                    self.shrink_segments(ip, slot, Path { mtu, v6: original.dst.is_ipv6() });
+                    let narrowed = ip.on_smaller_path(original.dst, mtu);
+                    self.shrink_segments(ip, slot, narrowed);
                     true
                 }
                 _ => false,
@@ -57,9 +57,9 @@ impl Tcp {
     }
 
     /// A connection's segments are to fit a path from now on.
-    pub fn shrink_segments(&mut self, ip: &Ip, slot: u32, path: Path) {
+    pub fn shrink_segments(&mut self, ip: &Ip, slot: u32, narrowed: Narrowed) {
         let before = self.slots.at(slot).tcp.buffered();
-        let shrunk = self.with(ip, slot, |tcp, cx, _| tcp.on_path_mtu(cx, path));
+        let shrunk = self.with(ip, slot, |tcp, cx, _| tcp.on_path_mtu(cx, narrowed));
         self.account(slot, before);
         if shrunk {
             self.make_ready(slot);
@@ -73,7 +73,7 @@ impl Tcp {
         for id in ids {
             let slot = id.index() as u32;
             let v6 = !self.slots.at(slot).flow().is_v4();
-            self.shrink_segments(ip, slot, Path { mtu, v6 });
+            self.shrink_segments(ip, slot, Narrowed { path: Path { mtu, v6 }, below_least: false });
         }
     }
 

@@ -12,7 +12,7 @@ use crate::flow::{Envelope, Flow};
 use crate::ip::{Ip, NeighbourId};
 use crate::shadow::Way;
 use app::ConnId;
-use tcp::{Agreed, Connection, Outcome, Path, agree_on};
+use tcp::{Agreed, Connection, Outcome, Path, Treatment, agree_on};
 use wire::tcp::{Flags, MAX_HEADER_LEN, Opening, SeqNum, TcpHeader, Timestamps};
 use wire::{Mac, Offload, ethernet, ipv6};
 
@@ -133,7 +133,7 @@ impl Tcp {
     #[inline(always)]
     fn opening_frame<'a>(&self, ip: &'a Ip, flow: &Flow, mac: Mac) -> Frame<'a> {
         let traffic_class = self.listeners.options(flow.local_port).map_or(0, |options| options.traffic_class);
-        Frame(ip.to(mac, traffic_class))
+        Frame(ip.to(mac, Treatment::new(traffic_class, false)))
     }
 
     #[inline(always)]
@@ -298,6 +298,9 @@ impl Tcp {
         let mut connection = Connection::accept(&mut cx, path, agreed, window);
         if let Some(options) = self.listeners.options(flow.local_port) {
             connection.inherit(&self.common.config, *options);
+        }
+        if ip.lets_fragment(flow.remote()) {
+            connection.let_fragment(&self.common.config);
         }
         ip.neighbours.pin(neighbour);
         self.note_opened(&flow);

@@ -63,7 +63,10 @@ impl Tcp {
         let iss = self.secret.isn(&flow, self.common.now);
         let mtu = ip.path_mtu(to.ip());
         let mut cx = self.common.context(&flow);
-        let connection = Connection::open(&mut cx, Path { mtu, v6: to.is_ipv6() }, iss);
+        let mut connection = Connection::open(&mut cx, Path { mtu, v6: to.is_ipv6() }, iss);
+        if ip.lets_fragment(to.ip()) {
+            connection.let_fragment(&self.common.config);
+        }
         let id = self.slots.insert(flow, neighbour, connection);
         self.sources.opened(to.ip());
         ip.neighbours.pin(neighbour);

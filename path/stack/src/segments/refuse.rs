@@ -12,6 +12,7 @@ use crate::ip::Ip;
 use crate::reset_limit::ResetLimit;
 use app::ConnId;
 use core::net::SocketAddr;
+use tcp::Treatment;
 use wire::tcp::{Flags, TcpHeader};
 use wire::{Mac, Offload};
 
@@ -160,7 +161,7 @@ impl Tcp {
             ip.drop_reply();
             return;
         };
-        let len = Frame(ip.to(mac, traffic_class)).build_reply(buffer, flow, reply);
+        let len = Frame(ip.to(mac, Treatment::new(traffic_class, false))).build_reply(buffer, flow, reply);
         out.commit(len, Offload::NONE);
         self.counters.resets_out += u64::from(reply.flags.contains(Flags::RST));
     }

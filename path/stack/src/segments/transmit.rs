@@ -8,7 +8,7 @@ use crate::ip::Ip;
 use crate::shadow::Way;
 use app::ConnId;
 use core::hint::cold_path;
-use tcp::{Connection, Context, Emit, FEW, Path, State};
+use tcp::{Connection, Context, Emit, FEW, Path, State, Treatment};
 use wire::tcp as wire_tcp;
 use wire::{Mac, Offload, ipv6};
 
@@ -141,7 +141,7 @@ impl Tcp {
         let mut cx = self.common.context(&flow);
         let Some((emit, fixed)) = slot.tcp.poll_light_sealed(&mut cx, epoch) else { return false };
         let mut single = Single { sealing, fixed: Some(fixed) };
-        let frame = Frame(ip.to(mac, 0));
+        let frame = Frame(ip.to(mac, Treatment::default()));
         let len = frame.build_piece_of(buffer, &flow, &emit, &mut slot.tcp, &mut single);
         let failed = single.failed();
         slot.tcp.set_ready(false);
@@ -173,7 +173,7 @@ impl Tcp {
         let most = u32::from(slot.tcp.mss());
         let mut cx = self.common.context(&flow);
         let Some(emit) = slot.tcp.poll_few(&mut cx) else { return false };
-        let frame = Frame(ip.to(mac, 0));
+        let frame = Frame(ip.to(mac, Treatment::default()));
         let mut sent = 0;
         while sent < emit.len {
             let Some(buffer) = out.slot() else { break };
@@ -211,7 +211,7 @@ impl Tcp {
         let Some(buffer) = out.slot() else { return false };
         let mut cx = self.common.context(&flow);
         let Some(emit) = slot.tcp.poll_opening(&mut cx, path) else { return false };
-        let frame = Frame(ip.to(mac, 0));
+        let frame = Frame(ip.to(mac, Treatment::default()));
         let len = frame.build_syn(buffer, &flow, &emit);
         out.commit(len, Offload::NONE);
         slot.tcp.set_ready(false);
@@ -236,7 +236,7 @@ impl Tcp {
         let Some(buffer) = out.slot() else { return false };
         let mut cx = self.common.context(&flow);
         let Some(emit) = poll(&mut slot.tcp, &mut cx) else { return false };
-        let frame = Frame(ip.to(mac, 0));
+        let frame = Frame(ip.to(mac, Treatment::default()));
         let len = frame.build_plain(buffer, &flow, &emit, &mut slot.tcp);
         out.commit(len, Offload::NONE);
         slot.tcp.set_ready(false);
@@ -314,12 +314,12 @@ impl Tcp {
         }
         let flow = slot.flow();
         let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
-        let traffic_class = slot.tcp.traffic_class();
+        let treatment = slot.tcp.treatment();
         let mut cx = self.common.context(&flow);
         let mut sealing = if slot.tcp.is_sealed() { self.seals.payload(index) } else { None };
         for _ in 0..SEGMENTS_PER_POLL {
             let Some(emit) = slot.tcp.poll_segment(&mut cx, path, 0) else { break };
-            let frame = Frame(ip.to(Mac::ZERO, traffic_class).without_offload());
+            let frame = Frame(ip.to(Mac::ZERO, treatment).without_offload());
             let (len, _) = match &mut sealing {
                 None => frame.build(&mut buffer, &flow, &emit, &mut slot.tcp, &mut Queued),
                 Some(sealing) => frame.build(&mut buffer, &flow, &emit, &mut slot.tcp, sealing),
@@ -376,7 +376,7 @@ fn send_segments<P: Payload>(
 ) -> Sent {
     let flow = slot.flow();
     let path = Path { mtu: ip.mtu(), v6: !flow.is_v4() };
-    let frame = Frame(ip.to(mac, slot.tcp.traffic_class()));
+    let frame = Frame(ip.to(mac, slot.tcp.treatment()));
     let burst = frame.0.burst(path.v6, wire_tcp::MAX_HEADER_LEN);
     for count in 0..SEGMENTS_PER_POLL + P::MORE {
         if P::MORE > 0 && count >= SEGMENTS_PER_POLL && !payload.is_amid() {

@@ -301,3 +301,56 @@ fn problems_are_told_within_the_limit_of_errors() {
     assert!((1..=1_500).contains(&told), "{told}");
     assert_eq!(stack.counters().errors_limited, 10_000 - told as u64);
 }
+
+/// RFC 1122 section 4.1.3.4, RFC 8200 section 8.1: of a datagram that is none
+/// nobody is told, and over IPv6 that is one without a checksum, also where the
+/// link vouches for it.
+#[test]
+fn a_datagram_that_is_none_is_not_answered() {
+    let datagram = |checksum: [u8; 2]| [&[0, 9, 0, 7, 0, 12][..], &checksum, b"text"].concat();
+    let right = |pseudo: wire::Sum| pseudo.add(wire::checksum::sum(&datagram([0, 0]))).finish().to_be_bytes();
+    let of_v6 = right(wire::checksum::pseudo_v6(PEERS_V6, OURS_V6, protocol::UDP, 12));
+    let of_v4 = right(wire::checksum::pseudo_v4(PEERS, OURS, protocol::UDP, 12));
+    let packet_v4 = |datagram: &[u8]| {
+        let header = Ipv4Header {
+            src: PEERS,
+            dst: OURS,
+            protocol: protocol::UDP,
+            ttl: 64,
+            dscp_ecn: 0,
+            identification: 0,
+            dont_fragment: true,
+            more_fragments: false,
+            fragment_offset: 0,
+            header_len: ipv4::HEADER_LEN as u8,
+            payload_len: datagram.len() as u16,
+        };
+        let mut packet = vec![0; ipv4::HEADER_LEN];
+        header.emit(&mut packet);
+        frame(ETHER_IPV4, US, &[packet, datagram.to_vec()].concat())
+    };
+    let packet_v6 = |datagram: &[u8]| packet_v6(PEERS_V6, OURS_V6, protocol::UDP, 64, datagram);
+    let long = [datagram(of_v6), vec![0]].concat();
+    for (verified, frame, told) in [
+        (false, packet_v4(&datagram(of_v4)), 1),
+        // Over IPv4 a datagram needs none.
+        (false, packet_v4(&datagram([0, 0])), 1),
+        (true, packet_v4(&datagram([0, 0])), 1),
+        (false, packet_v4(&datagram([1, 1])), 0),
+        (true, packet_v4(&datagram([1, 1])), 1),
+        (false, packet_v4(&datagram(of_v4)[..7]), 0),
+        (false, packet_v6(&datagram(of_v6)), 1),
+        (true, packet_v6(&datagram(of_v6)), 1),
+        (false, packet_v6(&datagram([0, 0])), 0),
+        (true, packet_v6(&datagram([0, 0])), 0),
+        (false, packet_v6(&datagram([1, 1])), 0),
+        (false, packet_v6(&long), 0),
+        (false, packet_v6(&datagram(of_v6)[..7]), 0),
+    ] {
+        let (mut stack, mut out) = stack(1_500);
+        let _ = stack.on_frame(&frame, verified, &mut out);
+        assert_eq!(out.frames.len(), told, "{verified} {frame:?}");
+        let counters = stack.counters();
+        assert_eq!((counters.malformed + counters.bad_checksum) as usize, 1 - told, "{counters:?}");
+    }
+}

@@ -178,6 +178,32 @@ fn what_a_probe_repaired_counts() {
     }
 }
 
+/// RFC 6675 section 5: the scoreboard learns of blocks with any acknowledgement, one that
+/// another overtook as well; of a block below SND.UNA by now it learns nothing, and no block
+/// is taken for a report of what came twice that is none.
+#[test]
+fn an_overtaken_acknowledgement_tells_what_arrived() {
+    let mut sender = Sender::new(true, true, 10_000);
+    sender.at(1_100);
+    assert!(sender.ack(2_001, 1_000, &[]).is_empty());
+    assert_eq!(starts(&sender.ack(1_001, 1_000, &[(1_501, 2_001), (3_001, 8_001)])), [2_001]);
+    assert_eq!((sender.info().recovering, sender.counters.dsacks_in), (true, 0));
+    // What it tells twice is no news.
+    assert!(sender.ack(1_001, 1_000, &[(3_001, 8_001)]).is_empty());
+    // One that an attacker made up, far in the past, tells nothing.
+    let mut blind = Sender::new(true, true, 10_000);
+    blind.at(1_100);
+    blind.ack(2_001, 1_000, &[]);
+    blind.ack(0_u32.wrapping_sub(70_000), 1_000, &[(3_001, 8_001)]);
+    assert_eq!((blind.info().recovering, blind.counters.bad_ack), (false, 1));
+    // A report of a duplicate is one, however late it comes.
+    let mut late = Sender::new(true, true, 10_000);
+    late.at(1_100);
+    late.ack(4_001, 1_000, &[]);
+    late.ack(3_001, 1_000, &[(1_001, 2_001)]);
+    assert_eq!(late.counters.dsacks_in, 1);
+}
+
 /// RFC 8985 section 7.2: twice the smoothed round trip after the last new
 /// data; with one segment in flight as long as its acknowledgement may be
 /// delayed, but no longer than the retransmission timer.

@@ -94,6 +94,12 @@ fn packet_too_big_names_the_segment() {
     let parsed = Icmpv6::parse(&bytes[..len], src, dst, 60).unwrap();
     assert_eq!(parsed, error);
     assert_eq!(parsed.original(), expected("2001:db8::2".parse().unwrap(), "2001:db8:1::9".parse().unwrap()));
+    // RFC 8201 section 4: every link carries 1,280 bytes.
+    for (mtu, believed) in [(1_280, true), (1_279, false), (1, false), (0, false)] {
+        let mut bytes = [0; 128];
+        let len = Icmpv6::PacketTooBig { mtu, original: &segment }.emit(src, dst, &mut bytes);
+        assert_eq!(Icmpv6::parse(&bytes[..len], src, dst, 60).is_ok(), believed, "{mtu}");
+    }
     // The addresses are part of the checksum (RFC 4443 section 2.3).
     assert_eq!(Icmpv6::parse(&bytes[..len], src, src, 60), Err(WireError::BadChecksum));
 }

@@ -3,7 +3,7 @@ use wire::checksum;
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::{
     FRAGMENT, FragmentInfo, Ipv6Header, MAX_EXTENSION_HEADERS, MAX_OPTIONS, Upper, multicast_mac, solicited_node,
-    walk_extensions,
+    walk_extensions, walk_fragmented,
 };
 use wire::{Mac, WireError, protocol};
 
@@ -251,4 +251,84 @@ fn atomic_fragment() {
     let bytes = [&[DESTINATION, 0, 0, 0, 1, 2, 3, 4][..], &padded(protocol::UDP), b"x"].concat();
     let upper = walk_extensions(FRAGMENT, &bytes).unwrap();
     assert_eq!(upper, Upper { protocol: protocol::UDP, payload: b"x", fragment: None, offset: 16, protocol_at: 48 });
+}
+
+/// RFC 791 section 3.1: options that cannot be make a packet that cannot be, as
+/// on Linux; so does a route by the source (RFC 7126 section 4.3).
+#[test]
+fn ipv4_options_that_cannot_be() {
+    let with = |options: &[u8]| {
+        let words = options.len().div_ceil(4);
+        let mut bytes = packet(&v4(8 + words as u16 * 4));
+        bytes[0] = 0x45 + words as u8;
+        bytes[20..20 + options.len()].copy_from_slice(options);
+        put_right(&mut bytes, 20 + words * 4);
+        Ipv4Header::parse(&bytes).map(|(header, payload)| (usize::from(header.header_len), payload.len()))
+    };
+    for right in [
+        &[0, 0, 0, 0][..],
+        // Nothing counts behind the end.
+        &[0, 7, 0, 0],
+        &[1, 1, 1, 1],
+        &[7, 7, 4, 0, 0, 0, 0, 0],
+        // One that is full.
+        &[7, 7, 8, 1, 2, 3, 4, 0],
+        &[68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[148, 4, 0, 0],
+        &[130, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        // Unknown to all.
+        &[30, 2, 1, 0],
+        &[1, 7, 7, 4, 0, 0, 0, 0],
+    ] {
+        let len = 20 + right.len();
+        assert_eq!(with(right), Ok((len, 8)), "{right:?}");
+    }
+    for wrong in [
+        // A length of 0 or 1, and one beyond the header.
+        &[7, 0, 0, 0][..],
+        &[7, 1, 4, 0],
+        &[30, 0, 0, 0],
+        &[30, 1, 0, 0],
+        &[30, 5, 0, 0],
+        &[1, 1, 1, 30],
+        &[7, 40, 4, 0],
+        // Too short for what they say, or recorded over themselves.
+        &[7, 2, 0, 0],
+        &[7, 3, 3, 0],
+        &[7, 7, 0, 0, 0, 0, 0, 0],
+        &[68, 3, 5, 0],
+        &[68, 4, 4, 0],
+        &[148, 2, 0, 0],
+        // Twice.
+        &[7, 3, 4, 7, 3, 4, 0, 0],
+        &[68, 4, 5, 0, 68, 4, 5, 0],
+        // By the source's way.
+        &[131, 3, 4, 0],
+        &[131, 7, 4, 10, 0, 0, 1, 0],
+        &[137, 7, 4, 10, 0, 0, 1, 0],
+    ] {
+        assert_eq!(with(wrong), Err(WireError::BadOption), "{wrong:?}");
+    }
+}
+
+/// RFC 8200 section 4.1: a packet has one fragment header at most, also where
+/// that says that it is whole (RFC 6946).
+#[test]
+fn a_fragment_within_a_fragment_is_none() {
+    let whole = |next: u8| [next, 0, 0, 0, 0, 0, 0, 9];
+    let piece = |next: u8| [next, 0, 0, 1, 0, 0, 0, 9];
+    let once = [&whole(protocol::TCP)[..], b"segment"].concat();
+    assert_eq!(walk_extensions(FRAGMENT, &once).map(|upper| upper.payload), Ok(&b"segment"[..]));
+    assert_eq!(walk_fragmented(protocol::TCP, b"segment").map(|upper| upper.payload), Ok(&b"segment"[..]));
+    let options = [&padded(protocol::TCP)[..], b"segment"].concat();
+    assert_eq!(walk_fragmented(DESTINATION, &options).map(|upper| upper.payload), Ok(&b"segment"[..]));
+    for inner in [whole(protocol::TCP), piece(protocol::TCP)] {
+        let behind = [&inner[..], &[7; 16]].concat();
+        assert_eq!(walk_extensions(FRAGMENT, &[&whole(FRAGMENT)[..], &behind].concat()), Err(WireError::BadFragment));
+        let apart = [&whole(DESTINATION)[..], &padded(FRAGMENT), &behind].concat();
+        assert_eq!(walk_extensions(FRAGMENT, &apart), Err(WireError::BadFragment));
+        assert_eq!(walk_fragmented(FRAGMENT, &behind), Err(WireError::BadFragment));
+        let options = [&padded(FRAGMENT)[..], &behind].concat();
+        assert_eq!(walk_fragmented(DESTINATION, &options), Err(WireError::BadFragment));
+    }
 }

@@ -192,7 +192,7 @@ pub fn icmpv6(data: &[u8]) -> impl Strategy<Value = (Icmpv6<'_>, Ipv6Addr, Ipv6A
     let pair = || (any::<u16>(), any::<u16>());
     let message = prop_oneof![
         any::<u8>().prop_map(move |code| Icmpv6::DestinationUnreachable { code, original: data }),
-        any::<u32>().prop_map(move |mtu| Icmpv6::PacketTooBig { mtu, original: data }),
+        (1_280..=u32::MAX).prop_map(move |mtu| Icmpv6::PacketTooBig { mtu, original: data }),
         any::<u8>().prop_map(move |code| Icmpv6::TimeExceeded { code, original: data }),
         (any::<u8>(), any::<u32>()).prop_map(move |(code, pointer)| Icmpv6::ParameterProblem {
             code,
