@@ -21,7 +21,7 @@ mod counters;
 mod sources;
 
 pub use body::{Body, Reads};
-pub use sources::{Prefix, PrefixError, SourceRule, Sources};
+pub use sources::{Prefix, PrefixError, SourceKey, SourceRule, Sources};
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

@@ -72,13 +72,31 @@ pub struct SourceRule {
     pub exempt: Vec<Prefix>,
 }
 
+/// A client, as far as it is told from others: an IPv4 address, or an IPv6 /64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SourceKey {
+    is_ipv6: bool,
+    bits: u64,
+}
+
+impl SourceKey {
+    /// Whose address it is; one of version 4 in one of version 6 is that of version 4.
+    #[must_use]
+    pub fn of(client: IpAddr) -> Self {
+        match client.to_canonical() {
+            IpAddr::V4(ip) => Self { is_ipv6: false, bits: u64::from(ip.to_bits()) },
+            IpAddr::V6(ip) => Self { is_ipv6: true, bits: (ip.to_bits() >> 64) as u64 },
+        }
+    }
+}
+
 /// The clients of a data path with their connections, as far as a rule wants
 /// them counted. A map in order, not by a hash: nobody can choose addresses
 /// that make it slow.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     rule: Option<SourceRule>,
-    counts: BTreeMap<(bool, u64), u32>,
+    counts: BTreeMap<SourceKey, u32>,
 }
 
 impl Sources {
@@ -105,7 +123,7 @@ impl Sources {
     #[cold]
     fn has_room(&self, rule: &SourceRule, client: IpAddr) -> bool {
         let client = client.to_canonical();
-        self.counts.get(&key(client)).is_none_or(|count| *count < rule.limit)
+        self.counts.get(&SourceKey::of(client)).is_none_or(|count| *count < rule.limit)
             || rule.exempt.iter().any(|prefix| prefix.contains(client))
     }
 
@@ -113,7 +131,7 @@ impl Sources {
     #[inline]
     pub fn opened(&mut self, client: IpAddr) {
         if self.is_on() {
-            *self.counts.entry(key(client.to_canonical())).or_default() += 1;
+            *self.counts.entry(SourceKey::of(client)).or_default() += 1;
         }
     }
 
@@ -121,13 +139,13 @@ impl Sources {
     #[inline]
     pub fn closed(&mut self, client: IpAddr) {
         if self.is_on() {
-            self.forget(client.to_canonical());
+            self.forget(client);
         }
     }
 
     #[cold]
     fn forget(&mut self, client: IpAddr) {
-        let key = key(client);
+        let key = SourceKey::of(client);
         if let Some(count) = self.counts.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
@@ -146,12 +164,5 @@ impl Sources {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
-    }
-}
-
-fn key(client: IpAddr) -> (bool, u64) {
-    match client {
-        IpAddr::V4(ip) => (false, u64::from(ip.to_bits())),
-        IpAddr::V6(ip) => (true, (ip.to_bits() >> 64) as u64),
     }
 }

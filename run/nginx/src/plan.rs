@@ -3,6 +3,7 @@
 use core::time::Duration;
 use host::HostPlan;
 use serve::RestartPlan;
+use server::Prefix;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -28,6 +29,8 @@ pub struct NginxPlan {
     pub links: Option<Box<NginxLinks>>,
     /// What is of workers over kernel sockets, and in no configuration.
     pub workers: NginxWorkers,
+    /// Clients that may have any part of the connections.
+    pub exempt: Vec<Prefix>,
     /// What is to be done.
     pub action: NginxAction,
 }

@@ -10,7 +10,7 @@ use nginx::{Compiled, ErrorLog, ErrorLogTarget, ProcessRules};
 use phases::Program;
 use phases::program::{ConnectionRules, HeadRules};
 use serve::{ErrorLogs, Privileges, ServePath, ServePlan, Settings, SignalRules, SyslogErrors};
-use server::{ExchangeTerms, HeadTerms};
+use server::{ExchangeTerms, HeadTerms, Prefix};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -57,7 +57,7 @@ pub fn plan(
         None => user.clone(),
     });
     Ok(ServePlan {
-        server: server(program, &process, connections),
+        server: server(program, &process, (connections, &plan.exempt)),
         path: data_path,
         settings,
         check: false,
@@ -124,7 +124,7 @@ fn syslog_servers(program: &Program, process: &ProcessRules) -> Vec<String> {
     all.into_iter().collect()
 }
 
-fn server(program: Program, process: &ProcessRules, connections: usize) -> server::Config {
+fn server(program: Program, process: &ProcessRules, (connections, exempt): (usize, &[Prefix])) -> server::Config {
     // Those of the first server, in answers that are ready; others look at their own.
     let first = program.first_block().map(|block| block.connection);
     // Those of the first listener come first.
@@ -134,6 +134,7 @@ fn server(program: Program, process: &ProcessRules, connections: usize) -> serve
     let exchanges: Vec<ExchangeTerms> = exchanges.iter().map(exchange_terms).collect();
     let mut config = server::Config::program(Arc::new(program));
     config.limits.connections = connections;
+    config.limits.exempt = exempt.to_vec();
     config.limits.requests_per_connection = first.map(|first| first.requests);
     // A connection's age is known up to 52 days.
     config.limits.connection_age = first.map(|first| first.age).filter(|age| *age <= AGE_MAX);

@@ -7,6 +7,7 @@ use crate::served;
 use nginx::Surroundings;
 use say::Failure;
 use serve::{ErrorLogs, Privileges, RestartPlan, ServePath, ServePlan, SignalRules};
+use server::Prefix;
 use site_toml::{CompiledSite, TEXT_MAX, as_nginx_conf, compile_site};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,6 +26,8 @@ pub struct SitePlan {
     pub links: Option<Box<NginxLinks>>,
     /// What is of workers over kernel sockets, and in no file.
     pub workers: NginxWorkers,
+    /// Clients that may have any part of the connections.
+    pub exempt: Vec<Prefix>,
     /// How to restart over kernel sockets.
     pub restart: RestartPlan,
     /// Who serves.
@@ -109,6 +112,7 @@ pub fn site_served(
         quiet: false,
         links: plan.links.clone(),
         workers: plan.workers.clone(),
+        exempt: plan.exempt.clone(),
         action: NginxAction::Serve,
     };
     let mut served = served::plan(&asked, loaded, again)?;

@@ -44,7 +44,7 @@ pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
 use app::{Body, ConnId, Wake};
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use handshake::Hello;
 use semantics::date::HttpDate;
@@ -383,6 +383,26 @@ pub trait Handler {
     /// were queued for it were not sent. [`Handler::on_gone`] follows.
     fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
         let _ = (id, mark, unsent, now);
+    }
+
+    /// The exchange is ended by its carrier, because others need its connection's place: as
+    /// [`Handler::on_left`], but the client did not leave. [`Handler::on_gone`] follows.
+    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
+        self.on_left(id, mark, unsent, now);
+    }
+
+    /// Whom an exchange is with, where somebody who is believed told of another than its
+    /// connection's peer.
+    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
+        let _ = (id, mark);
+        None
+    }
+
+    /// Whether an address is that of somebody who is believed when he tells of clients: a
+    /// proxy in front, whose connections are many clients'.
+    fn is_front(&self, address: IpAddr) -> bool {
+        let _ = address;
+        false
     }
 
     /// The exchange is over without its end: the client left, or was closed.

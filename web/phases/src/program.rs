@@ -127,6 +127,20 @@ impl ProgramSummary {
 }
 
 impl Program {
+    /// Who is believed when he tells of clients (`set_real_ip_from`), in any place.
+    pub fn fronts(&self) -> Vec<Prefix> {
+        let mut rules: Vec<&Arc<RealIp>> = self.blocks.iter().filter_map(|block| block.real_ip.as_ref()).collect();
+        // Places mostly have those of the places around them.
+        rules.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        let mut fronts: Vec<Prefix> = Vec::new();
+        for prefix in rules.iter().flat_map(|rules| &rules.from) {
+            if !fronts.contains(prefix) {
+                fronts.push(*prefix);
+            }
+        }
+        fronts
+    }
+
     /// What its blocks have to say together.
     pub fn summary(&self) -> ProgramSummary {
         *self.summed_up.get_or_init(|| ProgramSummary::of(self))

@@ -5,6 +5,7 @@ use crate::conn::{DRY, FINISHED, More, ServedConnection, State, Tick};
 use crate::counters::Counters;
 use crate::dialled::DialledTable;
 use crate::head;
+use crate::pace::BodyPace;
 use crate::page::{Page, line};
 use crate::security::Security;
 use crate::terms::TermTable;
@@ -60,6 +61,8 @@ pub struct Carrier {
     /// By host.
     pub logs: Vec<Option<Log>>,
     pub limits: Limits,
+    /// How many connections there may be, as the data path has it.
+    pub places: usize,
     pub timeouts: Timeouts,
     pub terms: TermTable,
     pub clock: WallClock,
@@ -436,10 +439,12 @@ impl<N: Net> Replies for Answering<'_, N> {
     fn read_body(&mut self, id: ExchangeId, most: u64) {
         let id = id.conn();
         let takes = |conn: &&mut ServedConnection| conn.is_asked() && conn.flags & crate::conn::TAKES_BODY != 0;
-        let now = Tick::of(self.net.now());
+        let begins = self.net.now();
+        let now = Tick::of(begins);
         let Some(conn) = self.carrier.conn(id).filter(takes) else { return };
         conn.engine.limit_body(most);
         (conn.more().reads, conn.last) = (true, now);
+        conn.more().pace = Some(BodyPace::begin(begins));
         let (expects, waits) = (core::mem::take(&mut conn.more().expects), conn.state == State::Waiting);
         if expects && waits {
             self.carrier.go_ahead(self.net, id);

@@ -1,5 +1,6 @@
 //! What the server knows of a connection.
 
+use crate::pace::{BodyPace, Traffic};
 use crate::terms::Terms;
 use access_log::OpenLine;
 use core::time::Duration;
@@ -118,6 +119,11 @@ pub struct More {
     pub received: u64,
     /// Its client waits for a word before it sends the body.
     pub expects: bool,
+    /// How fast the body comes, from when on it is read.
+    pub pace: Option<BodyPace>,
+    /// Bytes of a tunnel's client, modulo 2^32; and what went both ways by a look at it.
+    pub tunnelled: u32,
+    pub traffic: Option<Traffic>,
     /// What the log will say, and bytes of the body so far.
     pub line: Option<OpenLine>,
     pub sent: u64,

@@ -1,5 +1,8 @@
 //! What the server counts.
 
+use crate::Server;
+use exchange::Handler;
+
 app::counters! {
     /// Counts since the start, except where marked a gauge.
     pub Counters {
@@ -66,6 +69,17 @@ app::counters! {
         stale,
         /// Connections ended because the peer never closed its side.
         timeouts_linger,
+        /// Handshakes ended because nearly all places were taken, and they took long.
+        gave_way_handshakes,
+        /// Of heads that did not come, those that were given less time for that reason.
+        gave_way_heads,
+        /// Of bodies that stopped coming, those that came too slowly then.
+        gave_way_bodies,
+        /// Tunnels ended then, because their client had more than a quarter of all places.
+        gave_way_tunnels,
+        /// Requests that waited for an upstream, and answers that nobody took, ended for
+        /// the same reason.
+        gave_way_requests,
         /// Connections opened.
         connections,
         /// Gauge: connections open.
@@ -141,5 +155,13 @@ impl Counters {
             *sum += count;
         }
         self.file_errors += files.file_errors;
+    }
+}
+
+impl<H: Handler> Server<H> {
+    /// What was counted, but for what handlers count themselves.
+    #[must_use]
+    pub const fn counted(&self) -> &Counters {
+        &self.carrier.counters
     }
 }

@@ -20,13 +20,12 @@ use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
 use crate::early::EarlyConnections;
 use crate::handshake_helper::{Finished, HandshakeHelper, Shaking, Shook};
 use crate::line::Line;
+use crate::pace::PATIENCE;
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
-use core::time::Duration;
 use exchange::{ChosenTls, ClientSession, ExchangeId, Handler, HandshakeFault, LocalAddress, Transport};
 use handshake::{Acceptor, Connected, Connector, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
-use semantics::Status;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -38,13 +37,6 @@ pub(crate) const HANDSHAKES_MAX: usize = 2_048;
 
 /// Of one client: an IPv4 address, or an IPv6 /64.
 const SOURCE_MAX: u32 = 256;
-
-/// How long a handshake, or the rest of a head, may wait for its client when others wait for its
-/// place: many times what an answer takes to any place on earth.
-const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Connections that are looked at for these in a second, at most.
-const LOOKED_AT: usize = 8_192;
 
 /// Of those that wait for a place, so many are tried when one is free.
 const TRIED: usize = 8;
@@ -70,9 +62,6 @@ pub(crate) struct Handshakes {
     sources: Sources,
     /// Connections whose ClientHello waits for a place.
     waiting: Line,
-    /// Where those that are late are looked for, and when again.
-    hand: usize,
-    looks_at: Time,
     /// What the silo is to work on.
     pub own: VecDeque<(u64, Shaking, Vec<u8>)>,
     /// Those that are not over, and whose clients ask already.
@@ -554,33 +543,8 @@ impl<H: Handler> Server<H> {
         self.carrier.close_after_queue(net, id);
     }
 
-    /// Where connections are nearly as many as there may be, those whose handshakes, or heads of requests, have not
-    /// come to an end for so long that they give way are ended. When to look again.
-    pub(crate) fn end_late<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
-        let (open, most) = (self.carrier.counters.connections_open, self.carrier.limits.connections as u64);
-        if open < most - most / 8 {
-            return Wake::Idle;
-        }
-        if now >= self.handshakes.looks_at {
-            self.handshakes.looks_at = now + Duration::from_secs(1);
-            for _ in 0..LOOKED_AT.min(self.carrier.conns.len()) {
-                let hand = (self.handshakes.hand + 1) % self.carrier.conns.len();
-                self.handshakes.hand = hand;
-                let conn = &self.carrier.conns[hand];
-                let id = ConnId::new(hand as u32, conn.generation);
-                if conn.state == State::Handshake && self.is_late(id, now) {
-                    self.fail(net, id, &HandshakeFault::Late, &[]);
-                } else if conn.state == State::Ready && conn.flags & PARTIAL != 0 && conn.last.passed(now) >= PATIENCE {
-                    self.carrier.counters.timeouts_header += 1;
-                    self.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
-                }
-            }
-        }
-        Wake::At(self.handshakes.looks_at)
-    }
-
     /// Whether a handshake waits for its client, and its connection began so long ago.
-    fn is_late(&self, id: ConnId, now: Time) -> bool {
+    pub(crate) fn is_late(&self, id: ConnId, now: Time) -> bool {
         let shake = self.handshakes.under_way.get(&(id.index() as u32));
         let is_worked_on = shake.is_some_and(|shake| shake.acceptor.is_none());
         !is_worked_on && self.carrier.beginnings.age(id.index(), now) >= PATIENCE

@@ -29,6 +29,7 @@
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
+//! | `crowded`, `pace` | what gives way where nearly all places are taken |
 //! | `change` | sites and settings that change meanwhile |
 #![forbid(unsafe_code)]
 
@@ -38,6 +39,7 @@ mod carrier;
 mod change;
 mod conn;
 mod counters;
+mod crowded;
 mod deadlines;
 mod dialled;
 mod dialled_handshakes;
@@ -47,6 +49,7 @@ mod handshakes;
 mod head;
 mod line;
 mod offered;
+mod pace;
 mod page;
 mod proxied;
 mod ready;
@@ -65,7 +68,7 @@ pub use counters::Counters;
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
 pub use site::{
-    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX,
+    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, Prefix, RESPOND_SIZE_MAX,
     RequestWork, Respond, SiteHandler, Timeouts, WallClock,
 };
 
@@ -76,6 +79,7 @@ use carrier::{Answering, Carrier};
 use change::start_log;
 use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
+use crowded::Crowding;
 use dialled::DialledTable;
 use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
@@ -84,7 +88,6 @@ use latency::Recorder;
 use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use security::Security;
-use semantics::Status;
 use semantics::date::HttpDate;
 use site::{Making, ServedHost, Site};
 use std::sync::Arc;
@@ -121,6 +124,7 @@ pub struct Server<H = SiteHandler> {
     /// A handler has left some of a body.
     full: bool,
     handshakes: Handshakes,
+    crowding: Crowding,
 }
 
 /// Whose requests are answered by which handler.
@@ -272,6 +276,7 @@ impl<H: Handler> Server<H> {
             series: Vec::new(),
             counters: Counters::default(),
             logs,
+            places: limits.connections,
             limits,
             timeouts: config.timeouts.clone(),
             terms: TermTable::of(&config),
@@ -298,6 +303,7 @@ impl<H: Handler> Server<H> {
             looks_ahead: false,
             full: false,
             handshakes: Handshakes::new(),
+            crowding: Crowding::default(),
         };
         server.settle_slots();
         if server.handshakes.on {
@@ -559,7 +565,7 @@ impl<H: Handler> Server<H> {
         if now >= self.carrier.next_second {
             self.on_second(now);
         }
-        let mut wake = self.end_late(net, now);
+        let mut wake = self.make_way(net, now);
         if self.handshakes.on {
             wake = wake.earlier(self.handshakes_turn(net));
         }
@@ -573,23 +579,6 @@ impl<H: Handler> Server<H> {
         }
         // A handler may have taken the signal along, which is the same for all helpers.
         if self.handshakes.has_arrived() { Wake::Now } else { wake }
-    }
-
-    /// The client sends no more, and a request's body is not whole.
-    #[cold]
-    fn on_cut<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let replying = self.carrier.conns[id.index()].state == State::Replying;
-        if self.is_cut_by_handler(net, id, Status::BAD_REQUEST) {
-            return;
-        }
-        self.gone(net, id);
-        if replying {
-            self.carrier.conns[id.index()].state = State::Closing;
-            net.abort(id);
-        } else {
-            self.carrier.conns[id.index()].state = State::Ready;
-            self.carrier.close_after_queue(net, id);
-        }
     }
 }
 

@@ -3,9 +3,11 @@
 use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
+use crate::pace::BodyPace;
 use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
+use core::time::Duration;
 use exchange::{BodyCut, Ending, ExchangeId, Handler, LocalAddress, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestReader, Transfer};
 use h1::{Framing, Version, response};
@@ -51,11 +53,15 @@ impl<H: Handler> Server<H> {
                 Some(consumed)
             }
             RequestEvent::Body { bytes, consumed } => {
+                let unread = conn.last.passed(net.now());
                 conn.last = Tick::of(net.now());
                 if conn.flags & TAKES_BODY == 0 {
+                    if let Some(pace) = conn.more.as_mut().and_then(|more| more.pace.as_mut()) {
+                        pace.came(consumed as u64, Duration::ZERO, net.now());
+                    }
                     return Some(consumed);
                 }
-                self.on_body(net, id, bytes, consumed)
+                self.on_body(net, id, bytes, (consumed, unread))
             }
             RequestEvent::EndOfBody { consumed } => {
                 if let Some(more) = &mut conn.more {
@@ -122,6 +128,23 @@ impl<H: Handler> Server<H> {
         sees
     }
 
+    /// The client sends no more, and a request's body is not whole.
+    #[cold]
+    pub(crate) fn on_cut<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let replying = self.carrier.conns[id.index()].state == State::Replying;
+        if self.is_cut_by_handler(net, id, Status::BAD_REQUEST) {
+            return;
+        }
+        self.gone(net, id);
+        if replying {
+            self.carrier.conns[id.index()].state = State::Closing;
+            net.abort(id);
+        } else {
+            self.carrier.conns[id.index()].state = State::Ready;
+            self.carrier.close_after_queue(net, id);
+        }
+    }
+
     /// Whether the first handler ends an exchange of no request.
     #[cold]
     fn is_refused_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) -> bool {
@@ -142,6 +165,15 @@ impl<H: Handler> Server<H> {
 
     /// The client has left before the end of its exchange.
     pub(crate) fn left<N: Net>(&mut self, net: &N, id: ConnId) {
+        self.broken_off(net, id, false);
+    }
+
+    /// We end an exchange before its end: others need its place.
+    pub(crate) fn given_up<N: Net>(&mut self, net: &N, id: ConnId) {
+        self.broken_off(net, id, true);
+    }
+
+    fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, by_us: bool) {
         let unsent = net.unsent(id) as u64;
         let slot = self.carrier.conns[id.index()].slot();
         let mut mark = None;
@@ -150,7 +182,10 @@ impl<H: Handler> Server<H> {
             mark = more.mark;
         }
         if let Some(handler) = self.handlers.get_mut(slot) {
-            handler.on_left(ExchangeId::of(id), mark, unsent, net.now());
+            match by_us {
+                true => handler.on_given_up(ExchangeId::of(id), mark, unsent, net.now()),
+                false => handler.on_left(ExchangeId::of(id), mark, unsent, net.now()),
+            }
         }
         self.gone(net, id);
     }
@@ -246,6 +281,8 @@ impl<H: Handler> Server<H> {
         }
         let more = conn.more();
         (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && later);
+        // A handler that asks for bodies says when it reads one.
+        more.pace = (!takes || !later).then(|| BodyPace::begin(net.now()));
         if takes {
             conn.flags |= TAKES_BODY;
             let body = match transfer.framing() {
@@ -261,8 +298,14 @@ impl<H: Handler> Server<H> {
         self.carrier.arm(net, id, span);
     }
 
-    /// Some of a body that is the handler's.
-    fn on_body<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8], consumed: usize) -> Option<usize> {
+    /// Some of a body that is the handler's, so long after the last of it.
+    fn on_body<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        bytes: &[u8],
+        (consumed, unread): (usize, Duration),
+    ) -> Option<usize> {
         let mut taken = 0;
         self.tell(net, id, Some(id), |handler, replies| {
             taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
@@ -270,8 +313,13 @@ impl<H: Handler> Server<H> {
         let left = bytes.len() - taken;
         let conn = &mut self.carrier.conns[id.index()];
         if let Some(more) = &mut conn.more {
+            // What its handler left until now was not its client's to send.
+            let unread = if more.left { unread } else { Duration::ZERO };
             more.left = left > 0;
             more.received += (consumed - left) as u64;
+            if let Some(pace) = &mut more.pace {
+                pace.came((consumed - left) as u64, unread, net.now());
+            }
         }
         if left > 0 && conn.flags & TAKES_BODY != 0 {
             conn.engine.put_back(left as u64);

@@ -16,6 +16,9 @@ impl<H: Handler> Server<H> {
             self.tell(net, id, Some(id), |handler, replies| {
                 taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
             });
+            if let Some(more) = self.carrier.conns.get_mut(id.index()).and_then(|conn| conn.more.as_mut()) {
+                more.tunnelled = more.tunnelled.wrapping_add(taken as u32);
+            }
         }
         taken
     }

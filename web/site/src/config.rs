@@ -1,6 +1,7 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
 use access_log::{AccessLog, LineFormat};
+use app::Prefix;
 use core::net::SocketAddr;
 use core::time::Duration;
 use files::{Directory, SMALL_CHUNK};
@@ -159,6 +160,9 @@ pub struct Limits {
     /// Connections with state here. Default 1,048,576; 64 bytes of address
     /// space each, touched on use. One more is reset and counted.
     pub connections: usize,
+    /// Clients that may have any part of these: proxies, behind which there are many.
+    /// Default none.
+    pub exempt: Vec<Prefix>,
     /// Bounds on a request: head, fields, body (read and discarded).
     pub http: h1::server::RequestLimits,
     /// Requests answered on one connection; the last carries
@@ -338,6 +342,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1 << 20,
+            exempt: Vec::new(),
             http: h1::server::RequestLimits::default(),
             requests_per_connection: None,
             connection_age: None,

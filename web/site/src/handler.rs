@@ -4,6 +4,7 @@ use crate::config::{ConfigError, Content, RequestWork, Respond};
 use crate::fixed::Fixed;
 use crate::work::Worked;
 use app::Wake;
+use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
     Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, HeadWriter, LocalAddress, Ready, Replies,
@@ -285,6 +286,18 @@ impl Handler for SiteHandler {
 
     fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
         each!(self, handler => handler.on_left(id, mark, unsent, now));
+    }
+
+    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
+        each!(self, handler => handler.on_given_up(id, mark, unsent, now));
+    }
+
+    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
+        each!(self, handler => handler.client_of(id, mark))
+    }
+
+    fn is_front(&self, address: IpAddr) -> bool {
+        each!(self, handler => handler.is_front(address))
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {

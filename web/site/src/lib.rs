@@ -13,6 +13,7 @@ mod fixed;
 mod handler;
 mod work;
 
+pub use app::Prefix;
 pub use clock::WallClock;
 pub use config::{
     Config, ConfigError, ConnectionNumbers, Content, EXCHANGE_TERMS_MAX, ExchangeTerms, HEAD_TERMS_MAX, HeadTerms,

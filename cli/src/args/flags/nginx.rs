@@ -2,6 +2,7 @@
 
 use super::host::HostArgs;
 use super::sockets::{RestartArgs, hands_over};
+use app::Prefix;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use host::values;
 use nginx_command::{ExplainForm, NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
@@ -36,6 +37,15 @@ pub(in crate::args) struct NginxArgs {
     /// command line is fixed. [default: nowhere]
     #[arg(long, value_name = "ADDRESS", value_parser = values::metrics_address)]
     metrics: Option<SocketAddr>,
+
+    /// Let this address or network have any part of worker_connections, as that of
+    /// a proxy; repeat for more
+    ///
+    /// Where seven of eight connections are open, tunnels and requests that wait
+    /// for an upstream give way whose client, an IPv4 address or an IPv6 /64, has
+    /// more than a quarter. Those of set_real_ip_from are left out, too.
+    #[arg(long, value_name = "ADDRESS[/BITS]")]
+    exempt_source: Vec<Prefix>,
 
     /// Say whether the configuration is good, and exit
     #[arg(short)]
@@ -121,6 +131,7 @@ impl NginxArgs {
             quiet: self.quiet,
             links: links.map(Box::new),
             workers,
+            exempt: self.exempt_source,
             action,
         })
     }

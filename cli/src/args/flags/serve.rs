@@ -111,8 +111,10 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "N")]
     max_per_source: Option<Count>,
 
-    /// With --max-per-source: let this address or network have any number, as
-    /// that of a proxy; repeat for more
+    /// Let this address or network have any number, as that of a proxy; repeat for more
+    ///
+    /// Neither --max-per-source holds for it, nor that a client with more than a
+    /// quarter of --max-connections gives way where seven of eight are open.
     #[arg(long, value_name = "ADDRESS[/BITS]")]
     exempt_source: Vec<Prefix>,
 
@@ -252,6 +254,7 @@ impl ServeArgs {
             metrics: self.metrics,
             links: links.map(Box::new),
             workers,
+            exempt: self.exempt_source,
             restart: self.restart.plan(),
             privileges: self.privileges.plan(),
             pid_file,
@@ -263,7 +266,7 @@ impl ServeArgs {
         let (check, settings) = (self.check, Settings { file: self.settings, ..Settings::default() });
         let (privileges, metrics) = (self.privileges.plan(), self.metrics);
         let max_connections = connections(self.max_connections, "--max-connections")?;
-        let per_source = source_rule(self.max_per_source, self.exempt_source)?;
+        let per_source = source_rule(self.max_per_source, &self.exempt_source)?;
         let mut server = match (self.folder, self.respond) {
             (_, Some(respond)) => server::Config::respond(respond),
             (Some(folder), None) => server::Config::directory(folder),
@@ -290,6 +293,7 @@ impl ServeArgs {
         timeouts.http.send = self.send_timeout;
         timeouts.drain = self.drain_timeout;
         server.limits.connections = max_connections as usize;
+        server.limits.exempt = self.exempt_source;
         if self.host.link.is_empty() {
             if let server::Content::Directory(directory) = &mut server.content {
                 directory.cache_file_bytes = self.sockets.cached_max()?;
@@ -327,13 +331,10 @@ impl ServeArgs {
 }
 
 /// How many connections each client may have, if that is limited.
-fn source_rule(limit: Option<Count>, exempt: Vec<Prefix>) -> Result<Option<SourceRule>, String> {
-    let Some(Count(limit)) = limit else {
-        let without = "--exempt-source: nobody is limited; give --max-per-source";
-        return if exempt.is_empty() { Ok(None) } else { Err(without.to_owned()) };
-    };
+fn source_rule(limit: Option<Count>, exempt: &[Prefix]) -> Result<Option<SourceRule>, String> {
+    let Some(Count(limit)) = limit else { return Ok(None) };
     let limit = u32::try_from(limit).map_err(|_| "--max-per-source is too large")?;
-    Ok(Some(SourceRule { limit, exempt }))
+    Ok(Some(SourceRule { limit, exempt: exempt.to_vec() }))
 }
 
 /// The ports to listen on over a link.

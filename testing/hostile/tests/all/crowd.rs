@@ -163,3 +163,32 @@ fn one_client_has_its_limit() {
         assert_forgotten(&mut arena);
     }
 }
+
+/// Half bodies that fill all places, a byte of each now and then, keep nobody out for long:
+/// they are told 408, and newcomers have their places.
+#[test]
+fn half_bodies_make_room() {
+    let mut setup = Setup::new(100, 65);
+    setup.stack.max_connections = LIMIT as usize;
+    setup.server.limits.connections = LIMIT as usize;
+    let mut arena = Arena::new(setup);
+    let mut crowd = Crowd::new();
+    assert_eq!(crowd.open(&mut arena, 0, LIMIT), LIMIT as usize);
+    crowd.say(&mut arena, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    let drip = |arena: &mut Arena, crowd: &mut Crowd, seconds: u32| {
+        for _ in 0..2 * seconds {
+            arena.pass(Duration::from_millis(500));
+            crowd.say(arena, b"x");
+            crowd.pump(arena);
+        }
+    };
+    drip(&mut arena, &mut crowd, 2);
+    assert_eq!(newcomer(&mut arena, 0), None, "they have only begun");
+    drip(&mut arena, &mut crowd, 3);
+    for which in 1..50 {
+        newcomer(&mut arena, which).expect("an answer");
+    }
+    let counters = arena.server.app.snapshot();
+    assert_eq!(counters.gave_way_bodies, u64::from(LIMIT));
+    assert_eq!(counters.responses_4xx, u64::from(LIMIT), "408");
+}

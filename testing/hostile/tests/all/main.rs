@@ -9,6 +9,7 @@ mod memory;
 mod neighbours;
 mod noise;
 mod slow;
+mod sockets;
 
 use core::time::Duration;
 use hostile::arena::Arena;

@@ -14,6 +14,7 @@ use crate::limits::{HeldCount, LimitStatus};
 use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
+use app::Prefix;
 use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
@@ -65,6 +66,8 @@ pub(crate) struct Loaded {
     pub is_replaced: Cell<bool>,
     /// What resolves names; none where nothing does.
     pub names: RefCell<Option<Names>>,
+    /// Who is believed when he tells of clients (`set_real_ip_from`), anywhere.
+    pub fronts: Vec<Prefix>,
     /// Some value may ask where a root lies.
     pub asks_for_real_roots: bool,
     /// What is known of that.
@@ -85,6 +88,7 @@ impl Loaded {
         let told = Cell::new(summary.logs);
         let groups = RefCell::new(SiloGroup::of(&program));
         let is_replaced = Cell::new(false);
+        let fronts = program.fronts();
         let asks_for_real_roots = program.variables.asks_for_real_roots();
         Self {
             program,
@@ -100,6 +104,7 @@ impl Loaded {
             groups,
             is_replaced,
             names: RefCell::new(names),
+            fronts,
             asks_for_real_roots,
             real_roots: RefCell::default(),
         }

@@ -4,11 +4,13 @@ use super::Engine;
 use super::course::CourseState;
 use super::course_body::CourseBody;
 use super::host::names_a_host;
+use super::log::CLIENT_LEFT;
 use super::passing::Passing;
 use super::squeeze::Squeezer;
 use super::values::Clock;
 use app::Wake;
 use core::hint::cold_path;
+use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
     Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, LocalAddress, Ready, Replies, RequestBody,
@@ -198,7 +200,21 @@ impl Handler for Engine {
 
     fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
         let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
-        self.rest.log_left(token, unsent, now);
+        self.rest.log_left(token, unsent, now, CLIENT_LEFT);
+    }
+
+    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
+        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
+        self.rest.log_left(token, unsent, now, 503);
+    }
+
+    fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
+        let course = self.rest.peek(mark?, id)?;
+        course.peer.filter(|_| course.peer != course.about.peer).map(|client| client.ip())
+    }
+
+    fn is_front(&self, address: IpAddr) -> bool {
+        self.loaded.fronts.iter().any(|prefix| prefix.contains(address))
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use wire::Time;
 
 /// The status of no answer: its client did not wait for one.
-const CLIENT_LEFT: u16 = 499;
+pub(super) const CLIENT_LEFT: u16 = 499;
 
 /// That of a request whose body is read and will not be whole.
 const BODY_CUT: u16 = 400;
@@ -41,7 +41,7 @@ impl Rest {
 
     /// Logs a request whose client has left: with what was sent of its answer, if that
     /// was begun.
-    pub(super) fn log_left(&mut self, token: u32, unsent: u64, now: Time) {
+    pub(super) fn log_left(&mut self, token: u32, unsent: u64, now: Time, status: u16) {
         let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
         if let Some(request) = course.request.take().filter(|_| course.state != CourseState::Over) {
             course.sent.complete = false;
@@ -49,7 +49,7 @@ impl Rest {
                 course.sent.body = course.sent.body.saturating_sub(unsent);
             } else {
                 let is_cut = course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended);
-                course.sent.status = if is_cut { BODY_CUT } else { CLIENT_LEFT };
+                course.sent.status = if is_cut && status == CLIENT_LEFT { BODY_CUT } else { status };
             }
             self.clock.now = now;
             self.log(&mut course, &request.get());

@@ -7,6 +7,7 @@ mod bodies;
 mod change;
 mod connections;
 mod content;
+mod crowded;
 mod files;
 mod handlers;
 mod hosts;

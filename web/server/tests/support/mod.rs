@@ -61,6 +61,8 @@ pub struct Mock {
     pub sends_files: bool,
     /// Whether frames lie where their sender still writes.
     pub shares_frames: bool,
+    /// Where peers are that are elsewhere than the others, by their slots.
+    pub peers: BTreeMap<usize, IpAddr>,
     aborts: Vec<ConnId>,
     /// What a peer writes over the frame that it has handed over.
     pub meanwhile: Meanwhile,
@@ -198,9 +200,10 @@ impl Net for Mock {
         true
     }
 
-    fn peer(&self, _id: ConnId) -> Option<SocketAddr> {
+    fn peer(&self, id: ConnId) -> Option<SocketAddr> {
         self.meanwhile.on_call();
-        Some(SocketAddr::from((Ipv4Addr::new(192, 0, 2, 7), 40_000)))
+        let usual = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+        Some(SocketAddr::new(self.peers.get(&id.index()).copied().unwrap_or(usual), 40_000))
     }
 
     fn local(&self, _id: ConnId) -> Option<SocketAddr> {
@@ -250,6 +253,7 @@ impl<H: Handler> World<H> {
             timers_set: 0,
             sends_files: false,
             shares_frames: false,
+            peers: BTreeMap::new(),
             aborts: Vec::new(),
             meanwhile: Meanwhile::default(),
         };

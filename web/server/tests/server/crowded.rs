@@ -1,0 +1,275 @@
+//! What gives way where seven of eight places are taken, and what does not.
+
+use crate::support::World;
+use app::{App, ConnId, Prefix, Wake};
+use core::net::IpAddr;
+use core::time::Duration;
+use semantics::{Request, Status};
+use server::exchange::{BodyCut, ExchangeId, Handler, Replies, Reply, RequestBody};
+use server::{Config, Respond};
+use std::collections::BTreeMap;
+
+/// Waits with every request, or has its connection as a tunnel, and reads bodies.
+#[derive(Default)]
+struct Holds {
+    /// Whom requests are with, by their marks, as somebody told who is believed.
+    told: BTreeMap<u32, IpAddr>,
+    front: Option<IpAddr>,
+    /// Whether it takes what comes of bodies.
+    takes: bool,
+    given_up: u32,
+    gone: u32,
+    marks: u32,
+}
+
+impl Handler for Holds {
+    fn takes_body(&self, _: &Request<'_>) -> bool {
+        true
+    }
+
+    fn asks_for_bodies(&self) -> bool {
+        true
+    }
+
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
+        self.marks += 1;
+        replies.set_mark(id, self.marks);
+        if let Some(told) = request.fields().find(|field| field.is("x-client")) {
+            let told = str::from_utf8(told.value).unwrap().parse().unwrap();
+            self.told.insert(self.marks, told);
+        }
+        match request.path() {
+            b"/tunnel" => {
+                let reply = Reply { status: Status::SWITCHING_PROTOCOLS, length: None, fields: b"" };
+                replies.begin_tunnel(id, request, &reply);
+            }
+            b"/begun" => {
+                let reply = Reply { status: Status::OK, length: Some(1 << 20), fields: b"" };
+                replies.begin(id, request, &reply);
+            }
+            b"/read" => replies.read_body(id, 1 << 20),
+            _ => replies.be_patient(id),
+        }
+    }
+
+    fn on_body<R: Replies>(&mut self, _: &mut R, _: ExchangeId, bytes: &[u8]) -> usize {
+        if self.takes { bytes.len() } else { 0 }
+    }
+
+    fn on_body_end<R: Replies>(&mut self, _: &mut R, _: ExchangeId) {}
+
+    fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
+        assert_eq!(why, BodyCut::Late);
+        replies.hang_up(id);
+        true
+    }
+
+    fn on_given_up(&mut self, _: ExchangeId, _: Option<u32>, _: u64, _: wire::Time) {
+        self.given_up += 1;
+    }
+
+    fn on_left(&mut self, _: ExchangeId, _: Option<u32>, _: u64, _: wire::Time) {
+        panic!("nobody leaves");
+    }
+
+    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>) {
+        self.gone += 1;
+    }
+
+    fn client_of(&self, _: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
+        self.told.get(&mark?).copied()
+    }
+
+    fn is_front(&self, address: IpAddr) -> bool {
+        self.front == Some(address)
+    }
+}
+
+fn holding(places: usize, handler: Holds, exempt: &[&str]) -> World<Holds> {
+    let mut config = Config::respond(Respond::Text(String::new()));
+    config.limits.connections = places;
+    config.limits.exempt = exempt.iter().map(|text| text.parse::<Prefix>().unwrap()).collect();
+    World::with_handler(config, handler)
+}
+
+fn count<H: Handler>(world: &World<H>, name: &str) -> u64 {
+    world.server.counted().iter().find(|(found, _)| *found == name).expect("a counter").1
+}
+
+/// Connections from these addresses, one each, that ask for `path`.
+fn open(world: &mut World<Holds>, from: &str, count: usize, path: &str) -> Vec<ConnId> {
+    let (ip, told) = from.split_once(" for ").unwrap_or((from, ""));
+    let field = if told.is_empty() { String::new() } else { format!("X-Client: {told}\r\n") };
+    let one = |world: &mut World<Holds>| {
+        let slot = (0..).find(|slot| !world.net.conns.contains_key(slot)).unwrap();
+        world.net.peers.insert(slot, ip.parse().unwrap());
+        let id = world.open();
+        world.send(id, format!("GET {path} HTTP/1.1\r\nHost: a\r\n{field}\r\n"));
+        id
+    };
+    (0..count).map(|_| one(world)).collect()
+}
+
+/// Seconds pass, with turns as the server wants them; `each` is done in every half of one.
+fn pass<H: Handler>(world: &mut World<H>, seconds: u32, mut each: impl FnMut(&mut World<H>)) {
+    for _ in 0..2 * seconds {
+        world.advance(Duration::from_millis(500));
+        each(world);
+        while world.turn() {}
+    }
+}
+
+fn left(world: &mut World<Holds>, all: &[ConnId]) -> Vec<bool> {
+    all.iter().map(|id| world.is_open(*id) && !world.conn(*id).finished).collect()
+}
+
+/// Bodies that come at less than 500 bytes a second give way behind three seconds, whoever
+/// drops or reads them; those that come as fast, or are not read, do not.
+#[test]
+fn bodies_that_come_too_slowly_give_way() {
+    const HEAD: &str = "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+    for (places, stay) in [(8, false), (10, true)] {
+        let mut config = Config::respond(Respond::Text(String::new()));
+        config.limits.connections = places;
+        let mut dropping = World::new(config);
+        let mut reading = holding(places, Holds { takes: true, ..Holds::default() }, &[]);
+        slow_bodies(&mut dropping, HEAD, stay);
+        slow_bodies(&mut reading, HEAD, stay);
+        assert_eq!(reading.server.handlers()[0].gone, 0, "it is told that they are late");
+    }
+}
+
+fn slow_bodies<H: Handler>(world: &mut World<H>, head: &str, stay: bool) {
+    let all: Vec<ConnId> = (0..8).map(|_| world.open()).collect();
+    all.iter().for_each(|id| world.send(*id, head));
+    // The last one has 500 bytes a second, and comes in pieces.
+    let mut step = |world: &mut World<H>| {
+        for id in &all {
+            if world.is_open(*id) && !world.conn(*id).finished {
+                world.send(*id, if *id == all[7] { &[b'x'; 250][..] } else { b"x" });
+            }
+        }
+    };
+    pass(world, 2, &mut step);
+    assert!(all.iter().all(|id| !world.conn(*id).finished), "they have only begun");
+    pass(world, 3, &mut step);
+    for id in &all[..7] {
+        assert_eq!(world.conn(*id).finished, !stay);
+        let now = world.net.now;
+        assert_eq!(world.server.idle(*id, now).is_some(), !stay, "it makes room");
+    }
+    assert_eq!(count(world, "gave_way_bodies"), if stay { 0 } else { 7 });
+    pass(world, 30, &mut step);
+    assert!(!world.conn(all[7]).finished, "500 bytes a second are enough");
+}
+
+/// A handler that does not read for a while is nothing that its client could mend.
+#[test]
+fn bodies_that_are_not_read_do_not_give_way() {
+    // They are all of one client, which is left out.
+    let mut world = holding(8, Holds::default(), &["192.0.2.7"]);
+    let all: Vec<ConnId> = (0..8).map(|_| world.open()).collect();
+    let head = "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+    all.iter().for_each(|id| world.send(*id, [head.as_bytes(), &[b'x'; 600]].concat()));
+    pass(&mut world, 20, |_| {});
+    assert_eq!(left(&mut world, &all), [true; 8]);
+    // It goes on, and has what waited.
+    world.server.handlers()[0].takes = true;
+    all.iter().for_each(|id| world.send(*id, "x"));
+    pass(&mut world, 2, |_| {});
+    assert_eq!(left(&mut world, &all), [true; 8]);
+    pass(&mut world, 4, |_| {});
+    assert_eq!(left(&mut world, &all), [false; 8], "now they are waited for");
+}
+
+/// Of a client with more than a quarter of all places the youngest give way, down to a quarter.
+#[test]
+fn the_youngest_of_who_has_more_than_a_quarter_give_way() {
+    for path in ["/tunnel", "/wait", "/begun"] {
+        let mut world = holding(16, Holds::default(), &[]);
+        let early = open(&mut world, "192.0.2.1", 3, path);
+        let others: Vec<ConnId> =
+            (2..8).flat_map(|last| open(&mut world, &format!("192.0.2.{last}"), 1, path)).collect();
+        let late = open(&mut world, "::ffff:192.0.2.1", 4, path);
+        pass(&mut world, 5, |_| {});
+        let all = [early.clone(), others.clone(), late.clone()].concat();
+        assert_eq!(left(&mut world, &all), [true; 13], "{path}: there is room");
+        let last = open(&mut world, "192.0.2.9", 1, path);
+        pass(&mut world, 3, |_| {});
+        assert_eq!(left(&mut world, &early), [true; 3], "{path}");
+        assert_eq!(left(&mut world, &late), [true, false, false, false], "{path}");
+        assert_eq!(left(&mut world, &[others, last].concat()), [true; 7], "{path}");
+        let counter = if path == "/tunnel" { "gave_way_tunnels" } else { "gave_way_requests" };
+        assert_eq!(count(&world, counter), 3, "{path}");
+        let handler = &world.server.handlers()[0];
+        assert_eq!((handler.given_up, handler.gone), (3, 3));
+        if path == "/wait" {
+            for id in &late[1..] {
+                let now = world.net.now;
+                assert!(world.got(*id).starts_with(b"HTTP/1.1 503 "));
+                assert!(world.server.idle(*id, now).is_some(), "it makes room");
+                world.end(*id);
+            }
+        }
+        // Now nobody has too many, and the server sleeps from look to look.
+        open(&mut world, "192.0.2.10", 3, path);
+        pass(&mut world, 10, |_| {});
+        assert_eq!(count(&world, counter), 3);
+        assert!(matches!(world.server.on_turn(&mut world.net), Wake::At(_)));
+    }
+}
+
+/// An IPv6 /64 is one client, two are two; a proxy that is believed is none, but those of whom
+/// it tells are; who is exempt may have all.
+#[test]
+fn a_client_is_who_asks() {
+    let cases: [(&[&str], u64); 6] = [
+        (&["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::"], 10),
+        (&["2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1", "2001:db8:0:4::1"], 0),
+        (&["198.51.100.1"], 0),
+        (&["198.51.100.1 for 192.0.2.1"], 10),
+        (&["198.51.100.1 for 192.0.2.1", "198.51.100.1 for 192.0.2.2", "198.51.100.1 for 192.0.2.3", "192.0.2.4"], 0),
+        (&["203.0.113.99"], 0),
+    ];
+    for (from, ended) in cases {
+        let handler = Holds { front: Some("198.51.100.1".parse().unwrap()), ..Holds::default() };
+        let mut world = holding(16, handler, &["203.0.113.0/24"]);
+        for at in 0..14 {
+            open(&mut world, from[at % from.len()], 1, "/tunnel");
+        }
+        pass(&mut world, 4, |_| {});
+        assert_eq!(count(&world, "gave_way_tunnels"), ended, "{from:?}");
+    }
+}
+
+/// A tunnel that is made use of stays, and others go in its place; one that has a byte now and
+/// then is not made use of.
+#[test]
+fn tunnels_that_are_used_stay() {
+    let mut world = holding(16, Holds { takes: true, ..Holds::default() }, &[]);
+    let all = open(&mut world, "192.0.2.1", 14, "/tunnel");
+    let step = |world: &mut World<Holds>| {
+        for id in all.iter().filter(|id| [all[12], all[13]].contains(id)) {
+            if world.is_open(*id) {
+                world.send(*id, if *id == all[13] { &[b'x'; 251][..] } else { b"x" });
+            }
+        }
+    };
+    pass(&mut world, 5, step);
+    let mut stay = [false; 14];
+    stay[..3].fill(true);
+    stay[13] = true;
+    // Ten are too many: of those that are idle the youngest ten.
+    assert_eq!(left(&mut world, &all), stay);
+}
+
+/// Idle connections make room before tunnels: they do not count.
+#[test]
+fn idle_connections_do_not_count() {
+    let mut world = holding(16, Holds::default(), &[]);
+    (0..10).for_each(|_| _ = world.open());
+    let tunnels: Vec<ConnId> = (0..4).map(|_| world.open()).collect();
+    tunnels.iter().for_each(|id| world.send(*id, "GET /tunnel HTTP/1.1\r\nHost: a\r\n\r\n"));
+    pass(&mut world, 10, |_| {});
+    assert_eq!(left(&mut world, &tunnels), [true; 4]);
+}
