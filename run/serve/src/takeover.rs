@@ -75,12 +75,13 @@ impl Predecessor {
     }
 
     fn ask_for_queues_by(channel: Channel, queues_max: u16) -> Result<(Self, Vec<Offer>), ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
+        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process(), greets: true }, &[])?;
         let mut ports: Vec<Offer> = Vec::new();
         let mut sockets = Vec::new();
         loop {
             let mut received = channel.wait(ANSWER)?;
             match received.message {
+                Message::Main { at } if ports.is_empty() && sockets.is_empty() => ward::greet(&at),
                 Message::Port { terms } if ports.len() < PORTS_MAX => {
                     let attachment = received.descriptors.pop().filter(|_| received.descriptors.is_empty());
                     let attachment = attachment.ok_or(ChannelError::Nonsense)?;
@@ -162,11 +163,15 @@ impl Predecessor {
     }
 
     fn ask_by(channel: Channel) -> Result<Self, ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
+        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process(), greets: true }, &[])?;
         let mut sockets = Vec::new();
         loop {
             let received = channel.wait(ANSWER)?;
             let (offered, more) = match received.message {
+                Message::Main { at } if sockets.is_empty() => {
+                    ward::greet(&at);
+                    continue;
+                }
                 Message::Sockets { offered, more } => (offered, more),
                 Message::Port { .. } => {
                     let why = "it serves over AF_XDP: give the same --link, or end it first";

@@ -49,11 +49,6 @@ impl Openings {
         Self { identity, bell, busy, plan, successor, links }
     }
 
-    /// Whose logs are.
-    pub const fn identity(&self) -> Option<&Identity> {
-        self.identity.as_ref()
-    }
-
     /// Whether something is being opened.
     pub fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Acquire)
@@ -92,14 +87,23 @@ impl Openings {
     pub fn reopen(&mut self, channel: &Arc<Channel>, plan: &ServePlan) {
         let mut paths = logs(plan);
         let Some(last) = paths.pop() else { return };
-        let identity = self.identity.clone();
-        places::reopen_error_log(plan, self.identity.as_ref());
+        let (plan, identity) = (plan.clone(), self.identity.clone());
         self.start(channel, move |channel| {
+            places::reopen_error_log(&plan, identity.as_ref());
             for path in paths {
                 send(channel, &FromParent::Bring { path: bytes(&path) }, &[open_log(&path, identity.as_ref())?])?;
             }
             send(channel, &FromParent::Reopen { log: bytes(&last) }, &[open_log(&last, identity.as_ref())?])
         });
+    }
+
+    /// Standard error goes on to where `plan` says now.
+    pub fn reopen_error_log(&self, plan: &ServePlan) {
+        let (plan, identity) = (plan.clone(), self.identity.clone());
+        let open = move || places::reopen_error_log(&plan, identity.as_ref());
+        if let Err(why) = thread::Builder::new().name("opening".to_owned()).spawn(open) {
+            say::error(format_args!("cannot start a thread to open files: {why}"));
+        }
     }
 
     /// Of the link at `index`, with so many queues, the queue that asks, or all.
