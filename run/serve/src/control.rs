@@ -70,6 +70,10 @@ pub const SOCKETS_MAX: usize = 16_384;
 /// The longest message, bytes: a batch of the longest paths, and more.
 const MESSAGE_MAX: usize = 128 << 10;
 
+/// The longest message of somebody who has little to say, bytes: a status of the longest,
+/// each of its bytes escaped as two, and more.
+const WORDS_MAX: usize = 4 << 10;
+
 // An endpoint is at most a path of 108 bytes, each escaped as six; a name has
 // at most 255 printable bytes (sd_listen_fds(3)), and quotes are escaped as two.
 const _: () = assert!(BATCH * (6 * 108 + 2 * 255 + 64) + 1_024 <= MESSAGE_MAX);
@@ -297,7 +301,11 @@ impl Channel {
     /// # Errors
     /// If the other side is gone, or cannot be understood.
     pub fn hear<M: DeserializeOwned>(&self) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
-        let mut text = vec![0; MESSAGE_MAX];
+        self.hear_within(MESSAGE_MAX)
+    }
+
+    fn hear_within<M: DeserializeOwned>(&self, most: usize) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
+        let mut text = vec![0; most];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(BATCH))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -324,13 +332,13 @@ impl Channel {
         Ok(Some((message, descriptors)))
     }
 
-    /// The same, of somebody who has no descriptors to send: one who does is not
-    /// understood.
+    /// The same, of somebody who has little to say, and no descriptors to send: one who
+    /// does otherwise is not understood.
     ///
     /// # Errors
     /// As [`Channel::hear`].
     pub fn hear_words<M: DeserializeOwned>(&self) -> Result<Option<M>, ChannelError> {
-        match self.hear()? {
+        match self.hear_within(WORDS_MAX)? {
             Some((message, descriptors)) if descriptors.is_empty() => Ok(Some(message)),
             Some((_, descriptors)) => {
                 close_elsewhere(descriptors);

@@ -120,7 +120,7 @@ pub fn line(status: &str) -> String {
 
 /// Serves.
 pub fn ready(status: &str) {
-    if ward::tell(&FromChild::Ready { status: status.to_owned() }) {
+    if ward::tell(&FromChild::Ready { status: line(status) }) {
         return;
     }
     tell(&[NotifyState::Ready, NotifyState::Status(&line(status))]);
@@ -128,7 +128,7 @@ pub fn ready(status: &str) {
 
 /// Does what `status` says; [`ready`] or [`succeeded`] follows.
 pub fn reloading(status: &str) {
-    if ward::tell(&FromChild::Reloading { status: status.to_owned() }) {
+    if ward::tell(&FromChild::Reloading { status: line(status) }) {
         return;
     }
     // systemd 253 wants to know since when.

@@ -17,8 +17,13 @@ fn said(program: &[&str], conf: &Path) -> (bool, Option<String>) {
     let output = command.args(program).args(["-t", "-c"]).arg(conf).output().expect("sh starts");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let complaint = text.lines().find(|line| ["[emerg]", "[alert]"].iter().any(|level| line.contains(level)));
-    // Where an error log is open already, nginx says it with the time.
-    let complaint = complaint.map(|line| line.trim_start_matches("nginx: ").to_owned());
+    // Where an error log is open already, nginx says it with the time and its number.
+    let complaint = complaint.map(|line| {
+        let (head, what) = line.split_once("] ").unwrap_or_default();
+        let what =
+            if line.starts_with("nginx: ") { what } else { what.split_once(": ").map_or(what, |(_, what)| what) };
+        format!("{}] {what}", head.rsplit('[').next().unwrap_or_default())
+    });
     let verdict = if output.status.success() { "is successful" } else { "test failed" };
     assert!(text.contains(verdict), "{program:?} {:?}: {text}", output.status);
     (output.status.success(), complaint)
