@@ -33,7 +33,7 @@ pub struct Call {
 }
 
 /// When a system call is allowed. Only the lower halves of arguments are looked
-/// at: those that are looked at are of 32 bits.
+/// at, for those that are looked at are of 32 bits, but for pointers.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
     /// Whatever its arguments.
@@ -42,6 +42,8 @@ pub enum When {
     Absent,
     /// With one of these values as this argument.
     OneOf(u8, &'static [u32]),
+    /// With a null pointer as this argument.
+    Null(u8),
     /// With this process's number as this argument.
     OwnProcess(u8),
     /// With one of these bits in this argument.
@@ -314,8 +316,8 @@ const NARROW: &[Call] = &[
     Call { number: SYS_mprotect, when: When::Without(2, EXECUTE) },
     Call { number: SYS_prctl, when: When::OneOf(0, OPERATIONS) },
     Call { number: SYS_ioctl, when: When::OneOf(1, REQUESTS) },
-    // Limits are only asked for: a null pointer has a lower half of zero.
-    Call { number: SYS_prlimit64, when: When::OneOf(2, &[0]) },
+    // Limits are only asked for.
+    Call { number: SYS_prlimit64, when: When::Null(2) },
     // Its own place behind others, or before them, as far as it has rights for that: where a thread
     // begins after these filters.
     Call { number: libc::SYS_sched_getattr, when: When::OneOf(0, &[0]) },

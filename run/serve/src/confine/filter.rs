@@ -95,6 +95,14 @@ fn verdict(when: When, process: u32) -> Vec<sock_filter> {
         When::Always => vec![statement(RETURN, ALLOW)],
         When::Absent => vec![statement(RETURN, ABSENT)],
         When::OneOf(index, values) => one(values, index),
+        When::Null(index) => vec![
+            statement(LOAD, argument(index)),
+            jump(JUMP_EQUAL, 0, 0, 2),
+            statement(LOAD, argument(index) + 4),
+            jump(JUMP_EQUAL, 0, 1, 0),
+            statement(RETURN, REFUSE),
+            statement(RETURN, ALLOW),
+        ],
         When::OwnProcess(index) => one(&[process], index),
         When::With(index, bits) => vec![
             statement(LOAD, argument(index)),
@@ -241,6 +249,7 @@ mod tests {
             Call { number: libc::SYS_clone, when: When::With(0, 0x1_0000) },
             Call { number: libc::SYS_clone3, when: When::Absent },
             Call { number: libc::SYS_tgkill, when: When::OwnProcess(0) },
+            Call { number: libc::SYS_prlimit64, when: When::Null(2) },
             always(libc::SYS_socket),
         ];
         let filter = Filter::compile(&calls, &[libc::SYS_execve], 4_711).expect("compiled");
@@ -265,6 +274,11 @@ mod tests {
             (libc::SYS_tgkill, with(0, 4_711), ALLOW),
             (libc::SYS_tgkill, with(0, 4_712), REFUSE),
             (libc::SYS_tgkill, with(0, 1), REFUSE),
+            (libc::SYS_prlimit64, with(2, 0), ALLOW),
+            (libc::SYS_prlimit64, with(2, 1), REFUSE),
+            // Memory can be had at such an address.
+            (libc::SYS_prlimit64, with(2, 1 << 32), REFUSE),
+            (libc::SYS_prlimit64, with(2, u64::MAX), REFUSE),
             (libc::SYS_tgkill, with(0, u64::from(u32::MAX)), REFUSE),
             (0x4000_0000, [0; 6], END),
         ] {

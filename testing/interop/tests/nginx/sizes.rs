@@ -62,5 +62,17 @@ fn what_cannot_be_mapped_is_refused_in_nginxs_words() {
                 assert_eq!(ours, theirs, "{http}");
             }
         }
+        // A site of our own, too.
+        let site = folder.join("site.toml");
+        fs::write(
+            &site,
+            "[limits.a]\nrate = \"1r/s\"\nmemory = \"4000000m\"\n[[host]]\nlisten = \"127.0.0.1:18085\"\n",
+        )
+        .unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -v {SPACE}; ulimit -c 0; exec \"$@\""), "sh", ours[0]]);
+        let output = command.args(["serve", "--check", "--site"]).arg(&site).output().expect("sh starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("mmap(MAP_ANON|MAP_SHARED, 4194304000000) failed"), "{said}");
     });
 }
