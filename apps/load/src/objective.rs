@@ -183,6 +183,11 @@ impl Metric {
         }
     }
 
+    /// Whether it is counted, one by one.
+    const fn is_count(self) -> bool {
+        matches!(self, Self::Errors | Self::Timeouts | Self::NotOk)
+    }
+
     fn unit(self) -> Unit {
         match self {
             Self::Latency(_) | Self::Mean | Self::Min | Self::Max | Self::Stdev | Self::Lag(_) | Self::Connect(_) => {
@@ -230,6 +235,9 @@ impl FromStr for Objective {
             Unit::Share => fraction(value).ok_or_else(|| bad("write a share from 0 to 100 %, as in 0.1%"))?,
             Unit::Number => number(value).ok_or_else(|| bad("write a number, as in 10 or 10k"))?,
         };
+        if metric.is_count() && bound.fract() != 0.0 {
+            return Err(bad("a count is a whole number, and a share has its sign, as in 0.1%"));
+        }
         Ok(Self { metric, relation, bound })
     }
 }

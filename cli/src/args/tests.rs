@@ -409,7 +409,7 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         (format!("load http://10.0.0.2/ {host} -H Host:x -H host:y"), "a request has one"),
         (format!("load http://10.0.0.2/ {host} --close --active 1"), "leaves none idle"),
         (format!("serve . {host} --mac 01:00:5e:00:00:01"), "unicast"),
-        (format!("serve . {host} --loss 1.5"), "probability"),
+        (format!("serve . {host} --loss 1"), "1% or 100%? write a share with its sign"),
         (format!("serve . {host} --idle never"), "--idle"),
         ("demo --cores 1,1".to_owned(), "two different cores"),
         ("demo --nginx /a,/b,/c".to_owned(), "at most 2 paths"),

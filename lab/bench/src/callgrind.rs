@@ -5,6 +5,7 @@
 //! addr2line tells the inlined functions that each address belongs to.
 
 use crate::BenchError;
+use demo::scratch::Scratch;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ fn descending(items: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> 
 /// functions that `pattern` names, with all that they call.
 pub(crate) fn profile(arguments: &[String], pattern: &str) -> Result<Profile, BenchError> {
     let this = std::env::current_exe()?;
-    let out = std::env::temp_dir().join(format!("nearside-bench-{}.callgrind", std::process::id()));
+    let scratch = Scratch::private()?;
+    let out = scratch.path().join("callgrind");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--dump-instr=yes", "--compress-strings=no", "--compress-pos=no"])
         .arg(format!("--callgrind-out-file={}", out.display()))
@@ -82,7 +84,6 @@ pub(crate) fn profile(arguments: &[String], pattern: &str) -> Result<Profile, Be
         .map_err(|why| format!("cannot run valgrind: {why}"))?;
     let text = std::fs::read_to_string(&out);
     // What cannot be removed does no harm.
-    let _ = std::fs::remove_file(&out);
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
     }
@@ -146,7 +147,8 @@ fn resolve(program: &Path, addresses: &[u64]) -> Result<HashMap<u64, (String, St
     let mut asked = addresses.to_vec();
     asked.sort_unstable();
     asked.dedup();
-    let list = std::env::temp_dir().join(format!("nearside-bench-{}.addresses", std::process::id()));
+    let scratch = Scratch::private()?;
+    let list = scratch.path().join("addresses");
     let mut file = std::fs::File::create(&list)?;
     for address in &asked {
         writeln!(file, "{address:#x}")?;
@@ -158,7 +160,6 @@ fn resolve(program: &Path, addresses: &[u64]) -> Result<HashMap<u64, (String, St
         .stdin(Stdio::from(std::fs::File::open(&list)?))
         .output()
         .map_err(|why| format!("cannot run addr2line: {why}"))?;
-    let _ = std::fs::remove_file(&list);
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(read_frames(&text))
 }

@@ -210,7 +210,8 @@ fn compare(duration: Duration) -> Result<Vec<Row>, BenchError> {
 
 fn readings(duration: Duration) -> Result<Vec<Row>, BenchError> {
     let seconds = duration.as_secs().max(2);
-    let file = std::env::temp_dir().join(format!("nearside-bench-sar-{}", std::process::id()));
+    let scratch = Scratch::private()?;
+    let file = scratch.path().join("sar");
     let mut reader = Reader::new(Path::new("/"), ReadOptions::default());
     let mut look = || reader.sample(perf::clock::raw(), 0, 100);
     let first = look();
@@ -233,7 +234,6 @@ fn readings(duration: Duration) -> Result<Vec<Row>, BenchError> {
     }
     let told =
         Command::new("sadf").arg("-j").arg(&file).args(["--", "-w", "-I", "ALL", "-n", "DEV,TCP,ETCP"]).output()?;
-    let _ = std::fs::remove_file(&file);
     let theirs = counts(&serde_json::from_slice(&told.stdout)?, seconds as f64)?;
     let rows = theirs.into_iter().filter_map(|(name, theirs)| {
         let between =

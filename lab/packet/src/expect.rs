@@ -64,15 +64,23 @@ pub struct Judged {
 
 /// Why an expectation cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BadExpectation(String);
+pub struct BadExpectation {
+    text: String,
+    /// It is a count that is not whole: perhaps a share was meant.
+    fraction: bool,
+}
 
 impl fmt::Display for BadExpectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.fraction {
+            let text = &self.text;
+            return write!(f, "'{text}': a count is a whole number, and a share has its sign, as in loss<0.1%");
+        }
         write!(
             f,
             "'{}' is not understood; write a figure (loss, duplicates, reordered, damaged, min, mean, max, p99.9, \
              rate), =, <, <=, > or >=, and a value, as in loss=0,max<20us",
-            self.0
+            self.text
         )
     }
 }
@@ -83,7 +91,7 @@ impl FromStr for Expectation {
     type Err = BadExpectation;
 
     fn from_str(text: &str) -> Result<Self, BadExpectation> {
-        let bad = || BadExpectation(text.to_owned());
+        let bad = || BadExpectation { text: text.to_owned(), fraction: false };
         let at = text.find(['<', '>', '=']).ok_or_else(bad)?;
         let (name, rest) = text.split_at(at);
         let (relation, value) = match rest.as_bytes() {
@@ -110,7 +118,12 @@ impl FromStr for Expectation {
                 (Figure::Quantile(percent.ok_or_else(bad)? / 100.0), nanos(value))
             }
         };
-        Ok(Self { text: text.to_owned(), figure, relation, bound: bound.ok_or_else(bad)? })
+        let bound = bound.ok_or_else(bad)?;
+        let counted = matches!(figure, Figure::Loss | Figure::Duplicates | Figure::Reordered | Figure::Damaged);
+        if counted && bound.fract() != 0.0 {
+            return Err(BadExpectation { fraction: true, ..bad() });
+        }
+        Ok(Self { text: text.to_owned(), figure, relation, bound })
     }
 }
 
@@ -238,6 +251,14 @@ mod tests {
     fn what_makes_no_sense_is_refused() {
         for text in ["", "loss", "max<20", "p100<1us", "px<1us", "loss=-1", "speed>1", "loss=1e3", "max<us"] {
             assert!(text.parse::<Expectation>().is_err(), "{text}");
+        }
+        // A tenth of a frame, or 0.1%: whoever wrote it is asked.
+        for text in ["loss<0.1", "duplicates=0.5", "reordered<1.5", "damaged<0.001"] {
+            let why = text.parse::<Expectation>().expect_err(text).to_string();
+            assert!(why.contains(text) && why.contains("loss<0.1%"), "{why}");
+        }
+        for text in ["loss<0.1%", "loss<1", "loss<1.5k", "rate>0.5", "max<0.5us"] {
+            assert!(text.parse::<Expectation>().is_ok(), "{text}");
         }
     }
 }

@@ -4,7 +4,8 @@ use core::fmt;
 use core::str::FromStr;
 use random::SplitMix64;
 
-/// A probability, zero by default. Reads as `0.01` or `1%`.
+/// A probability, zero by default. Reads as `1%`, with the sign: of `1` nobody knows
+/// whether one in a hundred is meant or always.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Probability(u64);
 
@@ -53,12 +54,24 @@ impl fmt::Display for Probability {
 }
 
 /// The text is no probability.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotAProbability;
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum NotAProbability {
+    /// It is none.
+    Other,
+    /// It is a number without a sign, which may be meant as percent or as a probability.
+    Bare(f64),
+}
 
 impl fmt::Display for NotAProbability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected a probability: 0 to 1, or 0% to 100%")
+        match *self {
+            Self::Bare(number) if number > 0.0 && number <= 1.0 => {
+                let always = (number * 1e8).round() / 1e6;
+                write!(f, "{number}% or {always}%? write a share with its sign")
+            }
+            Self::Bare(number) => write!(f, "write a share with its sign, as in {number}%"),
+            Self::Other => f.write_str("expected a share from 0% to 100%, with its sign, as in 0.5%"),
+        }
     }
 }
 
@@ -68,12 +81,15 @@ impl FromStr for Probability {
     type Err = NotAProbability;
 
     fn from_str(text: &str) -> Result<Self, NotAProbability> {
-        let (number, scale) = match text.strip_suffix('%') {
-            Some(number) => (number.trim_end(), 100.0),
-            None => (text, 1.0),
+        let (number, signed) = match text.strip_suffix('%') {
+            Some(number) => (number.trim_end(), true),
+            None => (text, false),
         };
-        let p = number.parse::<f64>().map_err(|_| NotAProbability)? / scale;
-        if (0.0..=1.0).contains(&p) { Ok(Self::new(p)) } else { Err(NotAProbability) }
+        let percent = number.parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+        match percent.ok_or(NotAProbability::Other)? {
+            percent if signed => Ok(Self::new(percent / 100.0)),
+            number => Err(NotAProbability::Bare(number)),
+        }
     }
 }
 
@@ -84,12 +100,23 @@ mod tests {
     #[test]
     fn probabilities_read_and_print() {
         assert_eq!("1%".parse(), Ok(Probability::new(0.01)));
-        assert_eq!("0.01".parse(), Ok(Probability::new(0.01)));
         assert_eq!("100%".parse(), Ok(Probability::ALWAYS));
-        assert_eq!("0".parse(), Ok(Probability::NEVER));
-        assert_eq!("1".parse(), Ok(Probability::ALWAYS));
-        for wrong in ["", "%", "x", "-1%", "1.1", "101%", "nan", "inf"] {
-            assert_eq!(wrong.parse::<Probability>(), Err(NotAProbability), "{wrong}");
+        assert_eq!("0%".parse(), Ok(Probability::NEVER));
+        assert_eq!("0.5 %".parse(), Ok(Probability::new(0.005)));
+        for wrong in ["", "%", "x", "-1%", "101%", "nan%", "inf%", "-1", "101", "nan", "1%%"] {
+            assert_eq!(wrong.parse::<Probability>(), Err(NotAProbability::Other), "{wrong}");
+        }
+        // One in a hundred, or always: whoever wrote it is asked.
+        for (bare, told) in [
+            ("1", "1% or 100%?"),
+            ("0.01", "0.01% or 1%?"),
+            ("0.5", "0.5% or 50%?"),
+            ("1.5", "as in 1.5%"),
+            ("0", "as in 0%"),
+            ("100", "as in 100%"),
+        ] {
+            let why = bare.parse::<Probability>().expect_err(bare).to_string();
+            assert!(why.contains(told) && why.contains("with its sign"), "{bare}: {why}");
         }
         assert_eq!(Probability::new(0.001).to_string(), "0.1%");
         assert_eq!(Probability::ALWAYS.to_string(), "100%");

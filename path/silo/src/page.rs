@@ -29,7 +29,7 @@
 mod place;
 mod reader;
 
-pub use place::{living, living_of_user, usual_folder, usual_folders, usual_path};
+pub use place::{living, living_of_user, squatted, usual_folder, usual_folders, usual_path};
 pub use reader::{NamedSeries, Note, Reader, SiloSnapshot, Snapshot};
 
 use core::fmt;

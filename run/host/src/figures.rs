@@ -118,7 +118,7 @@ impl Board {
         let shape = (seats.len(), shape(latencies));
         let (page, writers, hidden) = Page::create_somewhere(path, what, Clock.unix(), &metrics, shape)
             .map_err(|why| format!("statistics page {}: {why}", path.unwrap_or(Path::new("")).display()))?;
-        tell_hidden(hidden);
+        tell_place(path, hidden);
         let column = |(writer, arrivals)| Column {
             writer,
             values: Vec::with_capacity(metrics.len()),
@@ -205,10 +205,12 @@ fn usage_values(usage: &Usage) -> [(&'static str, u64); 6] {
 /// Of a stack that never runs.
 const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2] };
 
-/// The usual place of the page could not be had.
-fn tell_hidden(why: Option<PageError>) {
-    if let Some(why) = why {
+/// The usual place of the page could not be had, or is another than one would think.
+fn tell_place(path: Option<&Path>, hidden: Option<PageError>) {
+    if let Some(why) = hidden {
         say::warning(format_args!("`nearside status` does not see this process: statistics page: {why}"));
+    } else if let Some(why) = path.is_none().then(silo::page::squatted).flatten() {
+        say::warning(format_args!("statistics page: {why}"));
     }
 }
 
@@ -250,7 +252,7 @@ impl Figures {
         let metrics: Vec<Metric> = named.into_iter().map(metric).collect();
         let (path, shape) = (host.status_page.as_deref(), (layout.seats.len(), shape(latencies)));
         let (page, writers, hidden) = Page::create_somewhere(path, &label, Clock.unix(), &metrics, shape)?;
-        tell_hidden(hidden);
+        tell_place(path, hidden);
         let column = |(writer, seat): (Writer, &SiloPlace)| {
             let number = |value: Option<u16>| value.map_or(0, u64::from);
             let place = [u64::from(seat.core.is_some()), number(seat.core), number(seat.domain)];

@@ -15,6 +15,7 @@
 //! | `reach` | which upstreams the kernel alone reaches |
 
 mod load;
+mod memory;
 mod over_links;
 mod over_sockets;
 mod pid_file;

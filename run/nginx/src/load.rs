@@ -3,6 +3,7 @@
 use crate::plan::NginxPlan;
 use core::net::IpAddr;
 use nginx::{Compiled, ConfError, Configuration, Disk, ErrorLogTarget, Message, ProcessRules, Surroundings, compile};
+use std::io;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 
@@ -140,4 +141,13 @@ impl Loaded {
 
 pub fn resolve(host: &str) -> Vec<IpAddr> {
     (host, 0).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect()).unwrap_or_default()
+}
+
+/// A number and a word, as nginx tells an error of the system.
+pub fn reason(why: &io::Error) -> String {
+    let told = why.to_string();
+    match why.raw_os_error() {
+        Some(number) => format!("{number}: {}", told.split(" (os error").next().unwrap_or(&told)),
+        None => told,
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::load::Loaded;
 use crate::plan::{NginxPlan, PATIENCE};
-use crate::{over_links, over_sockets};
+use crate::{memory, over_links, over_sockets};
 use access_log::LogPlace;
 use core::time::Duration;
 use host::Silos;
@@ -39,6 +39,7 @@ pub fn plan(
     if program.listeners.is_empty() {
         return Err("nothing is listened on: there is no \"server\" in a block \"http\"".to_owned());
     }
+    memory::take(&program)?;
     let (data_path, connections) = match &plan.links {
         Some(links) => over_links::path(links, &program, &sockets, &process)?,
         None => over_sockets::path(&plan.workers, &program, &sockets, &process),

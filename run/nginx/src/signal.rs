@@ -33,7 +33,7 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
     let found = match pid_file::read(path) {
         Ok(found) => found,
         Err(why) => {
-            say::eprintln!("nginx: [error] open() \"{told}\" failed ({})", crate::test::reason(&why));
+            say::eprintln!("nginx: [error] open() \"{told}\" failed ({})", crate::load::reason(&why));
             return ExitCode::FAILURE;
         }
     };
@@ -47,7 +47,7 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
     match pid_file::tell(pid, found.owner, signal) {
         Ok(()) => ExitCode::SUCCESS,
         Err(NotTold::Refused(why)) => {
-            let (pid, signal, why) = (pid.as_raw_nonzero(), signal.as_raw(), crate::test::reason(&why.into()));
+            let (pid, signal, why) = (pid.as_raw_nonzero(), signal.as_raw(), crate::load::reason(&why.into()));
             say::eprintln!("nginx: [alert] kill({pid}, {signal}) failed ({why})");
             ExitCode::FAILURE
         }

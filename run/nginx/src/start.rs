@@ -1,10 +1,10 @@
 //! The process begins: its error log, and in the background.
 
-use crate::load::Loaded;
+use crate::load::{Loaded, reason};
+use crate::memory;
 use crate::pid_file;
 use crate::plan::NginxPlan;
 use crate::served;
-use crate::test::reason;
 use core::time::Duration;
 use say::Failure;
 use serve::ServePlan;
@@ -36,6 +36,10 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     };
     if first {
         loaded.warn(false);
+    }
+    if let Err(why) = memory::can_be_had(&loaded.compiled.program) {
+        say::eprintln!("nginx: [alert] {why}");
+        return Ok(ExitCode::FAILURE);
     }
     let (daemon, pid_path) = (loaded.compiled.process.daemon, loaded.compiled.process.pid.clone());
     if first && daemon {

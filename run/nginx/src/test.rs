@@ -1,7 +1,8 @@
 //! `-t` and `-T`: whether a configuration is good. Nothing is made and nothing is
 //! listened on: whether it could be is found out.
 
-use crate::load::{Loaded, failed};
+use crate::load::{Loaded, failed, reason};
+use crate::memory;
 use crate::over_links;
 use crate::plan::{ExplainForm, NginxPlan};
 use access_log::LogPlace;
@@ -34,8 +35,12 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
     if !plan.quiet {
         say::eprintln!("nginx: the configuration file {path} syntax is ok");
     }
-    if let Err(why) = places(&loaded).and_then(|()| addresses(plan, &loaded)) {
-        say::eprintln!("nginx: [emerg] {why}");
+    let wrong = |level: &'static str| move |why: String| (level, why);
+    let tried = places(&loaded).and_then(|()| addresses(plan, &loaded)).map_err(wrong("emerg"));
+    // nginx maps memory last, and says so at another level.
+    let tried = tried.and_then(|()| memory::can_be_had(&loaded.compiled.program).map_err(wrong("alert")));
+    if let Err((level, why)) = tried {
+        say::eprintln!("nginx: [{level}] {why}");
         failed(&loaded.path);
         if explain == Some(ExplainForm::Json) {
             let said = Said { text: &why, file: None, line: None };
@@ -155,13 +160,4 @@ fn can_be_written(path: &Path) -> Result<(), String> {
         asked => asked,
     };
     asked.map_err(|why| format!("open() \"{}\" failed ({})", path.display(), reason(&why)))
-}
-
-/// A number and a word, as nginx tells an error of the system.
-pub fn reason(why: &io::Error) -> String {
-    let told = why.to_string();
-    match why.raw_os_error() {
-        Some(number) => format!("{number}: {}", told.split(" (os error").next().unwrap_or(&told)),
-        None => told,
-    }
 }

@@ -17,7 +17,7 @@ mod user;
 pub use user::{Identity, USUAL};
 
 use core::ffi::c_long;
-use landlock::Ruleset;
+use landlock::{Allowed, Ruleset};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::path::{Component, Path, PathBuf};
 use threads::Sealing;
@@ -40,6 +40,8 @@ pub struct Confinement {
 pub struct Upstreams<'a> {
     /// There are any: they are connected to.
     pub connects: bool,
+    /// Some are at abstract Unix sockets.
+    pub abstract_sockets: bool,
     /// Folders in which files are made, written and removed.
     pub written: &'a [PathBuf],
 }
@@ -73,13 +75,15 @@ impl Confinement {
         if self.restricts {
             let folders = folders(roots);
             let own = PathBuf::from(format!("/proc/{}", std::process::id()));
-            let ruleset =
-                Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), (lists, upstreams.connects));
+            let Upstreams { connects, abstract_sockets, .. } = *upstreams;
+            let allowed = Allowed { lists, connects, abstract_sockets };
+            let ruleset = Ruleset::reading(folders.iter().map(PathBuf::as_path).chain([&*own]), allowed);
             let written = upstreams.written.iter().map(PathBuf::as_path);
             match ruleset.and_then(|ruleset| ruleset.writing(written).map(|()| ruleset)) {
                 Ok(ruleset) => {
                     sealing.ruleset = Some(ruleset);
                     confined.folders = Some(folders);
+                    confined.lacking.extend(landlock::open_scopes().map(str::to_owned));
                 }
                 Err(why) => confined.lacking.push(why),
             }
@@ -96,7 +100,8 @@ impl Confinement {
 
 /// What of this is not to be had here, for people.
 pub fn lacking() -> Vec<String> {
-    [landlock::version().map(drop), filter::available()].into_iter().filter_map(Result::err).collect()
+    let scopes = landlock::open_scopes().map(str::to_owned).map_or(Ok(()), Err);
+    [landlock::version().map(drop), scopes, filter::available()].into_iter().filter_map(Result::err).collect()
 }
 
 /// The folders below which everything can be read that is served: the one that

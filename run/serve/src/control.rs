@@ -4,6 +4,7 @@
 //! ```text
 //!  new                                        running
 //!   │ ── Hello { version, pid } ───────────────► │  who: SO_PEERCRED (unix(7))
+//!   │ ◄─ Main { at } ──────────────────────────── │  where it has a parent
 //!   │ ◄─ Sockets { offered, more } + fds ──────── │  until more is false
 //!   │      … the new one accepts connections …    │  both do, from the same queues
 //!   │ ── Ready ────────────────────────────────► │
@@ -50,6 +51,7 @@ use silo::Clock;
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -67,6 +69,10 @@ pub const SOCKETS_MAX: usize = 16_384;
 
 /// The longest message, bytes: a batch of the longest paths, and more.
 const MESSAGE_MAX: usize = 128 << 10;
+
+/// The longest message of somebody who has little to say, bytes: a status of the longest,
+/// each of its bytes escaped as two, and more.
+const WORDS_MAX: usize = 4 << 10;
 
 // An endpoint is at most a path of 108 bytes, each escaped as six; a name has
 // at most 255 printable bytes (sd_listen_fds(3)), and quotes are escaped as two.
@@ -90,6 +96,15 @@ pub enum Message {
         version: u32,
         /// The process to be signalled from then on: itself, or its parent.
         pid: u32,
+        /// Whether it takes [`Message::Main`].
+        #[serde(default)]
+        greets: bool,
+    },
+    /// Running to new, first: where the process to be signalled from then on greets the
+    /// parent of the running one, which believes nobody else.
+    Main {
+        /// The socket's path.
+        at: String,
     },
     /// Running to new: some of the listening sockets, in the order of the
     /// descriptors that come with it.
@@ -286,7 +301,11 @@ impl Channel {
     /// # Errors
     /// If the other side is gone, or cannot be understood.
     pub fn hear<M: DeserializeOwned>(&self) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
-        let mut text = vec![0; MESSAGE_MAX];
+        self.hear_within(MESSAGE_MAX)
+    }
+
+    fn hear_within<M: DeserializeOwned>(&self, most: usize) -> Result<Option<(M, Vec<OwnedFd>)>, ChannelError> {
+        let mut text = vec![0; most];
         let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(BATCH))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -302,14 +321,48 @@ impl Channel {
                 descriptors.extend(some);
             }
         }
-        if got.bytes == 0 {
-            return Err(ChannelError::Gone);
-        }
-        if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || descriptors.len() > BATCH {
-            return Err(ChannelError::Nonsense);
-        }
-        let message = serde_json::from_slice(&text[..got.bytes]).map_err(|_| ChannelError::Nonsense)?;
+        let cut = got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) || descriptors.len() > BATCH;
+        let message = match serde_json::from_slice(&text[..got.bytes]) {
+            Ok(message) if !cut => message,
+            _ => {
+                close_elsewhere(descriptors);
+                return Err(if got.bytes == 0 { ChannelError::Gone } else { ChannelError::Nonsense });
+            }
+        };
         Ok(Some((message, descriptors)))
+    }
+
+    /// The same, of somebody who has little to say, and no descriptors to send: one who
+    /// does otherwise is not understood.
+    ///
+    /// # Errors
+    /// As [`Channel::hear`].
+    pub fn hear_words<M: DeserializeOwned>(&self) -> Result<Option<M>, ChannelError> {
+        match self.hear_within(WORDS_MAX)? {
+            Some((message, descriptors)) if descriptors.is_empty() => Ok(Some(message)),
+            Some((_, descriptors)) => {
+                close_elsewhere(descriptors);
+                Err(ChannelError::Nonsense)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Descriptors that are sent to this end are refused from now on, to whoever sends
+    /// them, where the kernel knows how (Linux 6.16).
+    pub fn refuse_descriptors(&self) {
+        let off: libc::c_int = 0;
+        // SAFETY: the value is valid for its size, and read only. Where the option is not
+        // known, what comes is closed (`close_elsewhere`).
+        let _ = unsafe {
+            libc::setsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                SO_PASSRIGHTS,
+                (&raw const off).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
     }
 
     /// What is said within `limit`.
@@ -339,6 +392,18 @@ impl From<Channel> for OwnedFd {
 impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// `SO_PASSRIGHTS` of asm-generic/socket.h.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Closes what nobody asked for on a thread of its own: to close a socket may take as
+/// long as whoever sent it likes (SO_LINGER of socket(7)).
+fn close_elsewhere(descriptors: Vec<OwnedFd>) {
+    if !descriptors.is_empty() {
+        // Without a thread they are closed here.
+        let _ = std::thread::Builder::new().name("closing".to_owned()).spawn(move || drop(descriptors));
     }
 }
 

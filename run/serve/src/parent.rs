@@ -15,28 +15,31 @@
 //! more, and starts both anew, or does not.
 
 mod child;
+mod followers;
+mod manager;
 mod opening;
 mod traces;
 
 use super::bell::Bell;
-use super::control::ChannelError;
+use super::control::{Channel, ChannelError};
 use super::error_log::tell_syslog;
 use super::pid_file;
-use super::places;
 use super::privileges::Decision;
 use super::supervisor::restart_of;
 use super::systemd;
 use super::takeover::usual_control;
-use super::ward::{FromChild, FromParent};
+use super::ward::{self, FromChild, FromParent, NEIGHBOURS};
 use crate::plan::{Control, ServePath, ServePlan};
 use af_xdp::HostView;
 use child::{Child, Role};
 use core::net::IpAddr;
 use core::time::Duration;
 use driver::Kernel;
+use followers::Followers;
 use host::Layout;
 use host::drivers::take_over_is_for;
 use link::Wanted;
+use manager::Manager;
 use opening::Openings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -59,9 +62,9 @@ const OTHERS: Duration = Duration::from_secs(5);
 /// Messages taken of one child in one look: the others have their turn then.
 const MESSAGES: usize = 64;
 
-/// Neighbours that the kernel is asked for in a second, at most: what a child
-/// that is no longer ours could have it do.
-const NEIGHBOURS: u32 = 1_000;
+/// Messages taken of one that has ended: as many as a socket holds by default, and more
+/// than the ones that matter. Its end of the channel may be somebody else's by now.
+const LAST_MESSAGES: usize = 1_024;
 
 /// Told to stop so often, whoever is left is ended.
 const ENOUGH: usize = 3;
@@ -98,21 +101,24 @@ pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
         queues,
         bell,
         children: Vec::new(),
+        manager: Manager::default(),
+        followers: Followers::default(),
+        greeting: None,
         view: None,
         asked: (Time::ZERO, 0),
         stopping: false,
         end_at: None,
         outcome: 0,
     };
-    let first = Child::start(&parent.program, None)?;
-    parent.children.push(first);
-    while !parent.children.is_empty() {
+    parent.begin()?;
+    while parent.stays(Clock.now()) {
         let now = Clock.now();
         parent.on_ends(now);
         parent.on_children(now);
         parent.on_signals(now);
         parent.on_time(now);
-        if !parent.children.is_empty() {
+        parent.tell_manager(now);
+        if parent.stays(now) {
             parent.wait(now)?;
         }
     }
@@ -150,6 +156,13 @@ struct Parent {
     restarts: Counted,
     openings: Openings,
     children: Vec<Child>,
+    /// What the service manager is told of what children say.
+    manager: Manager,
+    /// Who follows this parent, and was not started by it.
+    followers: Followers,
+    /// The parent that this one follows was greeted by this, which shows that this
+    /// process lives.
+    greeting: Option<Channel>,
     /// The interface whose neighbours are asked for.
     view: Option<HostView>,
     /// How many were, in the second that began then.
@@ -162,6 +175,27 @@ struct Parent {
 }
 
 impl Parent {
+    /// Starts the first child.
+    fn begin(&mut self) -> Result<(), Failure> {
+        // Where nobody is told who is to be signalled, nobody need prove it.
+        if systemd::is_there() {
+            match Followers::new() {
+                Ok(followers) => self.followers = followers,
+                Err(why) => say::warning(format_args!(
+                    "the service manager will not be told of a successor that is started by hand: {why}"
+                )),
+            }
+        }
+        let first = Child::start(&self.program, None, self.followers.path().as_deref())?;
+        self.children.push(first);
+        Ok(())
+    }
+
+    /// Whether anybody is left to look after.
+    fn stays(&self, now: Time) -> bool {
+        !self.children.is_empty() || !self.stopping && self.followers.waits_until(now).is_some()
+    }
+
     fn serving(&self) -> Option<&Child> {
         self.children.iter().find(|child| child.role == Role::Serving)
     }
@@ -174,8 +208,8 @@ impl Parent {
             let Some(at) = self.children.iter().position(|child| child.pid == pid) else { continue };
             // What it said last decides what its end means: one that another has
             // followed ends at once where it has no connections, and both may be
-            // there at one look. What it can have said is bounded by the socket.
-            let _ = self.hear(at, usize::MAX, now);
+            // there at one look.
+            let _ = self.hear(at, LAST_MESSAGES, now);
             let child = self.children.remove(at);
             self.on_end(&child, status, now);
             traces::remove_of(&self.plan, child.pid);
@@ -188,6 +222,7 @@ impl Parent {
             (Role::Coming, Some(serving)) => {
                 let said = format!("the successor ended before it served: {}", told(status));
                 say::error(format_args!("{said}; process {serving} serves on"));
+                self.manager.supersede();
                 systemd::ready(&format!("serving; {said}"));
             }
             (Role::Leaving, _) if status.exit_status() == Some(0) => {}
@@ -222,12 +257,32 @@ impl Parent {
     /// Takes what one child has said, and at most so many messages of it.
     fn hear(&mut self, at: usize, most: usize, now: Time) -> Result<(), ChannelError> {
         for _ in 0..most {
-            match self.children[at].channel.hear::<FromChild>()? {
+            let child = &mut self.children[at];
+            if !child.may_speak(now) {
+                break;
+            }
+            match child.channel.hear_words::<FromChild>()? {
                 None => break,
-                Some((said, _)) => self.on_said(at, said, now),
+                Some(said) => self.on_said(at, said, now),
             }
         }
         Ok(())
+    }
+
+    /// Tells the service manager what waits, as far as there is room.
+    fn tell_manager(&mut self, now: Time) {
+        if let Some(pid) = self.followers.look(now) {
+            self.manager.followed(pid);
+        }
+        if let Some(pid) = self.followers.take_unproven(now) {
+            say::warning(format_args!(
+                "process {pid}, which is said to serve now, has not said so itself: the service manager is not told"
+            ));
+        }
+        let every = systemd::watchdog();
+        while let Some(told) = self.manager.next(now, every) {
+            told.tell();
+        }
     }
 
     fn on_said(&mut self, at: usize, said: FromChild, now: Time) {
@@ -238,17 +293,20 @@ impl Parent {
                     self.adopt(*plan);
                 }
                 self.on_serving(at);
-                systemd::ready(cut(&status));
+                self.manager.ready(&status);
             }
-            (FromChild::Ready { status }, Role::Serving) => systemd::ready(cut(&status)),
-            (FromChild::Reloading { status }, Role::Serving) => systemd::reloading(cut(&status)),
-            (FromChild::Stopping, Role::Serving) => systemd::stopping(),
-            (FromChild::Alive, Role::Serving) => systemd::alive(),
+            (FromChild::Ready { status }, Role::Serving) => self.manager.ready(&status),
+            (FromChild::Reloading { status }, Role::Serving) => self.manager.reloading(&status),
+            (FromChild::Stopping, Role::Serving) => self.manager.stopping(),
+            (FromChild::Alive, Role::Serving) => self.manager.alive(),
+            (FromChild::Follows { at: path }, Role::Coming) => self.greet(&path),
             (FromChild::Followed { pid }, Role::Serving) => {
                 self.children[at].role = Role::Leaving;
-                if pid != std::process::id() {
-                    // Somebody started it by hand, with a parent of its own or none.
-                    systemd::succeeded(pid);
+                // Of a child of this parent the next to say that it is ready tells. Else
+                // somebody started it by hand, with a parent of its own or none.
+                let ours = pid == std::process::id() || self.children.iter().any(|child| child.pid == pid);
+                if !ours && systemd::is_there() {
+                    self.followers.on_claim(pid, now);
                 }
             }
             (FromChild::Reloaded { well }, Role::Serving) => {
@@ -271,11 +329,22 @@ impl Parent {
         }
     }
 
+    /// The process that a child follows has a parent, which is told by this one that it
+    /// is to be signalled from then on.
+    fn greet(&mut self, path: &str) {
+        match ward::greeting_to(path.as_ref()) {
+            Ok(channel) => self.greeting = Some(channel),
+            Err(why) => say::warning(format_args!(
+                "{path}: {why}: the service manager goes on with the process that is followed"
+            )),
+        }
+    }
+
     /// This is in force, the parent's own error log included.
     fn adopt(&mut self, plan: ServePlan) {
         let now = core::mem::replace(&mut self.plan, plan);
         if now.error_log.file != self.plan.error_log.file {
-            places::reopen_error_log(&self.plan, self.openings.identity());
+            self.openings.reopen_error_log(&self.plan);
         }
         if now.error_log.syslog != self.plan.error_log.syslog {
             tell_syslog(&self.plan);
@@ -298,7 +367,7 @@ impl Parent {
     fn ask_neighbour(&mut self, ip: IpAddr, now: Time) {
         let ServePath::Link { host, .. } = &self.plan.path else { return };
         let Some(Kernel::Beside(interface)) = host.links.first().map(|link| link.driver.kernel()) else { return };
-        if !host.uses_host_addresses() {
+        if !host.uses_host_addresses() || !is_neighbour(ip) {
             return;
         }
         if now.since(self.asked.0) >= Duration::from_secs(1) {
@@ -321,6 +390,7 @@ impl Parent {
     fn on_signals(&mut self, now: Time) {
         if self.stops.is_new() {
             if !self.stopping {
+                self.manager.supersede();
                 systemd::stopping();
             }
             self.stopping = true;
@@ -361,7 +431,7 @@ impl Parent {
     /// SIGUSR2: a successor is started, which asks the one that serves.
     fn restart(&mut self, now: Time) {
         let elsewhere = format!("{}, without --capture and faults", take_over_is_for());
-        let refused = match (restart_of(&self.plan), self.serving()) {
+        let refused = match (restart_of(&self.plan), self.serving().map(|serving| serving.pid)) {
             (None, _) => elsewhere.as_str(),
             (Some(_), None) => "none serves yet",
             (Some(_), Some(_)) if self.children.iter().any(|child| child.role == Role::Coming) => {
@@ -371,19 +441,20 @@ impl Parent {
                 let control = match &restart.control {
                     Control::Off => Ok(None),
                     Control::At(path) => Ok(Some(path.clone())),
-                    Control::Usual => usual_control(serving.pid).map(Some),
+                    Control::Usual => usual_control(serving).map(Some),
                 };
                 match control {
                     Ok(Some(control)) => {
+                        self.manager.supersede();
                         systemd::reloading("starting a successor");
-                        match Child::start(&self.program, Some(&control)) {
+                        match Child::start(&self.program, Some(&control), self.followers.path().as_deref()) {
                             Ok(mut child) => {
                                 say::info(format_args!("starting a successor: process {}", child.pid));
                                 child.deadline = Some(now + restart.timeout);
                                 self.children.push(child);
                             }
                             Err(why) => {
-                                say::error(format_args!("{why}; process {} serves on", serving.pid));
+                                say::error(format_args!("{why}; process {serving} serves on"));
                                 systemd::ready(&format!("serving; {why}"));
                             }
                         }
@@ -416,9 +487,12 @@ impl Parent {
     fn wait(&self, now: Time) -> Result<(), Failure> {
         let hears = self.bell.hears();
         let mut fds = vec![PollFd::new(&hears, PollFlags::IN)];
-        let channels = self.children.iter().filter(|child| !child.silent);
+        let channels = self.children.iter().filter(|child| !child.silent && child.quiet_until(now).is_none());
         fds.extend(channels.map(|child| PollFd::new(&*child.channel, PollFlags::IN)));
-        let times = self.children.iter().map(|child| child.deadline).chain([self.end_at]).flatten();
+        self.followers.poll_fds(&mut fds, now);
+        let own = [self.end_at, self.manager.room_at(now), self.followers.waits_until(now)];
+        let quiet = self.children.iter().map(|child| child.quiet_until(now));
+        let times = self.children.iter().map(|child| child.deadline).chain(own).chain(quiet).flatten();
         let until = times.filter(|time| *time > now).fold(now + PULSE, Time::min);
         // Rounded up: a deadline is over when this returns.
         let span = until.since(now) + Duration::from_micros(50);
@@ -438,12 +512,14 @@ impl Parent {
     }
 }
 
-/// The most of a status that is passed on, in bytes.
-const STATUS_MAX: usize = 512;
-
-/// What a child says is passed on in moderation.
-fn cut(status: &str) -> &str {
-    &status[..status.floor_char_boundary(STATUS_MAX)]
+/// Whether this can be somebody's own address on a link: no other is asked for.
+const fn is_neighbour(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => {
+            !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.is_broadcast()) && ip.octets()[0] != 0
+        }
+        IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()),
+    }
 }
 
 fn told(status: WaitStatus) -> String {
@@ -472,10 +548,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_passed_on_is_cut_between_letters() {
-        assert_eq!(cut("short"), "short");
-        let long = "ö".repeat(STATUS_MAX);
-        assert_eq!(cut(&long).len(), STATUS_MAX);
-        assert!(cut(&format!("x{long}")).len() < STATUS_MAX);
+    fn only_what_can_be_a_neighbour_is_asked_for() {
+        for text in ["192.0.2.7", "10.255.255.255", "fe80::1", "2001:db8::1"] {
+            assert!(is_neighbour(text.parse().unwrap()), "{text}");
+        }
+        for text in ["0.0.0.0", "0.1.2.3", "127.0.0.1", "224.0.0.1", "255.255.255.255", "::", "::1", "ff02::1"] {
+            assert!(!is_neighbour(text.parse().unwrap()), "{text}");
+        }
     }
 }

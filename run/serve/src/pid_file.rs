@@ -1,7 +1,8 @@
 //! The file with the process id.
 
+use rustix::fs::OFlags;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Write};
+use std::io::{Error, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -34,12 +35,25 @@ pub fn write(path: &Path) -> std::io::Result<()> {
 
 /// Removes the file, if it is still ours.
 pub fn remove(path: &Path) {
-    let is_file = std::fs::symlink_metadata(path).is_ok_and(|data| data.is_file());
-    let ours = std::process::id().to_string();
-    if is_file && std::fs::read_to_string(path).is_ok_and(|text| text.trim_end() == ours) {
+    if read(path).is_ok_and(|text| text.trim_end() == std::process::id().to_string()) {
         let _ = std::fs::remove_file(path);
     }
 }
+
+/// What is in the file, as far as it can be a number: who may write to the folder may
+/// have put a link, a pipe or an endless file there.
+fn read(path: &Path) -> std::io::Result<String> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut text = String::new();
+    file.take(LONGEST).read_to_string(&mut text).map(|_| text)
+}
+
+/// A number has fewer bytes.
+const LONGEST: u64 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -81,6 +95,28 @@ mod tests {
             assert!(!path.is_symlink());
             assert_eq!(std::fs::read_to_string(&victim).expect("there"), text);
         }
+    }
+
+    /// As somebody may put it there to whom the folder belongs.
+    #[test]
+    fn what_is_put_in_its_place_holds_nobody_up_and_stays() {
+        let folder = Folder::new("pid-held");
+        let path = folder.0.join("pid");
+        write(&path).expect("written");
+        std::fs::rename(&path, folder.0.join("moved")).expect("moved");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+            .expect("a pipe");
+        remove(&path);
+        assert!(path.exists(), "nobody writes to the pipe, and nobody waits");
+        std::fs::remove_file(&path).expect("removed");
+        symlink(folder.0.join("moved"), &path).expect("a link");
+        remove(&path);
+        assert!(path.is_symlink());
+        std::fs::remove_file(&path).expect("removed");
+        // It has no end: holes take no room.
+        File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("made");
+        remove(&path);
+        assert!(path.exists());
     }
 
     #[test]

@@ -12,6 +12,7 @@
 use super::control::{BATCH, Channel, ChannelError, Message, Offered, VERSION};
 use super::systemd::OWN_VARIABLES;
 use super::takeover;
+use super::ward;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -212,9 +213,12 @@ impl Coming {
         let Some(channel) = &self.channel else { return Ok(false) };
         let Some(received) = channel.receive()? else { return Ok(false) };
         match received.message {
-            Message::Hello { version: VERSION, pid } if !self.greeted => {
+            Message::Hello { version: VERSION, pid, greets } if !self.greeted => {
                 self.greeted = true;
                 self.main = Some(pid);
+                if let Some(at) = ward::greeted_at().filter(|_| greets) {
+                    channel.send(&Message::Main { at }, &[])?;
+                }
                 give(channel)?;
                 Ok(false)
             }

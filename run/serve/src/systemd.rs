@@ -2,14 +2,16 @@
 //! the watchdog (sd_notify(3)). Where it is not there, none of it happens.
 
 use super::ward::{self, FromChild};
-use core::net::SocketAddr;
+use core::net::SocketAddr as InetAddr;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, getsockname, sockopt};
 use say::Failure;
 use sd_notify::NotifyState;
 use sockets::Endpoint;
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -103,27 +105,36 @@ pub fn listens_on(socket: impl AsFd) -> Result<Endpoint, String> {
         };
         return Ok(Endpoint::Unix(path));
     }
-    SocketAddr::try_from(address).map(Endpoint::Tcp).map_err(|_| "is neither of TCP nor a Unix socket".to_owned())
+    InetAddr::try_from(address).map(Endpoint::Tcp).map_err(|_| "is neither of TCP nor a Unix socket".to_owned())
+}
+
+/// The most of a status that is told, in bytes.
+const STATUS_MAX: usize = 512;
+
+/// One line of `status`, and no more than is shown: a line's end would begin another
+/// variable of sd_notify(3), whoever wrote the text.
+pub fn line(status: &str) -> String {
+    let cut = &status[..status.floor_char_boundary(STATUS_MAX)];
+    cut.replace(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'), " ")
 }
 
 /// Serves.
 pub fn ready(status: &str) {
-    if ward::tell(&FromChild::Ready { status: status.to_owned() }) {
+    if ward::tell(&FromChild::Ready { status: line(status) }) {
         return;
     }
-    // A line is a message of its own: sd_notify(3).
-    let status = status.replace(char::is_control, " ");
-    tell(&[NotifyState::Ready, NotifyState::Status(&status)]);
+    tell(&[NotifyState::Ready, NotifyState::Status(&line(status))]);
 }
 
 /// Does what `status` says; [`ready`] or [`succeeded`] follows.
 pub fn reloading(status: &str) {
-    if ward::tell(&FromChild::Reloading { status: status.to_owned() }) {
+    if ward::tell(&FromChild::Reloading { status: line(status) }) {
         return;
     }
     // systemd 253 wants to know since when.
     let since = NotifyState::monotonic_usec_now();
-    let mut states = vec![NotifyState::Reloading, NotifyState::Status(status)];
+    let status = line(status);
+    let mut states = vec![NotifyState::Reloading, NotifyState::Status(&status)];
     states.extend(since);
     tell(&states);
 }
@@ -144,6 +155,11 @@ pub fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishing responses under way")]);
 }
 
+/// Whether anybody is told.
+pub fn is_there() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
 /// How often [`alive`] is to be said; `None` if nobody listens.
 pub fn watchdog() -> Option<Duration> {
     // Twice in the time allowed, as sd_watchdog_enabled(3) advises.
@@ -158,8 +174,28 @@ pub fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
+/// How long the service manager may take to make room for what it is told: nobody else
+/// is served by the thread that tells it.
+const ROOM: Duration = Duration::from_secs(1);
+
 fn tell(states: &[NotifyState<'_>]) {
-    if let Err(why) = sd_notify::notify(states) {
+    let Some(at) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match at.as_bytes() {
+        [b'/', ..] => SocketAddr::from_pathname(&at),
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        // A virtual machine's.
+        _ => return warn(sd_notify::notify(states)),
+    };
+    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+    warn(address.and_then(|address| {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_write_timeout(Some(ROOM))?;
+        socket.send_to_addr(text.as_bytes(), &address).map(drop)
+    }));
+}
+
+fn warn(told: std::io::Result<()>) {
+    if let Err(why) = told {
         say::warning(format_args!("systemd cannot be told: {why}"));
     }
 }

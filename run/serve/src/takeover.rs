@@ -75,12 +75,14 @@ impl Predecessor {
     }
 
     fn ask_for_queues_by(channel: Channel, queues_max: u16) -> Result<(Self, Vec<Offer>), ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
+        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process(), greets: true }, &[])?;
         let mut ports: Vec<Offer> = Vec::new();
         let mut sockets = Vec::new();
+        let mut first = true;
         loop {
             let mut received = channel.wait(ANSWER)?;
             match received.message {
+                Message::Main { at } if first => ward::greet(&at),
                 Message::Port { terms } if ports.len() < PORTS_MAX => {
                     let attachment = received.descriptors.pop().filter(|_| received.descriptors.is_empty());
                     let attachment = attachment.ok_or(ChannelError::Nonsense)?;
@@ -89,8 +91,10 @@ impl Predecessor {
                 Message::Queues { count, more } => {
                     let port = ports.last_mut().ok_or(ChannelError::Nonsense)?;
                     let given = received.descriptors.len();
-                    if given != count.saturating_mul(QUEUE_DESCRIPTORS) || port.queues.len() + count > queues_max.into()
-                    {
+                    let fits = given == count.saturating_mul(QUEUE_DESCRIPTORS)
+                        && port.queues.len() + count <= queues_max.into();
+                    // Without an end it would be waited for without one.
+                    if !fits || more && count == 0 {
                         return Err(ChannelError::Nonsense);
                     }
                     let mut given = received.descriptors.into_iter();
@@ -102,7 +106,7 @@ impl Predecessor {
                     }
                 }
                 // Those for clients on its host; queues follow.
-                Message::Sockets { offered, more: true } if ports.is_empty() => {
+                Message::Sockets { offered, more: true } if ports.is_empty() && !offered.is_empty() => {
                     take_sockets(&mut sockets, offered, received.descriptors)?;
                 }
                 Message::Sockets { .. } => {
@@ -111,6 +115,7 @@ impl Predecessor {
                 }
                 _ => return Err(ChannelError::Nonsense),
             }
+            first = false;
         }
     }
 
@@ -162,12 +167,19 @@ impl Predecessor {
     }
 
     fn ask_by(channel: Channel) -> Result<Self, ChannelError> {
-        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process() }, &[])?;
+        channel.send(&Message::Hello { version: VERSION, pid: ward::main_process(), greets: true }, &[])?;
         let mut sockets = Vec::new();
+        let mut first = true;
         loop {
             let received = channel.wait(ANSWER)?;
+            let is_first = core::mem::take(&mut first);
             let (offered, more) = match received.message {
-                Message::Sockets { offered, more } => (offered, more),
+                Message::Main { at } if is_first => {
+                    ward::greet(&at);
+                    continue;
+                }
+                // Without an end it would be waited for without one.
+                Message::Sockets { offered, more } if !(more && offered.is_empty()) => (offered, more),
                 Message::Port { .. } => {
                     let why = "it serves over AF_XDP: give the same --link, or end it first";
                     return Err(refuse(&channel, why, "a successor over kernel sockets cannot have queues"));
@@ -378,5 +390,26 @@ mod tests {
         let (ours, theirs) = Channel::pair().unwrap();
         theirs.send(&Message::Yours, &[]).unwrap();
         assert!(matches!(Predecessor::ask_by(ours), Err(ChannelError::Nonsense)));
+    }
+
+    /// As one that is no longer ours would go on for ever, and its successor has rights.
+    #[test]
+    fn what_has_no_end_is_not_waited_for() {
+        let empty = Message::Sockets { offered: Vec::new(), more: true };
+        let main = Message::Main { at: "/nonexistent".to_owned() };
+        for endless in [empty.clone(), main.clone(), Message::Queues { count: 0, more: true }] {
+            for queues in [false, true] {
+                let (ours, theirs) = Channel::pair().unwrap();
+                for message in [&main, &endless, &endless, &endless] {
+                    theirs.send(message, &[]).unwrap();
+                }
+                let refused = if queues {
+                    Predecessor::ask_for_queues_by(ours, 4).map(drop)
+                } else {
+                    Predecessor::ask_by(ours).map(drop)
+                };
+                assert!(matches!(refused, Err(ChannelError::Nonsense | ChannelError::Refused(_))), "{refused:?}");
+            }
+        }
     }
 }

@@ -11,24 +11,35 @@ use super::confine::{self, Confined, Upstreams};
 use super::control::{Channel, ChannelError};
 use super::places;
 use super::privileges::{self, Decision};
-use crate::plan::ServePlan;
+use crate::plan::{ServePath, ServePlan};
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use link::{Reopened, Wanted};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use say::Failure;
 use serde::{Deserialize, Serialize};
 use server::{AccessLog, Content};
+use silo::Clock;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use wire::Time;
 
 /// Names the parent's process id to a child.
 pub const VARIABLE: &str = "NEARSIDE_PARENT";
+
+/// Names to a child where those that follow it greet its parent.
+pub const MAIN_VARIABLE: &str = "NEARSIDE_MAIN";
+
+/// What a process says to the parent of the one that it follows: that it is the one to
+/// be signalled from then on. Which process that is, the kernel tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Greeting {}
 
 /// What the parent says.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -97,6 +108,11 @@ pub enum FromChild {
         /// The one to be signalled from then on.
         pid: u32,
     },
+    /// It is about to follow a process whose parent is to be greeted.
+    Follows {
+        /// Where that one listens.
+        at: String,
+    },
     /// A reload has come to its end.
     Reloaded {
         /// Whether what was asked for is in force.
@@ -149,6 +165,10 @@ pub struct Ward {
     parent: u32,
     /// Nobody is there any more.
     gone: AtomicBool,
+    /// Where those that follow greet the parent, if it listens.
+    greeted_at: Option<String>,
+    /// Neighbours that were asked for, in the second that began then.
+    asked: Mutex<(Time, u32)>,
     /// Links that came back, by place and queue; whole ones are taken.
     links: Mutex<BTreeMap<(usize, u16), (Reopened, bool)>>,
     confined: OnceLock<Confined>,
@@ -171,6 +191,41 @@ pub fn tell(what: &FromChild) -> bool {
     let Some(ward) = here() else { return false };
     ward.tell(what);
     true
+}
+
+/// Where whoever follows this process greets its parent, if it has one that listens.
+pub fn greeted_at() -> Option<String> {
+    here().and_then(|ward| ward.greeted_at.clone())
+}
+
+/// Has the process that is to be signalled in place of the one that is followed say so
+/// to that one's parent: this process's own parent, or this process.
+pub fn greet(at: &str) {
+    if tell(&FromChild::Follows { at: at.to_owned() }) {
+        return;
+    }
+    match greeting_to(Path::new(at)) {
+        // Kept: that it is there shows that this process lives.
+        Ok(channel) => _ = GREETING.set(channel),
+        Err(why) => {
+            say::warning(format_args!("{at}: {why}: the service manager goes on with the process that is followed"))
+        }
+    }
+}
+
+static GREETING: OnceLock<Channel> = OnceLock::new();
+
+/// Greets the parent that listens at `path`.
+///
+/// # Errors
+/// If none does, or another user's process.
+pub fn greeting_to(path: &Path) -> Result<Channel, ChannelError> {
+    let channel = Channel::connect(path).map_err(ChannelError::Io)?;
+    if !channel.is_trusted()? {
+        return Err(ChannelError::Withheld("another user's process listens there".to_owned()));
+    }
+    channel.send(&Greeting {}, &[])?;
+    Ok(channel)
 }
 
 /// A reload has come to its end.
@@ -211,8 +266,10 @@ impl Ward {
         }
         let nothing = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         rustix::stdio::dup2_stdin(&nothing)?;
+        let greeted_at = std::env::var(MAIN_VARIABLE).ok();
         let (gone, links, confined) = (AtomicBool::new(false), Mutex::default(), OnceLock::new());
-        Ok(WARD.set(Self { channel, parent, gone, links, confined }).is_ok())
+        let asked = Mutex::new((Time::ZERO, 0));
+        Ok(WARD.set(Self { channel, parent, gone, greeted_at, asked, links, confined }).is_ok())
     }
 
     /// Opens, with the rights that there are now, what only those can open
@@ -253,19 +310,26 @@ impl Ward {
             Content::Program(..) => vec!["/".into()],
         };
         let lists = matches!(plan.server.content, Content::Program(..));
-        let (written, connects): (Vec<PathBuf>, bool) = match &plan.server.content {
-            Content::Program(program, _) => {
-                (program.temp_folders.iter().map(|rules| rules.path.clone()).collect(), program.summary().connects)
-            }
-            _ => Default::default(),
-        };
+        let written: Vec<PathBuf>;
+        let mut upstreams = Upstreams::default();
+        if let Content::Program(program, _) = &plan.server.content {
+            written = program.temp_folders.iter().map(|rules| rules.path.clone()).collect();
+            let summary = program.summary();
+            upstreams =
+                Upstreams { connects: summary.connects, abstract_sockets: summary.abstract_sockets, written: &written };
+        }
+        // A link may connect to its peer's.
+        upstreams.abstract_sockets |= matches!(
+            &plan.path,
+            ServePath::Link { host, .. } if host.links.iter().any(|link| link.driver.connects())
+        );
         let mut samples = Vec::new();
         // What of everything cannot be read tells nobody anything.
         for root in roots.iter().filter(|_| !lists) {
             samples.push(places::Sample::of(root)?);
         }
         let identity = confinement.identity.clone();
-        let confined = confinement.seal(&roots, lists, &Upstreams { connects, written: &written })?;
+        let confined = confinement.seal(&roots, lists, &upstreams)?;
         for lacking in &confined.lacking {
             say::warning(format_args!("serves without it: {lacking}"));
         }
@@ -395,5 +459,19 @@ impl link::Reopener for WardReopener {
 
 /// Has the kernel ask for a neighbour, where this process may not.
 pub fn ask_neighbour(ip: IpAddr) {
-    tell(&FromChild::Neighbour { ip });
+    let Some(ward) = here() else { return };
+    let mut asked = ward.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Clock.now();
+    if now.since(asked.0) >= Duration::from_secs(1) {
+        *asked = (now, 0);
+    }
+    asked.1 += 1;
+    // The parent would not listen to more, and what matters would not be heard either.
+    if asked.1 <= NEIGHBOURS {
+        ward.tell(&FromChild::Neighbour { ip });
+    }
 }
+
+/// Neighbours that the parent asks for in a second, at most: what a child that is no
+/// longer ours could have it do.
+pub const NEIGHBOURS: u32 = 1_000;

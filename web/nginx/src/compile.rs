@@ -23,6 +23,7 @@ mod layer;
 mod limits;
 mod listen;
 mod logs;
+mod modules;
 mod process;
 mod proxy;
 mod resolvers;
@@ -168,13 +169,14 @@ type Step<T = ()> = Result<T, Message>;
 impl Compiler<'_> {
     fn all(&mut self) -> Step<(ProcessRules, Vec<SocketRules>)> {
         let mut process = ProcessRules::new();
-        let (mut events, mut http) = (false, false);
+        let (mut events, mut http, mut modules) = (false, false, Vec::new());
         for directive in &self.configuration.directives {
             match directive.name.as_slice() {
                 b"http" => {
                     http = true;
                     self.http(inside(directive), directive.place)?;
                 }
+                b"load_module" => self.load_module(directive, &mut modules, events || http)?,
                 name => {
                     events |= name == b"events";
                     self.process(&mut process, directive)?;

@@ -37,6 +37,7 @@ use pcre::Regex;
 pub use resolver::ResolverRules;
 use rustix::fd::OwnedFd;
 use stapling::StapleOrder;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -71,6 +72,9 @@ pub struct Program {
     pub terms: ProgramTerms,
     /// What is limited together (`limit_req_zone`, `limit_conn_zone`).
     pub zones: Vec<Zone>,
+    /// Memory that silos share, by name, in bytes: zones, and caches of TLS sessions. All
+    /// of it must be to be had at once.
+    pub shared_memory: BTreeMap<Vec<u8>, u64>,
     /// Character sets, and tables between them (`charset_map`).
     pub charsets: Charsets,
     /// Groups of servers that requests are passed on to, by [`UpstreamGroupId`].
@@ -106,13 +110,17 @@ pub struct ProgramSummary {
     pub resolves: bool,
     /// Connections are opened: to upstreams, or to responders.
     pub connects: bool,
+    /// Some of them to abstract Unix sockets.
+    pub abstract_sockets: bool,
 }
 
 impl ProgramSummary {
     fn of(program: &Program) -> Self {
         let named = program.upstreams.iter().any(|group| group.names.is_some());
         let asks = !program.staples.is_empty();
-        let first = Self { resolves: named, connects: asks, ..Self::default() };
+        let mut peers = program.upstreams.iter().flat_map(|group| group.group.peers());
+        let abstract_sockets = peers.any(|peer| peer.address.is_abstract());
+        let first = Self { resolves: named, connects: asks, abstract_sockets, ..Self::default() };
         program.blocks.iter().fold(first, |all, block| Self {
             logs: all.logs || !block.logs.is_empty(),
             tells: all.tells || block.content == ContentRules::StubStatus,
@@ -121,6 +129,7 @@ impl ProgramSummary {
             reads: all.reads || block.reads_bodies(),
             // Bodies are read for upstreams alone.
             connects: all.connects || block.reads_bodies(),
+            abstract_sockets: all.abstract_sockets,
             resolves: all.resolves || block.resolver.is_some() && block.content.computes_upstream(),
         })
     }

@@ -43,6 +43,14 @@ pub enum PeerAddress {
     Unix(PathBuf),
 }
 
+impl PeerAddress {
+    /// Whether it is an abstract Unix socket, which is in no folder (unix(7)).
+    #[must_use]
+    pub fn is_abstract(&self) -> bool {
+        matches!(self, Self::Unix(path) if path.as_os_str().as_encoded_bytes().first() == Some(&b'@'))
+    }
+}
+
 impl fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

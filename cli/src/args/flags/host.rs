@@ -267,7 +267,7 @@ impl From<Steer> for steer::Policy {
 #[derive(Args)]
 #[command(next_help_heading = "Fault injection (both directions of this side's link)")]
 pub(in crate::args) struct FaultArgs {
-    /// Lose this share of frames
+    /// Lose this share of frames, as in 1%
     #[arg(long, value_name = "PERCENT", requires = "link")]
     loss: Option<Probability>,
 

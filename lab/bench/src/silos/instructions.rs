@@ -5,6 +5,7 @@ use super::stand::{Place, Stand, check};
 use crate::BenchError;
 use crate::page::Page;
 use core::time::Duration;
+use demo::scratch::Scratch;
 use serde::Serialize;
 use std::fs;
 
@@ -81,7 +82,8 @@ fn slope(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Counted, Benc
 }
 
 fn run(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Run, BenchError> {
-    let out = std::env::temp_dir().join(format!("nearside-bench-{}.callgrind", std::process::id()));
+    let scratch = Scratch::private()?;
+    let out = scratch.path().join("callgrind");
     let this = std::env::current_exe()?.display().to_string();
     let mut callgrind = vec![this, "valgrind".to_owned(), "--".to_owned(), "--tool=callgrind".to_owned()];
     callgrind.push(format!("--callgrind-out-file={}", out.display()));
@@ -95,8 +97,6 @@ fn run(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Run, BenchError
     demo::child::call(&["kill", "-TERM", &server.pid().to_string()])?;
     server.finish(PATIENCE, stand.interrupt)?;
     let text = fs::read_to_string(&out).map_err(|why| format!("callgrind wrote nothing: {why}"))?;
-    // What cannot be removed does no harm.
-    let _ = fs::remove_file(&out);
     Ok(Run { instructions: total(&text).ok_or("callgrind wrote no totals")?, requests, turns, busy_turns })
 }
 

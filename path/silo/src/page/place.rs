@@ -9,15 +9,20 @@ use std::path::{Path, PathBuf};
 /// Where only root can put anything.
 const OF_ROOT: &str = "/run/nearside-0";
 
-/// Where pages lie unless a path is given: `nearside` in XDG_RUNTIME_DIR, if that says
-/// anything; else for root /run/nearside-0, where that is memory, and for others (and for
-/// root without) a folder of this user's in /dev/shm. It is made if need be.
+/// Where anybody can make folders, and nobody move those of others.
+const SHARED: &str = "/dev/shm";
+
+/// Where pages lie unless a path is given: `nearside` in XDG_RUNTIME_DIR, where that is
+/// this user's; else for root /run/nearside-0, where that is memory, and for others (and
+/// for root without) a folder of this user's in /dev/shm: `nearside-UID`, or where
+/// somebody else has made that first, one whose name nobody can know before
+/// ([`squatted`] tells). It is made if need be.
 ///
 /// # Errors
-/// If it cannot be made, or belongs to, or may be written by, somebody else.
+/// If it cannot be made.
 pub fn usual_folder() -> io::Result<PathBuf> {
     let uid = rustix::process::getuid().as_raw();
-    if let Some(folder) = of_session() {
+    if let Some(folder) = of_session(uid) {
         return make(folder, uid);
     }
     // On a disk what silos store would be written out, and they would wait for it.
@@ -27,7 +32,7 @@ pub fn usual_folder() -> io::Result<PathBuf> {
     {
         return Ok(folder);
     }
-    make(in_memory(uid), uid)
+    shared(Path::new(SHARED), uid)
 }
 
 /// The folders in which pages of this user's processes may lie: several where they were
@@ -39,7 +44,7 @@ pub fn usual_folders() -> io::Result<Vec<PathBuf>> {
     let uid = rustix::process::getuid().as_raw();
     let of_root = (uid == 0).then(|| PathBuf::from(OF_ROOT));
     let mut folders = Vec::new();
-    for folder in of_session().into_iter().chain(of_root).chain([in_memory(uid)]) {
+    for folder in of_session(uid).into_iter().chain(of_root).chain(shared_ones(Path::new(SHARED), uid)) {
         if !folders.contains(&folder) && check(&folder, uid).is_ok() {
             folders.push(folder);
         }
@@ -50,13 +55,75 @@ pub fn usual_folders() -> io::Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-fn of_session() -> Option<PathBuf> {
-    let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
-    runtime.is_dir().then(|| runtime.join("nearside"))
+/// What is to be said where the usual folder is not the one of its usual name, because
+/// somebody else has made that.
+#[must_use]
+pub fn squatted() -> Option<String> {
+    let folder = usual_folder().ok()?;
+    let plain = plain(Path::new(SHARED), rustix::process::getuid().as_raw());
+    if folder == plain || folder.parent() != plain.parent() {
+        return None;
+    }
+    let why = check(&plain, rustix::process::getuid().as_raw()).err()?;
+    if why.kind() != io::ErrorKind::PermissionDenied {
+        return None;
+    }
+    Some(format!("{why}; {} is taken in its place, which nearside status finds", folder.display()))
 }
 
-fn in_memory(uid: u32) -> PathBuf {
-    PathBuf::from(format!("/dev/shm/nearside-{uid}"))
+/// In the folder for things of this session: one that another user may change (as after
+/// su(1)) is none.
+fn of_session(uid: u32) -> Option<PathBuf> {
+    let runtime = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
+    let is_ours = fs::metadata(&runtime).is_ok_and(|data| data.uid() == uid || data.uid() == 0);
+    (is_ours && is_steady(&runtime)).then(|| runtime.join("nearside"))
+}
+
+/// Whether nobody but a folder's owner can move what this user makes in it.
+fn is_steady(folder: &Path) -> bool {
+    fs::metadata(folder).is_ok_and(|data| data.is_dir() && (data.mode() & 0o022 == 0 || data.mode() & STICKY != 0))
+}
+
+/// `S_ISVTX` of inode(7).
+const STICKY: u32 = 0o1000;
+
+fn plain(within: &Path, uid: u32) -> PathBuf {
+    within.join(format!("nearside-{uid}"))
+}
+
+/// Folders of this user's among those that anybody may have made, the one of the usual
+/// name first.
+fn shared_ones(within: &Path, uid: u32) -> Vec<PathBuf> {
+    let (plain, prefix) = (plain(within, uid), format!("nearside-{uid}."));
+    let entries = fs::read_dir(within).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes()));
+    let mut others: Vec<PathBuf> = named.map(|entry| entry.path()).filter(|path| check(path, uid).is_ok()).collect();
+    others.sort();
+    let plain = Some(plain).filter(|plain| check(plain, uid).is_ok());
+    plain.into_iter().chain(others).collect()
+}
+
+/// This user's folder where anybody may make folders.
+pub(super) fn shared(within: &Path, uid: u32) -> io::Result<PathBuf> {
+    if !is_steady(within) {
+        let why = format!("others may move what is in {}: XDG_RUNTIME_DIR can name another place", within.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    if let Some(folder) = shared_ones(within, uid).into_iter().next() {
+        return Ok(folder);
+    }
+    let plain = plain(within, uid);
+    match make(plain.clone(), uid) {
+        // Somebody else's, or something else.
+        Err(why) if why.kind() == io::ErrorKind::PermissionDenied && fs::symlink_metadata(&plain).is_ok() => {
+            let mut random = [0; 8];
+            rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
+            let mut name = plain.into_os_string();
+            name.push(format!(".{:016x}", u64::from_ne_bytes(random)));
+            make(name.into(), uid)
+        }
+        made => made,
+    }
 }
 
 /// Whether files there are memory (statfs(2)): tmpfs or ramfs.
@@ -89,7 +156,7 @@ fn check(folder: &Path, uid: u32) -> io::Result<()> {
     } else {
         return Ok(());
     };
-    let why = format!("{} {what}: XDG_RUNTIME_DIR can name another", folder.display());
+    let why = format!("{} {what}", folder.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
 }
 

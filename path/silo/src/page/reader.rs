@@ -5,9 +5,10 @@ use super::{
     NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SERIES_NAME_BYTES, SILOS_LIMIT, SeriesShape, WORD,
 };
 use core::time::Duration;
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -46,7 +47,15 @@ impl Reader {
     /// # Errors
     /// If there is no page, or one of another layout.
     pub fn open(path: &Path) -> Result<Self, PageError> {
-        Self::new(Source::File(File::open(path)?))
+        // Whoever may write to the folder may have put something else there: no pipe
+        // is waited for, and no device is read.
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+        let kind = file.metadata()?.file_type();
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(PageError::NotAPage);
+        }
+        Self::new(Source::File(file))
     }
 
     /// This process's own page, which needs neither a file nor the right to one.
@@ -86,7 +95,7 @@ impl Reader {
             pid,
             start: word(3),
             wall: Duration::from_nanos(word(4)),
-            label: String::from_utf8_lossy(label).into_owned(),
+            label: text(label),
             metrics: names.chunks_exact(METRIC_BYTES).map(metric).collect(),
             source,
         })
@@ -160,8 +169,7 @@ impl Reader {
                 return Ok(None);
             }
             let len = (first as u32 as usize).min(SERIES_NAME_BYTES - WORD);
-            let text = String::from_utf8_lossy(&name[WORD..][..len]).into_owned();
-            Ok(Some(NamedSeries { name: text, generation: (first >> 32) as u32, silos }))
+            Ok(Some(NamedSeries { name: text(&name[WORD..][..len]), generation: (first >> 32) as u32, silos }))
         };
         (0..named).filter_map(|series| one(series).transpose()).collect()
     }
@@ -177,7 +185,7 @@ impl Reader {
             return Ok(None);
         }
         let len = usize::try_from(word(&note, 3)).map_or(NOTE_LIMIT, |len| len.min(NOTE_LIMIT));
-        let text = String::from_utf8_lossy(&note[NOTE_WORDS * WORD..][..len]).into_owned();
+        let text = text(&note[NOTE_WORDS * WORD..][..len]);
         Ok(Some(Note { at: Duration::from_nanos(word(&note, 1)), well: word(&note, 2) != 0, text }))
     }
 
@@ -271,7 +279,13 @@ fn metric(record: &[u8]) -> (String, Kind) {
     let (kind, rest) = (record[0], &record[2..]);
     let name = &rest[..usize::from(record[1]).min(rest.len())];
     let kind = if kind == 0 { Kind::Counter } else { Kind::Gauge };
-    (String::from_utf8_lossy(name).into_owned(), kind)
+    (text(name), kind)
+}
+
+/// What a page says, for people: its writer has perhaps no rights, or is no longer ours,
+/// and a terminal obeys control characters.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace(char::is_control, " ")
 }
 
 impl Source {

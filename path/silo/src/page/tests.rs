@@ -1,4 +1,5 @@
 use super::*;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -275,6 +276,94 @@ fn a_folder_of_somebody_elses_is_not_used() {
     assert!(place::make(link, uid).unwrap_err().to_string().contains("is no folder"));
     let why = place::make(folder.file("none/inner"), uid).unwrap_err().to_string();
     assert!(why.contains("cannot make"), "{why}");
+}
+
+/// Anybody may make folders there, under any name that he knows.
+#[test]
+fn another_name_is_taken_where_somebody_else_was_first() {
+    let folder = Folder::new("squatted");
+    let within = folder.file("shm");
+    fs::create_dir(&within).unwrap();
+    let uid = rustix::process::getuid().as_raw();
+    let plain = within.join(format!("nearside-{uid}"));
+    let sticky = || fs::set_permissions(&within, fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::set_permissions(&within, fs::Permissions::from_mode(0o777)).unwrap();
+    let why = place::shared(&within, uid).unwrap_err().to_string();
+    assert!(why.contains("others may move what is in"), "{why}");
+    sticky();
+    assert_eq!(place::shared(&within, uid).unwrap(), plain);
+    fs::remove_dir(&plain).unwrap();
+    let victim = folder.file("victim");
+    fs::create_dir(&victim).unwrap();
+    let mut others = Vec::new();
+    for squat in ["file", "link", "pipe", "hard link", "loose", "theirs"] {
+        match squat {
+            "file" => fs::write(&plain, "").unwrap(),
+            "link" => std::os::unix::fs::symlink(&victim, &plain).unwrap(),
+            "pipe" => mknodat(CWD, &plain, FileType::Fifo, Mode::RWXU, 0).unwrap(),
+            "hard link" => {
+                fs::write(folder.file("of old"), "").unwrap();
+                fs::hard_link(folder.file("of old"), &plain).unwrap();
+            }
+            "loose" => {
+                fs::create_dir(&plain).unwrap();
+                fs::set_permissions(&plain, fs::Permissions::from_mode(0o777)).unwrap();
+            }
+            _ => {
+                fs::create_dir(&plain).unwrap();
+                // Only root can give it away.
+                if std::os::unix::fs::chown(&plain, Some(4_321), None).is_err() {
+                    continue;
+                }
+            }
+        }
+        let other = place::shared(&within, uid).unwrap();
+        assert!(other.to_string_lossy().starts_with(&format!("{}.", plain.display())), "{squat}: {other:?}");
+        assert_eq!(place::shared(&within, uid).unwrap(), other, "{squat}: the next process finds it");
+        assert_eq!(fs::symlink_metadata(&other).unwrap().mode() & 0o777, 0o700);
+        let _ = fs::remove_file(&plain).or_else(|_| fs::remove_dir(&plain));
+        assert_eq!(place::shared(&within, uid).unwrap(), other, "{squat}: and when the name is free again");
+        fs::remove_dir(&other).unwrap();
+        others.push(other);
+    }
+    others.dedup();
+    assert!(others.len() >= 5, "nobody knows the next name: {others:?}");
+    assert_eq!(fs::read_dir(&victim).unwrap().count(), 0);
+}
+
+/// A page's writer has perhaps given its rights up, or is no longer ours.
+#[test]
+fn what_a_page_says_is_no_command_to_a_terminal() {
+    let folder = Folder::new("terminal");
+    let hostile = [Metric { name: "a\x1b[2J\nb", kind: Kind::Gauge }];
+    let shape = SeriesShape { count: 1, words: 1 };
+    let label = "x\r\x1b]0;title\x07\u{9b}y";
+    let (mut page, _) = Page::create(&folder.file("a"), label, Duration::ZERO, &hostile, (1, shape)).unwrap();
+    page.tell(Duration::ZERO, false, "note\x1b[31m\n");
+    page.series().set_name(0, 0, "series\x1b\0");
+    let reader = Reader::open(page.path()).unwrap();
+    let texts = [
+        reader.label().to_owned(),
+        reader.metrics()[0].0.clone(),
+        reader.note().unwrap().unwrap().text,
+        reader.series().unwrap()[0].name.clone(),
+    ];
+    for text in texts {
+        assert!(!text.contains(char::is_control) && text.len() > 3, "{text:?}");
+    }
+}
+
+/// Who may write to the folder may put anything in a page's place.
+#[test]
+fn nobody_waits_for_what_is_no_file() {
+    let folder = Folder::new("no-file");
+    mknodat(CWD, folder.file("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.file("endless")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(folder.file("socket")).unwrap();
+    for name in ["pipe", "endless", "socket"] {
+        assert!(Reader::open(&folder.file(name)).is_err(), "{name}");
+        assert!(create(&folder.file(name), 1).is_err(), "{name}");
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub struct Call {
 }
 
 /// When a system call is allowed. Only the lower halves of arguments are looked
-/// at: those that are looked at are of 32 bits.
+/// at, for those that are looked at are of 32 bits, but for pointers.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
     /// Whatever its arguments.
@@ -42,6 +42,10 @@ pub enum When {
     Absent,
     /// With one of these values as this argument.
     OneOf(u8, &'static [u32]),
+    /// With a null pointer as this argument.
+    Null(u8),
+    /// With this process's number as this argument.
+    OwnProcess(u8),
     /// With one of these bits in this argument.
     With(u8, u32),
     /// Without any of these bits in this argument.
@@ -240,10 +244,8 @@ const LINKS: &[i64] = &[
     SYS_get_mempolicy,
     SYS_mincore,
     SYS_dup,
-    // How large the pages of a peer's memory are, and a thread of a link's called
-    // away from its wait.
+    // How large the pages of a peer's memory are.
     SYS_fstatfs,
-    SYS_tgkill,
 ];
 
 /// Files, found and read; Landlock says which.
@@ -276,7 +278,7 @@ const METRICS: &[i64] = &[SYS_accept4, SYS_recvfrom, SYS_sendto, SYS_shutdown, S
 const RESOLVER: &[i64] = &[SYS_sendto, SYS_recvfrom];
 
 /// What the main thread does beside the others' work.
-const CONTROL: &[i64] = &[SYS_listen, SYS_socketpair, SYS_dup3, SYS_rt_sigaction, SYS_tgkill, SYS_set_robust_list];
+const CONTROL: &[i64] = &[SYS_listen, SYS_socketpair, SYS_dup3, SYS_rt_sigaction, SYS_set_robust_list];
 
 /// `PROT_EXEC` of mmap(2) and mprotect(2): nothing becomes code.
 const EXECUTE: u32 = libc::PROT_EXEC as u32;
@@ -314,16 +316,20 @@ const NARROW: &[Call] = &[
     Call { number: SYS_mprotect, when: When::Without(2, EXECUTE) },
     Call { number: SYS_prctl, when: When::OneOf(0, OPERATIONS) },
     Call { number: SYS_ioctl, when: When::OneOf(1, REQUESTS) },
-    // Limits are only asked for: a null pointer has a lower half of zero.
-    Call { number: SYS_prlimit64, when: When::OneOf(2, &[0]) },
+    // Limits are only asked for.
+    Call { number: SYS_prlimit64, when: When::Null(2) },
     // Its own place behind others, or before them, as far as it has rights for that: where a thread
     // begins after these filters.
     Call { number: libc::SYS_sched_getattr, when: When::OneOf(0, &[0]) },
     Call { number: libc::SYS_sched_setattr, when: When::OneOf(0, &[0]) },
 ];
 
-/// Of bpf(2), entries of maps that are there.
-const NARROW_LINKS: &[Call] = &[Call { number: SYS_bpf, when: When::OneOf(0, &[1, 2, 3]) }];
+/// Of bpf(2), entries of maps that are there; of signals, those that call a thread of this
+/// process away from its wait.
+const NARROW_LINKS: &[Call] = &[
+    Call { number: SYS_bpf, when: When::OneOf(0, &[1, 2, 3]) },
+    Call { number: SYS_tgkill, when: When::OwnProcess(0) },
+];
 
 /// Sockets that a link opens while it serves: to a memif peer, and to the
 /// kernel, which tells of addresses and neighbours. Neither leads off the
@@ -393,7 +399,7 @@ mod tests {
     fn every_kind_has_a_filter_and_nothing_fatal() {
         for kind in ThreadKind::ALL {
             let calls = [kind.calls(false), kind.calls(true)].concat();
-            if let Some(filter) = Filter::compile(&calls, FATAL) {
+            if let Some(filter) = Filter::compile(&calls, FATAL, 1) {
                 assert!(filter.program().len > 0);
             }
             assert!(calls.iter().all(|call| !FATAL.contains(&call.number)), "{kind:?}");
@@ -407,6 +413,15 @@ mod tests {
         }
         for kind in [ThreadKind::FileReader, ThreadKind::LogWriter, ThreadKind::BodyWriter] {
             assert!(!may(kind, SYS_sendto) && !may(kind, SYS_socket) && !may(kind, SYS_clone), "{kind:?}");
+        }
+        // Signals go to threads of this process, and to nobody else's.
+        for kind in ThreadKind::ALL {
+            let calls = [kind.calls(false), kind.calls(true)].concat();
+            let signals = [SYS_tgkill, libc::SYS_kill, libc::SYS_tkill, libc::SYS_rt_sigqueueinfo];
+            let signals = [&signals[..], &[libc::SYS_rt_tgsigqueueinfo, libc::SYS_pidfd_send_signal]].concat();
+            let mut sends = calls.iter().filter(|call| signals.contains(&call.number));
+            let own = |call: &Call| call.number == SYS_tgkill && matches!(call.when, When::OwnProcess(0));
+            assert!(sends.all(own), "{kind:?}");
         }
         // Only where there is somebody to connect to, and nobody listens anew.
         for (connects, number, expected) in

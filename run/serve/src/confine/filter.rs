@@ -48,9 +48,9 @@ const LONGEST: usize = 4_096;
 pub struct Filter(Vec<sock_filter>);
 
 impl Filter {
-    /// Allows `calls`, and ends the process at `fatal` ones; of a call that is
-    /// named twice the first counts. `None` where the machine is not known.
-    pub fn compile(calls: &[Call], fatal: &[i64]) -> Option<Self> {
+    /// Allows `calls` to the process of this number, and ends it at `fatal` ones; of a call
+    /// that is named twice the first counts. `None` where the machine is not known.
+    pub fn compile(calls: &[Call], fatal: &[i64], process: u32) -> Option<Self> {
         let arch = ARCH?;
         let mut code = vec![
             statement(LOAD, ARCHITECTURE),
@@ -61,7 +61,7 @@ impl Filter {
             statement(RETURN, END),
         ];
         for call in calls {
-            let verdict = verdict(call.when);
+            let verdict = verdict(call.when, process);
             code.push(jump(JUMP_EQUAL, u32::try_from(call.number).ok()?, 0, u8::try_from(verdict.len()).ok()?));
             code.extend(verdict);
         }
@@ -81,7 +81,7 @@ impl Filter {
 }
 
 /// What becomes of a call whose number is loaded and fits.
-fn verdict(when: When) -> Vec<sock_filter> {
+fn verdict(when: When, process: u32) -> Vec<sock_filter> {
     let one = |values: &[u32], index: u8| {
         let mut code = vec![statement(LOAD, argument(index))];
         for (at, value) in values.iter().enumerate() {
@@ -95,6 +95,15 @@ fn verdict(when: When) -> Vec<sock_filter> {
         When::Always => vec![statement(RETURN, ALLOW)],
         When::Absent => vec![statement(RETURN, ABSENT)],
         When::OneOf(index, values) => one(values, index),
+        When::Null(index) => vec![
+            statement(LOAD, argument(index)),
+            jump(JUMP_EQUAL, 0, 0, 2),
+            statement(LOAD, argument(index) + 4),
+            jump(JUMP_EQUAL, 0, 1, 0),
+            statement(RETURN, REFUSE),
+            statement(RETURN, ALLOW),
+        ],
+        When::OwnProcess(index) => one(&[process], index),
         When::With(index, bits) => vec![
             statement(LOAD, argument(index)),
             jump(JUMP_SET, bits, 1, 0),
@@ -219,7 +228,7 @@ mod tests {
             libc::SYS_write,
         ];
         for kind in [ThreadKind::Worker, ThreadKind::Silo] {
-            let Some(filter) = Filter::compile(&kind.calls(true), FATAL) else { return };
+            let Some(filter) = Filter::compile(&kind.calls(true), FATAL, 1) else { return };
             for number in hot {
                 let (told, looked, steps) = run(&filter, number, [u64::MAX; 6]);
                 assert_eq!((told, looked), (ALLOW, false), "{kind:?} {number}");
@@ -239,9 +248,11 @@ mod tests {
             Call { number: libc::SYS_mmap, when: When::Without(2, 4) },
             Call { number: libc::SYS_clone, when: When::With(0, 0x1_0000) },
             Call { number: libc::SYS_clone3, when: When::Absent },
+            Call { number: libc::SYS_tgkill, when: When::OwnProcess(0) },
+            Call { number: libc::SYS_prlimit64, when: When::Null(2) },
             always(libc::SYS_socket),
         ];
-        let filter = Filter::compile(&calls, &[libc::SYS_execve]).expect("compiled");
+        let filter = Filter::compile(&calls, &[libc::SYS_execve], 4_711).expect("compiled");
         let with = |index: usize, value: u64| {
             let mut arguments = [0; 6];
             arguments[index] = value;
@@ -260,6 +271,15 @@ mod tests {
             (libc::SYS_clone, with(0, 0x3d_0f00), ALLOW),
             (libc::SYS_clone, with(0, 0x11), REFUSE),
             (libc::SYS_clone3, [0; 6], ABSENT),
+            (libc::SYS_tgkill, with(0, 4_711), ALLOW),
+            (libc::SYS_tgkill, with(0, 4_712), REFUSE),
+            (libc::SYS_tgkill, with(0, 1), REFUSE),
+            (libc::SYS_prlimit64, with(2, 0), ALLOW),
+            (libc::SYS_prlimit64, with(2, 1), REFUSE),
+            // Memory can be had at such an address.
+            (libc::SYS_prlimit64, with(2, 1 << 32), REFUSE),
+            (libc::SYS_prlimit64, with(2, u64::MAX), REFUSE),
+            (libc::SYS_tgkill, with(0, u64::from(u32::MAX)), REFUSE),
             (0x4000_0000, [0; 6], END),
         ] {
             assert_eq!(ask(&filter, number, arguments), told, "{number} {arguments:?}");

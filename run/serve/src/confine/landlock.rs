@@ -1,5 +1,5 @@
-//! Which files a process may reach from now on (landlock(7)): a ruleset that
-//! each thread takes upon itself, and none can take off.
+//! Which files a process may reach from now on (landlock(7)), and which other processes:
+//! a ruleset that each thread takes upon itself, and none can take off.
 //!
 //! The crate of this name restricts the thread that calls it, with allocations
 //! and errors of its own; here the ruleset is made once, and each thread takes it
@@ -13,6 +13,17 @@ use std::path::Path;
 
 /// `LANDLOCK_CREATE_RULESET_VERSION`: asks which version the kernel has.
 const VERSION: u32 = 1;
+
+/// `LANDLOCK_CREATE_RULESET_ERRATA`: asks which faults of that version are mended.
+const ERRATA: u32 = 1 << 1;
+
+/// The second of version 6: signals between threads of one process that took rulesets
+/// upon themselves one by one, as ours do, were refused.
+const THREADS_SIGNAL: u32 = 1 << 1;
+
+/// `LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET` and `LANDLOCK_SCOPE_SIGNAL`, since 6 (Linux 6.12).
+const ABSTRACT_SOCKETS: u64 = 1 << 0;
+const SIGNALS: u64 = 1 << 1;
 
 /// `LANDLOCK_RULE_PATH_BENEATH`.
 const PATH_BENEATH: u32 = 1;
@@ -49,6 +60,29 @@ const fn network(version: u32) -> u64 {
 struct Handled {
     files: u64,
     network: u64,
+    scoped: u64,
+}
+
+impl Handled {
+    /// As much of it as this version knows, in bytes.
+    const fn len(version: u32) -> usize {
+        match version {
+            0..=3 => core::mem::offset_of!(Self, network),
+            4 | 5 => core::mem::offset_of!(Self, scoped),
+            _ => size_of::<Self>(),
+        }
+    }
+}
+
+/// What a process may do beside reading what it serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Allowed {
+    /// Tell what is in a folder.
+    pub lists: bool,
+    /// Connect over TCP: to upstreams.
+    pub connects: bool,
+    /// Connect to abstract Unix sockets of processes that have more rights.
+    pub abstract_sockets: bool,
 }
 
 /// `struct landlock_path_beneath_attr`.
@@ -81,19 +115,22 @@ pub fn version() -> Result<u32, String> {
 pub struct Ruleset(OwnedFd);
 
 impl Ruleset {
-    /// For reading files below `folders`, and, if it `lists`, what is in these; one
+    /// For reading files below `folders`, and, if that is allowed, what is in these; one
     /// that is not there is left out. No TCP is spoken but by sockets that are there,
-    /// unless it `connects` to upstreams.
+    /// unless it connects to upstreams. No signal goes to another process, and no abstract
+    /// socket of one is reached, as far as the kernel has that.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn reading<'a>(
-        folders: impl IntoIterator<Item = &'a Path>,
-        (lists, connects): (bool, bool),
-    ) -> Result<Self, String> {
+    pub fn reading<'a>(folders: impl IntoIterator<Item = &'a Path>, allowed: Allowed) -> Result<Self, String> {
+        let Allowed { lists, connects, abstract_sockets } = allowed;
         let version = version()?;
-        let handled = Handled { files: files(version), network: if connects { 0 } else { network(version) } };
-        let len = if version >= 4 { size_of::<Handled>() } else { size_of::<u64>() };
+        let handled = Handled {
+            files: files(version),
+            network: if connects { 0 } else { network(version) },
+            scoped: scopes(version, errata(), abstract_sockets),
+        };
+        let len = Handled::len(version);
         // SAFETY: the attributes are valid for the length, and read only.
         let made = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const handled, len, 0_u32) };
         let ruleset = Self(owned(made).map_err(|why| format!("Landlock: {why}"))?);
@@ -127,6 +164,29 @@ impl Ruleset {
     pub fn number(&self) -> RawFd {
         self.0.as_raw_fd()
     }
+}
+
+/// What is mended of the kernel's version; nothing where it does not tell.
+fn errata() -> u32 {
+    // SAFETY: with this flag no attributes are read.
+    let told = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, core::ptr::null::<u8>(), 0_usize, ERRATA) };
+    u32::try_from(told).unwrap_or(0)
+}
+
+/// What is kept within the process.
+const fn scopes(version: u32, errata: u32, abstract_sockets: bool) -> u64 {
+    if version < 6 {
+        return 0;
+    }
+    let signals = if errata & THREADS_SIGNAL != 0 { SIGNALS } else { 0 };
+    signals | if abstract_sockets { 0 } else { ABSTRACT_SOCKETS }
+}
+
+/// What of it this kernel does not keep within the process, for people: a signal's end is
+/// seen to by the filter of system calls, too.
+pub fn open_scopes() -> Option<&'static str> {
+    let version = version().ok()?;
+    (version < 6).then_some("this kernel keeps abstract sockets of others open to the process (Landlock 6, Linux 6.12)")
 }
 
 /// Has the calling thread take the ruleset with this descriptor upon itself, and
@@ -169,7 +229,8 @@ mod tests {
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
         let at = listener.local_addr().expect("an address");
-        let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")], (false, false)).expect("made");
+        let ruleset = Ruleset::reading([&*inside, Path::new("/nonexistent")], Allowed::default());
+        let ruleset = ruleset.expect("made");
         let temporary = folder.0.join("temporary");
         fs::create_dir_all(&temporary).expect("made");
         ruleset.writing([&*temporary]).expect("allowed");
@@ -200,5 +261,68 @@ mod tests {
         .join()
         .expect("as told");
         drop(listener);
+    }
+
+    #[test]
+    fn what_is_kept_within_goes_by_version_and_errata() {
+        for (version, errata, open, scoped) in [
+            (5, u32::MAX, false, 0),
+            (6, 0, false, 0b01),
+            (6, 0b10, false, 0b11),
+            (7, 0b10, true, 0b10),
+            (6, 0b01, true, 0),
+        ] {
+            assert_eq!(scopes(version, errata, open), scoped, "{version} {errata} {open}");
+        }
+        assert_eq!([1, 4, 6, 7].map(Handled::len), [8, 16, 24, 24]);
+    }
+
+    /// Each thread takes the ruleset by itself, as when the process gives its rights up.
+    #[test]
+    fn other_processes_are_out_of_reach_and_threads_are_not() {
+        use std::os::linux::net::SocketAddrExt;
+        use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+        if version().map_or(0, |version| version) < 6 {
+            return println!("left out: it takes Landlock 6 (Linux 6.12)");
+        }
+        let name = format!("nearside-scope-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let _listens = UnixListener::bind_addr(&address).expect("bound");
+        let mut other = std::process::Command::new("sleep").arg("1000").spawn().expect("started");
+        let theirs = other.id().cast_signed();
+        let send = |process: i32, thread: i32| {
+            // SAFETY: takes numbers only, and no signal is sent.
+            super::super::checked(unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) })
+        };
+        let (allowing, denying) = (Allowed { abstract_sockets: true, ..Allowed::default() }, Allowed::default());
+        for (allowed, reached) in [(allowing, true), (denying, false)] {
+            let ruleset = Ruleset::reading([Path::new("/nonexistent")], allowed).expect("made");
+            let (tell, told) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let number = ruleset.number();
+            let waits = std::thread::spawn(move || {
+                rustix::thread::set_no_new_privs(true).expect("taken");
+                restrict(number).expect("restricted");
+                tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("told");
+                let _ = ended.recv();
+            });
+            let (neighbour, address) = (told.recv().expect("a thread"), address.clone());
+            std::thread::spawn(move || {
+                rustix::thread::set_no_new_privs(true).expect("taken");
+                restrict(number).expect("restricted");
+                assert_eq!(UnixStream::connect_addr(&address).is_ok(), reached);
+                if errata() & THREADS_SIGNAL != 0 {
+                    assert_eq!(send(theirs, theirs), Err(libc::EPERM));
+                    let own = std::process::id().cast_signed();
+                    assert_eq!(send(own, neighbour), Ok(()), "a thread of this process is called away from its wait");
+                }
+            })
+            .join()
+            .expect("as told");
+            drop(end);
+            waits.join().expect("as told");
+        }
+        other.kill().expect("told");
+        other.wait().expect("ended");
     }
 }

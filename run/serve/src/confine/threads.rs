@@ -41,7 +41,10 @@ pub struct Sealing {
 impl Sealing {
     /// Filters for all kinds, of a process that `connects` to upstreams or none; `None` where the machine is not known.
     pub fn filters(connects: bool) -> Option<Vec<(ThreadKind, Filter)>> {
-        ThreadKind::ALL.into_iter().map(|kind| Some((kind, Filter::compile(&kind.calls(connects), FATAL)?))).collect()
+        ThreadKind::ALL
+            .into_iter()
+            .map(|kind| Some((kind, Filter::compile(&kind.calls(connects), FATAL, std::process::id())?)))
+            .collect()
     }
 }
 

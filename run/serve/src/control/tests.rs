@@ -141,3 +141,32 @@ fn a_queue_that_is_full_is_not_waited_for_long() {
     drop(listener);
     assert!(!is_listened_on(&path));
 }
+
+/// To close what was sent may take as long as its sender likes (SO_LINGER of socket(7)).
+#[test]
+fn who_has_no_descriptors_to_send_is_not_understood_with_some() {
+    use crate::ward::FromChild;
+    use rustix::net::sockopt::set_socket_linger;
+    use std::net::{TcpListener, TcpStream};
+    let listens = TcpListener::bind("127.0.0.1:0").unwrap();
+    let lingers = TcpStream::connect(listens.local_addr().unwrap()).unwrap();
+    let (_deaf, _) = listens.accept().unwrap();
+    set_socket_linger(&lingers, Some(Duration::from_secs(30_000))).unwrap();
+    lingers.set_nonblocking(true).unwrap();
+    // More than goes: to close it waits.
+    while io::Write::write(&mut &lingers, &[0; 65_536]).is_ok() {}
+    lingers.set_nonblocking(false).unwrap();
+    let (ours, theirs) = Channel::pair().unwrap();
+    theirs.send(&FromChild::Alive, &[lingers.as_fd()]).unwrap();
+    theirs.send(&FromChild::Alive, &[]).unwrap();
+    drop(lingers);
+    assert!(matches!(ours.hear_words::<FromChild>(), Err(ChannelError::Nonsense)), "and nobody has waited");
+    assert_eq!(ours.hear_words::<FromChild>().unwrap(), Some(FromChild::Alive));
+    ours.refuse_descriptors();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    match theirs.send(&FromChild::Alive, &[file.as_fd()]) {
+        // Linux 6.16.
+        Err(why) => assert!(matches!(why, ChannelError::Io(_)), "{why}"),
+        Ok(()) => assert!(ours.hear_words::<FromChild>().is_err()),
+    }
+}

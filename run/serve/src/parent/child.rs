@@ -3,6 +3,7 @@
 use super::super::control::Channel;
 use super::super::systemd::OWN_VARIABLES;
 use super::super::{takeover, ward};
+use core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -38,17 +39,26 @@ pub struct Child {
     pub deadline: Option<Time>,
     /// Nothing more is heard of it.
     pub silent: bool,
+    /// Messages that were taken of it in the second that began then.
+    heard: (Time, u32),
 }
+
+/// Messages taken of one child in a second, at most: what it may say by itself is far
+/// less, and who says more waits, as do those who write to it.
+const MESSAGES: u32 = 2_048;
+const SECOND: Duration = Duration::from_secs(1);
 
 impl Child {
     /// Starts one from `program`, with this process's arguments, which is to
-    /// follow the one whose control socket is at `take_over`.
+    /// follow the one whose control socket is at `take_over`. This parent takes greetings
+    /// of those that follow it at `greeted_at`.
     ///
     /// # Errors
     /// If it cannot be started: a sentence for the user.
-    pub fn start(program: &Path, take_over: Option<&Path>) -> Result<Self, String> {
+    pub fn start(program: &Path, take_over: Option<&Path>, greeted_at: Option<&Path>) -> Result<Self, String> {
         let told = |why: std::io::Error| format!("cannot start {}: {why}", program.display());
         let (ours, theirs) = Channel::pair().map_err(told)?;
+        ours.refuse_descriptors();
         let mut command = Command::new(program);
         command
             .arg0(takeover::own_name())
@@ -57,6 +67,10 @@ impl Child {
         // A terminal's Ctrl-C comes to the parent, which tells it.
         command.stdin(Stdio::from(OwnedFd::from(theirs))).process_group(0);
         MANAGERS.iter().for_each(|name| _ = command.env_remove(name));
+        match greeted_at {
+            Some(path) => command.env(ward::MAIN_VARIABLE, path),
+            None => command.env_remove(ward::MAIN_VARIABLE),
+        };
         if let Some(control) = take_over {
             command.env(takeover::VARIABLE, control);
             OWN_VARIABLES.iter().for_each(|name| _ = command.env_remove(name));
@@ -64,7 +78,22 @@ impl Child {
         // Waited for by the parent, with all that end.
         let child = command.spawn().map_err(told)?;
         let (pid, channel) = (child.id(), Arc::new(ours));
-        Ok(Self { pid, role: Role::Coming, channel, deadline: None, silent: false })
+        Ok(Self { pid, role: Role::Coming, channel, deadline: None, silent: false, heard: (Time::ZERO, 0) })
+    }
+
+    /// Whether one more message may be taken of it now.
+    pub fn may_speak(&mut self, now: Time) -> bool {
+        if now.since(self.heard.0) >= SECOND {
+            self.heard = (now, 0);
+        }
+        self.heard.1 += 1;
+        self.heard.1 <= MESSAGES
+    }
+
+    /// When it is heard again, if it has said too much.
+    pub fn quiet_until(&self, now: Time) -> Option<Time> {
+        let full = self.heard.1 >= MESSAGES && now.since(self.heard.0) < SECOND;
+        (full && !self.silent).then(|| self.heard.0 + SECOND)
     }
 
     /// Sends it a signal.

@@ -39,19 +39,16 @@ pub struct Openings {
     successor: Arc<AtomicBool>,
     /// When each queue was opened last.
     links: BTreeMap<(usize, u16), Time>,
+    /// What each link was when it was asked for first: it stays that.
+    wanted: BTreeMap<usize, Wanted>,
 }
 
 impl Openings {
     /// Nothing is being opened. Logs are to be written to by `identity`, and the
     /// bell rings when one thing is done.
     pub fn new(identity: Option<Identity>, bell: Arc<Bell>) -> Self {
-        let (busy, plan, successor, links) = (Arc::default(), Arc::default(), Arc::default(), BTreeMap::new());
-        Self { identity, bell, busy, plan, successor, links }
-    }
-
-    /// Whose logs are.
-    pub const fn identity(&self) -> Option<&Identity> {
-        self.identity.as_ref()
+        let (busy, plan, successor) = (Arc::default(), Arc::default(), Arc::default());
+        Self { identity, bell, busy, plan, successor, links: BTreeMap::new(), wanted: BTreeMap::new() }
     }
 
     /// Whether something is being opened.
@@ -92,14 +89,23 @@ impl Openings {
     pub fn reopen(&mut self, channel: &Arc<Channel>, plan: &ServePlan) {
         let mut paths = logs(plan);
         let Some(last) = paths.pop() else { return };
-        let identity = self.identity.clone();
-        places::reopen_error_log(plan, self.identity.as_ref());
+        let (plan, identity) = (plan.clone(), self.identity.clone());
         self.start(channel, move |channel| {
+            places::reopen_error_log(&plan, identity.as_ref());
             for path in paths {
                 send(channel, &FromParent::Bring { path: bytes(&path) }, &[open_log(&path, identity.as_ref())?])?;
             }
             send(channel, &FromParent::Reopen { log: bytes(&last) }, &[open_log(&last, identity.as_ref())?])
         });
+    }
+
+    /// Standard error goes on to where `plan` says now.
+    pub fn reopen_error_log(&self, plan: &ServePlan) {
+        let (plan, identity) = (plan.clone(), self.identity.clone());
+        let open = move || places::reopen_error_log(&plan, identity.as_ref());
+        if let Err(why) = thread::Builder::new().name("opening".to_owned()).spawn(open) {
+            say::error(format_args!("cannot start a thread to open files: {why}"));
+        }
     }
 
     /// Of the link at `index`, with so many queues, the queue that asks, or all.
@@ -111,6 +117,10 @@ impl Openings {
         wanted: Wanted,
         now: Time,
     ) {
+        let first = *self.wanted.entry(index).or_insert(wanted);
+        if !can_be(wanted) || first.mac != wanted.mac || first.mtu > wanted.mtu {
+            return;
+        }
         let last = self.links.get(&(index, queue));
         if self.is_busy() || last.is_some_and(|last| now.since(*last) < AGAIN) {
             // It asks again.
@@ -147,6 +157,17 @@ impl Openings {
         }
     }
 }
+
+/// Whether an interface can have this, that packets fit into and that answers to an
+/// Ethernet address of one station: an interface of the host's is set to it.
+fn can_be(wanted: Wanted) -> bool {
+    let is_unicast = wanted.mac[0] & 1 == 0 && wanted.mac != [0; 6];
+    // A TAP device tells of no address.
+    wanted.mtu >= MTU_MIN && (is_unicast || wanted.mac == [0; 6])
+}
+
+/// What every link carries (RFC 791 section 3.2).
+const MTU_MIN: u16 = 68;
 
 /// What a reload takes.
 #[derive(Debug, Default)]
@@ -247,4 +268,24 @@ fn open_log(path: &Path, identity: Option<&Identity>) -> Result<OwnedFd, String>
 
 fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_set_to_what_one_can_have() {
+        for (mtu, mac, fits) in [
+            (1_500, [2, 0, 0, 0, 0, 1], true),
+            (1_500, [0; 6], true),
+            (68, [0; 6], true),
+            (67, [0; 6], false),
+            (0, [2, 0, 0, 0, 0, 1], false),
+            (1_500, [0xff; 6], false),
+            (1_500, [1, 0, 0x5e, 0, 0, 1], false),
+        ] {
+            assert_eq!(can_be(Wanted { mtu, mac }), fits, "{mtu} {mac:?}");
+        }
+    }
 }

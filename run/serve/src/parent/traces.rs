@@ -3,11 +3,12 @@
 use super::super::supervisor::restart_of;
 use super::super::takeover::usual_control;
 use crate::plan::{Control, Listen, ServePath, ServePlan};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use silo::page::{Reader, usual_folder};
 use sockets::Endpoint;
-use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Removes what belongs to the process `pid`, which has ended, alone.
@@ -50,10 +51,18 @@ pub fn remove(plan: &ServePlan) {
 /// whatever it speaks, refuses in another way.
 fn remove_dead(path: &Path) {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
-    let is_dead = || UnixStream::connect(path).is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused);
+    let is_dead = || knock(path).is_err_and(|why| why == Errno::CONNREFUSED);
     if is_socket && is_dead() {
         let _ = std::fs::remove_file(path);
     }
+}
+
+/// Connects, if that can be done at once: somebody whose queue is full is there, and
+/// would have whoever connects wait for as long as he likes.
+fn knock(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?).map(|()| socket)
 }
 
 #[cfg(test)]
@@ -78,5 +87,27 @@ mod tests {
         remove_dead(&at("dead"));
         assert!(!at("dead").exists());
         drop((alive, control));
+    }
+
+    /// As somebody may put it there to whom the folder belongs.
+    #[test]
+    fn what_was_put_in_a_files_place_holds_nobody_up() {
+        let folder = Folder::new("traces-held");
+        let at = |name: &str| folder.0.join(name);
+        // One who listens and accepts nobody, with a queue that is full.
+        let full = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("a socket");
+        rustix::net::bind(&full, &SocketAddrUnix::new(at("full")).expect("a path")).expect("bound");
+        rustix::net::listen(&full, 0).expect("it listens");
+        let mut waiting = Vec::new();
+        while let Ok(stream) = knock(&at("full")) {
+            waiting.push(stream);
+        }
+        remove_dead(&at("full"));
+        assert!(at("full").exists());
+        for name in ["pipe.page", "device.page"] {
+            let kind = if name == "pipe.page" { rustix::fs::FileType::Fifo } else { rustix::fs::FileType::Socket };
+            rustix::fs::mknodat(rustix::fs::CWD, at(name), kind, rustix::fs::Mode::RWXU, 0).expect("made");
+            assert!(Reader::open(&at(name)).is_err(), "{name}");
+        }
     }
 }

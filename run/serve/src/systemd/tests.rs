@@ -1,6 +1,5 @@
 use super::*;
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixListener};
 
 #[test]
@@ -14,6 +13,15 @@ fn a_socket_says_what_it_listens_on() {
     let unix = UnixListener::bind(&path).unwrap();
     assert_eq!(listens_on(&unix).unwrap(), Endpoint::Unix(path.clone()));
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_status_is_one_line_cut_between_letters() {
+    assert_eq!(line("short"), "short");
+    assert_eq!(line("a\nMAINPID=1\r\n\tb"), "a MAINPID=1   b");
+    let long = "ö".repeat(STATUS_MAX);
+    assert_eq!(line(&long).len(), STATUS_MAX);
+    assert!(line(&format!("x{long}")).len() < STATUS_MAX);
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod requests;
 mod resolved;
 mod secured;
 mod secured_upstreams;
+mod sizes;
 mod stapled;
 mod theirs;
 mod tree;

@@ -29,8 +29,9 @@ pub enum DirectiveClass {
 use DirectiveClass::{Compiled, Idle, Refused, RefusedUnless};
 
 /// Directives of the process, those that make blocks, and parts of scripts.
-const PARTS: [&str; 28] = [
+const PARTS: [&str; 29] = [
     "daemon",
+    "load_module",
     "user",
     "pid",
     "worker_processes",
@@ -193,7 +194,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
     (RefusedUnless("0", "answers are not delayed yet"), &["auth_delay"]),
-    (Refused("modules are not loaded: what there is, is built in"), &["load_module"]),
     (
         LATER,
         &[

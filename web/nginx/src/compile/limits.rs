@@ -33,6 +33,7 @@ impl Compiler<'_> {
                 };
                 return Err(self.refused(place, what));
             }
+            self.program.shared_memory.insert(zone.name.to_vec(), zone.bytes());
             self.program.zones.push(zone);
         }
         Ok(())

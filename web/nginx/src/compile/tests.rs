@@ -346,3 +346,36 @@ fn what_is_wrong_with_resolvers_is_said_as_nginx_says_it() {
         assert!(told.contains(said), "{http}: {told}");
     }
 }
+
+/// As distributions have it: a file for each module that is installed.
+#[test]
+fn modules_are_named_and_none_is_a_reason_to_refuse() {
+    let compiled = |text: &str| {
+        let configuration = Configuration::read(&mut One(text.as_bytes().to_vec()), Path::new("/c/nginx.conf"), b"");
+        let compiled = configuration.map_err(|why| why.to_string());
+        let compiled = compiled.and_then(|it| compile(&it, around()).map_err(|why| why.to_string()));
+        compiled.map(|it| (it.warnings.iter().map(|said| said.text.clone()).collect::<Vec<_>>(), it.notes))
+    };
+    let modules = "load_module modules/ngx_http_brotli_filter_module.so;\n\
+                   load_module /usr/lib/nginx/modules/ngx_http_echo_module.so;\nload_module own.so;";
+    let (warnings, notes) = compiled(&format!("{modules}\nevents {{}}")).unwrap();
+    assert!(notes.iter().any(|note| note.name == "load_module" && note.why.contains("built in")), "{notes:?}");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert!(warnings[0].starts_with("module \"ngx_http_echo_module\" is not here"), "{warnings:?}");
+    assert!(warnings[1].starts_with("nothing is known here of the module in \"own.so\""), "{warnings:?}");
+    // In nginx's words.
+    for (text, said) in [
+        ("events {}\nload_module a.so;", "[emerg] \"load_module\" directive is specified too late in /c/nginx.conf:2"),
+        ("http {}\nload_module a.so;", "[emerg] \"load_module\" directive is specified too late in /c/nginx.conf:2"),
+        (
+            "load_module a.so;\nload_module x/a.so;\nevents {}",
+            "[emerg] module \"a\" is already loaded in /c/nginx.conf:2",
+        ),
+        (
+            "load_module ngx_http_echo_module.so;\nevents {}\nhttp { server { location / { echo hi; } } }",
+            "[emerg] unknown directive \"echo\" in /c/nginx.conf:3",
+        ),
+    ] {
+        assert_eq!(compiled(text).map(drop), Err(said.to_owned()), "{text}");
+    }
+}

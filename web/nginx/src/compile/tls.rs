@@ -145,7 +145,7 @@ impl Compiler<'_> {
         settings.old = (!old.is_empty()).then(|| self.configuration.message(Level::Warn, text, directive.place));
     }
 
-    fn tls_cache(&self, settings: &mut TlsSettings, directive: &Directive) -> Step {
+    fn tls_cache(&mut self, settings: &mut TlsSettings, directive: &Directive) -> Step {
         let mut builtin = None;
         let mut shared = None;
         for word in &directive.arguments {
@@ -168,6 +168,9 @@ impl Compiler<'_> {
                     shared = Some((told[..at].to_vec(), bytes));
                 }
             }
+        }
+        if let Some((name, bytes)) = &shared {
+            self.program.shared_memory.insert(name.clone(), *bytes);
         }
         // One of a process is one of all silos here.
         let own = || builtin.map(|count| (Vec::new(), count.saturating_mul(SESSION).max(CACHE_MIN)));

@@ -177,7 +177,7 @@ impl Compiler<'_> {
                 Ok(bytes) if bytes < ZONE_MIN => {
                     return Err(self.refused(place, format!("zone \"{}\" is too small", told(name))));
                 }
-                Ok(_) => {}
+                Ok(bytes) => _ = self.program.shared_memory.insert(name.to_vec(), bytes),
             }
         }
         self.remark("zone", place, "each worker counts failures and connections for itself");

@@ -5,6 +5,7 @@
 mod balancing;
 mod locations;
 mod meaning;
+mod memory;
 mod names;
 mod paths;
 mod process;

@@ -168,6 +168,17 @@ impl Zone {
         Ok(())
     }
 
+    /// Takes what memory it begins with.
+    pub fn make(&self) {
+        self.table.make();
+    }
+
+    /// How large it is said to be, in bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The key, as it is written: for messages.
     #[must_use]
     pub const fn key_text(&self) -> &[u8] {

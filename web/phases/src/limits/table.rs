@@ -1,7 +1,7 @@
 //! What is counted of a zone: bounded, and shared by all silos.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Parts of a table that are locked apart, at most.
 const SHARDS: usize = 64;
@@ -21,7 +21,9 @@ const IDLE: u64 = 60_000;
 /// A table of states by their keys.
 #[derive(Debug)]
 pub struct Table {
-    shards: Box<[Mutex<Shard>]>,
+    /// How much memory states may have, as nginx counts it.
+    bytes: usize,
+    shards: OnceLock<Box<[Mutex<Shard>]>>,
     hasher: RandomState,
 }
 
@@ -46,7 +48,8 @@ struct Shard {
     states: Vec<State>,
     /// The first free state; others follow by `next_of_bucket`.
     free: u32,
-    /// The first state of each bucket.
+    /// The first state of each bucket, and one more: of zeros, which the kernel gives and
+    /// which take no memory before they are written to.
     buckets: Box<[u32]>,
     /// The state that was asked for last, and the one that was not for longest.
     newest: u32,
@@ -108,22 +111,34 @@ const REQUEST: usize = 80;
 const CONNECTION: usize = 36;
 
 impl Table {
-    /// A table of so many bytes. None of them are taken before they are needed.
+    /// A table of so many bytes. None of them are taken before they are needed: where
+    /// they cannot be had, that is found out first ([`crate::Program::shared_memory`]).
     pub fn new(bytes: usize) -> Arc<Self> {
-        let states = bytes / cost(CONNECTION, 4);
-        let shards = (states / STATES_OF_SHARD).clamp(1, SHARDS);
-        let buckets = (states / shards).max(1).next_power_of_two();
-        let shard = || Shard {
-            states: Vec::new(),
-            free: NONE,
-            buckets: vec![NONE; buckets].into(),
-            newest: NONE,
-            oldest: NONE,
-            bytes: bytes / shards,
-            used: 0,
-        };
-        let shards = core::iter::repeat_with(|| Mutex::new(shard())).take(shards).collect();
-        Arc::new(Self { shards, hasher: RandomState::new() })
+        Arc::new(Self { bytes, shards: OnceLock::new(), hasher: RandomState::new() })
+    }
+
+    /// Makes its parts, so that no request has to wait for that.
+    pub fn make(&self) {
+        let _ = self.shards();
+    }
+
+    fn shards(&self) -> &[Mutex<Shard>] {
+        self.shards.get_or_init(|| {
+            let states = self.bytes / cost(CONNECTION, 4);
+            let shards = (states / STATES_OF_SHARD).clamp(1, SHARDS);
+            // More than can be numbered are never found.
+            let buckets = (states / shards).clamp(1, NONE as usize / 2).next_power_of_two();
+            let shard = || Shard {
+                states: Vec::new(),
+                free: NONE,
+                buckets: vec![0; buckets].into(),
+                newest: NONE,
+                oldest: NONE,
+                bytes: self.bytes / shards,
+                used: 0,
+            };
+            core::iter::repeat_with(|| Mutex::new(shard())).take(shards).collect()
+        })
     }
 
     /// Counts a request, if there are not more than `burst` too many; without
@@ -188,16 +203,16 @@ impl Table {
             }
             shard.states.len() - free
         };
-        self.shards.iter().map(count).sum()
+        self.shards().iter().map(count).sum()
     }
 
     fn place(&self, hash: u64) -> usize {
-        (hash >> 32) as usize % self.shards.len()
+        (hash >> 32) as usize % self.shards().len()
     }
 
     fn shard(&self, key: &[u8]) -> (u64, MutexGuard<'_, Shard>) {
         let hash = self.hasher.hash_one(key);
-        (hash, lock(&self.shards[self.place(hash)]))
+        (hash, lock(&self.shards()[self.place(hash)]))
     }
 }
 
@@ -209,7 +224,7 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 
 impl Drop for HeldCount {
     fn drop(&mut self) {
-        let mut shard = lock(&self.table.shards[self.shard as usize]);
+        let mut shard = lock(&self.table.shards()[self.shard as usize]);
         let state = &mut shard.states[self.state as usize];
         state.count -= 1;
         if state.count == 0 {
@@ -223,8 +238,17 @@ impl Shard {
         hash as usize & (self.buckets.len() - 1)
     }
 
+    /// The first state of a bucket: [`NONE`] and one more is zero.
+    fn first(&self, bucket: usize) -> u32 {
+        self.buckets[bucket].wrapping_sub(1)
+    }
+
+    fn set_first(&mut self, bucket: usize, at: u32) {
+        self.buckets[bucket] = at.wrapping_add(1);
+    }
+
     fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        let mut at = self.buckets[self.bucket(hash)];
+        let mut at = self.first(self.bucket(hash));
         while at != NONE {
             let state = &self.states[at as usize];
             if state.hash == hash && state.key.bytes() == key {
@@ -246,7 +270,7 @@ impl Shard {
             self.remove(self.oldest, head);
         }
         let bucket = self.bucket(hash);
-        let next_of_bucket = self.buckets[bucket];
+        let next_of_bucket = self.first(bucket);
         let (excess, last, count) = (0, 0, 0);
         let state = State { hash, key: Key::new(key), next_of_bucket, newer: NONE, older: NONE, count, excess, last };
         let at = match self.free {
@@ -261,7 +285,7 @@ impl Shard {
                 at
             }
         };
-        self.buckets[bucket] = at;
+        self.set_first(bucket, at);
         self.used += cost;
         self.link(at);
         Some(at)
@@ -272,10 +296,10 @@ impl Shard {
         let State { hash, next_of_bucket, ref key, .. } = self.states[at as usize];
         self.used -= cost(head, key.bytes().len());
         let bucket = self.bucket(hash);
-        if self.buckets[bucket] == at {
-            self.buckets[bucket] = next_of_bucket;
+        if self.first(bucket) == at {
+            self.set_first(bucket, next_of_bucket);
         } else {
-            let mut before = self.buckets[bucket];
+            let mut before = self.first(bucket);
             while before != NONE {
                 let next = &mut self.states[before as usize].next_of_bucket;
                 if *next == at {

@@ -1,4 +1,7 @@
-//! As systemd has it: sockets from outside, notifications, unit files.
+//! As systemd has it: sockets from outside, notifications, unit files; and what a process
+//! without rights cannot have its parent tell it.
+
+mod hostile;
 
 use interop::{Nearside, scratch};
 use rustix::process::Signal;
