@@ -3,8 +3,12 @@
 
 use std::collections::BTreeMap;
 
-/// More commands of one script are not read.
-const MOST: usize = 10_000;
+/// Lines that are one by a backslash or a quote without an end, at most.
+const JOINED: usize = 200;
+
+/// Bytes that variables may stand for in one script: what is behind that stays as
+/// it is written, for a value may be twice another one, and so on.
+const EXPANDED: usize = 4 << 20;
 
 /// One simple command (POSIX, Shell Command Language, section 2.9.1).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -29,15 +33,15 @@ const BEFORE: [&str; 15] =
 
 /// The commands of a script, in their order.
 pub(super) fn commands(text: &str) -> Vec<Command> {
-    let mut reader = Reader { known: BTreeMap::new(), found: Vec::new() };
+    let mut reader = Reader { known: BTreeMap::new(), left: EXPANDED, found: Vec::new() };
     let lines: Vec<&str> = text.lines().collect();
     let mut at = 0;
-    while at < lines.len() && reader.found.len() < MOST {
+    while at < lines.len() {
         let first = at;
         let mut line = lines[at].to_owned();
         at += 1;
         // A backslash before the end of a line, and a quote without an end.
-        while at < lines.len() && (ends_open(&line) || has_open_quote(&line)) {
+        while at < lines.len().min(first + JOINED) && (ends_open(&line) || has_open_quote(&line)) {
             let continued = ends_open(&line);
             if continued {
                 line.pop();
@@ -92,6 +96,8 @@ fn has_open_quote(line: &str) -> bool {
 struct Reader {
     /// Variables and their values.
     known: BTreeMap<String, String>,
+    /// Bytes that they may still stand for.
+    left: usize,
     found: Vec<Command>,
 }
 
@@ -191,7 +197,7 @@ impl Reader {
     /// `$NAME` and `${NAME}` where it is known; else as it is written, with what
     /// belongs to it.
     fn expand(
-        &self,
+        &mut self,
         line: &str,
         at: usize,
         chars: &mut core::iter::Peekable<core::str::CharIndices<'_>>,
@@ -202,25 +208,32 @@ impl Reader {
             [b'`', ..] => rest.get(1..).and_then(|rest| rest.find('`')).map_or(rest.len(), |end| end + 2),
             [b'$', b'(', ..] => {
                 let mut depth = 0_i32;
-                let end = rest.char_indices().find(|(_, char)| {
-                    depth += i32::from(*char == '(') - i32::from(*char == ')');
-                    depth == 0 && *char == ')'
+                let end = rest.bytes().position(|byte| {
+                    depth += i32::from(byte == b'(') - i32::from(byte == b')');
+                    depth == 0 && byte == b')'
                 });
-                end.map_or(rest.len(), |(end, _)| end + 1)
+                end.map_or(rest.len(), |end| end + 1)
             }
             [b'$', b'{', ..] => rest.find('}').map_or(rest.len(), |end| end + 1),
-            _ => {
-                let name = |char: char| char.is_ascii_alphanumeric() || "_".contains(char);
-                1 + rest.chars().skip(1).take_while(|char| name(*char)).count().max(usize::from(rest.len() > 1))
+            bytes => {
+                let name = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
+                1 + bytes.iter().skip(1).take_while(name).count()
             }
         };
-        let written: String = rest.chars().take(length.min(rest.chars().count())).collect();
+        let written = match (rest.get(..length), rest.chars().nth(1)) {
+            // `$1`, `$?`, `$#`: one character.
+            (Some("$"), Some(next)) => rest.get(..1 + next.len_utf8()).unwrap_or("$"),
+            (Some(written), _) => written,
+            (None, _) => rest,
+        };
         let name = written.trim_start_matches('$').trim_matches(['{', '}']);
-        match self.known.get(name) {
-            Some(value) => word.push_str(value),
-            None => word.push_str(&written),
-        }
-        for _ in 1..written.chars().count() {
+        // ${NAME:-what it is otherwise}
+        let (name, otherwise) = name.split_once(":-").map_or((name, None), |(name, value)| (name, Some(value)));
+        let value = self.known.get(name).map_or_else(|| otherwise.unwrap_or(written), String::as_str);
+        let value = if value.len() <= self.left { value } else { written };
+        self.left = self.left.saturating_sub(value.len());
+        word.push_str(value);
+        for _ in written.chars().skip(1) {
             chars.next();
         }
     }
@@ -266,6 +279,15 @@ impl Reader {
         while command.words.first().is_some_and(assigns) {
             command.words.remove(0);
         }
+        // One pattern stands for each of its files.
+        if let [word, name, within, one] = command.words.as_slice()
+            && (word.as_str(), within.as_str()) == ("for", "in")
+            && one.starts_with('/')
+            && !one.contains('$')
+        {
+            self.known.insert(name.clone(), one.clone());
+            return;
+        }
         command.line = line;
         command.text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         self.found.push(command);
@@ -302,6 +324,9 @@ mod tests {
             ("A=1 b c", vec!["1:b,c"]),
             ("echo 'a\nb' > /x", vec!["1:echo,a\nb > /x"]),
             ("(a; b)", vec!["1:a", "1:b"]),
+            ("X=${1:-eth0}\na $X ${Y:-}", vec!["2:a,eth0,"]),
+            ("for f in /sys/x*/y; do echo 1 > $f; done", vec!["1:echo,1 > /sys/x*/y", "1:done"]),
+            ("for f in a b; do c $f; done", vec!["1:for,f,in,a,b", "1:c,$f", "1:done"]),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }
@@ -319,6 +344,19 @@ mod tests {
                 })
                 .collect();
             let _ = commands(&text);
+            let _ = crate::advice::read("x.sh", &text);
+        }
+    }
+
+    /// What grows with the square of a script's length, or doubles with each line,
+    /// would not come to its end here.
+    #[test]
+    fn long_scripts_end() {
+        let doubled = format!("A=xxxxxxxxxx\n{}echo $A\n", "A=$A$A\n".repeat(200));
+        let texts = ["'\n".to_owned(), "a '\nb\n".to_owned(), "\\\n".to_owned(), "$a ${b".to_owned(), "$(".to_owned()];
+        for text in texts.iter().map(|text| text.repeat((1 << 16) / text.len())).chain([doubled]) {
+            let longest = commands(&text).iter().flat_map(|one| one.words.iter().map(String::len)).max();
+            assert!(longest.unwrap_or(0) <= EXPANDED, "{longest:?}");
         }
     }
 }

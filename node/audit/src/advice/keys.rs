@@ -68,6 +68,7 @@ pub(super) fn written_to(path: &str, text: &str) -> Option<(String, String, Stri
         ["sys", "devices", "system", "node", node, "hugepages", size, "nr_hugepages"] => {
             named(DOMAIN_PAGES, format!("{node} {}", size.trim_start_matches("hugepages-")), text)
         }
+        ["sys", "devices", "system", "cpu", .., "scaling_governor"] => named("frequency governor", String::new(), text),
         ["sys", "class", "net", interface, "queues", queue, file] => {
             let key = match *file {
                 "rps_cpus" => "RPS",

@@ -123,7 +123,8 @@ impl Shell<'_> {
             let tee = words.iter().filter(|_| words.first().is_some_and(|word| base(word) == "tee")).skip(1);
             let paths = tee.filter(|word| !word.starts_with('-')).copied().chain(one.output.as_deref());
             let line = line.map_or(self.line, |line| self.line + line - one.line);
-            let written: Vec<Setting> = paths.flat_map(|path| self.written(path, &text, line)).collect();
+            let written: Vec<Setting> =
+                paths.flat_map(braces).flat_map(|path| self.written(&path, &text, line)).collect();
             if !written.is_empty() || one.output.is_some() {
                 return written;
             }
@@ -210,6 +211,16 @@ impl Shell<'_> {
         }
         settings
     }
+}
+
+/// `a{b,c}d` as `abd` and `acd`: the first braces of a path, which have most.
+fn braces(path: &str) -> Vec<String> {
+    let whole = || vec![path.to_owned()];
+    let Some((before, rest)) = path.split_once('{').filter(|(before, _)| !before.ends_with('$')) else {
+        return whole();
+    };
+    let Some((within, after)) = rest.split_once('}').filter(|(within, _)| within.contains(',')) else { return whole() };
+    within.split(',').map(|one| format!("{before}{one}{after}")).collect()
 }
 
 /// What a command prints, and where that text begins if not with the command.

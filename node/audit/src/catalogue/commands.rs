@@ -261,10 +261,15 @@ fn numactl(case: &Case<'_>) -> Finding {
         return finding;
     }
     let domains = case.evidence.names("sys/devices/system/node");
+    let (nodes, memory) = (behind(case, &["-N", "--cpunodebind"]), behind(case, &["-m", "--membind"]));
+    let there = |number: &u32| domains.contains(&format!("node{number}").as_str());
+    let named = [nodes, memory].into_iter().flatten().filter_map(cpu_list).flatten();
+    if let Some(number) = named.into_iter().find(|number| !domains.is_empty() && !there(number)) {
+        return Finding::new(Verdict::Refused, format!("this machine has no domain {number}"));
+    }
     if domains.iter().filter(|name| name.starts_with("node")).count() == 1 && cores.is_none() {
         return Finding::new(Verdict::Unnecessary, "this machine has one domain");
     }
-    let (nodes, memory) = (behind(case, &["-N", "--cpunodebind"]), behind(case, &["-m", "--membind"]));
     match (nodes, memory) {
         (Some(nodes), Some(memory)) if nodes != memory => Finding::new(
             Verdict::WorseThanDefault,

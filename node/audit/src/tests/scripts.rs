@@ -44,6 +44,11 @@ fn no_line_of_a_script_vanishes() {
         ("numactl -N 0 -m 0 ./server", "numactl", "-N 0 -m 0 ./server"),
         ("taskset -c 1 ./server", "taskset", "-c 1 ./server"),
         ("cpupower frequency-set -g performance", "frequency governor", "performance"),
+        (
+            "for g in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do echo powersave > $g; done",
+            "frequency governor",
+            "powersave",
+        ),
         ("cpupower idle-set -D 2", "cpupower idle-set", "-D 2"),
         ("dpdk-devbind.py -b vfio-pci 0000:00:03.0", "dpdk-devbind", "-b vfio-pci 0000:00:03.0"),
         ("bash -c 'echo 1 > /proc/sys/net/ipv4/tcp_sack'", "net.ipv4.tcp_sack", "1"),
@@ -61,7 +66,7 @@ fn no_line_of_a_script_vanishes() {
     for line in [
         "modprobe vfio-pci",
         "tc qdisc add dev eth0 root fq",
-        "for i in /sys/class/net/*; do",
+        "for i in 24 25 26; do",
         "sysctl -p /etc/other.conf",
         "ip link set eth0 mtu 9000",
         "mount -t hugetlbfs none /mnt/huge",
@@ -77,6 +82,29 @@ fn no_line_of_a_script_vanishes() {
     for line in ["#!/bin/sh", "# x", "set -e", "cd /tmp", "sleep 1", "echo done", "IRQ=24", "true; exit 0", ""] {
         assert_eq!(script(line).rows, [], "{line}");
     }
+}
+
+/// Threads and memory bound to what the machine has.
+#[test]
+fn bindings_are_held_against_the_machine() {
+    let node = |evidence: Evidence, number: u32| {
+        evidence.with(&format!("sys/devices/system/node/node{number}/cpulist"), if number == 0 { "0-1" } else { "2-3" })
+    };
+    let one = node(server(), 0);
+    let two = node(one.clone(), 1);
+    let of = |evidence: &Evidence, line: &str| report(evidence, Role::Forwarder, "x.sh", line).rows.remove(0).verdict;
+    assert_eq!(of(&two, "numactl -N 0 -m 1 ./x"), Verdict::WorseThanDefault);
+    assert_eq!(of(&two, "numactl -N 1 --membind=1 ./x"), Verdict::Ok);
+    assert_eq!(of(&two, "numactl --interleave=all ./x"), Verdict::WorseThanDefault);
+    assert_eq!(of(&one, "numactl -N 0 -m 1 ./x"), Verdict::Refused);
+    assert_eq!(of(&one, "numactl -N 0 ./x"), Verdict::Unnecessary);
+    assert_eq!(of(&two, "numactl --hardware"), Verdict::Unknown);
+    assert_eq!(of(&two, "taskset -c 99 ./x"), Verdict::Refused);
+    assert_eq!(of(&two, "taskset 0x3 ./x"), Verdict::Ok);
+    assert_eq!(of(&two, "taskset -c x ./x"), Verdict::Refused);
+    assert_eq!(of(&two, "dpdk-devbind -b igb_uio 0:3.0"), Verdict::WorseThanDefault);
+    let both = script("echo never | tee /sys/kernel/mm/transparent_hugepage/{enabled,defrag}");
+    assert_eq!(both.rows.len(), 2, "{both:?}");
 }
 
 #[test]
