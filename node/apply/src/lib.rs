@@ -25,6 +25,7 @@ mod kept;
 mod machine;
 mod obstacles;
 mod persist;
+mod placed;
 mod plan;
 mod refusal;
 mod target;

@@ -104,6 +104,9 @@ pub fn files(evidence: &Evidence, plan: &TuningPlan, to: PersistTo) -> (Vec<Pers
             _ if step.path.starts_with("systemd/") => {
                 leave(&step.key, &step.wanted, "is a service's: systemctl enable or disable keeps it");
             }
+            _ if step.path.ends_with("/smp_affinity_list") => {
+                leave(&step.key, &step.wanted, "is of an interrupt, whose number is another one after a boot");
+            }
             // Slashes first: a dot is then part of an interface's name.
             (Some(key), _) => _ = writeln!(sysctls, "# {why}\n{key} = {}", step.wanted),
             (None, PersistTo::Systemd) if plain => {

@@ -3,6 +3,7 @@
 use crate::form::Form;
 use crate::journal::Change;
 use crate::machine::Machine;
+use crate::placed::placed;
 use crate::refusal::Refusal;
 use crate::target::{Target, housekeepers, targets};
 use audit::{Area, Case, Evidence, Role, Row, Verdict, sysctl_path};
@@ -99,6 +100,7 @@ const INEXACT: &[(&str, &str)] = &[
     ("proc/sys/net/ipv6/conf/default/", "interfaces that come into being meanwhile keep it"),
     ("proc/sys/net/ipv4/conf/default/", "interfaces that were never set took the value over"),
     ("proc/sys/net/ipv4/conf/all/forwarding", "interfaces took the value over"),
+    ("sys/devices/system/node/", "memory that was scattered meanwhile may not be found again"),
     ("proc/sys/vm/nr_hugepages", "memory that was scattered meanwhile may not be found again"),
     ("proc/sys/vm/drop_caches", "what was dropped is read from disk again"),
     ("proc/sys/vm/compact_memory", "pages that moved do not move back"),
@@ -231,7 +233,7 @@ impl TuningPlan {
                     return Err(Refusal::Setting(format!("{key}: {} {why}", target.value)));
                 }
                 spare_housekeepers(evidence, key, &target)?;
-                let danger = danger(evidence, role, &row.key, &target);
+                let danger = danger(evidence, role, (&row.key, &row.subject), &target);
                 let step = step(evidence, &row, target, found);
                 let risk = danger.unwrap_or_else(|| step.risk.clone());
                 if steps.iter().any(|known| known.path == step.path) {
@@ -323,7 +325,7 @@ fn proposed(evidence: &Evidence, role: Role, row: &Row, target: Target) -> Resul
     if let Some(why) = unavailable(evidence, &target) {
         return Err(why);
     }
-    if let Some(danger) = danger(evidence, role, &row.key, &target) {
+    if let Some(danger) = danger(evidence, role, (&row.key, &row.subject), &target) {
         return Err(format!("only by name (--only): {danger}"));
     }
     if spare_housekeepers(evidence, &row.key, &target).is_err() {
@@ -350,7 +352,7 @@ fn unavailable(evidence: &Evidence, target: &Target) -> Option<String> {
 }
 
 /// What is dangerous about a value, if anything is.
-fn danger(evidence: &Evidence, role: Role, key: &str, target: &Target) -> Option<String> {
+fn danger(evidence: &Evidence, role: Role, (key, subject): (&str, &str), target: &Target) -> Option<String> {
     let by_name = BY_NAME_ONLY
         .iter()
         .find(|(path, value, _)| target.path.starts_with(path) && (value.is_empty() || target.value.trim() == *value));
@@ -358,9 +360,11 @@ fn danger(evidence: &Evidence, role: Role, key: &str, target: &Target) -> Option
         return Some((*why).to_owned());
     }
     let rule = audit::find(key)?;
-    let case = Case { value: &target.value, subject: "", advised: true, role, evidence, others: &[] };
+    // An interrupt that somebody else moves again does not stay.
+    let harmful = |verdict| verdict == Verdict::Dangerous || key == audit::AFFINITY && verdict == Verdict::Conflicts;
+    let case = Case { value: &target.value, subject, advised: true, role, evidence, others: &[] };
     let finding = rule.judge(&case);
-    (finding.verdict == Verdict::Dangerous).then_some(finding.why)
+    harmful(finding.verdict).then_some(finding.why)
 }
 
 /// Refuses masks that leave no core for everything else.
@@ -499,6 +503,11 @@ impl Rows<'_> {
 /// What a setting asked for by name is about.
 fn named(rows: &mut Rows<'_>, key: &str, value: &str) -> Result<(Row, Vec<Target>), Refusal> {
     let wrong = |why: String| Refusal::Setting(format!("{key}: {why}"));
+    if let Some(target) = placed(rows.evidence, key, value) {
+        let (name, subject) = key.split_once('@').unwrap_or((key, ""));
+        let row = Row { subject: subject.to_owned(), key: name.to_owned(), ..unknown(name) };
+        return Ok((row, vec![target.map_err(wrong)?]));
+    }
     let (name, subject) = key.split_once('@').map_or((key, None), |(name, subject)| (name, Some(subject)));
     let found = rows.of(name, subject);
     let evidence = rows.evidence;
@@ -530,7 +539,7 @@ fn unknown(key: &str) -> Row {
         area: rule.map_or(Area::Kernel, |rule| rule.area),
         subject: String::new(),
         value: String::new(),
-        verdict: Verdict::NoEffect,
+        verdict: Verdict::Unknown,
         why: String::new(),
         want: None,
         set_by: String::new(),

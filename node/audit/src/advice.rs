@@ -1,5 +1,6 @@
 //! Somebody's settings, read from files.
 
+mod commands;
 mod form;
 mod grub;
 mod keys;
@@ -18,6 +19,7 @@ mod tuned;
 mod webhook;
 
 pub(crate) use keys::interface;
+pub use keys::{AFFINITY, DOMAIN_PAGES};
 pub use lines::{Advice, Fault};
 pub(crate) use manifest::OF_THE_OPERATOR;
 pub use parse::{parse, read};

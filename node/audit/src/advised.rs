@@ -139,7 +139,7 @@ fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[Setting]
     let Some(rule) = find(&setting.key) else { return Row { set_by: place, ..without_rule(evidence, setting) } };
     let case = Case { value: &setting.value, subject: &setting.subject, advised: true, role, evidence, others };
     let mut finding = rule.judge(&case);
-    if !rule.roles.has(role) && finding.verdict < Verdict::Improvable {
+    if !rule.roles.has(role) && finding.verdict < Verdict::Improvable && finding.verdict != Verdict::Unknown {
         finding =
             Finding::new(Verdict::NoEffect, format!("changes nothing for the role {}: {}", role.name(), finding.why));
     }
@@ -154,20 +154,18 @@ fn without_rule(evidence: &Evidence, setting: &Setting) -> Row {
     let sysctl = of_file && setting.key.contains('.') && !setting.key.contains(' ');
     let (verdict, why) = match sysctl {
         true if origin::exists(evidence, &setting.key) => (
-            Verdict::NoEffect,
-            "the kernel has it, and nothing that a server like ours does depends on \
-                it"
-            .to_owned(),
+            Verdict::Unknown,
+            "not known to the catalogue: the kernel has it, and what it does for a server is not judged",
         ),
-        true => (
-            Verdict::Removed,
-            "this kernel has no such setting: misspelt, gone, or of a module that is not loaded".to_owned(),
-        ),
-        false => (
-            Verdict::NoEffect,
-            "nothing that a server like ours does depends on it, as far as the catalogue knows".to_owned(),
-        ),
+        true => {
+            (Verdict::Removed, "this kernel has no such setting: misspelt, gone, or of a module that is not loaded")
+        }
+        false if setting.form == FileForm::Script && setting.value.is_empty() => {
+            (Verdict::Unknown, "not understood: what this command changes is not judged")
+        }
+        false => (Verdict::Unknown, "not known to the catalogue: nothing is said for or against it"),
     };
+    let why = why.to_owned();
     Row {
         key: setting.key.clone(),
         area: Area::Kernel,
@@ -179,8 +177,8 @@ fn without_rule(evidence: &Evidence, setting: &Setting) -> Row {
         set_by: String::new(),
         overruled: Vec::new(),
         counters: Vec::new(),
-        gain: "none".to_owned(),
-        risk: "none".to_owned(),
+        gain: "not known".to_owned(),
+        risk: "not known".to_owned(),
         undo: "leave it out".to_owned(),
         source: "the machine itself".to_owned(),
     }

@@ -31,6 +31,7 @@ mod text;
 mod value;
 pub mod yaml;
 
+pub use advice::{AFFINITY, DOMAIN_PAGES};
 pub use advised::{judge, judge_lines};
 pub use case::{Case, Finding};
 pub use catalogue::{find, rules};

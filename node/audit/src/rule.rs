@@ -82,6 +82,8 @@ pub enum Verdict {
     NoEffect,
     /// Right, but it is so already or never matters here.
     Unnecessary,
+    /// No rule of the catalogue knows it: nothing is said for or against it.
+    Unknown,
     /// The evidence could not be read, for the reason given.
     Unreadable,
     /// Another value would serve this role better.
@@ -107,6 +109,7 @@ impl Verdict {
             Self::NotApplicable => "not applicable",
             Self::NoEffect => "no effect",
             Self::Unnecessary => "unnecessary here",
+            Self::Unknown => "not known",
             Self::Unreadable => "cannot be read",
             Self::Improvable => "improvable",
             Self::Removed => "removed",

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod published;
+mod scripts;
 mod strange;
 mod values;
 

@@ -63,7 +63,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
         NodeTask::Undo { all, force } => tune::undo_plans(&mut out, plan, *all, *force),
         NodeTask::Confirm => tune::confirm_plan(&mut out, plan),
         NodeTask::Guard { journal, seconds } => tune::guard(&mut out, plan, journal, *seconds),
-        NodeTask::Audit { role, of, kernel, all, html } => {
+        NodeTask::Audit { role, of, kernel, all, strict, html } => {
             let mut evidence = evidence(plan.root.as_deref())?;
             if let Some(kernel) = kernel {
                 evidence = evidence.of_kernel(*kernel);
@@ -84,7 +84,8 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
                     show::Table { report: &report, all: *all || !of.is_empty(), advice: !of.is_empty() }
                 )?;
             }
-            Ok(ExitCode::from(status(report.worst())))
+            let unknown = *strict && report.count(Verdict::Unknown) > 0;
+            Ok(ExitCode::from(status(report.worst()).max(if unknown { WORSE } else { 0 })))
         }
     }
 }
@@ -153,6 +154,7 @@ mod tests {
     fn the_exit_status_tells_the_worst() {
         assert_eq!(status(Verdict::Improvable), 0);
         assert_eq!(status(Verdict::Unreadable), 0);
+        assert_eq!(status(Verdict::Unknown), 0);
         assert_eq!(status(Verdict::Conflicts), WORSE);
         assert_eq!(status(Verdict::Removed), WORSE);
         assert_eq!(status(Verdict::Refused), WORSE);

@@ -43,6 +43,8 @@ pub enum NodeTask {
         kernel: Option<audit::Kernel>,
         /// Print also what is as it should be.
         all: bool,
+        /// What is not known counts as a fault.
+        strict: bool,
         /// Write a page to this file instead.
         html: Option<PathBuf>,
     },

@@ -256,6 +256,10 @@ struct AuditArgs {
     #[arg(long, conflicts_with = "json")]
     all: bool,
 
+    /// End with status 4 also where the catalogue does not know a setting or a command
+    #[arg(long)]
+    strict: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -294,8 +298,8 @@ impl TypedRole {
 impl NodeArgs {
     pub(super) fn plan(self) -> NodePlan {
         let (task, root, json) = match self.task {
-            TypedTask::Audit(AuditArgs { role, root, of, kernel, all, json, html }) => {
-                (NodeTask::Audit { role: role.meant(), of, kernel, all, html }, root, json)
+            TypedTask::Audit(AuditArgs { role, root, of, kernel, all, strict, json, html }) => {
+                (NodeTask::Audit { role: role.meant(), of, kernel, all, strict, html }, root, json)
             }
             TypedTask::Explain { key, json } => (NodeTask::Explain(key), None, json),
             TypedTask::Record { root } => (NodeTask::Record, root, false),

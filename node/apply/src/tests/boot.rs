@@ -160,6 +160,48 @@ fn a_nodes_manager_is_given_the_plan_in_its_own_form() {
     assert!(profile[0].path.ends_with("tuned.conf") && left.len() == 1, "{left:?}");
 }
 
+/// One interrupt's cores, one domain's pages: planned, applied, undone.
+#[test]
+fn an_interrupt_and_a_domains_pages_are_steps_and_are_undone() {
+    const IRQ: &str = "proc/irq/24/smp_affinity_list";
+    const PAGES: &str = "sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages";
+    let folder = Folder::new("placed");
+    folder.put(IRQ, "0-1");
+    folder.put(PAGES, "0");
+    folder.put("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:  1048576 kB");
+    let asked = [("interrupt affinity@24", "1"), ("huge pages of a domain@node0 2048kB", "64")];
+    let plan = plan(&folder, &asked).expect("a plan");
+    let told: Vec<(&str, bool)> = plan.steps.iter().map(|step| (step.key.as_str(), step.may_cut)).collect();
+    assert_eq!(told, [("huge pages of a domain@node0 2048kB", false), ("interrupt affinity@24", true)]);
+    let machine = &mut folder.machine();
+    crate::apply(machine, &folder.evidence(), &plan, None, |_| Ok(())).expect("applied");
+    assert_eq!((folder.says(IRQ), folder.says(PAGES)), ("1".to_owned(), "64".to_owned()));
+    undo(machine, Which::Last, false).expect("undone");
+    assert_eq!((folder.says(IRQ), folder.says(PAGES)), ("0-1".to_owned(), "0".to_owned()));
+    let refused = [
+        ("interrupt affinity@24", "9"),
+        ("interrupt affinity@24", "x"),
+        ("interrupt affinity@99", "1"),
+        ("interrupt affinity", "1"),
+        ("interrupt affinity@../24", "1"),
+        ("huge pages of a domain@node0", "1"),
+        ("huge pages of a domain@node9 2048kB", "1"),
+        ("huge pages of a domain@node0 2048kB", "many"),
+    ];
+    for (key, value) in refused {
+        assert!(matches!(self::plan(&folder, &[(key, value)]), Err(Refusal::Setting(_))), "{key}={value}");
+    }
+    // What would not stay, or not leave anything, is said.
+    folder.put("proc/9/comm", "irqbalance");
+    let risks = self::plan(&folder, &[("interrupt affinity@24", "1"), ("huge pages of a domain@node0 2048kB", "500")]);
+    let steps = risks.expect("a plan").steps;
+    assert!(steps.iter().any(|step| step.risk.contains("irqbalance")), "{steps:?}");
+    assert!(steps.iter().any(|step| step.risk.contains("as many as fit")), "{steps:?}");
+    let (written, left) = files(&folder.evidence(), &plan, PersistTo::Systemd);
+    assert!(written[0].text().contains("nr_hugepages - - - - 64"), "{}", written[0].text());
+    assert!(left.iter().any(|left| left.why.contains("after a boot")), "{left:?}");
+}
+
 /// Services are started and stopped as files of a folder say, and put back.
 #[test]
 fn a_service_is_a_step_and_is_undone() {

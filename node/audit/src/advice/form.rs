@@ -113,9 +113,23 @@ pub(super) fn of_form(form: FileForm, file: &str, text: &str) -> Result<Advice, 
         FileForm::Limits => limits(file, text),
         FileForm::CommandLine => command_lines(file, text),
         FileForm::Tmpfiles => tmpfiles(file, text),
-        FileForm::Script => script::script(file, text).into(),
+        FileForm::Script => script::script(file, text, written).into(),
         FileForm::Nginx => nginx::nginx(file, text)?.into(),
         // Its files are for whoever reads it.
         FileForm::Manifest => Advice::default(),
     })
+}
+
+/// What a script's text is that it writes to a path: by its folder, else as any
+/// other file.
+fn written(path: &str, file: &str, text: &str) -> Advice {
+    let within = |folder: &str| path.contains(folder);
+    let form = match path {
+        _ if within("/sysctl.d/") || path.ends_with("/sysctl.conf") => Some(FileForm::Sysctl),
+        _ if within("/limits.d/") || path.ends_with("/limits.conf") => Some(FileForm::Limits),
+        _ if within("/tmpfiles.d/") => Some(FileForm::Tmpfiles),
+        _ if path.starts_with("/dev/") || within("/etc/cron") => None,
+        path => form(path, text).filter(|form| !matches!(form, FileForm::Script | FileForm::Manifest)),
+    };
+    form.and_then(|form| of_form(form, file, text).ok()).unwrap_or_default()
 }

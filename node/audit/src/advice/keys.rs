@@ -3,7 +3,7 @@
 
 use super::lines::Advice;
 use super::setting::{FileForm, Setting};
-use crate::evidence::{arguments, dotted};
+use crate::evidence::{arguments, cpu_mask, dotted};
 
 /// A sysctl, with the interface that it is about apart from its key.
 pub(super) fn of_sysctl(file: &str, line: usize, key: String, value: &str, form: FileForm) -> Setting {
@@ -51,4 +51,61 @@ pub(super) fn command_line(file: &str, line: usize, text: &str) -> Advice {
         });
     }
     advice
+}
+
+/// What a file of procfs or sysfs that is one of many is called, which of them it
+/// is, and the value in the form of its rule.
+pub(super) fn written_to(path: &str, text: &str) -> Option<(String, String, String)> {
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let named = |key: &str, subject: String, value: &str| Some((key.to_owned(), subject, value.to_owned()));
+    match parts.as_slice() {
+        ["proc", "irq", number, "smp_affinity_list"] => named(AFFINITY, (*number).to_owned(), text),
+        // A mask, where it is one; else what it is stands for itself.
+        ["proc", "irq", number, "smp_affinity"] => {
+            let cores = cpu_mask(text).map(|cores| Ranges(&cores).to_string());
+            named(AFFINITY, (*number).to_owned(), cores.as_deref().unwrap_or(text))
+        }
+        ["sys", "devices", "system", "node", node, "hugepages", size, "nr_hugepages"] => {
+            named(DOMAIN_PAGES, format!("{node} {}", size.trim_start_matches("hugepages-")), text)
+        }
+        ["sys", "devices", "system", "cpu", .., "scaling_governor"] => named("frequency governor", String::new(), text),
+        ["sys", "class", "net", interface, "queues", queue, file] => {
+            let key = match *file {
+                "rps_cpus" => "RPS",
+                "rps_flow_cnt" => "RFS",
+                "xps_cpus" => "XPS",
+                _ => return None,
+            };
+            named(key, format!("{interface} {queue}"), text)
+        }
+        _ => None,
+    }
+}
+
+/// The rule on one interrupt's cores.
+pub const AFFINITY: &str = "interrupt affinity";
+
+/// The rule on one domain's huge pages of a size.
+pub const DOMAIN_PAGES: &str = "huge pages of a domain";
+
+/// Cores as a list, with dashes.
+struct Ranges<'a>(&'a [u32]);
+
+impl core::fmt::Display for Ranges<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mut at = 0;
+        while let Some(first) = self.0.get(at) {
+            let mut last = at;
+            while self.0.get(last + 1).is_some_and(|next| *next == self.0[last] + 1) {
+                last += 1;
+            }
+            let comma = if at > 0 { "," } else { "" };
+            match last - at {
+                0 => write!(f, "{comma}{first}")?,
+                _ => write!(f, "{comma}{first}-{}", self.0[last])?,
+            }
+            at = last + 1;
+        }
+        Ok(())
+    }
 }

@@ -18,6 +18,10 @@ pub fn read(file: &str, text: &str) -> Result<Advice, AdviceError> {
     if text.len() > LONGEST {
         return Err(AdviceError::TooLong(file.to_owned()));
     }
+    if is_fstack(text) {
+        let what = "is F-Stack's configuration: nearside import says what becomes of each line";
+        return Err(AdviceError::OfOthers { file: file.to_owned(), what });
+    }
     let form = form(file, text).ok_or_else(|| AdviceError::UnknownForm {
         file: file.to_owned(),
         like: looks_like(text).and_then(|like| {
@@ -50,4 +54,11 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Setting>, AdviceError> {
         Some((_, Fault { file, line, why, .. })) => Err(AdviceError::Line { file, line, why }),
         None => Ok(advice.settings),
     }
+}
+
+/// Whether a text of sections is an f-stack.conf: one for DPDK, with cores or ports.
+fn is_fstack(text: &str) -> bool {
+    let lines = || text.lines().map(str::trim);
+    let own = |line: &str| ["lcore_mask", "port_list", "nb_vdev"].iter().any(|key| line.starts_with(key));
+    lines().any(|line| line == "[dpdk]") && lines().any(own)
 }

@@ -112,7 +112,12 @@ fn of_profile(file: &str, entry: &Entry, advice: &mut Advice) {
             advice.settings.push(setting(&format!("service {unit}"), value));
         }
         ("main", "include") => advice.settings.push(setting("tuned include", value)),
-        _ => {}
+        // What only describes the profile, and the plugin of a section.
+        ("main", "summary" | "description" | "version") | (_, "type" | "devices" | "enabled" | "replace") => {}
+        // A unit of systemd is read elsewhere.
+        ("Unit" | "Service" | "Install" | "Slice" | "Socket" | "Timer" | "Mount" | "Manager", _) => {}
+        // What no rule knows is told, too.
+        (section, key) => advice.settings.push(setting(&format!("tuned [{section}] {key}"), value)),
     }
 }
 

@@ -1,13 +1,40 @@
 //! Commands that articles tell people to type, as the settings that they make.
 
-use super::keys::command_line;
+use super::commands::{Command, commands};
+use super::keys::{command_line, of_sysfs, written_to};
+use super::lines::Advice;
 use super::setting::{FileForm, Setting};
-use super::shell::uncommented;
 use crate::evidence::dotted;
 
 /// Words that begin a command which is looked into.
-const KNOWN: &[&str] =
-    &["sysctl", "ethtool", "chrt", "echo", "systemctl", "grubby", "tuned-adm", "ulimit", "cat", "numactl"];
+const KNOWN: &[&str] = &[
+    "sysctl",
+    "ethtool",
+    "chrt",
+    "echo",
+    "printf",
+    "tee",
+    "systemctl",
+    "grubby",
+    "tuned-adm",
+    "ulimit",
+    "cat",
+    "numactl",
+    "taskset",
+    "cpupower",
+    "dpdk-devbind",
+    "dpdk-devbind.py",
+];
+
+/// Commands that set nothing: what they print, or when something else runs.
+const NOTHING: &[&str] = &[
+    "echo", "printf", "cat", "true", "false", ":", "exit", "return", "cd", "set", "shopt", "sleep", "wait", "[", "[[",
+    "test", "done", "fi", "esac", "}", ")", "then", "else", "do", "case", "shift", "break", "continue", "local",
+    "readonly", "unset", "trap",
+];
+
+/// Shells within shells are read so deep.
+const DEEPEST: usize = 4;
 
 /// Whether each line is a command that is known here, or a comment.
 pub(super) fn looks_like_one(text: &str) -> bool {
@@ -19,76 +46,249 @@ pub(super) fn looks_like_one(text: &str) -> bool {
         && lines.all(|line| words_of(line).first().is_some_and(|word| KNOWN.contains(&word.as_str())))
 }
 
-/// The settings of a script, line by line.
-pub(super) fn script(file: &str, text: &str) -> Vec<Setting> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
-    lines.flat_map(|(at, line)| command(file, at + 1, line)).collect()
-}
-
 /// A command's words, without what gives it rights.
 fn words_of(line: &str) -> Vec<String> {
     let words = line.split_whitespace().map(|word| word.trim_matches(['"', '\'', '$']).to_owned());
     words.skip_while(|word| matches!(word.as_str(), "sudo" | "-n" | "nohup" | "exec" | "then" | "do")).collect()
 }
 
-/// The settings of one line.
+/// What a script sets, command by command; a command that is not understood is
+/// a setting of its own, without a rule.
+pub(super) fn script(file: &str, text: &str, files: Files) -> Vec<Setting> {
+    read(Shell { file, line: 1, files }, text, true, 0)
+}
+
+/// What a text sets that a script writes to a path; lines are the text's own.
+pub(super) type Files = fn(path: &str, file: &str, text: &str) -> Advice;
+
+/// The settings of one line, as far as they are understood.
 pub(super) fn command(file: &str, line: usize, text: &str) -> Vec<Setting> {
-    let mut settings = Vec::new();
-    for one in uncommented(text).split([';', '|']).flat_map(|part| part.split("&&")) {
-        let words = words_of(one);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let setting = |key: &str, subject: &str, value: &str| Setting {
+    read(Shell { file, line, files: |_, _, _| Advice::default() }, text, false, 0)
+}
+
+fn read(start: Shell<'_>, text: &str, all: bool, depth: usize) -> Vec<Setting> {
+    let all_commands = commands(text);
+    let mut found = Vec::new();
+    for (at, one) in all_commands.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| all_commands.get(at)).filter(|_| one.piped);
+        let shell = Shell { line: start.line + one.line - 1, ..start };
+        let settings = shell.settings(one, before, depth);
+        // What another command takes is understood with that.
+        let printed = all_commands.get(at + 1).is_some_and(|next| next.piped) && printed(one).is_some();
+        let silent = one.output.as_deref().is_none_or(|path| path.starts_with("/dev/") || path.starts_with('&'));
+        let nothing = one.words.first().is_none_or(|word| NOTHING.contains(&word.as_str())) && silent;
+        if settings.is_empty() && all && !printed && !nothing {
+            found.push(shell.setting(&crate::text::shown(&one.text), "", ""));
+        }
+        found.extend(settings);
+    }
+    found
+}
+
+/// Where a command stands.
+#[derive(Clone, Copy)]
+struct Shell<'a> {
+    file: &'a str,
+    line: usize,
+    files: Files,
+}
+
+impl Shell<'_> {
+    fn setting(self, key: &str, subject: &str, value: &str) -> Setting {
+        Setting {
             key: key.to_owned(),
             value: value.trim_matches(['"', '\'']).to_owned(),
             subject: subject.to_owned(),
-            file: file.to_owned(),
-            line,
+            file: self.file.to_owned(),
+            line: self.line,
             form: FileForm::Script,
             within: Vec::new(),
-        };
+        }
+    }
+
+    fn settings(self, one: &Command, before: Option<&Command>, depth: usize) -> Vec<Setting> {
+        let words: Vec<&str> = one.words.iter().map(String::as_str).collect();
+        let base = |word: &&str| word.rsplit('/').next().unwrap_or_default().to_owned();
+        if let [shell, flags, inner, ..] = words.as_slice()
+            && ["sh", "bash", "dash", "ksh"].contains(&base(shell).as_str())
+            && flags.starts_with('-')
+            && flags.ends_with('c')
+            && depth < DEEPEST
+        {
+            return read(self, inner, false, depth + 1);
+        }
+        // What is written, and where to.
+        let text = printed(one).or_else(|| before.and_then(printed).filter(|_| base(&words[0]) == "tee"));
+        if let Some((line, text)) = text {
+            let tee = words.iter().filter(|_| words.first().is_some_and(|word| base(word) == "tee")).skip(1);
+            let paths = tee.filter(|word| !word.starts_with('-')).copied().chain(one.output.as_deref());
+            let line = line.map_or(self.line, |line| self.line + line - one.line);
+            let written: Vec<Setting> =
+                paths.flat_map(braces).flat_map(|path| self.written(&path, &text, line)).collect();
+            if !written.is_empty() || one.output.is_some() {
+                return written;
+            }
+        }
         // What runs under a shell or another command counts, too.
-        let Some(at) = words.iter().position(|word| KNOWN.contains(&word.rsplit('/').next().unwrap_or(word))) else {
-            continue;
-        };
-        let (name, rest) = (words[at].rsplit('/').next().unwrap_or_default(), &words[at + 1..]);
+        let mut found = Vec::new();
+        for (at, word) in words.iter().enumerate() {
+            let name = base(word);
+            if KNOWN.contains(&name.as_str()) {
+                found.extend(self.of_command(&name, &words[at + 1..]));
+                if !["numactl", "taskset", "chrt"].contains(&name.as_str()) {
+                    break;
+                }
+            }
+        }
+        found
+    }
+
+    /// What a text sets that is written to a file.
+    fn written(self, path: &str, text: &str, line: usize) -> Vec<Setting> {
+        let path = path.trim_matches(['"', '\'']);
+        if let Some(key) = path.strip_prefix("/proc/sys/") {
+            return vec![self.setting(&key.replace('/', "."), "", text.trim())];
+        }
+        if path.starts_with("/sys/") || path.starts_with("/proc/irq/") {
+            let (key, subject, value) = match written_to(path, text.trim()) {
+                Some(known) => known,
+                None => (of_sysfs(path), String::new(), text.trim().to_owned()),
+            };
+            return vec![self.setting(&key, &subject, &value)];
+        }
+        let advice = (self.files)(path, self.file, text);
+        let mut settings = advice.settings;
+        for setting in &mut settings {
+            setting.line += line - 1;
+        }
+        // A line that is no setting of that file is not understood here.
+        let faults = advice.faults.into_iter().map(|(_, fault)| {
+            let at = Self { line: fault.line + line - 1, ..self };
+            at.setting(&crate::text::shown(&fault.text), path, "")
+        });
+        settings.extend(faults);
+        settings
+    }
+
+    fn of_command(self, name: &str, rest: &[&str]) -> Vec<Setting> {
+        let mut settings = Vec::new();
         match name {
             "sysctl" => {
                 for (key, value) in assignments(rest) {
-                    settings.push(setting(&dotted(key), "", &value));
+                    settings.push(self.setting(&dotted(key), "", &value));
                 }
             }
-            "ethtool" => settings.extend(ethtool(rest).map(|(key, device, value)| setting(key, device, &value))),
-            "chrt" => settings.extend(fifo(rest).map(|value| setting("chrt", "", &value))),
-            "ulimit" => settings.extend(
-                rest.iter()
-                    .position(|word| *word == "-n")
-                    .and_then(|at| rest.get(at + 1))
-                    .map(|value| setting("limits.conf", "ulimit", value)),
-            ),
+            "ethtool" => settings.extend(ethtool(rest).map(|(key, device, value)| self.setting(key, device, &value))),
+            "chrt" => settings.extend(fifo(rest).map(|value| self.setting("chrt", "", &value))),
+            "ulimit" => settings.extend(ulimit(rest).map(|(key, value)| self.setting(key, "ulimit", value))),
             "tuned-adm" if rest.first() == Some(&"profile") => {
-                settings.push(setting("tuned profile", "", &rest[1..].join(" ")));
+                settings.push(self.setting("tuned profile", "", &rest[1..].join(" ")));
             }
             "grubby" => {
-                if let Some((_, arguments)) = one.split_once("--args=") {
-                    let arguments = arguments.trim().trim_matches(['"', '\'']);
-                    settings.extend(command_line(file, line, arguments).settings);
+                let arguments = rest.iter().find_map(|word| word.strip_prefix("--args="));
+                if let Some(arguments) = arguments {
+                    settings.extend(command_line(self.file, self.line, arguments.trim()).settings);
                 }
             }
             "systemctl" => {
-                let act = rest.iter().find(|word| matches!(**word, "stop" | "disable" | "mask" | "start" | "enable"));
-                if let (Some(act), Some(unit)) = (act, rest.last()) {
-                    settings.push(setting(&format!("service {}", unit.trim_end_matches(".service")), "", act));
+                const ACTS: [&str; 6] = ["stop", "disable", "mask", "start", "enable", "restart"];
+                let mut words = rest.iter().filter(|word| !word.starts_with('-'));
+                if let Some(act) = words.next().filter(|word| ACTS.contains(*word)) {
+                    let of = |unit: &&str| format!("service {}", unit.trim_end_matches(".service"));
+                    settings.extend(words.map(|unit| self.setting(&of(unit), "", act)));
                 }
             }
-            "echo" => settings.extend(echo(one).map(|(key, value)| setting(&key, "", &value))),
+            "cpupower" => settings.extend(cpupower(rest).map(|(key, value)| self.setting(key, "", &value))),
+            "numactl" | "taskset" if !rest.is_empty() => settings.push(self.setting(name, "", &rest.join(" "))),
+            "dpdk-devbind" | "dpdk-devbind.py" if rest.len() > 1 => {
+                settings.push(self.setting("dpdk-devbind", "", &rest.join(" ")));
+            }
             "cat" => {
                 let old = rest.iter().find(|word| word.contains("cpu.cfs_quota_us") || word.contains("cpu,cpuacct"));
-                settings.extend(old.map(|path| setting("throttling, where it is read", "", path)));
+                settings.extend(old.map(|path| self.setting("throttling, where it is read", "", path)));
             }
             _ => {}
         }
+        settings
     }
-    settings
+}
+
+/// `a{b,c}d` as `abd` and `acd`: the first braces of a path, which have most.
+fn braces(path: &str) -> Vec<String> {
+    let whole = || vec![path.to_owned()];
+    let Some((before, rest)) = path.split_once('{').filter(|(before, _)| !before.ends_with('$')) else {
+        return whole();
+    };
+    let Some((within, after)) = rest.split_once('}').filter(|(within, _)| within.contains(',')) else { return whole() };
+    within.split(',').map(|one| format!("{before}{one}{after}")).collect()
+}
+
+/// What a command prints, and where that text begins if not with the command.
+fn printed(one: &Command) -> Option<(Option<usize>, String)> {
+    if let Some((line, text)) = &one.input {
+        let reads = one.words.first().is_some_and(|word| ["cat", "tee"].contains(&word.as_str()));
+        return reads.then(|| (Some(*line), text.clone()));
+    }
+    let [name, rest @ ..] = one.words.as_slice() else { return None };
+    match name.as_str() {
+        "echo" => {
+            let rest: Vec<&str> = rest
+                .iter()
+                .map(String::as_str)
+                .skip_while(|word| matches!(*word, "-n" | "-e" | "-ne" | "-en"))
+                .collect();
+            Some((None, rest.join(" ").replace("\\n", "\n")))
+        }
+        "printf" => {
+            let (format, values) = rest.split_first()?;
+            let mut values = values.iter();
+            let mut text = String::new();
+            for (at, part) in format.replace("\\n", "\n").split("%s").enumerate() {
+                if at > 0 {
+                    text.push_str(values.next().map_or("", String::as_str));
+                }
+                text.push_str(part);
+            }
+            Some((None, text))
+        }
+        _ => None,
+    }
+}
+
+/// The limit that `ulimit` sets, and its value.
+fn ulimit<'a>(words: &[&'a str]) -> Option<(&'static str, &'a str)> {
+    const LIMITS: [(char, &str); 8] = [
+        ('n', "limits.conf"),
+        ('u', "limits.conf nproc"),
+        ('l', "limits.conf memlock"),
+        ('r', "limits.conf rtprio"),
+        ('s', "limits.conf stack"),
+        ('c', "limits.conf core"),
+        ('i', "limits.conf sigpending"),
+        ('v', "limits.conf as"),
+    ];
+    let (flags, value) = match words {
+        [flags, value] => (*flags, *value),
+        [one, flags, value] if one.starts_with('-') => (*flags, *value),
+        _ => return None,
+    };
+    let (_, key) = LIMITS.into_iter().find(|(flag, _)| flags.starts_with('-') && flags.contains(*flag))?;
+    Some((key, value))
+}
+
+/// `cpupower frequency-set -g NAME`, `cpupower idle-set -D N`.
+fn cpupower(words: &[&str]) -> Option<(&'static str, String)> {
+    let at = words.iter().position(|word| ["frequency-set", "idle-set", "set"].contains(word))?;
+    let value = |flags: &[&str]| {
+        let rest = words.get(at + 1..)?;
+        let found = rest.iter().position(|word| flags.contains(word))?;
+        rest.get(found + 1).map(|value| (*value).to_owned())
+    };
+    match *words.get(at)? {
+        "frequency-set" => value(&["-g", "--governor"]).map(|value| ("frequency governor", value)),
+        "set" => value(&["-b", "--perf-bias"]).map(|value| ("energy bias", value)),
+        _ => Some(("cpupower idle-set", words.get(at + 1..)?.join(" "))),
+    }
 }
 
 /// `key=value` after `-w`; values may have blanks within quotes.
@@ -136,19 +336,6 @@ fn fifo(words: &[&str]) -> Option<String> {
     real_time.then(|| format!("fifo:{priority}"))
 }
 
-/// `echo VALUE > /proc/sys/…` or `/sys/…`.
-fn echo(text: &str) -> Option<(String, String)> {
-    let (value, path) = text.split_once('>')?;
-    let value = value.trim().trim_start_matches("sudo ").strip_prefix("echo")?.trim().trim_start_matches("-n ");
-    let path = path.trim_start_matches('>').trim().trim_matches(['"', '\'']);
-    let key = match path.strip_prefix("/proc/sys/") {
-        Some(key) => key.replace('/', "."),
-        None if path.starts_with("/sys/") => super::keys::of_sysfs(path),
-        None => return None,
-    };
-    Some((key, value.trim_matches(['"', '\'']).to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,7 +354,10 @@ mod tests {
         );
         assert_eq!(found("ethtool -G eth0 rx 8192"), one("ethtool -G", "rx 8192"));
         assert_eq!(found("chrt -f -p 2 $PID"), one("chrt", "fifo:2"));
-        assert_eq!(found("taskset -c 2 chrt --fifo 50 ./worker"), one("chrt", "fifo:50"));
+        assert_eq!(
+            found("taskset -c 2 chrt --fifo 50 ./worker"),
+            [("taskset", "-c 2 chrt --fifo 50 ./worker"), ("chrt", "fifo:50")].map(|(a, b)| (a.into(), b.into()))
+        );
         assert_eq!(
             found("echo never > /sys/kernel/mm/transparent_hugepage/enabled"),
             one("transparent_hugepage/enabled", "never")

@@ -97,6 +97,13 @@ pub enum AdviceError {
         /// What it looks like most, and the line that is otherwise.
         like: Option<OtherLine>,
     },
+    /// It is another program's, which something else here reads.
+    OfOthers {
+        /// The file.
+        file: String,
+        /// What it is, and what reads it.
+        what: &'static str,
+    },
     /// A line is no setting.
     Line {
         /// The file.
@@ -134,6 +141,7 @@ impl fmt::Display for AdviceError {
                 let text = crate::text::quoted(text);
                 write!(f, "; it looks most like {}, but for line {line}: {text}", form.name())
             }
+            Self::OfOthers { file, what } => write!(f, "{file}: {what}"),
             Self::Yaml { file, why } => write!(f, "{file}:{}: {}", why.line, why.why),
             Self::Line { file, line, why } => write!(f, "{file}:{line}: {why}"),
         }

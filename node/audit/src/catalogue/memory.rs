@@ -343,3 +343,8 @@ pub(super) const RULES: &[Rule] = &[
     )
     .source("Linux Documentation/accounting/psi.rst"),
 ];
+
+/// What is said of a number of huge pages.
+pub(super) fn pages(case: &crate::Case<'_>) -> crate::Finding {
+    nr_hugepages(case)
+}

@@ -2,6 +2,7 @@
 
 mod beside;
 mod command_line;
+mod commands;
 mod driver;
 mod groups;
 mod interrupts;
@@ -23,7 +24,7 @@ pub(crate) use profile::repeated;
 use crate::Rule;
 
 /// The catalogue's tables.
-const TABLES: [&[Rule]; 16] = [
+const TABLES: [&[Rule]; 17] = [
     network::RULES,
     tcp::RULES,
     tcp_limits::RULES,
@@ -35,6 +36,7 @@ const TABLES: [&[Rule]; 16] = [
     driver::RULES,
     slot::RULES,
     command_line::RULES,
+    commands::RULES,
     services::RULES,
     beside::RULES,
     profile::RULES,

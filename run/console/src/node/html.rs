@@ -4,7 +4,7 @@ use audit::{Report, Row, Verdict};
 use core::fmt::Write as _;
 
 /// Verdicts from the worst on, with the class that colours them.
-const VERDICTS: [(Verdict, &str); 11] = [
+const VERDICTS: [(Verdict, &str); 12] = [
     (Verdict::Dangerous, "bad"),
     (Verdict::WorseThanDefault, "bad"),
     (Verdict::Conflicts, "bad"),
@@ -12,6 +12,7 @@ const VERDICTS: [(Verdict, &str); 11] = [
     (Verdict::Removed, "bad"),
     (Verdict::Improvable, "mind"),
     (Verdict::Unreadable, "mind"),
+    (Verdict::Unknown, "mind"),
     (Verdict::Unnecessary, "quiet"),
     (Verdict::NoEffect, "quiet"),
     (Verdict::Ok, "good"),

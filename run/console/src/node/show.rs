@@ -110,6 +110,7 @@ impl Table<'_> {
             Verdict::Removed,
             Verdict::Improvable,
             Verdict::Unreadable,
+            Verdict::Unknown,
             Verdict::Unnecessary,
             Verdict::NoEffect,
             Verdict::Ok,
