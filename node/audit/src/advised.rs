@@ -136,6 +136,14 @@ fn is_sysctl(key: &str) -> bool {
 
 fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[Setting]) -> Row {
     let place = setting.place();
+    let of_fstack = setting.key.starts_with("nginx ")
+        && others.iter().any(|other| other.key == "nginx fstack_conf" && other.file == setting.file);
+    if let Some(finding) = of_fstack.then(|| catalogue::with_fstack(&setting.key, &setting.value)).flatten() {
+        let row = refusal(&setting.key, &setting.value, finding.why);
+        let (subject, want) = (setting.subject.clone(), finding.want);
+        let source = "F-Stack, app/nginx".to_owned();
+        return Row { subject, verdict: finding.verdict, want, set_by: place, area: Area::Services, source, ..row };
+    }
     let Some(rule) = find(&setting.key) else { return Row { set_by: place, ..without_rule(evidence, setting) } };
     let case = Case { value: &setting.value, subject: &setting.subject, advised: true, role, evidence, others };
     let mut finding = rule.judge(&case);
