@@ -37,8 +37,9 @@ if command -v go >/dev/null 2>&1; then
             # Pages without a default size are refused here, whatever the
             # webhook of that version says.
             if ! sed -n "${line}p" "$file" | grep -q defaultHugepagesSize; then
-                sed "${line}d" "$file" >"${file%.yaml}-$line.yaml"
-                echo "${file%.yaml}-$line.yaml $(sed -n "s|^$file ||p" "$work/names") without line $line" >>"$work/without"
+                without=${file%.yaml}-$line.yaml
+                sed "${line}d" "$file" >"$without"
+                echo "$without $(sed -n "s|^$file ||p" "$work/names") without line $line" >>"$work/without"
             fi
             line=$((line + 1))
         done
