@@ -32,6 +32,13 @@ pub fn judge(evidence: &Evidence, role: Role, settings: &[Setting]) -> Report {
     }
 }
 
+/// Settings as they act on a machine: with the values that the kernel makes of
+/// their texts, and without those that it refuses.
+#[must_use]
+pub fn acting(evidence: &Evidence, settings: &[Setting]) -> Vec<Setting> {
+    settings.iter().filter_map(|setting| read(evidence, setting).ok()).collect()
+}
+
 /// The settings that may be in force where one of a pool or profile is: those
 /// of the last that was asked for, as neighbours are mostly of the same.
 struct Meeting {
