@@ -116,3 +116,34 @@ fn each_probe_that_is_promised_stands_in_the_program() {
     all.sort_unstable();
     assert_eq!(names, all, "docs/tracing.md has all of them");
 }
+
+/// Both files of F-Stack's nginx become a configuration that `nearside nginx`
+/// takes; the file as it was is refused in nginx's words, and the way is told.
+#[test]
+fn the_configuration_of_f_stacks_nginx_is_imported_and_pointed_to() {
+    let folder = std::env::temp_dir().join(format!("nearside-import-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = |name: &str| folder.join(name).display().to_string();
+    std::fs::write(path("f-stack.conf"), "[dpdk]\nlcore_mask=3\nport_list=0\n[port0]\naddr=192.0.2.2\n")
+        .expect("a file");
+    let text = format!(
+        "worker_processes 2;\nfstack_conf f-stack.conf;\npid {0};\nerror_log {0};\nevents {{ worker_connections 99; use \
+         kqueue; }}\nhttp {{ access_log off; sendfile off; server {{ listen 80; }} }}\n",
+        path("log")
+    );
+    std::fs::write(path("nginx.conf"), text).expect("a file");
+    let run = |words: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_nearside")).args(words).stdin(Stdio::null()).output().expect("it starts")
+    };
+    let imported = run(&["import", &path("f-stack.conf"), "--nginx", &path("nginx.conf")]);
+    let said = String::from_utf8_lossy(&imported.stdout).into_owned();
+    assert!(said.contains("\n# nearside nginx -c nginx.conf --link dpdk:") && said.contains("--silos 0-1"), "{said}");
+    std::fs::write(path("ours.conf"), &said).expect("a file");
+    let tested = run(&["nginx", "-t", "-c", &path("ours.conf")]);
+    assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stderr));
+    let refused = run(&["nginx", "-t", "-c", &path("nginx.conf")]);
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && why.contains("unknown directive \"fstack_conf\""), "{why}");
+    assert!(why.contains("nearside import F-STACK.CONF --nginx"), "{why}");
+    std::fs::remove_dir_all(&folder).expect("gone");
+}

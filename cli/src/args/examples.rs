@@ -223,7 +223,14 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
     ("node profile pod", &["nearside node profile pod pod.yaml profile/10-performance-profile.yaml"]),
     ("node undo", &["nearside node undo", "nearside node undo --all"]),
     ("node confirm", &["nearside node confirm"]),
-    ("import", &["nearside import /data/f-stack/config.ini", "nearside import f-stack.conf --explain"]),
+    (
+        "import",
+        &[
+            "nearside import /data/f-stack/config.ini",
+            "nearside import f-stack.conf --explain",
+            "nearside import f-stack.conf --nginx nginx.conf",
+        ],
+    ),
     ("completions", &["nearside completions bash > /etc/bash_completion.d/nearside"]),
     ("man", &["nearside man | man -l -", "nearside man ./man1"]),
 ];

@@ -32,6 +32,13 @@ pub fn judge(evidence: &Evidence, role: Role, settings: &[Setting]) -> Report {
     }
 }
 
+/// Settings as they act on a machine: with the values that the kernel makes of
+/// their texts, and without those that it refuses.
+#[must_use]
+pub fn acting(evidence: &Evidence, settings: &[Setting]) -> Vec<Setting> {
+    settings.iter().filter_map(|setting| read(evidence, setting).ok()).collect()
+}
+
 /// The settings that may be in force where one of a pool or profile is: those
 /// of the last that was asked for, as neighbours are mostly of the same.
 struct Meeting {
@@ -136,6 +143,14 @@ fn is_sysctl(key: &str) -> bool {
 
 fn of_one(evidence: &Evidence, role: Role, setting: &Setting, others: &[Setting]) -> Row {
     let place = setting.place();
+    let of_fstack = setting.key.starts_with("nginx ")
+        && others.iter().any(|other| other.key == "nginx fstack_conf" && other.file == setting.file);
+    if let Some(finding) = of_fstack.then(|| catalogue::with_fstack(&setting.key, &setting.value)).flatten() {
+        let row = refusal(&setting.key, &setting.value, finding.why);
+        let (subject, want) = (setting.subject.clone(), finding.want);
+        let source = "F-Stack, app/nginx".to_owned();
+        return Row { subject, verdict: finding.verdict, want, set_by: place, area: Area::Services, source, ..row };
+    }
     let Some(rule) = find(&setting.key) else { return Row { set_by: place, ..without_rule(evidence, setting) } };
     let case = Case { value: &setting.value, subject: &setting.subject, advised: true, role, evidence, others };
     let mut finding = rule.judge(&case);

@@ -32,7 +32,7 @@ mod value;
 pub mod yaml;
 
 pub use advice::{AFFINITY, DOMAIN_PAGES};
-pub use advised::{judge, judge_lines};
+pub use advised::{acting, judge, judge_lines};
 pub use case::{Case, Finding};
 pub use catalogue::{find, rules};
 pub use evidence::{Evidence, EvidenceError, Kernel, cpu_list, cpu_mask, sysctl_path};

@@ -16,6 +16,7 @@ pub(crate) use units::of_limit;
 
 use crate::Evidence;
 use crate::evidence::{dotted, sysctl_path};
+use crate::value::{Taken, shape, take};
 use serde::Serialize;
 
 /// One place that sets a value.
@@ -59,10 +60,24 @@ pub fn of_sysctl(evidence: &Evidence, key: &str, value: &str) -> Origin {
         // Set once more, the last word.
         setters.extend(files);
     }
+    taken(evidence, key, &mut setters);
     if setters.is_empty() {
         return Origin { by: "the kernel, or written at run time".to_owned(), overruled: Vec::new() };
     }
     last_word(setters, value, same)
+}
+
+/// What the kernel took of each text: behind a number it takes no notice of a
+/// comment, and what it refused set nothing.
+fn taken(evidence: &Evidence, key: &str, setters: &mut Vec<Setter>) {
+    let Some(shape) = shape(key, evidence) else { return };
+    setters.retain_mut(|setter| match take(shape, setter.value.trim_ascii()) {
+        Taken::As(value) => {
+            setter.value = value;
+            true
+        }
+        Taken::Refused(_) => false,
+    });
 }
 
 /// Of places in the order in which they act: whose value is in force, and who
@@ -231,6 +246,18 @@ mod tests {
     use super::*;
 
     const KEY: &str = "vm.swappiness";
+
+    /// A comment behind a number changes nothing, and what the kernel refused
+    /// nobody set.
+    #[test]
+    fn who_set_a_value_is_found_by_what_the_kernel_took() {
+        let file = |text: &str| {
+            let evidence = Evidence::of(&[("proc/sys/vm/swappiness", "8"), ("etc/sysctl.d/50-a.conf", text)]);
+            of_sysctl(&evidence, KEY, "8").by
+        };
+        assert_eq!(file("vm.swappiness = 010 #little\n"), "/etc/sysctl.d/50-a.conf:1");
+        assert_eq!(file("vm.swappiness = 8 # little\nvm.swappiness = 9#no\n"), "/etc/sysctl.d/50-a.conf:1");
+    }
 
     fn machine() -> Evidence {
         Evidence::of(&[

@@ -26,6 +26,15 @@ pub(crate) enum Shape {
     /// Integers with white space between them: at most so many, each in these
     /// bounds. Fewer leave the others as they are.
     Integers { most: usize, low: i128, high: i128 },
+    /// 0, or an integer from this one on.
+    ZeroOr(i128),
+    /// Bytes of a pipe: the kernel makes pages and a power of two of them.
+    Pipe,
+    /// Entries of a table: 0, or a power of two, which another number is
+    /// rounded up to where the kernel does that.
+    Table { most: i128, is_rounded: bool },
+    /// Four integers, of which the last has a bound of its own.
+    Semaphores,
     /// Milliseconds that the kernel cuts to 32 bits before it looks at them.
     Milliseconds,
     /// Two ports, the second not below the first, and the first not below this
@@ -59,6 +68,44 @@ const LONGEST_NUMBER: usize = 20;
 pub(crate) fn take(shape: Shape, text: &str) -> Taken {
     match shape {
         Shape::Integers { most, low, high } => integers(text, most, low, high),
+        Shape::ZeroOr(low) => match integers(text, 1, 0, i128::from(i32::MAX)) {
+            Taken::As(number) if number != "0" && number.parse::<i128>().is_ok_and(|number| number < low) => {
+                refused(text, &format!("is neither 0 nor {low} or more"))
+            }
+            taken => taken,
+        },
+        Shape::Pipe => match integers(text, 1, 0, i128::from(u64::MAX)) {
+            // Cut to 32 bits before it is looked at.
+            Taken::As(number) => match number.parse::<u64>().unwrap_or(0) & u64::from(u32::MAX) {
+                bytes if bytes <= 1 << 31 => Taken::As(bytes.max(4_096).next_power_of_two().to_string()),
+                _ => refused(text, "is more than 2 GiB"),
+            },
+            refused => refused,
+        },
+        Shape::Table { most, is_rounded } => match integers(text, 1, 0, most) {
+            Taken::As(number) => match number.parse::<u64>().unwrap_or(0) {
+                0 if is_rounded => Taken::As(number),
+                entries if entries.is_power_of_two() => Taken::As(number),
+                entries if is_rounded => Taken::As(entries.next_power_of_two().to_string()),
+                _ => refused(text, "is no power of two"),
+            },
+            refused => refused,
+        },
+        Shape::Semaphores => {
+            // IPCMNI of include/linux/ipc_namespace.h.
+            const SETS: i128 = 32_768;
+            let taken = integers(text, 4, -i128::from(i32::MAX) - 1, i128::from(i32::MAX));
+            let sets = match &taken {
+                Taken::As(numbers) => numbers.split(' ').nth(3).and_then(|number| number.parse::<i128>().ok()),
+                Taken::Refused(_) => None,
+            };
+            match sets.is_some_and(|sets| !(0..=SETS).contains(&sets)) {
+                true => {
+                    refused(text, "has more sets than there may be (32768); the numbers before are set all the same")
+                }
+                false => taken,
+            }
+        }
         Shape::Milliseconds => match integers(text, 1, 0, i128::from(u64::MAX)) {
             Taken::As(number) => match number.parse::<u64>().map(|number| number & u64::from(u32::MAX)) {
                 Ok(number) if number <= i32::MAX as u64 => Taken::As(number.to_string()),

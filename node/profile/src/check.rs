@@ -38,7 +38,8 @@ pub struct Checked {
 /// read them; `version` is for what OpenShift's operator adds of its own.
 #[must_use]
 pub fn check(settings: &[Setting], evidence: &Evidence, version: Version) -> Vec<Checked> {
-    let mut checker = Checker { settings, evidence, rows: Vec::new() };
+    let settings = audit::acting(evidence, settings);
+    let mut checker = Checker { settings: &settings, evidence, rows: Vec::new() };
     checker.operators(version);
     checker.command_line();
     checker.pages();

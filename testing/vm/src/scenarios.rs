@@ -11,6 +11,7 @@ mod sockets;
 mod stamps;
 mod start;
 mod tls;
+mod values;
 mod xdp;
 
 use crate::Failure;
@@ -43,6 +44,7 @@ pub const ALL: &[Scenario] = &[
     stamps::SCENARIO,
     dpdk_stamps::SCENARIO,
     tls::SCENARIO,
+    values::SCENARIO,
     xdp::SCENARIO,
     start::SCENARIO,
     placement::SCENARIO,

@@ -20,8 +20,8 @@ enum TypedTask {
     /// Judge this machine's settings, or somebody's advice, by rules with sources
     ///
     /// Exit status: 0 if nothing is worse than the kernel's defaults, 4 if
-    /// something is, contradicts another setting or is not there any more,
-    /// 5 if something is dangerous.
+    /// something is, contradicts another setting, is refused or is not there
+    /// any more, 5 if something is dangerous.
     Audit(AuditArgs),
     /// Say what is true of a setting, and where that is written
     Explain {

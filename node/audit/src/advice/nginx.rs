@@ -26,6 +26,11 @@ const DIRECTIVES: &[&str] = &[
     "timer_resolution",
     "thread_pool",
     "pcre_jit",
+    // Of F-Stack's nginx, for which some of those above mean something else.
+    "fstack_conf",
+    "kernel_network_stack",
+    "proxy_kernel_network_stack",
+    "schedule_timeout",
 ];
 
 /// Parameters of `listen` that are the kernel's.

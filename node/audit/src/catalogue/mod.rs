@@ -19,6 +19,7 @@ mod slot;
 mod tcp;
 mod tcp_limits;
 
+pub(crate) use nginx::with_fstack;
 pub(crate) use profile::repeated;
 
 use crate::Rule;

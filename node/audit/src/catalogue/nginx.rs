@@ -15,7 +15,47 @@ const fn rule(source: &'static str, key: &'static str, judge: fn(&Case<'_>) -> F
     Rule { probe: Probe::Advice, ..rule }
 }
 
+/// What is true of a directive where the configuration is that of F-Stack's
+/// nginx; `None` where it means what it means with every nginx.
+pub(crate) fn with_fstack(key: &str, value: &str) -> Option<Finding> {
+    let why = match (key.strip_prefix("nginx ")?, value) {
+        ("fstack_conf", _) => return None,
+        ("use", "kqueue") => "F-Stack's own imitation of it: events come from its stack, not from the kernel",
+        ("use", _) => {
+            return Some(
+                Finding::new(WorseThanDefault, "F-Stack's nginx gets its events by kqueue alone").want("kqueue"),
+            );
+        }
+        ("sendfile", "off") => "F-Stack has none: files are copied into its stack",
+        ("sendfile", _) => {
+            return Some(
+                Finding::new(Improvable, "F-Stack has no sendfile, and its notes say to turn it off").want("off"),
+            );
+        }
+        ("tcp_nopush" | "aio" | "directio" | "multi_accept" | "accept_mutex", _) => "has no meaning on F-Stack's stack",
+        ("worker_cpu_affinity", _) => "processes go by lcore_mask of its configuration",
+        ("worker_processes", _) => "must be as many as lcore_mask has cores",
+        ("schedule_timeout", _) => "how often F-Stack's loop calls nginx",
+        ("kernel_network_stack" | "proxy_kernel_network_stack", "on") => "by the host's own stack",
+        ("kernel_network_stack" | "proxy_kernel_network_stack", _) => "by F-Stack's stack",
+        (listen, _) if listen.starts_with("listen") => "of F-Stack's stack: the kernel's limits do not concern it",
+        _ => return None,
+    };
+    Some(Finding::new(NoEffect, why))
+}
+
 pub(super) const RULES: &[Rule] = &[
+    rule(
+        "F-Stack, app/nginx",
+        "nginx fstack_conf",
+        |_| {
+            Finding::ok(
+                "F-Stack's nginx: kqueue, sendfile and what listen says mean something else there; nearside import \
+                 says what becomes of each line",
+            )
+        },
+        "The configuration of F-Stack's stack, on which its nginx runs in the place of the kernel's.",
+    ),
     rule(
         CORE,
         "nginx worker_processes",
@@ -86,6 +126,10 @@ pub(super) const RULES: &[Rule] = &[
         "nginx use",
         |case| match case.value {
             "epoll" => Finding::new(Unnecessary, "is what nginx chooses on Linux"),
+            "kqueue" | "eventport" | "/dev/poll" => {
+                Finding::new(WorseThanDefault, "is another system's: nginx does not start with it on Linux")
+                    .want("epoll")
+            }
             _ => Finding::new(WorseThanDefault, "looks at all connections each time").want("epoll"),
         },
         "How workers learn what is ready.",

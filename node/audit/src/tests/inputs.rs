@@ -427,3 +427,19 @@ fn two_settings_are_not_one() {
     let found: Vec<(&str, Verdict)> = filter.rows.iter().map(|row| (row.subject.as_str(), row.verdict)).collect();
     assert_eq!(found, [("all", Verdict::Ok), ("eth0", Verdict::Conflicts), ("default", Verdict::Ok)]);
 }
+
+/// An nginx.conf with fstack_conf is F-Stack's: kqueue and sendfile mean
+/// something else there.
+#[test]
+fn the_configuration_of_f_stacks_nginx_is_known() {
+    let text = "worker_processes 2;\nfstack_conf f-stack.conf;\nevents {\n  use kqueue;\n}\nhttp {\n  sendfile off;\n  \
+                server {\n    listen 80 backlog=8192;\n  }\n}\n";
+    let of = |text: &str, key: &str| verdict(&report(&server(), Role::WebKernel, "nginx.conf", text), key);
+    for key in ["nginx use", "nginx sendfile", "nginx listen backlog"] {
+        let (found, why) = of(text, key);
+        assert!(found == Verdict::NoEffect && why.contains("F-Stack"), "{key}: {why}");
+    }
+    assert!(of(text, "nginx fstack_conf").1.contains("nearside import"));
+    // Without it kqueue is another system's.
+    assert_eq!(of(&text.replace("fstack_conf f-stack.conf;", ""), "nginx use").0, Verdict::WorseThanDefault);
+}

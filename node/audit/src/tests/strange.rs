@@ -204,3 +204,75 @@ fn whom_a_value_is_from_is_asked_in_bounded_time() {
     assert_eq!(origin::of_sysctl(&evidence, "vm.swappiness", "1").overruled, []);
     assert!(!origin::of_limit(&evidence, "9", "LimitNOFILE", "9").by.is_empty());
 }
+
+/// Files of every form, of which bytes were changed, doubled, left out: each is
+/// read and judged, or refused with a line, and nothing ends.
+#[test]
+fn files_that_were_spoilt_anywhere_are_judged_all_the_same() {
+    const FILES: [(&str, &str); 8] = [
+        (
+            "sysctl.conf",
+            "net.ipv4.tcp_rmem = 4096 87380 4194304 #rx\n-net.ipv4.conf.*.rp_filter = 2\nvm.swappiness=1\n",
+        ),
+        (
+            "tuned.conf",
+            "[main]\ninclude=a,b\n[sysctl] # x\nvm.swappiness=>10\n[bootloader]\ncmdline_a=+idle=poll\n  b=2\n",
+        ),
+        ("limits.conf", "* soft nofile 65535 # x\n* - nofile 5\n@a hard nproc unlimited\n"),
+        (
+            "grub",
+            "export GRUB_CMDLINE_LINUX+=\"$A isolcpus=managed_irq,2-7 x='y'\" # z\nGRUB_CMDLINE_LINUX='a' \\\nb\n",
+        ),
+        ("a.conf", "w /proc/sys/net/ipv4/tcp_sack - - - - 0 #x\nw /sys/kernel/mm/ksm/run - - - - 1\n"),
+        ("x.sh", "#!/bin/sh\necho 'a # b' > /proc/sys/vm/swappiness; ethtool -C eth0 rx-usecs 0 # c\nulimit -n 9\n"),
+        (
+            "t.yaml",
+            "kind: Tuned\nmetadata: {name: a}\nspec:\n  profile:\n  - name: a\n    data: |\n      [main]\n      \
+             include=openshift-node-performance-q\n      [sysctl]\n      kernel.sem=1 2 3 4\n  recommend:\n  - \
+             {machineConfigLabels: {machineconfiguration.openshift.io/role: w}, priority: 1, profile: a}\n",
+        ),
+        (
+            "p.yaml",
+            "kind: PerformanceProfile\nmetadata: {name: q}\nspec:\n  cpu: {isolated: 2-7, reserved: 0-1, shared: \"\"}\n  \
+             hugepages: {defaultHugepagesSize: 1G, pages: [{size: 1G, count: 4, node: 0}]}\n  nodeSelector: {a.b/c: \"\"}\n",
+        ),
+    ];
+    let mut dice = Dice(38);
+    let odd = [
+        "#",
+        "=",
+        "\"",
+        "'",
+        "\\",
+        "\u{a0}",
+        "\u{0}",
+        "ß",
+        "[",
+        "]",
+        "\n",
+        " ",
+        "-",
+        ",",
+        "0x",
+        "99999999999999999999",
+    ];
+    for (name, text) in FILES {
+        for _ in 0..200 {
+            let mut spoilt: Vec<char> = text.chars().collect();
+            for _ in 0..=dice.below(4) {
+                let at = dice.below(spoilt.len());
+                match dice.below(3) {
+                    0 => drop(spoilt.remove(at)),
+                    1 => drop(spoilt.splice(at..at, odd[dice.below(odd.len())].chars())),
+                    _ => spoilt.truncate(at.max(1)),
+                }
+            }
+            let spoilt: String = spoilt.into_iter().collect();
+            if let Ok(advice) = crate::advice::read(name, &spoilt) {
+                let report = crate::judge_lines(&server(), Role::Mixed, &advice);
+                assert_eq!(report.rows.len(), advice.settings.len() + advice.faults.len());
+                assert!(report.rows.iter().all(|row| !row.why.is_empty() && !row.set_by.is_empty()), "{spoilt}");
+            }
+        }
+    }
+}

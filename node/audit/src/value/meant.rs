@@ -21,7 +21,16 @@ pub(crate) fn meant(shape: Shape, text: &str) -> Option<String> {
     };
     let word = plain(bare);
     let letters = word.replace(['O', 'o'], "0").replace(['l', 'I'], "1");
-    let numbers = matches!(shape, Shape::Integers { .. } | Shape::Milliseconds | Shape::Ports(_));
+    let numbers = matches!(
+        shape,
+        Shape::Integers { .. }
+            | Shape::ZeroOr(_)
+            | Shape::Semaphores
+            | Shape::Pipe
+            | Shape::Table { .. }
+            | Shape::Milliseconds
+            | Shape::Ports(_)
+    );
     let mut candidates = vec![word.clone()];
     if numbers {
         candidates.extend([grouped(&word), units(&word), truth(&word), letters, word.replace(',', " ")]);

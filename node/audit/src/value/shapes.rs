@@ -38,7 +38,7 @@ const SHAPES: &[(&str, Shape)] = &[
     ("net.core.netdev_max_backlog", INT),
     ("net.core.netdev_budget", INT),
     ("net.core.netdev_budget_usecs", COUNT),
-    ("net.core.dev_weight", INT),
+    ("net.core.dev_weight", FROM_1),
     ("net.core.optmem_max", COUNT),
     ("net.core.rmem_default", range(2_304, I32)),
     ("net.core.wmem_default", range(4_608, I32)),
@@ -52,6 +52,9 @@ const SHAPES: &[(&str, Shape)] = &[
     ("net.core.bpf_jit_harden", THREE),
     ("net.core.netdev_tstamp_prequeue", INT),
     ("net.core.txrehash", SWITCH),
+    ("net.core.rps_sock_flow_entries", Shape::Table { most: 1 << 29, is_rounded: true }),
+    ("net.core.flow_limit_table_len", Shape::Table { most: I32, is_rounded: false }),
+    ("net.core.high_order_alloc_disable", SWITCH),
     ("net.core.rps_default_mask", Shape::Mask),
     ("net.ipv4.ip_forward", INT),
     ("net.ipv4.ip_local_port_range", Shape::Ports(1_024)),
@@ -64,6 +67,13 @@ const SHAPES: &[(&str, Shape)] = &[
     ("net.ipv4.icmp_echo_ignore_broadcasts", SWITCH),
     ("net.ipv4.icmp_echo_ignore_all", SWITCH),
     ("net.ipv4.icmp_ignore_bogus_error_responses", SWITCH),
+    ("net.ipv4.ipfrag_high_thresh", LONG),
+    ("net.ipv4.neigh.default.gc_thresh1", COUNT),
+    ("net.ipv4.neigh.default.gc_thresh2", COUNT),
+    ("net.ipv4.neigh.default.gc_thresh3", COUNT),
+    ("net.ipv6.neigh.default.gc_thresh1", COUNT),
+    ("net.ipv6.neigh.default.gc_thresh2", COUNT),
+    ("net.ipv6.neigh.default.gc_thresh3", COUNT),
     ("net.ipv4.icmp_ratelimit", Shape::Milliseconds),
     ("net.ipv4.icmp_msgs_per_sec", COUNT),
     ("net.ipv4.fib_multipath_hash_policy", range(0, 3)),
@@ -124,6 +134,7 @@ const SHAPES: &[(&str, Shape)] = &[
     ("net.ipv4.tcp_pacing_ca_ratio", range(0, 1_000)),
     ("net.ipv4.tcp_thin_linear_timeouts", BYTE),
     ("net.ipv4.tcp_comp_sack_delay_ns", LONG),
+    ("net.ipv4.tcp_child_ehash_entries", range(0, 16 << 20)),
     ("net.ipv4.tcp_migrate_req", SWITCH),
     ("net.ipv4.tcp_shrink_window", SWITCH),
     ("net.ipv4.tcp_rto_min_us", FROM_1),
@@ -163,17 +174,18 @@ const SHAPES: &[(&str, Shape)] = &[
     ("vm.laptop_mode", SECONDS),
     ("vm.panic_on_oom", THREE),
     ("vm.oom_kill_allocating_task", INT),
-    ("vm.percpu_pagelist_high_fraction", COUNT),
+    ("vm.percpu_pagelist_high_fraction", Shape::ZeroOr(8)),
     ("vm.drop_caches", range(1, 4)),
     ("vm.hugetlb_optimize_vmemmap", SWITCH),
     ("vm.unprivileged_userfaultfd", SWITCH),
     ("fs.file-max", range(0, I64)),
-    ("fs.nr_open", range(64, I32)),
+    ("fs.nr_open", range(64, 0x7fff_ffc0)),
     ("fs.aio-max-nr", LONG),
     ("fs.inotify.max_user_watches", COUNT),
     ("fs.inotify.max_user_instances", COUNT),
     ("fs.epoll.max_user_watches", range(0, I64)),
     ("fs.suid_dumpable", THREE),
+    ("fs.pipe-max-size", Shape::Pipe),
     ("fs.protected_symlinks", SWITCH),
     ("kernel.sched_rt_runtime_us", range(-1, I32)),
     ("kernel.sched_rt_period_us", FROM_1),
@@ -204,13 +216,13 @@ const SHAPES: &[(&str, Shape)] = &[
     ("kernel.io_uring_disabled", THREE),
     ("kernel.split_lock_mitigate", SWITCH),
     ("kernel.pid_max", range(301, 4_194_304)),
-    ("kernel.threads-max", range(1, I32)),
+    ("kernel.threads-max", range(1, 0x3fff_ffff)),
     ("kernel.sysrq", INT),
     ("kernel.core_uses_pid", INT),
-    ("kernel.msgmnb", INT),
+    ("kernel.msgmnb", COUNT),
     ("kernel.msgmax", COUNT),
     ("kernel.msgmni", range(0, 32_768)),
-    ("kernel.sem", numbers(4, -I32 - 1, I32)),
+    ("kernel.sem", Shape::Semaphores),
     ("kernel.shmmax", LONG),
     ("kernel.shmall", LONG),
     ("kernel.shmmni", range(0, 32_768)),
@@ -242,6 +254,25 @@ fn of_kernel(key: &str, shape: Shape, evidence: &Evidence) -> Shape {
             if key.starts_with("net.ipv4.") && evidence.kernel().is_some_and(|kernel| kernel < Kernel(5, 13)) =>
         {
             INT
+        }
+        Shape::Integers { most, high, .. } if key == "net.ipv4.ipfrag_high_thresh" => {
+            let low = evidence.sysctl_number("net.ipv4.ipfrag_low_thresh").unwrap_or(0);
+            Shape::Integers { most, low: i128::from(low), high }
+        }
+        // Accurate ECN came with values of its own.
+        Shape::Integers { most, low, .. }
+            if key == "net.ipv4.tcp_ecn" && evidence.kernel().is_some_and(|kernel| kernel < Kernel(6, 19)) =>
+        {
+            Shape::Integers { most, low, high: 2 }
+        }
+        // Of the two the kernel looks at the other one as well.
+        Shape::Integers { most, low, .. } if key == "kernel.sched_rt_runtime_us" => {
+            let period = evidence.sysctl_number("kernel.sched_rt_period_us").unwrap_or(1_000_000);
+            Shape::Integers { most, low, high: i128::from(period) }
+        }
+        Shape::Integers { most, low, high } if key == "kernel.sched_rt_period_us" => {
+            let runtime = evidence.sysctl_number("kernel.sched_rt_runtime_us").map_or(low, i128::from);
+            Shape::Integers { most, low: low.max(runtime), high }
         }
         Shape::Ports(lowest) => {
             Shape::Ports(evidence.sysctl_number("net.ipv4.ip_unprivileged_port_start").unwrap_or(lowest))
