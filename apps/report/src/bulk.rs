@@ -1,6 +1,7 @@
 //! Streams without end: a line for each interval, and what it came to.
 
 use core::fmt::Write;
+use environment::{ResultKind, SCHEMA};
 use load::units::{digits, share, si};
 use load::{BulkInterval, BulkReport, BulkSetup, BulkWay};
 use serde::Serialize;
@@ -88,16 +89,49 @@ pub fn bulk_text(report: &BulkReport) -> String {
     out
 }
 
+/// What streams without end are worth.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct BulkVerdict {
+    /// COMPLETE, PARTIAL or INVALID.
+    pub word: &'static str,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
+/// INVALID where nothing came or went on a way that was asked for: no figure is of a server.
+#[must_use]
+pub fn bulk_verdict(report: &BulkReport) -> BulkVerdict {
+    let mut reasons = Vec::new();
+    for (name, asked, rate) in
+        [("up", report.setup.up_streams, &report.whole.up), ("down", report.setup.down_streams, &report.whole.down)]
+    {
+        let bytes = rate.as_ref().map_or(0, |rate| rate.way.bytes);
+        if asked > 0 && bytes == 0 {
+            reasons.push(format!("nothing was carried {name}: no rate was measured"));
+        }
+    }
+    BulkVerdict { word: if reasons.is_empty() { "COMPLETE" } else { "INVALID" }, reasons }
+}
+
 /// The same as one JSON object, with the machine that it belongs to.
 #[must_use]
 pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Whole<'a, E: Serialize> {
+        kind: ResultKind,
+        schema: u32,
+        verdict: BulkVerdict,
         #[serde(flatten)]
         report: &'a BulkReport,
         environment: &'a E,
     }
-    match serde_json::to_string_pretty(&Whole { report, environment }) {
+    match serde_json::to_string_pretty(&Whole {
+        kind: ResultKind::Bulk,
+        schema: SCHEMA,
+        verdict: bulk_verdict(report),
+        report,
+        environment,
+    }) {
         Ok(json) => json + "\n",
         Err(_) => unreachable!("the report has only string keys and plain values"),
     }
