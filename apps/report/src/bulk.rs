@@ -185,4 +185,29 @@ Own CPU      25 % user, 75 % system of a core
         assert_eq!((&json["up"]["bits_per_second"], &json["down"]["bytes"]), (&9.4e9.into(), &1_175_000_000.into()));
         assert_eq!((&json["intervals"][0]["up"]["retransmits"], &json["environment"]), (&7.into(), &"here".into()));
     }
+
+    /// Where nothing came, no rate was measured, whatever the table shows.
+    #[test]
+    fn a_way_on_which_nothing_was_carried_is_no_measurement() {
+        let setup = |up_streams, down_streams| BulkSetup {
+            host: "a".into(),
+            path: "/".into(),
+            target: "a:80".into(),
+            way: "kernel sockets".into(),
+            up_streams,
+            down_streams,
+        };
+        let of = |setup: BulkSetup, up, down| {
+            let whole = BulkInterval {
+                end: Duration::from_secs(1),
+                up: way(up, 1),
+                down: way(down, 1),
+                ..BulkInterval::default()
+            };
+            bulk_verdict(&BulkReport::new(setup, whole, vec![], (Duration::ZERO, Duration::ZERO), vec![]))
+        };
+        assert_eq!(of(setup(1, 0), 5, 0).word, "COMPLETE");
+        let none = of(setup(1, 1), 5, 0);
+        assert_eq!((none.word, &*none.reasons[0]), ("INVALID", "nothing was carried down: no rate was measured"));
+    }
 }

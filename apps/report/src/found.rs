@@ -297,6 +297,14 @@ mod tests {
             (&1_000.0.into(), &false.into())
         );
         assert!(json["slices"].is_null());
+        assert_eq!((&json["kind"], &json["verdict"]["word"]), (&"find-max".into(), &"COMPLETE".into()));
+        let invalid = Found { rate: None, invalid: true, cut_short: true, ..found() };
+        let json: serde_json::Value =
+            serde_json::from_str(&found_json(&invalid, &objectives(), &"here")).expect("our own");
+        assert_eq!(
+            (&json["verdict"]["word"], json["verdict"]["reasons"].as_array().map(Vec::len)),
+            (&"INVALID".into(), Some(2))
+        );
         let mut sifted = found();
         sifted.points[0].trials[0].sifted = Some(Sifted { slices: 9, server_waited: 4, ..Sifted::default() });
         let json: serde_json::Value =

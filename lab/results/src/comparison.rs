@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Differences up to this share do not matter.
 const MARGIN: f64 = 0.02;
 
+/// Of what a result says against itself, so many reasons are shown.
+const REASONS_SHOWN: usize = 2;
+
 /// For the resamples: the same runs give the same interval.
 const SEED: u64 = 1;
 
@@ -90,9 +93,10 @@ impl SidesCompared {
         }
         let figures = compare(before, after);
         let mut doubts: Vec<String> = before.iter().chain(after).filter_map(KnownResult::doubt).collect();
-        if figures.is_empty() {
+        // Where the results themselves say that they have no answer, that is what there is to say.
+        if figures.is_empty() && doubts.is_empty() {
             let why = "the two have no figure in common: no stream and direction, goal, frame size, arm or point";
-            return Err(ResultError([vec![why.to_owned()], doubts].concat().join("\n  ")));
+            return Err(ResultError(why.to_owned()));
         }
         if before.iter().chain(after).any(|result| result.machine.is_none()) {
             doubts.push("not all of these tell of their machine: whether they are alike is not known".to_owned());
@@ -129,7 +133,7 @@ impl SidesCompared {
 
     /// The figures that differ, or that do not, in a line.
     fn named(&self, differing: bool) -> String {
-        let several = self.figures.iter().any(|one| one.of != self.figures[0].of);
+        let several = self.figures.windows(2).any(|two| two[0].of != two[1].of);
         let some = self.figures.iter().filter(|one| one.differs() == differing);
         let name =
             |one: &FigureCompared| if several { format!("{}, {}", one.of, one.figure) } else { one.figure.clone() };
@@ -140,8 +144,11 @@ impl SidesCompared {
 impl fmt::Display for SidesCompared {
     /// A table, what changed and what did not, and what is to be known of it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.figures.is_empty() {
+            writeln!(f, "no figure is an answer on both sides: what changed cannot be said")?;
+        }
         let mut rows = vec![["", "before", "after", "ratio", ""].map(str::to_owned).to_vec()];
-        let several = self.figures.iter().any(|one| one.of != self.figures[0].of);
+        let several = self.figures.windows(2).any(|two| two[0].of != two[1].of);
         for one in &self.figures {
             let [before, after] = one.shown();
             let name = if several { format!("{}, {}", one.of, one.figure) } else { one.figure.clone() };
@@ -153,7 +160,9 @@ impl fmt::Display for SidesCompared {
             let word = one.verdict.clone().filter(|_| one.interval.is_some()).unwrap_or_default();
             rows.push(vec![name, before, after, ratio, word]);
         }
-        table(f, &rows)?;
+        if !self.figures.is_empty() {
+            table(f, &rows)?;
+        }
         for (differing, what) in [(true, "changed by more than 2 %"), (false, "alike within 2 %")] {
             let names = self.named(differing);
             writeln!(f, "{what}: {}", if names.is_empty() { "nothing" } else { &names })?;
@@ -298,7 +307,10 @@ impl KnownResult {
     #[must_use]
     pub fn doubt(&self) -> Option<String> {
         let verdict = self.verdict.as_ref().filter(|verdict| verdict.worth > Worth::Complete)?;
-        let reasons = verdict.reasons.join("; ");
+        let mut reasons = verdict.reasons.iter().take(REASONS_SHOWN).cloned().collect::<Vec<_>>().join("; ");
+        if verdict.reasons.len() > REASONS_SHOWN {
+            let _ = write!(reasons, "; and {} more", verdict.reasons.len() - REASONS_SHOWN);
+        }
         let (name, word) = (&self.name, verdict.worth.word());
         Some(if reasons.is_empty() { format!("{name} is {word}") } else { format!("{name} is {word}: {reasons}") })
     }

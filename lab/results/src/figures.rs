@@ -29,7 +29,8 @@ const BULK: [Place; 3] = [
     ("/up/retransmits", "retransmitted", LOWER, Unit::Plain),
 ];
 
-const FOUND: [Place; 2] = [
+const FOUND: [Place; 3] = [
+    ("/found/at_least", "met at least, in a search that is none", None, Unit::PerSecond),
     ("/found/rate", "highest rate that meets it", HIGHER, Unit::PerSecond),
     ("/found/missed", "lowest rate that misses it", HIGHER, Unit::PerSecond),
 ];

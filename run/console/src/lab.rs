@@ -205,13 +205,13 @@ fn compare_results(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
 }
 
 /// The first folder of this name that is not there yet.
-fn fresh(name: &str) -> PathBuf {
+pub(crate) fn fresh(name: &str) -> PathBuf {
     let place = Path::new("out/lab");
     let numbered = |number: u32| place.join(format!("{name}-{number}"));
     (1..u32::MAX).map(numbered).find(|folder| !folder.exists()).unwrap_or_else(|| place.join(name))
 }
 
-fn write_report(folder: &Path, results: &Results) -> Result<(), Failure> {
+pub(crate) fn write_report(folder: &Path, results: &Results) -> Result<(), Failure> {
     let page = folder.join("report.html");
     write_whole(&page, &report::render(results))?;
     eprintln!("wrote {}", page.display());

@@ -300,6 +300,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "profile",
             "say",
             "silo",
+            "stats",
             "topology",
             "watch",
             "wire",
