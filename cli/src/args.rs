@@ -14,7 +14,7 @@ mod tests;
 use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
-use console::{ImportPlan, LabPlan, NodePlan, NumaPlan, StatusPlan, WatchPlan};
+use console::{ImportPlan, LabPlan, NodePlan, NumaPlan, ServersPlan, StatusPlan, WatchPlan};
 use demo::DemoPlan;
 use generator::LoadPlan;
 use nginx_command::{NginxPlan, SitePlan};
@@ -37,6 +37,8 @@ pub enum Command {
     Load(Box<LoadPlan>),
     /// Measure Nearside versus nginx, on one veth pair and over shared memory.
     Demo(DemoPlan),
+    /// Compare two servers.
+    Compare(ServersPlan),
     /// Run experiments.
     Lab(LabPlan),
     /// Forward and measure frames.

@@ -30,6 +30,7 @@ fn call(command: Command) -> Result<ExitCode, Failure> {
         Command::Nginx(plan) => nginx_command::nginx(&plan, args::nginx_again),
         Command::Load(plan) => generator::load(*plan),
         Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
+        Command::Compare(plan) => console::compare(&plan),
         Command::Lab(plan) => console::lab(plan),
         Command::Packet(plan) => testbed::packet(plan),
         Command::Links(plan) => done(links::links(plan.json)),

@@ -16,6 +16,10 @@ pub fn seconds(nanos: f64) -> String {
 #[must_use]
 pub fn share(fraction: f64) -> String {
     let percent = 100.0 * fraction;
+    // Of several cores: whole percents are three digits.
+    if percent > 101.0 {
+        return format!("{percent:.0} %");
+    }
     // Near none and near all, what is between counts: one error in a million.
     let unit = if (1.0..99.0).contains(&percent) { 10.0 } else { 10_000.0 };
     format!("{} %", (percent * unit).round() / unit)

@@ -1,6 +1,7 @@
 //! Streams without end: a line for each interval, and what it came to.
 
 use core::fmt::Write;
+use environment::{ResultKind, SCHEMA};
 use load::units::{digits, share, si};
 use load::{BulkInterval, BulkReport, BulkSetup, BulkWay};
 use serde::Serialize;
@@ -88,16 +89,49 @@ pub fn bulk_text(report: &BulkReport) -> String {
     out
 }
 
+/// What streams without end are worth.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct BulkVerdict {
+    /// COMPLETE, PARTIAL or INVALID.
+    pub word: &'static str,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
+/// INVALID where nothing came or went on a way that was asked for: no figure is of a server.
+#[must_use]
+pub fn bulk_verdict(report: &BulkReport) -> BulkVerdict {
+    let mut reasons = Vec::new();
+    for (name, asked, rate) in
+        [("up", report.setup.up_streams, &report.whole.up), ("down", report.setup.down_streams, &report.whole.down)]
+    {
+        let bytes = rate.as_ref().map_or(0, |rate| rate.way.bytes);
+        if asked > 0 && bytes == 0 {
+            reasons.push(format!("nothing was carried {name}: no rate was measured"));
+        }
+    }
+    BulkVerdict { word: if reasons.is_empty() { "COMPLETE" } else { "INVALID" }, reasons }
+}
+
 /// The same as one JSON object, with the machine that it belongs to.
 #[must_use]
 pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Whole<'a, E: Serialize> {
+        kind: ResultKind,
+        schema: u32,
+        verdict: BulkVerdict,
         #[serde(flatten)]
         report: &'a BulkReport,
         environment: &'a E,
     }
-    match serde_json::to_string_pretty(&Whole { report, environment }) {
+    match serde_json::to_string_pretty(&Whole {
+        kind: ResultKind::Bulk,
+        schema: SCHEMA,
+        verdict: bulk_verdict(report),
+        report,
+        environment,
+    }) {
         Ok(json) => json + "\n",
         Err(_) => unreachable!("the report has only string keys and plain values"),
     }
@@ -150,5 +184,30 @@ Own CPU      25 % user, 75 % system of a core
         let json: serde_json::Value = serde_json::from_str(&render_bulk_json(&report, &"here")).expect("JSON");
         assert_eq!((&json["up"]["bits_per_second"], &json["down"]["bytes"]), (&9.4e9.into(), &1_175_000_000.into()));
         assert_eq!((&json["intervals"][0]["up"]["retransmits"], &json["environment"]), (&7.into(), &"here".into()));
+    }
+
+    /// Where nothing came, no rate was measured, whatever the table shows.
+    #[test]
+    fn a_way_on_which_nothing_was_carried_is_no_measurement() {
+        let setup = |up_streams, down_streams| BulkSetup {
+            host: "a".into(),
+            path: "/".into(),
+            target: "a:80".into(),
+            way: "kernel sockets".into(),
+            up_streams,
+            down_streams,
+        };
+        let of = |setup: BulkSetup, up, down| {
+            let whole = BulkInterval {
+                end: Duration::from_secs(1),
+                up: way(up, 1),
+                down: way(down, 1),
+                ..BulkInterval::default()
+            };
+            bulk_verdict(&BulkReport::new(setup, whole, vec![], (Duration::ZERO, Duration::ZERO), vec![]))
+        };
+        assert_eq!(of(setup(1, 0), 5, 0).word, "COMPLETE");
+        let none = of(setup(1, 1), 5, 0);
+        assert_eq!((none.word, &*none.reasons[0]), ("INVALID", "nothing was carried down: no rate was measured"));
     }
 }

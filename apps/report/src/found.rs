@@ -3,6 +3,7 @@
 use crate::chart::{Axis, Chart, Series};
 use crate::html::Page;
 use core::fmt::{self, Write};
+use environment::{ResultKind, SCHEMA};
 use load::units::{seconds, si};
 use load::{Found, Objective, Point};
 use serde::Serialize;
@@ -22,9 +23,39 @@ pub fn found_text(found: &Found, objectives: &[Objective]) -> String {
 #[must_use]
 pub fn found_json(found: &Found, objectives: &[Objective], environment: &impl Serialize) -> String {
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
-    let whole =
-        json!({ "objectives": objectives, "found": found, "slices": found.sifted(), "environment": environment });
+    let whole = json!({
+        "kind": ResultKind::FindMax, "schema": SCHEMA, "verdict": verdict(found),
+        "objectives": objectives,
+        "found": found, "slices": found.sifted(), "environment": environment,
+    });
     format!("{whole:#}\n")
+}
+
+/// What the search is worth: nothing where the machine spoilt its runs; in part where it ended
+/// early, or the generator may have been the limit.
+fn verdict(found: &Found) -> serde_json::Value {
+    let spoilt = found.points.iter().flat_map(|point| &point.trials).filter_map(|trial| trial.spoilt).next_back();
+    let mut reasons = Vec::new();
+    if found.invalid {
+        reasons.push(match spoilt {
+            Some(spoilt) => format!("the machine spoilt too many runs: {spoilt}"),
+            None => "the machine spoilt too many runs".to_owned(),
+        });
+    }
+    if found.cut_short {
+        reasons.push("the search ended before the rate was as precise as asked for, and confirmed".to_owned());
+    }
+    if found.limited {
+        reasons.push("the limit may be the generator's, or that of its connections".to_owned());
+    }
+    let word = if found.invalid {
+        "INVALID"
+    } else if found.cut_short || found.limited {
+        "PARTIAL"
+    } else {
+        "COMPLETE"
+    };
+    json!({ "word": word, "reasons": reasons })
 }
 
 /// Latency over load: the median run of each rate.
@@ -266,6 +297,14 @@ mod tests {
             (&1_000.0.into(), &false.into())
         );
         assert!(json["slices"].is_null());
+        assert_eq!((&json["kind"], &json["verdict"]["word"]), (&"find-max".into(), &"COMPLETE".into()));
+        let invalid = Found { rate: None, invalid: true, cut_short: true, ..found() };
+        let json: serde_json::Value =
+            serde_json::from_str(&found_json(&invalid, &objectives(), &"here")).expect("our own");
+        assert_eq!(
+            (&json["verdict"]["word"], json["verdict"]["reasons"].as_array().map(Vec::len)),
+            (&"INVALID".into(), Some(2))
+        );
         let mut sifted = found();
         sifted.points[0].trials[0].sifted = Some(Sifted { slices: 9, server_waited: 4, ..Sifted::default() });
         let json: serde_json::Value =

@@ -1,5 +1,6 @@
 //! A report as JSON.
 
+use environment::ResultKind;
 use load::{Judged, Report};
 use serde::Serialize;
 
@@ -12,7 +13,12 @@ pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serial
         measured: judged.measured,
         met: judged.met,
     });
-    match serde_json::to_string_pretty(&Whole { report, objectives: objectives.collect(), environment }) {
+    match serde_json::to_string_pretty(&Whole {
+        kind: ResultKind::Load,
+        report,
+        objectives: objectives.collect(),
+        environment,
+    }) {
         Ok(json) => json + "\n",
         Err(_) => unreachable!("the report has only string keys and plain values"),
     }
@@ -20,6 +26,7 @@ pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serial
 
 #[derive(Serialize)]
 struct Whole<'a, E: Serialize> {
+    kind: ResultKind,
     #[serde(flatten)]
     report: &'a Report,
     #[serde(skip_serializing_if = "Vec::is_empty")]

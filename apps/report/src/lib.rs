@@ -32,7 +32,7 @@ mod text;
 mod wrk;
 
 pub use ab::render_ab;
-pub use bulk::{bulk_heading, bulk_line, bulk_text, render_bulk_json};
+pub use bulk::{BulkVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
 pub use chart::{Axis, Chart, Series, svg_page};
 pub use found::{found_chart, found_json, found_page, found_text};
 pub use hdr_log::HdrLog;

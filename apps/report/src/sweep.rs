@@ -3,8 +3,9 @@
 
 use crate::chart::{Axis, Chart, Series};
 use core::fmt::{self, Write};
-use load::Report;
+use environment::{ResultKind, SCHEMA};
 use load::units::{seconds, si};
+use load::{Report, Trust};
 use serde::Serialize;
 
 /// The columns, as published tables of this kind name them.
@@ -59,6 +60,8 @@ pub struct SweepRow {
     pub cpu_server: Option<CpuUse>,
     /// Requests that failed, and connects.
     pub errors: u64,
+    /// Whether the row can be trusted.
+    pub trust: Trust,
     /// What speaks against the row.
     pub warnings: Vec<String>,
 }
@@ -87,6 +90,7 @@ impl SweepRow {
             cpu_client,
             cpu_server,
             errors: report.errors.failed_requests() + report.errors.failed_connects(),
+            trust: report.verdict.trust,
             warnings: report.warnings.iter().map(ToString::to_string).collect(),
         }
     }
@@ -165,13 +169,30 @@ pub fn sweep_csv_line(row: &SweepRow) -> String {
 pub fn sweep_json(rows: &[SweepRow], environment: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Whole<'a, E: Serialize> {
+        kind: ResultKind,
+        schema: u32,
+        verdict: serde_json::Value,
         rows: &'a [SweepRow],
         environment: &'a E,
     }
-    match serde_json::to_string_pretty(&Whole { rows, environment }) {
+    let (kind, schema, verdict) = (ResultKind::LoadSweep, SCHEMA, verdict(rows));
+    match serde_json::to_string_pretty(&Whole { kind, schema, verdict, rows, environment }) {
         Ok(json) => json + "\n",
         Err(_) => unreachable!("rows have only string keys and plain values"),
     }
+}
+
+/// What the table is worth: as much as the row that is worth least.
+fn verdict(rows: &[SweepRow]) -> serde_json::Value {
+    let of = |trust: Trust| rows.iter().filter(move |row| row.trust == trust);
+    let worst = rows.iter().map(|row| row.trust).max().unwrap_or_default();
+    let name = |row: &SweepRow| format!("{} threads, {} connections", row.procs, row.connections);
+    let reasons: Vec<String> = [Trust::No, Trust::WithCare]
+        .into_iter()
+        .flat_map(of)
+        .map(|row| format!("{}: {}", name(row), row.warnings.first().map_or("doubtful", String::as_str)))
+        .collect();
+    serde_json::json!({ "word": worst.word(), "reasons": reasons })
 }
 
 /// Throughput over connections, a curve for each number of threads.
@@ -232,6 +253,7 @@ mod tests {
             cpu_client: Some(CpuUse::of(0.114, 0.4)),
             cpu_server: (procs > 1).then_some(CpuUse { all: 1.5, user: None, system: None }),
             errors: 0,
+            trust: Trust::Yes,
             warnings: Vec::new(),
         }
     }

@@ -50,9 +50,9 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
     let time = |ns: u64| seconds(ns as f64);
     writeln!(
         out,
-        "\n  {} opening connections, {} warm-up, {} measured\n",
+        "\n  {} opening connections, {}, {} measured\n",
         time(report.ramp_ns),
-        time(report.warm_up_ns),
+        warm_up(report),
         time(report.window_ns)
     )?;
     if warnings(out, report, &[Spoils::All])? {
@@ -100,6 +100,17 @@ fn warnings(out: &mut String, report: &Report, spoilt: &[Spoils]) -> Result<bool
         any = true;
     }
     Ok(any)
+}
+
+/// The warm-up, with the requests in it: a server counts them, too.
+fn warm_up(report: &Report) -> String {
+    let (time, requests) = (seconds(report.warm_up_ns as f64), report.warm_up_phase.traffic.sent);
+    match (report.warm_up_ns, requests) {
+        (0, 0) => "no warm-up".to_owned(),
+        (_, 0) => format!("{time} warm-up"),
+        (_, 1) => format!("{time} warm-up of 1 request"),
+        (_, requests) => format!("{time} warm-up of {} requests", grouped(requests)),
+    }
 }
 
 fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {

@@ -54,6 +54,14 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("demo", &["nearside demo --quick", "nearside demo --rounds 10 --out out/today"]),
+    (
+        "compare",
+        &[
+            "nearside compare http://localhost:8080/ http://localhost:8081/",
+            "nearside compare http://a/ http://localhost:8081/ --start-second 'nginx -c b.conf -g \"daemon off;\"'",
+            "nearside compare http://localhost:8080/ http://localhost:8081/ -d 10s -- --rate 10k",
+        ],
+    ),
     ("lab", &["nearside lab list", "nearside lab run accept-queue"]),
     ("lab list", &["nearside lab list"]),
     ("lab schema", &["nearside lab schema", "nearside lab schema accept-queue > mine.toml"]),

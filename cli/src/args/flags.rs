@@ -1,6 +1,7 @@
 //! The command line as typed: one definition per flag, and the rules between
 //! flags that turn it into a plan. One file per command.
 
+mod compare;
 mod demo;
 mod host;
 mod import;
@@ -42,6 +43,8 @@ pub(super) enum Typed {
     Load(Box<load::LoadArgs>),
     /// Measure Nearside versus nginx, on one veth pair and over shared memory
     Demo(demo::DemoArgs),
+    /// Compare two servers: load both by turns, refuse unlike answers, and say which is faster
+    Compare(compare::CompareArgs),
     /// Run experiments, and compare and show what came of them
     Lab(lab::LabArgs),
     /// Forward frames between links, as dpdk-testpmd does
@@ -58,6 +61,13 @@ pub(super) enum Typed {
     Node(node::NodeArgs),
     /// Turn F-Stack's configuration into a command line, and explain every key
     Import(import::ImportArgs),
+    /// Results are judged by `nearside lab judge`
+    #[command(hide = true)]
+    Judge {
+        /// What a tool printed
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Print a completion script for a shell
     Completions {
         /// The shell
@@ -80,6 +90,8 @@ impl Typed {
             Self::Nginx(args) => Command::Nginx(args.plan()?),
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
+            Self::Compare(args) => Command::Compare(args.plan()?),
+            Self::Judge { .. } => return Err("results are judged by nearside lab judge FILE…".to_owned()),
             Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Packet(args) => Command::Packet(args.plan()?),
             Self::Links(args) => Command::Links(args.plan()),

@@ -170,7 +170,9 @@ fn compare(
         return None;
     }
     let effect = effect(&after, &before, Centre::Median, design, seed);
-    let judged = figure.better.filter(|_| arm.repeats.is_none());
+    // Figures that are not to be used, by their own word, are shown and not judged.
+    let invalid = !arm.invalid().is_empty() || !baseline.invalid().is_empty();
+    let judged = figure.better.filter(|_| arm.repeats.is_none() && !invalid);
     Some(Comparison {
         arm: arm.name.clone(),
         baseline: baseline.name.clone(),

@@ -21,7 +21,7 @@ pub fn render(results: &Results) -> String {
          <title>{title}</title>\n<style>\n{}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n",
         include_str!("report/report.css")
     );
-    for doubt in results.doubts() {
+    for doubt in results.verdict().reasons {
         let _ = writeln!(page, "<p class=\"doubt\">{}</p>", escape(&doubt));
     }
     let _ = writeln!(page, "<p class=\"lead\">{}</p>", escape(&table::conditions(results)));
@@ -223,7 +223,7 @@ fn footer(page: &mut String, results: &Results) {
             let _ = writeln!(page, "<li>Left out: {}: {}</li>", escape(&arm.name), escape(why));
         }
     }
-    let errors: u64 = results.arms.iter().flat_map(|arm| &arm.runs).map(|run| run.errors).sum();
+    let errors = results.errors().map_or_else(|| "nobody counted them".to_owned(), |errors| errors.to_string());
     let _ = writeln!(page, "<li>Failed requests or connections, all runs: {errors}</li>\n</ul>");
     page.push_str("<details><summary>Machine, settings and versions</summary>\n<table class=\"left\">\n");
     let mut rows: Vec<(String, String)> = results.machine.told().into_iter().collect();

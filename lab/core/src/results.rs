@@ -4,7 +4,9 @@
 use crate::Failure;
 use crate::experiment::Experiment;
 use crate::fingerprint::MachineState;
-use crate::runs::{ArmResults, Check, Figure};
+use crate::runs::{ArmResults, Check, Figure, RunVerdict};
+use environment::ResultKind;
+use results::Worth;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -90,17 +92,65 @@ impl Results {
         doubts
     }
 
-    /// Whether no check that could be made was missed.
+    /// What arms say against themselves, in the order of arms: of how many runs, and why.
+    #[must_use]
+    pub fn arms_doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        for arm in &self.arms {
+            let all = arm.runs.len();
+            let own: Vec<&RunVerdict> = arm.runs.iter().filter_map(|run| run.verdict.as_ref()).collect();
+            for (word, what) in
+                [("INVALID", "its figures are not to be used"), ("PARTIAL", "read its figures with care")]
+            {
+                let some: Vec<_> = own.iter().filter(|own| own.word == word).collect();
+                if let Some(first) = some.first() {
+                    let why = first.reasons.first().map_or("it does not say why", String::as_str);
+                    doubts.push(format!("{}: {} of {all} runs say {word}, {what}: {why}", arm.name, some.len()));
+                }
+            }
+        }
+        doubts
+    }
+
+    /// The verdict on the whole: what ended early is PARTIAL, what an arm calls INVALID is.
+    #[must_use]
+    pub fn verdict(&self) -> RunVerdict {
+        let reasons = [self.doubts(), self.arms_doubts()].concat();
+        let worth = match () {
+            () if self.arms.iter().any(|arm| !arm.invalid().is_empty()) => Worth::Invalid,
+            () if !reasons.is_empty() => Worth::Partial,
+            () => Worth::Complete,
+        };
+        RunVerdict { word: worth.word().to_owned(), reasons }
+    }
+
+    /// How many requests or connections failed in all runs that counted it; nothing where none did.
+    #[must_use]
+    pub fn errors(&self) -> Option<u64> {
+        let counted = self.arms.iter().flat_map(|arm| &arm.runs).filter(|run| !run.errors_unknown);
+        counted.map(|run| run.errors).reduce(|sum, errors| sum.saturating_add(errors))
+    }
+
+    /// Whether no check that could be made was missed, and no arm calls its figures INVALID.
     #[must_use]
     pub fn is_as_expected(&self) -> bool {
         self.checks.iter().all(|check| check.kept != Some(false))
+            && self.arms.iter().all(|arm| arm.invalid().is_empty())
     }
 
     /// The contents of `results.json`.
     #[must_use]
     pub fn to_json(&self) -> String {
         // Only a map with keys other than strings could fail, and there is none.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            #[serde(flatten)]
+            results: &'a Results,
+            kind: ResultKind,
+            verdict: RunVerdict,
+        }
+        let whole = Whole { results: self, kind: ResultKind::Experiment, verdict: self.verdict() };
+        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
     }
 
     /// Writes both files. Each is whole at any moment: a reader, or an end

@@ -132,9 +132,10 @@ fn brief(results: &Results, run: &Run) -> String {
     };
     let mut parts: Vec<String> = results.figures.iter().filter_map(figure).take(4).collect();
     parts.extend(run.details.get("order").cloned());
-    if run.errors > 0 {
+    if run.errors > 0 && !run.errors_unknown {
         parts.push(format!("{} FAILED", run.errors));
     }
+    parts.extend(run.verdict.as_ref().filter(|own| own.is_invalid()).map(|own| own.word.clone()));
     parts.join(", ")
 }
 

@@ -1,5 +1,6 @@
 //! What runs measured, and what was expected of it.
 
+use results::Worth;
 use serde::{Deserialize, Serialize};
 use stats::Better;
 use std::collections::BTreeMap;
@@ -88,6 +89,12 @@ pub struct Run {
     pub figures: BTreeMap<String, f64>,
     /// What failed in it.
     pub errors: u64,
+    /// Nobody counted what failed: the number above says nothing.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub errors_unknown: bool,
+    /// What it says that it is worth, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<RunVerdict>,
     /// Its latencies, where it has some.
     pub latency: Option<Distribution>,
     /// Its latencies where it has several passes, by their names.
@@ -99,6 +106,23 @@ pub struct Run {
     pub others: Option<f64>,
     /// What is no number.
     pub details: BTreeMap<String, String>,
+}
+
+/// What a run says that it is worth.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RunVerdict {
+    /// COMPLETE, PARTIAL or INVALID.
+    pub word: String,
+    /// Why, the gravest first.
+    pub reasons: Vec<String>,
+}
+
+impl RunVerdict {
+    /// Whether the figures are not to be used.
+    #[must_use]
+    pub fn is_invalid(&self) -> bool {
+        self.word == Worth::Invalid.word()
+    }
 }
 
 /// A latency distribution.
@@ -131,6 +155,12 @@ impl ArmResults {
     #[must_use]
     pub fn values(&self, figure: &str) -> Vec<f64> {
         self.runs.iter().filter_map(|run| run.figures.get(figure).copied()).collect()
+    }
+
+    /// The runs that say themselves that their figures are not to be used.
+    #[must_use]
+    pub fn invalid(&self) -> Vec<&Run> {
+        self.runs.iter().filter(|run| run.verdict.as_ref().is_some_and(RunVerdict::is_invalid)).collect()
     }
 
     /// The median of a figure over the runs, if there is one.

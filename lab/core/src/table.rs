@@ -40,7 +40,7 @@ pub fn columns(rows: &[Vec<String>]) -> String {
 #[must_use]
 pub fn render(results: &Results) -> String {
     let mut text = format!("{}\n", results.experiment.title);
-    for doubt in results.doubts() {
+    for doubt in results.verdict().reasons {
         let _ = writeln!(text, "! {doubt}");
     }
     let _ = writeln!(text, "{}", conditions(results));

@@ -405,4 +405,42 @@ fn a_command_is_an_arm() {
     assert!(matches!(outcome, Outcome::Complete));
     assert_eq!(results.arms[0].values("rate"), [5.0]);
     assert_eq!(results.control().expect("a control").values("rate"), [5.0]);
+    // Nobody counted what failed, and nobody says that nothing did.
+    assert_eq!(results.errors(), None);
+    assert!(report::render(&results).contains("all runs: nobody counted them"), "{}", report::render(&results));
+}
+
+/// A result of ours says what it is worth and what failed in it, and ends with another status
+/// then: it is kept, counted, and decides the verdict.
+#[test]
+fn what_an_arm_says_of_itself_decides() {
+    let text = r#"
+schema = 1
+name = "own"
+title = "own"
+rounds = 2
+[command]
+figures = [{ name = "rate", pointer = "/rate", better = "higher" }]
+[[command.arms]]
+name = "a"
+command = ["sh", "-c", """echo '{"kind": "load", "schema": 1, "setup": {}, "rate": 5,
+  "errors": {"reset": 3, "not_judged": 9},
+  "verdict": {"trust": "no", "reasons": [{"sentence": "requests failed"}]}}'; exit 5"""]
+[[command.arms]]
+name = "b"
+command = ["echo", '{"rate": 5}']
+"#;
+    let experiment = Experiment::parse("x", text, &[]).expect("good");
+    let folder = Folder::new();
+    let interrupt = Interrupt::watch().expect("signals");
+    let (results, outcome) = crate::runner::run(&experiment, &folder.0, &interrupt).expect("it runs");
+    assert!(matches!(outcome, Outcome::Complete), "{outcome:?}");
+    assert_eq!((results.arms[0].values("rate"), results.errors()), (vec![5.0, 5.0], Some(12)), "a, and a again");
+    let verdict = results.verdict();
+    assert!(verdict.is_invalid() && !results.is_as_expected(), "{verdict:?}");
+    assert_eq!(verdict.reasons[0], "a: 2 of 2 runs say INVALID, its figures are not to be used: requests failed");
+    assert!(compare::within(&results).iter().all(|one| one.verdict.is_none()), "what is invalid is not judged");
+    assert!(table::render(&results).contains("! a: 2 of 2 runs say INVALID"), "{}", table::render(&results));
+    let read = results::read(&folder.0).expect("its own").remove(0);
+    assert!(read.doubt().is_some_and(|doubt| doubt.contains("requests failed")), "{read:?}");
 }

@@ -11,6 +11,9 @@ use crate::run::{Little, PublishedRun};
 /// Of a link's rate, what is called its limit.
 pub(crate) const AT_LIMIT: f64 = 0.95;
 
+/// Fewer samples than this are no distribution.
+const FEW: f64 = 20.0;
+
 /// The share of failures that a rate may have in it.
 const FAILURES: f64 = 0.01;
 
@@ -23,8 +26,16 @@ const PROOF_LINK: &str = "the same load over a faster link: where the figure the
 pub(crate) fn of_run(run: &PublishedRun, link: Option<f64>) -> Vec<Relation> {
     let mut out = run.relations.clone();
     rates(run, &mut out);
-    out.extend(little(run));
     out.extend(link.and_then(|link| limit(run, link)));
+    // Tools that interpolate, or round to a neighbour, are off by a sample; of so few that is all.
+    let samples = run.latency.iter().filter_map(|latency| latency.samples).reduce(f64::max);
+    if let Some(samples) = samples.filter(|samples| *samples < FEW) {
+        let says = format!("too few samples: {samples} make no percentile, and hardly a mean");
+        let line = run.requests.map_or(0, |requests| requests.line);
+        out.push(Relation::missing("samples", line, says, "hundreds of requests for each percentile that is told"));
+        return out;
+    }
+    out.extend(little(run));
     for latency in &run.latency {
         distribution::check(latency, &mut out);
         if let (Some(max), Some(seconds)) = (latency.max, run.seconds)

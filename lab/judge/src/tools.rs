@@ -3,10 +3,13 @@
 mod ab;
 mod claims;
 mod fortio;
+mod h2load;
 mod hey;
+mod httpperf;
 mod iperf3;
 mod json;
 mod k6;
+mod mmhistogram;
 mod nighthawk;
 mod perf;
 mod sar;
@@ -18,8 +21,9 @@ use crate::run::PublishedRun;
 use crate::text::{ReadError, Text};
 
 /// What is read.
-pub const TOOLS: &str =
-    "ab, wrk, wrk2, hey, oha, k6, vegeta, fortio, nighthawk, testpmd, iperf3, perf stat, sar, nearside load --json";
+pub const TOOLS: &str = "ab, wrk, wrk2, hey, oha, k6, vegeta, fortio, nighthawk, h2load, testpmd, iperf3, \
+                         perf stat, sar, mpstat, \
+                         mmhistogram, dpdk-httpperf's table, JSON of each measurement of ours";
 
 /// Reads one tool's form.
 type Parser = fn(&Text) -> Result<PublishedRun, ReadError>;
@@ -43,17 +47,26 @@ pub(crate) fn parse(text: &Text) -> Result<Vec<PublishedRun>, ReadError> {
     if text.lines.iter().any(|line| line.trim() == "[[claim]]") {
         return claims::parse(text);
     }
-    let known: [(bool, Parser); 11] = [
+    let known: [(bool, Parser); 14] = [
         (text.has("This is ApacheBench") || text.starts("Concurrency Level:"), ab::parse),
         (text.starts("Running ") && text.has(" test @ "), wrk::parse),
-        (text.starts("Latencies ") && text.starts("Requests "), vegeta::parse),
+        (
+            text.lines.iter().any(|line| line.trim_start().starts_with("Latencies") && line.contains("[m")),
+            vegeta::parse,
+        ),
         (text.has("http_req_duration") || text.has("http_reqs."), k6::parse),
         (text.has("Aggregated Function Time") || text.starts("Aborting because of error"), fortio::parse),
         (text.has("Nighthawk - A layer 7"), nighthawk::parse),
-        (text.has("NIC statistics for port"), testpmd::parse),
-        (text.has("Performance counter stats for"), perf::parse),
-        (text.has("[ ID] Interval"), iperf3::parse),
-        (text.lines[first].starts_with("Linux ") && text.lines[first].contains(" CPU)"), sar::parse),
+        (text.has("NIC statistics for port") || text.has("Forward statistics for port"), testpmd::parse),
+        (
+            text.has("Performance counter stats for") || text.lines.iter().any(|line| perf::is_counter(line)),
+            perf::parse,
+        ),
+        (text.has("[ ID] Interval") || text.lines.iter().any(|line| iperf3::is_row(line)), iperf3::parse),
+        (text.lines.iter().any(|line| sar::is_head(line) || sar::is_names(line)), sar::parse),
+        (text.starts("finished in ") && text.starts("requests: "), h2load::parse),
+        (text.lines.iter().any(|line| mmhistogram::is_head(line)), mmhistogram::parse),
+        (text.lines.iter().any(|line| httpperf::is_names(line)), httpperf::parse),
         (text.starts("Summary:") && text.starts("Requests/sec:"), hey::parse),
     ];
     let matches: Vec<_> = known.iter().filter(|(fits, _)| *fits).collect();

@@ -104,7 +104,9 @@ fn what_samples_make_is_believed() {
                 let all = samples(shape, count, &mut chance);
                 for text in [ab(&all), nighthawk(&all)] {
                     let source = read("x", text.as_bytes()).unwrap_or_else(|why| panic!("{why}\n{text}"));
-                    let found = judge(&[source], None);
+                    let mut found = judge(&[source], None);
+                    // That few are few is said of them.
+                    found.retain(|one| one.check != "samples");
                     assert!(found.is_empty(), "shape {shape}, {count} samples: {found:#?}\n{text}");
                 }
             }

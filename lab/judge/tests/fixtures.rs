@@ -90,6 +90,27 @@ fn a_file_that_is_cut_off_is_refused_or_says_nothing_false() {
     }
 }
 
+/// Nor of any lines out of its middle, as articles print them.
+#[test]
+fn an_excerpt_is_refused_or_says_nothing_false() {
+    let mut read_so = 0;
+    for path in files("sound").into_iter().filter(|path| path.extension().is_some_and(|end| end == "txt")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        for begin in 1..lines.len() {
+            for end in (begin + 1..=lines.len()).step_by(3) {
+                let part = lines[begin..end].join("\n");
+                let Ok(source) = read("part", part.as_bytes()) else { continue };
+                read_so += 1;
+                let found = judge(&[source], None);
+                let bad: Vec<&Finding> = found.iter().filter(|one| one.severity == Severity::Impossible).collect();
+                assert!(bad.is_empty(), "{} from line {} to {end}: {bad:#?}", path.display(), begin + 1);
+            }
+        }
+    }
+    assert!(read_so > 300, "{read_so} excerpts were read");
+}
+
 /// Cut within a line, or with a byte changed: an error or findings, no panic.
 #[test]
 fn no_bytes_make_it_panic() {

@@ -3,15 +3,18 @@
 //!
 //! | module | tells of |
 //! | --- | --- |
+//! | `head` | what each result says at its head: its kind, and the version of its form |
 //! | `machine` | processor, memory, kernel, control group |
 //! | `interfaces` | drivers, firmware, queues, rings, offloads, interrupts |
 //! | `likeness` | what differs between two, and whether it matters |
 
+mod head;
 mod interfaces;
 mod likeness;
 mod machine;
 
-pub use likeness::{Likeness, Rule, Unlike, difference, rule, unlike};
+pub use head::{ResultKind, SCHEMA};
+pub use likeness::{Likeness, LikenessRule, Unlike, difference, rule, unlike};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -20,7 +20,7 @@ pub enum Likeness {
 
 /// The rule of a field.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Rule {
+pub struct LikenessRule {
     /// How alike.
     pub likeness: Likeness,
     /// Why.
@@ -61,7 +61,7 @@ const KEPT: f64 = 0.95;
 
 /// The rule of a field, by its name; `guest`: a hypervisor is below.
 #[must_use]
-pub fn rule(name: &str, guest: bool) -> Rule {
+pub fn rule(name: &str, guest: bool) -> LikenessRule {
     use Likeness::{Equal, MayDiffer, Passing, Within};
     const SET_OF_INTERFACES: [&str; 6] = [" rings", " channels", " coalescing", " pause", " offloads", " interrupts"];
     let (likeness, why) = match name {
@@ -81,14 +81,14 @@ pub fn rule(name: &str, guest: bool) -> Rule {
         _ if name.starts_with("interface ") => (Equal, "another interface, driver or speed"),
         _ => (MayDiffer, "it is a setting, or a version"),
     };
-    Rule { likeness, why }
+    LikenessRule { likeness, why }
 }
 
 /// What a field's two values come to by its rule; `None`: nothing to tell. A field that only
 /// one side has is that of an interface or a limit that was added or removed.
 #[must_use]
 pub fn difference(name: &str, (before, after): (Option<&str>, Option<&str>), guest: bool) -> Option<Unlike> {
-    let Rule { likeness, why } = rule(name, guest);
+    let LikenessRule { likeness, why } = rule(name, guest);
     if before == after || likeness == Likeness::Passing {
         return None;
     }

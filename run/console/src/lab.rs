@@ -1,13 +1,13 @@
 //! `nearside lab`: experiments run, shown and compared.
 
 mod judge;
-mod loads;
 
 use ::lab::experiment::{Experiment, Set};
 use ::lab::results::{Results, write_whole};
 use ::lab::runner::{self, Outcome};
 use ::lab::{builtin, compare, report, table};
 use demo::child::Interrupt;
+use results::ResultKind;
 use say::{Failure, eprintln, print, println};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -80,7 +80,7 @@ impl From<&str> for ResultsSide {
     /// `FOLDER`, or `FOLDER:ARM` where no folder has the whole name.
     fn from(text: &str) -> Self {
         match text.rsplit_once(':') {
-            Some((folder, arm)) if !Path::new(text).is_dir() => {
+            Some((folder, arm)) if !Path::new(text).exists() => {
                 Self { folder: folder.into(), arm: Some(arm.to_owned()) }
             }
             _ => Self { folder: text.into(), arm: None },
@@ -104,8 +104,8 @@ pub fn lab(plan: LabPlan) -> Result<ExitCode, Failure> {
         LabPlan::List => list(),
         LabPlan::Schema(name) => schema(name.as_deref()),
         LabPlan::Run(plan) => run(&plan),
-        LabPlan::Report(folder) => write_report(&folder, &Results::read(&folder)?).map(|()| ExitCode::SUCCESS),
-        LabPlan::Compare(plan) if loads::is_one(&plan) => loads::compare(&plan),
+        LabPlan::Report(folder) => report_of(&folder),
+        LabPlan::Compare(plan) if are_experiments(&plan) => compare_experiments(&plan),
         LabPlan::Compare(plan) => compare_results(&plan),
         LabPlan::Judge(plan) => judge::judge(&plan),
     }
@@ -151,24 +151,82 @@ fn run(plan: &ExperimentPlan) -> Result<ExitCode, Failure> {
     }
 }
 
+/// The page of an experiment; of another result it is said which command draws it.
+fn report_of(folder: &Path) -> Result<ExitCode, Failure> {
+    if !is_experiment(folder) {
+        let found = results::read(folder)?;
+        let kind = found.first().map_or(ResultKind::Experiment, |one| one.kind);
+        let (name, command) = (folder.display(), kind.command());
+        return Err(match kind {
+            ResultKind::PacketLoad => {
+                format!("{name} is a result of {command}: nearside packet report {name} draws it")
+            }
+            ResultKind::Experiment => format!("{name} is an experiment's file: give its folder"),
+            ResultKind::PacketLatency | ResultKind::ZeroLoss => {
+                format!("{name} is a result of {command}, which draws its page itself (--out)")
+            }
+            ResultKind::Load | ResultKind::FindMax | ResultKind::LoadSweep => {
+                format!("{name} is a result of {command}, which draws its page itself (--html)")
+            }
+            ResultKind::Recording => {
+                format!("{name} is a result of {command}: nearside watch --replay {name} shows it")
+            }
+            _ => format!("{name} is a result of {command}, of which there is no page; lab compare takes two"),
+        }
+        .into());
+    }
+    write_report(folder, &Results::read(folder)?).map(|()| ExitCode::SUCCESS)
+}
+
+/// Whether a folder holds an experiment's results.
+fn is_experiment(folder: &Path) -> bool {
+    folder.join(::lab::results::RESULTS).is_file()
+}
+
+/// Whether both sides are experiments, which are compared arm by arm, with the noise that their
+/// controls showed.
+fn are_experiments(plan: &ComparisonPlan) -> bool {
+    [&plan.before, &plan.after].into_iter().all(|side| side.arm.is_some() || is_experiment(&side.folder))
+}
+
+/// Compares results of any measurement of ours, of one kind.
+fn compare_results(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
+    let (before, after) = (results::read(&plan.before.folder)?, results::read(&plan.after.folder)?);
+    let comparison = results::SidesCompared::of(&before, &after)?;
+    if let Some(why) = comparison.refusal().filter(|_| !plan.force) {
+        return Err(why.into());
+    }
+    if plan.json {
+        println!("{:#}", comparison.to_json());
+    } else {
+        print!("{comparison}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The first folder of this name that is not there yet.
-fn fresh(name: &str) -> PathBuf {
+pub(crate) fn fresh(name: &str) -> PathBuf {
     let place = Path::new("out/lab");
     let numbered = |number: u32| place.join(format!("{name}-{number}"));
     (1..u32::MAX).map(numbered).find(|folder| !folder.exists()).unwrap_or_else(|| place.join(name))
 }
 
-fn write_report(folder: &Path, results: &Results) -> Result<(), Failure> {
+pub(crate) fn write_report(folder: &Path, results: &Results) -> Result<(), Failure> {
     let page = folder.join("report.html");
     write_whole(&page, &report::render(results))?;
     eprintln!("wrote {}", page.display());
     Ok(())
 }
 
-fn compare_results(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
+fn compare_experiments(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
     let (before, after) = (Results::read(&plan.before.folder)?, Results::read(&plan.after.folder)?);
     let pairs = compare::pairs((&after, plan.after.arm.as_deref()), (&before, plan.before.arm.as_deref()))?;
     let unlike = compare::unlike(&after, &before, &pairs);
+    for (side, results) in [("before", &before), ("after", &after)] {
+        for doubt in results.verdict().reasons {
+            eprintln!("note: {side}: {doubt}");
+        }
+    }
     if !unlike.is_empty() && !plan.force {
         let list = unlike.join("\n  ");
         return Err(format!(

@@ -13,9 +13,11 @@
 //! | `watch` | what the machine does, interval by interval |
 //! | `numa` | what crosses between NUMA domains |
 //! | `status` | the statistics of running processes |
+//! | `compare` | two servers, loaded by turns |
 //! | `lab` | experiments, results, published results |
 //! | `import` | other stacks' configurations |
 
+mod compare;
 mod import;
 mod lab;
 mod node;
@@ -24,6 +26,7 @@ mod plan;
 mod status;
 mod watch;
 
+pub use compare::{ServersPlan, compare};
 pub use import::import;
 pub use lab::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, ResultsSide, lab};
 pub use node::node;

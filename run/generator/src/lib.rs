@@ -46,9 +46,9 @@ pub use plan::{
 use files::Later;
 use goal::Goal;
 use host::Layout;
-use report::render_hgrm;
+use report::{bulk_verdict, render_hgrm};
 use run::Runner;
-use say::Failure;
+use say::{Failure, eprintln};
 use std::process::ExitCode;
 
 /// Loads a server and prints what was measured.
@@ -73,8 +73,16 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
             goal::find_max(&runner, &load, &goal, form)?
         }
         Task::Bulk(task) => {
-            runner.bulk(&load, &task, form, print::put)?;
-            if runner.is_stopped() { print::INTERRUPTED } else { 0 }
+            let verdict = bulk_verdict(&runner.bulk(&load, &task, form, print::put)?);
+            match () {
+                () if runner.is_stopped() => print::INTERRUPTED,
+                // Of a server that sends what ends, as of one that answers nothing.
+                () if !verdict.reasons.is_empty() => {
+                    eprintln!("nearside: INVALID: {}", verdict.reasons.join("; "));
+                    print::INVALID
+                }
+                () => 0,
+            }
         }
         Task::Sweep(plan) => sweep::sweep(&mut runner, &load, &plan, form)?,
         Task::Once => {

@@ -87,10 +87,19 @@ impl Machine {
         let short: Duration = self.reaped.iter().map(reaped).max().unwrap_or_default();
         Surroundings {
             stolen: share(self.stolen.saturating_sub(earlier.stolen)),
-            others: share(others.max(short)),
+            // A child that is waited for brings the account of its whole life: no more is had of cores
+            // than there are.
+            others: share(others.max(short)).min(cores()),
             waited: share(waited),
         }
     }
+}
+
+/// The cores that are on line.
+fn cores() -> f64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
+    if cores == 0 { f64::INFINITY } else { cores as f64 }
 }
 
 /// Of proc_pid_stat(5): the name, and what children took that were waited for,
@@ -164,6 +173,8 @@ mod tests {
         let with = |time| machine(later, 0, &all, &[(7, time), (1, time)]);
         let before = machine(start, 0, &[], &[(7, 100), (1, 100)]);
         assert!(with(350).since(&before, 1).others >= 0.25);
+        // Of a long life that ended just now, no more than all cores' time counts.
+        assert!(with(900_000).since(&before, 1).others <= cores());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use environment::Fingerprint;
 use host::drivers::LinkSpec;
 use host::{HostPlan, Silos};
 use host::{Layout, stop_signals};
-use load::{BulkPlan, Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
+use load::{BulkPlan, BulkReport, Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
 use say::Failure;
 use silo::Clock;
 use silo::page::{Reader, living_of_user};
@@ -167,7 +167,7 @@ impl Runner {
     ///
     /// # Errors
     /// What the user is to know.
-    pub fn bulk(&self, plan: &Plan, task: &BulkTask, form: Form, put: bulk::Put) -> Result<(), Failure> {
+    pub fn bulk(&self, plan: &Plan, task: &BulkTask, form: Form, put: bulk::Put) -> Result<BulkReport, Failure> {
         let request = plan.first_request();
         let streams = BulkPlan {
             target: *plan.targets.first().ok_or("there is no server to go to")?,
@@ -189,22 +189,21 @@ impl Runner {
         };
         let (every, signals) = (self.output.interval, &self.signals);
         let busy = |all: usize| (0..all as u32).filter(|index| streams.share(*index, all as u32).is_some()).count();
-        match &self.way {
+        Ok(match &self.way {
             Way::Kernel(kernel) => {
                 let workers = busy(kernel.sockets.seats().len());
                 let told = bulk::Told { plan: &streams, path: "kernel sockets".to_owned(), form, put };
                 let work = |sender| bulk::over_sockets(&kernel.sockets, &streams, every, signals, &sender);
-                bulk::measure(&told, workers, environment, work, carried)?;
+                bulk::measure(&told, workers, environment, work, carried)?
             }
             Way::Link(host) => {
                 let layout = silos(host, plan)?;
                 let path = host.links.iter().map(LinkSpec::name).collect::<Vec<_>>().join(", ");
                 let told = bulk::Told { plan: &streams, path, form, put };
                 let work = |sender| bulk::over_links(host, &layout, &streams, every, signals, &sender);
-                bulk::measure(&told, busy(layout.seats.len()), environment, work, carried)?;
+                bulk::measure(&told, busy(layout.seats.len()), environment, work, carried)?
             }
-        }
-        Ok(())
+        })
     }
 
     /// One run of which undisturbed slices alone count, and how many did.

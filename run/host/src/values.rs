@@ -289,12 +289,14 @@ pub fn respond(text: &str) -> Result<Respond, BadValue> {
     }
     match text.parse::<Size>() {
         Ok(Size(bytes)) if bytes <= RESPOND_SIZE_MAX => Ok(Respond::Size(bytes)),
-        Ok(_) => Err(BadValue::new("a fixed answer has at most 1G")),
+        Ok(_) => Err(BadValue::new(
+            "a fixed answer has at most 1048512K: with its head it must fit into a connection's queue of 1G",
+        )),
         Err(_) => Ok(Respond::Text(text.to_owned())),
     }
 }
 
-const _: () = assert!(RESPOND_SIZE_MAX == 1 << 30, "the error above says how much it is");
+const _: () = assert!(RESPOND_SIZE_MAX == 1_048_512 << 10, "the error above says how much it is");
 
 /// Reads what each request is to cost.
 ///

@@ -2,8 +2,10 @@
 
 use crate::ends::{self, OverLinks};
 use crate::keep::write_whole;
+use crate::load::surroundings;
 use crate::published::{ThreadCycles, publish, tell};
 use crate::{ForwardPlan, place};
+use environment::{ResultKind, SCHEMA};
 use host::stop_signals;
 use link::{Link, LinkState};
 use load::units::si;
@@ -256,6 +258,9 @@ fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Durati
         })
         .collect();
     let value = json!({
+        "kind": ResultKind::PacketForward,
+        "schema": SCHEMA,
+        "environment": surroundings(&plan.links),
         "mode": plan.settings.mode.name(),
         "burst": plan.settings.burst,
         "threads": plan.pace.cores.len(),

@@ -16,8 +16,10 @@ use crate::load::{INTERRUPTED, MISSED, replay};
 use between::Between;
 use demo::child::Interrupt;
 use demo::scratch::Scratch;
+use environment::{Fingerprint, ResultKind, SCHEMA};
 use host::stop_signals;
 use load::units::{digits, share, si};
+use packet::verdict::Validity;
 use say::{Failure, eprintln, println};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -88,8 +90,10 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
             Err(why) => Row::missing(*device, why.to_string()),
         });
     }
-    let value =
-        json!({ "command": replay(), "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "devices": rows });
+    let value = json!({
+            "kind": ResultKind::PacketLab, "schema": SCHEMA, "environment": Fingerprint::read(),
+            "verdict": verdict(&rows), "command": replay(),
+            "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "devices": rows });
     if plan.json {
         println!("{value:#}");
     } else {
@@ -234,6 +238,33 @@ fn latency(said: &Value) -> [Option<f64>; 2] {
         let probes = summary.iter().filter(|lane| lane.get("stream").and_then(Value::as_str) == Some("probe"));
         probes.filter_map(|lane| lane.get(key)?.as_f64()).reduce(f64::max)
     })
+}
+
+/// What the table is worth: what has no row is missing, and what spoilt a search spoilt its row.
+fn verdict(rows: &[Row]) -> Validity {
+    let mut verdict = missing(rows.iter().map(|row| (row.device, row.missing.as_deref())));
+    for row in rows {
+        let word = row.search.get("word").and_then(Value::as_str);
+        let reasons = row.search.get("reasons").and_then(Value::as_array).into_iter().flatten();
+        let why = reasons.filter_map(Value::as_str).next().unwrap_or("its search was not complete");
+        match word {
+            Some("INVALID") => verdict.fails(format!("{}: {why}", row.device)),
+            Some("PARTIAL") => verdict.lacks(format!("{}: {why}", row.device)),
+            _ => {}
+        }
+    }
+    verdict
+}
+
+/// What points or devices that could not be had leave out.
+pub fn missing<'a>(rows: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Validity {
+    let mut verdict = Validity::default();
+    for (name, why) in rows {
+        if let Some(why) = why {
+            verdict.lacks(format!("{name}: {why}"));
+        }
+    }
+    verdict
 }
 
 fn table(plan: &DevicesPlan, rows: &[Row]) -> String {

@@ -8,7 +8,7 @@ use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed, surround
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use core::fmt::Write;
-use environment::Fingerprint;
+use environment::{Fingerprint, ResultKind, SCHEMA};
 use host::stop_signals;
 use link::Link;
 use load::units::{seconds, si};
@@ -101,7 +101,8 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold
         .collect();
     let unkept = keep(plan, &environment, &runs).err().map(|why| why.to_string());
     let value = json!({
-        "command": replay(), "environment": environment, "clock": clock.to_json(), "pause_frames": pause, "runs": runs,
+        "kind": ResultKind::PacketLatency, "schema": SCHEMA, "command": replay(),
+        "environment": environment, "clock": clock.to_json(), "pause_frames": pause, "runs": runs,
         "verdict": verdict,
     });
     let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
@@ -155,6 +156,8 @@ impl Keeper<'_> {
 /// A result with what it belongs to, as it is kept.
 fn told(environment: &Fingerprint, run: &Kept) -> String {
     let mut value = json!(run);
+    value["kind"] = json!(ResultKind::PacketLoad);
+    value["schema"] = json!(SCHEMA);
     value["environment"] = json!(environment);
     format!("{value:#}\n")
 }

@@ -15,7 +15,6 @@
 //! | `child` | programs beside this one |
 //! | `pause` | pause frames of the links |
 //! | `pages` | results drawn and compared |
-//! | `figures` | what of results is compared |
 //! | `rig` | a tester's links and clock, and trials over them |
 //! | `place` | a thread's place: core, real-time policy |
 //! | `published` | what `nearside watch` and `nearside status` are told |
@@ -25,7 +24,6 @@ mod child;
 mod clocks;
 mod commands;
 mod ends;
-mod figures;
 mod forward;
 mod keep;
 mod lab;

@@ -4,7 +4,7 @@ use crate::TesterPlan;
 use crate::clocks::Timed;
 use crate::keep::write_whole;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
-use environment::Fingerprint;
+use environment::{Fingerprint, ResultKind, SCHEMA};
 use host::drivers::LinkSpec;
 use host::stop_signals;
 use link::Link;
@@ -15,6 +15,7 @@ use packet::spec::ReplaySpec;
 use packet::table;
 use packet::tester::{Plan, Recorders, Stream, fill};
 use packet::trial::TrialResult;
+use packet::verdict::{Validity, spoilt};
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
 use silo::Clock;
@@ -45,7 +46,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
     // What cannot be written is told before the run, not after it.
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{:#}\n", json!({ "complete": false })))?;
+        write_whole(path, &format!("{:#}\n", begun(ResultKind::PacketLoad)))?;
     }
     let mut links = plan.links.clone();
     let mut trial = Plan { seed: seed(plan.seed)?, signature: seed(plan.seed)? as u32, ..plan.plan.clone() };
@@ -234,6 +235,8 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
         })
     });
     json!({
+        "kind": ResultKind::PacketLoad,
+        "schema": SCHEMA,
         "command": replay(),
         "complete": result.complete,
         "environment": surroundings(&plan.links),
@@ -242,9 +245,29 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
         "threshold_ns": nanos(plan.threshold),
         "summary": lanes.collect::<Vec<_>>(),
         "expectations": judged,
+        "verdict": worth(result, LATE_LIMIT),
         "result": result,
     })
 }
+
+/// What a file says whose measurement has begun.
+pub fn begun(kind: ResultKind) -> Value {
+    json!({ "kind": kind, "schema": SCHEMA, "complete": false })
+}
+
+/// What one trial is worth: of what it was to send, this share may be late.
+fn worth(result: &TrialResult, late_limit: f64) -> Validity {
+    let mut verdict = Validity::default();
+    match spoilt(result, late_limit) {
+        _ if !result.complete => verdict.lacks("it ended early: it was stopped, or a link was down"),
+        Some(why) => verdict.fails(why),
+        None => {}
+    }
+    verdict
+}
+
+/// As for searches, where nothing else is asked for.
+const LATE_LIMIT: f64 = 0.001;
 
 /// What figures of these links belong to: the machine, and the interfaces that
 /// frames go by, also those without a device.

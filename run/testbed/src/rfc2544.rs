@@ -4,9 +4,10 @@ use crate::MethodPlan;
 use crate::clocks::Timed;
 use crate::commands;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, MISSED, replay, seed, surroundings};
+use crate::load::{INTERRUPTED, MISSED, begun, replay, seed, surroundings};
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
+use environment::{ResultKind, SCHEMA};
 use host::stop_signals;
 use link::Link;
 use packet::log::TrialLog;
@@ -32,7 +33,7 @@ const LEARNING_MILLI: u64 = 1_000_000;
 pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     let signals = stop_signals()?;
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{:#}\n", json!({ "complete": false })))?;
+        write_whole(path, &format!("{:#}\n", begun(ResultKind::Rfc2544)))?;
     }
     let mut links = plan.links.clone();
     let has_latency = plan.settings.tests.contains(&Test::Latency);
@@ -47,6 +48,8 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
         verdict.fails(why.clone());
     }
     let value = json!({
+        "kind": ResultKind::Rfc2544,
+        "schema": SCHEMA,
         "command": replay(),
         "environment": surroundings(&plan.links),
         "clock": clock.to_json(),

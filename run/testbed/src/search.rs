@@ -6,6 +6,7 @@ use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, replay, seed, surroundings};
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
+use environment::{ResultKind, SCHEMA};
 use host::stop_signals;
 use link::Link;
 use load::units::{share, si};
@@ -305,6 +306,8 @@ fn judge(plan: &SearchPlan, done: &Done, pause: &PauseFrames) -> Validity {
 
 fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, (pause, verdict): (&PauseFrames, &Validity)) -> Value {
     json!({
+        "kind": ResultKind::PacketSearch,
+        "schema": SCHEMA,
         "command": replay(),
         "environment": surroundings(&plan.links),
         "clock": clock.to_json(),

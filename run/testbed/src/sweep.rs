@@ -11,6 +11,7 @@ use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, replay, surroundings_of};
 use demo::child::Interrupt;
 use demo::scratch::Scratch;
+use environment::{ResultKind, SCHEMA};
 use host::stop_signals;
 use load::units::{digits, si};
 use say::{Failure, eprintln, println};
@@ -107,7 +108,9 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     let energy = energy().err();
     let links = points.first().map(|first| plan.links.iter().map(|link| filled(link, first, scratch.path())));
     let environment = surroundings_of(&links.into_iter().flatten().collect::<Vec<_>>());
+    let verdict = crate::lab::missing(rows.iter().map(|row| (row.point.as_str(), row.missing.as_deref())));
     let value = json!({
+        "kind": ResultKind::PacketSweep, "schema": SCHEMA, "verdict": verdict,
         "command": replay(), "environment": environment, "points": rows, "rounds": plan.rounds,
         "energy_missing": energy,
     });

@@ -13,6 +13,7 @@ use demo::child::{Interrupt, Running};
 use demo::netns::Wires;
 use demo::scratch::Scratch;
 use driver::Role;
+use environment::{ResultKind, SCHEMA};
 use host::drivers::LinkSpec;
 use host::stop_signals;
 use packet::verdict::Word;
@@ -225,6 +226,9 @@ fn show(
         println!(
             "{:#}",
             json!({
+                "kind": ResultKind::ZeroLoss,
+                "schema": SCHEMA,
+                "environment": told.value["environment"],
                 "audit": before.audit,
                 "noise": noise,
                 "measured": told.value,

@@ -137,8 +137,9 @@ pub enum Respond {
     Size(u64),
 }
 
-/// The largest [`Respond::Size`], bytes.
-pub const RESPOND_SIZE_MAX: u64 = 1 << 30;
+/// The largest [`Respond::Size`], bytes: with its head it fits into a connection's queue, which
+/// holds 2^30 bytes (`rope::MAX_QUEUED`).
+pub const RESPOND_SIZE_MAX: u64 = (1 << 30) - (64 << 10);
 
 /// A host that is served apart from the others, by the name that its clients
 /// ask for.

@@ -3,6 +3,7 @@
 use super::{Report, Spoils, Warning};
 use core::fmt;
 use serde::Serialize;
+use serde::ser::SerializeStruct;
 
 /// A percentile that few samples are beyond is no reason to doubt the others, from here on.
 const TAIL: f64 = 99.5;
@@ -20,8 +21,20 @@ pub enum Trust {
     No,
 }
 
+impl Trust {
+    /// The same, in the word that all results of ours have.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "COMPLETE",
+            Self::WithCare => "PARTIAL",
+            Self::No => "INVALID",
+        }
+    }
+}
+
 /// Whether the figures of a report can be trusted.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Verdict {
     /// Whether they can: as the gravest of the reasons says.
     pub trust: Trust,
@@ -97,6 +110,16 @@ const fn weight(warning: &Warning) -> (Trust, &'static str) {
 
 /// From this share of the time on, what others had of the cores is what is measured.
 const MUCH: f64 = 0.1;
+
+impl Serialize for Verdict {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("Verdict", 3)?;
+        fields.serialize_field("word", self.trust.word())?;
+        fields.serialize_field("trust", &self.trust)?;
+        fields.serialize_field("reasons", &self.reasons)?;
+        fields.end()
+    }
+}
 
 impl fmt::Display for Verdict {
     /// One line.

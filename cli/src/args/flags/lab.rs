@@ -37,8 +37,9 @@ enum What {
     /// Hold published results against what is possible
     ///
     /// Reads what ab, wrk, wrk2, hey, oha, k6, vegeta, fortio, nighthawk,
-    /// testpmd, iperf3, perf stat, sar and nearside load --json printed, whole
-    /// and in English, and files of claims ([[claim]] in TOML, as docs/judge.md
+    /// h2load, testpmd, iperf3, perf stat, sar, mpstat and mmhistogram printed,
+    /// in English, dpdk-httpperf's table, JSON of all measurements of ours, and
+    /// files of claims ([[claim]] in TOML, as docs/judge.md
     /// lists them); several files are the sides of one comparison. Each finding says what is impossible
     /// or unproven, by how much, and what would prove it. The exit status is 0
     /// if nothing is found, 4 if something is unproven, 5 if something is
@@ -106,7 +107,7 @@ struct RunArgs {
 
 #[derive(Args)]
 struct CompareArgs {
-    /// The earlier results: a folder, or one arm of it; or what nearside load --json printed
+    /// The earlier results: a folder, or one arm of it; or what any measurement of ours printed as JSON
     #[arg(value_name = "BEFORE[:ARM]", value_hint = ValueHint::AnyPath)]
     before: String,
 

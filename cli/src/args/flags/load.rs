@@ -58,9 +58,9 @@ pub(in crate::args) struct LoadArgs {
     #[arg(short = 'n', long, value_name = "N")]
     requests: Option<Count>,
 
-    /// Run for this long, or this many requests, before measuring: 1s, or 1000r
-    #[arg(long, value_name = "TIME|REQUESTSr", default_value = "1s")]
-    warmup: WarmUp,
+    /// Run for this long, or this many requests, before measuring: 1s, or 1000r [default: 1s; with --requests nothing]
+    #[arg(long, value_name = "TIME|REQUESTSr")]
+    warmup: Option<WarmUp>,
 
     #[command(flatten)]
     pace: PaceArgs,

@@ -3,7 +3,7 @@
 
 use crate::Failure;
 use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
-use crate::runs::{Direction, Figure, Run};
+use crate::runs::{Direction, Figure, Run, RunVerdict};
 use demo::child::Program;
 use demo::scratch::Scratch;
 use schemars::JsonSchema;
@@ -114,27 +114,67 @@ impl Procedure for Command {
         words.extend(side.command.iter().cloned());
         let program = Program { name: &side.command[0].replace('/', "-"), netns: None, core: None, words };
         let mut running = program.start(self.scratch.path())?;
-        let printed = running.finish(Duration::from_secs(self.settings.timeout_seconds), setting.interrupt)?;
-        let figures = read(&side.name, &printed, &self.settings.figures)?;
-        Ok(Run { figures, ..Run::default() })
+        let status = running.ended(Duration::from_secs(self.settings.timeout_seconds), setting.interrupt)?;
+        let printed = running.output();
+        let value = json(&side.name, &printed);
+        let own = value.as_ref().ok().and_then(|value| own_word(value));
+        // Tools of ours end with another status where they doubt their figures, and say so in
+        // what they print; of another program nobody knows what its figures are then.
+        if !status.success() && own.is_none() {
+            let said = running.complaint();
+            return Err(format!("{} ended with {status}; it said:\n{said}", side.name).into());
+        }
+        let figures = read(&side.name, &value?, &self.settings.figures, own.is_some())?;
+        let (verdict, errors) = own.map_or((None, None), |own| (own.verdict, own.errors));
+        let (errors, errors_unknown) = (errors.unwrap_or(0), errors.is_none());
+        Ok(Run { figures, verdict, errors, errors_unknown, ..Run::default() })
     }
 }
 
-/// The figures in what a program printed: its last line that is JSON, or all
-/// of it.
-fn read(name: &str, printed: &str, readings: &[Reading]) -> Result<BTreeMap<String, f64>, Failure> {
+/// What a result of ours says of itself.
+struct OwnWord {
+    verdict: Option<RunVerdict>,
+    /// Requests and connections that failed, where it counts them.
+    errors: Option<u64>,
+}
+
+/// The word of a result of ours; nothing of what is none.
+fn own_word(value: &Value) -> Option<OwnWord> {
+    let found = results::of_value("", value).ok()?;
+    let verdict = found.verdict.map(|own| RunVerdict { word: own.worth.word().to_owned(), reasons: own.reasons });
+    // What was not judged did not fail.
+    let counts = value.get("errors").and_then(Value::as_object);
+    let counts = counts.map(|all| all.iter().filter(|(name, _)| *name != "not_judged").filter_map(|(_, n)| n.as_u64()));
+    let row_errors = value.get("rows").and_then(Value::as_array);
+    let rows = row_errors.map(|rows| rows.iter().filter_map(|row| row.get("errors").and_then(Value::as_u64)).sum());
+    Some(OwnWord { verdict, errors: counts.map(Iterator::sum).or(rows) })
+}
+
+/// What a program printed, as JSON: its last line that is JSON, or all of it.
+fn json(name: &str, printed: &str) -> Result<Value, Failure> {
     if printed.len() > MAX_OUTPUT {
         return Err(format!("{name} printed more than {MAX_OUTPUT} bytes").into());
     }
     let whole = || serde_json::from_str(printed).ok();
     let line = || printed.lines().rev().find_map(|line| serde_json::from_str(line).ok());
-    let value: Value = whole().or_else(line).ok_or_else(|| format!("{name} printed no JSON"))?;
-    let one = |reading: &Reading| {
-        let found = value.pointer(&reading.pointer).and_then(Value::as_f64);
-        let found = found.ok_or_else(|| format!("{name} printed no number at {}", reading.pointer))?;
-        Ok((reading.name.clone(), found))
-    };
-    readings.iter().map(one).collect()
+    Ok(whole().or_else(line).ok_or_else(|| format!("{name} printed no JSON"))?)
+}
+
+/// The figures in it. A result of ours may lack one that it could not measure, which it says
+/// (`is_own`): the run has none then, and the others are kept.
+fn read(name: &str, value: &Value, readings: &[Reading], is_own: bool) -> Result<BTreeMap<String, f64>, Failure> {
+    let mut found = BTreeMap::new();
+    for reading in readings {
+        match value.pointer(&reading.pointer) {
+            Some(Value::Null) if is_own => {}
+            place => {
+                let value = place.and_then(Value::as_f64);
+                let value = value.ok_or_else(|| format!("{name} printed no number at {}", reading.pointer))?;
+                found.insert(reading.name.clone(), value);
+            }
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -148,7 +188,10 @@ mod tests {
     #[test]
     fn figures_are_found_in_what_is_printed() {
         for printed in ["{\"a\": {\"b\": 3}}", "starting\n{\"a\": {\"b\": 3}}\n", "{\n \"a\": {\"b\": 3.0}\n}\n"] {
-            assert_eq!(read("x", printed, &reading("/a/b")).expect(printed)["rate"], 3.0);
+            assert_eq!(
+                read("x", &json("x", printed).expect(printed), &reading("/a/b"), false).expect(printed)["rate"],
+                3.0
+            );
         }
     }
 
@@ -159,7 +202,8 @@ mod tests {
             ("{\"a\": \"text\"}", "/a", "x printed no number at /a"),
             ("{\"a\": 1}", "/b", "x printed no number at /b"),
         ] {
-            assert_eq!(read("x", printed, &reading(pointer)).expect_err(printed).to_string(), why);
+            let read = || read("x", &json("x", printed)?, &reading(pointer), false);
+            assert_eq!(read().expect_err(printed).to_string(), why);
         }
     }
 }

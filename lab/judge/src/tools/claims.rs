@@ -215,6 +215,14 @@ impl Claim {
             );
             let proof = "the process's own /proc/PID/maps, and the count in the library that is in it";
             run.relations.push(Relation::missing("library", line, says, proof));
+        } else if let Some(library) = &self.counted_in
+            && let Some(other) = self.loaded.iter().find(|other| takes_the_calls(other))
+            && !takes_the_calls(library)
+        {
+            // A C library is in every map; whose malloc is called is another question (ld.so(8)).
+            let says = format!("counted in {library}, while {other} is loaded too, and takes malloc's calls first");
+            let proof = "the count in the library whose symbol the process is bound to (LD_DEBUG=bindings)";
+            run.relations.push(Relation::missing("library", line, says, proof));
         }
         Ok(())
     }
@@ -314,6 +322,11 @@ impl Claim {
         }
         Ok(())
     }
+}
+
+/// Whether a library exists to stand before the C library's malloc.
+fn takes_the_calls(library: &str) -> bool {
+    ["jemalloc", "tcmalloc", "mimalloc", "hoard", "snmalloc", "rpmalloc"].iter().any(|name| library.contains(name))
 }
 
 impl Number {

@@ -49,8 +49,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             }
             [percent, "in", time @ ..] if percent.contains('%') => {
                 distribution = true;
-                let percent = Interval::printed(percent.trim_end_matches('%'), number).at(number)?.middle();
-                latency.percentiles.push((percent / 100.0, seconds(time, number)?));
+                latency.percentiles.extend(percentile(percent, time, number)?);
             }
             _ => {}
         }
@@ -75,6 +74,13 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     // The rate was checked with the errors in it.
     run.seconds = run.seconds.filter(|_| failed.or(cut).is_none() && !unknown);
     Ok(run)
+}
+
+/// Of percentiles that it has too few samples for, hey prints 0 % and 0.
+fn percentile(percent: &str, time: &[&str], line: usize) -> Result<Option<(f64, Interval)>, ReadError> {
+    let percent = Interval::printed(percent.trim_end_matches('%'), line).at(line)?.middle();
+    let time = seconds(time, line)?;
+    Ok((percent > 0.0).then_some((percent / 100.0, time)))
 }
 
 /// Errors count as requests in the rate; those that the end cut off, in some versions. Where a file ends before

@@ -16,6 +16,11 @@ struct Row {
     bytes: Interval,
 }
 
+/// Whether a line is an interval of a stream or of all, as an excerpt has it.
+pub(super) fn is_row(line: &str) -> bool {
+    line.starts_with('[') && line.contains(" sec ") && line.contains("bits/sec")
+}
+
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "iperf3".into(), tool: "iperf3", ..PublishedRun::default() };
     let mut rows: Vec<Row> = Vec::new();
@@ -45,10 +50,11 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             }
         }
     }
-    if rows.is_empty() {
+    // An excerpt may have intervals alone.
+    if rows.is_empty() && run.relations.is_empty() {
         return Err(text.cut("the lines of sender and receiver"));
     }
-    sums(&mut run, &rows);
+    sums(&mut run, &rows, text.has(" connected to "));
     Ok(run)
 }
 
@@ -79,14 +85,16 @@ fn loss(run: &mut PublishedRun, words: &[&str], at: usize, line: usize) -> Resul
     Ok(())
 }
 
-fn sums(run: &mut PublishedRun, rows: &[Row]) {
+fn sums(run: &mut PublishedRun, rows: &[Row], whole: bool) {
     for sender in [true, false] {
         let of = |all: bool| rows.iter().filter(move |row| row.all == all && row.sender == sender);
         if let (Some(sum), Some(first)) = (of(true).next(), of(false).next()) {
             let parts = of(false).skip(1).fold(first.bytes, |sum, row| sum + row.bytes);
             let says = "the streams do not add up to the sum";
             let arithmetic = format!("{parts} B; {} B are said", sum.bytes);
-            run.relations.push(Relation::new("count", (sum.bytes, Equal, parts), says, arithmetic, PROOF));
+            // An excerpt may leave streams out.
+            let order = if whole { (sum.bytes, Equal, parts) } else { (parts, AtMost, sum.bytes) };
+            run.relations.push(Relation::new("count", order, says, arithmetic, PROOF));
         }
     }
     for pair in rows.windows(2) {

@@ -6,6 +6,7 @@ use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
 use crate::text::{ReadError, Text};
+use results::Worth;
 use serde_json::Value;
 
 /// Numbers in JSON are printed with all their digits.
@@ -76,8 +77,33 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         () if has(&["metrics", "http_reqs"]) => k6(&document),
         () if has(&["DurationHistogram", "Count"]) => fortio(&document),
         () if has(&["summary", "requestsPerSec"]) => oha(&document),
-        () => Err(ReadError::new(1, "JSON of none of nearside load, iperf3, vegeta, k6, fortio and oha")),
+        () => own(&document),
     }
+}
+
+/// Any other result of ours: its own verdict is what there is to judge.
+fn own(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
+    let found = results::of_value("", &document.root).map_err(|why| {
+        let tools = "JSON of no tool of ours, nor of iperf3, vegeta, k6, fortio and oha";
+        ReadError::new(1, format!("{tools}: {why}"))
+    })?;
+    let mut run =
+        PublishedRun { name: found.kind.command().into(), tool: found.kind.name(), ..PublishedRun::default() };
+    verdict(document, &found, &mut run);
+    Ok(run)
+}
+
+/// What a result of ours says against itself.
+fn verdict(document: &Document<'_>, found: &results::KnownResult, run: &mut PublishedRun) {
+    let Some(own) = found.verdict.as_ref().filter(|own| own.worth > Worth::Complete) else { return };
+    let says = match own.worth {
+        Worth::Invalid => "it says itself that its figures are not to be used",
+        _ => "it says itself that its figures are to be read with care",
+    };
+    let reasons = if own.reasons.is_empty() { "no reason is given".to_owned() } else { own.reasons.join("; ") };
+    let line = document.line(&["verdict"]);
+    let proof = "a run that nothing spoils: on a quiet machine, with a load that the tool can make";
+    run.relations.push(Relation::missing("verdict", line, format!("{says}: {reasons}"), proof));
 }
 
 fn ours(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
@@ -122,6 +148,9 @@ fn ours(document: &Document<'_>) -> Result<PublishedRun, ReadError> {
     relate("count", samples, most, "more samples than responses and failures");
     relate("transfer", body, document.need(&["traffic", "received_bytes"])?, "more content than bytes in all");
     run.latency.push(latency.of_buckets());
+    if let Ok(found) = results::of_value("", &document.root) {
+        verdict(document, &found, &mut run);
+    }
     Ok(run)
 }
 

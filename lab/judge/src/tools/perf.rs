@@ -8,6 +8,30 @@ use crate::text::{AtLine, ReadError, Text};
 
 const PROOF: &str = "perf stat -x, with the time that each counter ran";
 
+/// Whether a line is a counter's, as an excerpt has it: a count in groups, and a known event.
+pub(super) fn is_counter(line: &str) -> bool {
+    const EVENTS: [&str; 14] = [
+        "task-clock",
+        "cpu-clock",
+        "cycles",
+        "instructions",
+        "branches",
+        "branch-misses",
+        "cache-misses",
+        "cache-references",
+        "context-switches",
+        "cpu-migrations",
+        "page-faults",
+        "dTLB-",
+        "iTLB-",
+        "L1-dcache-",
+    ];
+    let mut words = line.split_whitespace();
+    let count = words.next().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let event = words.find(|word| *word != "msec");
+    count && event.is_some_and(|event| EVENTS.iter().any(|name| event.starts_with(name)))
+}
+
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "perf stat".into(), tool: "perf stat", ..PublishedRun::default() };
     let mut rows: Vec<(String, Interval, String)> = Vec::new();
@@ -49,7 +73,10 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             run.relations.push(Relation::new("share", (share, AtMost, right), says, format!("{share} %"), PROOF));
         }
     }
-    let Some(elapsed) = elapsed else { return Err(text.cut("the time elapsed")) };
+    // An excerpt has counters, and perhaps no more.
+    if elapsed.is_none() && rows.is_empty() {
+        return Err(text.cut("the time elapsed"));
+    }
     let clock =
         rows.iter().find(|row| row.0.starts_with("task-clock") || row.0.starts_with("cpu-clock")).map(|row| row.1);
     for (name, value, comment) in &rows {
@@ -71,7 +98,7 @@ fn derived(
     (name, value, comment): (&str, Interval, &str),
     rows: &[(String, Interval, String)],
     clock: Option<Interval>,
-    elapsed: Interval,
+    elapsed: Option<Interval>,
 ) -> Result<(), ReadError> {
     let line = value.line;
     let words: Vec<&str> = comment.split_whitespace().collect();
@@ -82,7 +109,7 @@ fn derived(
     // Counters that share the hardware are scaled.
     let loose = |figure: Interval| figure.loose(0.02);
     let (right, how) = match (&words[1..], clock) {
-        (["CPUs", "utilized", ..], _) => (Some(value / elapsed), "clock / time elapsed"),
+        (["CPUs", "utilized", ..], _) => (elapsed.map(|elapsed| value / elapsed), "clock / time elapsed"),
         (["insn", "per", "cycle", ..], _) => {
             (find("cycles").map(|cycles| loose(value / cycles)), "instructions / cycles")
         }

@@ -21,10 +21,12 @@ struct Table {
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "sar".into(), tool: "sar", ..PublishedRun::default() };
     let mut table = Table::default();
-    let (mut header, mut averages) = (true, 0);
-    for (number, line) in text.numbered().skip(1) {
+    let (mut header, mut averages, mut rows) = (true, 0, 0);
+    // An excerpt begins with a table, and may end in it.
+    let whole = text.numbered().find(|(_, line)| !line.trim().is_empty()).is_some_and(|(_, line)| is_head(line));
+    for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
-        if words.is_empty() {
+        if words.is_empty() || is_head(line) {
             header = true;
             continue;
         }
@@ -37,13 +39,17 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
                     "the machine was started again here: give each run a file of its own",
                 ));
             }
+            // Prose around an excerpt.
+            if !whole {
+                continue;
+            }
             let why = format!(
                 "{:?} is no time and no Average: of another locale (print it with LC_ALL=C), or cut off",
                 words[0]
             );
             return Err(ReadError::new(number, why));
         }
-        let skip = if matches!(words.get(1), Some(&"AM" | &"PM")) { 2 } else { 1 };
+        let skip = if words.get(1).is_some_and(|word| is_of_clock(word)) { 2 } else { 1 };
         let cells = &words[skip..];
         // Averages without devices come without names of their own.
         if header && cells.iter().any(|cell| cell.contains(['%', '/']) || cell.starts_with(|c: char| c.is_lowercase()))
@@ -56,19 +62,47 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             continue;
         }
         header = false;
+        if table.names.is_empty() {
+            return Err(ReadError::new(number, "a row without the names of its columns: what they are is above it"));
+        }
         let (name, values) = row(&table, cells, number)?;
         columns(&mut run, &table.names, &name, &values);
         if average {
             averages += 1;
-            mean(&mut run, &table, &name, &values);
+            // An excerpt may leave rows out.
+            if whole {
+                mean(&mut run, &table, &name, &values);
+            }
         } else {
+            rows += 1;
             table.rows.push((name, values));
         }
     }
+    if text.has("%usr") {
+        run.name = "mpstat".into();
+    }
     match averages {
-        0 => Err(text.cut("a row of averages")),
+        0 if whole || rows == 0 => Err(text.cut("a row of averages")),
         _ => Ok(run),
     }
+}
+
+/// What stands behind a time in some locales: the half of the day, or the zone.
+fn is_of_clock(word: &str) -> bool {
+    const NAMES: [&str; 8] = ["CPU", "IFACE", "DEV", "INTR", "TTY", "FAN", "TEMP", "BUS"];
+    (2..=5).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_uppercase()) && !NAMES.contains(&word)
+}
+
+/// The first line of all that sysstat prints.
+pub(super) fn is_head(line: &str) -> bool {
+    line.starts_with("Linux ") && line.contains(" CPU)")
+}
+
+/// Whether a line has the names of columns that an excerpt of sar or mpstat is known by.
+pub(super) fn is_names(line: &str) -> bool {
+    const NAMES: [&str; 8] = ["%user", "%usr", "%idle", "rxpck/s", "kbmemfree", "cswch/s", "tps", "intr/s"];
+    line.split_whitespace().any(|word| NAMES.contains(&word))
+        && line.split_whitespace().next().is_some_and(|word| word == "Average:" || word.contains(':'))
 }
 
 fn row(table: &Table, cells: &[&str], line: usize) -> Result<(String, Vec<Interval>), ReadError> {
@@ -93,8 +127,9 @@ fn columns(run: &mut PublishedRun, names: &[String], name: &str, values: &[Inter
             run.relations.push(Relation::new("share", (*value, AtMost, right), says, format!("{value} %"), PROOF));
         }
     }
-    if let (Some(user), Some(idle)) = (find("%user"), find("%idle")) {
-        let all = values.iter().fold(Interval::exact(0.0, idle.line), |sum, value| sum + *value);
+    if let (Some(user), Some(idle)) = (find("%user").or_else(|| find("%usr")), find("%idle")) {
+        let shares = names.iter().zip(values).filter(|(name, _)| name.starts_with('%'));
+        let all = shares.fold(Interval::exact(0.0, idle.line), |sum, (_, value)| sum + *value);
         // A core that is off line has no time at all.
         if user.middle() + idle.middle() > 0.0 || all.middle() > 0.0 {
             let right = Interval::exact(100.0, idle.line);

@@ -15,20 +15,19 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         PublishedRun { name: name.into(), tool: name, little, sized_with_head: true, ..PublishedRun::default() };
     let mut latency = Latency { name: "latency".into(), off: Some(0.02), ..Latency::default() };
     let (mut threads, mut each, mut spectrum) = (None, None, Latency::default());
+    let mut asked = None;
     let mut section = "";
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
-            ["Running", _, "test", "@", url] => {
+            ["Running", time, "test", "@", url] => {
+                asked = Interval::time(time, number).ok();
                 if run.path.is_some() {
                     return Err(ReadError::new(number, "a second run begins: give each a file of its own"));
                 }
                 run.path = Some(path(url).to_owned());
             }
-            [n, "threads", "and", c, "connections"] => {
-                threads = Some(Interval::count(n, number).at(number)?);
-                once(&mut run.connections, Interval::count(c, number).at(number)?, "the connections")?;
-            }
+            [n, "threads", "and", c, "connections"] => threads = Some(connections(&mut run, n, c, number)?),
             // Of nothing: of a run that is over before wrk2's threads were calibrated, or
             // that nobody answered.
             ["Latency" | "Req/Sec", mean, .., within] if is_none(mean) || is_none(within) => {}
@@ -66,6 +65,7 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     if run.rate.is_none() || run.received_rate.is_none() || run.requests.is_none() || run.connections.is_none() {
         return Err(text.cut("Requests/sec and Transfer/sec"));
     }
+    run.relations.extend(asked.zip(run.seconds).map(|(asked, took)| lasted(asked, took)));
     if is_unanswered(&mut run) {
         return Ok(run);
     }
@@ -75,6 +75,20 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     threads_make_rate(&mut run, threads, each);
     run.latency.push(if two { latency.of_buckets() } else { latency });
     Ok(run)
+}
+
+/// The connections; returns the threads.
+fn connections(run: &mut PublishedRun, threads: &str, all: &str, line: usize) -> Result<Interval, ReadError> {
+    once(&mut run.connections, Interval::count(all, line).at(line)?, "the connections")?;
+    Interval::count(threads, line).at(line)
+}
+
+/// A run ends when its time is over; threads that are busy look at the clock a little later.
+fn lasted(asked: Interval, took: Interval) -> Relation {
+    let right = asked.loose(0.1) + Interval { low: 0.0, high: 10.0, line: 0 };
+    let says = "the run lasted longer than it was to";
+    let arithmetic = format!("{took} s of {asked} s that were asked for");
+    Relation::new("duration", (took, AtMost, right), says, arithmetic, "the time by a clock beside the tool")
 }
 
 /// Whether there is nothing to judge; then the run says so, and its failures are not

@@ -4,9 +4,11 @@
 use crate::trial::{LaneResult, TrialResult};
 
 /// Rates after the first, at most.
-const TRIES: u32 = 10;
-/// Each is such a share of the one before.
-const DOWN: f64 = 0.93;
+const TRIES: u32 = 12;
+/// Each is such a share of the one before: small steps first, and ever larger ones where the
+/// tester does not keep to its times even so, down to less than a hundredth.
+const DOWN: [f64; TRIES as usize] = [0.93, 0.93, 0.93, 0.8, 0.8, 0.8, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5];
+
 /// A search for it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Ceiling {
@@ -45,7 +47,7 @@ impl Ceiling {
         } else if kept {
             self.done = true;
         } else if self.tries < TRIES {
-            self.rate *= DOWN;
+            self.rate *= DOWN[self.tries as usize];
         }
         self.tries += 1;
     }
@@ -54,5 +56,25 @@ impl Ceiling {
     #[must_use]
     pub const fn rate(&self) -> f64 {
         self.rate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tester that keeps to a fiftieth of what it can push finds that rate, and does not end above it.
+    #[test]
+    fn a_tester_that_is_often_late_goes_down_until_it_is_not() {
+        let lane = LaneResult { rate: 1e6, ..LaneResult::default() };
+        let result = TrialResult { lanes: vec![lane], ..TrialResult::default() };
+        let mut ceiling = Ceiling::new(None);
+        let mut tried = Vec::new();
+        while let Some(rate) = ceiling.poll_rate() {
+            tried.extend(rate);
+            ceiling.on_trial(&result, rate.is_some_and(|rate| rate <= 2e4));
+        }
+        assert!(ceiling.rate() <= 2e4 && ceiling.rate() > 5e3, "{tried:?}");
+        assert!(tried.windows(2).all(|two| two[1] < two[0]) && tried.len() <= TRIES as usize, "{tried:?}");
     }
 }

@@ -2,9 +2,10 @@
 
 use super::NOISY;
 use crate::plan::NoisePlan;
+use environment::{Fingerprint, ResultKind, SCHEMA};
 use noise::{GapLine, Judged, NoiseReport};
 use say::Failure;
-use serde_json::json;
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -49,6 +50,10 @@ pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<Exit
     if json {
         let mut whole = serde_json::to_value(&report)?;
         whole["expect"] = json!(judged);
+        whole["kind"] = json!(ResultKind::Noise);
+        whole["schema"] = json!(SCHEMA);
+        whole["environment"] = json!(Fingerprint::read());
+        whole["verdict"] = verdict(&report, stop.load(Ordering::Relaxed));
         writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
     } else {
         show(out, &report, &judged)?;
@@ -61,6 +66,23 @@ pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<Exit
         () if judged.iter().any(|one| !one.broken_by.is_empty()) => NOISY,
         () => 0,
     }))
+}
+
+/// What the figures are worth: gaps for which there was no room, and events that were lost, are in
+/// none of them; whether bounds were kept is another question.
+fn verdict(report: &NoiseReport, stopped: bool) -> Value {
+    let mut reasons = Vec::new();
+    if stopped {
+        reasons.push("it was stopped".to_owned());
+    }
+    for core in &report.cores {
+        for (count, what) in [(core.dropped, "gaps found no room"), (core.lost_events, "events were lost")] {
+            if count > 0 {
+                reasons.push(format!("core {}: {count} {what}", core.core));
+            }
+        }
+    }
+    json!({ "word": if reasons.is_empty() { "COMPLETE" } else { "PARTIAL" }, "reasons": reasons })
 }
 
 fn line(file: &mut impl Write, gap: &GapLine) -> io::Result<()> {

@@ -15,6 +15,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+/// Before measuring, where no number of requests is asked for.
+const USUAL_WARM_UP: Duration = Duration::from_secs(1);
+
 /// How long a run measures, where nothing else is said.
 const USUAL_DURATION: Duration = Duration::from_secs(10);
 
@@ -73,7 +76,10 @@ impl LoadArgs {
             Some(Count(count)) => Stop::Requests { count, within: duration },
             None => Stop::After(duration),
         };
-        match self.warmup {
+        // Who asks for so many requests has so many sent.
+        let usual = if self.requests.is_some() { Duration::ZERO } else { USUAL_WARM_UP };
+        let warmup = self.warmup.unwrap_or(WarmUp::Time(usual));
+        match warmup {
             WarmUp::Time(time) => plan.warm_up = time,
             WarmUp::Requests(count) => (plan.warm_up, plan.warm_up_requests) = (Duration::ZERO, count),
         }
@@ -87,7 +93,7 @@ impl LoadArgs {
         self.script.shape(&mut plan)?;
         let as_ab = matches!(task, Task::Once) && self.output.is_ab();
         self.connection.shape(&mut plan, as_ab);
-        let task = match self.goal.bulk(held, self.warmup, duration)? {
+        let task = match self.goal.bulk(held, warmup, duration)? {
             Some(_) if plan.secured.is_some() => return Err("--bulk: streams are not secured".to_owned()),
             Some(bulk) => match self.output.of_requests() {
                 Some(name) => return Err(format!("{name} is about requests, and --bulk about streams")),
