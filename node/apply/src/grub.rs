@@ -42,7 +42,7 @@ pub fn boot_once(
         Some(menu) => {
             let entry = menu_entry(&String::from_utf8_lossy(&menu), kernel)
                 .ok_or_else(|| refused("grub.cfg has no entry of the running kernel"))?;
-            let own = ours(&as_written(&entry)?, &plan.arguments, &plan.id);
+            let own = ours(as_written(&entry)?, &plan.arguments, &plan.id);
             let path = "boot/grub/custom.cfg";
             let base = file(machine, path)?;
             let mut bytes = without_ours(base.as_deref().unwrap_or_default());
@@ -52,7 +52,7 @@ pub fn boot_once(
         None => {
             let (path, text) = loader_entry(machine, kernel)?
                 .ok_or_else(|| refused("neither boot/grub/grub.cfg nor boot/loader/entries has the running kernel"))?;
-            let bytes = with_options(&as_written(&text)?, &plan.arguments).into_bytes();
+            let bytes = with_options(as_written(&text)?, &plan.arguments).into_bytes();
             let base = Some(file(machine, &path)?);
             ("boot/grub2", PersistedFile { path, bytes, base })
         }

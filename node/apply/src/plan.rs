@@ -227,7 +227,10 @@ impl TuningPlan {
             for target in targets {
                 let found = match evidence.get(&target.path) {
                     Some(found) => found.to_owned(),
-                    None => machine.read(&target.path).map_err(|why| Refusal::Setting(format!("{key}: {why}")))?,
+                    None => machine.read(&target.path).map_err(|why| {
+                        let runs = running(evidence, key).unwrap_or_default();
+                        Refusal::Setting(format!("{key}: {why}{runs}"))
+                    })?,
                 };
                 if let Some(why) = target.form.objection(&found, &target.value) {
                     return Err(Refusal::Setting(format!("{key}: {} {why}", target.value)));
@@ -529,6 +532,15 @@ fn named(rows: &mut Rows<'_>, key: &str, value: &str) -> Result<(Row, Vec<Target
     name.clone_into(&mut row.key);
     let form = if name == "kernel.watchdog_cpumask" { Form::List } else { Form::Words };
     Ok((row, vec![Target { path: sysctl, form, value: value.to_owned() }]))
+}
+
+/// Where a service that nobody can be asked about runs as a process, if it does.
+fn running(evidence: &Evidence, key: &str) -> Option<String> {
+    let unit = key.strip_prefix("service ")?;
+    // The kernel cuts names.
+    let name: String = unit.chars().take(15).collect();
+    let (number, _) = evidence.processes().into_iter().find(|(_, comm)| *comm == name)?;
+    Some(format!("; {name} runs all the same, as process {number}: whoever started it stops it"))
 }
 
 /// The row of a sysctl that the catalogue says nothing of, or only of its kind.

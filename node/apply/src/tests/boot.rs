@@ -220,6 +220,10 @@ fn a_service_is_a_step_and_is_undone() {
     {
         assert!(self::plan(&folder, &[(key, value)]).is_err(), "{key}={value}");
     }
+    // Without systemd it is named from what runs.
+    folder.put("proc/77/comm", "chronyd");
+    let why = self::plan(&folder, &[("service chronyd", "stop")]).expect_err("no systemd").to_string();
+    assert!(why.contains("as process 77"), "{why}");
     folder.put("systemd/ssh", "active");
     assert!(self::plan(&folder, &[("service ssh", "stop")]).expect("a plan").steps[0].may_cut);
 }
