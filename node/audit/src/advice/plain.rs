@@ -68,7 +68,9 @@ fn of_profile(file: &str, entry: &Entry, advice: &mut Advice) {
         let meant = value.contains('=').then(|| value.clone());
         return advice.fault(file, *line, value, &why, meant);
     }
-    let (line, value) = (*line, value.as_str());
+    // tuned takes the quotes around a whole value off.
+    let bare = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    let (line, value) = (*line, bare);
     let setting = |name: &str, value: &str| Setting {
         key: name.to_owned(),
         value: value.to_owned(),

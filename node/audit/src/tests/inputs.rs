@@ -133,6 +133,10 @@ fn each_form_has_its_own_comments() {
     };
     let tuned = "[main]\nsummary=x\n[sysctl] # these\nvm.swappiness=10 # little\n[bootloader]\ncmdline=idle=poll # x\n";
     assert_eq!(values("tuned.conf", tuned), ["vm.swappiness=10", "cmdline idle=poll"]);
+    // As in the profiles that come with tuned.
+    let quoted = "[main]\nsummary=x\n[sysctl]\nnet.ipv4.tcp_rmem=\"4096 87380 16777216\"\n";
+    assert_eq!(values("tuned.conf", quoted), ["net.ipv4.tcp_rmem=4096 87380 16777216"]);
+    assert_eq!(values("/etc/sysctl.d/99-x.conf", "# nothing\n"), [""; 0]);
     let grub = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX='quiet idle=poll' # no sleep\n";
     assert_eq!(values("/etc/default/grub", grub), ["cmdline quiet=quiet", "cmdline idle=poll"]);
     // The shell runs what stands behind the first blank, and the last one counts.
