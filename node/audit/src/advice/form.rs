@@ -64,6 +64,9 @@ pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
     if lines().count() == 1 && first.split_whitespace().any(|word| words.iter().any(|start| word.starts_with(start))) {
         return Some(FileForm::CommandLine);
     }
+    if lines().all(|line| line.contains('=') || line.starts_with('-')) {
+        return Some(FileForm::Sysctl);
+    }
     match looks_like(text) {
         // One bad line costs one line, not the file.
         Some(like) if like.fitting * 2 > like.all => Some(like.form),

@@ -116,6 +116,9 @@ fn a_file_of_no_known_kind_says_what_it_looked_like() {
     let text = "vm.swappiness = 1\nvm.dirty ratio = 5\nfs.nr_open = 99\nvm.stat_interval = 10\n";
     let rows = report(&server(), Role::Web, "notes.txt", text).rows;
     assert_eq!(rows.iter().filter(|row| row.verdict == Verdict::Refused).count(), 1);
+    // A line with = in it is at least meant to be one.
+    let two = report(&server(), Role::Web, "notes.txt", "vm.swappiness = 1\nvm.dirty ratio = 5\n").rows;
+    assert_eq!(two.iter().map(|row| row.verdict == Verdict::Refused).collect::<Vec<_>>(), [false, true]);
     let text = "vm.swappiness = 1\nthis is prose\nand more of it\n";
     let why = read("notes.txt", text).expect_err("of no kind");
     assert!(matches!(why, AdviceError::UnknownForm { .. }));
