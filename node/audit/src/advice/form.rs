@@ -19,6 +19,17 @@ pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
         _ if name.ends_with(".sh") => return Some(FileForm::Script),
         _ => {}
     }
+    // The folder says what a file is, also of one that is all comments.
+    let folders = [
+        ("sysctl.d", FileForm::Sysctl),
+        ("limits.d", FileForm::Limits),
+        ("tmpfiles.d", FileForm::Tmpfiles),
+        ("cmdline.d", FileForm::CommandLine),
+    ];
+    let folder = file.rsplit('/').nth(1).unwrap_or_default();
+    if let Some((_, form)) = folders.iter().find(|(name, _)| *name == folder) {
+        return Some(*form);
+    }
     if lines().any(is_grub) {
         return Some(FileForm::CommandLine);
     }
@@ -52,6 +63,9 @@ pub(super) fn form(file: &str, text: &str) -> Option<FileForm> {
     ];
     if lines().count() == 1 && first.split_whitespace().any(|word| words.iter().any(|start| word.starts_with(start))) {
         return Some(FileForm::CommandLine);
+    }
+    if lines().all(|line| line.contains('=') || line.starts_with('-')) {
+        return Some(FileForm::Sysctl);
     }
     match looks_like(text) {
         // One bad line costs one line, not the file.

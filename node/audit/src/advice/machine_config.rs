@@ -97,6 +97,7 @@ fn content(manifest: &mut Manifest<'_>, path: &str, source: &Node, text: &str) -
             form @ (FileForm::Sysctl
             | FileForm::Tuned
             | FileForm::Limits
+            | FileForm::Tmpfiles
             | FileForm::CommandLine
             | FileForm::Script
             | FileForm::Nginx),

@@ -9,6 +9,10 @@ use crate::evidence::dotted;
 use crate::text::quoted;
 use crate::value::key_meant;
 
+/// For so many bad lines of a file it is looked for what they were meant to be:
+/// each is compared with every rule's name.
+const MOST_MEANT: usize = 100;
+
 /// `key = value`, one a line; `-` before a key ignores its errors, or, without
 /// a value, leaves it out of what `*` means (man 5 sysctl.d).
 pub(super) fn sysctl(file: &str, text: &str) -> Advice {
@@ -20,12 +24,14 @@ pub(super) fn sysctl(file: &str, text: &str) -> Advice {
         }
         let Some((key, value)) = line.split_once('=') else {
             if !line.starts_with('-') || line.contains(char::is_whitespace) {
-                advice.fault(file, at + 1, line, "is no setting: key = value", without_equals(line));
+                let meant = (advice.faults.len() < MOST_MEANT).then(|| without_equals(line)).flatten();
+                advice.fault(file, at + 1, line, "is no setting: key = value", meant);
             }
             continue;
         };
         let key = dotted(key.trim_ascii().trim_start_matches('-').trim_ascii());
-        let meant = || key_meant(&key).map(|key| format!("{key} = {}", value.trim_ascii()));
+        let near = advice.faults.len() < MOST_MEANT;
+        let meant = || near.then(|| key_meant(&key)).flatten().map(|key| format!("{key} = {}", value.trim_ascii()));
         if key.is_empty() {
             advice.fault(file, at + 1, line, "has no key before =", None);
         } else if key.contains(char::is_whitespace) {
@@ -68,7 +74,9 @@ fn of_profile(file: &str, entry: &Entry, advice: &mut Advice) {
         let meant = value.contains('=').then(|| value.clone());
         return advice.fault(file, *line, value, &why, meant);
     }
-    let (line, value) = (*line, value.as_str());
+    // tuned takes the quotes around a whole value off.
+    let bare = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    let (line, value) = (*line, bare);
     let setting = |name: &str, value: &str| Setting {
         key: name.to_owned(),
         value: value.to_owned(),

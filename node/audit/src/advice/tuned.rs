@@ -109,6 +109,7 @@ mod tests {
             ("[b]\nc=idle=poll\n  nohz=on\n", "b/c=idle=poll | b/c=nohz=on+", 0),
             ("[main]\ns=a\n [sysctl]\nx=1\n", "main/s=a | main/s=[sysctl]+ | main/x=1", 0),
             ("[a]\nx=#1\ny= # 1", "a/x=#1 | a/y=", 0),
+            ("[a]\nx=\"1 2\"", "a/x=\"1 2\"", 0),
             ("[a]\nx: 1\n", "", 1),
             ("[a]\n=1\n", "", 1),
             ("x=1\n[a]\ny=2\n", "a/y=2", 1),

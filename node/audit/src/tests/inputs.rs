@@ -116,6 +116,9 @@ fn a_file_of_no_known_kind_says_what_it_looked_like() {
     let text = "vm.swappiness = 1\nvm.dirty ratio = 5\nfs.nr_open = 99\nvm.stat_interval = 10\n";
     let rows = report(&server(), Role::Web, "notes.txt", text).rows;
     assert_eq!(rows.iter().filter(|row| row.verdict == Verdict::Refused).count(), 1);
+    // A line with = in it is at least meant to be one.
+    let two = report(&server(), Role::Web, "notes.txt", "vm.swappiness = 1\nvm.dirty ratio = 5\n").rows;
+    assert_eq!(two.iter().map(|row| row.verdict == Verdict::Refused).collect::<Vec<_>>(), [false, true]);
     let text = "vm.swappiness = 1\nthis is prose\nand more of it\n";
     let why = read("notes.txt", text).expect_err("of no kind");
     assert!(matches!(why, AdviceError::UnknownForm { .. }));
@@ -133,6 +136,10 @@ fn each_form_has_its_own_comments() {
     };
     let tuned = "[main]\nsummary=x\n[sysctl] # these\nvm.swappiness=10 # little\n[bootloader]\ncmdline=idle=poll # x\n";
     assert_eq!(values("tuned.conf", tuned), ["vm.swappiness=10", "cmdline idle=poll"]);
+    // As in the profiles that come with tuned.
+    let quoted = "[main]\nsummary=x\n[sysctl]\nnet.ipv4.tcp_rmem=\"4096 87380 16777216\"\n";
+    assert_eq!(values("tuned.conf", quoted), ["net.ipv4.tcp_rmem=4096 87380 16777216"]);
+    assert_eq!(values("/etc/sysctl.d/99-x.conf", "# nothing\n"), [""; 0]);
     let grub = "GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX='quiet idle=poll' # no sleep\n";
     assert_eq!(values("/etc/default/grub", grub), ["cmdline quiet=quiet", "cmdline idle=poll"]);
     // The shell runs what stands behind the first blank, and the last one counts.
