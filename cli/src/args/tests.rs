@@ -237,7 +237,6 @@ fn load_takes_short_flags_and_fills_in_the_rest() {
     assert_eq!((&*request.host, &*request.path, &*request.headers[0].1), ("x", "/a?b=c", "a"));
     assert_eq!((load.connections, load.active, load.mix), (1_000, Some(1_000), true));
     assert_eq!(load.stop, load::Stop::Requests { count: 10_000, within: Duration::from_secs(2) });
-    // Who asks for so many requests has so many sent.
     assert_eq!((load.warm_up, load.timeout), (Duration::ZERO, Duration::from_secs(1)));
     assert_eq!((load.ramp_limit, load.connect_timeout), (Duration::from_secs(30), load.timeout));
     assert_eq!((request.method.as_str(), request.body.len(), load.pipeline), ("GET", 0, 1));

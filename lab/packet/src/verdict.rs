@@ -88,6 +88,11 @@ impl fmt::Display for Validity {
     }
 }
 
+/// What frames with another trial's marks come to. On a link that nobody else has they are this
+/// tester's own.
+const OTHERS: &str = "frames of another trial came: of an earlier one, which the device held for longer than the \
+                      drain, or of another tester on the wire";
+
 /// Why a trial is none, if it is none: the tester did not do what it was to.
 /// `late_limit` is the share of frames that may be late or missing.
 #[must_use]
@@ -104,7 +109,7 @@ pub fn spoilt(result: &TrialResult, late_limit: f64) -> Option<String> {
         )),
         () if backwards > 0 => Some("the clock stepped".to_owned()),
         () if stamps.is_some() => stamps,
-        () if result.others_marks > 0 => Some("another tester is on the wire".to_owned()),
+        () if result.others_marks > 0 => Some(OTHERS.to_owned()),
         () => None,
     }
 }

@@ -163,11 +163,12 @@ impl fmt::Display for SidesCompared {
         if !self.figures.is_empty() {
             table(f, &rows)?;
         }
-        for (differing, what) in [(true, "changed by more than 2 %"), (false, "alike within 2 %")] {
+        let lines = [(true, "changed by more than 2 %"), (false, "alike within 2 %")];
+        for (differing, what) in lines.into_iter().filter(|_| !self.figures.is_empty()) {
             let names = self.named(differing);
             writeln!(f, "{what}: {}", if names.is_empty() { "nothing" } else { &names })?;
         }
-        if self.figures.iter().all(|one| one.interval.is_none()) {
+        if !self.figures.is_empty() && self.figures.iter().all(|one| one.interval.is_none()) {
             let runs =
                 if self.runs <= 1 { "one run on a side".to_owned() } else { format!("{} runs on a side", self.runs) };
             writeln!(f, "{runs}: how much chance there is in it, five on each side tell (nearside lab run)")?;
