@@ -7,7 +7,6 @@ use interop::{Running, scratch};
 use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketType, send, sendmsg};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, pidfd_getfd, pidfd_open};
-use service::server::PATIENCE;
 use service::{now, wait_for};
 use std::fs;
 use std::io::IoSlice;
@@ -60,7 +59,7 @@ impl Stage {
     /// What the manager is told until it is told `what`, as lines.
     fn hear(&self, what: &str) -> Vec<String> {
         let mut all = Vec::new();
-        self.manager.set_read_timeout(Some(PATIENCE)).unwrap();
+
         while !all.iter().any(|line| line == what) {
             let mut message = [0; 4_096];
             let len = self.manager.recv(&mut message).unwrap_or_else(|why| panic!("{what}: {why}, after {all:?}"));
@@ -135,7 +134,7 @@ fn a_child_that_floods_is_told_on_ten_times_a_second() {
             }
             // What it says at last is told at last.
             let last = || Ok(say(&channel, r#"{"says":"ready","status":"the last"}"#).then_some(()));
-            wait_for("room", PATIENCE, last).unwrap();
+            wait_for("room", last).unwrap();
             said
         });
         let told = stage.hear("STATUS=the last").iter().filter(|line| *line == "READY=1").count();
@@ -176,7 +175,7 @@ fn a_child_that_sends_descriptors_or_nonsense_is_ended() {
             stage.parent.stop();
             continue;
         }
-        wait_for("the end", PATIENCE, || Ok(stage.parent.has_ended().then_some(()))).unwrap();
+        wait_for("the end", || Ok(stage.parent.has_ended().then_some(()))).unwrap();
         assert!(stage.parent.said().contains("cannot be understood"), "{what}: {}", stage.parent.said());
         assert_eq!(stage.parent.ended_well(), Some(false));
     }
@@ -195,14 +194,14 @@ fn a_successor_that_was_started_by_hand_is_told_of() {
     let by_hand = serve(&stage.folder, stage.port, &more);
     let told = stage.hear(&format!("MAINPID={}", by_hand.id()));
     assert!(told.iter().any(|line| line == "READY=1"), "{told:?}");
-    wait_for("the first one's end", PATIENCE, || Ok(stage.parent.has_ended().then_some(()))).unwrap();
+    wait_for("the first one's end", || Ok(stage.parent.has_ended().then_some(()))).unwrap();
     assert_eq!(stage.parent.ended_well(), Some(true), "{}", stage.parent.said());
     // And one without a parent.
     let former = std::mem::replace(&mut stage.parent, by_hand);
     drop(former);
     let alone = serve(&stage.folder, stage.port, &[&more[..], &["--user", "root"]].concat());
     stage.hear(&format!("MAINPID={}", alone.id()));
-    wait_for("the second one's end", PATIENCE, || Ok(stage.parent.has_ended().then_some(()))).unwrap();
+    wait_for("the second one's end", || Ok(stage.parent.has_ended().then_some(()))).unwrap();
     alone.stop();
     stage.hear("STOPPING=1");
 }
