@@ -151,13 +151,15 @@ fn names(path: &Path) -> VecDeque<OsString> {
 }
 
 /// Whether root alone can say what `entry` of `folder` is. Where everybody may
-/// make files and nobody may move those of others (sticky), what is root's stays.
+/// make files and nobody may move those of others (sticky), what is root's stays; a file
+/// of root's with a second name may have been brought there by others (link(2)).
 fn is_roots_folder(folder: &Path, entry: &Path) -> bool {
     let Ok(data) = std::fs::metadata(folder) else { return false };
     let mode = Mode::from_raw_mode(data.mode());
     let by_group = mode.contains(Mode::WGRP) && data.gid() != 0;
     let shared = by_group || mode.contains(Mode::WOTH);
-    let stays = || std::fs::symlink_metadata(entry).is_ok_and(|entry| entry.uid() == 0);
+    let is_named_once = |entry: &std::fs::Metadata| entry.is_dir() || entry.nlink() == 1;
+    let stays = || std::fs::symlink_metadata(entry).is_ok_and(|entry| entry.uid() == 0 && is_named_once(&entry));
     data.uid() == 0 && (!shared || mode.contains(Mode::SVTX) && stays())
 }
 
@@ -294,6 +296,27 @@ mod tests {
             drop(open_log(&made, Some(&user)).expect("made, and opened again"));
         }
         assert_eq!(std::fs::metadata(&made).expect("there").uid(), user.uid);
+        assert_eq!(std::fs::read_to_string(&secret).expect("read"), "precious");
+    }
+
+    /// Where protected_hardlinks of proc(5) is off, anybody gives any file a second name.
+    #[test]
+    fn a_file_with_a_second_name_is_not_root_s_own_where_others_make_files() {
+        let Some(user) = nobody() else { return };
+        let folder = Folder::new("places-links");
+        let shared = folder.0.join("shared");
+        std::fs::create_dir(&shared).expect("made");
+        std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777)).expect("set");
+        let (secret, log) = (folder.0.join("secret"), shared.join("log"));
+        std::fs::write(&secret, "precious").expect("written");
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).expect("set");
+        std::fs::write(&log, "").expect("written");
+        assert!(is_roots_own(&log));
+        std::fs::remove_file(&log).expect("removed");
+        std::fs::hard_link(&secret, &log).expect("a second name");
+        assert!(!is_roots_own(&log));
+        let refused = open_log(&log, Some(&user)).expect_err("refused");
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert_eq!(std::fs::read_to_string(&secret).expect("read"), "precious");
     }
 
