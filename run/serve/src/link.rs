@@ -180,7 +180,9 @@ fn share_out(plan: &ServePlan, silos: usize) -> server::Config {
         ServePath::Link { host, .. } => host.beside_connections(silos),
         ServePath::Kernel(_) => 0,
     };
-    share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos) + beside, silos)
+    let mut server = share(plan.server.clone(), plan.server.limits.connections.div_ceil(silos) + beside, silos);
+    server.limits.beside = beside;
+    server
 }
 
 /// Over AF_XDP, whether this host's own programs reach it, and how; if not, why.

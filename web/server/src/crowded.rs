@@ -111,7 +111,9 @@ impl<H: Handler> Server<H> {
     /// Where nearly all places are taken, those who take long give theirs up. When to look
     /// again.
     pub(crate) fn make_way<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
-        let taken = self.carrier.counters.connections_open as usize + self.carrier.upstreams.open();
+        // Those to upstreams are in a table of their own, mostly, where there are two.
+        let upstreams = if self.carrier.limits.beside == 0 { self.carrier.upstreams.open() } else { 0 };
+        let taken = self.carrier.counters.connections_open as usize + upstreams;
         let most = self.carrier.places;
         if taken < most - most / 8 {
             if self.crowding.pass != Pass::Over {

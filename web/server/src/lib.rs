@@ -276,7 +276,7 @@ impl<H: Handler> Server<H> {
             series: Vec::new(),
             counters: Counters::default(),
             logs,
-            places: limits.connections,
+            places: limits.places(),
             limits,
             timeouts: config.timeouts.clone(),
             terms: TermTable::of(&config),

@@ -161,6 +161,9 @@ pub struct Limits {
     /// Connections with state here. Default 1,048,576; 64 bytes of address
     /// space each, touched on use. One more is reset and counted.
     pub connections: usize,
+    /// Of these, those that only kernel sockets beside a silo's stack can be, which has a
+    /// table of its own: upstreams, mostly. Default none.
+    pub beside: usize,
     /// Clients that may have any part of these: proxies, behind which there are many.
     /// Default none.
     pub exempt: Vec<Prefix>,
@@ -311,6 +314,13 @@ impl Content {
 }
 
 impl Limits {
+    /// Connections that there may be in the table that clients are in.
+    #[must_use]
+    pub const fn places(&self) -> usize {
+        let places = self.connections.saturating_sub(self.beside);
+        if places == 0 { 1 } else { places }
+    }
+
     /// Takes over what helper threads, and the handlers that they serve, were
     /// started with: all that is about streams, waiting and the log.
     pub const fn keep_helpers(&mut self, now: &Self) {
@@ -343,6 +353,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 1 << 20,
+            beside: 0,
             exempt: Vec::new(),
             http: h1::server::RequestLimits::default(),
             requests_per_connection: None,

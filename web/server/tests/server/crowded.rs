@@ -273,3 +273,16 @@ fn idle_connections_do_not_count() {
     pass(&mut world, 10, |_| {});
     assert_eq!(left(&mut world, &tunnels), [true; 4]);
 }
+
+/// Where kernel sockets stand beside a silo's stack, its own places count: others do not help.
+#[test]
+fn places_beside_are_no_clients() {
+    for (beside, ended) in [(0, 0), (16, 10)] {
+        let mut config = Config::respond(Respond::Text(String::new()));
+        (config.limits.connections, config.limits.beside) = (32, beside);
+        let mut world = World::with_handler(config, Holds::default());
+        open(&mut world, "192.0.2.1", 14, "/tunnel");
+        pass(&mut world, 4, |_| {});
+        assert_eq!(count(&world, "gave_way_tunnels"), ended, "{beside}");
+    }
+}
