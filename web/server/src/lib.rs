@@ -73,7 +73,7 @@ use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use beginnings::Beginnings;
 use carrier::{Answering, Carrier};
-use change::start_log;
+use change::{new_event, start_log};
 use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
 use dialled::DialledTable;
@@ -81,7 +81,6 @@ use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
 use handshakes::Handshakes;
 use latency::Recorder;
-use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use security::Security;
 use semantics::Status;
@@ -519,6 +518,11 @@ impl<H: Handler> App for Server<H> {
     }
 
     #[inline]
+    fn has_work(&self) -> bool {
+        self.handlers.iter().any(Handler::has_work)
+    }
+
+    #[inline]
     fn warm(&self, id: ConnId) -> u64 {
         self.carrier.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
     }
@@ -591,9 +595,4 @@ impl<H: Handler> Server<H> {
             self.carrier.close_after_queue(net, id);
         }
     }
-}
-
-fn new_event() -> Result<Arc<OwnedFd>, ConfigError> {
-    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    event.map(Arc::new).map_err(|error| ConfigError::Helper(error.into()))
 }
