@@ -254,6 +254,10 @@ impl<S: Service> App for Http<S> {
         self.server.on_turn(net)
     }
 
+    fn has_work(&self) -> bool {
+        self.server.has_work()
+    }
+
     fn warm(&self, id: ConnId) -> u64 {
         self.server.warm(id)
     }

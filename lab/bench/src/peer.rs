@@ -114,6 +114,10 @@ impl App for Peer {
         served.earlier(self.load.on_turn(net))
     }
 
+    fn has_work(&self) -> bool {
+        self.server.has_work() || self.load.has_work()
+    }
+
     fn on_turn_over(&mut self, now: Time) {
         self.server.on_turn_over(now);
         self.load.on_turn_over(now);

@@ -93,6 +93,10 @@ impl<A: App> App for Securing<A> {
         self.app.on_turn(net)
     }
 
+    fn has_work(&self) -> bool {
+        self.app.has_work()
+    }
+
     fn on_turn_over(&mut self, now: Time) {
         self.app.on_turn_over(now);
     }

@@ -428,6 +428,15 @@ pub trait App {
         let _ = now;
     }
 
+    /// Whether a call since [`App::on_turn`] left something that only that does: then it is
+    /// called once more before anything is waited for. A data path calls some of the others
+    /// behind it ([`App::on_sent`] as it sends what a turn queued, [`App::on_close`]), and asks
+    /// this then. An application that does all it has to in those calls keeps the default, no.
+    #[inline]
+    fn has_work(&self) -> bool {
+        false
+    }
+
     /// A frame for `id` will be handled soon: touch its state, so that cache
     /// misses of one burst overlap. Returns anything computed from the touch.
     #[inline]

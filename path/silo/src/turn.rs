@@ -182,9 +182,13 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
 
     // What there is to say, and to whom nothing more.
     more |= stack.poll_transmit(out);
+    let mut closed = false;
     while let Some((id, why)) = stack.poll_closed() {
         app.on_close(stack, id, why);
+        closed = true;
     }
+    // What an end leaves to be done is not left to whatever wakes the silo next.
+    more |= closed && app.has_work();
 
     let deadline = match wake {
         Wake::Now => now,

@@ -175,6 +175,11 @@ impl<A: App> App for Composite<A> {
     }
 
     #[inline]
+    fn has_work(&self) -> bool {
+        self.app.has_work()
+    }
+
+    #[inline]
     fn warm(&self, id: ConnId) -> u64 {
         self.app.warm(self.upward(id))
     }
@@ -236,6 +241,10 @@ impl<A: App, S: Net> App for Bridge<'_, A, S> {
 
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         self.call(net, |app, net| app.on_turn(net))
+    }
+
+    fn has_work(&self) -> bool {
+        self.app.has_work()
     }
 
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {

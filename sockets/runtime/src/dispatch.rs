@@ -93,12 +93,13 @@ const OWN_TURNS: usize = 4;
 
 /// The application's own turn, and what comes of it. Whatever it asks for
 /// while it goes on with a connection (a file, say) begins in this pass: its
-/// last word on when to wake it comes after that.
+/// last word on when to wake it comes after that, and after all that it was
+/// told of as its connections were seen to ([`App::has_work`]).
 #[inline]
 pub(crate) fn own_turn<A: App>(app: &mut A, net: &mut Sockets, driver: &mut impl Driver) -> Wake {
     for _ in 0..OWN_TURNS {
         let wake = app.on_turn(net);
-        if !settle(app, net, driver) {
+        if !settle(app, net, driver) && !app.has_work() {
             return wake;
         }
     }

@@ -265,7 +265,7 @@ impl KernelHalf {
             dispatch::settle(app, &mut self.net, &mut self.epoll.poll);
         }
         let later = self.net.timers.next().unwrap_or(Time::MAX) < self.due;
-        if (later || self.net.has_more()) && !self.nudged {
+        if (later || self.net.has_more() || app.has_work()) && !self.nudged {
             self.nudged = true;
             // A full one is readable, too.
             let _ = rustix::io::write(&self.nudge, &1_u64.to_ne_bytes());

@@ -340,7 +340,8 @@ impl<A: App> Worker<A> {
     /// to do.
     #[inline]
     fn until(&self, wake: Wake, now: Time, busy_at: Time, due: impl FnOnce(&Self) -> Time) -> Time {
-        if wake == Wake::Now || self.net.has_more() || now.since(busy_at) < self.spin {
+        // An attendant may have left work, too.
+        if wake == Wake::Now || self.net.has_more() || self.app.has_work() || now.since(busy_at) < self.spin {
             return now;
         }
         let mut until = due(self);

@@ -23,6 +23,13 @@ pub struct Host<A> {
     pub watcher: Option<Watcher>,
 }
 
+impl<A> Host<A> {
+    /// It has its next turn now.
+    pub const fn wake(&mut self) {
+        self.last = None;
+    }
+}
+
 /// A host as the clock sees it, whatever its application.
 pub trait Node {
     /// When it needs its next turn: now, or later.

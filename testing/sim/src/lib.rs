@@ -14,6 +14,7 @@ pub mod fabric;
 pub mod fleet;
 pub mod peer;
 pub mod proxied;
+pub mod quiet;
 pub mod rng;
 pub mod scenario;
 pub mod sealer;

@@ -96,7 +96,7 @@ impl Proxied {
 }
 
 /// One file, and no other.
-struct Text(String);
+pub(crate) struct Text(pub(crate) String);
 
 impl ConfFiles for Text {
     fn read(&mut self, _path: &Path, _most: usize) -> io::Result<Vec<u8>> {

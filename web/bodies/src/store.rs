@@ -103,7 +103,20 @@ impl BodyStore {
                 return true;
             }
         }
+        self.has_room()
+    }
+
+    /// Whether one that waits for memory may have some: nobody says so but
+    /// [`BodyStore::arrived`], which is to be asked.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
         !self.common.is_full() && !self.common.waiting.borrow().is_empty()
+    }
+
+    /// Whether the thread is at work, or has done what was not taken.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.common.under_way.get() > 0
     }
 
     /// What has become of a body; its ticket may be nobody's any more.

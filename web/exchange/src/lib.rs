@@ -574,6 +574,12 @@ pub trait Handler {
         let _ = (replies, id, fault);
     }
 
+    /// Whether a call since [`Handler::on_turn`] left something that only that does: it is
+    /// called once more before anything is waited for.
+    fn has_work(&self) -> bool {
+        false
+    }
+
     /// Requests that a new one would have to wait behind.
     fn working(&self) -> u32 {
         0

@@ -147,6 +147,10 @@ impl Handler for Files {
         self.store.hot.get(asked.path(), 0).is_some_and(|entry| self.store.make_closing(entry))
     }
 
+    fn has_work(&self) -> bool {
+        self.reader.has_line()
+    }
+
     /// Requests whose next step is the file reader's: a new one waits behind
     /// them. What is in memory is answered at once, and a response on its way
     /// waits for its peer: neither makes another wait, however long it takes.

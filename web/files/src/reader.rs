@@ -197,6 +197,12 @@ impl Reader {
         self.since.is_some_and(|since| now.since(since) >= HANGS)
     }
 
+    /// Whether [`Reader::hand_over`] has something to send on its way, or [`Reader::take`] to
+    /// do. What has no room there follows an answer.
+    pub fn has_line(&self) -> bool {
+        !self.line.is_empty() && self.in_flight < IN_FLIGHT_MAX
+    }
+
     /// Whether an answer is still to come.
     fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.line.is_empty()

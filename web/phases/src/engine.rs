@@ -77,6 +77,7 @@ mod sub_run;
 mod subs;
 mod text;
 mod values;
+mod waits;
 mod within;
 mod written;
 

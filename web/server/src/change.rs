@@ -16,7 +16,10 @@ use access_log::Log;
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::Handler;
+use rustix::event::EventfdFlags;
+use rustix::fd::OwnedFd;
 use site::{Config, ConfigError, HandlerChange, Limits, Making, ServedHost, Site};
+use std::sync::Arc;
 use wire::Time;
 
 /// A new site and new settings for one [`Server`], made ready.
@@ -258,4 +261,10 @@ pub(crate) fn start_log(config: &Config, host: &ServedHost) -> Result<Option<Log
         log.set_format(config.log_format);
     }
     Ok(log)
+}
+
+/// What becomes readable when a helper has an answer.
+pub(crate) fn new_event() -> Result<Arc<OwnedFd>, ConfigError> {
+    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+    event.map(Arc::new).map_err(|error| ConfigError::Helper(error.into()))
 }

@@ -76,7 +76,7 @@ use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use beginnings::Beginnings;
 use carrier::{Answering, Carrier};
-use change::start_log;
+use change::{new_event, start_log};
 use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
 use crowded::Crowding;
@@ -85,7 +85,6 @@ use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
 use handshakes::Handshakes;
 use latency::Recorder;
-use rustix::event::EventfdFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use security::Security;
 use semantics::date::HttpDate;
@@ -525,6 +524,11 @@ impl<H: Handler> App for Server<H> {
     }
 
     #[inline]
+    fn has_work(&self) -> bool {
+        self.handlers.iter().any(Handler::has_work)
+    }
+
+    #[inline]
     fn warm(&self, id: ConnId) -> u64 {
         self.carrier.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
     }
@@ -580,9 +584,4 @@ impl<H: Handler> Server<H> {
         // A handler may have taken the signal along, which is the same for all helpers.
         if self.handshakes.has_arrived() { Wake::Now } else { wake }
     }
-}
-
-fn new_event() -> Result<Arc<OwnedFd>, ConfigError> {
-    let event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-    event.map(Arc::new).map_err(|error| ConfigError::Helper(error.into()))
 }

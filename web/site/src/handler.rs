@@ -336,6 +336,11 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.look_ahead(request, now))
     }
 
+    #[inline]
+    fn has_work(&self) -> bool {
+        each!(self, handler => handler.has_work())
+    }
+
     #[inline(always)]
     fn working(&self) -> u32 {
         each!(self, handler => handler.working())

@@ -199,6 +199,10 @@ impl<H: Handler> Handler for Worked<H> {
         self.inner.look_ahead(request, now)
     }
 
+    fn has_work(&self) -> bool {
+        self.inner.has_work()
+    }
+
     /// A new request waits behind all of them.
     #[cold]
     #[inline(never)]

@@ -4,7 +4,7 @@ use crate::support::{PATIENCE, client, listen, on_engine};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use sockets::{Attendant, Config, Model, Worker};
 use std::cell::Cell;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
 use wire::Time;
 
@@ -87,4 +87,87 @@ fn a_resumed_connection_is_taken_on_in_the_same_pass() {
     worker.run(&mut &watch).unwrap();
     assert_eq!(worker.app.done, BYTES);
     assert_eq!(watch.forgotten.get(), 0, "left for a pass that may never come");
+}
+
+/// Composes an answer as its client takes it: told of room, it queues the next piece in its
+/// own turn.
+#[derive(Debug, Default)]
+struct Composer {
+    client: Option<ConnId>,
+    left: usize,
+    has_room: bool,
+    is_over: bool,
+}
+
+/// More than the mark below which room is told of, and little enough for a socket to take it
+/// as it is sent.
+const PIECE: usize = app::SEND_LOW_WATER + 1;
+
+impl App for Composer {
+    fn on_data<N: Net>(&mut self, _net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        (self.client, self.has_room) = (Some(id), true);
+        data.len()
+    }
+
+    fn on_sent<N: Net>(&mut self, _net: &mut N, _id: ConnId) {
+        self.has_room = true;
+    }
+
+    fn on_close<N: Net>(&mut self, _net: &mut N, _id: ConnId, _why: Closed) {
+        self.is_over = true;
+    }
+
+    fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
+        if core::mem::take(&mut self.has_room)
+            && let Some(client) = self.client
+        {
+            match self.left.checked_sub(1) {
+                Some(left) => {
+                    self.left = left;
+                    net.send_bytes(client, &[b'z'; PIECE]);
+                }
+                None => net.finish(client),
+            }
+        }
+        Wake::Idle
+    }
+
+    fn has_work(&self) -> bool {
+        self.has_room
+    }
+}
+
+/// Looks before each wait whether there is work.
+struct Careful(Cell<u32>);
+
+impl Attendant<Composer> for &Careful {
+    fn attend(&mut self, worker: &mut Worker<Composer>, _now: Time, _usage: &silo::Usage) -> silo::Next {
+        if worker.app.is_over { silo::Next::Stop } else { silo::Next::Go }
+    }
+
+    fn due(&self, worker: &Worker<Composer>, now: Time, _usage: &silo::Usage) -> Time {
+        self.0.set(self.0.get() + u32::from(worker.app.has_room));
+        now + sockets::ATTEND_IDLE
+    }
+}
+
+/// The kernel takes what a turn queued as that is sent, and the application is told of room
+/// behind its turn: it has another before anything is waited for.
+#[test]
+fn room_behind_a_turn_is_followed_by_another_turn() {
+    const PIECES: usize = 40;
+    let (listeners, address) = listen(Model::Reuseport, 1);
+    let mut stream = client(address);
+    stream.write_all(b"x").unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all.len()
+    });
+    let composer = Composer { left: PIECES, ..Composer::default() };
+    let mut worker = Worker::new(on_engine(Config::default()), listeners.for_worker(0), composer).unwrap();
+    let careful = Careful(Cell::new(0));
+    worker.run(&mut &careful).unwrap();
+    assert_eq!(reader.join().unwrap(), PIECES * PIECE);
+    assert_eq!(careful.0.get(), 0, "it slept with work to do");
 }

@@ -32,6 +32,7 @@
 use super::course::Course;
 use super::course_body::{BodyFailure, BodyState, CourseBody};
 use super::run::{Flow, Runner};
+use super::waits::On;
 use super::{Engine, Rest};
 use crate::logging::ErrorLevel;
 use bodies::{BodyContent, BodyError, BodyEvent, BodyFiles, BodyStore};
@@ -65,7 +66,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         match &body.state {
             BodyState::Left => {}
-            BodyState::Kept(received) if received.content().is_none() => return Flow::Waits,
+            BodyState::Kept(received) if received.content().is_none() => return Flow::Waits(On::Source),
             BodyState::Kept(_) => {
                 self.tell_of_body_file();
                 return Flow::On;
@@ -90,7 +91,7 @@ impl<R: Replies> Runner<'_, R> {
             Ok(true) => Flow::On,
             Ok(false) => {
                 self.replies.read_body(self.course.id, body.most);
-                Flow::Waits
+                Flow::Waits(On::Source)
             }
             Err(why) => {
                 body.state = BodyState::Broken;

@@ -5,6 +5,7 @@ use super::course::Depends;
 use super::making::Making;
 use super::run::{At, FileAt, Flow, Runner};
 use super::squeeze::{Content, DiskFile, FILE_MAX, Squeeze, SqueezeKey, Squeezer};
+use super::waits::On;
 use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompressed, RequestFacts, ResponseFacts};
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
@@ -145,7 +146,7 @@ impl<R: Replies> Runner<'_, R> {
             return None;
         }
         self.course.ticket = Some(ticket);
-        Some(Flow::Waits)
+        Some(Flow::Waits(On::Helper))
     }
 
     /// A file's content, and what it is known by when it was compressed.

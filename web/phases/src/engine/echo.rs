@@ -4,6 +4,7 @@ use super::Engine;
 use super::bodies::{BodyNews, BodyReading};
 use super::content::{Answer, AnswerBody};
 use super::run::{Flow, Runner};
+use super::waits::On;
 use bodies::BodyContent;
 use exchange::Replies;
 use std::cell::RefCell;
@@ -33,9 +34,11 @@ impl<R: Replies> Runner<'_, R> {
             Some(BodyContent::File(file)) if (echoed.len() as u64) < file.length => {
                 let body = self.course.body.as_mut().expect("its content was told");
                 assert!(body.read_back(echoed.len() as u64, PIECE), "nothing else is read");
-                return Flow::Waits;
+                return Flow::Waits(On::Source);
             }
-            None if self.course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended) => return Flow::Waits,
+            None if self.course.body.as_ref().is_some_and(|body| body.is_read() && !body.ended) => {
+                return Flow::Waits(On::Source);
+            }
             _ => echoed,
         };
         ECHOED.with_borrow_mut(|echoed| echoed.remove(&self.token));

@@ -8,6 +8,7 @@ use super::passing::Passing;
 use super::run::{Flow, Runner};
 use super::text::put_field;
 use super::values::{Clock, Scope};
+use super::waits::{On, Pull};
 use super::{Engine, Rest};
 use crate::filters::{Broken, FilterValues, Include, SsiValues};
 use crate::program::Block;
@@ -18,7 +19,6 @@ use core::time::Duration;
 use exchange::{ExchangeId, Handler, Replies, Reply};
 use files::Rate;
 use std::rc::Rc;
-use wire::Time;
 
 /// What filters may cost in a turn, for all answers together, in about nanoseconds.
 const TURN: u64 = 500_000;
@@ -234,8 +234,8 @@ impl Course {
 
 /// What comes of an answer in a turn.
 enum Progress {
-    /// It waits: for its client, its content, or its time.
-    Waits(Option<Time>),
+    /// It waits for this.
+    Waits(On),
     /// There was no time for more.
     Hungry,
     /// All is queued.
@@ -262,6 +262,9 @@ impl Engine {
     /// of room only when the queue is nearly empty: some of the others are asked.
     pub(super) fn make_all<R: Replies>(&mut self, replies: &mut R) -> Wake {
         self.rest.makings.left = TURN;
+        if !self.rest.subs.line.is_empty() {
+            self.rest.wake_line();
+        }
         while self.rest.makings.left > 0
             && let Some(token) = self.rest.makings.ready.pop_front()
         {
@@ -305,10 +308,7 @@ impl Engine {
         let Some(mut filtering) = course.filtering.take() else { return };
         filtering.is_ready = false;
         let (id, inner, of_file) = (course.id, course.inner, filtering.of_file);
-        let progress = match self.rest.progress(replies, token, &mut filtering) {
-            Progress::Waits(None) if filtering.is_cut && filtering.waiting.is_empty() => Progress::Cut,
-            progress => progress,
-        };
+        let progress = self.rest.progress(replies, token, &mut filtering);
         match progress {
             // What came of it is sent, and its client can tell that it is not all.
             Progress::Cut => {
@@ -334,14 +334,16 @@ impl Engine {
                 replies.end(id);
                 return;
             }
-            // One that waits for its time already goes on then.
-            Progress::Waits(Some(at)) if self.rest.waits_untimed(token) => self.rest.later(token, at),
-            Progress::Waits(Some(_)) => {}
             Progress::Hungry => {
                 filtering.is_ready = true;
                 self.rest.makings.ready.push_back(token);
             }
-            Progress::Waits(None) => {}
+            // One that waits for its time already goes on then.
+            Progress::Waits(On::Clock(at)) if self.rest.waits_untimed(token) => self.rest.later(token, at),
+            Progress::Waits(On::Place) if !core::mem::replace(&mut filtering.in_line, true) => {
+                self.rest.stand_in_line(token, id);
+            }
+            Progress::Waits(On::Clock(_) | On::Place | On::Room | On::Source | On::Helper) => {}
         }
         if let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) {
             course.filtering = Some(filtering);
@@ -387,17 +389,17 @@ impl Rest {
         };
         let progress = loop {
             if filtering.finished || !filtering.begun {
-                break if filtering.finished { Progress::Finished } else { Progress::Waits(None) };
+                break if filtering.finished { Progress::Finished } else { Progress::Waits(On::Source) };
             }
             let unsent = replies.unsent(course.id);
             if unsent >= queued_max {
-                break Progress::Waits(None);
+                break Progress::Waits(On::Room);
             }
             let mut room = queued_max - unsent;
             if let Some((rate, began)) = filtering.pace {
                 let allowed = rate.allowed(clock.now.since(began)).saturating_sub(filtering.told);
                 if allowed == 0 {
-                    break Progress::Waits(Some(clock.now + STEP));
+                    break Progress::Waits(On::Clock(clock.now + STEP));
                 }
                 room = room.min(usize::try_from(allowed).unwrap_or(usize::MAX));
             }
@@ -407,7 +409,17 @@ impl Rest {
             } else {
                 course.some(replies, filtering, most, (&mut share, &clock))
             };
-            let Ok((length, ended)) = made else { break Progress::Broken };
+            let (length, ended) = match made {
+                Err(Broken) => break Progress::Broken,
+                Ok(Pull::Some(length)) => (length, false),
+                Ok(Pull::End(length)) => (length, true),
+                Ok(Pull::Waits(_)) if share == 0 => break Progress::Hungry,
+                // What waits is all that there will be.
+                Ok(Pull::Waits(On::Source)) if filtering.is_cut || !course.has_source(filtering) => {
+                    break Progress::Cut;
+                }
+                Ok(Pull::Waits(on)) => break Progress::Waits(on),
+            };
             filtering.told += length;
             self.makings.moved |= length > 0 && filtering.postponed.is_some();
             course.sent.body += length;
@@ -418,8 +430,6 @@ impl Rest {
                 filtering.finished = true;
             } else if share == 0 {
                 break Progress::Hungry;
-            } else if length == 0 {
-                break Progress::Waits(None);
             }
         };
         if let Some(place) = self.courses.get_mut(token as usize) {
@@ -437,25 +447,27 @@ impl Rest {
 }
 
 impl Course {
-    /// Queues at most about `most` bytes more; how many, and whether these were the
-    /// last.
+    /// Queues at most about `most` bytes more.
     fn some<R: Replies>(
         &mut self,
         replies: &mut R,
         filtering: &mut Filtering,
         most: usize,
         (share, clock): (&mut u64, &Clock),
-    ) -> Result<(u64, bool), Broken> {
+    ) -> Result<Pull, Broken> {
         let id = self.id;
         if filtering.pipeline.is_empty() {
-            let Some((body, range)) = filtering.waiting.front_mut() else { return Ok((0, filtering.ended)) };
+            let Some((body, range)) = filtering.waiting.front_mut() else {
+                return Ok(if filtering.ended { Pull::End(0) } else { Pull::Waits(On::Source) });
+            };
             let length = range.len().min(most) as u32;
             replies.body(id, body, range.start..range.start + length);
             range.start += length;
             if range.start >= range.end {
                 filtering.waiting.pop_front();
             }
-            return Ok((length.into(), filtering.ended && filtering.waiting.is_empty()));
+            let ended = filtering.ended && filtering.waiting.is_empty();
+            return Ok(if ended { Pull::End(length.into()) } else { Pull::Some(length.into()) });
         }
         let mut out = Vec::new();
         let made = self.with_scope(clock, |scope| filtering.step((&mut out, most), share, scope));
@@ -465,6 +477,10 @@ impl Course {
             let body = Body::new(out);
             replies.body(id, &body, 0..body.len());
         }
-        Ok((length, ended))
+        Ok(match length {
+            _ if ended => Pull::End(length),
+            0 => Pull::Waits(On::Source),
+            _ => Pull::Some(length),
+        })
     }
 }

@@ -3,6 +3,7 @@
 use super::course::{Course, Depends, Loaded};
 use super::errors::MISSING;
 use super::run::{Flow, Runner};
+use super::waits::On;
 use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
 use crate::addresses::forwarded;
 use crate::limits::{LimitDecision, Limited, Zone};
@@ -79,9 +80,10 @@ impl<R: Replies> Runner<'_, R> {
                 LimitDecision::Delay(time) => {
                     self.tell(rules.requests_level.milder(), || of_zone("delaying request", ",", &limited, zones));
                     let ticket = self.rest.next_ticket(self.token);
+                    let at = self.clock.now + time;
                     self.course.ticket = Some(ticket);
-                    self.rest.delayed.push(Reverse((self.clock.now + time, ticket)));
-                    return Flow::Waits;
+                    self.rest.delayed.push(Reverse((at, ticket)));
+                    return Flow::Waits(On::Clock(at));
                 }
                 LimitDecision::Refuse => {
                     self.tell(rules.requests_level, || of_zone("limiting requests", "", &limited, zones));
@@ -183,7 +185,7 @@ impl<R: Replies> Runner<'_, R> {
             return Flow::Status(503);
         }
         self.course.ticket = Some(ticket);
-        Flow::Waits
+        Flow::Waits(On::Helper)
     }
 
     /// Asks for a password.

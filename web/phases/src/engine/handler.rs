@@ -274,6 +274,10 @@ impl Handler for Engine {
             wake = self.files.end_turn(&mut Passing { replies, rest: &mut self.rest });
         }
         wake = wake.earlier(makes);
+        if (went_on || within || self.reads || self.rest.makings.count() > 0) && self.has_work() {
+            // What ended meanwhile has made a place, or room, for others.
+            wake = Wake::Now;
+        }
         if self.resolves {
             wake = wake.earlier(self.loaded.names_wake());
         }
@@ -311,6 +315,12 @@ impl Handler for Engine {
 
     fn retire(&mut self) {
         self.files.retire();
+    }
+
+    fn has_work(&self) -> bool {
+        let rest = &self.rest;
+        let woken = !rest.makings.ready.is_empty() || !rest.subs.work.is_empty() || rest.has_place();
+        woken || !rest.hangups.is_empty() || self.files.has_work() || self.reads && self.has_room_for_bodies()
     }
 
     fn working(&self) -> u32 {

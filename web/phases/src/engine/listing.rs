@@ -3,6 +3,7 @@
 use super::content::{Answer, AnswerBody};
 use super::course::Depends;
 use super::run::{Flow, Runner};
+use super::waits::On;
 use crate::autoindex::{EntryKind, FolderEntry, Listed, random_file};
 use crate::program::{Block, ContentRules};
 use crate::small::{EMPTY_GIF, EMPTY_GIF_MODIFIED, StubStatus};
@@ -66,7 +67,7 @@ impl<R: Replies> Runner<'_, R> {
                     return Flow::Status(503);
                 };
                 self.course.inner = Some(mark);
-                return Flow::Waits;
+                return Flow::Waits(On::Helper);
             }
         };
         // What is in it may be another thing at any time.

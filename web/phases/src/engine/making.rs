@@ -26,8 +26,9 @@ pub(crate) struct Filtering {
     /// Content that waits, and whether it is the last of it.
     pub waiting: VecDeque<(Body, Range<u32>)>,
     pub ended: bool,
-    /// It is in the list of those that can go on.
+    /// It is in the list of those that can go on; or among those that wait for a place.
     pub is_ready: bool,
+    pub in_line: bool,
     /// Its head is queued.
     pub begun: bool,
     /// All of it is queued.
@@ -147,6 +148,7 @@ impl Filtering {
             begun: false,
             finished: false,
             is_ready: false,
+            in_line: false,
             length,
             of_file,
             pace,
@@ -201,6 +203,19 @@ impl Filtering {
     /// There is no more; whether that is news.
     pub const fn end(&mut self) -> bool {
         !core::mem::replace(&mut self.ended, true)
+    }
+
+    /// No content comes but what is there. An answer that has told of more than that ends as
+    /// one of which something is missing: to HEAD, which an upstream may be asked in place of
+    /// GET (`proxy_method`), a length is told of content that does not come (RFC 9110 section
+    /// 9.3.2).
+    pub fn end_whole(&mut self) {
+        let there = self.told.saturating_add(self.waiting_bytes() as u64);
+        let lacks = matches!(self.length, AnswerLength::Known(length) if length > there);
+        match lacks && !self.ended {
+            true => self.is_cut = true,
+            false => _ = self.end(),
+        }
     }
 
     /// Bytes that were compressed, if any are.

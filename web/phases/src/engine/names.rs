@@ -13,6 +13,7 @@ use super::named::{GroupHost, Names};
 use super::relay::{Choice, IDLE, Relay, RelayStage, SiloGroup, peer_text};
 use super::run::{Flow, Runner};
 use super::values::Clock;
+use super::waits::On;
 use crate::logging::ErrorLevel;
 use crate::program::GroupNames;
 use app::Wake;
@@ -198,7 +199,7 @@ impl<R: Replies> Runner<'_, R> {
                 let is_empty = groups.get(usize::from(group))?.balancer.group().peers().is_empty();
                 let ticket = is_empty.then(|| self.wait_for_name())?;
                 names.parked.push((group, ticket));
-                Some(Flow::Waits)
+                Some(Flow::Waits(On::Helper))
             }
             Choice::Named(named) => {
                 let named = named.clone();
@@ -207,7 +208,7 @@ impl<R: Replies> Runner<'_, R> {
                     Some(names) => names.resolver.ask(ticket, &named.resolver, &named.host, None).is_ok(),
                     None => false,
                 };
-                Some(if asked { Flow::Waits } else { self.on_addresses(Err(ResolveError::Busy)) })
+                Some(if asked { Flow::Waits(On::Helper) } else { self.on_addresses(Err(ResolveError::Busy)) })
             }
         }
     }

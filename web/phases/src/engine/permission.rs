@@ -5,6 +5,7 @@ use super::run::{Flow, Runner};
 use super::sub_course::{Permission, SubResult, SubUse};
 use super::subs::AskedSub;
 use super::values::Scope;
+use super::waits::On;
 use crate::access::AccessRules;
 use crate::logging::ErrorLevel;
 use crate::script::SetTarget;
@@ -112,7 +113,7 @@ impl<R: Replies> Runner<'_, R> {
         let asked = AskedSub { uri: &rules.permission.uri, args: b"", purpose: SubUse::Permission, has_body: false };
         let Some(_) = self.ask_sub(asked) else { return Flow::Status(500) };
         self.course.children.get_or_insert_default().permission = Some(Permission::Asked { code, fields });
-        Flow::Waits
+        Flow::Waits(On::Source)
     }
 
     /// What was said of it.
@@ -122,7 +123,7 @@ impl<R: Replies> Runner<'_, R> {
             Some(Permission::Said { code, fields, result }) => (code, fields, result),
             asked => {
                 children.permission = asked;
-                return Flow::Waits;
+                return Flow::Waits(On::Source);
             }
         };
         let set = rules.permission.set.iter().map(|(target, _)| *target).zip(&result.values);

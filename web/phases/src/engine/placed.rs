@@ -107,6 +107,19 @@ impl Postponed {
         self.items.iter().all(|item| matches!(item, Placed::Sub(sub) if sub.over && sub.content.is_empty()))
     }
 
+    /// The subrequest whose answer is next.
+    pub fn next_sub(&self) -> Option<SubId> {
+        match self.items.front() {
+            Some(Placed::Sub(sub)) => Some(sub.id),
+            _ => None,
+        }
+    }
+
+    /// Whether something within it is not over.
+    pub fn has_unfinished(&self) -> bool {
+        self.waits.is_some() || self.items.iter().any(|item| matches!(item, Placed::Sub(sub) if !sub.over))
+    }
+
     pub fn unfinished(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Placed::Sub(sub) if !sub.over)).count()
     }

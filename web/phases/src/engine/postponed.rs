@@ -18,6 +18,7 @@ use super::placed::{Next, Placed, PlacedSub, Postponed};
 use super::sub_course::{SubId, SubUse};
 use super::subs::{AskedSub, SubWork};
 use super::values::Clock;
+use super::waits::{On, Pull, SUBS_OF_ALL};
 use crate::filters::{Broken, Include};
 use app::Body;
 use core::ops::Range;
@@ -27,17 +28,14 @@ use semantics::Request;
 /// Bytes of own content that wait for their place to be reached.
 const OWN_MAX: usize = 64 << 10;
 
-/// Subrequests of one request that are not over, and of a silo from which on each request
-/// has but one.
+/// Subrequests of one request that are not over.
 const SUBS_MAX: usize = 16;
-const SUBS_OF_ALL: usize = 1_024;
 
 /// Output that is made at once, bytes.
 const PIECE: usize = 32 << 10;
 
 impl super::Rest {
-    /// Queues at most about `most` bytes more of an answer that has others within it; how
-    /// many, and whether these were the last.
+    /// Queues at most about `most` bytes more of an answer that has others within it.
     pub(super) fn some_in_order<R: Replies>(
         &mut self,
         replies: &mut R,
@@ -45,39 +43,46 @@ impl super::Rest {
         filtering: &mut Filtering,
         most: usize,
         (share, clock): (&mut u64, &Clock),
-    ) -> Result<(u64, bool), Broken> {
+    ) -> Result<Pull, Broken> {
         let Some(mut postponed) = filtering.postponed.take() else { return Err(Broken) };
         let made = self.make_own((token, &mut *course), filtering, &mut postponed, (share, clock));
-        let queued = match made {
-            Ok(()) => self.queue_next(replies, course, &mut postponed, most, (share, clock)),
-            Err(Broken) => Err(Broken),
-        };
+        let pulled = made.and_then(|waits| {
+            Ok(match self.queue_next(replies, course, &mut postponed, most, (share, clock))? {
+                (queued, true) => Pull::End(queued),
+                (0, false) => Pull::Waits(waits),
+                (queued, false) => Pull::Some(queued),
+            })
+        });
         filtering.postponed = Some(postponed);
-        queued
+        pulled
     }
 
-    /// Makes own content, and what is included in it, as far as there is room.
+    /// Makes own content, and what is included in it, as far as there is room; what more of
+    /// it waits for.
     fn make_own(
         &mut self,
         (token, course): (u32, &mut Course),
         filtering: &mut Filtering,
         postponed: &mut Postponed,
         (share, clock): (&mut u64, &Clock),
-    ) -> Result<(), Broken> {
+    ) -> Result<On, Broken> {
         if let Some(before) = postponed.before.take() {
             self.add_path((token, &mut *course), postponed, &before);
         }
         while !postponed.made && postponed.waits.is_none() && postponed.own < OWN_MAX && *share > 0 {
             let unfinished = postponed.unfinished();
             let many = self.subs.alive >= SUBS_OF_ALL;
-            if unfinished >= SUBS_MAX || many && (unfinished > 0 || !self.is_active(course)) {
-                return Ok(());
+            if unfinished >= SUBS_MAX || many && unfinished > 0 {
+                return Ok(On::Source);
+            }
+            if many && !self.is_active(course) {
+                return Ok(On::Place);
             }
             if filtering.pipeline.is_empty() {
                 match filtering.waiting.pop_front() {
                     Some((body, range)) => postponed.push_body(body, range),
                     None if filtering.ended => postponed.made = true,
-                    None => return Ok(()),
+                    None => return Ok(On::Source),
                 }
                 continue;
             }
@@ -88,7 +93,7 @@ impl super::Rest {
             postponed.push_own(out);
             match course.include.take() {
                 Some(include) => self.place_kept((token, &mut *course), postponed, *include),
-                None if !moved && !postponed.made => return Ok(()),
+                None if !moved && !postponed.made => return Ok(On::Source),
                 None => {}
             }
         }
@@ -101,7 +106,8 @@ impl super::Rest {
         {
             self.add_path((token, course), postponed, &after);
         }
-        Ok(())
+        // What is within it has its turn first.
+        Ok(On::Source)
     }
 
     /// Whether it is what its client waits for: what is made of it is sent next.
@@ -133,7 +139,7 @@ impl super::Rest {
             let (piece, of, last) = match postponed.next(most - queued as usize) {
                 Next::Waits => break,
                 Next::Reached(of) => {
-                    self.subs.work.push_back(SubWork::Room(of, 0));
+                    self.subs.work.push_back(SubWork::Reached(of));
                     break;
                 }
                 Next::Piece(body, range, of) => (Some((body, range)), of, false),

@@ -3,6 +3,7 @@
 //! in which it is needed.
 
 use super::run::{Flow, Runner};
+use super::waits::On;
 use crate::logging::ErrorLevel;
 use exchange::Replies;
 use std::io;
@@ -31,7 +32,7 @@ impl<R: Replies> Runner<'_, R> {
             return Some(Flow::Status(503));
         };
         self.course.inner = Some(mark);
-        Some(Flow::Waits)
+        Some(Flow::Waits(On::Helper))
     }
 }
 

@@ -5,6 +5,7 @@ use super::relay::{Relay, RelayStage};
 use super::relay_run::Came;
 use super::run::{Flow, Runner};
 use super::text::put_field;
+use super::waits::On;
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
@@ -33,9 +34,11 @@ impl<R: Replies> Runner<'_, R> {
     /// Bytes of an answer whose head is not whole.
     pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> Came {
         let now = self.clock.now;
-        let Some(relay) = self.course.relay.as_deref_mut() else { return Came { flow: Flow::Waits, taken: 0 } };
+        let Some(relay) = self.course.relay.as_deref_mut() else {
+            return Came { flow: Flow::Waits(On::Source), taken: 0 };
+        };
         if relay.stage == RelayStage::Connects || relay.link.is_none() {
-            return Came { flow: Flow::Waits, taken: 0 };
+            return Came { flow: Flow::Waits(On::Source), taken: 0 };
         }
         let (at, hints, failed) = relay.read_head(bytes, now);
         if !hints.is_empty()
@@ -43,7 +46,9 @@ impl<R: Replies> Runner<'_, R> {
         {
             return came;
         }
-        let Some(relay) = self.course.relay.as_deref_mut() else { return Came { flow: Flow::Waits, taken: 0 } };
+        let Some(relay) = self.course.relay.as_deref_mut() else {
+            return Came { flow: Flow::Waits(On::Source), taken: 0 };
+        };
         if let Some(error) = failed {
             let told = head_fault(error, relay.answer.get(at..).unwrap_or_default());
             self.tell_of_upstream(&told, "reading response header from upstream");
@@ -59,8 +64,11 @@ impl<R: Replies> Runner<'_, R> {
                 last.received += at as u64;
             }
             // What is behind them was not looked at: it may be a head.
-            let rest =
-                if more { self.on_head_bytes(bytes.get(at..).unwrap_or_default()) } else { Came::nothing(Flow::Waits) };
+            let rest = if more {
+                self.on_head_bytes(bytes.get(at..).unwrap_or_default())
+            } else {
+                Came::nothing(Flow::Waits(On::Source))
+            };
             return Came { flow: rest.flow, taken: at + rest.taken };
         }
         let taken = at + relay.take_whole(bytes.get(at..).unwrap_or_default());
@@ -140,7 +148,12 @@ impl<R: Replies> Runner<'_, R> {
         let answer = self.answer_of(&rules, slice);
         let flow = self.send(answer);
         let comes = self.course.filtering.is_some() && flow == Flow::Done;
-        if !comes || self.relay().is_some_and(|relay| relay.complete) {
+        let complete = self.relay().is_some_and(|relay| relay.complete);
+        if let (true, Some(filtering)) = (complete, self.course.filtering.as_deref_mut()) {
+            // All of it came with its head, whatever that says of a length.
+            filtering.end_whole();
+        }
+        if !comes || complete {
             self.end_relay();
         }
         flow

@@ -2,6 +2,7 @@
 
 use super::relay::{Choice, IdleLink, Relay, RelayStage, UpstreamTry, peer_text};
 use super::run::{Flow, Runner};
+use super::waits::On;
 use crate::logging::ErrorLevel;
 use app::{Closed, ConnectError, Unreachable};
 use bodies::BodyContent;
@@ -63,7 +64,7 @@ impl<R: Replies> Runner<'_, R> {
             return flow;
         }
         loop {
-            let Err(failure) = self.ask_one() else { return Flow::Waits };
+            let Err(failure) = self.ask_one() else { return Flow::Waits(On::Source) };
             if let Some(flow) = self.after(failure) {
                 return flow;
             }
@@ -248,20 +249,20 @@ impl<R: Replies> Runner<'_, R> {
 
     /// A piece of the body was read back; nothing if it cannot be.
     pub(super) fn on_body_piece(&mut self, piece: Option<&[u8]>) -> Flow {
-        let Some(relay) = self.course.relay.as_deref_mut() else { return Flow::Waits };
+        let Some(relay) = self.course.relay.as_deref_mut() else { return Flow::Waits(On::Source) };
         let at = relay.piece_at.take();
-        let (Some(link), false) = (relay.link, relay.body_done) else { return Flow::Waits };
+        let (Some(link), false) = (relay.link, relay.body_done) else { return Flow::Waits(On::Source) };
         let Some(bytes) = piece.filter(|bytes| !bytes.is_empty()) else {
             self.end_relay();
             return Flow::Status(500);
         };
         if !relay.sent {
-            return Flow::Waits;
+            return Flow::Waits(On::Source);
         }
         if at != Some(relay.body_at) {
             // It was for another server, which is gone.
             self.send_body();
-            return Flow::Waits;
+            return Flow::Waits(On::Source);
         }
         relay.body_at += bytes.len() as u64;
         let length = relay.body.as_ref().map_or(0, BodyContent::length);
@@ -282,7 +283,7 @@ impl<R: Replies> Runner<'_, R> {
             last.sent += sent.len() as u64;
         }
         self.send_body();
-        Flow::Waits
+        Flow::Waits(On::Source)
     }
 
     /// What a failure comes to: the end with a status; nothing where another is asked.
@@ -369,15 +370,15 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Something happened at the server that is asked, before its answer's body.
     pub(super) fn on_upstream_event(&mut self, event: UpstreamEvent<'_>) -> Came {
-        let Some(relay) = self.course.relay.as_deref() else { return Came::nothing(Flow::Waits) };
+        let Some(relay) = self.course.relay.as_deref() else { return Came::nothing(Flow::Waits(On::Source)) };
         match event {
             UpstreamEvent::Opened if relay.seeks.is_some() => {
                 self.seek();
-                Came::nothing(Flow::Waits)
+                Came::nothing(Flow::Waits(On::Source))
             }
             UpstreamEvent::Opened => {
                 self.send_request();
-                Came::nothing(Flow::Waits)
+                Came::nothing(Flow::Waits(On::Source))
             }
             UpstreamEvent::Secured(session) => Came::nothing(self.on_secured(session.verdict)),
             UpstreamEvent::Unsecured(why) => {
@@ -392,10 +393,10 @@ impl<R: Replies> Runner<'_, R> {
             }
             UpstreamEvent::Data(bytes) => self.on_head_bytes(bytes),
             // Nothing passes by itself before the body.
-            UpstreamEvent::Passed(_) => Came { flow: Flow::Waits, taken: 0 },
+            UpstreamEvent::Passed(_) => Came { flow: Flow::Waits(On::Source), taken: 0 },
             UpstreamEvent::Room => {
                 self.send_body();
-                Came::nothing(Flow::Waits)
+                Came::nothing(Flow::Waits(On::Source))
             }
             UpstreamEvent::Timer => {
                 self.tell_of_upstream("upstream timed out (110: Connection timed out)", self.doing());

@@ -2,6 +2,7 @@
 
 use super::relay_run::Came;
 use super::run::{Flow, Runner};
+use super::waits::On;
 use exchange::Replies;
 use handshake::ServerVerdict;
 use proxy::next::Failure;
@@ -30,7 +31,7 @@ impl<R: Replies> Runner<'_, R> {
                     relay.shakes = false;
                 }
                 self.send_request();
-                return Flow::Waits;
+                return Flow::Waits(On::Source);
             }
             ServerVerdict::Refused(why) => {
                 format!("upstream SSL certificate verify error: ({}:{why})", why.number())

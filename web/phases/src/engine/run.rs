@@ -2,6 +2,7 @@
 
 use super::course::{Course, Depends, Loaded, Phase};
 use super::values::{Clock, Scope};
+use super::waits::On;
 use super::{Rest, host::host_of};
 use crate::logging::ErrorLevel;
 use crate::program::{Block, SymlinkKind, Target, VirtualServer};
@@ -16,8 +17,8 @@ use std::rc::Rc;
 pub(super) enum Flow {
     /// The next phase, or the one that was entered.
     On,
-    /// It waits: the same again later.
-    Waits,
+    /// It waits for this: the same again then.
+    Waits(On),
     /// Its end, with this status, or its error page.
     Status(u16),
     /// It was answered.
@@ -83,7 +84,12 @@ impl<R: Replies> Runner<'_, R> {
                 flow = self.fail(status);
             }
             match flow {
-                Flow::Waits => return false,
+                Flow::Waits(on) if self.course.is_awaited(on) => return false,
+                // Nobody would ever wake it.
+                Flow::Waits(on) => {
+                    self.tell(ErrorLevel::CRIT, || format!("a request waits for nothing: {on:?}").into_bytes());
+                    first = Some(Flow::Status(500));
+                }
                 Flow::Done => return true,
                 Flow::HangUp => {
                     self.hang_up();
@@ -384,7 +390,7 @@ impl<R: Replies> Runner<'_, R> {
             }
             Look::Waits(mark) => {
                 self.course.inner = Some(mark);
-                Err(Flow::Waits)
+                Err(Flow::Waits(On::Helper))
             }
             Look::Full => Err(Flow::Status(503)),
         }

@@ -38,9 +38,9 @@ impl<R: Replies> Runner<'_, R> {
                         }
                     }
                     Ok(false) => self.course.at = *otherwise,
-                    Err(Flow::Waits) => {
+                    Err(Flow::Waits(on)) => {
                         self.course.at -= 1;
-                        return Flow::Waits;
+                        return Flow::Waits(on);
                     }
                     Err(flow) => return flow,
                 },

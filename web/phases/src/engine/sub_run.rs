@@ -43,6 +43,10 @@ impl Engine {
                     }
                     self.with_sub(replies, id, |engine, within, _| engine.on_room(within, id.exchange_id()));
                 }
+                SubWork::Reached(id) => {
+                    self.rest.wake_active(id);
+                    self.with_sub(replies, id, |engine, within, _| engine.on_room(within, id.exchange_id()));
+                }
                 SubWork::GoOn(token, id) => {
                     if self.rest.peek(token, id).is_some() {
                         self.go_on_any(replies, token);
@@ -164,7 +168,7 @@ impl Engine {
 
     /// When subrequests are to be looked after again.
     pub(super) fn subs_wake(&self) -> Wake {
-        let rests = self.rest.subs.work.is_empty() && self.rest.makings.ready.is_empty();
+        let rests = self.rest.subs.work.is_empty() && self.rest.makings.ready.is_empty() && !self.rest.has_place();
         if rests { Wake::Idle } else { Wake::Now }
     }
 

@@ -19,6 +19,7 @@ use super::content::{Answer, AnswerBody};
 use super::course::{Course, Loaded};
 use super::run::{Flow, Runner};
 use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
+use super::waits::Line;
 use crate::filters::SsiValues;
 use crate::limits::{HeldCount, LimitStatus};
 use crate::logging::ErrorLevel;
@@ -101,6 +102,8 @@ pub(super) enum SubWork {
     Begin(SubId, Box<Course>),
     /// Who asked has taken so many bytes of its answer.
     Room(SubId, usize),
+    /// Its place was reached: what is made of it is sent next.
+    Reached(SubId),
     /// Who asked goes on.
     GoOn(u32, ExchangeId),
 }
@@ -110,6 +113,8 @@ pub(super) enum SubWork {
 pub(crate) struct Subs {
     pub(super) table: SubTable,
     pub(super) work: VecDeque<SubWork>,
+    /// Those that wait for a place.
+    pub(super) line: Line,
     last: u32,
     mirrors: usize,
     /// Those whose courses are not over.

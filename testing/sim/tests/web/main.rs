@@ -1,6 +1,8 @@
 //! The web server and the load generator, as they are, over a faulty network:
 //! every request is answered whole, and nothing is left.
 
+mod quiet;
+
 use app::App;
 use core::net::SocketAddr;
 use core::time::Duration;

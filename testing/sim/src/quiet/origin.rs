@@ -1,0 +1,251 @@
+//! The upstream of a quiet server: it speaks HTTP, FastCGI, uwsgi and SCGI on one port, and
+//! answers as the path says that is asked for (`…/o/NAME`), at once and with all it has.
+
+use super::cases::{GZIPPED, TEXT, packed, text};
+use app::{App, Closed, ConnId, Net, Opened};
+use std::collections::HashMap;
+
+/// What it answers.
+#[derive(Debug, Default)]
+pub struct Origin {
+    links: HashMap<ConnId, Link>,
+}
+
+#[derive(Debug, Default)]
+struct Link {
+    arrived: Vec<u8>,
+    /// What comes is sent back, up to so many bytes.
+    echoes: Option<usize>,
+    is_over: bool,
+}
+
+/// A request that is whole.
+#[derive(Debug)]
+struct Asked {
+    speaks: Speaks,
+    head: Vec<u8>,
+    body: Vec<u8>,
+    /// Bytes that it took.
+    length: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Speaks {
+    Http,
+    FastCgi,
+    Uwsgi,
+    Scgi,
+}
+
+/// What a number in decimal digits is.
+fn number(bytes: &[u8]) -> Option<usize> {
+    let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    core::str::from_utf8(&bytes[..digits]).ok()?.parse().ok()
+}
+
+fn behind<'a>(bytes: &'a [u8], what: &[u8]) -> Option<&'a [u8]> {
+    let at = bytes.windows(what.len()).position(|part| part.eq_ignore_ascii_case(what))?;
+    Some(&bytes[at + what.len()..])
+}
+
+impl Asked {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        match bytes.first()? {
+            1 => Self::fastcgi(bytes),
+            0 => {
+                let end = 4 + usize::from(u16::from_le_bytes([*bytes.get(1)?, *bytes.get(2)?]));
+                let head = bytes.get(4..end)?.to_vec();
+                let length = behind(&head, b"CONTENT_LENGTH").and_then(|rest| number(rest.get(2..)?)).unwrap_or(0);
+                Self::with_body(Speaks::Uwsgi, head, bytes, (end, length))
+            }
+            b'0'..=b'9' => {
+                let length = number(bytes)?;
+                let start = bytes.iter().position(|byte| *byte == b':')? + 1;
+                let head = bytes.get(start..start + length)?.to_vec();
+                let body = behind(&head, b"CONTENT_LENGTH\0").and_then(number).unwrap_or(0);
+                Self::with_body(Speaks::Scgi, head, bytes, (start + length + 1, body))
+            }
+            _ => {
+                let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
+                let head = bytes[..end].to_vec();
+                if behind(&head, b"transfer-encoding: chunked").is_some() {
+                    let (body, length) = super::cases::unchunk(&bytes[end..])?;
+                    return Some(Self { speaks: Speaks::Http, head, body, length: end + length });
+                }
+                let length = behind(&head, b"content-length: ").and_then(number).unwrap_or(0);
+                Self::with_body(Speaks::Http, head, bytes, (end, length))
+            }
+        }
+    }
+
+    fn with_body(speaks: Speaks, head: Vec<u8>, bytes: &[u8], (end, length): (usize, usize)) -> Option<Self> {
+        let body = bytes.get(end..end + length)?.to_vec();
+        Some(Self { speaks, head, body, length: end + length })
+    }
+
+    fn fastcgi(bytes: &[u8]) -> Option<Self> {
+        let (mut head, mut body, mut at) = (Vec::new(), Vec::new(), 0);
+        loop {
+            let record = bytes.get(at..at + 8)?;
+            let length = usize::from(u16::from_be_bytes([record[4], record[5]]));
+            let content = bytes.get(at + 8..at + 8 + length)?;
+            let padding = usize::from(record[6]);
+            bytes.get(at + 8 + length + padding.max(1) - 1..)?;
+            at += 8 + length + padding;
+            match record[1] {
+                4 => head.extend_from_slice(content),
+                5 if length == 0 => return Some(Self { speaks: Speaks::FastCgi, head, body, length: at }),
+                5 => body.extend_from_slice(content),
+                _ => {}
+            }
+        }
+    }
+
+    /// What is asked for.
+    fn name(&self) -> String {
+        let rest = behind(&self.head, b"/o/").unwrap_or_default();
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric();
+        rest.iter().copied().take_while(|byte| is_name(byte)).map(char::from).collect()
+    }
+
+    fn range(&self) -> Option<(usize, usize)> {
+        let rest = behind(&self.head, b"range: bytes=")?;
+        let from = number(rest)?;
+        let to = number(behind(rest, b"-")?)?;
+        Some((from, to + 1))
+    }
+
+    /// The answer, and whether the connection ends with it.
+    fn answer(&self) -> (Vec<u8>, bool) {
+        let name = self.name();
+        let body = match name.as_str() {
+            "small" => text(40),
+            "echo" => self.body.clone(),
+            _ => text(TEXT),
+        };
+        if self.speaks != Speaks::Http {
+            return self.program_s_answer(&body);
+        }
+        let whole = |status: &str, fields: &str, body: &[u8]| {
+            let head = format!("HTTP/1.1 {status}\r\nContent-Type: text/plain\r\n{fields}\r\n");
+            [head.as_bytes(), body].concat()
+        };
+        let length = format!("Content-Length: {}\r\n", body.len());
+        match name.as_str() {
+            "close" => (whole("200 OK", "Connection: close\r\n", &body), true),
+            "chunks" => {
+                let chunks = body
+                    .chunks(10_000)
+                    .map(|piece| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
+                let mut all = whole("200 OK", "Transfer-Encoding: chunked\r\n", b"");
+                all.extend(chunks.flatten());
+                all.extend_from_slice(b"0\r\n\r\n");
+                (all, false)
+            }
+            "gz" => {
+                let body = packed(GZIPPED);
+                let fields = format!("Content-Encoding: gzip\r\nContent-Length: {}\r\n", body.len());
+                (whole("200 OK", &fields, &body), false)
+            }
+            // What HEAD is answered with, whatever was asked.
+            "head" => (whole("200 OK", "Content-Length: 1000\r\n", b""), false),
+            "headchunked" => (whole("200 OK", "Transfer-Encoding: chunked\r\n", b""), false),
+            "304" => (whole("304 Not Modified", "Content-Length: 1000\r\n", b""), false),
+            "204" => (whole("204 No Content", "", b""), false),
+            "empty" => (whole("200 OK", "Content-Length: 0\r\n", b""), false),
+            "500" => (whole("500 Internal Server Error", "Content-Length: 3\r\n", b"500"), false),
+            _ => match self.range().filter(|(from, _)| *from < body.len()) {
+                Some((from, to)) => {
+                    let to = to.min(body.len());
+                    let fields = format!(
+                        "Content-Range: bytes {from}-{}/{}\r\nContent-Length: {}\r\n",
+                        to - 1,
+                        body.len(),
+                        to - from
+                    );
+                    (whole("206 Partial Content", &fields, &body[from..to]), false)
+                }
+                None => (whole("200 OK", &length, &body), false),
+            },
+        }
+    }
+
+    fn program_s_answer(&self, body: &[u8]) -> (Vec<u8>, bool) {
+        let all = [&b"Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n"[..], body].concat();
+        match self.speaks {
+            Speaks::FastCgi => {
+                let mut out = Vec::new();
+                let mut record = |kind: u8, content: &[u8]| {
+                    let length = (content.len() as u16).to_be_bytes();
+                    out.extend_from_slice(&[1, kind, 0, 1, length[0], length[1], 0, 0]);
+                    out.extend_from_slice(content);
+                };
+                all.chunks(30_000).for_each(|piece| record(6, piece));
+                record(6, b"");
+                record(3, &[0; 8]);
+                (out, true)
+            }
+            Speaks::Uwsgi => ([&b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n"[..], body].concat(), true),
+            Speaks::Scgi | Speaks::Http => (all, true),
+        }
+    }
+}
+
+impl Origin {
+    fn go_on<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if link.is_over {
+            link.arrived.clear();
+            return;
+        }
+        if let Some(left) = &mut link.echoes {
+            let back = core::mem::take(&mut link.arrived);
+            net.send_bytes(id, &back);
+            *left = left.saturating_sub(back.len());
+            if *left == 0 {
+                link.is_over = true;
+                net.finish(id);
+            }
+            return;
+        }
+        while let Some(asked) = Asked::read(&link.arrived) {
+            link.arrived.drain(..asked.length);
+            match asked.name().as_str() {
+                "never" => return,
+                "upgrade" => {
+                    net.send_bytes(
+                        id,
+                        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n",
+                    );
+                    link.echoes = Some(super::cases::ECHOED);
+                    return;
+                }
+                _ => {}
+            }
+            let (answer, ends) = asked.answer();
+            net.send_bytes(id, &answer);
+            if ends {
+                link.is_over = true;
+                return net.finish(id);
+            }
+        }
+    }
+}
+
+impl App for Origin {
+    fn on_open<N: Net>(&mut self, _net: &mut N, id: ConnId, _how: Opened) {
+        self.links.insert(id, Link::default());
+    }
+
+    fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        if let Some(link) = self.links.get_mut(&id) {
+            link.arrived.extend_from_slice(data);
+        }
+        self.go_on(net, id);
+        data.len()
+    }
+
+    fn on_close<N: Net>(&mut self, _net: &mut N, id: ConnId, _why: Closed) {
+        self.links.remove(&id);
+    }
+}
