@@ -131,8 +131,8 @@ fn acknowledgements_of_desynchronised_ends() {
         });
         // With an old timestamp it is only late, as Linux takes it too
         // (`tcp_disordered_ack`), and needs no answer.
-        assert!(answers > 10 || old_stamp, "a refused segment is answered");
-        assert!(answers < 500, "{answers} answers in 10 s to a mirror");
+        assert!(answers > 0 || old_stamp, "a refused segment is answered");
+        assert!(answers <= 20, "{answers} answers in 10 s to a mirror: one in 500 ms at most");
     }
 }
 

@@ -115,7 +115,10 @@ fn resets_tell_nothing_of_others() {
     let mut seen = [Vec::new(), Vec::new()];
     for trial in 0..TRIALS {
         let exists = trial % 2 == 1;
-        let mut arena = Arena::new(Setup::new(10, 9_000 + trial));
+        let mut setup = Setup::new(10, 9_000 + trial);
+        // As deep as 150 segments empty it.
+        setup.stack.resets_per_source = stack::ResetRate { per_second: 50, depth: 50 };
+        let mut arena = Arena::new(setup);
         let mut crowd = Crowd::new();
         assert_eq!(crowd.open(&mut arena, 0, 1), 1);
         let mut forged = *crowd.peers.values().next().expect("a peer");
