@@ -124,7 +124,8 @@ impl<R: Replies> Runner<'_, R> {
         if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
             return Flow::Status(405);
         }
-        while let Some(name) = block.index.get(self.course.at as usize) {
+        // `random_index` comes first: an index is a file as others are.
+        while let Some(name) = block.index.get(self.course.at as usize).filter(|_| !block.autoindex.random) {
             let name = self.scope().get(name);
             if name.first() == Some(&b'/') {
                 // Another name was looked for in vain: is the folder there at all?
@@ -158,7 +159,8 @@ impl<R: Replies> Runner<'_, R> {
             self.course.at += 1;
         }
         match self.existing_folder(block) {
-            Ok(path) if (block.autoindex.on || block.autoindex.random) && self.course.method != Method::Post => {
+            // One of its files may be asked for by any method that files know.
+            Ok(path) if block.autoindex.random || block.autoindex.on && self.course.method != Method::Post => {
                 self.list(block, &path)
             }
             Ok(path) => self.no_index(&path),
@@ -177,6 +179,10 @@ impl<R: Replies> Runner<'_, R> {
                 Err(Flow::Status(403))
             }
             At::Failed => Err(Flow::Status(500)),
+            At::Missing | At::File(_) if block.autoindex.random => {
+                self.tell_of_file("opendir() ", &path, "failed", MISSING);
+                Err(Flow::Status(404))
+            }
             At::Missing | At::File(_) => {
                 if let Some(name) = block.index.first() {
                     path.extend_from_slice(&self.scope().get(name));

@@ -5,7 +5,7 @@ use super::errors::MISSING;
 use super::run::{Flow, Runner};
 use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
 use crate::addresses::forwarded;
-use crate::limits::{LimitDecision, Limited, Zone};
+use crate::limits::{LimitDecision, LimitStatus, Limited, Zone};
 use crate::logging::ErrorLevel;
 use crate::program::{Methods, RealIpHeader};
 use core::net::IpAddr;
@@ -75,7 +75,15 @@ impl<R: Replies> Runner<'_, R> {
             let limited = rules.request(zones, &mut |value, out| scope.write(value, out), now);
             self.course.requests_status = limited.status;
             match limited.decision {
-                LimitDecision::Pass => {}
+                LimitDecision::Pass => match limited.status {
+                    Some(LimitStatus::DelayedDryRun) => self.tell(rules.requests_level.milder(), || {
+                        of_zone("delaying request, dry run", ",", &limited, zones)
+                    }),
+                    Some(LimitStatus::RejectedDryRun) => {
+                        self.tell(rules.requests_level, || of_zone("limiting requests, dry run", "", &limited, zones))
+                    }
+                    _ => {}
+                },
                 LimitDecision::Delay(time) => {
                     self.tell(rules.requests_level.milder(), || of_zone("delaying request", ",", &limited, zones));
                     let ticket = self.rest.next_ticket(self.token);
@@ -95,11 +103,16 @@ impl<R: Replies> Runner<'_, R> {
             let limited = rules.connection(zones, &mut |value, out| scope.write(value, out), &mut held);
             self.course.held = held;
             self.course.connections_status = limited.status;
-            if limited.decision == LimitDecision::Refuse {
+            let is_refused = limited.decision == LimitDecision::Refuse;
+            if is_refused || limited.status == Some(LimitStatus::RejectedDryRun) {
                 self.tell(rules.connections_level, || {
                     let zone = limited.zone.and_then(|zone| zones.get(usize::from(zone)));
-                    [&b"limiting connections by zone \""[..], zone.map_or(&b""[..], |zone| &zone.name), b"\""].concat()
+                    let zone = zone.map_or(&b""[..], |zone| &zone.name);
+                    let what = if is_refused { "limiting connections" } else { "limiting connections, dry run," };
+                    [what.as_bytes(), b" by zone \"", zone, b"\""].concat()
                 });
+            }
+            if is_refused {
                 return Flow::Status(rules.connections_status);
             }
         }

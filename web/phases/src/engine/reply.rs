@@ -1,7 +1,7 @@
 //! Answers get their fields, and are sent.
 
 use super::content::{Answer, AnswerBody};
-use super::course::{CourseState, Depends};
+use super::course::{CourseState, Depends, Phase};
 use super::making::Making;
 use super::pages;
 use super::put::Pieces;
@@ -9,6 +9,7 @@ use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
+use crate::terms::ConnectionRules;
 use core::ops::Range;
 use exchange::{FieldLines, Part, Replies};
 use semantics::date::{self, HttpDate};
@@ -123,6 +124,8 @@ impl<R: Replies> Runner<'_, R> {
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
         answer.status = self.course.told.unwrap_or(answer.status);
+        // `default_type ""`: there is none.
+        answer.media_type.take_if(|media_type| media_type.is_empty());
         if let Some(flow) = self.refuse_unsliced(answer.status) {
             return flow;
         }
@@ -239,23 +242,26 @@ impl<R: Replies> Runner<'_, R> {
         {
             return Some((length, pieces));
         }
-        match self.ranges(answer, length, block.fields.max_ranges) {
+        // Of what an upstream answered one range is given, as by nginx.
+        let most = if answer.of_upstream { Some(1) } else { block.fields.max_ranges };
+        match self.ranges(answer, length, most) {
             Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
             Ranged::Unsatisfiable => return None,
             Ranged::Parts(parts) => {
                 answer.status = 206;
-                if let Pieces::File(file, all) = &mut pieces {
-                    if let [range] = parts.as_slice() {
-                        fields.content_range(range, file.size);
-                        length = range.end - range.start;
-                        *all = vec![Part::Content(range.clone())];
-                    } else {
-                        let serial = self.rest.next_serial();
-                        (*all, length) = multipart_of(&parts, answer.media_type.as_deref(), file.size, serial);
-                        let media_type = format!("multipart/byteranges; boundary={serial:020}");
-                        answer.media_type = Some(media_type.into_bytes());
-                    }
+                let whole = length;
+                let cut;
+                if let [range] = parts.as_slice() {
+                    fields.content_range(range, whole);
+                    length = range.end - range.start;
+                    cut = vec![Part::Content(range.clone())];
+                } else {
+                    let serial = self.rest.next_serial();
+                    (cut, length) = multipart_of(&parts, answer.media_type.as_deref(), whole, serial);
+                    let media_type = format!("multipart/byteranges; boundary={serial:020}");
+                    answer.media_type = Some(media_type.into_bytes());
                 }
+                pieces = pieces.cut(cut);
             }
         }
         Some((length, pieces))
@@ -493,11 +499,28 @@ impl<R: Replies> Runner<'_, R> {
         let terms = self.loaded.program.terms.of_block(self.course.block);
         self.replies.set_terms(self.course.id, terms);
         let rules = &block.connection;
-        let about = &self.course.about;
-        if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
+        if self.is_last_by(rules) {
             self.set_last();
         } else if let Some(told) = rules.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
+        }
+    }
+
+    fn is_last_by(&self, rules: &ConnectionRules) -> bool {
+        let about = &self.course.about;
+        rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age
+    }
+
+    /// The request goes on in another place. Where the one that it leaves has it so, the
+    /// connection ends with its answer all the same, as with nginx.
+    pub(super) fn leave_place(&mut self) {
+        if self.course.phase == Phase::Server || self.is_sub() {
+            return;
+        }
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return };
+        if self.is_last_by(&loaded.program.blocks[at].connection) {
+            self.set_last();
         }
     }
 

@@ -4,7 +4,7 @@ use super::course::{Course, Depends, Loaded, Phase};
 use super::values::{Clock, Scope};
 use super::{Rest, host::host_of};
 use crate::logging::ErrorLevel;
-use crate::program::{Block, SymlinkKind, Target, VirtualServer};
+use crate::program::{Block, Methods, SymlinkKind, Target, VirtualServer};
 use crate::value::Value;
 use exchange::Replies;
 use files::{FileId, Files, Lead, LinkRule, Look};
@@ -208,13 +208,19 @@ impl<R: Replies> Runner<'_, R> {
             // Its script has run.
             self.course.enter(Phase::Limit);
         }
-        if let Some((methods, other)) = &settings.limit_except {
-            self.course.depends.on(Depends::OTHER);
-            if !self.is_among(methods) {
-                (self.course.place, self.course.block) = (*other, *other);
-            }
+        if let Some(limit) = &settings.limit_except {
+            self.limit_methods(limit);
         }
         Flow::On
+    }
+
+    /// `limit_except`: for other methods its block is the place.
+    #[cold]
+    fn limit_methods(&mut self, (methods, other): &(Methods, crate::BlockId)) {
+        self.course.depends.on(Depends::OTHER);
+        if !self.is_among(methods) {
+            (self.course.place, self.course.block) = (*other, *other);
+        }
     }
 
     fn enter_place(&mut self, block: crate::BlockId) {
@@ -241,11 +247,16 @@ impl<R: Replies> Runner<'_, R> {
         }
         let found = self.server().and_then(|server| server.locations.named(name));
         let Some(block) = found else { return Flow::Status(500) };
+        self.leave_place();
         self.course.proxy_host.clear();
         (self.course.proxy_port, self.course.slices) = (None, None);
         self.course.forget_subs();
         (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
         self.enter_place(crate::BlockId(block));
+        let loaded = Rc::clone(&self.loaded);
+        if let Some(limit) = loaded.program.blocks.get(block as usize).and_then(|block| block.limit_except.as_ref()) {
+            self.limit_methods(limit);
+        }
         Flow::On
     }
 
@@ -255,6 +266,7 @@ impl<R: Replies> Runner<'_, R> {
             self.tell_of_cycle("while internally redirecting to \"", uri);
             return Flow::Status(500);
         }
+        self.leave_place();
         self.course.redirect(uri, args);
         Flow::On
     }
