@@ -251,7 +251,10 @@ fn of_request(line: &str) -> Option<String> {
     let said = &said.replace("openat() ", "open() ");
     let said = &said.replace("(40: Too many levels of symbolic links)", "(13: Permission denied)");
     // What it did last for a request within this one is told of this one, too.
-    let said = &said.replace(" while sending to client", "");
+    let said = &said.replace(" while sending to client", "").replace(" while sending response to client", "");
+    // Nor from where a redirection came that is one too many.
+    let cycle = said.starts_with("rewrite or internal redirection cycle");
+    let said = &if cycle { said.replace(" while reading response header from upstream", "") } else { said.clone() };
     // What was expected newer ones tell.
     let slice = said.split_once("slice response: ").and_then(|(_, rest)| rest.split_once(", expected: "));
     let expected = slice

@@ -23,6 +23,8 @@ pub(super) struct Answer {
     pub etag: Option<String>,
     pub location: Option<Vec<u8>>,
     pub takes_ranges: bool,
+    /// What an upstream says of ranges does not hold any more.
+    pub is_unranged: bool,
     /// The coding that the body is in.
     pub coding: Option<Coding>,
     /// Others might get it in another.
@@ -73,6 +75,7 @@ impl Answer {
             etag: None,
             location: None,
             takes_ranges: false,
+            is_unranged: false,
             coding: None,
             vary: false,
             unmeasured: false,
@@ -86,7 +89,7 @@ impl Answer {
     /// Its bytes become others: there are no ranges of them, and its tag names what it
     /// was made of.
     pub fn changes(&mut self) {
-        self.takes_ranges = false;
+        (self.takes_ranges, self.is_unranged) = (false, true);
         if let Some(etag) = self.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {
             etag.insert_str(0, "W/");
         }

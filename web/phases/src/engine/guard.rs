@@ -7,7 +7,7 @@ use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
 use crate::addresses::forwarded;
 use crate::limits::{LimitDecision, LimitStatus, Limited, Zone};
 use crate::logging::ErrorLevel;
-use crate::program::{Methods, RealIpHeader};
+use crate::program::{Block, Methods, RealIpHeader};
 use core::net::IpAddr;
 use exchange::Replies;
 use passwords::{Credentials, Verdict};
@@ -26,9 +26,25 @@ fn of_zone(what: &str, comma: &str, limited: &Limited, zones: &[Zone]) -> Vec<u8
     text
 }
 
-/// Sets the client's address to what a proxy that is believed tells.
+/// Sets the client's address to what a proxy that is believed tells, by the rules of the
+/// place that the request is in.
 pub(super) fn set_real_address(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
     let block = loaded.program.blocks.get(course.block.0 as usize);
+    set_address_by(block, course, request);
+}
+
+/// The same of a request that is answered without a look at its places: those of its server
+/// come first.
+pub(super) fn set_real_address_of_ready(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
+    let server = loaded.program.servers.get(usize::from(course.server.0));
+    let block = server.and_then(|server| loaded.program.blocks.get(server.block.0 as usize));
+    set_address_by(block, course, request);
+    if course.peer == course.about.peer {
+        set_real_address(loaded, course, request);
+    }
+}
+
+fn set_address_by(block: Option<&Block>, course: &mut Course, request: &Request<'_>) {
     let Some(rules) = block.and_then(|block| block.real_ip.as_ref()) else { return };
     let trusts = |address: Option<IpAddr>| match address {
         Some(address) => rules.from.iter().any(|prefix| prefix.contains(address)),

@@ -4,7 +4,6 @@ use super::course::{Course, CourseState};
 use super::paced::Paced;
 use super::run::{Flow, Runner};
 use super::{Engine, Rest};
-use crate::logging::ErrorLevel;
 use crate::value::Value;
 use app::Body;
 use core::time::Duration;
@@ -46,14 +45,9 @@ impl<R: Replies> Runner<'_, R> {
         (length > pace.allowed(Duration::ZERO)).then_some(pace)
     }
 
-    /// What a value comes to in bytes; what is no size is told, and limits nothing.
+    /// What a value comes to in bytes; what is no size limits nothing.
     fn size(&mut self, value: &Value) -> Option<u64> {
-        let value = self.scope().get(value);
-        let size = crate::units::size(&value).ok();
-        if size.is_none() {
-            self.tell(ErrorLevel::ERROR, || [b"invalid size \"", &value[..], b"\""].concat());
-        }
-        size
+        crate::units::size(&self.scope().get(value)).ok()
     }
 
     /// Begins to send a body in memory at a pace.

@@ -224,7 +224,9 @@ fn piece<'a>(part: &'a Part, source: Option<&'a (Body, u32)>) -> Option<Piece<'a
 }
 
 /// Takes the line that begins so out of `fields`.
-fn take_line(fields: &mut Vec<u8>, start: &[u8]) {
-    let lines = fields.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(start));
+pub(super) fn take_line(fields: &mut Vec<u8>, start: &[u8]) {
+    let lines = fields
+        .split_inclusive(|byte| *byte == b'\n')
+        .filter(|line| !line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start)));
     *fields = lines.collect::<Vec<_>>().concat();
 }

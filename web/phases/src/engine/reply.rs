@@ -4,7 +4,7 @@ use super::content::{Answer, AnswerBody};
 use super::course::{CourseState, Depends, Phase};
 use super::making::Making;
 use super::pages;
-use super::put::Pieces;
+use super::put::{Pieces, take_line};
 use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
@@ -157,6 +157,9 @@ impl<R: Replies> Runner<'_, R> {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
         }
         answer.vary |= self.encode(&mut answer, block, &added, &mut making);
+        if answer.of_upstream && answer.is_unranged {
+            take_line(&mut added, b"Accept-Ranges: ");
+        }
         making.is_open |= matches!(answer.body, AnswerBody::Unknown | AnswerBody::Upstream(None));
         let mut fields = self.first_fields();
         let whole = answer.body.length();

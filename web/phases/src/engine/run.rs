@@ -246,7 +246,10 @@ impl<R: Replies> Runner<'_, R> {
             return Flow::Status(500);
         }
         let found = self.server().and_then(|server| server.locations.named(name));
-        let Some(block) = found else { return Flow::Status(500) };
+        let Some(block) = found else {
+            self.tell(ErrorLevel::ERROR, || [b"could not find named location \"@", name, b"\""].concat());
+            return Flow::Status(500);
+        };
         self.leave_place();
         self.course.proxy_host.clear();
         (self.course.proxy_port, self.course.slices) = (None, None);

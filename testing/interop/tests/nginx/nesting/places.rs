@@ -59,7 +59,7 @@ pub(crate) fn plain(host: &str, probe: &Probe, value: usize) -> Made {
 
 /// Places that each server has.
 const COMMON: &str = "location = /auth/yes { return 204; } location = /auth/no { return 403; } \
-                      location = /auth/who { return 401; } location /shut/ { deny all; }";
+                      location = /auth/who { return 401; } location /shut/ { deny all; } location /kept/ { return 200 kept; }";
 
 /// A line of a list: what is asked below `place`, with `more` in its query, by `method` if
 /// it is told.
