@@ -137,7 +137,8 @@ impl<R: Replies> Runner<'_, R> {
                 {
                     return flow;
                 }
-                return self.redirect(&name, &[]);
+                let args = core::mem::take(&mut self.course.args);
+                return self.redirect(&name, &args);
             }
             let mut path = Vec::new();
             self.scope().file_path(&mut path);
@@ -183,7 +184,7 @@ impl<R: Replies> Runner<'_, R> {
             }
             At::Failed => Err(Flow::Status(500)),
             At::Missing | At::File(_) if block.autoindex.random => {
-                self.tell_of_file("opendir() ", &path, "failed", MISSING);
+                self.tell_of_file("opendir() ", path.strip_suffix(b"/").unwrap_or(&path), "failed", MISSING);
                 Err(Flow::Status(404))
             }
             At::Missing | At::File(_) => {

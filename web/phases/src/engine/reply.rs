@@ -1,7 +1,7 @@
 //! Answers get their fields, and are sent.
 
 use super::content::{Answer, AnswerBody};
-use super::course::{CourseState, Depends, Phase};
+use super::course::{CourseState, Depends};
 use super::making::Making;
 use super::pages;
 use super::put::{Pieces, take_line};
@@ -9,7 +9,6 @@ use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
-use crate::terms::ConnectionRules;
 use core::ops::Range;
 use exchange::{FieldLines, Part, Replies};
 use semantics::date::{self, HttpDate};
@@ -506,24 +505,6 @@ impl<R: Replies> Runner<'_, R> {
             self.set_last();
         } else if let Some(told) = rules.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
-        }
-    }
-
-    fn is_last_by(&self, rules: &ConnectionRules) -> bool {
-        let about = &self.course.about;
-        rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age
-    }
-
-    /// The request goes on in another place. Where the one that it leaves has it so, the
-    /// connection ends with its answer all the same, as with nginx.
-    pub(super) fn leave_place(&mut self) {
-        if self.course.phase == Phase::Server || self.is_sub() {
-            return;
-        }
-        let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return };
-        if self.is_last_by(&loaded.program.blocks[at].connection) {
-            self.set_last();
         }
     }
 

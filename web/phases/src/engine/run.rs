@@ -5,6 +5,7 @@ use super::values::{Clock, Scope};
 use super::{Rest, host::host_of};
 use crate::logging::ErrorLevel;
 use crate::program::{Block, Methods, SymlinkKind, Target, VirtualServer};
+use crate::terms::ConnectionRules;
 use crate::value::Value;
 use exchange::Replies;
 use files::{FileId, Files, Lead, LinkRule, Look};
@@ -237,6 +238,25 @@ impl<R: Replies> Runner<'_, R> {
         let server = program.servers.get(usize::from(self.course.server.0)).map_or(&b""[..], |server| &server.name);
         let label = program.blocks.get(self.course.place.0 as usize).map_or(&b""[..], |block| &block.label);
         probes::location_chosen::fire(self.replies.about(self.course.id).connection, server, label);
+    }
+
+    /// Whether the connection ends with this answer by what a place says.
+    pub(super) fn is_last_by(&self, rules: &ConnectionRules) -> bool {
+        let about = &self.course.about;
+        rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age
+    }
+
+    /// The request goes on in another place. Where the one that it leaves has it so, the
+    /// connection ends with its answer all the same, as with nginx.
+    pub(super) fn leave_place(&mut self) {
+        if self.course.phase == Phase::Server || self.is_sub() {
+            return;
+        }
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return };
+        if self.is_last_by(&loaded.program.blocks[at].connection) {
+            self.set_last();
+        }
     }
 
     /// Goes on in a location by its name.

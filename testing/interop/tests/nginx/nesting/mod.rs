@@ -2,7 +2,7 @@
 //! named location in it have, beside nginx: each directive by its probe
 //! (`web/nginx/src/probes.txt`), in servers that are put together by chance.
 //!
-//! `NEARSIDE_NESTING=SEEDS` takes so many seeds in place of a few.
+//! `NEARSIDE_NESTING=SEEDS` takes so many seeds, `NEARSIDE_NESTING_SEED=SEED` that one.
 
 mod places;
 mod probes;
@@ -280,16 +280,18 @@ fn by_chance(seed: u64) -> Site {
 const FOUND: &[(&str, &str, &[&str])] = &[
     (
         "internal.test",
-        "location /a/ { internal; location ~ \\.txt$ { } location /a/b/ { location /a/b/a/ { } } if ($arg_i) { expires 1; }
-           limit_except GET { deny all; } }
+        "location /a/ { internal; location ~ \\.txt$ { } location /a/b/ { location /a/b/a/ { } }
+           if ($arg_i) { expires 1; } limit_except GET { deny all; } }
          location /b/ { rewrite ^/b/(.*)$ /a/b/$1 last; }",
-        &["GET /a/text.txt", "GET /a/b/index.html", "GET /a/b/a/", "GET /a/?i=1", "POST /a/text.txt", "GET /b/text.txt"],
+        &["GET /a/text.txt", "GET /a/b/index.html", "GET /a/b/a/", "GET /a/?i=1", "POST /a/text.txt", "GET /b/"],
     ),
     (
         "named.test",
-        "location / { try_files /none @closed; } location @closed { limit_except POST { deny all; } return 200 in; }
-         location /a/ { error_page 405 @open; location ~ css$ { } } location @open { limit_except GET { deny all; } }",
-        &["GET /text.txt", "POST /text.txt", "HEAD /text.txt", "POST /a/text.txt", "POST /a/style.css", "GET /a/text.txt"],
+        "location / { try_files /none @closed; } location @closed { limit_except POST { deny all; }
+           return 200 in; }
+         location /a/ { error_page 405 @open; location ~ css$ { } }
+         location @open { limit_except GET { deny all; } }",
+        &["GET /text.txt", "POST /text.txt", "HEAD /text.txt", "POST /a/text.txt", "POST /a/style.css", "GET /a/"],
     ),
     (
         "ranges.test",

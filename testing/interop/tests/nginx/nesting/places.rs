@@ -135,7 +135,8 @@ impl Maker<'_> {
         let own = self.directives('n', 50);
         let pass = self.pass("", false);
         let _ = writeln!(self.text, " location @other {{ {own} {pass} }}");
-        if !self.has("try_files") && !self.has("alias") {
+        // A body goes into a file by any place that the request was in (docs/differences.md).
+        if !["try_files", "alias", "client_body_in_file_only"].iter().any(|name| self.has(name)) {
             let own = self.directives('l', 30);
             let _ = writeln!(self.text, " location /named/ {{ {own} try_files /none @other; }}");
             self.asked.push(("/named/".to_owned(), false));
