@@ -473,7 +473,7 @@ impl FilterSet {
 
     /// `sub_filter`.
     pub const SUBSTITUTE: u8 = 2;
-    /// `charset` and another `source_charset`.
+    /// `charset` and another `source_charset`, or that of an answer (`override_charset`).
     pub const RECODE: u8 = 4;
     /// `ssi`.
     pub const SSI: u8 = 8;
@@ -493,7 +493,8 @@ impl FilterSet {
             }
             _ => true,
         };
-        let recode = if same { 0 } else { Self::RECODE };
+        let overrides = block.charset.overrides && block.charset.charset.is_some();
+        let recode = if same && !overrides { 0 } else { Self::RECODE };
         let rules = &block.subrequests;
         let addition = if rules.before.is_some() || rules.after.is_some() { Self::ADDITION } else { 0 };
         Self(gunzip | substitute | recode | addition | if block.ssi.on { Self::SSI } else { 0 })

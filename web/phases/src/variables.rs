@@ -102,6 +102,8 @@ pub struct VariableTable {
     /// writes: by expression.
     groups: HashMap<u32, Vec<(u16, u16)>>,
     slots: u16,
+    /// Slots that `set` made, in order: they are empty until something is written.
+    empty_at_first: Vec<u16>,
 }
 
 /// More variables than there is room for, or one that cannot be changed.
@@ -189,6 +191,28 @@ impl VariableTable {
             b"limit_rate" => Ok(SetTarget::LimitRate),
             _ => self.slot(name).map(SetTarget::Slot),
         }
+    }
+
+    /// The same of `set` itself: until it has written, the variable is empty.
+    ///
+    /// # Errors
+    /// As [`VariableTable::slot`].
+    pub fn assigned(&mut self, name: &[u8]) -> Result<SetTarget, VariableError> {
+        let made = usize::from(self.slots);
+        let target = self.target(name)?;
+        // Whoever names it first says what it is at first, as with nginx.
+        if let SetTarget::Slot(slot) = target
+            && usize::from(slot) == made
+        {
+            self.empty_at_first.push(slot);
+        }
+        Ok(target)
+    }
+
+    /// Whether the variable of a slot is empty until something is written to it.
+    #[must_use]
+    pub fn is_empty_at_first(&self, slot: u16) -> bool {
+        self.empty_at_first.binary_search(&slot).is_ok()
     }
 
     /// A variable of the configuration (`map`, `geo`, `split_clients`).

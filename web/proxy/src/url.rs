@@ -68,10 +68,11 @@ impl<'a> ProxyUrl<'a> {
     /// What is wrong with it.
     pub fn parse(text: &'a [u8]) -> Result<Self, UrlError> {
         let starts = |with: &[u8]| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
-        if starts(b"https://") {
+        // With nothing behind it, it is none for nginx.
+        if starts(b"https://") && text.len() > 8 {
             return Ok(Self { secured: true, ..Self::parse_rest(&text[8..])? });
         }
-        if !starts(b"http://") {
+        if !starts(b"http://") || text.len() == 7 {
             return Err(UrlError::Prefix);
         }
         Self::parse_rest(&text[7..])
@@ -218,8 +219,8 @@ mod tests {
             ("ftp://a", UrlError::Prefix),
             ("", UrlError::Prefix),
             ("https:/a", UrlError::Prefix),
-            ("https://", UrlError::NoHost),
-            ("http://", UrlError::NoHost),
+            ("https://", UrlError::Prefix),
+            ("http://", UrlError::Prefix),
             ("http:///a", UrlError::NoHost),
             ("http://:80", UrlError::NoHost),
             ("http://a:", UrlError::Port),

@@ -15,6 +15,27 @@ fn start(out: &mut Vec<u8>, status: Status, server_header: bool, date: HttpDate)
     if server_header { head.field("Server", PRODUCT) } else { head }
 }
 
+/// The same for a response whose first fields may be those in their place: what an
+/// upstream says of the date and of itself, where that is passed on.
+#[cold]
+fn start_beside<'o>(
+    out: &'o mut Vec<u8>,
+    reply: &Reply<'_>,
+    server_header: bool,
+    date: HttpDate,
+) -> ResponseHead<'o, Vec<u8>> {
+    let mut first = reply.fields.split_inclusive(|byte| *byte == b'\n').take(2);
+    let mut rest = first.next().unwrap_or_default();
+    let has_date = rest.starts_with(b"Date: ");
+    if has_date {
+        rest = first.next().unwrap_or_default();
+    }
+    let has_server = rest.starts_with(b"Server: ");
+    let head = ResponseHead::new(out, reply.status);
+    let head = if has_date { head } else { head.date(&date) };
+    if server_header && !has_server { head.field("Server", PRODUCT) } else { head }
+}
+
 /// Where in a head made by [`start`] the 29 bytes of the date begin.
 const fn date_at(status: Status) -> usize {
     let line = match status.line() {
@@ -32,7 +53,11 @@ pub fn write(
     date: HttpDate,
     (ending, chunked): (Ending, bool),
 ) {
-    let head = start(out, reply.status, server_header, date).lines(reply.fields);
+    let head = match reply.fields.first() {
+        Some(b'D' | b'S') => start_beside(out, reply, server_header, date),
+        _ => start(out, reply.status, server_header, date),
+    };
+    let head = head.lines(reply.fields);
     let head = match reply.length {
         Some(length) => head.content_length(length),
         None if chunked => head.chunked(),

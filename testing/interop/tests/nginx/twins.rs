@@ -144,6 +144,11 @@ impl Twins {
         difference(asked, "a kept connection", &answers)
     }
 
+    /// What nginx answers on a connection of its own.
+    pub(crate) fn ask_nginx(&self, asked: &Asked) -> Answer {
+        Connection::open(&format!("{}:{}", NGINX.address, self.port)).ask(&asked.bytes, &asked.method)
+    }
+
     /// Asks one of them, on its kept connection.
     fn ask(&mut self, side: usize, asked: &Asked) -> Answer {
         let address = format!("{}:{}", SIDES[side].address, self.port);
@@ -249,8 +254,14 @@ fn of_request(line: &str) -> Option<String> {
     }
     // Nor is a file in a file told apart from one that is not there.
     let said = &said.replace("(20: Not a directory)", "(2: No such file or directory)");
+    // What is no more than a link is forbidden (docs/differences.md).
+    let said = &said.replace("openat() ", "open() ");
+    let said = &said.replace("(40: Too many levels of symbolic links)", "(13: Permission denied)");
     // What it did last for a request within this one is told of this one, too.
-    let said = &said.replace(" while sending to client", "");
+    let said = &said.replace(" while sending to client", "").replace(" while sending response to client", "");
+    // Nor from where a redirection came that is one too many.
+    let cycle = said.starts_with("rewrite or internal redirection cycle");
+    let said = &if cycle { said.replace(" while reading response header from upstream", "") } else { said.clone() };
     // What was expected newer ones tell.
     let slice = said.split_once("slice response: ").and_then(|(_, rest)| rest.split_once(", expected: "));
     let expected = slice

@@ -83,7 +83,13 @@ impl Compiler<'_> {
         let place = directive.place;
         let mut rules = match &layer.block.referers {
             Some(rules) if layer.has("valid_referers") => (**rules).clone(),
-            _ => Referers::default(),
+            // What expressions the block outside has stay, if it has none of its own.
+            Some(outer) => Referers {
+                expressions: outer.expressions.clone(),
+                host_expressions: outer.host_expressions.clone(),
+                ..Referers::default()
+            },
+            None => Referers::default(),
         };
         layer.first("valid_referers");
         for text in &directive.arguments {
@@ -93,7 +99,12 @@ impl Compiler<'_> {
                 b"blocked" => rules.blocked = true,
                 b"server_names" => rules.server_names = true,
                 b"~" => return Err(self.refused(place, "empty regex in \"~\"".to_owned())),
-                [b'~', pattern @ ..] => rules.expressions.push(self.expression(pattern, true, place)?),
+                [b'~', pattern @ ..] => {
+                    if layer.first("valid_referers ~") {
+                        rules.expressions.clear();
+                    }
+                    rules.expressions.push(self.expression(pattern, true, place)?);
+                }
                 text => {
                     let slash = text.iter().position(|byte| *byte == b'/').unwrap_or(text.len());
                     let (name, path) = text.split_at(slash);
@@ -118,11 +129,15 @@ impl Compiler<'_> {
     /// are asked for.
     pub(super) fn finish_referers(&self, layer: &mut Layer) -> Step {
         let own = layer.has("valid_referers");
+        let names_expressions = self.server_names.iter().any(|name| name.expression.is_some());
         let Some(rules) = layer.block.referers.as_mut().filter(|_| own) else {
             return Ok(());
         };
         let rules = Arc::make_mut(rules);
         if rules.server_names {
+            if names_expressions {
+                rules.host_expressions.clear();
+            }
             for name in &self.server_names {
                 match name.expression {
                     Some(expression) => rules.host_expressions.push(expression),

@@ -57,7 +57,7 @@ impl Compiler<'_> {
         if name.is_empty() {
             return Err(self.refused(place, "invalid variable name \"$\"".to_owned()));
         }
-        let target = self.program.variables.target(&name.to_ascii_lowercase());
+        let target = self.program.variables.assigned(&name.to_ascii_lowercase());
         let target = target.map_err(|why| self.variable_error(place, &why))?;
         Ok(Instruction::Set { target, value: self.value(argument(directive, 1), place)? })
     }

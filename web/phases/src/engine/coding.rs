@@ -120,7 +120,8 @@ impl<R: Replies> Runner<'_, R> {
             expires: named(b"expires").next().map(|value| date::parse(value, second).unwrap_or(u64::MAX)),
             now: second,
             cache_control: &cache_control,
-            last_modified: answer.modified.is_some(),
+            // nginx looks at the field, which it has of upstreams alone; a file's is a time.
+            last_modified: answer.modified.is_some() && answer.of_upstream,
             etag: answer.etag.is_some(),
         })
     }

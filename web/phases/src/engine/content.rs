@@ -23,6 +23,8 @@ pub(super) struct Answer {
     pub etag: Option<String>,
     pub location: Option<Vec<u8>>,
     pub takes_ranges: bool,
+    /// What an upstream says of ranges does not hold any more.
+    pub is_unranged: bool,
     /// The coding that the body is in.
     pub coding: Option<Coding>,
     /// Others might get it in another.
@@ -73,6 +75,7 @@ impl Answer {
             etag: None,
             location: None,
             takes_ranges: false,
+            is_unranged: false,
             coding: None,
             vary: false,
             unmeasured: false,
@@ -86,7 +89,7 @@ impl Answer {
     /// Its bytes become others: there are no ranges of them, and its tag names what it
     /// was made of.
     pub fn changes(&mut self) {
-        self.takes_ranges = false;
+        (self.takes_ranges, self.is_unranged) = (false, true);
         if let Some(etag) = self.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {
             etag.insert_str(0, "W/");
         }
@@ -124,7 +127,8 @@ impl<R: Replies> Runner<'_, R> {
         if !matches!(self.course.method, Method::Get | Method::Head | Method::Post) {
             return Flow::Status(405);
         }
-        while let Some(name) = block.index.get(self.course.at as usize) {
+        // `random_index` comes first: an index is a file as others are.
+        while let Some(name) = block.index.get(self.course.at as usize).filter(|_| !block.autoindex.random) {
             let name = self.scope().get(name);
             if name.first() == Some(&b'/') {
                 // Another name was looked for in vain: is the folder there at all?
@@ -133,7 +137,8 @@ impl<R: Replies> Runner<'_, R> {
                 {
                     return flow;
                 }
-                return self.redirect(&name, &[]);
+                let args = core::mem::take(&mut self.course.args);
+                return self.redirect(&name, &args);
             }
             let mut path = Vec::new();
             self.scope().file_path(&mut path);
@@ -158,7 +163,8 @@ impl<R: Replies> Runner<'_, R> {
             self.course.at += 1;
         }
         match self.existing_folder(block) {
-            Ok(path) if (block.autoindex.on || block.autoindex.random) && self.course.method != Method::Post => {
+            // One of its files may be asked for by any method that files know.
+            Ok(path) if block.autoindex.random || block.autoindex.on && self.course.method != Method::Post => {
                 self.list(block, &path)
             }
             Ok(path) => self.no_index(&path),
@@ -177,6 +183,10 @@ impl<R: Replies> Runner<'_, R> {
                 Err(Flow::Status(403))
             }
             At::Failed => Err(Flow::Status(500)),
+            At::Missing | At::File(_) if block.autoindex.random => {
+                self.tell_of_file("opendir() ", path.strip_suffix(b"/").unwrap_or(&path), "failed", MISSING);
+                Err(Flow::Status(404))
+            }
             At::Missing | At::File(_) => {
                 if let Some(name) = block.index.first() {
                     path.extend_from_slice(&self.scope().get(name));

@@ -254,7 +254,6 @@ impl Scope<'_> {
                 out.extend_from_slice(status.text());
                 true
             }),
-            Core::LimitRate => put_number(out, course.limit_rate.unwrap_or(0)),
             _ => return None,
         })
     }

@@ -87,7 +87,10 @@ impl<R: Replies> Runner<'_, R> {
         let Some(patterns) = rules.patterns(|text| self.scope().get(text)) else { return };
         making.pipeline.push(Filter::Substitute(Box::new(Substitution::new(Arc::clone(rules), patterns))));
         making.is_open = true;
+        // nginx leaves what is said of ranges here.
+        let is_unranged = answer.is_unranged;
         answer.changes();
+        answer.is_unranged = is_unranged;
         if !rules.last_modified {
             (answer.modified, answer.etag) = (None, None);
         }

@@ -6,9 +6,9 @@ use super::run::{Flow, Runner};
 use super::waits::On;
 use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
 use crate::addresses::forwarded;
-use crate::limits::{LimitDecision, Limited, Zone};
+use crate::limits::{LimitDecision, LimitStatus, Limited, Zone};
 use crate::logging::ErrorLevel;
-use crate::program::{Methods, RealIpHeader};
+use crate::program::{Block, Methods, RealIpHeader};
 use core::net::IpAddr;
 use exchange::Replies;
 use passwords::{Credentials, Verdict};
@@ -27,9 +27,25 @@ fn of_zone(what: &str, comma: &str, limited: &Limited, zones: &[Zone]) -> Vec<u8
     text
 }
 
-/// Sets the client's address to what a proxy that is believed tells.
+/// Sets the client's address to what a proxy that is believed tells, by the rules of the
+/// place that the request is in.
 pub(super) fn set_real_address(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
     let block = loaded.program.blocks.get(course.block.0 as usize);
+    set_address_by(block, course, request);
+}
+
+/// The same of a request that is answered without a look at its places: those of its server
+/// come first.
+pub(super) fn set_real_address_of_ready(loaded: &Loaded, course: &mut Course, request: &Request<'_>) {
+    let server = loaded.program.servers.get(usize::from(course.server.0));
+    let block = server.and_then(|server| loaded.program.blocks.get(server.block.0 as usize));
+    set_address_by(block, course, request);
+    if course.peer == course.about.peer {
+        set_real_address(loaded, course, request);
+    }
+}
+
+fn set_address_by(block: Option<&Block>, course: &mut Course, request: &Request<'_>) {
     let Some(rules) = block.and_then(|block| block.real_ip.as_ref()) else { return };
     let trusts = |address: Option<IpAddr>| match address {
         Some(address) => rules.from.iter().any(|prefix| prefix.contains(address)),
@@ -76,7 +92,15 @@ impl<R: Replies> Runner<'_, R> {
             let limited = rules.request(zones, &mut |value, out| scope.write(value, out), now);
             self.course.requests_status = limited.status;
             match limited.decision {
-                LimitDecision::Pass => {}
+                LimitDecision::Pass => match limited.status {
+                    Some(LimitStatus::DelayedDryRun) => self.tell(rules.requests_level.milder(), || {
+                        of_zone("delaying request, dry run", ",", &limited, zones)
+                    }),
+                    Some(LimitStatus::RejectedDryRun) => {
+                        self.tell(rules.requests_level, || of_zone("limiting requests, dry run", "", &limited, zones))
+                    }
+                    _ => {}
+                },
                 LimitDecision::Delay(time) => {
                     self.tell(rules.requests_level.milder(), || of_zone("delaying request", ",", &limited, zones));
                     let ticket = self.rest.next_ticket(self.token);
@@ -97,11 +121,16 @@ impl<R: Replies> Runner<'_, R> {
             let limited = rules.connection(zones, &mut |value, out| scope.write(value, out), &mut held);
             self.course.held = held;
             self.course.connections_status = limited.status;
-            if limited.decision == LimitDecision::Refuse {
+            let is_refused = limited.decision == LimitDecision::Refuse;
+            if is_refused || limited.status == Some(LimitStatus::RejectedDryRun) {
                 self.tell(rules.connections_level, || {
                     let zone = limited.zone.and_then(|zone| zones.get(usize::from(zone)));
-                    [&b"limiting connections by zone \""[..], zone.map_or(&b""[..], |zone| &zone.name), b"\""].concat()
+                    let zone = zone.map_or(&b""[..], |zone| &zone.name);
+                    let what = if is_refused { "limiting connections" } else { "limiting connections, dry run," };
+                    [what.as_bytes(), b" by zone \"", zone, b"\""].concat()
                 });
+            }
+            if is_refused {
                 return Flow::Status(rules.connections_status);
             }
         }

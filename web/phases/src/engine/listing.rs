@@ -85,7 +85,7 @@ impl<R: Replies> Runner<'_, R> {
                 let args = core::mem::take(&mut self.course.args);
                 return self.redirect(&uri, &args);
             }
-            if !rules.on {
+            if !rules.on || self.course.method == Method::Post {
                 return self.no_index(path);
             }
         }

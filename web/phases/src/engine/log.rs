@@ -2,7 +2,7 @@
 
 use super::Rest;
 use super::course::{Course, CourseState};
-use super::guard::set_real_address;
+use super::guard::set_real_address_of_ready;
 use super::host::host_of;
 use super::sub_course::SubUse;
 use super::values::{Clock, Scope};
@@ -85,7 +85,7 @@ impl Rest {
         if course.loaded.finds_clients() {
             let loaded = Rc::clone(&course.loaded);
             course.proxied = loaded.proxied(replies, id);
-            set_real_address(&loaded, course, request);
+            set_real_address_of_ready(&loaded, course, request);
         }
         course.args.clear();
         course.args.extend_from_slice(request.query().unwrap_or_default());

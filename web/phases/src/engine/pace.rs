@@ -4,6 +4,7 @@ use super::course::{Course, CourseState};
 use super::paced::Paced;
 use super::run::{Flow, Runner};
 use super::{Engine, Rest};
+use crate::value::Value;
 use app::Body;
 use core::time::Duration;
 use exchange::{Part, Replies, Reply};
@@ -26,23 +27,27 @@ impl<R: Replies> Runner<'_, R> {
         }
         let loaded = std::rc::Rc::clone(&self.loaded);
         let block = &loaded.program.blocks[Self::block(&loaded, self.course)?];
-        let number = |value: Vec<u8>| crate::units::size(&value).ok();
         let rate = match self.course.limit_rate {
             Some(rate) => rate,
             None => {
                 let rate = block.limit_rate.as_ref()?;
-                number(self.scope().get(rate))?
+                self.size(rate)?
             }
         };
         if rate == 0 {
             return None;
         }
         let after = match &block.limit_rate_after {
-            Some(after) => number(self.scope().get(after)).unwrap_or(0),
+            Some(after) => self.size(after).unwrap_or(0),
             None => 0,
         };
         let pace = Rate { bytes: rate, after };
         (length > pace.allowed(Duration::ZERO)).then_some(pace)
+    }
+
+    /// What a value comes to in bytes; what is no size limits nothing.
+    fn size(&mut self, value: &Value) -> Option<u64> {
+        crate::units::size(&self.scope().get(value)).ok()
     }
 
     /// Begins to send a body in memory at a pace.

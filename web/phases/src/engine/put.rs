@@ -25,6 +25,31 @@ pub(super) enum Pieces {
     Slices(Option<Vec<u8>>),
 }
 
+impl Pieces {
+    /// Parts of these, of which the content is counted from the start of the body.
+    pub fn cut(self, parts: Vec<Part>) -> Self {
+        let whole: &[u8] = match &self {
+            Self::File(..) => &[],
+            Self::Bytes(text) => text,
+            Self::Memory(body) => body.as_slice(),
+            Self::None | Self::Upstream | Self::Slices(_) => return self,
+        };
+        if let Self::File(file, _) = self {
+            return Self::File(file, parts);
+        }
+        let mut out = Vec::new();
+        for part in &parts {
+            match part {
+                Part::Bytes(bytes) => out.extend_from_slice(bytes),
+                Part::Content(range) => {
+                    out.extend_from_slice(whole.get(range.start as usize..range.end as usize).unwrap_or_default());
+                }
+            }
+        }
+        Self::Bytes(out)
+    }
+}
+
 /// Parts of a file that is not in memory.
 type OnDisk = (FileAt, Vec<Part>);
 
@@ -199,7 +224,9 @@ fn piece<'a>(part: &'a Part, source: Option<&'a (Body, u32)>) -> Option<Piece<'a
 }
 
 /// Takes the line that begins so out of `fields`.
-fn take_line(fields: &mut Vec<u8>, start: &[u8]) {
-    let lines = fields.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(start));
+pub(super) fn take_line(fields: &mut Vec<u8>, start: &[u8]) {
+    let lines = fields
+        .split_inclusive(|byte| *byte == b'\n')
+        .filter(|line| !line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start)));
     *fields = lines.collect::<Vec<_>>().concat();
 }

@@ -4,7 +4,7 @@ use super::content::{Answer, AnswerBody};
 use super::course::{CourseState, Depends};
 use super::making::Making;
 use super::pages;
-use super::put::Pieces;
+use super::put::{Pieces, take_line};
 use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
@@ -123,6 +123,8 @@ impl<R: Replies> Runner<'_, R> {
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
         answer.status = self.course.told.unwrap_or(answer.status);
+        // `default_type ""`: there is none.
+        answer.media_type.take_if(|media_type| media_type.is_empty());
         if let Some(flow) = self.refuse_unsliced(answer.status) {
             return flow;
         }
@@ -154,6 +156,9 @@ impl<R: Replies> Runner<'_, R> {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
         }
         answer.vary |= self.encode(&mut answer, block, &added, &mut making);
+        if answer.of_upstream && answer.is_unranged {
+            take_line(&mut added, b"Accept-Ranges: ");
+        }
         making.is_open |= matches!(answer.body, AnswerBody::Unknown | AnswerBody::Upstream(None));
         let mut fields = self.first_fields();
         let whole = answer.body.length();
@@ -239,23 +244,26 @@ impl<R: Replies> Runner<'_, R> {
         {
             return Some((length, pieces));
         }
-        match self.ranges(answer, length, block.fields.max_ranges) {
+        // Of what an upstream answered one range is given, as by nginx.
+        let most = if answer.of_upstream { Some(1) } else { block.fields.max_ranges };
+        match self.ranges(answer, length, most) {
             Ranged::Whole => _ = fields.field("Accept-Ranges", b"bytes"),
             Ranged::Unsatisfiable => return None,
             Ranged::Parts(parts) => {
                 answer.status = 206;
-                if let Pieces::File(file, all) = &mut pieces {
-                    if let [range] = parts.as_slice() {
-                        fields.content_range(range, file.size);
-                        length = range.end - range.start;
-                        *all = vec![Part::Content(range.clone())];
-                    } else {
-                        let serial = self.rest.next_serial();
-                        (*all, length) = multipart_of(&parts, answer.media_type.as_deref(), file.size, serial);
-                        let media_type = format!("multipart/byteranges; boundary={serial:020}");
-                        answer.media_type = Some(media_type.into_bytes());
-                    }
+                let whole = length;
+                let cut;
+                if let [range] = parts.as_slice() {
+                    fields.content_range(range, whole);
+                    length = range.end - range.start;
+                    cut = vec![Part::Content(range.clone())];
+                } else {
+                    let serial = self.rest.next_serial();
+                    (cut, length) = multipart_of(&parts, answer.media_type.as_deref(), whole, serial);
+                    let media_type = format!("multipart/byteranges; boundary={serial:020}");
+                    answer.media_type = Some(media_type.into_bytes());
                 }
+                pieces = pieces.cut(cut);
             }
         }
         Some((length, pieces))
@@ -493,8 +501,7 @@ impl<R: Replies> Runner<'_, R> {
         let terms = self.loaded.program.terms.of_block(self.course.block);
         self.replies.set_terms(self.course.id, terms);
         let rules = &block.connection;
-        let about = &self.course.about;
-        if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
+        if self.is_last_by(rules) {
             self.set_last();
         } else if let Some(told) = rules.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());

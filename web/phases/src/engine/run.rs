@@ -5,7 +5,8 @@ use super::values::{Clock, Scope};
 use super::waits::On;
 use super::{Rest, host::host_of};
 use crate::logging::ErrorLevel;
-use crate::program::{Block, SymlinkKind, Target, VirtualServer};
+use crate::program::{Block, Methods, SymlinkKind, Target, VirtualServer};
+use crate::terms::ConnectionRules;
 use crate::value::Value;
 use exchange::Replies;
 use files::{FileId, Files, Lead, LinkRule, Look};
@@ -214,13 +215,19 @@ impl<R: Replies> Runner<'_, R> {
             // Its script has run.
             self.course.enter(Phase::Limit);
         }
-        if let Some((methods, other)) = &settings.limit_except {
-            self.course.depends.on(Depends::OTHER);
-            if !self.is_among(methods) {
-                (self.course.place, self.course.block) = (*other, *other);
-            }
+        if let Some(limit) = &settings.limit_except {
+            self.limit_methods(limit);
         }
         Flow::On
+    }
+
+    /// `limit_except`: for other methods its block is the place.
+    #[cold]
+    fn limit_methods(&mut self, (methods, other): &(Methods, crate::BlockId)) {
+        self.course.depends.on(Depends::OTHER);
+        if !self.is_among(methods) {
+            (self.course.place, self.course.block) = (*other, *other);
+        }
     }
 
     fn enter_place(&mut self, block: crate::BlockId) {
@@ -239,6 +246,25 @@ impl<R: Replies> Runner<'_, R> {
         probes::location_chosen::fire(self.replies.about(self.course.id).connection, server, label);
     }
 
+    /// Whether the connection ends with this answer by what a place says.
+    pub(super) fn is_last_by(&self, rules: &ConnectionRules) -> bool {
+        let about = &self.course.about;
+        rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age
+    }
+
+    /// The request goes on in another place. Where the one that it leaves has it so, the
+    /// connection ends with its answer all the same, as with nginx.
+    pub(super) fn leave_place(&mut self) {
+        if self.course.phase == Phase::Server || self.is_sub() {
+            return;
+        }
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return };
+        if self.is_last_by(&loaded.program.blocks[at].connection) {
+            self.set_last();
+        }
+    }
+
     /// Goes on in a location by its name.
     pub(super) fn enter_named(&mut self, name: &[u8]) -> Flow {
         if !self.course.may_change() {
@@ -246,12 +272,20 @@ impl<R: Replies> Runner<'_, R> {
             return Flow::Status(500);
         }
         let found = self.server().and_then(|server| server.locations.named(name));
-        let Some(block) = found else { return Flow::Status(500) };
+        let Some(block) = found else {
+            self.tell(ErrorLevel::ERROR, || [b"could not find named location \"@", name, b"\""].concat());
+            return Flow::Status(500);
+        };
+        self.leave_place();
         self.course.proxy_host.clear();
         (self.course.proxy_port, self.course.slices) = (None, None);
         self.course.forget_subs();
         (self.course.internal, self.course.uri_changed, self.course.whole_path) = (true, false, false);
         self.enter_place(crate::BlockId(block));
+        let loaded = Rc::clone(&self.loaded);
+        if let Some(limit) = loaded.program.blocks.get(block as usize).and_then(|block| block.limit_except.as_ref()) {
+            self.limit_methods(limit);
+        }
         Flow::On
     }
 
@@ -261,6 +295,7 @@ impl<R: Replies> Runner<'_, R> {
             self.tell_of_cycle("while internally redirecting to \"", uri);
             return Flow::Status(500);
         }
+        self.leave_place();
         self.course.redirect(uri, args);
         Flow::On
     }

@@ -34,6 +34,7 @@ impl<R: Replies> Runner<'_, R> {
                 Instruction::If { condition, otherwise, settings } => match self.holds(condition) {
                     Ok(true) => {
                         if let Some(settings) = settings {
+                            self.leave_place();
                             self.course.block = *settings;
                         }
                     }

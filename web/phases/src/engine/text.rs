@@ -33,6 +33,13 @@ pub(crate) fn bare_type(media_type: &[u8]) -> &[u8] {
     semicolons.find(charset).map_or(media_type, |at| &media_type[..at])
 }
 
+/// The charset that a media type says.
+pub(crate) fn charset_of(media_type: &[u8]) -> Option<&[u8]> {
+    let at = media_type.windows(8).position(|part| part.eq_ignore_ascii_case(b"charset="))?;
+    let value = media_type[at + 8..].split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
+}
+
 /// Writes a field.
 pub(crate) fn put_field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(name);

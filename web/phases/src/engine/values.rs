@@ -1,7 +1,7 @@
 //! What variables stand for, of a request under way.
 
 use super::course::{Course, Depends, Loaded};
-use super::text::{Escape, escape, field_value};
+use super::text::{Escape, bare_type, charset_of, escape, field_value};
 use super::written::{put_known, put_number};
 use crate::filters::Recoding;
 use crate::maps::Geo;
@@ -183,6 +183,8 @@ impl<'a> Scope<'a> {
         let (told, _) = self.charset(&media_type, block, (false, false));
         // Not of redirects: old clients took it for that of the next page.
         if let Some(charset) = told.filter(|charset| !charset.is_empty() && !matches!(status, 301 | 302)) {
+            let bare = bare_type(&media_type).len();
+            media_type.truncate(bare);
             media_type.extend_from_slice(b"; charset=");
             field_value(&charset, &mut media_type);
         }
@@ -202,13 +204,21 @@ impl<'a> Scope<'a> {
         let Some(charset) = &rules.charset else { return (None, None) };
         let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
         let is_among = |types: &Vec<Box<[u8]>>| types.iter().any(|known| known.eq_ignore_ascii_case(bare));
-        let counts = rules.types.as_ref().is_none_or(is_among);
-        if !counts || media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset=")) {
+        // What says itself which it is in is of that one, whatever its type is.
+        let own = charset_of(media_type);
+        let counts = match own {
+            Some(_) => rules.overrides,
+            None => rules.types.as_ref().is_none_or(is_among),
+        };
+        if !counts {
             return (None, None);
         }
         let charset = self.get(charset);
-        let Some(source) = &rules.source else { return (Some(charset), None) };
-        let source = self.get(source);
+        let source = match (own, &rules.source) {
+            (Some(own), _) => own.to_vec(),
+            (None, Some(source)) => self.get(source),
+            (None, None) => return (Some(charset), None),
+        };
         if charset.eq_ignore_ascii_case(&source) {
             return (Some(charset), None);
         }
@@ -298,6 +308,7 @@ impl Scope<'_> {
                 self.first(variable, out, |scope, out| scope.core(Core::SecureLink, out))
             }
             Variable::SentHeader(name) => self.first(variable, out, |scope, out| scope.sent_header(name, out)),
+            Variable::Core(Core::LimitRate) => self.limit_rate(out),
             Variable::Core(core) => self.core(*core, out),
             Variable::Header(name) => self.header(name, out),
             Variable::SentTrailer(name) => named_field(&self.course.sent.trailers, name, out),
@@ -308,7 +319,8 @@ impl Scope<'_> {
                     out.extend_from_slice(value);
                     true
                 }
-                None => false,
+                // What `set` has not come to is empty; what nothing was found for is not there.
+                None => self.program().variables.is_empty_at_first(*slot),
             },
             Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
             Variable::Upstream(value) => self.of_upstream(value, out),
@@ -319,6 +331,19 @@ impl Scope<'_> {
 }
 
 impl Scope<'_> {
+    /// `$limit_rate`: what was set; else, once there is an answer, what its place says.
+    fn limit_rate(&mut self, out: &mut Vec<u8>) -> bool {
+        let rate = match (self.course.limit_rate, self.block()) {
+            (None, Some(block)) if self.course.sent.head > 0 => {
+                let value = block.limit_rate.as_ref().map(|rate| self.get(rate));
+                value.and_then(|value| crate::units::size(&value).ok())
+            }
+            (set, _) => set,
+        };
+        out.extend_from_slice(rate.unwrap_or(0).to_string().as_bytes());
+        true
+    }
+
     /// Variables that the configuration makes of others.
     fn made(&mut self, number: u16, variable: &Variable, out: &mut Vec<u8>) -> bool {
         let program = self.program();

@@ -2,10 +2,11 @@
 //! named location in it have, beside nginx: each directive by its probe
 //! (`web/nginx/src/probes.txt`), in servers that are put together by chance.
 //!
-//! `NEARSIDE_NESTING=SEEDS` takes so many seeds in place of a few.
+//! `NEARSIDE_NESTING=SEEDS` takes so many seeds, `NEARSIDE_NESTING_SEED=SEED` that one.
 
 mod places;
 mod probes;
+mod seen;
 
 use crate::requests::{self, Asked};
 use crate::secured::sh;
@@ -29,11 +30,11 @@ const PORT: u16 = 8080;
 const OPENSSL: Program = Program::new("openssl", "openssl");
 
 /// How many seeds are taken in a test.
-const SEEDS: u64 = 2;
+const SEEDS: u64 = 1;
 
 /// Servers of several directives for a seed, and how many requests are sent to each.
-const MIXED: usize = 60;
-const REQUESTS: usize = 30;
+const MIXED: usize = 40;
+const REQUESTS: usize = 16;
 
 /// How many directives stand in `http`.
 const OUTERMOST: usize = 6;
@@ -51,8 +52,8 @@ const SHOWN: usize = 12;
 const FILES: &str = "index.html written index of {folder}\\n
 other.html written other of {folder}\\n
 page.html page 3000
-text.txt written text of {folder}: the text\\n
-style.css written css of {folder}: www\\n
+text.txt written text of {folder}: the text, which is longer than what it is compressed to, to, to, to, to, to, to\\n
+style.css written css of {folder}: www www www www www www www www www www www www\\n
 data.bin written data\\n
 koi.txt written \\xc1\\xc2\\n
 packed.css page 900
@@ -77,7 +78,10 @@ const LOG: &str = "log_format told '$status \"$request\" $host$uri $document_roo
 /// The parts of `http` that all servers need, and the name of a directive that one is there
 /// for; what stands in its place is left out.
 const OUTER: &[(&str, &str)] = &[
-    ("proxy_read_timeout", "proxy_read_timeout 3s; fastcgi_read_timeout 3s; scgi_read_timeout 3s; uwsgi_read_timeout 3s;"),
+    (
+        "proxy_read_timeout",
+        "proxy_read_timeout 3s; fastcgi_read_timeout 3s; scgi_read_timeout 3s; uwsgi_read_timeout 3s;",
+    ),
     ("types", "types { text/html html; text/plain txt; text/css css; }"),
     ("access_log", "access_log {side}/logs/access.log told;"),
     ("default_type", "default_type application/octet-stream;"),
@@ -85,8 +89,11 @@ const OUTER: &[(&str, &str)] = &[
     ("client_body_temp_path", "client_body_temp_path {side}/bodies;"),
     ("proxy_ssl_session_reuse", "proxy_ssl_session_reuse off;"),
     ("proxy_ssl_protocols", "proxy_ssl_protocols TLSv1.2;"),
-    ("fastcgi_param", "fastcgi_param REQUEST_URI $request_uri; fastcgi_param CONTENT_LENGTH $content_length; \
-      fastcgi_param SCRIPT $fastcgi_script_name; fastcgi_param MORE $fastcgi_path_info;"),
+    (
+        "fastcgi_param",
+        "fastcgi_param REQUEST_URI $request_uri; fastcgi_param CONTENT_LENGTH $content_length; \
+      fastcgi_param SCRIPT $fastcgi_script_name; fastcgi_param MORE $fastcgi_path_info;",
+    ),
     ("scgi_param", "scgi_param REQUEST_URI $request_uri; scgi_param SCGI 1;"),
     ("uwsgi_param", "uwsgi_param REQUEST_URI $request_uri; uwsgi_param CONTENT_LENGTH $content_length;"),
 ];
@@ -94,6 +101,7 @@ const OUTER: &[(&str, &str)] = &[
 const MAPS: &str = "map $request_body $kept_in { '' none; default memory; }
  map $request_body_file $in_folder { '' none; ~/(?<of_body>[a-z0-9]+)/[0-9/]+$ $of_body; default other; }
  map $arg_charset $of_charset { '' utf-8; default $arg_charset; }
+ map $arg_rate $of_rate { '' 700k; default $arg_rate; }
  charset_map koi8-r utf-8 { C1 D0B0; C2 D0B1; }
  limit_req_zone $host$uri zone=one:1m rate=1r/m;
  limit_req_zone $host zone=two:1m rate=1r/m;
@@ -106,7 +114,7 @@ const MAPS: &str = "map $request_body $kept_in { '' none; default memory; }
 /// The first server: who asks for no other is told so. The next one counts a connection for as long as its client takes its answer.
 const HELD: &str = "server { listen {address}:8080 default_server; server_name none; return 418; }
  server { listen {address}:8080; server_name held; access_log off; limit_rate 40; limit_conn held 1000;
- limit_conn_dry_run off; set $told_set ''; set $told_auth ''; set $told_more ''; location /page.html { } }";
+ limit_conn_dry_run off; set $told_set ''; set $told_auth ''; set $told_more ''; location /big.bin { } }";
 
 const UPSTREAM: &str = "user root; worker_processes 1; daemon off; pid up.pid; error_log up.log; events {}
  http { access_log off; server { listen 172.31.77.1:8443 ssl; ssl_certificate server.pem; ssl_certificate_key server.key;
@@ -133,6 +141,7 @@ fn prepare(site: &Site) -> PathBuf {
             }
         }
     }
+    list.push_str("www/big.bin bytes 1000000\nalt/big.bin bytes 1000000\n");
     tree::make(&prefix, &list);
     sh(&prefix, CERTIFICATES, "");
     let at = prefix.to_string_lossy().into_owned();
@@ -167,7 +176,7 @@ fn held() -> Vec<TcpStream> {
     let hold = |address: &str| {
         let mut stream = TcpStream::connect(format!("{address}:{PORT}")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: held\r\n\r\n").unwrap();
+        stream.write_all(b"GET /big.bin HTTP/1.1\r\nHost: held\r\n\r\n").unwrap();
         stream.read_exact(&mut [0; 1]).unwrap();
         stream
     };
@@ -176,7 +185,7 @@ fn held() -> Vec<TcpStream> {
 
 /// Serves `site` three times and compares all answers, and what is logged; `also` sees those
 /// of nginx.
-fn compare(site: Site, also: impl FnOnce(&mut Twins) -> Vec<String> + Send + 'static) {
+fn compare(site: Site, also: impl FnOnce(&mut Twins, &[(String, Made)]) -> Vec<String> + Send + 'static) {
     in_namespace(&[NGINX, OPENSSL], move || {
         upstream::start();
         programs::serve();
@@ -188,7 +197,6 @@ fn compare(site: Site, also: impl FnOnce(&mut Twins) -> Vec<String> + Send + 'st
         let mut failures = Vec::new();
         let mut count = 0;
         for (host, made) in &site.servers {
-            if std::env::var("H1T").is_ok() { println!("{:?} {host}", std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap()); }
             let differing = made.lines.iter().filter_map(|line| {
                 count += 1;
                 let asked = read(line, host, &prefix);
@@ -199,12 +207,12 @@ fn compare(site: Site, also: impl FnOnce(&mut Twins) -> Vec<String> + Send + 'st
                 failures.push(format!("{}, {host}: {} of\n{}\n{first}", site.name, differing.len(), made.text));
             }
         }
-        failures.extend(also(&mut twins));
         failures.extend(twins.logs_differ_after(LOOKS));
+        failures.extend(also(&mut twins, &site.servers));
         drop(held);
         twins.stop();
         up.stop();
-        let shown: Vec<&str> = failures.iter().take(std::env::var("H1SHOWN").ok().and_then(|n|n.parse().ok()).unwrap_or(SHOWN)).map(String::as_str).collect();
+        let shown: Vec<&str> = failures.iter().take(SHOWN).map(String::as_str).collect();
         assert!(failures.is_empty(), "{count} requests, {} servers differ:\n\n{}", failures.len(), shown.join("\n"));
         println!("{}: {count} requests to {} servers", site.name, site.servers.len());
     });
@@ -217,9 +225,11 @@ fn read(line: &str, host: &str, prefix: &Path) -> Asked {
 /// The directives of `http`, some of which have a value.
 fn http(random: &mut SplitMix64, probes: &[Probe]) -> String {
     let opens = |one: &&Probe| {
-        !SHUT.contains(&&*one.name) && !one.name.starts_with("proxy_ssl_") && !["_buffer_size", "_request_body"].iter().any(|end| one.name.ends_with(end))
+        !SHUT.contains(&&*one.name)
+            && !one.name.starts_with("proxy_ssl_")
+            && !["_buffer_size", "_request_body"].iter().any(|end| one.name.ends_with(end))
     };
-    let may: Vec<&Probe> = probes.iter().filter(|one| one.stands_in('h')).filter(opens).collect();
+    let may: Vec<&Probe> = probes.iter().filter(|one| one.stands_in('h') && !one.is_alone).filter(opens).collect();
     let mut chosen: Vec<&Probe> = Vec::new();
     for _ in 0..OUTERMOST {
         let one = may[random.below(may.len())];
@@ -255,7 +265,7 @@ fn by_chance(seed: u64) -> Site {
         for _ in 0..5 {
             let one = &probes[random.below(probes.len())];
             let apart = |other: &&Probe| !one.names().any(|name| other.names().any(|known| known == name));
-            if some.iter().all(apart) && some.len() < 3 {
+            if some.iter().all(apart) && some.len() < 3 && !one.is_alone {
                 some.push(one);
             }
         }
@@ -266,12 +276,93 @@ fn by_chance(seed: u64) -> Site {
     Site { name: format!("nesting-{seed}"), http, servers }
 }
 
+/// What was found to differ once: whole servers, and what is asked of them.
+const FOUND: &[(&str, &str, &[&str])] = &[
+    (
+        "internal.test",
+        "location /a/ { internal; location ~ \\.txt$ { } location /a/b/ { location /a/b/a/ { } }
+           if ($arg_i) { expires 1; } limit_except GET { deny all; } }
+         location /b/ { rewrite ^/b/(.*)$ /a/b/$1 last; }",
+        &["GET /a/text.txt", "GET /a/b/index.html", "GET /a/b/a/", "GET /a/?i=1", "POST /a/text.txt", "GET /b/"],
+    ),
+    (
+        "named.test",
+        "location / { try_files /none @closed; } location @closed { limit_except POST { deny all; }
+           return 200 in; }
+         location /a/ { error_page 405 @open; location ~ css$ { } }
+         location @open { limit_except GET { deny all; } }",
+        &["GET /text.txt", "POST /text.txt", "HEAD /text.txt", "POST /a/text.txt", "POST /a/style.css", "GET /a/"],
+    ),
+    (
+        "ranges.test",
+        "fastcgi_force_ranges on; fastcgi_pass_header X-Accel-Expires; proxy_force_ranges on; proxy_pass_header Date;
+         proxy_pass_header Server; location / { fastcgi_pass 172.31.77.1:9001; } location /a/ { proxy_pass http://172.31.77.1:9000; }",
+        &[
+            "GET /length | Range: bytes=1-2",
+            "GET /length | Range: bytes=0-0,2-3",
+            "GET /length | Range: bytes=9-",
+            "GET /a/fields | Range: bytes=0-1",
+            "GET /a/fields",
+        ],
+    ),
+    (
+        "words.test",
+        "charset koi8-r; override_charset on; default_type \"\"; limit_rate $of_rate;
+         location / { } location /a/ { proxy_pass http://172.31.77.1:9000; } location /one/ { random_index on; }
+         location /b/ { keepalive_requests 1; try_files /none @on; } location @on { }",
+        &[
+            "GET /data.bin",
+            "GET /a/fields",
+            "GET /text.txt?rate=900k",
+            "POST /one/",
+            "GET /one/",
+            "GET /b/text.txt",
+        ],
+    ),
+];
+
+#[test]
+fn what_differed_once_differs_no_more() {
+    let probes = probes::all();
+    assert!(probes.len() > 150, "{}", probes.len());
+    let server = |(host, text, lines): &(&str, &str, &[&str])| {
+        let text = format!("server {{\n listen {{address}}:8080; server_name {host};\n {text}\n}}\n");
+        ((*host).to_owned(), Made { text, lines: lines.iter().map(|line| (*line).to_owned()).collect() })
+    };
+    let mut servers: Vec<_> = FOUND.iter().map(server).collect();
+    for (number, probe) in probes.iter().enumerate() {
+        for value in 0..probe.values.len() {
+            let host = format!("v{value}-{number}.test");
+            let made = places::plain(&host, probe, value);
+            servers.push((host, made));
+        }
+    }
+    let http = OUTER.iter().map(|(_, text)| *text).collect::<Vec<_>>().join("\n");
+    compare(Site { name: "probed".to_owned(), http, servers }, move |twins, servers| {
+        let prefix = twins.prefix().to_owned();
+        let dull = probes.iter().enumerate().filter_map(|(number, probe)| {
+            let of_value = |value: usize| {
+                let host = format!("v{value}-{number}.test");
+                let (_, made) = servers.iter().find(|(known, _)| *known == host).expect("made above");
+                let answers = made.lines.iter().map(|line| twins.ask_nginx(&read(line, &host, &prefix)));
+                let seen: Vec<String> = answers.map(|answer| seen::in_answer(&answer, &probe.seen)).collect();
+                let logged = seen::in_logs(&prefix.join("nginx"), &host, &probe.seen);
+                format!("{seen:?} {logged}").replace(&host, "")
+            };
+            let all: Vec<String> = (0..probe.values.len()).map(of_value).collect();
+            let is_dull = probe.seen != "nothing" && all.iter().all(|one| *one == all[0]);
+            is_dull.then(|| format!("{}: no {} differs by its value: {}", probe.name, probe.seen, all[0]))
+        });
+        dull.collect()
+    });
+}
+
 #[test]
 fn places_within_places_have_what_they_have_with_nginx() {
     let told = std::env::var("NEARSIDE_NESTING").ok().and_then(|seeds| seeds.parse().ok());
     // One alone, or the first ones.
     let only = std::env::var("NEARSIDE_NESTING_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
     for seed in only.map_or(0..told.unwrap_or(SEEDS), |only| only..only + 1) {
-        compare(by_chance(seed), |_| Vec::new());
+        compare(by_chance(seed), |_, _| Vec::new());
     }
 }

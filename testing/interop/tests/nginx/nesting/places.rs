@@ -37,12 +37,11 @@ pub(crate) fn server(random: &mut SplitMix64, host: &str, probes: &[&Probe], mos
     Made { text: maker.text, lines }
 }
 
-/// One whose directives have the value of this number, or the first: the server, or its
-/// one location.
+/// One whose location has the value of this number; its server, where no location may.
 pub(crate) fn plain(host: &str, probe: &Probe, value: usize) -> Made {
     let Probe { beside, behind, .. } = probe;
     let value = &probe.values[value];
-    let in_server = probe.stands_in('s');
+    let in_server = !probe.stands_in('l');
     let (outer, inner) = if in_server { (&**value, "") } else { ("", &**value) };
     let pass = match &probe.through {
         Some(through) => through.directive(""),
@@ -60,13 +59,14 @@ pub(crate) fn plain(host: &str, probe: &Probe, value: usize) -> Made {
 
 /// Places that each server has.
 const COMMON: &str = "location = /auth/yes { return 204; } location = /auth/no { return 403; } \
-                      location = /auth/who { return 401; } location /shut/ { deny all; }";
+                      location = /auth/who { return 401; } location /shut/ { deny all; } location /kept/ { return 200 kept; }";
 
 /// A line of a list: what is asked below `place`, with `more` in its query, by `method` if
 /// it is told.
 fn line(ask: &str, host: &str, place: &str, more: &str, method: &str) -> String {
     let ask = ask.replace("{host}", host);
-    let (first, fields) = ask.split_once(" | ").map_or((&*ask, String::new()), |(first, rest)| (first, format!(" | {rest}")));
+    let (first, fields) =
+        ask.split_once(" | ").map_or((&*ask, String::new()), |(first, rest)| (first, format!(" | {rest}")));
     let mut words = first.split(' ');
     let (own, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let version = words.next().map_or(String::new(), |version| format!(" {version}"));
@@ -95,12 +95,15 @@ impl Maker<'_> {
     fn directives(&mut self, letter: char, percent: usize) -> String {
         let (mut out, mut behind) = (String::new(), String::new());
         for probe in self.probes {
-            // A named location is one, but for what a path is needed for.
+            // A named location is one, but for what a path is needed for; a first `if` has no
+            // handler of its own.
             let stands = match letter {
+                'i' => probe.stands_in('L') && !probe.name.ends_with("_pass"),
                 'n' => probe.stands_in('l') && probe.name != "alias",
                 letter => probe.stands_in(letter),
             };
-            if stands && self.chance(percent) {
+            let always = probe.is_first && letter == 's';
+            if stands && (always || self.chance(percent)) {
                 let value = &probe.values[self.random.below(probe.values.len())];
                 let _ = write!(out, " {value}");
                 if !probe.behind.is_empty() {
@@ -132,7 +135,8 @@ impl Maker<'_> {
         let own = self.directives('n', 50);
         let pass = self.pass("", false);
         let _ = writeln!(self.text, " location @other {{ {own} {pass} }}");
-        if !self.has("try_files") && !self.has("alias") {
+        // A body goes into a file by any place that the request was in (docs/differences.md).
+        if !["try_files", "alias", "client_body_in_file_only"].iter().any(|name| self.has(name)) {
             let own = self.directives('l', 30);
             let _ = writeln!(self.text, " location /named/ {{ {own} try_files /none @other; }}");
             self.asked.push(("/named/".to_owned(), false));
@@ -178,8 +182,10 @@ impl Maker<'_> {
         }
         for condition in ["$arg_i", "$arg_j"] {
             if self.chance(40) {
-                let own = self.directives('L', 60);
-                let pass = self.pass("", true);
+                // Of two that hold nginx takes the handler of the first, with the settings of
+                // the second (docs/differences.md).
+                let own = self.directives(if condition == "$arg_j" { 'L' } else { 'i' }, 60);
+                let pass = if condition == "$arg_j" { self.pass("", true) } else { String::new() };
                 let set = if self.chance(30) { "set $told_set $told_set+;" } else { "" };
                 let _ = writeln!(self.text, "{:indent$}if ({condition}) {{ {own} {set} {pass} }}", "");
             }
@@ -213,8 +219,8 @@ impl Maker<'_> {
             for ask in self.probes.iter().flat_map(|probe| &probe.asks) {
                 lines.push(line(ask, host, place, "", ""));
                 lines.push(line(ask, host, place, ["i=1", "j=1", "i=1&j=1"][self.random.below(3)], ""));
-                // nginx keeps no connection on which MSIE has posted.
-                if *other_methods && !ask.contains("MSIE") {
+                // nginx keeps no connection on which MSIE has posted, and ranges are of GET.
+                if *other_methods && !["MSIE", "Range: "].iter().any(|word| ask.contains(word)) {
                     lines.push(line(ask, host, place, "", ["POST", "HEAD", "PUT"][self.random.below(3)]));
                 }
             }

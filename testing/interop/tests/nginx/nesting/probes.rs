@@ -29,6 +29,10 @@ pub(crate) struct Probe {
     since: Option<Version>,
     /// Its answers come late: few are asked for.
     pub(crate) is_slow: bool,
+    /// Its places cannot be without it: their server has it.
+    pub(crate) is_first: bool,
+    /// Nothing else is asked of its servers.
+    pub(crate) is_alone: bool,
     /// The letters of the table: where it may stand.
     contexts: &'static str,
 }
@@ -171,6 +175,8 @@ impl Probe {
             "inside" => text.clone_into(&mut self.behind),
             "through" => self.through = Some(Through::of(text)),
             "ask" => self.asks.push(text.to_owned()),
+            "alone" => self.is_alone = true,
+            "first" => self.is_first = true,
             "slow" => self.is_slow = true,
             "seen" => self.seen += text,
             "since" => {
