@@ -141,6 +141,10 @@ fn share(config: &mut stack::Config, silos: usize) {
     ] {
         *rate = rate.div_ceil(silos);
     }
+    // All of a front's connections may be one silo's (`--steer`), and no source is given more
+    // than half of what there is for all.
+    let least = config.resets_per_source.depth.saturating_mul(5) / 2;
+    config.resets.depth = config.resets.depth.max(least);
 }
 
 /// A source is given so many resets a second, and ten times as many at once; all of them

@@ -8,6 +8,7 @@ mod leaks;
 mod memory;
 mod neighbours;
 mod noise;
+mod sack_storm;
 mod slow;
 mod sockets;
 
