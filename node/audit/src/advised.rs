@@ -8,7 +8,7 @@ use crate::{catalogue, find, origin};
 /// Judges settings, in the order in which they act, for the machine.
 #[must_use]
 pub fn judge(evidence: &Evidence, role: Role, settings: &[Setting]) -> Report {
-    let read: Vec<Result<Setting, Row>> = settings.iter().map(|setting| read(evidence, setting)).collect();
+    let read: Vec<Result<Setting, Box<Row>>> = settings.iter().map(|setting| read(evidence, setting)).collect();
     // What is refused contradicts nothing, and has no last word.
     let acting: Vec<Setting> = read.iter().filter_map(|one| one.as_ref().ok().cloned()).collect();
     let mut meeting = Meeting { within: None, settings: Vec::new() };
@@ -16,7 +16,7 @@ pub fn judge(evidence: &Evidence, role: Role, settings: &[Setting]) -> Report {
     let rows = read.into_iter().map(|one| {
         let setting = match one {
             Ok(setting) => setting,
-            Err(row) => return row,
+            Err(row) => return *row,
         };
         let met = meeting.of(&acting, &setting);
         let row = repeated(met, &setting, of_one(evidence, role, &setting, met));
@@ -96,7 +96,7 @@ fn refusal(key: &str, value: &str, why: String) -> Row {
 
 /// A setting with the value that the kernel makes of its text, or why it makes
 /// none of it.
-fn read(evidence: &Evidence, setting: &Setting) -> Result<Setting, Row> {
+fn read(evidence: &Evidence, setting: &Setting) -> Result<Setting, Box<Row>> {
     let rule = find(&setting.key);
     let is_gone = rule.is_some_and(|rule| rule.outside_kernel(evidence).is_some());
     // Variables are filled in by whoever applies the file.
@@ -107,7 +107,7 @@ fn read(evidence: &Evidence, setting: &Setting) -> Result<Setting, Row> {
     let Some(shape) = shape else {
         let why = no_value(&setting.key, &setting.value).filter(|_| !setting.value.contains(['$', '{']));
         return match why {
-            Some(why) => Err(refused(setting, rule, why, None)),
+            Some(why) => Err(Box::new(refused(setting, rule, why, None))),
             None => Ok(setting.clone()),
         };
     };
@@ -124,7 +124,7 @@ fn read(evidence: &Evidence, setting: &Setting) -> Result<Setting, Row> {
         Taken::Refused(_) if is_gone => Ok(setting.clone()),
         Taken::Refused(why) => {
             let why = format!("the kernel refuses it: {why}");
-            Err(refused(setting, rule, why, meant(shape, &setting.value)))
+            Err(Box::new(refused(setting, rule, why, meant(shape, &setting.value))))
         }
     }
 }
