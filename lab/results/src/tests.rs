@@ -125,7 +125,8 @@ fn figures_are_found_and_what_is_no_answer_is_left_out() {
     assert_eq!(named(&invalid), owned(&[("the search", "met at least, in a search that is none", 4.0)]));
     // Two searches without an answer are compared all the same: it is said that there is none.
     let none = one(&json!({ "objectives": [], "found": { "invalid": true } }));
-    let text = SidesCompared::of(&[none.clone()], &[none]).expect("no error").to_string();
+    let text =
+        SidesCompared::of(core::slice::from_ref(&none), core::slice::from_ref(&none)).expect("no error").to_string();
     assert!(text.starts_with("no figure is an answer on both sides") && text.contains("INVALID"), "{text}");
 }
 

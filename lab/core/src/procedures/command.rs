@@ -117,7 +117,7 @@ impl Procedure for Command {
         let status = running.ended(Duration::from_secs(self.settings.timeout_seconds), setting.interrupt)?;
         let printed = running.output();
         let value = json(&side.name, &printed);
-        let own = value.as_ref().ok().and_then(|value| own_word(value));
+        let own = value.as_ref().ok().and_then(own_word);
         // Tools of ours end with another status where they doubt their figures, and say so in
         // what they print; of another program nobody knows what its figures are then.
         if !status.success() && own.is_none() {
