@@ -283,9 +283,9 @@ fn metric(record: &[u8]) -> (String, Kind) {
 }
 
 /// What a page says, for people: its writer has perhaps no rights, or is no longer ours,
-/// and a terminal obeys control characters.
+/// and a terminal obeys control characters. Tabs stay: they part a series' host and location.
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace(char::is_control, " ")
+    String::from_utf8_lossy(bytes).replace(|one: char| one.is_control() && one != '\t', " ")
 }
 
 impl Source {

@@ -149,8 +149,8 @@ impl<R: Replies> Runner<'_, R> {
         let flow = self.send(answer);
         let comes = self.course.filtering.is_some() && flow == Flow::Done;
         let complete = self.relay().is_some_and(|relay| relay.complete);
-        if let (true, Some(filtering)) = (complete, self.course.filtering.as_deref_mut()) {
-            // All of it came with its head, whatever that says of a length.
+        // All of it came with its head, whatever that says of a length; but for slices that follow.
+        if let (true, None, Some(filtering)) = (complete, &self.course.slices, self.course.filtering.as_deref_mut()) {
             filtering.end_whole();
         }
         if !comes || complete {

@@ -68,7 +68,10 @@ impl Course {
     /// Whether there is who gives content to an answer that waits for some.
     pub(super) fn has_source(&self, filtering: &Filtering) -> bool {
         let comes = self.relay.as_deref().is_some_and(|relay| relay.link.is_some() && !relay.complete);
-        let within = filtering.postponed.as_deref().is_some_and(|postponed| postponed.has_unfinished());
+        let within = filtering.postponed.as_deref().is_some_and(|postponed| {
+            // The next slice is asked for when the one before it is over.
+            postponed.has_unfinished() || postponed.slices
+        });
         comes || within || filtering.of_file
     }
 
