@@ -156,6 +156,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"all tests on one core|$(SUITE) --one-core $(TESTS)" \
 		"$(RESTARTS) restarts under load|$(RUN) --package service -- --restarts $(RESTARTS) --nearside $(NEARSIDE)" \
 		"40 sites of nested places beside nginx|NEARSIDE_NESTING=40 $(CARGO) test -q --locked -p interop nesting" \
+		"a quiet server, all of it|NEARSIDE_QUIET_WHOLE=1 $(CARGO) test -q --locked -p sim --test web quiet" \
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
 		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \

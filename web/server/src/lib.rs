@@ -448,11 +448,8 @@ impl<H: Handler> App for Server<H> {
                     handler.on_client_end(replies, exchange::ExchangeId::of(id));
                 });
             }
-            State::Tunnel => {
-                self.tell(net, id, None, |handler, replies| {
-                    handler.on_body_end(replies, exchange::ExchangeId::of(id));
-                });
-            }
+            // What is held of a tunnel's client is still its handler's.
+            State::Tunnel if held == 0 => self.on_tunnel_dry(net, id),
             // RFC 9112 §9.6 ends here: both sides have said all. What is queued
             // must still be taken, and our FIN acknowledged.
             State::Closing => self.carrier.watch_progress(net, id),

@@ -3,7 +3,7 @@
 
 use crate::Server;
 use crate::carrier::Answering;
-use crate::conn::{ENDED, FINISHED, State};
+use crate::conn::{DRY, ENDED, FINISHED, State};
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Reply};
 use semantics::Request;
@@ -20,7 +20,17 @@ impl<H: Handler> Server<H> {
                 more.tunnelled = more.tunnelled.wrapping_add(taken as u32);
             }
         }
+        let ended = self.carrier.conn(id).is_some_and(|conn| conn.state == State::Tunnel && conn.flags & ENDED != 0);
+        if ended && taken == bytes.len() {
+            self.carrier.conns[id.index()].flags |= DRY;
+            self.on_tunnel_dry(net, id);
+        }
         taken
+    }
+
+    /// The client of a tunnel has ended, and its handler has all that it sent.
+    pub(crate) fn on_tunnel_dry<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.tell(net, id, None, |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
     }
 }
 

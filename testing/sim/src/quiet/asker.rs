@@ -25,6 +25,8 @@ pub struct Asker {
     request: Vec<u8>,
     /// What is sent once a head came.
     then: Option<Vec<u8>>,
+    /// It sends no more from then on.
+    ends: bool,
     takes: Takes,
     /// It must take no more before its timer has run out.
     pauses: bool,
@@ -41,6 +43,7 @@ impl Asker {
             to: Some(to),
             request: case.request.clone(),
             then: case.then.clone(),
+            ends: case.ends,
             takes: case.takes,
             ..Self::default()
         };
@@ -66,6 +69,9 @@ impl App for Asker {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
         if self.is_own(id) {
             net.send_bytes(id, &self.request);
+            if self.ends && self.then.is_none() {
+                net.finish(id);
+            }
         }
     }
 
@@ -86,6 +92,9 @@ impl App for Asker {
         if self.then.is_some() && self.asked.arrived.windows(4).any(|four| four == b"\r\n\r\n") {
             let then = self.then.take().unwrap_or_default();
             net.send_bytes(id, &then);
+            if self.ends {
+                net.finish(id);
+            }
         }
         if self.has_ended && most == data.len() {
             net.finish(id);

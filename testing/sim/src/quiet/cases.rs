@@ -4,17 +4,34 @@ use super::asker::Asked;
 use gzip::{member, members};
 use std::sync::OnceLock;
 
+/// Which cases are walked through: all that there are, and longer contents, where it is set.
+const WHOLE: &str = "NEARSIDE_QUIET_WHOLE";
+
+fn is_whole() -> bool {
+    static IS_WHOLE: OnceLock<bool> = OnceLock::new();
+    *IS_WHOLE.get_or_init(|| std::env::var_os(WHOLE).is_some())
+}
+
 /// Bytes of most contents: several times what is queued for a client.
-pub const TEXT: usize = 1_400_000;
+#[must_use]
+pub fn text_length() -> usize {
+    if is_whole() { 1_400_000 } else { 500_000 }
+}
 
 /// Bytes of content that comes compressed.
-pub const GZIPPED: usize = 4_000_000;
+#[must_use]
+pub fn gzipped_length() -> usize {
+    if is_whole() { 4_000_000 } else { 1_500_000 }
+}
 
 /// Bytes of requests' bodies.
 const SENT: usize = 300_000;
 
 /// Bytes that go both ways once protocols are changed.
 pub const ECHOED: usize = 400_000;
+
+/// Bytes that a client sends through a tunnel before it ends it.
+pub const TUNNELLED: usize = 400_000;
 
 /// What a page of a tree has beside those within it.
 const LEAF: usize = 100;
@@ -53,6 +70,8 @@ pub struct Case {
     pub request: Vec<u8>,
     /// What is sent then.
     pub then: Option<Vec<u8>>,
+    /// It sends no more from then on.
+    pub ends: bool,
     /// How it is taken.
     pub takes: Takes,
     /// What must come.
@@ -64,7 +83,7 @@ pub struct Case {
 impl Case {
     fn get(path: &str, expect: Expect) -> Self {
         let request = format!("GET {path} HTTP/1.1\r\nHost: quiet\r\nConnection: close\r\n\r\n").into_bytes();
-        Self { name: path.to_owned(), request, then: None, takes: Takes::All, expect, is_paced: false }
+        Self { name: path.to_owned(), request, then: None, ends: false, takes: Takes::All, expect, is_paced: false }
     }
 
     fn with(mut self, fields: &str) -> Self {
@@ -177,8 +196,8 @@ pub fn text(length: usize) -> Vec<u8> {
 #[must_use]
 pub fn packed(length: usize) -> Vec<u8> {
     static PACKED: OnceLock<Vec<u8>> = OnceLock::new();
-    assert_eq!(length, GZIPPED, "there is one");
-    PACKED.get_or_init(|| member(&text(GZIPPED), 1)).clone()
+    assert_eq!(length, gzipped_length(), "there is one");
+    PACKED.get_or_init(|| member(&text(gzipped_length()), 1)).clone()
 }
 
 /// The same with each "hello" in large letters, as `sub_filter` is told.
@@ -210,30 +229,30 @@ pub fn of_tree(depth: usize) -> Case {
 
 /// Answers of upstreams, and what becomes of them.
 fn of_upstreams() -> Vec<Case> {
-    let whole = || Expect::Content(text(TEXT));
+    let whole = || Expect::Content(text(text_length()));
     let mut cases = Vec::new();
     let gzip = "Accept-Encoding: gzip";
     for name in ["len", "chunks", "close"] {
         for place in ["plain", "unbuf", "old"] {
             cases.push(Case::get(&format!("/{place}/o/{name}"), whole()));
         }
-        cases.push(Case::get(&format!("/sub/o/{name}"), Expect::Content(substituted(TEXT))));
-        cases.push(Case::get(&format!("/gzip/o/{name}"), Expect::Gzip(text(TEXT))).with(gzip));
+        cases.push(Case::get(&format!("/sub/o/{name}"), Expect::Content(substituted(text_length()))));
+        cases.push(Case::get(&format!("/gzip/o/{name}"), Expect::Gzip(text(text_length()))).with(gzip));
         for place in ["ssi", "charset", "auth", "mirror"] {
             cases.push(Case::get(&format!("/{place}/o/{name}"), whole()));
         }
-        let around = [text(40), text(TEXT), text(40)].concat();
+        let around = [text(40), text(text_length()), text(40)].concat();
         cases.push(Case::get(&format!("/add/o/{name}"), Expect::Content(around)));
     }
-    cases.push(Case::get("/gunzip/o/gz", Expect::Content(text(GZIPPED))));
-    cases.push(Case::get("/gunsub/o/gz", Expect::Content(substituted(GZIPPED))));
+    cases.push(Case::get("/gunzip/o/gz", Expect::Content(text(gzipped_length()))));
+    cases.push(Case::get("/gunsub/o/gz", Expect::Content(substituted(gzipped_length()))));
     for place in ["fcgi", "uwsgi", "scgi"] {
         cases.push(Case::get(&format!("/{place}/o/len"), whole()));
         cases.push(Case::get(&format!("/{place}u/o/len"), whole()));
-        cases.push(Case::get(&format!("/{place}z/o/len"), Expect::Gzip(text(TEXT))).with(gzip));
+        cases.push(Case::get(&format!("/{place}z/o/len"), Expect::Gzip(text(text_length()))).with(gzip));
     }
     cases.push(Case::get("/slice/o/len", whole()));
-    cases.push(Case::get("/slice/o/len", Expect::Parts(900_000)).with("Range: bytes=100000-1000000"));
+    cases.push(Case::get("/slice/o/len", Expect::Parts(350_000)).with("Range: bytes=100000-449999"));
     cases.push(Case::get("/err/o/500", whole()));
     cases.push(Case::get("/named/o/500", whole()));
     cases
@@ -272,25 +291,25 @@ fn of_heads() -> Vec<Case> {
 /// Files, and what becomes of them.
 fn of_files() -> Vec<Case> {
     let gzip = "Accept-Encoding: gzip";
-    let big = || Expect::Content(text(TEXT));
+    let big = || Expect::Content(text(text_length()));
     let mut cases = vec![
         Case::get("/f/big.txt", big()),
         Case::get("/f/small.txt", Expect::Content(text(40))),
-        Case::get("/f/big.txt", Expect::Parts(900_000)).with("Range: bytes=100000-1000000"),
-        Case::get("/f/big.txt", Expect::Parts(1_000_000)).with("Range: bytes=0-499999,700000-1200000"),
-        Case::get("/fgz/big.txt", Expect::Gzip(text(TEXT))).with(gzip),
-        Case::get("/fsub/big.txt", Expect::Content(substituted(TEXT))),
-        Case::get("/fgun/packed", Expect::Content(text(GZIPPED))),
-        Case::get("/fadd/big.txt", Expect::Content([text(40), text(TEXT), text(TEXT)].concat())),
+        Case::get("/f/big.txt", Expect::Parts(350_000)).with("Range: bytes=100000-449999"),
+        Case::get("/f/big.txt", Expect::Parts(400_000)).with("Range: bytes=0-199999,250000-449999"),
+        Case::get("/fgz/big.txt", Expect::Gzip(text(text_length()))).with(gzip),
+        Case::get("/fsub/big.txt", Expect::Content(substituted(text_length()))),
+        Case::get("/fgun/packed", Expect::Content(text(gzipped_length()))),
+        Case::get("/fadd/big.txt", Expect::Content([text(40), text(text_length()), text(text_length())].concat())),
         Case::get("/dir/", Expect::Status(200)),
         Case::get("/f/none", Expect::Status(404)),
-        Case::get("/page/none", Expect::Content(text(TEXT))),
+        Case::get("/page/none", Expect::Content(text(text_length()))),
         Case::get("/pw/small.txt", Expect::Content(text(40))).with("Authorization: Basic dTpw"),
         Case::get("/fssi/many.shtml", Expect::Content([text(40).repeat(200), b"end".to_vec()].concat())),
-        Case::get("/fssi/far.shtml", Expect::Content([text(TEXT), text(40), text(TEXT)].concat())),
+        Case::get("/fssi/far.shtml", Expect::Content([text(text_length()), text(40), text(text_length())].concat())),
         Case::get("/fssi/set.shtml", Expect::Content([b"[", &text(40)[..], b"]"].concat())),
     ];
-    cases.extend([0, 3, 8, 11].map(of_tree));
+    cases.extend([0, 3, 8, 10, 11].map(of_tree));
     cases
 }
 
@@ -306,15 +325,35 @@ fn of_bodies() -> Vec<Case> {
     let mut upgraded = Case::get("/up/o/upgrade", Expect::Content(body.clone())).with(fields);
     upgraded.then = Some(body);
     cases.push(upgraded);
+    cases.extend(of_tunnels());
+    cases
+}
+
+/// Tunnels whose clients send all and end, while their upstream takes little at a time: what
+/// came of it is asked for behind each.
+fn of_tunnels() -> Vec<Case> {
+    let sent = text(TUNNELLED);
+    let tally = Case::get("/plain/o/tally", Expect::Content(TUNNELLED.to_string().into_bytes()));
+    let mut cases = Vec::new();
+    for name in ["swallow", "late"] {
+        let path = format!("/up/o/{name}");
+        let mut case = Case::get(&path, Expect::Content(Vec::new())).with("Upgrade: echo");
+        (case.then, case.ends) = (Some(sent.clone()), true);
+        let mut early = case.clone();
+        early.name = format!("{path}, sent with the request");
+        early.request.extend_from_slice(&sent);
+        early.then = None;
+        cases.extend([case.paced(), tally.clone(), early.paced(), tally.clone()]);
+    }
     cases
 }
 
 /// What is sent at a rate.
 fn of_rates() -> Vec<Case> {
-    let big = || Expect::Content(text(TEXT));
+    let big = || Expect::Content(text(text_length()));
     ["/limit/o/len", "/paced/o/len", "/pacedf/o/len", "/flimit/big.txt", "/fsublimit/big.txt"]
         .map(|path| match path {
-            "/fsublimit/big.txt" => Case::get(path, Expect::Content(substituted(TEXT))).paced(),
+            "/fsublimit/big.txt" => Case::get(path, Expect::Content(substituted(text_length()))).paced(),
             _ => Case::get(path, big()).paced(),
         })
         .into()
@@ -325,12 +364,14 @@ fn of_rates() -> Vec<Case> {
 pub fn all() -> Vec<Case> {
     let mut cases = [of_upstreams(), of_heads(), of_files(), of_bodies(), of_rates()].concat();
     let is_long = |case: &&Case| match &case.expect {
-        Expect::Content(content) => (100_000..=TEXT * 2 + 100).contains(&content.len()) && !case.is_paced,
+        Expect::Content(content) => (100_000..=text_length() * 2 + 100).contains(&content.len()) && !case.is_paced,
         Expect::Parts(_) => true,
         _ => false,
     };
     // How an upstream tells its end makes no other case of it.
-    let is_one = |case: &&Case| !case.name.contains("/chunks") && !case.name.contains("/close");
+    // Nor is a tree that waits for places in more ways than its client waits.
+    let of_one = ["/chunks", "/close", "/t11.", "in chunks"];
+    let is_one = |case: &&Case| is_whole() || !of_one.iter().any(|part| case.name.contains(part));
     let slow: Vec<Case> = cases.iter().filter(is_long).filter(is_one).map(Case::slowly).collect();
     cases.extend(slow);
     cases

@@ -1,14 +1,19 @@
 //! The upstream of a quiet server: it speaks HTTP, FastCGI, uwsgi and SCGI on one port, and
 //! answers as the path says that is asked for (`…/o/NAME`), at once and with all it has.
 
-use super::cases::{GZIPPED, TEXT, packed, text};
+use super::cases::{gzipped_length, packed, text, text_length};
 use app::{App, Closed, ConnId, Net, Opened};
+use core::time::Duration;
 use std::collections::HashMap;
 
 /// What it answers.
 #[derive(Debug, Default)]
 pub struct Origin {
     links: HashMap<ConnId, Link>,
+    /// Bytes that came through the tunnel that was there last.
+    swallowed: usize,
+    /// Who is to be told how many, once it is over.
+    tally: Option<ConnId>,
 }
 
 #[derive(Debug, Default)]
@@ -16,8 +21,20 @@ struct Link {
     arrived: Vec<u8>,
     /// What comes is sent back, up to so many bytes.
     echoes: Option<usize>,
+    /// What comes is taken little at a time, and so much of it was.
+    swallows: Option<usize>,
+    /// None of it is taken before its timer has run out.
+    pauses: bool,
+    /// It is upgraded then.
+    upgrades: bool,
     is_over: bool,
 }
+
+/// How much is taken at a time, and how often.
+const MOUTHFUL: usize = 20_000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+const UPGRADED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n";
 
 /// A request that is whole.
 #[derive(Debug)]
@@ -121,7 +138,7 @@ impl Asked {
         let body = match name.as_str() {
             "small" => text(40),
             "echo" => self.body.clone(),
-            _ => text(TEXT),
+            _ => text(text_length()),
         };
         if self.speaks != Speaks::Http {
             return self.program_s_answer(&body);
@@ -143,7 +160,7 @@ impl Asked {
                 (all, false)
             }
             "gz" => {
-                let body = packed(GZIPPED);
+                let body = packed(gzipped_length());
                 let fields = format!("Content-Encoding: gzip\r\nContent-Length: {}\r\n", body.len());
                 (whole("200 OK", &fields, &body), false)
             }
@@ -192,6 +209,14 @@ impl Asked {
 }
 
 impl Origin {
+    /// How much came through a tunnel is told once it is over.
+    fn tell_tally<N: Net>(&mut self, net: &mut N) {
+        let is_there = self.links.values().any(|link| link.swallows.is_some());
+        let Some(id) = self.tally.take_if(|_| !is_there) else { return };
+        let told = self.swallowed.to_string();
+        net.send_bytes(id, format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{told}", told.len()).as_bytes());
+    }
+
     fn go_on<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         if link.is_over {
@@ -213,12 +238,22 @@ impl Origin {
             match asked.name().as_str() {
                 "never" => return,
                 "upgrade" => {
-                    net.send_bytes(
-                        id,
-                        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n",
-                    );
+                    net.send_bytes(id, UPGRADED);
                     link.echoes = Some(super::cases::ECHOED);
                     return;
+                }
+                name @ ("swallow" | "late") => {
+                    link.swallows = Some(0);
+                    (link.pauses, link.upgrades) = (true, name == "late");
+                    if name == "swallow" {
+                        net.send_bytes(id, UPGRADED);
+                    }
+                    net.set_timer(id, Some(net.now() + PAUSE));
+                    return;
+                }
+                "tally" => {
+                    self.tally = Some(id);
+                    return self.tell_tally(net);
                 }
                 _ => {}
             }
@@ -238,14 +273,35 @@ impl App for Origin {
     }
 
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
-        if let Some(link) = self.links.get_mut(&id) {
-            link.arrived.extend_from_slice(data);
+        let Some(link) = self.links.get_mut(&id) else { return data.len() };
+        if let Some(swallowed) = &mut link.swallows {
+            let taken = if link.pauses { 0 } else { data.len().min(MOUTHFUL) };
+            *swallowed += taken;
+            if taken > 0 {
+                link.pauses = true;
+                net.set_timer(id, Some(net.now() + PAUSE));
+            }
+            return taken;
         }
+        link.arrived.extend_from_slice(data);
         self.go_on(net, id);
         data.len()
     }
 
-    fn on_close<N: Net>(&mut self, _net: &mut N, id: ConnId, _why: Closed) {
-        self.links.remove(&id);
+    fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        link.pauses = false;
+        if core::mem::take(&mut link.upgrades) {
+            net.send_bytes(id, UPGRADED);
+        }
+        net.resume(id);
+    }
+
+    fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, _why: Closed) {
+        let gone = self.links.remove(&id);
+        if let Some(swallowed) = gone.and_then(|link| link.swallows) {
+            self.swallowed = swallowed;
+            self.tell_tally(net);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The site of a quiet server: its files, and what an nginx.conf says of them.
 
-use super::cases::{GZIPPED, TEXT, packed, text, tree};
+use super::cases::{gzipped_length, packed, text, text_length, tree};
 use crate::proxied::Text;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -91,9 +91,9 @@ impl Site {
         let root = std::env::temp_dir().join(format!("nearside-quiet-{}-{name}", std::process::id()));
         fs::create_dir_all(root.join("many"))?;
         let write = |name: &str, bytes: &[u8]| fs::write(root.join(name), bytes);
-        write("big.txt", &text(TEXT))?;
+        write("big.txt", &text(text_length()))?;
         write("small.txt", &text(40))?;
-        write("packed.gz", &packed(GZIPPED))?;
+        write("packed.gz", &packed(gzipped_length()))?;
         write("users", b"u:{PLAIN}p\n")?;
         for depth in 0..14 {
             write(&format!("t{depth}.shtml"), &tree(depth))?;
