@@ -88,6 +88,12 @@ impl SourceKey {
             IpAddr::V6(ip) => Self { is_ipv6: true, bits: (ip.to_bits() >> 64) as u64 },
         }
     }
+
+    /// The same as two words, the version of IP and the address or network: for a keyed hash.
+    #[must_use]
+    pub const fn words(self) -> [u64; 2] {
+        [if self.is_ipv6 { 6 } else { 4 }, self.bits]
+    }
 }
 
 /// The clients of a data path with their connections, as far as a rule wants

@@ -1,6 +1,7 @@
 //! A limit on what we send unasked: ICMP errors and echo replies, challenge
 //! acknowledgements, solicitations.
 
+use app::SourceKey;
 use core::net::IpAddr;
 use siphasher::sip::SipHasher24;
 use wire::Time;
@@ -158,10 +159,7 @@ impl SourceLimit {
     /// Takes a token for an answer to `source`; whether there was one.
     pub fn take(&mut self, source: IpAddr, now: Time) -> bool {
         let second = (now.as_nanos() / NANOS_PER_SECOND) as u32;
-        let (family, prefix) = match source {
-            IpAddr::V4(ip) => (4, u64::from(ip.to_bits())),
-            IpAddr::V6(ip) => (6, (ip.to_bits() >> 64) as u64),
-        };
+        let [family, prefix] = SourceKey::of(source).words();
         let message = [u64::from(second) << 8 | family, prefix].map(u64::to_le_bytes);
         let hash = self.key.hash(message.as_flattened());
         let Some(given) = self.buckets.get_mut(hash as usize % BUCKETS) else { return false };

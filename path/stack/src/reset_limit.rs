@@ -1,6 +1,7 @@
 //! A limit on resets that segments of unknown connections ask for.
 
-use crate::limit::Random;
+use crate::limit::{Random, spread};
+use app::SourceKey;
 use core::net::IpAddr;
 use siphasher::sip::SipHasher24;
 use wire::Time;
@@ -114,11 +115,7 @@ impl ResetLimit {
 
     /// The bucket of a source, as it is in this second.
     fn bucket(&mut self, source: IpAddr, second: u32, most: u32) -> Option<&mut Bucket> {
-        let (family, prefix) = match source {
-            IpAddr::V4(ip) => (4, u64::from(ip.to_bits())),
-            IpAddr::V6(ip) => (6, (ip.to_bits() >> 64) as u64),
-        };
-        let hash = self.key.hash([family, prefix].map(u64::to_le_bytes).as_flattened());
+        let hash = self.key.hash(SourceKey::of(source).words().map(u64::to_le_bytes).as_flattened());
         let (tag, each, key) = ((hash >> 32) as u32 | 1, self.each, self.key);
         // Another number for each source and second, which nobody can foretell.
         let chance =
@@ -126,7 +123,7 @@ impl ResetLimit {
         let set = self.sources.get_mut(hash as usize % SETS)?;
         let depth = |tag| deeper(each.depth, chance(tag) >> 32).min(most);
         for source in set.iter_mut().filter(|source| source.tag != 0 && source.bucket.second != second) {
-            let growth = crate::limit::spread(u64::from(each.per_second), chance(source.tag));
+            let growth = spread(u64::from(each.per_second), chance(source.tag));
             source.bucket.refill(second, growth, each, depth(source.tag));
             // Who has all again need not be told from who never came.
             if source.bucket.left >= depth(source.tag) {

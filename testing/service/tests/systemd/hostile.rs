@@ -59,7 +59,6 @@ impl Stage {
     /// What the manager is told until it is told `what`, as lines.
     fn hear(&self, what: &str) -> Vec<String> {
         let mut all = Vec::new();
-
         while !all.iter().any(|line| line == what) {
             let mut message = [0; 4_096];
             let len = self.manager.recv(&mut message).unwrap_or_else(|why| panic!("{what}: {why}, after {all:?}"));
