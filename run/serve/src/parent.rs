@@ -18,6 +18,7 @@ mod child;
 mod followers;
 mod manager;
 mod opening;
+mod quota;
 mod traces;
 
 use super::bell::Bell;

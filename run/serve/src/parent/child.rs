@@ -3,7 +3,7 @@
 use super::super::control::Channel;
 use super::super::systemd::OWN_VARIABLES;
 use super::super::{takeover, ward};
-use core::time::Duration;
+use super::quota::Quota;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -39,14 +39,13 @@ pub struct Child {
     pub deadline: Option<Time>,
     /// Nothing more is heard of it.
     pub silent: bool,
-    /// Messages that were taken of it in the second that began then.
-    heard: (Time, u32),
+    /// Messages that were taken of it.
+    heard: Quota,
 }
 
 /// Messages taken of one child in a second, at most: what it may say by itself is far
 /// less, and who says more waits, as do those who write to it.
 const MESSAGES: u32 = 2_048;
-const SECOND: Duration = Duration::from_secs(1);
 
 impl Child {
     /// Starts one from `program`, with this process's arguments, which is to
@@ -78,22 +77,17 @@ impl Child {
         // Waited for by the parent, with all that end.
         let child = command.spawn().map_err(told)?;
         let (pid, channel) = (child.id(), Arc::new(ours));
-        Ok(Self { pid, role: Role::Coming, channel, deadline: None, silent: false, heard: (Time::ZERO, 0) })
+        Ok(Self { pid, role: Role::Coming, channel, deadline: None, silent: false, heard: Quota::default() })
     }
 
     /// Whether one more message may be taken of it now.
     pub fn may_speak(&mut self, now: Time) -> bool {
-        if now.since(self.heard.0) >= SECOND {
-            self.heard = (now, 0);
-        }
-        self.heard.1 += 1;
-        self.heard.1 <= MESSAGES
+        self.heard.take(now, MESSAGES)
     }
 
     /// When it is heard again, if it has said too much.
     pub fn quiet_until(&self, now: Time) -> Option<Time> {
-        let full = self.heard.1 >= MESSAGES && now.since(self.heard.0) < SECOND;
-        (full && !self.silent).then(|| self.heard.0 + SECOND)
+        self.heard.full_until(now, MESSAGES).filter(|_| !self.silent)
     }
 
     /// Sends it a signal.

@@ -6,12 +6,12 @@
 //! What finds no room is not lost but late: of all that waits, the newest state is told.
 
 use super::super::systemd;
+use super::quota::Quota;
 use core::time::Duration;
 use wire::Time;
 
 /// Notification in a second, at most.
 const LINES: u32 = 10;
-const SECOND: Duration = Duration::from_secs(1);
 
 /// What there is to tell. A reload that was begun is told before its end: systemd
 /// waits for both (`Type=notify-reload` of systemd.service(5)).
@@ -20,8 +20,8 @@ pub struct Manager {
     reloading: Option<String>,
     state: Option<State>,
     alive: bool,
-    /// How many lines were told in the second that began then.
-    told: (Time, u32),
+    /// Lines that were told.
+    told: Quota,
     /// When it was last told that all are at work.
     alive_at: Option<Time>,
 }
@@ -94,10 +94,7 @@ impl Manager {
         if !self.waits() || now < self.room_at(now)? {
             return None;
         }
-        if now.since(self.told.0) >= SECOND {
-            self.told = (now, 0);
-        }
-        self.told.1 += 1;
+        self.told.take(now, LINES);
         let reloading = self.reloading.take().map(Notification::Reloading);
         reloading.or_else(|| {
             Some(match self.state.take()? {
@@ -110,8 +107,7 @@ impl Manager {
 
     /// When there is room for what waits, if anything does.
     pub fn room_at(&self, now: Time) -> Option<Time> {
-        let full = self.told.1 >= LINES && now.since(self.told.0) < SECOND;
-        self.waits().then(|| if full { self.told.0 + SECOND } else { now })
+        self.waits().then(|| self.told.full_until(now, LINES).unwrap_or(now))
     }
 
     fn waits(&self) -> bool {
