@@ -182,13 +182,10 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
 
     // What there is to say, and to whom nothing more.
     more |= stack.poll_transmit(out);
-    let mut closed = false;
-    while let Some((id, why)) = stack.poll_closed() {
-        app.on_close(stack, id, why);
-        closed = true;
+    if stack.has_closed() {
+        cold_path();
+        more |= tell_closed(stack, app);
     }
-    // What an end leaves to be done is not left to whatever wakes the silo next.
-    more |= closed && app.has_work();
 
     let deadline = match wake {
         Wake::Now => now,
@@ -196,6 +193,18 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
         Wake::Idle => Time::MAX,
     };
     Turn { frames, more: more || frames == BURST || wake == Wake::Now, deadline }
+}
+
+/// Tells the application who is gone. Returns whether that left it something to
+/// do, which is not left to whatever wakes the silo next.
+#[inline(never)]
+fn tell_closed<A: App>(stack: &mut Stack, app: &mut A) -> bool {
+    let mut told = false;
+    while let Some((id, why)) = stack.poll_closed() {
+        app.on_close(stack, id, why);
+        told = true;
+    }
+    told && app.has_work()
 }
 
 /// Times that the application is called in one turn, because it went on with a

@@ -31,6 +31,11 @@ pub struct LinkOffload {
     pub segmentation: Option<u32>,
 }
 
+impl LinkOffload {
+    /// Nothing.
+    pub const NONE: Self = Self { checksum: false, segmentation: None };
+}
+
 /// Transmit slots that data leaves for control packets, so that handshakes,
 /// acknowledgements and neighbour discovery get through when bulk transfers
 /// fill the ring.

@@ -50,10 +50,7 @@ impl Stack {
     /// The segment that [`Stack::on_frame`] reads in one go, if it does, and
     /// whether its source is none.
     fn read_in_one_go(&self, frame: &[u8], verified: bool) -> Option<(Seen, bool)> {
-        let own = self.ip.mac();
-        if !self.ip.is_untagged() {
-            return None;
-        }
+        let own = self.ip.station();
         let plain = Plain::parse(frame, own, verified);
         let is_plain = plain.is_some();
         let (src, dst, header, payload) = match plain {

@@ -98,8 +98,7 @@ impl Stack {
         if out.watched().by_anybody() {
             self.compare_parsed(frame, verified, out);
         }
-        if let Some(plain) = Plain::parse(frame, self.ip.mac(), verified)
-            && self.ip.is_untagged()
+        if let Some(plain) = Plain::parse(frame, self.ip.station(), verified)
             && let Some(local) = self.ip.addresses.index_v4(plain.dst)
         {
             // What reads a plain frame stands here in one piece: a call that was
@@ -132,8 +131,7 @@ impl Stack {
     /// A frame that is not plain: nearly, where it opens a connection.
     #[inline(never)]
     fn on_other_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Option<Arrival<'f>> {
-        if self.ip.is_untagged()
-            && let Some((src, dst, header, payload)) = plain::parse_with_options(frame, self.ip.mac(), verified)
+        if let Some((src, dst, header, payload)) = plain::parse_with_options(frame, self.ip.station(), verified)
             && !is_martian_v4(src)
             && let Some(local) = self.ip.addresses.index_v4(dst)
         {
@@ -307,6 +305,13 @@ impl Stack {
             }
         }
         true
+    }
+
+    /// Whether [`Stack::poll_closed`] has something to look at.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_closed(&self) -> bool {
+        self.tcp.has_closed()
     }
 
     /// The next connection that is over, with the reason; its slot is free

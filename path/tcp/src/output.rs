@@ -324,12 +324,16 @@ impl Connection {
             cold_path();
             limit = limit.min(if self.is_sealed() { FULL_WINDOW_SEALED } else { FULL_WINDOW });
         }
-        let edge = self.rcv_nxt.plus(limit.saturating_sub(held));
-        let gain = edge.distance_from(self.rcv_adv);
-        if gain > 0 && gain as u32 >= u32::from(self.mss).min(config.receive_limit / 2) {
-            self.rcv_adv = edge;
+        let open = limit.saturating_sub(held);
+        let mut window = self.rcv_adv.forward_from(self.rcv_nxt);
+        let gain = open.wrapping_sub(window) as i32;
+        // What is no gain is below any segment.
+        let least = u32::from(self.mss).min(config.receive_limit / 2);
+        if gain >= least as i32 {
+            self.rcv_adv = self.rcv_nxt.plus(open);
+            window = open;
         }
-        let window = self.rcv_adv.forward_from(self.rcv_nxt) >> self.own_shift();
+        let window = window >> self.own_shift();
         if window > 0xffff {
             cold_path();
             // Without scaling the edge cannot be told further than this.

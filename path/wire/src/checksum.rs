@@ -89,6 +89,22 @@ impl Sum {
         Self(add_chunk(0, bytes))
     }
 
+    /// Whether [`Sum::finish`] is zero, as it is over data that includes its own
+    /// correct checksum: the sum is none of nothing but zeros, and a multiple of
+    /// 2¹⁶ − 1. Of an odd divisor, a product with its inverse modulo 2⁶⁴ tells
+    /// that: it is the quotient of its multiples, and beyond the largest
+    /// quotient of all others.
+    #[inline]
+    #[must_use]
+    pub const fn is_intact(self) -> bool {
+        const DIVISOR: u64 = 0xffff;
+        const LARGEST: u64 = u64::MAX / DIVISOR;
+        // (2¹⁶ − 1) (2¹⁶ + 1) (2³² + 1) is 2⁶⁴ − 1, which is −1.
+        const INVERSE: u64 = LARGEST.wrapping_neg();
+        const { assert!(DIVISOR.wrapping_mul(INVERSE) == 1) };
+        self.0.wrapping_mul(INVERSE).wrapping_sub(1) < LARGEST
+    }
+
     /// The checksum: folded to 16 bits and complemented. Stored with
     /// `to_be_bytes`. Over data that includes its own correct checksum it
     /// is zero.
@@ -204,8 +220,9 @@ pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Sum {
 #[inline]
 #[must_use]
 pub const fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8, len: u16) -> Sum {
+    // Four fields are too few for a carry.
     let addresses = u32::from_ne_bytes(src.octets()) as u64 + u32::from_ne_bytes(dst.octets()) as u64;
-    Sum(addresses).add_u16(protocol as u16).add_u16(len)
+    Sum(addresses + (protocol as u16).to_be() as u64 + len.to_be() as u64)
 }
 
 /// The pseudo-header of IPv6 (RFC 8200 section 8.1). `len` covers the upper

@@ -104,7 +104,7 @@ impl<'a> Icmpv4<'a> {
         let Some((head, rest)) = message.split_first_chunk::<HEADER_LEN>() else {
             return Err(WireError::Truncated);
         };
-        if checksum::sum(message).finish() != 0 {
+        if !checksum::sum(message).is_intact() {
             return Err(WireError::BadChecksum);
         }
         let [kind, code, _, _, a, b, c, d] = *head;

@@ -197,7 +197,7 @@ impl<'a> Icmpv6<'a> {
         };
         let len = u32::try_from(message.len()).map_err(|_| WireError::BadLength)?;
         let pseudo = checksum::pseudo_v6(src, dst, protocol::ICMPV6, len);
-        if pseudo.add(checksum::sum(message)).finish() != 0 {
+        if !pseudo.add(checksum::sum(message)).is_intact() {
             return Err(WireError::BadChecksum);
         }
         let [kind, code, _, _, own @ ..] = *head;

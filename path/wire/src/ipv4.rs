@@ -57,7 +57,7 @@ impl Ipv4Header {
         if head[0] != VERSION_AND_LENGTH {
             return parse_with_options(packet, head, total_len);
         }
-        if Sum::of_array(head).finish() != 0 {
+        if !Sum::of_array(head).is_intact() {
             return Err(WireError::BadChecksum);
         }
         let payload = payload(packet, HEADER_LEN, total_len)?;
@@ -134,7 +134,7 @@ fn parse_with_options<'a>(
         return Err(WireError::BadHeaderLength);
     }
     let whole = packet.get(..header_len).ok_or(WireError::Truncated)?;
-    if checksum::sum(whole).finish() != 0 {
+    if !checksum::sum(whole).is_intact() {
         return Err(WireError::BadChecksum);
     }
     check_options(whole.get(HEADER_LEN..).unwrap_or_default())?;

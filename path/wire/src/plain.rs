@@ -25,6 +25,29 @@ pub const HEADERS_OPENING_LEN: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN +
 const IP: usize = ethernet::HEADER_LEN;
 const TCP: usize = IP + ipv4::HEADER_LEN;
 
+/// Whose plain frames are read: an Ethernet address as the number that a
+/// frame's first bytes are, so that one comparison tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Station(u64);
+
+impl Station {
+    /// No frame is for it.
+    pub const NOBODY: Self = Self(1);
+
+    /// The one of this address.
+    #[must_use]
+    pub const fn of(mac: Mac) -> Self {
+        let [a, b, c, d, e, f] = mac.0;
+        Self(u64::from_le_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// Whether a frame that begins with these bytes is sent to it.
+    #[inline(always)]
+    const fn is_meant(self, head: [u8; 8]) -> bool {
+        u64::from_le_bytes(head) << 16 == self.0
+    }
+}
+
 /// A plain frame's segment. Checksums are verified; whether the addresses make
 /// sense is the caller's to judge.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +70,7 @@ impl<'f> Plain<'f> {
     /// vouches for the TCP checksum.
     #[inline(always)]
     #[must_use]
-    pub fn parse(frame: &'f [u8], own: &Mac, verified: bool) -> Option<Self> {
+    pub fn parse(frame: &'f [u8], own: Station, verified: bool) -> Option<Self> {
         let (head, segment) = segment_of(frame, own)?;
         let (timestamps, payload) = match head[TCP + 12] >> 4 {
             8 => {
@@ -92,11 +115,11 @@ impl<'f> Plain<'f> {
 /// this may.
 #[inline]
 #[must_use]
-pub fn parse_with_options<'f>(
-    frame: &'f [u8],
-    own: &Mac,
+pub fn parse_with_options(
+    frame: &[u8],
+    own: Station,
     verified: bool,
-) -> Option<(Ipv4Addr, Ipv4Addr, TcpHeader, &'f [u8])> {
+) -> Option<(Ipv4Addr, Ipv4Addr, TcpHeader, &[u8])> {
     let (head, segment) = segment_of(frame, own)?;
     let (src, dst) = addresses(head);
     let parsed = if verified {
@@ -111,9 +134,9 @@ pub fn parse_with_options<'f>(
 /// The TCP segment in a frame for `own`, with the frame's headers: untagged
 /// Ethernet from a unicast address, IPv4 without options or fragments.
 #[inline(always)]
-fn segment_of<'f>(frame: &'f [u8], own: &Mac) -> Option<(&'f [u8; HEADERS_LEN], &'f [u8])> {
+fn segment_of(frame: &[u8], own: Station) -> Option<(&[u8; HEADERS_LEN], &[u8])> {
     let head = frame.first_chunk::<HEADERS_LEN>()?;
-    let ours = head[..4] == own.0[..4] && head[4..6] == own.0[4..];
+    let ours = own.is_meant(*head.first_chunk()?);
     let from_group = head[6] & 1 != 0;
     // Type, version and header length.
     let kind = head[12..14] == ETHER_IPV4.to_be_bytes() && head[IP] == 0x45;
@@ -122,7 +145,7 @@ fn segment_of<'f>(frame: &'f [u8], own: &Mac) -> Option<(&'f [u8; HEADERS_LEN], 
         return None;
     }
     let ip: &[u8; ipv4::HEADER_LEN] = head[IP..].first_chunk()?;
-    if Sum::of_array(ip).finish() != 0 {
+    if !Sum::of_array(ip).is_intact() {
         return None;
     }
     let total = usize::from(be16(head, IP + 2));
@@ -139,7 +162,7 @@ fn addresses(head: &[u8; HEADERS_LEN]) -> (Ipv4Addr, Ipv4Addr) {
 #[inline(always)]
 fn is_intact(src: Ipv4Addr, dst: Ipv4Addr, segment: &[u8]) -> bool {
     let pseudo = checksum::pseudo_v4(src, dst, protocol::TCP, segment.len() as u16);
-    pseudo.add(checksum::sum(segment)).finish() == 0
+    pseudo.add(checksum::sum(segment)).is_intact()
 }
 
 /// Where a plain frame comes from and goes to.
@@ -217,22 +240,25 @@ fn emit_words<const LEN: usize, const WORDS: usize>(
     let carries = u32::from(ends.ttl) << 24 | u32::from(protocol::TCP) << 16;
     let addresses = put(head, IP + 12, &[src, dst]);
     let ip = put(head, IP, &[VERSION | (ipv4::HEADER_LEN as u32 + segment), DONT_FRAGMENT, carries]);
-    let [a, b] = addresses.add(ip).finish().to_be_bytes();
+    let [a, b] = Sum::of_total(addresses + ip).finish().to_be_bytes();
     [head[IP + 10], head[IP + 11]] = [a, b];
-    let pseudo = Sum::of_words(&[u32::from(protocol::TCP) << 16 | segment]);
-    let sum = put(head, TCP, &words).add(addresses).add(pseudo).add(payload);
+    let pseudo = u64::from((u32::from(protocol::TCP) << 16 | segment).to_be());
+    let sum = Sum::of_total(put(head, TCP, &words) + addresses + pseudo).add(payload);
     let [a, b] = sum.finish().to_be_bytes();
     [head[TCP + 16], head[TCP + 17]] = [a, b];
     LEN
 }
 
-/// Writes words from `at` on and sums them.
+/// Writes words from `at` on and adds them up, in the machine's order. A
+/// header's are too few for a carry, so that totals are added as numbers are.
 #[inline(always)]
-fn put<const WORDS: usize>(out: &mut [u8], at: usize, words: &[u32; WORDS]) -> Sum {
+fn put<const WORDS: usize>(out: &mut [u8], at: usize, words: &[u32; WORDS]) -> u64 {
+    let mut total = 0;
     for (index, word) in words.iter().enumerate() {
         out[at + index * 4..][..4].copy_from_slice(&word.to_be_bytes());
+        total += u64::from(word.to_be());
     }
-    Sum::of_words(words)
+    total
 }
 
 #[inline(always)]

@@ -31,7 +31,7 @@ impl UdpHeader {
     pub fn parse(datagram: &[u8], pseudo: Option<Sum>) -> Result<(Self, &[u8], Verified), WireError> {
         let (header, payload) = Self::fields(datagram)?;
         match pseudo {
-            Some(pseudo) if !has_checksum(datagram) || pseudo.add(checksum::sum(datagram)).finish() != 0 => {
+            Some(pseudo) if !has_checksum(datagram) || !pseudo.add(checksum::sum(datagram)).is_intact() => {
                 Err(WireError::BadChecksum)
             }
             None if has_checksum(datagram) => Err(WireError::BadChecksum),

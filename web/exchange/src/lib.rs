@@ -438,6 +438,19 @@ pub trait Handler {
         false
     }
 
+    /// Whether it is ever at rest.
+    fn may_rest(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Handler::on_turn`] would find nothing to do now, nor anything that is waited
+    /// for: it need not be called in this turn. Asked of one that has no connections to
+    /// upstreams, and [`Handler::may_rest`].
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        false
+    }
+
     /// A new unix second began.
     fn on_second(&mut self, second: u64, date: &HttpDate, now: Time) {
         let _ = (second, date, now);

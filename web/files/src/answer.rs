@@ -103,6 +103,11 @@ impl Handler for Files {
         self.works.len() == 0
     }
 
+    #[inline]
+    fn is_at_rest(&self) -> bool {
+        self.streams.are_over() && self.reader.is_at_rest() && !self.hangs
+    }
+
     fn retire(&mut self) {
         self.reader.abandon();
         self.store.forget_all();

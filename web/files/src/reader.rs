@@ -183,6 +183,16 @@ impl Reader {
         }
     }
 
+    /// Whether no answer is to come, nor a signal of one to be taken.
+    #[inline]
+    pub fn is_at_rest(&self) -> bool {
+        let taken = match &self.side {
+            Side::Inline(_) => true,
+            Side::Thread(thread) => thread.shared.posted.load(Ordering::Acquire) == thread.seen,
+        };
+        taken && self.since.is_none() && !self.is_busy()
+    }
+
     /// Once per turn, after [`Reader::hand_over`]: whether an answer is still
     /// to come.
     pub fn waits(&mut self, now: Time) -> bool {

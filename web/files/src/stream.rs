@@ -140,6 +140,12 @@ impl Active {
         self.next_due = Some(self.next_due.map_or(at, |due| due.min(at)));
     }
 
+    /// Whether there is none that goes on by itself.
+    #[inline]
+    pub fn are_over(&self) -> bool {
+        self.list.is_empty() && self.next_due.is_none()
+    }
+
     /// When the next of them goes on, after `now`. Those that were due by then have
     /// been looked at, or are in one of the next turns.
     pub fn due_after(&self, now: Time) -> Option<Time> {

@@ -63,6 +63,8 @@ pub struct Carrier {
     pub limits: Limits,
     /// How many connections there may be, as the data path has it.
     pub places: usize,
+    /// From how many on nearly all are taken.
+    pub crowded_from: usize,
     pub timeouts: Timeouts,
     pub terms: TermTable,
     pub clock: WallClock,

@@ -206,7 +206,7 @@ impl Carrier {
         // is not how many there are.
         let connections = limits.connections.max(self.limits.connections);
         self.limits = Limits { connections, ..limits.clone() };
-        self.places = limits.places();
+        (self.places, self.crowded_from) = (limits.places(), limits.crowded_from());
         self.conns.reserve(connections.saturating_sub(self.conns.len()));
         self.beginnings.reserve(connections);
         self.unsent_max = limits.unsent_bytes;

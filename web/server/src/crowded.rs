@@ -110,15 +110,29 @@ impl Crowding {
 impl<H: Handler> Server<H> {
     /// Where nearly all places are taken, those who take long give theirs up. When to look
     /// again.
+    #[inline(always)]
     pub(crate) fn make_way<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
         // Those to upstreams are in a table of their own, mostly, where there are two.
         let upstreams = if self.carrier.limits.beside == 0 { self.carrier.upstreams.open() } else { 0 };
-        let taken = self.carrier.counters.connections_open as usize + upstreams;
-        let most = self.carrier.places;
-        if taken < most - most / 8 {
-            if self.crowding.pass != Pass::Over {
-                self.crowding = Crowding { looks_at: self.crowding.looks_at, ..Crowding::default() };
-            }
+        if self.is_crowded(upstreams) { self.give_way(net, now, upstreams) } else { Wake::Idle }
+    }
+
+    /// Whether nearly all places are taken, so many by connections to upstreams, or were at
+    /// the last look.
+    #[inline(always)]
+    pub(crate) fn is_crowded(&self, upstreams: usize) -> bool {
+        self.crowding.pass != Pass::Over || self.taken(upstreams) >= self.carrier.crowded_from
+    }
+
+    fn taken(&self, upstreams: usize) -> usize {
+        self.carrier.counters.connections_open as usize + upstreams
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_way<N: Net>(&mut self, net: &mut N, now: Time, upstreams: usize) -> Wake {
+        if self.taken(upstreams) < self.carrier.crowded_from {
+            self.crowding = Crowding { looks_at: self.crowding.looks_at, ..Crowding::default() };
             return Wake::Idle;
         }
         if now >= self.crowding.looks_at {

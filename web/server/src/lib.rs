@@ -30,6 +30,7 @@
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
 //! | `crowded`, `pace` | what gives way where nearly all places are taken |
+//! | `rest` | when there is nothing to do of itself |
 //! | `change` | sites and settings that change meanwhile |
 #![forbid(unsafe_code)]
 
@@ -54,6 +55,7 @@ mod page;
 mod proxied;
 mod ready;
 mod requests;
+mod rest;
 mod security;
 mod streamed;
 mod terms;
@@ -85,6 +87,7 @@ use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
 use handshakes::Handshakes;
 use latency::Recorder;
+use rest::Rest;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use security::Security;
 use semantics::date::HttpDate;
@@ -104,8 +107,9 @@ pub struct Server<H = SiteHandler> {
     /// [`Carrier::logs`].
     handlers: Vec<H>,
     hosts: Hosts,
-    /// Whether nothing is to be done in a turn of itself.
-    is_passive: bool,
+    may_rest: Rest,
+    /// The same, but where places are scarce, which is looked at in each turn then.
+    rest: Rest,
     /// What the site was made of, brought into its bounds.
     config: Config,
     heads: HeadWriter,
@@ -276,6 +280,7 @@ impl<H: Handler> Server<H> {
             counters: Counters::default(),
             logs,
             places: limits.places(),
+            crowded_from: limits.crowded_from(),
             limits,
             timeouts: config.timeouts.clone(),
             terms: TermTable::of(&config),
@@ -292,7 +297,8 @@ impl<H: Handler> Server<H> {
             carrier,
             hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), site },
             handlers,
-            is_passive: false,
+            may_rest: Rest::Never,
+            rest: Rest::Never,
             config,
             heads,
             event,
@@ -320,8 +326,7 @@ impl<H: Handler> Server<H> {
         self.handshakes.on |= self.handlers.iter().any(Handler::speaks_tls);
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.carrier.tells_all = self.carrier.logs_any || trace::is_on();
-        self.is_passive =
-            !self.handshakes.on && !self.carrier.logs_any && self.handlers.iter().all(Handler::is_passive);
+        self.settle_rest();
         self.settle_series();
     }
 
@@ -506,7 +511,7 @@ impl<H: Handler> App for Server<H> {
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
         // A server of one answer has nothing to do by itself.
-        if now < self.carrier.next_second && self.is_passive {
+        if now < self.carrier.next_second && self.is_at_rest() {
             return Wake::Idle;
         }
         self.own_turn(net, now)
@@ -567,6 +572,7 @@ impl<H: Handler> Server<H> {
             self.on_second(now);
         }
         let mut wake = self.make_way(net, now);
+        self.rest = if wake == Wake::Idle { self.may_rest } else { Rest::Never };
         if self.handshakes.on {
             wake = wake.earlier(self.handshakes_turn(net));
         }

@@ -321,6 +321,12 @@ impl Limits {
         if places == 0 { 1 } else { places }
     }
 
+    /// From so many on those who take long give theirs up: seven of eight.
+    #[must_use]
+    pub const fn crowded_from(&self) -> usize {
+        self.places() - self.places() / 8
+    }
+
     /// Takes over what helper threads, and the handlers that they serve, were
     /// started with: all that is about streams, waiting and the log.
     pub const fn keep_helpers(&mut self, now: &Self) {

@@ -328,6 +328,18 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.is_passive())
     }
 
+    fn may_rest(&self) -> bool {
+        matches!(self, SiteHandler::Files(_))
+    }
+
+    #[inline(always)]
+    fn is_at_rest(&self) -> bool {
+        match self {
+            SiteHandler::Files(files) => files.is_at_rest(),
+            _ => false,
+        }
+    }
+
     fn looks_ahead(&mut self) -> bool {
         each!(self, handler => handler.looks_ahead())
     }

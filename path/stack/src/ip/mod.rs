@@ -65,6 +65,7 @@ use presence::Presence;
 use resolution::HostNeighbours;
 use route::{PathMtus, Routes};
 use tcp::{Narrowed, Path};
+use wire::plain::Station;
 use wire::{Mac, Time, WireError};
 
 /// A host's IP over one link.
@@ -74,6 +75,8 @@ pub(crate) struct Ip {
     now: Time,
     /// Our Ethernet address.
     mac: Mac,
+    /// The same where frames carry no tag, for plain ones.
+    station: Station,
     /// The VLAN that all frames carry.
     vlan: Option<u16>,
     /// Largest packet, in bytes.
@@ -105,6 +108,7 @@ impl Ip {
         Self {
             now,
             mac: config.mac,
+            station: if config.vlan.is_none() { Station::of(config.mac) } else { Station::NOBODY },
             vlan: config.vlan,
             mtu: config.mtu,
             link_mtu: config.mtu,
@@ -128,10 +132,10 @@ impl Ip {
         self.now = now;
     }
 
-    /// Our Ethernet address.
+    /// Whose plain frames are ours: nobody's, where frames carry a VLAN tag.
     #[inline(always)]
-    pub const fn mac(&self) -> &Mac {
-        &self.mac
+    pub const fn station(&self) -> Station {
+        self.station
     }
 
     /// Whether frames carry no VLAN tag.

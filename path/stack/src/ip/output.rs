@@ -21,15 +21,16 @@ pub(crate) const DEFAULT_TTL: u8 = 64;
 pub(crate) struct Outgoing<'a> {
     ip: &'a Ip,
     mac: Mac,
-    offload: LinkOffload,
     treatment: Treatment,
+    /// Goes straight to the link, which does what it can.
+    by_link: bool,
 }
 
 impl Ip {
     /// The way to a neighbour.
     #[inline(always)]
     pub const fn to(&self, mac: Mac, treatment: Treatment) -> Outgoing<'_> {
-        Outgoing { ip: self, mac, offload: self.offload, treatment }
+        Outgoing { ip: self, mac, treatment, by_link: true }
     }
 
     /// Writes a frame whose body `fill` writes; nothing is sent if it writes
@@ -59,7 +60,7 @@ impl Outgoing<'_> {
     /// until its neighbour is known.
     #[inline]
     pub fn without_offload(self) -> Self {
-        Self { offload: LinkOffload::default(), ..self }
+        Self { by_link: false, ..self }
     }
 
     /// Largest packet, in bytes.
@@ -71,7 +72,7 @@ impl Outgoing<'_> {
     /// What the link does for packets that go this way.
     #[inline(always)]
     pub const fn offload(&self) -> LinkOffload {
-        self.offload
+        if self.by_link { self.ip.offload } else { LinkOffload::NONE }
     }
 
     /// Most payload of one hand-over to the link, in bytes, behind so much of
@@ -79,8 +80,9 @@ impl Outgoing<'_> {
     #[inline]
     pub fn burst(&self, v6: bool, header_len: usize) -> u32 {
         let headers = header_len + if v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
-        match self.offload.segmentation {
-            Some(limit) if self.offload.checksum => limit.min(0xffff).saturating_sub(headers as u32),
+        let LinkOffload { checksum, segmentation } = self.offload();
+        match segmentation {
+            Some(limit) if checksum => limit.min(0xffff).saturating_sub(headers as u32),
             _ => 0,
         }
     }

@@ -228,6 +228,12 @@ impl Tcp {
         true
     }
 
+    /// Whether [`Tcp::poll_closed`] has something to look at.
+    #[inline(always)]
+    pub fn has_closed(&self) -> bool {
+        !self.events.over.is_empty()
+    }
+
     /// The next connection that is over, with the reason; its slot is free
     /// from now on. Call after [`crate::Stack::poll_transmit`], so that the last
     /// acknowledgement of a connection leaves before its state goes.

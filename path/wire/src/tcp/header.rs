@@ -129,7 +129,7 @@ impl TcpHeader {
     /// beyond the segment) and `BadChecksum`.
     #[inline]
     pub fn parse(segment: &[u8], pseudo: Sum) -> Result<(Self, &[u8], Verified), WireError> {
-        if pseudo.add(checksum::sum(segment)).finish() != 0 {
+        if !pseudo.add(checksum::sum(segment)).is_intact() {
             return Err(if segment.len() < HEADER_LEN { WireError::Truncated } else { WireError::BadChecksum });
         }
         let (header, payload) = Self::fields(segment)?;

@@ -88,6 +88,25 @@ fn nothing_sums_to_nothing() {
     assert_eq!(sum(&[0; 100]).finish(), 0xffff);
 }
 
+/// Whole is what [`Sum::finish`] makes zero: sums about each multiple of 2¹⁶ − 1, up to the
+/// largest, and any others.
+#[test]
+fn what_is_intact_has_a_checksum_of_zero() {
+    let multiples = (0..=64).map(|shift| u64::MAX.checked_shr(shift).unwrap_or(0) / 0xffff * 0xffff);
+    let few = (0..70_000).map(|count| count * 0xffff);
+    let others = noise(80_000);
+    let others = others.as_chunks::<8>().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+    let mut intact = 0;
+    for middle in multiples.chain(few).chain(others) {
+        for total in (0..5).map(|off| middle.wrapping_add(off).wrapping_sub(2)) {
+            let sum = Sum::of_total(total);
+            assert_eq!(sum.is_intact(), sum.finish() == 0, "{total:#x}");
+            intact += u32::from(sum.is_intact());
+        }
+    }
+    assert!(intact >= 70_000, "{intact}");
+}
+
 #[test]
 fn copy_copies_and_sums_at_every_length_and_alignment() {
     let src = noise(8 + 600);

@@ -3,7 +3,7 @@
 use core::net::Ipv4Addr;
 use wire::ethernet::{ETHER_IPV4, EthernetHeader};
 use wire::ipv4::{self, Ipv4Header};
-use wire::plain::{self, Ends, Plain};
+use wire::plain::{self, Ends, Plain, Station};
 use wire::tcp::{Established, Flags, Offer, Opening, SeqNum, TcpHeader, Timestamps};
 use wire::{Mac, Sum, checksum, protocol};
 
@@ -115,11 +115,11 @@ fn read_as_the_layers_read() {
             mend(&mut frame);
         }
         let wanted = by_layers(&frame);
-        let whole = plain::parse_with_options(&frame, &OWN, false);
+        let whole = plain::parse_with_options(&frame, Station::of(OWN), false);
         assert!(whole.is_none() || whole == wanted, "{frame:02x?}");
         // IP options, and a reserved bit, are left to the layers.
         declined += u32::from(whole.is_none() && wanted.is_some());
-        if let Some(plain) = Plain::parse(&frame, &OWN, false) {
+        if let Some(plain) = Plain::parse(&frame, Station::of(OWN), false) {
             assert_eq!(Some((plain.src, plain.dst, plain.tcp_header(), plain.payload)), wanted, "{frame:02x?}");
         }
         *if whole.is_some() { &mut taken } else { &mut left } += 1;

@@ -11,10 +11,12 @@ use std::os::unix::ffi::OsStrExt;
 /// (`root /srv/$host`): what leads up, or to hidden files, is no name.
 pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
     let may_be = |authority: &[u8]| !matches!(authority, [] | [b':', ..]) && !has_empty_label(authority);
-    let authority = request.authority();
+    let (authority, host) = (request.authority(), request.known(Known::Host));
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-:".contains(byte);
     let in_target = request.form() != Form::Absolute || authority.starts_with(b"[") || authority.iter().all(plain);
-    in_target && request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
+    // Nearly always they are the same bytes.
+    let is_host = host.is_some_and(|host| core::ptr::eq(host, authority));
+    in_target && host.is_none_or(may_be) && (is_host || authority.is_empty() || may_be(authority))
 }
 
 /// Whether the name of an authority has an empty label, but for one dot at its end: it begins

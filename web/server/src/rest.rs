@@ -1,0 +1,42 @@
+//! When a server has nothing to do of itself in a turn.
+
+use crate::Server;
+use exchange::Handler;
+
+/// When nothing is to be done in a turn of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rest {
+    /// There may be at any time.
+    Never,
+    /// While the only handler has nothing to do.
+    AsHandler,
+    /// There never is.
+    Always,
+}
+
+impl<H: Handler> Server<H> {
+    /// What follows for it from who answers.
+    pub(crate) fn settle_rest(&mut self) {
+        self.may_rest = match self.handlers.as_slice() {
+            _ if self.handshakes.on || self.carrier.logs_any => Rest::Never,
+            handlers if handlers.iter().all(Handler::is_passive) => Rest::Always,
+            [handler] if handler.may_rest() => Rest::AsHandler,
+            _ => Rest::Never,
+        };
+        // Until the next own turn.
+        self.rest = Rest::Never;
+    }
+
+    /// Whether its own turn would find nothing to do, and nothing to wait for, before the
+    /// next second.
+    #[inline(always)]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        match self.rest {
+            Rest::Always => true,
+            Rest::AsHandler => {
+                matches!(self.handlers.as_slice(), [handler] if handler.is_at_rest()) && !self.is_crowded(0)
+            }
+            Rest::Never => false,
+        }
+    }
+}
