@@ -138,9 +138,9 @@ impl Twins {
             self.kept[0] = None;
             answers[0] = self.ask(0, asked);
         }
-        // Ours say so of each (docs/differences.md).
+        // Ours say so of each (docs/differences.md); of nginx's it is seen by who asks again.
         let closes = answers[0].lives && answers[1..].iter().all(|answer| !answer.lives);
-        if closes && self.kept[0].take().is_some_and(|connection| connection.ends(false)) {
+        if closes && self.ask(0, asked) == Answer::default() {
             answers[0].lives = false;
         }
         if !answers.iter().all(|answer| answer.lives) {
