@@ -276,6 +276,12 @@ pub trait Replies: Upstreams {
     /// The reply to come is the last on its connection.
     fn set_last(&mut self, id: ExchangeId);
 
+    /// The request's body is longer than it may be: it is not read, and the reply to come is
+    /// the last on its connection.
+    fn refuse_body(&mut self, id: ExchangeId) {
+        self.set_last(id);
+    }
+
     /// From now on the connection has the terms of exchanges with this number, of those
     /// that the carrier was told: how long its client may take for what follows.
     fn set_terms(&mut self, id: ExchangeId, number: u8) {
@@ -533,18 +539,11 @@ pub trait Handler {
         false
     }
 
-    /// Whether it answers requests whose bodies are too long itself: their bodies do
-    /// not come.
-    fn answers_too_long(&self) -> bool {
+    /// Whether it says itself which bodies are too long ([`Replies::refuse_body`], and the
+    /// limit of [`Replies::read_body`]), for which paths may decide that requests find late;
+    /// else the carrier holds them against the host's limit.
+    fn judges_bodies(&self) -> bool {
         false
-    }
-
-    /// The most bytes that the body of this request, on a connection to this address,
-    /// may have, if that is not for
-    /// the carrier to say.
-    fn body_max(&mut self, local: LocalAddress, request: &Request<'_>) -> Option<u64> {
-        let _ = (local, request);
-        None
     }
 
     /// The numbers of the terms that a connection to this address begins with: of heads

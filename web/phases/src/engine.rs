@@ -534,6 +534,12 @@ impl Rest {
         self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)
     }
 
+    /// Whether connections end by these rules no earlier than with what is ready, which counts
+    /// no requests but those of the whole server.
+    const fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
+        !rules.keepalive.is_zero() && rules.requests >= self.requests && rules.age.as_nanos() >= self.age.as_nanos()
+    }
+
     /// One that was being sent is over.
     pub fn end<R: Replies>(&mut self, replies: &mut R, token: u32, complete: bool) {
         let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
@@ -553,10 +559,7 @@ impl<R: Replies> Runner<'_, R> {
         let (course, request) = (&*self.course, self.request);
         let no_query = course.depends.has(Depends::QUERY);
         let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
-        // What is ready counts no requests but those of the whole server.
-        let keeps = keeps.map(|block| block.connection);
-        let as_first = |keeps: &ConnectionRules| keeps.requests >= self.rest.requests && keeps.age >= self.rest.age;
-        keeps.is_some_and(|keeps| !keeps.keepalive.is_zero() && as_first(&keeps))
+        keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
             && course.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin

@@ -511,6 +511,13 @@ impl<N: Net> Replies for Answering<'_, N> {
         }
     }
 
+    fn refuse_body(&mut self, id: ExchangeId) {
+        if let Some(conn) = self.carrier.conn(id.conn()) {
+            conn.ending = conn.ending.and(false);
+            self.carrier.counters.bodies_refused += 1;
+        }
+    }
+
     fn set_terms(&mut self, id: ExchangeId, number: u8) {
         let id = id.conn();
         if self.carrier.conn(id).is_some_and(|conn| conn.terms.exchange() != number) {

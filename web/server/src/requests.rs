@@ -8,7 +8,7 @@ use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{BodyCut, Ending, ExchangeId, Handler, LocalAddress, Replies, RequestBody};
+use exchange::{BodyCut, Ending, ExchangeId, Handler, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -244,8 +244,8 @@ impl<H: Handler> Server<H> {
     fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer, slot: u16) {
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let takes = handler.takes_body(request);
-        let most = handler.body_max(LocalAddress::of(net, id), request);
-        let most = most.unwrap_or_else(|| self.body_max(request));
+        let judges = handler.judges_bodies();
+        let most = if judges { u64::MAX } else { self.body_max(request) };
         let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
@@ -256,14 +256,9 @@ impl<H: Handler> Server<H> {
             // Answered at once. Whether the body follows all the same is not
             // known, so nothing after it can be understood.
             self.carrier.counters.bodies_refused += u64::from(too_long);
-            let itself = too_long && handler.answers_too_long();
             let conn = &mut self.carrier.conns[id.index()];
             conn.ending = conn.ending.and(false);
             conn.state = State::Waiting;
-            if itself {
-                self.respond(net, id, request, slot, RequestBody::None);
-                return;
-            }
             let (net, carrier) = (&mut *net, &mut self.carrier);
             let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id), series: None };
             replies.reply_status(ExchangeId::of(id), request, status, fields);
@@ -276,7 +271,7 @@ impl<H: Handler> Server<H> {
         let now = Tick::of(net.now());
         let conn = &mut self.carrier.conns[id.index()];
         conn.last = now;
-        if !handler.answers_too_long() {
+        if !judges {
             conn.engine.limit_body(most);
         }
         let more = conn.more();

@@ -436,11 +436,7 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_handshake_fault(replies, id, fault));
     }
 
-    fn answers_too_long(&self) -> bool {
-        each!(self, handler => handler.answers_too_long())
-    }
-
-    fn body_max(&mut self, local: LocalAddress, request: &Request<'_>) -> Option<u64> {
-        each!(self, handler => handler.body_max(local, request))
+    fn judges_bodies(&self) -> bool {
+        each!(self, handler => handler.judges_bodies())
     }
 }

@@ -6,7 +6,7 @@ use crate::twins::folder_of;
 use interop::{Program, scratch};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -140,12 +140,19 @@ pub(crate) fn serve() {
                 let _ = stream.set_nodelay(true);
                 thread::spawn(move || match protocol {
                     Protocol::FastCgi => while fastcgi(&mut stream) == Some(true) {},
-                    Protocol::Scgi => drop(scgi(&mut stream)),
-                    Protocol::Uwsgi => drop(uwsgi(&mut stream)),
+                    Protocol::Scgi => end(scgi(&mut stream), &mut stream),
+                    Protocol::Uwsgi => end(uwsgi(&mut stream), &mut stream),
                 });
             }
         });
     }
+}
+
+/// Ends a connection that was answered on. What was sent beyond is read: unread it would make
+/// the end a reset, which overtakes the answer with some.
+fn end(_: Option<()>, stream: &mut TcpStream) {
+    let _ = stream.shutdown(Shutdown::Write);
+    while stream.read(&mut [0; 4096]).is_ok_and(|bytes| bytes > 0) {}
 }
 
 /// Exactly so many bytes; none if there are no more.

@@ -138,6 +138,11 @@ impl Twins {
             self.kept[0] = None;
             answers[0] = self.ask(0, asked);
         }
+        // Ours say so of each (docs/differences.md); of nginx's it is seen by who asks again.
+        let closes = answers[0].lives && answers[1..].iter().all(|answer| !answer.lives);
+        if closes && self.ask(0, asked) == Answer::default() {
+            answers[0].lives = false;
+        }
         if !answers.iter().all(|answer| answer.lives) {
             self.kept = [None, None, None];
         }
@@ -238,6 +243,16 @@ fn of_request(line: &str) -> Option<String> {
     let (_, said) = said.split_once(' ')?;
     // Of what is no request nginx tells as much as it has read.
     if said.starts_with("client sent") || said.contains("while reading PROXY protocol") {
+        return None;
+    }
+    // What was begun last is told, be it for a copy of the request.
+    let said = match said.starts_with("upstream SSL certificate") {
+        true => &*said.replace(" while SSL handshaking to upstream", ""),
+        false => said,
+    };
+    // What a program says of errors behind the head that answers HEAD (docs/differences.md).
+    let behind_head = said.contains(" while reading upstream, ") && said.contains("request: \"HEAD ");
+    if behind_head && said.starts_with("FastCGI sent in stderr: ") {
         return None;
     }
     // What a page does wrong is seen in its answer here (docs/differences.md).

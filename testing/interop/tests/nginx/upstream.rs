@@ -17,6 +17,16 @@ const LATE: Duration = Duration::from_millis(2_500);
 /// How long it waits before it answers soon.
 const SOON: Duration = Duration::from_millis(400);
 
+/// Fields that say for how long an answer holds.
+const DATED: &str = "Expires: Thu, 01 Jan 2004 00:00:00 GMT\r\nCache-Control: no-store\r\nCache-Control: private\r\n";
+
+/// Fields of many kinds.
+const FIELDS: &str = "Content-Type: text/html; charset=utf-8\r\nX-One: 1\r\nx-two: 2\r\nServer: up\r\n\
+    Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"e\"\r\nX-Pad: x\r\nVary: Cookie\r\n\
+    Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nCache-Control: no-cache\r\n\
+    Keep-Alive: timeout=5\r\nX-Hidden: x\r\nSet-Cookie: a=b; Path=/old/; Domain=old.org\r\n\
+    Set-Cookie: c=d; Secure\r\nAccept-Ranges: bytes\r\n";
+
 /// Starts it; it ends with the process.
 pub(crate) fn start() {
     // While nobody waits for it.
@@ -138,14 +148,8 @@ fn answer(stream: &mut TcpStream, name: &str, (method, keeps): (&str, bool), hea
         "empty" => send(format!("HTTP/1.1 204 No Content\r\n{ends}X-A: b\r\n\r\n").as_bytes()),
         "big" => send(&whole("200 OK", text, &[b'x'; 100_000])),
         "huge" => send(&whole("200 OK", text, huge(1_000_000))),
-        "fields" => {
-            let fields = "Content-Type: text/html; charset=utf-8\r\nX-One: 1\r\nx-two: 2\r\nServer: up\r\n\
-                          Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"e\"\r\nX-Pad: x\r\nVary: Cookie\r\n\
-                          Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nCache-Control: no-cache\r\n\
-                          Keep-Alive: timeout=5\r\nX-Hidden: x\r\nSet-Cookie: a=b; Path=/old/; Domain=old.org\r\n\
-                          Set-Cookie: c=d; Secure\r\nAccept-Ranges: bytes\r\n";
-            send(&whole("200 OK", fields, b"<p>fields</p>\n"))
-        }
+        "fields" => send(&whole("200 OK", FIELDS, b"<p>fields</p>\n")),
+        "dated" => send(&whole("200 OK", DATED, b"dated\n")),
         "moved" => send(&whole("301 Moved Permanently", "Location: http://172.31.77.1:9000/there?a=b\r\n", b"")),
         "away" => send(&whole("302 Found", "Location: http://elsewhere.example/\r\n", b"gone")),
         "below" => send(&whole("302 Found", "Location: /below/\r\n", b"")),

@@ -76,7 +76,9 @@ impl<R: Replies> Runner<'_, R> {
         let Some(block) = block else { return Flow::Status(500) };
         let ticket = self.rest.next_ticket(self.token);
         let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
-        body.most = if block.body_max == 0 { u64::MAX } else { block.body_max };
+        // A length that was told was held against the limit where the location was found.
+        let is_told = body.length.is_some();
+        body.most = if is_told || block.body_max == 0 { u64::MAX } else { block.body_max };
         if how == BodyReading::Streamed {
             body.state = BodyState::Streamed(0);
             self.replies.read_body(self.course.id, body.most);

@@ -568,7 +568,7 @@ impl Course {
         // The parts may be parts of what is there.
         let (uri, args) = (uri.to_vec(), args.to_vec());
         (self.uri, self.args) = (uri, args);
-        self.rewritten.ever = true;
+        self.rewritten = Rewritten { ever: true, here: false };
         self.proxy_host.clear();
         self.proxy_port = None;
         self.slices = None;

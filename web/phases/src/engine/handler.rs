@@ -403,22 +403,6 @@ impl Handler for Engine {
         true
     }
 
-    fn body_max(&mut self, local: LocalAddress, request: &Request<'_>) -> Option<u64> {
-        let loaded = Rc::clone(&self.loaded);
-        let program = &loaded.program;
-        let listener = program.listeners.get(usize::from(Self::listener(&loaded, self.single, || local)))?;
-        let matches = |expression: u32, subject: &[u8]| loaded.matches(expression, subject);
-        let server = listener.servers.get(usize::from(listener.names.find(request.authority(), matches)))?;
-        let server = program.servers.get(usize::from(server.0))?;
-        let mut path = vec![b'/'];
-        let mut rest = Vec::new();
-        normalise_as(request.path(), &mut rest, server.merge_slashes).ok()?;
-        path.extend_from_slice(&rest);
-        let found = server.locations.find(&path, |expression| matches(expression, &path));
-        let block = program.blocks.get(found.map_or(server.block.0, |found| found) as usize)?;
-        Some(if block.body_max == 0 { u64::MAX } else { block.body_max })
-    }
-
     fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
         self.loaded.program.terms.of_listener(Self::listener(&self.loaded, self.single, || local))
     }
@@ -449,7 +433,7 @@ impl Handler for Engine {
         self.tell_of_handshake(replies, id, fault);
     }
 
-    fn answers_too_long(&self) -> bool {
+    fn judges_bodies(&self) -> bool {
         true
     }
 

@@ -192,6 +192,10 @@ impl<R: Replies> Replies for Passing<'_, R> {
         self.replies.set_last(id);
     }
 
+    fn refuse_body(&mut self, id: ExchangeId) {
+        self.replies.refuse_body(id);
+    }
+
     fn set_terms(&mut self, id: ExchangeId, number: u8) {
         self.replies.set_terms(id, number);
     }

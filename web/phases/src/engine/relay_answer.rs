@@ -176,6 +176,17 @@ impl<R: Replies> Runner<'_, R> {
         self.course.answered = answered;
     }
 
+    /// Fields of an answer that asks for another path of ours go to that path's answer:
+    /// cookies as they would have gone to the client.
+    fn keep_along(&mut self, rules: &Arc<ProxyRules>) {
+        let answered = core::mem::take(&mut self.course.answered);
+        for Field { name, value } in Fields::new(&answered).filter(|field| AnswerField::goes_along(field.name)) {
+            let cookie = if AnswerField::of(name) == AnswerField::SetCookie { self.cookie(rules, value) } else { None };
+            put_field(name, cookie.as_deref().unwrap_or(value), &mut self.course.kept_fields);
+        }
+        self.course.answered = answered;
+    }
+
     /// What the upstream asks of us; the end where another path of ours answers.
     fn accelerated(&mut self, rules: &Arc<ProxyRules>) -> Option<Flow> {
         if !may_ask(&self.course.answered) {
@@ -204,7 +215,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let (to, media_type) = to?;
         self.course.kept_type = media_type;
-        self.keep_fields(|field| AnswerField::goes_along(field.name));
+        self.keep_along(rules);
         let redirect = accel::redirect(&to);
         self.give_up_relay();
         if let Err(told) = redirect.as_ref().map_err(|told| String::from_utf8_lossy(told))

@@ -125,7 +125,7 @@ impl<R: Replies> Runner<'_, R> {
         answer.status = self.course.told.unwrap_or(answer.status);
         // `default_type ""`: there is none.
         answer.media_type.take_if(|media_type| media_type.is_empty());
-        if let Some(flow) = self.refuse_unsliced(answer.status) {
+        if let Some(flow) = self.sort_out_slices(&answer) {
             return flow;
         }
         if answer.status == 200 && !answer.of_upstream {
@@ -403,9 +403,12 @@ impl<R: Replies> Runner<'_, R> {
         put_field(&field.name, &value, out);
     }
 
+    /// `expires`: what it says stands in place of what an upstream says.
     fn expire(&mut self, answer: &Answer, expires: &Expires, out: &mut Vec<u8>) {
         let now = self.clock.second as i64;
         let mut put = |at: &HttpDate, control: &str| {
+            take_line(out, b"Expires: ");
+            take_line(out, b"Cache-Control: ");
             out.extend_from_slice(b"Expires: ");
             out.extend_from_slice(at.as_bytes());
             out.extend_from_slice(b"\r\nCache-Control: ");
@@ -500,10 +503,9 @@ impl<R: Replies> Runner<'_, R> {
     fn keep_alive(&mut self, block: &Block, fields: &mut FieldLines) {
         let terms = self.loaded.program.terms.of_block(self.course.block);
         self.replies.set_terms(self.course.id, terms);
-        let rules = &block.connection;
-        if self.is_last_by(rules) {
+        if block.connection.keepalive.is_zero() {
             self.set_last();
-        } else if let Some(told) = rules.keepalive_told.filter(|_| self.course.about.goes_on) {
+        } else if let Some(told) = block.connection.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
         }
     }

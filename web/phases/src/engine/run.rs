@@ -6,7 +6,6 @@ use super::waits::On;
 use super::{Rest, host::host_of};
 use crate::logging::ErrorLevel;
 use crate::program::{Block, Methods, SymlinkKind, Target, VirtualServer};
-use crate::terms::ConnectionRules;
 use crate::value::Value;
 use exchange::Replies;
 use files::{FileId, Files, Lead, LinkRule, Look};
@@ -180,7 +179,7 @@ impl<R: Replies> Runner<'_, R> {
         let Some(server) = loaded.program.servers.get(usize::from(self.course.server.0)) else {
             return Flow::Status(500);
         };
-        (self.course.uri_changed, self.course.rewritten.here) = (false, false);
+        self.course.uri_changed = false;
         let uri = core::mem::take(&mut self.course.uri);
         let mut astray = false;
         let mut scope = self.scope();
@@ -200,13 +199,8 @@ impl<R: Replies> Runner<'_, R> {
         if settings.internal && !self.course.internal {
             return Flow::Status(404);
         }
-        let length = self.request.known(Known::ContentLength).and_then(semantics::number::parse);
-        if !self.course.too_long && settings.body_max > 0 && length.is_some_and(|length| length > settings.body_max) {
-            self.course.too_long = true;
-            let length = length.unwrap_or_default();
-            let text = || format!("client intended to send too large body: {length} bytes").into_bytes();
-            self.tell(ErrorLevel::ERROR, text);
-            return Flow::Status(413);
+        if let Some(flow) = self.refuse_long_body(settings.body_max) {
+            return flow;
         }
         if settings.content.location().is_some_and(|path| self.course.uri.len() < path) {
             return self.redirect_to_slash();
@@ -218,7 +212,27 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(limit) = &settings.limit_except {
             self.limit_methods(limit);
         }
+        self.end_by_place(self.course.block);
         Flow::On
+    }
+
+    /// `client_max_body_size` is held against a length that was told where a path finds its
+    /// location, at each path that it is rewritten to; a named location has no say.
+    fn refuse_long_body(&mut self, most: u64) -> Option<Flow> {
+        let length = self.request.known(Known::ContentLength).and_then(semantics::number::parse)?;
+        if self.course.too_long || most == 0 || length <= most {
+            return None;
+        }
+        self.course.too_long = true;
+        if !self.is_sub() {
+            // Whatever answers has none.
+            self.course.body = None;
+            self.course.about.goes_on = false;
+            self.replies.refuse_body(self.course.id);
+        }
+        let text = || format!("client intended to send too large body: {length} bytes").into_bytes();
+        self.tell(ErrorLevel::ERROR, text);
+        Some(Flow::Status(413))
     }
 
     /// `limit_except`: for other methods its block is the place.
@@ -246,21 +260,20 @@ impl<R: Replies> Runner<'_, R> {
         probes::location_chosen::fire(self.replies.about(self.course.id).connection, server, label);
     }
 
-    /// Whether the connection ends with this answer by what a place says.
-    pub(super) fn is_last_by(&self, rules: &ConnectionRules) -> bool {
-        let about = &self.course.about;
-        rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age
-    }
-
-    /// The request goes on in another place. Where the one that it leaves has it so, the
-    /// connection ends with its answer all the same, as with nginx.
-    pub(super) fn leave_place(&mut self) {
-        if self.course.phase == Phase::Server || self.is_sub() {
+    /// The request enters a place. Where that has it so, the connection ends with its answer,
+    /// whatever place it goes on to, as with nginx.
+    pub(super) fn end_by_place(&mut self, place: crate::BlockId) {
+        let Some(rules) = self.loaded.program.blocks.get(place.0 as usize).map(|block| block.connection) else {
+            return;
+        };
+        if self.is_sub() {
             return;
         }
-        let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return };
-        if self.is_last_by(&loaded.program.blocks[at].connection) {
+        if !self.rest.ends_as_ready(&rules) {
+            self.course.depends.on(Depends::OTHER);
+        }
+        let about = &self.course.about;
+        if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
             self.set_last();
         }
     }
@@ -276,7 +289,6 @@ impl<R: Replies> Runner<'_, R> {
             self.tell(ErrorLevel::ERROR, || [b"could not find named location \"@", name, b"\""].concat());
             return Flow::Status(500);
         };
-        self.leave_place();
         self.course.proxy_host.clear();
         (self.course.proxy_port, self.course.slices) = (None, None);
         self.course.forget_subs();
@@ -286,6 +298,7 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(limit) = loaded.program.blocks.get(block as usize).and_then(|block| block.limit_except.as_ref()) {
             self.limit_methods(limit);
         }
+        self.end_by_place(self.course.block);
         Flow::On
     }
 
@@ -295,7 +308,9 @@ impl<R: Replies> Runner<'_, R> {
             self.tell_of_cycle("while internally redirecting to \"", uri);
             return Flow::Status(500);
         }
-        self.leave_place();
+        if let Some(server) = self.server().map(|server| server.block) {
+            self.end_by_place(server);
+        }
         self.course.redirect(uri, args);
         Flow::On
     }

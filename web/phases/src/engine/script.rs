@@ -34,8 +34,8 @@ impl<R: Replies> Runner<'_, R> {
                 Instruction::If { condition, otherwise, settings } => match self.holds(condition) {
                     Ok(true) => {
                         if let Some(settings) = settings {
-                            self.leave_place();
                             self.course.block = *settings;
+                            self.end_by_place(*settings);
                         }
                     }
                     Ok(false) => self.course.at = *otherwise,

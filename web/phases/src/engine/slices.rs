@@ -11,7 +11,7 @@
 //! That all slices are of one whole is seen by their tag and by where they say that they
 //! stand. What is no such part ends the answer, whose client can tell that it is not whole.
 
-use super::content::Answer;
+use super::content::{Answer, AnswerBody};
 use super::course::{Course, CourseState, Phase};
 use super::placed::{Placed, PlacedSub, Postponed};
 use super::put::Pieces;
@@ -119,6 +119,15 @@ impl<R: Replies> Runner<'_, R> {
             return None;
         }
         Some(self.refuse_slice(status, &format!("unexpected status code {status} in slice response")))
+    }
+
+    /// The same of an answer; a main request that is answered with another than one by slices
+    /// has none.
+    pub(super) fn sort_out_slices(&mut self, answer: &Answer) -> Option<Flow> {
+        if !self.is_sub() && !matches!(answer.body, AnswerBody::Sliced(..)) {
+            self.course.slices = None;
+        }
+        self.refuse_unsliced(answer.status)
     }
 
     /// Cuts what a client asks for out of an answer by slices, of which the first is there,

@@ -331,10 +331,12 @@ impl Scope<'_> {
 }
 
 impl Scope<'_> {
-    /// `$limit_rate`: what was set; else, once there is an answer, what its place says.
+    /// `$limit_rate`: what was set; else, once there is an answer, what its place says. The
+    /// place of a request within another has no say: it is sent as part of that one.
     fn limit_rate(&mut self, out: &mut Vec<u8>) -> bool {
+        let is_main = self.course.sub.is_none();
         let rate = match (self.course.limit_rate, self.block()) {
-            (None, Some(block)) if self.course.sent.head > 0 => {
+            (None, Some(block)) if is_main && self.course.sent.head > 0 => {
                 let value = block.limit_rate.as_ref().map(|rate| self.get(rate));
                 value.and_then(|value| crate::units::size(&value).ok())
             }

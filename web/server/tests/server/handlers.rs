@@ -213,7 +213,7 @@ impl Handler for Reads {
         true
     }
 
-    fn answers_too_long(&self) -> bool {
+    fn judges_bodies(&self) -> bool {
         true
     }
 
@@ -222,6 +222,11 @@ impl Handler for Reads {
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
+        if request.path() == b"/long" {
+            replies.refuse_body(id);
+            replies.reply_status(id, request, Status::CONTENT_TOO_LARGE, b"");
+            return;
+        }
         if request.path() == b"/refused" || body == RequestBody::None {
             replies.reply_status(id, request, Status::FORBIDDEN, b"");
             return;
@@ -289,6 +294,24 @@ fn a_body_is_read_from_when_its_handler_asks_for_it() {
             assert_eq!(Response::parse(&got, false).0.text(), format!("hello {wire}"), "{body}");
         }
     }
+}
+
+/// It is not asked for, and its connection ends behind the answer.
+#[test]
+fn a_body_that_its_handler_refuses_is_the_last_on_its_connection() {
+    let mut world = reading(Some(100));
+    let id = world.open();
+    world.send(id, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(Response::parse(&world.got(id), false).0.text(), "hello 5");
+    assert!(world.is_open(id) && world.server.counted().bodies_refused == 0);
+    world.send(id, "PUT /long HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    let got = world.got(id);
+    let (response, _) = Response::parse(&got, false);
+    assert_eq!((response.status, response.field("Connection")), (413, Some("close")));
+    assert!(world.conn(id).finished && world.server.counted().bodies_refused == 1);
+    // What comes of it all the same is no request.
+    world.send(id, "hello");
+    assert_eq!(world.got(id), b"");
 }
 
 const CHUNKS: &str = "Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";

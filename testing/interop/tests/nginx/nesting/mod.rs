@@ -71,8 +71,7 @@ one/alone.txt written alone\\n
 const FOLDERS: [&str; 7] = ["", "a/", "b/", "a/a/", "a/b/", "b/a/", "b/b/"];
 
 const LOG: &str = "log_format told '$status \"$request\" $host$uri $document_root $remote_addr $remote_user \
-    ref=$invalid_referer link=$secure_link rate=$limit_rate kept=$kept_in in=$in_folder set=$told_set \
-    auth=$told_auth,$told_more up=$upstream_status conn=$limit_conn_status req=$limit_req_status \
+    $told_here rate=$limit_rate up=$upstream_status conn=$limit_conn_status req=$limit_req_status \
     x.a=$http_x_a slice=$slice_range';\n log_format short '$status $request_uri';";
 
 /// The parts of `http` that all servers need, and the name of a directive that one is there
@@ -98,7 +97,10 @@ const OUTER: &[(&str, &str)] = &[
     ("uwsgi_param", "uwsgi_param REQUEST_URI $request_uri; uwsgi_param CONTENT_LENGTH $content_length;"),
 ];
 
-const MAPS: &str = "map $request_body $kept_in { '' none; default memory; }
+/// Variables that are kept for a request, for logs: `{kept}` is [`KEPT`], but where requests are
+/// copied ([`COPIED`]).
+const MAPS: &str = "map $host $told_here { volatile; ~copied ''; default '{kept}'; }
+ map $request_body $kept_in { '' none; default memory; }
  map $request_body_file $in_folder { '' none; ~/(?<of_body>[a-z0-9]+)/[0-9/]+$ $of_body; default other; }
  map $arg_charset $of_charset { '' utf-8; default $arg_charset; }
  map $arg_rate $of_rate { '' 700k; default $arg_rate; }
@@ -111,9 +113,19 @@ const MAPS: &str = "map $request_body $kept_in { '' none; default memory; }
  upstream backed-scgi { server 172.31.77.1:9999 max_fails=0; server 172.31.77.1:9002 backup; }
  upstream backed-uwsgi { server 172.31.77.1:9999 max_fails=0; server 172.31.77.1:9003 backup; }";
 
-/// The first server: who asks for no other is told so. The next one counts a connection for as long as its client takes its answer.
-const HELD: &str = "server { listen {address}:8080 default_server; server_name none; return 418; }
- server { listen {address}:8080; server_name held; access_log off; limit_rate 40; limit_conn held 1000;
+/// Variables that are kept for a request.
+const KEPT: &str = "ref=$invalid_referer link=$secure_link kept=$kept_in in=$in_folder set=$told_set \
+    auth=$told_auth,$told_more";
+
+/// In the names of servers that copy requests (`mirror`): with nginx the copies have the
+/// variables of the request, and it is logged behind them (docs/differences.md).
+const COPIED: &str = "copied.";
+
+/// The first server: who asks for no other is told so, and connections are kept no longer than
+/// with it (docs/differences.md). The next one counts a connection for as long as its client takes its answer.
+const HELD: &str = "server { listen {address}:8080 default_server; server_name none; keepalive_requests 1000;
+ keepalive_time 1h; return 418; }
+ server { listen {address}:8080; server_name held; access_log off; mirror off; limit_rate 40; limit_conn held 1000;
  limit_conn_dry_run off; set $told_set ''; set $told_auth ''; set $told_more ''; location /big.bin { } }";
 
 const UPSTREAM: &str = "user root; worker_processes 1; daemon off; pid up.pid; error_log up.log; events {}
@@ -154,8 +166,9 @@ fn prepare(site: &Site) -> PathBuf {
         fs::write(folder.join("users"), "plain:{PLAIN}secret\n").unwrap();
         fs::write(folder.join("others"), "plain:{PLAIN}other\n").unwrap();
         let servers: String = site.servers.iter().map(|(_, made)| &*made.text).collect();
+        let maps = MAPS.replace("{kept}", if site.http.contains("mirror /") { "" } else { KEPT });
         let text = format!(
-            "{{process}}\nevents {{ worker_connections 1024; }}\nhttp {{\n{LOG}\n{MAPS}\n{}\n{HELD}\n{servers}}}\n",
+            "{{process}}\nevents {{ worker_connections 1024; }}\nhttp {{\n{LOG}\n{maps}\n{}\n{HELD}\n{servers}}}\n",
             site.http
         );
         fs::write(folder.join("nginx.conf"), filled(&text, side).replace("{prefix}", &at)).unwrap();
@@ -249,6 +262,12 @@ fn http(random: &mut SplitMix64, probes: &[Probe]) -> String {
     out
 }
 
+/// What is in the name of a server with these directives.
+fn copied(probes: &[&Probe]) -> &'static str {
+    let copies = probes.iter().any(|probe| probe.names().any(|name| name == "mirror"));
+    if copies { COPIED } else { "" }
+}
+
 /// Servers for each directive alone, and for some together.
 fn by_chance(seed: u64) -> Site {
     let probes = probes::all();
@@ -256,7 +275,7 @@ fn by_chance(seed: u64) -> Site {
     let http = http(&mut random, &probes);
     let mut servers = Vec::new();
     for (number, probe) in probes.iter().enumerate() {
-        let host = format!("s{number}.test");
+        let host = format!("s{number}.{}test", copied(&[probe]));
         let made = places::server(&mut random, &host, &[probe], REQUESTS);
         servers.push((host, made));
     }
@@ -269,7 +288,7 @@ fn by_chance(seed: u64) -> Site {
                 some.push(one);
             }
         }
-        let host = format!("m{number}.test");
+        let host = format!("m{number}.{}test", copied(&some));
         let made = places::server(&mut random, &host, &some, REQUESTS);
         servers.push((host, made));
     }
@@ -318,6 +337,125 @@ const FOUND: &[(&str, &str, &[&str])] = &[
             "GET /one/",
             "GET /b/text.txt",
         ],
+    ),
+    // A body is measured where its path finds a location, at first and once it is rewritten; a
+    // named location has no say.
+    (
+        "measured.test",
+        "client_max_body_size 1m; rewrite ^/up/(.*)$ /big/$1; rewrite ^/down/(.*)$ /small/$1;
+         if ($arg_i) { return 410; }
+         location /up/ { client_max_body_size 10; }
+         location /down/ { proxy_pass http://172.31.77.1:9000; }
+         location /small/ { client_max_body_size 10; rewrite ^/small/on/(.*)$ /big/$1 last;
+           proxy_pass http://172.31.77.1:9000; }
+         location /big/ { proxy_pass http://172.31.77.1:9000; }
+         location /then/ { rewrite ^/then/(.*)$ /small/$1 last; }
+         location /named/ { try_files /none @small; }
+         location /error/ { error_page 418 = @small; return 418; }
+         location @small { client_max_body_size 10; proxy_pass http://172.31.77.1:9000; }
+         location /page/ { client_max_body_size 10; error_page 413 = @small; }
+         location /path/ { client_max_body_size 10; error_page 413 /big/echo; }",
+        &[
+            "POST /up/echo | <*2000",
+            "POST /down/echo | <*2000",
+            "POST /big/echo | <*2000",
+            "POST /small/on/echo | <*2000",
+            "POST /small/echo?i=1 | <*2000",
+            "POST /then/echo | <*2000",
+            "POST /named/echo | <*2000",
+            "POST /error/echo | <*2000",
+            "POST /page/echo | <*2000",
+            "POST /path/echo | <*2000",
+            "POST /small/echo | <*10",
+            "GET /small/echo | <*11",
+            "GET /big/echo",
+        ],
+    ),
+    // A cookie that comes with X-Accel-Redirect has what it would have gone with.
+    (
+        "cookies.test",
+        "proxy_cookie_flags in secure httponly samesite=lax; proxy_cookie_domain old.org new.org;
+         proxy_cookie_path / /below/; location / { proxy_pass http://172.31.77.1:9000; }
+         location /plain/ { proxy_cookie_flags off; proxy_cookie_path off; proxy_pass http://172.31.77.1:9000; }
+         location /program/ { fastcgi_pass 172.31.77.1:9001; } location /kept/page.html { return 200 kept; }",
+        &["GET /inside", "GET /plain/inside", "GET /program/inside", "GET /fields", "HEAD /inside"],
+    ),
+    // `expires` stands in place of what the upstream says.
+    (
+        "expires.test",
+        "expires 1h; location / { proxy_pass http://172.31.77.1:9000; }
+         location /off/ { expires off; proxy_pass http://172.31.77.1:9000; }
+         location /epoch/ { expires epoch; add_header Cache-Control public; proxy_pass http://172.31.77.1:9000; }
+         location /value/ { expires $arg_e; proxy_pass http://172.31.77.1:9000; }
+         location /hidden/ { proxy_hide_header Cache-Control; proxy_pass http://172.31.77.1:9000; }
+         location /program/ { fastcgi_pass 172.31.77.1:9001; } location /scgi/ { scgi_pass 172.31.77.1:9002; }
+         location /uwsgi/ { uwsgi_pass 172.31.77.1:9003; }",
+        &[
+            "GET /fields",
+            "GET /dated",
+            "GET /off/dated",
+            "GET /epoch/dated",
+            "GET /value/dated",
+            "GET /value/dated?e=max",
+            "GET /hidden/dated",
+            "GET /program/fields",
+            "GET /scgi/fields",
+            "GET /uwsgi/fields",
+        ],
+    ),
+    // What a place that is left says of the connection holds; that of a server in which no
+    // place was found does not.
+    (
+        "left.test",
+        "keepalive_timeout 0; rewrite ^/start/(.*)$ /kept/$1; if ($arg_i) { return 200 told; }
+         location / { } location /b/ { keepalive_timeout 75; rewrite ^/b/(.*)$ /$1 last; }
+         location /a/ { keepalive_timeout 75; location /a/a/ { keepalive_timeout 0; rewrite ^/a/(.*)$ /kept/$1 last; }
+           location /a/b/ { keepalive_requests 1; rewrite ^/a/b/(.*)$ /$1 break; } }
+         location /kept/ { keepalive_timeout 75; return 200 kept; }
+         location /once/ { keepalive_timeout 75; keepalive_requests 1; rewrite ^/once/(.*)$ /kept/$1 last; }
+         location /wrong/ { keepalive_timeout 75; return 402; }",
+        &[
+            "GET /text.txt?i=1",
+            "GET /kept/",
+            "GET /start/",
+            "GET /a/a/text.txt",
+            "GET /a/b/text.txt",
+            "GET /b/text.txt",
+            "GET /once/text.txt",
+            "GET /once/text.txt",
+            "GET /wrong/text.txt",
+            "GET /a/text.txt",
+        ],
+    ),
+    // What logs are told of slices that were none, and of the pace of what is part of another.
+    (
+        "logged.test",
+        "log_subrequest on; slice 100; proxy_set_header Range $slice_range; limit_rate 700k;
+         location / { proxy_pass http://172.31.77.1:9000; } location /none/ { proxy_pass http://172.31.77.1:9999; }
+         location /page/ { error_page 502 /kept/; proxy_pass http://172.31.77.1:9999; }
+         location = /kept/ { return 200 kept; }
+         location = /head { return 204; } location /copied/ { auth_request /head; }
+         location /copied/set/ { auth_request /set; } location = /set { set $limit_rate 5k; return 204; }
+         location /copied/more/ { addition_types *; add_after_body /text.txt; alias {prefix}/www/; }
+         location = /text.txt { }",
+        &[
+            "GET /ranged",
+            "GET /echo",
+            "GET /huge-head",
+            "GET /none/echo",
+            "GET /page/echo",
+            "GET /copied/text.txt",
+            "GET /copied/set/text.txt",
+            "GET /copied/more/style.css",
+        ],
+    ),
+    // A path that the server rewrote for good is passed on whole.
+    (
+        "whole.test",
+        "rewrite ^(.*)/text\\.txt$ $1/index.html break; location / { proxy_pass http://172.31.77.1:9000/up/; }
+         location /a/ { proxy_pass http://172.31.77.1:9000/up/; } location /b/ { rewrite ^/b/(.*)$ /a/$1 last; }
+         location /c/ { error_page 404 /a/; return 404; }",
+        &["GET /a/text.txt", "GET /a/echo", "GET /b/text.txt", "GET /b/echo", "GET /c/text.txt", "GET /text.txt"],
     ),
 ];
 
