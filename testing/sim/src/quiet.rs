@@ -15,6 +15,7 @@ pub mod cases;
 pub mod kernel;
 pub mod origin;
 pub mod site;
+pub mod stuck;
 
 use crate::fabric::{Fabric, Host, Node};
 use crate::scenario::{PORT, addresses, host_config};
@@ -39,6 +40,9 @@ const REST: Duration = Duration::from_millis(5);
 
 /// What of such rests may be with one answer: acknowledgements that are delayed.
 const RESTS: Duration = Duration::from_millis(300);
+
+/// Bytes of a connection that peers keep and have not taken: as many as there are by default.
+pub const WIDE: u32 = 1 << 20;
 
 /// Connections of a host.
 const CONNECTIONS: usize = 4_096;
@@ -111,9 +115,18 @@ impl<C: App> World<C> {
     /// One with these clients, and the site's files.
     #[must_use]
     pub fn new(site: &Site, clients: C) -> Self {
+        Self::with_windows(site, clients, WIDE)
+    }
+
+    /// The same, whose peers keep so many bytes of a connection that are not taken.
+    #[must_use]
+    pub fn with_windows(site: &Site, clients: C, receive_limit: u32) -> Self {
         let mut fabric = Fabric::default();
         let config = |index| {
             let mut config = host_config(index, 1_500);
+            if index > 0 {
+                config.tcp.receive_limit = receive_limit;
+            }
             (config.max_connections, config.max_half_open) = (CONNECTIONS, CONNECTIONS);
             config
         };
@@ -150,6 +163,16 @@ impl<C: App> World<C> {
         true
     }
 
+    /// What the server still has of exchanges, and how much.
+    pub fn held(&mut self) -> Vec<(&'static str, usize)> {
+        let app = &mut self.server.host.silo.app;
+        let (clients, upstreams) = (app.snapshot().connections_open as usize, app.upstreams_open());
+        let engines = app.handlers().iter().filter_map(server::SiteHandler::engine);
+        let all = engines.flat_map(phases::Engine::held);
+        let all = all.chain([("connections of clients", clients), ("connections to upstreams", upstreams)]);
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// From now on the server has not rested.
     pub fn watch(&mut self) {
         (self.server.rested, self.server.by_clock) = (Duration::ZERO, 0);
@@ -164,10 +187,12 @@ impl<C: App> World<C> {
     }
 }
 
-/// What is wrong with answers to all of these, in virtual time over our own stack.
+/// What is wrong with answers to all of these, in virtual time over our own stack. Peers keep so
+/// many bytes of a connection that they have not taken.
 #[must_use]
-pub fn over_stack(site: &Site, cases: &[Case]) -> Vec<String> {
-    let mut world = World::new(site, Asker::default());
+pub fn over_stack(site: &Site, cases: &[Case], receive_limit: u32) -> Vec<String> {
+    let make = || World::with_windows(site, Asker::default(), receive_limit);
+    let mut world = make();
     let to = world.server_at;
     let mut objections = Vec::new();
     for case in cases {
@@ -178,7 +203,7 @@ pub fn over_stack(site: &Site, cases: &[Case]) -> Vec<String> {
         let object = |what: String| format!("{}: {what}", case.name);
         if !done {
             objections.push(object(format!("no end, {} bytes came", asked.arrived.len())));
-            world = World::new(site, Asker::default());
+            world = make();
             continue;
         }
         objections.extend(case.objection(&asked).map(object));

@@ -3,7 +3,7 @@
 use sim::quiet::asker::Crowd;
 use sim::quiet::cases::{self, Case};
 use sim::quiet::site::Site;
-use sim::quiet::{World, over_sockets, over_stack};
+use sim::quiet::{WIDE, World, over_sockets, over_stack, stuck};
 use std::time::Duration;
 
 #[track_caller]
@@ -15,14 +15,38 @@ fn object(objections: &[String]) {
 #[test]
 fn nothing_waits_for_a_clock_over_our_stack() {
     let site = Site::new("stack").expect("files");
-    object(&over_stack(&site, &cases::all()));
+    object(&over_stack(&site, &cases::all(), WIDE));
 }
 
 /// The same where a connection's queue is empty as soon as the turn is over.
 #[test]
 fn nothing_waits_for_a_clock_over_kernel_sockets() {
     let site = Site::new("sockets").expect("files");
-    object(&over_sockets(&site, &cases::all()));
+    object(&over_sockets(&site, &cases::all(), None));
+}
+
+/// What the client of a tunnel has sent arrives, though it ends while its upstream has taken little
+/// of it, and takes long for the rest: as long as it takes any.
+#[test]
+fn what_was_sent_through_a_tunnel_arrives_over_our_stack() {
+    let site = Site::new("tunnels").expect("files");
+    let cases = cases::of_tunnels(400_000, &["swallow", "late", "snail", "slug"]);
+    object(&over_stack(&site, &cases, stuck::WINDOW));
+}
+
+/// The same where the kernel has but little of it.
+#[test]
+fn what_was_sent_through_a_tunnel_arrives_over_kernel_sockets() {
+    let site = Site::new("tunnels-sockets").expect("files");
+    let cases = cases::of_tunnels(400_000, &["swallow", "late", "snail"]);
+    object(&over_sockets(&site, &cases, Some(8 << 10)));
+}
+
+/// Peers that stop in the middle, wherever they do: nothing of it is left once their time is over.
+#[test]
+fn whoever_stops_is_given_up() {
+    let site = Site::new("stuck").expect("files");
+    object(&stuck::over_stack(&site, &stuck::all()));
 }
 
 /// As many as a silo has places for subrequests are held by others, for ever: one who is
