@@ -143,6 +143,12 @@ impl<C: App> World<C> {
         &mut self.clients.silo.app
     }
 
+    /// How often the upstream was asked for this.
+    #[must_use]
+    pub fn asked_for(&self, name: &str) -> usize {
+        self.origin.silo.app.asked.get(name).copied().unwrap_or_default()
+    }
+
     /// The time.
     #[must_use]
     pub const fn now(&self) -> Time {

@@ -153,6 +153,8 @@ pub struct Crowd {
     pub request: Vec<u8>,
     /// How many are to come.
     pub left: usize,
+    /// How many of them leave.
+    pub leaves: usize,
     crowd: Vec<ConnId>,
     /// One among them.
     pub asker: Asker,
@@ -188,6 +190,10 @@ impl App for Crowd {
                 self.left -= 1;
                 self.crowd.extend(net.connect(None, to));
             }
+        }
+        while let Some(left) = self.leaves.checked_sub(1) {
+            self.leaves = left;
+            self.crowd.pop().into_iter().for_each(|id| net.abort(id));
         }
         self.asker.on_turn(net)
     }

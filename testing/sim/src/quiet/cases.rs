@@ -241,6 +241,14 @@ pub fn of_tree(depth: usize) -> Case {
     Case::get(&format!("/fssi/t{depth}.shtml"), Expect::Content(b"x".repeat(grown(depth))))
 }
 
+impl Case {
+    /// A page whose first parts never come, and whose last has another within it.
+    #[must_use]
+    pub fn waiting() -> Self {
+        Self::get("/fssi/waits.shtml", Expect::Status(200))
+    }
+}
+
 /// Answers of upstreams, and what becomes of them.
 fn of_upstreams() -> Vec<Case> {
     let whole = || Expect::Content(text(text_length()));

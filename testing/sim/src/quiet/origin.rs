@@ -10,6 +10,8 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub struct Origin {
     links: HashMap<ConnId, Link>,
+    /// How often it was asked for what.
+    pub asked: HashMap<String, usize>,
     /// Bytes that came through the tunnel that was there last.
     swallowed: usize,
     /// Who is to be told how many, once it is over.
@@ -259,6 +261,7 @@ impl Origin {
         }
         while let Some(asked) = Asked::read(&link.arrived) {
             link.arrived.drain(..asked.length);
+            *self.asked.entry(asked.name()).or_default() += 1;
             match asked.name().as_str() {
                 "never" => return,
                 "upgrade" => {

@@ -109,6 +109,9 @@ impl Site {
         let set = "<!--#include virtual=\"/plain/o/small\" set=\"a\" -->[<!--#echo var=\"a\" encoding=\"none\" -->]";
         write("set.shtml", set.as_bytes())?;
         write("hold.shtml", include("/plain/o/never").repeat(3).as_bytes())?;
+        write("inner.shtml", [include("/plain/o/small"), include("/plain/o/second")].concat().as_bytes())?;
+        let waits = [include("/plain/o/never").repeat(3), include("/fssi/inner.shtml")].concat();
+        write("waits.shtml", waits.as_bytes())?;
         write("half.shtml", include("/plain/o/half").repeat(3).as_bytes())?;
         for at in 0..600 {
             write(&format!("many/file-with-a-name-{at}.txt"), b"x")?;

@@ -42,6 +42,28 @@ fn what_was_sent_through_a_tunnel_arrives_over_kernel_sockets() {
     object(&over_sockets(&site, &cases, Some(8 << 10)));
 }
 
+/// A page within another, whose turn has not come, waits for a place that others hold for ever: it
+/// goes on as one of those leaves, though what stands before it does not.
+#[test]
+fn a_place_that_is_left_goes_to_who_waits_for_one() {
+    let site = Site::new("places").expect("files");
+    // Each holds three of 1,024; the page and what is beside it four.
+    let mut world = World::new(&site, Crowd::default());
+    let to = world.server_at;
+    let crowd = world.clients();
+    (crowd.to, crowd.left) = (Some(to), 340);
+    crowd.request = b"GET /fssi/hold.shtml HTTP/1.1\r\nHost: quiet\r\n\r\n".to_vec();
+    assert!(!world.run(Duration::from_secs(2), |_| false));
+    assert_eq!(world.asked_for("never"), 1_020);
+    world.clients().asker.ask(to, &Case::waiting());
+    assert!(!world.run(Duration::from_secs(2), |_| false));
+    assert_eq!((world.asked_for("never"), world.asked_for("second")), (1_023, 0), "no place is left");
+    // More stay than are looked at for other reasons.
+    world.clients().leaves = 1;
+    assert!(!world.run(Duration::from_secs(2), |_| false));
+    assert_eq!(world.asked_for("second"), 1);
+}
+
 /// Peers that stop in the middle, wherever they do: nothing of it is left once their time is over.
 #[test]
 fn whoever_stops_is_given_up() {
