@@ -7,8 +7,8 @@
 //! ```
 //!
 //! [`over_stack`] runs it in virtual time over our own stack; [`over_sockets`] as it is over
-//! the kernel's, where the queue of a connection may be empty as soon as the turn is over. Time
-//! stands still while helper threads work, so that what waits for those waits for no clock.
+//! the kernel's, where the queue of a connection may be empty as soon as the turn is over. In
+//! virtual time helpers are no threads: each answers by the next turn, and a run is as another.
 
 pub mod asker;
 pub mod cases;
@@ -26,6 +26,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use link::FaultPlan;
 use origin::Origin;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use server::Server;
 use site::Site;
 use wire::Time;
@@ -65,18 +66,18 @@ impl Watched {
         self.host.silo.app.snapshot().bytes_queued
     }
 
-    fn waits_for_helpers(&mut self) -> bool {
-        let engines = self.host.silo.app.handlers().iter().filter_map(server::SiteHandler::engine);
-        engines.into_iter().any(phases::Engine::waits_for_helpers)
+    /// A helper has answered: what wakes a silo that sleeps is readable.
+    fn is_woken(&self) -> bool {
+        let Some(fd) = self.host.silo.app.wake_fd() else { return false };
+        let mut polled = [PollFd::new(&fd, PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 }
 
 impl Node for Watched {
     fn due(&mut self, now: Time) -> Time {
         let due = self.host.due(now);
-        if due > now && self.waits_for_helpers() {
-            // Time stands still meanwhile, but for the least there is.
-            std::thread::yield_now();
+        if due > now && self.is_woken() {
             self.host.wake();
             return now;
         }
@@ -100,6 +101,8 @@ impl Node for Watched {
 pub struct World<C> {
     fabric: Fabric,
     server: Watched,
+    /// Before it, where it speaks TLS.
+    front: Option<Watched>,
     origin: Host<Origin>,
     clients: Host<C>,
     /// Where the server is.
@@ -124,18 +127,24 @@ impl<C: App> World<C> {
         let mut fabric = Fabric::default();
         let config = |index| {
             let mut config = host_config(index, 1_500);
-            if index > 0 {
+            if index == 1 || index == 2 {
                 config.tcp.receive_limit = receive_limit;
             }
             (config.max_connections, config.max_half_open) = (CONNECTIONS, CONNECTIONS);
             config
         };
-        let server = site.server(at(1), wire::Time::ZERO);
+        let server = helper::inline(|| site.server(at(1), wire::Time::ZERO));
         let server = fabric.host(config(0), FaultPlan::default(), 1_024, 2, server);
         let origin = fabric.host(config(1), FaultPlan::default(), 1_024, 3, Origin::default());
         let clients = fabric.host(config(2), FaultPlan::default(), 1_024, 4, clients);
-        let server = Watched { host: server, last: Time::ZERO, rested: Duration::ZERO, by_clock: 0 };
-        Self { fabric, server, origin, clients, server_at: at(0) }
+        let watched = |host| Watched { host, last: Time::ZERO, rested: Duration::ZERO, by_clock: 0 };
+        let server = watched(server);
+        let front = site.is_secured().then(|| {
+            let front = helper::inline(|| site.front(at(0), wire::Time::ZERO));
+            watched(fabric.host(config(3), FaultPlan::default(), 1_024, 5, front))
+        });
+        let server_at = at(if front.is_some() { 3 } else { 0 });
+        Self { fabric, server, front, origin, clients, server_at }
     }
 
     /// The clients.
@@ -163,7 +172,8 @@ impl<C: App> World<C> {
             if self.fabric.now() >= end || self.fabric.turns() > turns {
                 return false;
             }
-            let mut nodes: [&mut dyn Node; 3] = [&mut self.server, &mut self.origin, &mut self.clients];
+            let mut nodes: Vec<&mut dyn Node> = vec![&mut self.server, &mut self.origin, &mut self.clients];
+            nodes.extend(self.front.as_mut().map(|front| front as &mut dyn Node));
             self.fabric.step(&mut nodes, end);
         }
         true
@@ -181,13 +191,17 @@ impl<C: App> World<C> {
 
     /// From now on the server has not rested.
     pub fn watch(&mut self) {
-        (self.server.rested, self.server.by_clock) = (Duration::ZERO, 0);
+        for one in self.front.iter_mut().chain([&mut self.server]) {
+            (one.rested, one.by_clock) = (Duration::ZERO, 0);
+        }
     }
 
     /// How it waited since, where it should not have.
     #[must_use]
     pub fn rests(&self) -> Option<String> {
-        let Watched { rested, by_clock, .. } = self.server;
+        let all = || self.front.iter().chain([&self.server]);
+        let (rested, by_clock) =
+            (all().map(|one| one.rested).sum::<Duration>(), all().map(|one| one.by_clock).sum::<u32>());
         (by_clock > 0 || rested > RESTS)
             .then(|| format!("the server rested for {rested:?}, and went on by a clock {by_clock} times"))
     }
@@ -216,6 +230,20 @@ pub fn over_stack(site: &Site, cases: &[Case], receive_limit: u32) -> Vec<String
         objections.extend(world.rests().filter(|_| !case.is_paced).map(object));
     }
     objections
+}
+
+/// When each of these was over, and after how many turns, over our own stack: in each run the same.
+#[must_use]
+pub fn ends(site: &Site, cases: &[Case]) -> Vec<(String, Time, u64)> {
+    let mut world = World::new(site, Asker::default());
+    let to = world.server_at;
+    let mut ends = Vec::new();
+    for case in cases {
+        world.clients().ask(to, case);
+        let _ = world.run(LIMIT, |asker: &mut Asker| asker.is_done());
+        ends.push((case.name.clone(), world.now(), world.fabric.turns()));
+    }
+    ends
 }
 
 /// What a client was given, and how it ended.

@@ -370,6 +370,37 @@ pub fn of_tunnels(bytes: usize, names: &[&str]) -> Vec<Case> {
     cases
 }
 
+/// Those that are asked for by way of TLS.
+#[must_use]
+pub fn secured() -> Vec<Case> {
+    const NAMES: [&str; 16] = [
+        "/plain/o/len",
+        "/unbuf/o/chunks",
+        "/sub/o/close",
+        "/gzip/o/len",
+        "/gunzip/o/gz",
+        "/ssi/o/chunks",
+        "/slice/o/len",
+        "/fcgiz/o/len",
+        "/f/big.txt",
+        "/f/small.txt",
+        "/fgz/big.txt",
+        "/fgun/packed",
+        "/fssi/t8.shtml",
+        "/fadd/big.txt",
+        "POST /plain/",
+        "POST /unbuf/",
+    ];
+    all().into_iter().filter(|case| NAMES.iter().any(|name| case.name.starts_with(name))).collect()
+}
+
+/// Those that helpers work for: on passwords, on what is compressed, on files of bodies.
+#[must_use]
+pub fn of_helpers() -> Vec<Case> {
+    let is_one = |case: &Case| ["/pw/", "/fgz/", "POST /small/"].iter().any(|part| case.name.starts_with(part));
+    all().into_iter().filter(is_one).collect()
+}
+
 /// What is sent at a rate.
 fn of_rates() -> Vec<Case> {
     let big = || Expect::Content(text(text_length()));

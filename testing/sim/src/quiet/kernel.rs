@@ -125,14 +125,27 @@ pub fn over_sockets(site: &Site, cases: &[Case], buffer: Option<u32>) -> Vec<Str
     let (origin_at, origin) = start(Origin::default, move || Until(until), config.clone());
     let served = site.clone();
     let (watched, asked_to_stop) = (Arc::clone(&sleeps), Arc::clone(&stop));
-    let (to, server) = start(
+    let (mut to, server) = start(
         move || served.server(origin_at, Clock.now()),
         move || Watching { stop: asked_to_stop, sleeps: watched },
         config.clone(),
     );
+    let mut threads = vec![origin, server];
+    let mut watched = vec![sleeps];
+    if site.is_secured() {
+        let (before, sleeps, stop) = (site.clone(), Arc::new(Sleeps::default()), Arc::clone(&stop));
+        watched.push(Arc::clone(&sleeps));
+        let (front_at, front) =
+            start(move || before.front(to, Clock.now()), move || Watching { stop, sleeps }, config.clone());
+        threads.push(front);
+        to = front_at;
+    }
     let mut objections = Vec::new();
     for case in cases {
-        let seen = || [&sleeps.with_work, &sleeps.by_clock].map(|count| count.load(Ordering::Relaxed));
+        let sum = |count: fn(&Sleeps) -> &AtomicU64| {
+            watched.iter().map(|sleeps| count(sleeps).load(Ordering::Relaxed)).sum::<u64>()
+        };
+        let seen = || [sum(|sleeps| &sleeps.with_work), sum(|sleeps| &sleeps.by_clock)];
         let before = seen();
         let mut asker = Asker::default();
         asker.ask(to, case);
@@ -157,7 +170,7 @@ pub fn over_sockets(site: &Site, cases: &[Case], buffer: Option<u32>) -> Vec<Str
         }
     }
     stop.store(true, Ordering::Relaxed);
-    for thread in [origin, server] {
+    for thread in threads {
         thread.join().unwrap_or_else(|_| panic!("a worker panicked"));
     }
     objections

@@ -73,6 +73,19 @@ fn of_bodies() -> Vec<Case> {
     cases
 }
 
+/// Clients that say nothing, half a head, or that a body comes which does not; and one that asks
+/// for much and takes little.
+fn of_requests() -> Vec<Case> {
+    let named = |name: &str, request: Vec<u8>| Case { name: name.to_owned(), request, ..get("/f/big.txt") };
+    let asks = b"GET /f/big.txt HTTP/1.1\r\nHost: quiet\r\n\r\n";
+    let mut expects = Case::post("/plain/o/echo", false);
+    expects.request.truncate(expects.request.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(0) + 4);
+    let mut greedy = named("asks often", asks.repeat(200));
+    greedy.takes = Takes::First(FIRST);
+    let expects = expects.with("Expect: 100-continue");
+    vec![named("says nothing", Vec::new()), named("half a head", asks[..30].to_vec()), expects, greedy]
+}
+
 /// Tunnels of which one side takes nothing, whatever else goes on there.
 fn of_tunnels() -> Vec<Case> {
     let tunnel = |name: &str, sent: usize, takes: Takes, chats: Option<Duration>| {
@@ -99,7 +112,7 @@ fn of_tunnels() -> Vec<Case> {
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Case> {
-    [of_windows(), of_silence(), of_bodies(), of_tunnels()].concat()
+    [of_windows(), of_silence(), of_bodies(), of_requests(), of_tunnels()].concat()
 }
 
 /// What is left of these longer than timers allow, in virtual time over our own stack.

@@ -3,7 +3,7 @@
 use sim::quiet::asker::Crowd;
 use sim::quiet::cases::{self, Case};
 use sim::quiet::site::Site;
-use sim::quiet::{WIDE, World, over_sockets, over_stack, stuck};
+use sim::quiet::{self, WIDE, World, over_sockets, over_stack, stuck};
 use std::time::Duration;
 
 #[track_caller]
@@ -16,6 +16,33 @@ fn object(objections: &[String]) {
 fn nothing_waits_for_a_clock_over_our_stack() {
     let site = Site::new("stack").expect("files");
     object(&over_stack(&site, &cases::all(), WIDE));
+}
+
+/// The same where what is between two servers is secured: the answers come by the first, which is
+/// a client of the second's TLS.
+#[test]
+fn nothing_secured_waits_for_a_clock_over_our_stack() {
+    let site = Site::secured("secured").expect("files");
+    object(&over_stack(&site, &cases::secured(), WIDE));
+}
+
+/// And over kernel sockets.
+#[test]
+fn nothing_secured_waits_for_a_clock_over_kernel_sockets() {
+    let site = Site::secured("secured-sockets").expect("files");
+    object(&over_sockets(&site, &cases::secured(), None));
+}
+
+/// What helpers do takes no time that the machine decides.
+#[test]
+fn a_run_is_as_another() {
+    let site = Site::new("again").expect("files");
+    let cases = cases::of_helpers();
+    assert!(cases.len() >= 4);
+    let ends = quiet::ends(&site, &cases);
+    for _ in 0..3 {
+        assert_eq!(quiet::ends(&site, &cases), ends);
+    }
 }
 
 /// The same where a connection's queue is empty as soon as the turn is over.
@@ -68,7 +95,9 @@ fn a_place_that_is_left_goes_to_who_waits_for_one() {
 #[test]
 fn whoever_stops_is_given_up() {
     let site = Site::new("stuck").expect("files");
-    object(&stuck::over_stack(&site, &stuck::all()));
+    let cases = stuck::all();
+    assert!(cases.len() > 200, "{}", cases.len());
+    object(&stuck::over_stack(&site, &cases));
 }
 
 /// As many as a silo has places for subrequests are held by others, for ever: one who is
