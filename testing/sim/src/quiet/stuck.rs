@@ -12,6 +12,9 @@ use core::time::Duration;
 /// What of an answer is taken by a client that then takes nothing.
 const FIRST: usize = 20_000;
 
+/// The same, of one case after the other.
+const FIRSTS: [usize; 4] = [FIRST, 0, 130_000, 300];
+
 /// A body that no window has room for.
 const LONG: usize = 500_000;
 
@@ -31,7 +34,11 @@ fn of_windows() -> Vec<Case> {
         Expect::Status(_) | Expect::Lacks => false,
     };
     let all = cases::all().into_iter().filter(|case| case.takes == Takes::All && is_long(case));
-    all.map(|case| Case { name: format!("{}, taken in part", case.name), takes: Takes::First(FIRST), ..case }).collect()
+    let stops = |(case, first): (Case, &usize)| {
+        let name = format!("{}, {first} bytes taken", case.name);
+        Case { name, takes: Takes::First(*first), ..case }
+    };
+    all.zip(FIRSTS.iter().cycle()).map(stops).collect()
 }
 
 /// Any end will do.
@@ -39,7 +46,7 @@ fn get(path: &str) -> Case {
     Case::get(path, Expect::Status(0))
 }
 
-/// Upstreams that say nothing, or half of an answer.
+/// Upstreams that say nothing, or a part of an answer.
 fn of_silence() -> Vec<Case> {
     let mut cases = Vec::new();
     let places = [
@@ -48,7 +55,7 @@ fn of_silence() -> Vec<Case> {
         "uwsgiz", "scgi", "scgiu", "scgiz", "up",
     ];
     for place in places {
-        for name in ["never", "half", "halfgz"] {
+        for name in ["never", "start", "half", "halfgz", "lack"] {
             let case = get(&format!("/{place}/o/{name}"));
             cases.push(if place.ends_with('z') || place == "gzip" { case.with("Accept-Encoding: gzip") } else { case });
         }
