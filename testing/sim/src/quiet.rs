@@ -7,14 +7,15 @@
 //! ```
 //!
 //! [`over_stack`] runs it in virtual time over our own stack; [`over_sockets`] as it is over
-//! the kernel's, where the queue of a connection may be empty as soon as the turn is over. Time
-//! stands still while helper threads work, so that what waits for those waits for no clock.
+//! the kernel's, where the queue of a connection may be empty as soon as the turn is over. In
+//! virtual time helpers are no threads: each answers by the next turn, and a run is as another.
 
 pub mod asker;
 pub mod cases;
 pub mod kernel;
 pub mod origin;
 pub mod site;
+pub mod stuck;
 
 use crate::fabric::{Fabric, Host, Node};
 use crate::scenario::{PORT, addresses, host_config};
@@ -25,6 +26,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use link::FaultPlan;
 use origin::Origin;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use server::Server;
 use site::Site;
 use wire::Time;
@@ -39,6 +41,9 @@ const REST: Duration = Duration::from_millis(5);
 
 /// What of such rests may be with one answer: acknowledgements that are delayed.
 const RESTS: Duration = Duration::from_millis(300);
+
+/// Bytes of a connection that peers keep and have not taken: as many as there are by default.
+pub const WIDE: u32 = 1 << 20;
 
 /// Connections of a host.
 const CONNECTIONS: usize = 4_096;
@@ -61,18 +66,18 @@ impl Watched {
         self.host.silo.app.snapshot().bytes_queued
     }
 
-    fn waits_for_helpers(&mut self) -> bool {
-        let engines = self.host.silo.app.handlers().iter().filter_map(server::SiteHandler::engine);
-        engines.into_iter().any(phases::Engine::waits_for_helpers)
+    /// A helper has answered: what wakes a silo that sleeps is readable.
+    fn is_woken(&self) -> bool {
+        let Some(fd) = self.host.silo.app.wake_fd() else { return false };
+        let mut polled = [PollFd::new(&fd, PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
     }
 }
 
 impl Node for Watched {
     fn due(&mut self, now: Time) -> Time {
         let due = self.host.due(now);
-        if due > now && self.waits_for_helpers() {
-            // Time stands still meanwhile, but for the least there is.
-            std::thread::yield_now();
+        if due > now && self.is_woken() {
             self.host.wake();
             return now;
         }
@@ -96,6 +101,8 @@ impl Node for Watched {
 pub struct World<C> {
     fabric: Fabric,
     server: Watched,
+    /// Before it, where it speaks TLS.
+    front: Option<Watched>,
     origin: Host<Origin>,
     clients: Host<C>,
     /// Where the server is.
@@ -111,23 +118,44 @@ impl<C: App> World<C> {
     /// One with these clients, and the site's files.
     #[must_use]
     pub fn new(site: &Site, clients: C) -> Self {
+        Self::with_windows(site, clients, WIDE)
+    }
+
+    /// The same, whose peers keep so many bytes of a connection that are not taken.
+    #[must_use]
+    pub fn with_windows(site: &Site, clients: C, receive_limit: u32) -> Self {
         let mut fabric = Fabric::default();
         let config = |index| {
             let mut config = host_config(index, 1_500);
+            if index == 1 || index == 2 {
+                config.tcp.receive_limit = receive_limit;
+            }
             (config.max_connections, config.max_half_open) = (CONNECTIONS, CONNECTIONS);
             config
         };
-        let server = site.server(at(1), wire::Time::ZERO);
+        let server = helper::inline(|| site.server(at(1), wire::Time::ZERO));
         let server = fabric.host(config(0), FaultPlan::default(), 1_024, 2, server);
         let origin = fabric.host(config(1), FaultPlan::default(), 1_024, 3, Origin::default());
         let clients = fabric.host(config(2), FaultPlan::default(), 1_024, 4, clients);
-        let server = Watched { host: server, last: Time::ZERO, rested: Duration::ZERO, by_clock: 0 };
-        Self { fabric, server, origin, clients, server_at: at(0) }
+        let watched = |host| Watched { host, last: Time::ZERO, rested: Duration::ZERO, by_clock: 0 };
+        let server = watched(server);
+        let front = site.is_secured().then(|| {
+            let front = helper::inline(|| site.front(at(0), wire::Time::ZERO));
+            watched(fabric.host(config(3), FaultPlan::default(), 1_024, 5, front))
+        });
+        let server_at = at(if front.is_some() { 3 } else { 0 });
+        Self { fabric, server, front, origin, clients, server_at }
     }
 
     /// The clients.
     pub fn clients(&mut self) -> &mut C {
         &mut self.clients.silo.app
+    }
+
+    /// How often the upstream was asked for this.
+    #[must_use]
+    pub fn asked_for(&self, name: &str) -> usize {
+        self.origin.silo.app.asked.get(name).copied().unwrap_or_default()
     }
 
     /// The time.
@@ -144,30 +172,47 @@ impl<C: App> World<C> {
             if self.fabric.now() >= end || self.fabric.turns() > turns {
                 return false;
             }
-            let mut nodes: [&mut dyn Node; 3] = [&mut self.server, &mut self.origin, &mut self.clients];
+            let mut nodes: Vec<&mut dyn Node> = vec![&mut self.server, &mut self.origin, &mut self.clients];
+            nodes.extend(self.front.as_mut().map(|front| front as &mut dyn Node));
             self.fabric.step(&mut nodes, end);
         }
         true
     }
 
+    /// What the server still has of exchanges, and how much.
+    pub fn held(&mut self) -> Vec<(&'static str, usize)> {
+        let app = &mut self.server.host.silo.app;
+        let (clients, upstreams) = (app.snapshot().connections_open as usize, app.upstreams_open());
+        let engines = app.handlers().iter().filter_map(server::SiteHandler::engine);
+        let all = engines.flat_map(phases::Engine::held);
+        let all = all.chain([("connections of clients", clients), ("connections to upstreams", upstreams)]);
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// From now on the server has not rested.
     pub fn watch(&mut self) {
-        (self.server.rested, self.server.by_clock) = (Duration::ZERO, 0);
+        for one in self.front.iter_mut().chain([&mut self.server]) {
+            (one.rested, one.by_clock) = (Duration::ZERO, 0);
+        }
     }
 
     /// How it waited since, where it should not have.
     #[must_use]
     pub fn rests(&self) -> Option<String> {
-        let Watched { rested, by_clock, .. } = self.server;
+        let all = || self.front.iter().chain([&self.server]);
+        let (rested, by_clock) =
+            (all().map(|one| one.rested).sum::<Duration>(), all().map(|one| one.by_clock).sum::<u32>());
         (by_clock > 0 || rested > RESTS)
             .then(|| format!("the server rested for {rested:?}, and went on by a clock {by_clock} times"))
     }
 }
 
-/// What is wrong with answers to all of these, in virtual time over our own stack.
+/// What is wrong with answers to all of these, in virtual time over our own stack. Peers keep so
+/// many bytes of a connection that they have not taken.
 #[must_use]
-pub fn over_stack(site: &Site, cases: &[Case]) -> Vec<String> {
-    let mut world = World::new(site, Asker::default());
+pub fn over_stack(site: &Site, cases: &[Case], receive_limit: u32) -> Vec<String> {
+    let make = || World::with_windows(site, Asker::default(), receive_limit);
+    let mut world = make();
     let to = world.server_at;
     let mut objections = Vec::new();
     for case in cases {
@@ -178,13 +223,27 @@ pub fn over_stack(site: &Site, cases: &[Case]) -> Vec<String> {
         let object = |what: String| format!("{}: {what}", case.name);
         if !done {
             objections.push(object(format!("no end, {} bytes came", asked.arrived.len())));
-            world = World::new(site, Asker::default());
+            world = make();
             continue;
         }
         objections.extend(case.objection(&asked).map(object));
         objections.extend(world.rests().filter(|_| !case.is_paced).map(object));
     }
     objections
+}
+
+/// When each of these was over, and after how many turns, over our own stack: in each run the same.
+#[must_use]
+pub fn ends(site: &Site, cases: &[Case]) -> Vec<(String, Time, u64)> {
+    let mut world = World::new(site, Asker::default());
+    let to = world.server_at;
+    let mut ends = Vec::new();
+    for case in cases {
+        world.clients().ask(to, case);
+        let _ = world.run(LIMIT, |asker: &mut Asker| asker.is_done());
+        ends.push((case.name.clone(), world.now(), world.fabric.turns()));
+    }
+    ends
 }
 
 /// What a client was given, and how it ended.

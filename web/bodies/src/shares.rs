@@ -3,6 +3,7 @@
 use crate::folder::TempFolder;
 use crate::writer::{BodyError, BodyJob, TempFile};
 use core::cell::{Cell, RefCell};
+use helper::Twin;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -37,6 +38,8 @@ pub struct Wrote {
 pub(crate) struct Common {
     pub folders: Vec<Arc<TempFolder>>,
     pub jobs: Sender<BodyJob>,
+    /// Who writes, where that is no thread.
+    pub twin: RefCell<Option<Twin>>,
     pub limits: BodyLimits,
     /// Bytes of memory that bodies hold.
     pub held: Cell<usize>,
@@ -81,6 +84,9 @@ impl Common {
         let counts = !matches!(job, BodyJob::LetGo(_));
         let sent = self.jobs.send(job).is_ok();
         self.under_way.set(self.under_way.get() + usize::from(sent && counts));
+        if let Some(twin) = &mut *self.twin.borrow_mut() {
+            twin.run();
+        }
         sent
     }
 

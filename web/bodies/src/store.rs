@@ -7,6 +7,7 @@ use crate::shares::{BodyLimits, Common, Wrote};
 use crate::writer::{self, BodyDone, BodyError, BodyJob, BodyOutcome, Signals};
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
+use helper::Twin;
 use rustix::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,6 +31,8 @@ pub struct BodyFolders {
     jobs: Sender<BodyJob>,
     done: Receiver<BodyDone>,
     signals: Arc<Signals>,
+    /// What writes, where that is no thread.
+    twin: Option<Twin>,
 }
 
 impl BodyFolders {
@@ -49,6 +52,11 @@ impl BodyFolders {
         let ((jobs, theirs), (their_done, done)) = (channel(), channel());
         let signals = Arc::new(Signals::default());
         let shared = Arc::clone(&signals);
+        if helper::is_inline() {
+            let mut left = Vec::new();
+            let twin = Twin::new(move || writer::run_all(&theirs, &their_done, &shared, &mut left));
+            return Ok(Self { folders, jobs, done, signals, twin: Some(twin) });
+        }
         let started = helper::spawn_behind("body-files", cpus, helper::Behind::Tenth, move || {
             writer::run(&theirs, &their_done, &shared);
         });
@@ -57,7 +65,7 @@ impl BodyFolders {
             path: "body-files".into(),
             why: rustix::io::Errno::from_io_error(&why).unwrap_or(rustix::io::Errno::AGAIN),
         })?;
-        Ok(Self { folders, jobs, done, signals })
+        Ok(Self { folders, jobs, done, signals, twin: None })
     }
 }
 
@@ -75,11 +83,12 @@ impl BodyStore {
     /// [take](Self::take).
     #[must_use]
     pub fn new(folders: BodyFolders, limits: BodyLimits, event: &Arc<OwnedFd>) -> Self {
-        let BodyFolders { folders, jobs, done, signals } = folders;
+        let BodyFolders { folders, jobs, done, signals, twin } = folders;
         let _ = signals.event.set(Arc::clone(event));
         let common = Common {
             folders,
             jobs,
+            twin: RefCell::new(twin),
             limits,
             held: Cell::new(0),
             files: Cell::new(0),

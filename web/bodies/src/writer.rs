@@ -141,10 +141,25 @@ pub fn run(jobs: &Receiver<BodyJob>, done: &Sender<BodyDone>, signals: &Signals)
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        // Closed here and nowhere else, for a file system may take its time: so a file
-        // stays until the last who sends from it has closed it.
-        left.retain(|file| Arc::strong_count(file) > 1 || Arc::strong_count(&file.file) > 1);
+        close_left(&mut left);
     }
+}
+
+/// The same where nobody waits: `left` has files that are nobody's any more.
+pub fn run_all(jobs: &Receiver<BodyJob>, done: &Sender<BodyDone>, signals: &Signals, left: &mut Vec<Arc<TempFile>>) {
+    while let Ok(job) = jobs.try_recv() {
+        if let Some(finished) = work(job, left) {
+            let _ = done.send(finished);
+            signals.tell();
+        }
+    }
+    close_left(left);
+}
+
+/// Closed here and nowhere else, for a file system may take its time: so a file stays until the
+/// last who sends from it has closed it.
+fn close_left(left: &mut Vec<Arc<TempFile>>) {
+    left.retain(|file| Arc::strong_count(file) > 1 || Arc::strong_count(&file.file) > 1);
 }
 
 /// Does what there is to do; files that are nobody's any more are put to those that are

@@ -16,6 +16,7 @@ use crate::{ExchangeId, Piece};
 use app::{Closed, ConnId, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
+use core::time::Duration;
 use handshake::{Failure, ServerSession, Sought};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -158,6 +159,13 @@ pub trait Upstreams {
     /// It is closed once what is queued is sent.
     fn let_go(&mut self, id: UpstreamId) {
         let _ = id;
+    }
+
+    /// The same, where some of that may be left: it is given up once nothing was taken for so long,
+    /// or all was and it has not ended within as long.
+    fn let_go_slowly(&mut self, id: UpstreamId, patience: Duration) {
+        let _ = patience;
+        self.let_go(id);
     }
 
     /// It is closed at once, with a reset.

@@ -5,6 +5,9 @@
 pub mod opened;
 #[allow(unsafe_code, reason = "a system call that no crate has")]
 mod slices;
+mod twin;
+
+pub use twin::{Twin, inline, is_inline};
 
 use rustix::thread::CpuSet;
 use std::thread::JoinHandle;

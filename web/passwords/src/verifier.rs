@@ -5,6 +5,7 @@ mod worker;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
+use helper::Twin;
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
@@ -113,6 +114,8 @@ pub struct Verifier {
     shared: Arc<Shared>,
     seen: u32,
     handle: Option<JoinHandle<()>>,
+    /// Or it is no thread.
+    twin: Option<Twin>,
 }
 
 impl Verifier {
@@ -128,11 +131,15 @@ impl Verifier {
         let (done_in, done) = RingBuffer::new(limits.all);
         let shared = Arc::new(Shared::default());
         let (theirs, event) = (Arc::clone(&shared), Arc::clone(event));
-        let handle = helper::spawn_behind("passwords", cpus, helper::Behind::Tenth, move || {
-            Worker::new(limits, jobs_out, done_in, theirs, event).run();
-        })?;
+        let mut worker = Worker::new(limits, jobs_out, done_in, theirs, event);
+        let (mut handle, mut twin) = (None, None);
+        if helper::is_inline() {
+            twin = Some(Twin::new(move || worker.work()));
+        } else {
+            handle = Some(helper::spawn_behind("passwords", cpus, helper::Behind::Tenth, move || worker.run())?);
+        }
         let (waiting, sources) = (0, BTreeMap::new());
-        Ok(Self { limits, waiting, sources, jobs, done, shared, seen: 0, handle: Some(handle) })
+        Ok(Self { limits, waiting, sources, jobs, done, shared, seen: 0, handle, twin })
     }
 
     /// Asks whether a password is right; `ticket` is the caller's, and `source`
@@ -167,6 +174,9 @@ impl Verifier {
         self.waiting += 1;
         if let Some(handle) = &self.handle {
             handle.thread().unpark();
+        }
+        if let Some(twin) = &mut self.twin {
+            twin.run();
         }
         Ok(())
     }

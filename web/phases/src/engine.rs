@@ -11,7 +11,7 @@
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
-//! | `relay…`, `named`, `names` | requests that are passed on to upstreams, and their answers |
+//! | `relay…`, `tunnel_pace`, `named`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
 //! | `ready` | whole responses that are ready |
 
@@ -76,6 +76,7 @@ mod sub_course;
 mod sub_run;
 mod subs;
 mod text;
+mod tunnel_pace;
 mod values;
 mod waits;
 mod within;

@@ -352,6 +352,7 @@ impl<N: Net> Replies for Answering<'_, N> {
     fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
         let Some(id) = self.begun(id) else { return };
         self.piece(id, bytes.len() as u64, |net| net.send_bytes(id, bytes));
+        self.carrier.watch_tunnel(self.net, id);
     }
 
     fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {

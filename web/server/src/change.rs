@@ -238,10 +238,11 @@ impl Carrier {
             }
             State::Proxied | State::Handshake | State::Waiting => Some(self.terms.head(conn.terms).timeout),
             // For our FIN's answer; that limit never changes.
-            State::Vacant | State::Tunnel => None,
+            State::Vacant => None,
+            State::Tunnel if conn.flags & MARKED == 0 => None,
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,
             // Some must be taken within the time, which is counted anew.
-            State::Ready | State::Body | State::Replying | State::Closing => {
+            State::Ready | State::Body | State::Replying | State::Tunnel | State::Closing => {
                 self.watch_progress(net, id);
                 return;
             }

@@ -38,7 +38,8 @@ impl<H: Handler> Server<H> {
         self.carrier.grow_old(net.now(), id);
         let conn = &self.carrier.conns[id.index()];
         match conn.state {
-            State::Vacant | State::Tunnel => {}
+            State::Vacant => {}
+            State::Tunnel => self.carrier.check_tunnel(net, id),
             State::Proxied => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),
                 None => {
@@ -232,6 +233,24 @@ impl Carrier {
         self.watch_from(net, id, u8::from(marked));
     }
 
+    /// While a connection is its handler's: what is queued for its client must be taken, too.
+    /// Where nothing is, its handler has its own limits.
+    fn check_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if net.unsent(id) > 0 {
+            return self.check_progress(net, id);
+        }
+        self.conns[id.index()].flags &= !MARKED;
+        net.set_timer(id, None);
+    }
+
+    /// Something was queued for a tunnel's client.
+    pub(crate) fn watch_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let conn = &self.conns[id.index()];
+        if conn.state == State::Tunnel && conn.flags & MARKED == 0 {
+            self.watch_progress(net, id);
+        }
+    }
+
     /// From now on, some of what is queued must be taken in each send timeout.
     pub(crate) fn watch_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.watch_from(net, id, 0);
@@ -322,7 +341,8 @@ impl Carrier {
         if self.counters.connections_open == 0 && self.upstreams.open() > 0 {
             self.cut_upstreams(net);
         }
-        self.counters.connections_open == 0
+        // What clients of tunnels have sent is sent first.
+        self.counters.connections_open == 0 && (late || self.upstreams.leaving() == 0)
     }
 }
 

@@ -1,6 +1,11 @@
 //! Which connections are to upstreams, and whose they are.
 
 use app::ConnId;
+use core::time::Duration;
+use std::collections::HashMap;
+
+/// Looks in each span in which something is to be taken.
+const LOOKS: u8 = 16;
 
 /// A connection that a handler asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +21,31 @@ pub struct Dialled {
 pub struct DialledTable {
     places: Vec<Option<Dialled>>,
     open: usize,
+    /// Those that were let go of, and have not taken all that they are to have.
+    leaving: HashMap<ConnId, Leaving>,
+}
+
+/// A connection that was let go of while something was queued for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Leaving {
+    /// Some of that is to be taken in each such span, and the end be answered in one.
+    patience: Duration,
+    /// What was left of it at the last look, and how many looks have found no less.
+    unsent: usize,
+    quiet: u8,
+}
+
+impl Leaving {
+    /// When to look again, with so much left; nothing where that is in vain.
+    fn look(&mut self, unsent: usize) -> Option<Duration> {
+        let moved = core::mem::replace(&mut self.unsent, unsent) != unsent;
+        self.quiet = if moved { 0 } else { self.quiet + 1 };
+        match unsent {
+            0 if moved => Some(self.patience),
+            0 => None,
+            _ => (self.quiet < LOOKS).then(|| self.patience / u32::from(LOOKS)),
+        }
+    }
 }
 
 impl DialledTable {
@@ -42,6 +72,31 @@ impl DialledTable {
         self.places[id.index()] = None;
         self.open -= 1;
         Some(found)
+    }
+
+    /// One was let go of while so many bytes are queued for it: when to look at it first.
+    pub fn leave(&mut self, id: ConnId, unsent: usize, patience: Duration) -> Duration {
+        if unsent == 0 {
+            return patience;
+        }
+        self.leaving.insert(id, Leaving { patience, unsent, quiet: 0 });
+        patience / u32::from(LOOKS)
+    }
+
+    /// Its timer ran out, with so many bytes left: when to look again; nothing where it is to be
+    /// given up.
+    pub fn look_at_leaving(&mut self, id: ConnId, unsent: usize) -> Option<Duration> {
+        self.leaving.get_mut(&id)?.look(unsent)
+    }
+
+    /// One that was let go of is over.
+    pub fn left(&mut self, id: ConnId) {
+        self.leaving.remove(&id);
+    }
+
+    /// Those that were let go of, and have not taken all.
+    pub fn leaving(&self) -> usize {
+        self.leaving.len()
     }
 
     /// How many there are.

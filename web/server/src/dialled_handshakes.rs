@@ -62,15 +62,18 @@ impl<H: Handler> Server<H> {
             let _ = self.tell_upstream(net, id, UpstreamEvent::Secured(&session));
             return Some(consumed);
         }
-        if consumed > 0 || shake.connector.is_none() {
+        if shake.connector.is_none() {
             return Some(consumed);
         }
-        if Connector::has_record(bytes) {
-            self.work_on_dialled(id, bytes.to_vec());
+        // What came while the bytes before it were worked on: nothing more may come that would ask
+        // for it.
+        let rest = bytes.get(consumed..).unwrap_or_default();
+        if Connector::has_record(rest) {
+            self.work_on_dialled(id, rest.to_vec());
         } else if shake.ended {
             self.fail_dialled(net, id, &Failure::Closed);
         }
-        Some(0)
+        Some(consumed)
     }
 
     /// An upstream sends no more; whether its connection was to be secured.

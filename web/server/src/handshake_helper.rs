@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use handshake::{Acceptor, ConnectStep, Connector, Effort, Step};
-use helper::Behind;
+use helper::{Behind, Twin};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -92,6 +92,8 @@ pub struct HandshakeHelper {
     shared: Arc<Shared>,
     seen: u32,
     handle: Option<JoinHandle<()>>,
+    /// Or it is no thread.
+    twin: Option<Twin>,
 }
 
 impl HandshakeHelper {
@@ -106,10 +108,19 @@ impl HandshakeHelper {
         let (done_in, done) = RingBuffer::new(most);
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        let handle = helper::spawn_behind("handshakes", cpus, Behind::Tenth, move || {
-            work(jobs_out, done_in, &theirs);
-        })?;
-        Ok(Self { waiting: 0, most, jobs, done, shared, seen: 0, handle: Some(handle) })
+        let (mut jobs_out, mut done_in) = (jobs_out, done_in);
+        let (mut handle, mut twin) = (None, None);
+        if helper::is_inline() {
+            twin = Some(Twin::new(move || work(&mut jobs_out, &mut done_in, &theirs)));
+        } else {
+            handle = Some(helper::spawn_behind("handshakes", cpus, Behind::Tenth, move || {
+                while !theirs.stop.load(Ordering::Acquire) {
+                    work(&mut jobs_out, &mut done_in, &theirs);
+                    std::thread::park();
+                }
+            })?);
+        }
+        Ok(Self { waiting: 0, most, jobs, done, shared, seen: 0, handle, twin })
     }
 
     /// Has a handshake take `bytes`; `token` is the caller's, and `event` becomes readable when
@@ -133,6 +144,9 @@ impl HandshakeHelper {
         self.waiting += 1;
         if let Some(handle) = &self.handle {
             handle.thread().unpark();
+        }
+        if let Some(twin) = &mut self.twin {
+            twin.run();
         }
         Ok(())
     }
@@ -168,12 +182,10 @@ impl Drop for HandshakeHelper {
     }
 }
 
-fn work(mut jobs: Consumer<Job>, mut done: Producer<Finished>, shared: &Shared) {
+/// Works on all that there is, as far as it is not to stop.
+fn work(jobs: &mut Consumer<Job>, done: &mut Producer<Finished>, shared: &Shared) {
     while !shared.stop.load(Ordering::Acquire) {
-        let Ok(Job { token, shaking, bytes, event }) = jobs.pop() else {
-            std::thread::park();
-            continue;
-        };
+        let Ok(Job { token, shaking, bytes, event }) = jobs.pop() else { return };
         let shook = shaking.on_bytes(&bytes);
         // Never full: see `HandshakeHelper::start`.
         let _ = done.push(Finished { token, shook });

@@ -43,8 +43,7 @@ impl<N: Net> Answering<'_, N> {
         // No request follows.
         conn.ending = conn.ending.and(false);
         conn.state = State::Tunnel;
-        // Its handler has its own limits.
-        self.net.set_timer(id, None);
+        self.carrier.watch_progress(self.net, id);
         self.net.resume(id);
     }
 

@@ -83,8 +83,11 @@ impl<H: Handler> Server<H> {
 
     pub(crate) fn on_upstream_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if self.tell_upstream(net, id, UpstreamEvent::Timer).is_none() {
-            // It has had its time to end.
-            net.abort(id);
+            match self.carrier.upstreams.look_at_leaving(id, net.unsent(id)) {
+                Some(span) => net.set_timer(id, Some(net.now() + span)),
+                // It has had its time to end.
+                None => net.abort(id),
+            }
         }
     }
 
@@ -92,6 +95,7 @@ impl<H: Handler> Server<H> {
         self.handshakes.remove_dialled(id);
         let _ = self.tell_upstream(net, id, UpstreamEvent::Closed(why));
         let _ = self.carrier.upstreams.remove(id);
+        self.carrier.upstreams.left(id);
     }
 }
 
@@ -189,8 +193,13 @@ impl<N: Net> Upstreams for Answering<'_, N> {
     }
 
     fn let_go(&mut self, id: UpstreamId) {
+        self.let_go_slowly(id, LINGER);
+    }
+
+    fn let_go_slowly(&mut self, id: UpstreamId, patience: Duration) {
         if self.carrier.upstreams.remove(id.conn()).is_some() {
-            let end = self.net.now() + LINGER;
+            let look = self.carrier.upstreams.leave(id.conn(), self.net.unsent(id.conn()), patience);
+            let end = self.net.now() + look;
             self.net.close(id.conn());
             // What it sent and nobody took is dropped.
             self.net.resume(id.conn());

@@ -28,6 +28,8 @@ pub struct Asker {
     /// It sends no more from then on.
     ends: bool,
     takes: Takes,
+    /// It says a byte each so often, once `then` was sent.
+    chats: Option<Duration>,
     /// It must take no more before its timer has run out.
     pauses: bool,
     at: Option<ConnId>,
@@ -45,6 +47,7 @@ impl Asker {
             then: case.then.clone(),
             ends: case.ends,
             takes: case.takes,
+            chats: case.chats,
             ..Self::default()
         };
     }
@@ -82,6 +85,7 @@ impl App for Asker {
         let most = match self.takes {
             Takes::All => data.len(),
             Takes::Little(_) if self.pauses => return 0,
+            Takes::First(most) => most.saturating_sub(self.asked.arrived.len()).min(data.len()),
             Takes::Little(most) => {
                 self.pauses = true;
                 net.set_timer(id, Some(net.now() + PAUSE));
@@ -94,6 +98,9 @@ impl App for Asker {
             net.send_bytes(id, &then);
             if self.ends {
                 net.finish(id);
+            }
+            if let Some(pause) = self.chats {
+                net.set_timer(id, Some(net.now() + pause));
             }
         }
         if self.has_ended && most == data.len() {
@@ -113,6 +120,10 @@ impl App for Asker {
 
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.pauses = false;
+        if let Some(pause) = self.chats.filter(|_| self.is_own(id)) {
+            net.send_bytes(id, b"x");
+            net.set_timer(id, Some(net.now() + pause));
+        }
         net.resume(id);
     }
 
@@ -142,6 +153,8 @@ pub struct Crowd {
     pub request: Vec<u8>,
     /// How many are to come.
     pub left: usize,
+    /// How many of them leave.
+    pub leaves: usize,
     crowd: Vec<ConnId>,
     /// One among them.
     pub asker: Asker,
@@ -177,6 +190,10 @@ impl App for Crowd {
                 self.left -= 1;
                 self.crowd.extend(net.connect(None, to));
             }
+        }
+        while let Some(left) = self.leaves.checked_sub(1) {
+            self.leaves = left;
+            self.crowd.pop().into_iter().for_each(|id| net.abort(id));
         }
         self.asker.on_turn(net)
     }

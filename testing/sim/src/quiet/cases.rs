@@ -1,6 +1,7 @@
 //! What a quiet server is asked for: each filter, handler and gateway, with what must come.
 
 use super::asker::Asked;
+use core::time::Duration;
 use gzip::{member, members};
 use std::sync::OnceLock;
 
@@ -30,9 +31,6 @@ const SENT: usize = 300_000;
 /// Bytes that go both ways once protocols are changed.
 pub const ECHOED: usize = 400_000;
 
-/// Bytes that a client sends through a tunnel before it ends it.
-pub const TUNNELLED: usize = 400_000;
-
 /// What a page of a tree has beside those within it.
 const LEAF: usize = 100;
 
@@ -44,6 +42,8 @@ pub enum Takes {
     All,
     /// So many bytes each millisecond.
     Little(usize),
+    /// The first so many bytes, and nothing of the rest.
+    First(usize),
 }
 
 /// What must come.
@@ -74,6 +74,8 @@ pub struct Case {
     pub ends: bool,
     /// How it is taken.
     pub takes: Takes,
+    /// A byte is said each so often behind what is sent `then`.
+    pub chats: Option<Duration>,
     /// What must come.
     pub expect: Expect,
     /// Clocks of its own let it go on.
@@ -81,12 +83,21 @@ pub struct Case {
 }
 
 impl Case {
-    fn get(path: &str, expect: Expect) -> Self {
+    pub(super) fn get(path: &str, expect: Expect) -> Self {
         let request = format!("GET {path} HTTP/1.1\r\nHost: quiet\r\nConnection: close\r\n\r\n").into_bytes();
-        Self { name: path.to_owned(), request, then: None, ends: false, takes: Takes::All, expect, is_paced: false }
+        Self {
+            name: path.to_owned(),
+            request,
+            then: None,
+            ends: false,
+            takes: Takes::All,
+            chats: None,
+            expect,
+            is_paced: false,
+        }
     }
 
-    fn with(mut self, fields: &str) -> Self {
+    pub(super) fn with(mut self, fields: &str) -> Self {
         let at = self.request.len() - 2;
         self.request.splice(at..at, format!("{fields}\r\n").into_bytes());
         self.name = format!("{} ({fields})", self.name);
@@ -102,8 +113,11 @@ impl Case {
         Self { name: format!("{}, slowly", self.name), takes: Takes::Little(50_000), ..self.clone() }
     }
 
-    fn post(path: &str, is_chunked: bool) -> Self {
-        let body = text(SENT);
+    pub(super) fn post(path: &str, is_chunked: bool) -> Self {
+        Self::post_of(path, &text(SENT), is_chunked)
+    }
+
+    pub(super) fn post_of(path: &str, body: &[u8], is_chunked: bool) -> Self {
         let framing = match is_chunked {
             true => "Transfer-Encoding: chunked".to_owned(),
             false => format!("Content-Length: {}", body.len()),
@@ -118,10 +132,10 @@ impl Case {
             }
             request.extend_from_slice(b"0\r\n\r\n");
         } else {
-            request.extend_from_slice(&body);
+            request.extend_from_slice(body);
         }
         let name = format!("POST {path}, {}", if is_chunked { "in chunks" } else { "with a length" });
-        Self { request, name, ..Self::get(path, Expect::Content(body)) }
+        Self { request, name, ..Self::get(path, Expect::Content(body.to_vec())) }
     }
 
     /// What is wrong with what came.
@@ -227,6 +241,14 @@ pub fn of_tree(depth: usize) -> Case {
     Case::get(&format!("/fssi/t{depth}.shtml"), Expect::Content(b"x".repeat(grown(depth))))
 }
 
+impl Case {
+    /// A page whose first parts never come, and whose last has another within it.
+    #[must_use]
+    pub fn waiting() -> Self {
+        Self::get("/fssi/waits.shtml", Expect::Status(200))
+    }
+}
+
 /// Answers of upstreams, and what becomes of them.
 fn of_upstreams() -> Vec<Case> {
     let whole = || Expect::Content(text(text_length()));
@@ -325,17 +347,17 @@ fn of_bodies() -> Vec<Case> {
     let mut upgraded = Case::get("/up/o/upgrade", Expect::Content(body.clone())).with(fields);
     upgraded.then = Some(body);
     cases.push(upgraded);
-    cases.extend(of_tunnels());
     cases
 }
 
-/// Tunnels whose clients send all and end, while their upstream takes little at a time: what
-/// came of it is asked for behind each.
-fn of_tunnels() -> Vec<Case> {
-    let sent = text(TUNNELLED);
-    let tally = Case::get("/plain/o/tally", Expect::Content(TUNNELLED.to_string().into_bytes()));
+/// Tunnels whose clients send so many bytes and end, while their upstream takes little at a time:
+/// what came of it is asked for behind each.
+#[must_use]
+pub fn of_tunnels(bytes: usize, names: &[&str]) -> Vec<Case> {
+    let sent = text(bytes);
+    let tally = Case::get("/plain/o/tally", Expect::Content(bytes.to_string().into_bytes())).paced();
     let mut cases = Vec::new();
-    for name in ["swallow", "late"] {
+    for name in names {
         let path = format!("/up/o/{name}");
         let mut case = Case::get(&path, Expect::Content(Vec::new())).with("Upgrade: echo");
         (case.then, case.ends) = (Some(sent.clone()), true);
@@ -346,6 +368,37 @@ fn of_tunnels() -> Vec<Case> {
         cases.extend([case.paced(), tally.clone(), early.paced(), tally.clone()]);
     }
     cases
+}
+
+/// Those that are asked for by way of TLS.
+#[must_use]
+pub fn secured() -> Vec<Case> {
+    const NAMES: [&str; 16] = [
+        "/plain/o/len",
+        "/unbuf/o/chunks",
+        "/sub/o/close",
+        "/gzip/o/len",
+        "/gunzip/o/gz",
+        "/ssi/o/chunks",
+        "/slice/o/len",
+        "/fcgiz/o/len",
+        "/f/big.txt",
+        "/f/small.txt",
+        "/fgz/big.txt",
+        "/fgun/packed",
+        "/fssi/t8.shtml",
+        "/fadd/big.txt",
+        "POST /plain/",
+        "POST /unbuf/",
+    ];
+    all().into_iter().filter(|case| NAMES.iter().any(|name| case.name.starts_with(name))).collect()
+}
+
+/// Those that helpers work for: on passwords, on what is compressed, on files of bodies.
+#[must_use]
+pub fn of_helpers() -> Vec<Case> {
+    let is_one = |case: &Case| ["/pw/", "/fgz/", "POST /small/"].iter().any(|part| case.name.starts_with(part));
+    all().into_iter().filter(is_one).collect()
 }
 
 /// What is sent at a rate.

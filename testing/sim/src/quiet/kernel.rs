@@ -97,39 +97,59 @@ impl Attendant<Asker> for Asking {
 fn start<A: App + 'static, T: Attendant<A>>(
     make: impl FnOnce() -> A + Send + 'static,
     attendant: impl FnOnce() -> T + Send + 'static,
+    config: Config,
 ) -> (SocketAddr, JoinHandle<()>) {
     let endpoint = "127.0.0.1:0".parse().unwrap_or_else(|why| panic!("{why}"));
     let listeners = Listeners::bind(&[endpoint], &ListenOptions::default(), Model::Reuseport, 1);
     let listeners = listeners.unwrap_or_else(|why| panic!("{why}"));
     let Endpoint::Tcp(at) = listeners.endpoints()[0] else { panic!("a TCP socket") };
     let thread = std::thread::spawn(move || {
-        let worker = Worker::new(Config::default(), listeners.for_worker(0), make());
+        let worker = Worker::new(config, listeners.for_worker(0), make());
         let mut worker = worker.unwrap_or_else(|why| panic!("{why}"));
         worker.run(&mut attendant()).unwrap_or_else(|why| panic!("{why}"));
     });
     (at, thread)
 }
 
-/// What is wrong with answers to all of these, over the kernel's sockets.
+/// What is wrong with answers to all of these, over the kernel's sockets, whose buffers have so
+/// many bytes where that is told.
 ///
 /// # Panics
 /// There are no sockets.
 #[must_use]
-pub fn over_sockets(site: &Site, cases: &[Case]) -> Vec<String> {
+pub fn over_sockets(site: &Site, cases: &[Case], buffer: Option<u32>) -> Vec<String> {
+    let mut config = Config::default();
+    (config.stream.send_buffer, config.stream.receive_buffer) = (buffer, buffer);
     let (stop, sleeps) = (Arc::new(AtomicBool::new(false)), Arc::new(Sleeps::default()));
     let until = Arc::clone(&stop);
-    let (origin_at, origin) = start(Origin::default, move || Until(until));
+    let (origin_at, origin) = start(Origin::default, move || Until(until), config.clone());
     let served = site.clone();
     let (watched, asked_to_stop) = (Arc::clone(&sleeps), Arc::clone(&stop));
-    let (to, server) =
-        start(move || served.server(origin_at, Clock.now()), move || Watching { stop: asked_to_stop, sleeps: watched });
+    let (mut to, server) = start(
+        move || served.server(origin_at, Clock.now()),
+        move || Watching { stop: asked_to_stop, sleeps: watched },
+        config.clone(),
+    );
+    let mut threads = vec![origin, server];
+    let mut watched = vec![sleeps];
+    if site.is_secured() {
+        let (before, sleeps, stop) = (site.clone(), Arc::new(Sleeps::default()), Arc::clone(&stop));
+        watched.push(Arc::clone(&sleeps));
+        let (front_at, front) =
+            start(move || before.front(to, Clock.now()), move || Watching { stop, sleeps }, config.clone());
+        threads.push(front);
+        to = front_at;
+    }
     let mut objections = Vec::new();
     for case in cases {
-        let seen = || [&sleeps.with_work, &sleeps.by_clock].map(|count| count.load(Ordering::Relaxed));
+        let sum = |count: fn(&Sleeps) -> &AtomicU64| {
+            watched.iter().map(|sleeps| count(sleeps).load(Ordering::Relaxed)).sum::<u64>()
+        };
+        let seen = || [sum(|sleeps| &sleeps.with_work), sum(|sleeps| &sleeps.by_clock)];
         let before = seen();
         let mut asker = Asker::default();
         asker.ask(to, case);
-        let worker = Worker::new(Config::default(), Vec::new(), asker);
+        let worker = Worker::new(config.clone(), Vec::new(), asker);
         let mut worker = worker.unwrap_or_else(|why| panic!("{why}"));
         let outcome = worker.run(&mut Asking(Clock.now() + PATIENCE));
         outcome.unwrap_or_else(|why| panic!("{why}"));
@@ -150,7 +170,7 @@ pub fn over_sockets(site: &Site, cases: &[Case]) -> Vec<String> {
         }
     }
     stop.store(true, Ordering::Relaxed);
-    for thread in [origin, server] {
+    for thread in threads {
         thread.join().unwrap_or_else(|_| panic!("a worker panicked"));
     }
     objections

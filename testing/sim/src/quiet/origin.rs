@@ -10,6 +10,8 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub struct Origin {
     links: HashMap<ConnId, Link>,
+    /// How often it was asked for what.
+    pub asked: HashMap<String, usize>,
     /// Bytes that came through the tunnel that was there last.
     swallowed: usize,
     /// Who is to be told how many, once it is over.
@@ -23,8 +25,17 @@ struct Link {
     echoes: Option<usize>,
     /// What comes is taken little at a time, and so much of it was.
     swallows: Option<usize>,
-    /// None of it is taken before its timer has run out.
+    /// Nothing more is taken.
+    deaf: bool,
+    /// It says a byte each so often.
+    chats: bool,
+    /// None of it is taken before its timer has run out; how long that takes.
     pauses: bool,
+    pause: Duration,
+    /// Once it has taken so much, that takes longer, once.
+    naps_at: Option<usize>,
+    /// Nothing follows what has come.
+    ends: bool,
     /// It is upgraded then.
     upgrades: bool,
     is_over: bool,
@@ -33,6 +44,21 @@ struct Link {
 /// How much is taken at a time, and how often.
 const MOUTHFUL: usize = 20_000;
 const PAUSE: Duration = Duration::from_millis(1);
+
+/// How long some pause once, and others each time: longer than anybody waits for an upstream
+/// that takes nothing and was let go of.
+const NAP: Duration = Duration::from_secs(7);
+
+/// That is after so many bytes: of 400,000 in all, what follows is more than fits in between, so
+/// that the server has some of it, and little enough that its client is done meanwhile.
+const NAPS_AT: usize = 285_000;
+const DOZE: Duration = Duration::from_secs(6);
+
+/// How often one that says a byte now and then does.
+pub const CHAT: Duration = Duration::from_secs(10);
+
+/// Who asks for this finds that the rest is not taken.
+const DEAF: &[u8] = b"/o/deaf";
 
 const UPGRADED: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: upgrade\r\n\r\n";
 
@@ -159,7 +185,7 @@ impl Asked {
                 all.extend_from_slice(b"0\r\n\r\n");
                 (all, false)
             }
-            "gz" => {
+            "gz" | "halfgz" => {
                 let body = packed(gzipped_length());
                 let fields = format!("Content-Encoding: gzip\r\nContent-Length: {}\r\n", body.len());
                 (whole("200 OK", &fields, &body), false)
@@ -235,6 +261,7 @@ impl Origin {
         }
         while let Some(asked) = Asked::read(&link.arrived) {
             link.arrived.drain(..asked.length);
+            *self.asked.entry(asked.name()).or_default() += 1;
             match asked.name().as_str() {
                 "never" => return,
                 "upgrade" => {
@@ -242,13 +269,26 @@ impl Origin {
                     link.echoes = Some(super::cases::ECHOED);
                     return;
                 }
-                name @ ("swallow" | "late") => {
+                name @ ("swallow" | "late" | "snail" | "slug") => {
                     link.swallows = Some(0);
                     (link.pauses, link.upgrades) = (true, name == "late");
-                    if name == "swallow" {
+                    if name != "late" {
                         net.send_bytes(id, UPGRADED);
                     }
-                    net.set_timer(id, Some(net.now() + PAUSE));
+                    link.pause = if name == "slug" { DOZE } else { PAUSE };
+                    link.naps_at = (name == "snail").then_some(NAPS_AT);
+                    net.set_timer(id, Some(net.now() + link.pause));
+                    return;
+                }
+                name @ ("wall" | "flood" | "chat") => {
+                    net.send_bytes(id, UPGRADED);
+                    (link.deaf, link.chats) = (name != "flood", name == "chat");
+                    match name {
+                        "flood" => net.send_bytes(id, &text(super::cases::ECHOED)),
+                        "chat" => net.set_timer(id, Some(net.now() + CHAT)),
+                        _ => {}
+                    }
+                    link.swallows = (name == "flood").then_some(0);
                     return;
                 }
                 "tally" => {
@@ -257,7 +297,20 @@ impl Origin {
                 }
                 _ => {}
             }
-            let (answer, ends) = asked.answer();
+            let (mut answer, ends) = asked.answer();
+            let part = match asked.name().as_str() {
+                "start" => Some(10),
+                "half" | "halfgz" => Some(answer.len() / 2),
+                "lack" => Some(answer.len() - 1),
+                _ => None,
+            };
+            if let Some(part) = part {
+                // The rest never comes.
+                answer.truncate(part);
+                net.send_bytes(id, &answer);
+                link.is_over = true;
+                return;
+            }
             net.send_bytes(id, &answer);
             if ends {
                 link.is_over = true;
@@ -274,12 +327,20 @@ impl App for Origin {
 
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         let Some(link) = self.links.get_mut(&id) else { return data.len() };
+        link.deaf |= data.windows(DEAF.len()).take(400).any(|some| some == DEAF);
+        if link.deaf {
+            return 0;
+        }
         if let Some(swallowed) = &mut link.swallows {
             let taken = if link.pauses { 0 } else { data.len().min(MOUTHFUL) };
             *swallowed += taken;
             if taken > 0 {
                 link.pauses = true;
-                net.set_timer(id, Some(net.now() + PAUSE));
+                let nap = link.naps_at.take_if(|at| *swallowed >= *at).map_or(link.pause, |_| NAP);
+                net.set_timer(id, Some(net.now() + nap));
+            }
+            if link.ends && taken == data.len() {
+                net.finish(id);
             }
             return taken;
         }
@@ -288,9 +349,21 @@ impl App for Origin {
         data.len()
     }
 
+    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        match self.links.get_mut(&id) {
+            // It is taken first.
+            Some(link) if held > 0 && link.swallows.is_some() => link.ends = true,
+            _ => net.finish(id),
+        }
+    }
+
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let Some(link) = self.links.get_mut(&id) else { return };
         link.pauses = false;
+        if link.chats {
+            net.send_bytes(id, b"x");
+            net.set_timer(id, Some(net.now() + CHAT));
+        }
         if core::mem::take(&mut link.upgrades) {
             net.send_bytes(id, UPGRADED);
         }

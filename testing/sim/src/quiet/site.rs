@@ -7,6 +7,7 @@ use core::time::Duration;
 use nginx::{Configuration, Surroundings};
 use server::{Config, Content, ReaderKind, Server, WallClock};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::{fs, io};
 use wire::Time;
@@ -75,6 +76,22 @@ const CONF: &str = "\
     location /pw/ { auth_basic a; auth_basic_user_file {r}/users; alias {r}/; }\n\
     } }";
 
+/// A server before it, `{s}`, which speaks TLS to it.
+const FRONT: &str = "\
+    error_log /dev/null crit;\n\
+    events {}\n\
+    http {\n\
+    access_log off; error_log /dev/null crit; client_max_body_size 0;\n\
+    client_body_temp_path {t}/body; proxy_temp_path {t}/proxy;\n\
+    server { listen 80;\n\
+    location / { proxy_http_version 1.1; proxy_set_header Host quiet; proxy_buffering off;\n\
+        proxy_request_buffering off; proxy_pass https://{s}; }\n\
+    } }";
+
+/// Has a key and a certificate of its own made.
+const CERTIFY: &str = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=quiet \
+    -days 30 -keyout own.key -out own.pem 2> /dev/null";
+
 /// Files in a folder of their own, which goes with the last who has it.
 #[derive(Clone, Debug)]
 pub struct Site(Arc<Folder>);
@@ -109,10 +126,37 @@ impl Site {
         let set = "<!--#include virtual=\"/plain/o/small\" set=\"a\" -->[<!--#echo var=\"a\" encoding=\"none\" -->]";
         write("set.shtml", set.as_bytes())?;
         write("hold.shtml", include("/plain/o/never").repeat(3).as_bytes())?;
+        write("inner.shtml", [include("/plain/o/small"), include("/plain/o/second")].concat().as_bytes())?;
+        let waits = [include("/plain/o/never").repeat(3), include("/fssi/inner.shtml")].concat();
+        write("waits.shtml", waits.as_bytes())?;
+        write("half.shtml", include("/plain/o/half").repeat(3).as_bytes())?;
         for at in 0..600 {
             write(&format!("many/file-with-a-name-{at}.txt"), b"x")?;
         }
         Ok(Self(Arc::new(Folder(root))))
+    }
+
+    /// The same, whose server speaks TLS, with a server before it that is its client.
+    ///
+    /// # Errors
+    /// The system's; there is no `openssl`.
+    pub fn secured(name: &str) -> io::Result<Self> {
+        let site = Self::new(name)?;
+        let made = Command::new("sh").args(["-c", CERTIFY]).current_dir(&site.0.0).status()?;
+        if made.success() { Ok(site) } else { Err(io::Error::other("openssl")) }
+    }
+
+    /// Whether its server speaks TLS.
+    #[must_use]
+    pub fn is_secured(&self) -> bool {
+        self.0.0.join("own.pem").exists()
+    }
+
+    /// The server before one that speaks TLS there.
+    #[must_use]
+    pub fn front(&self, secured: SocketAddr, now: Time) -> Server {
+        let root = self.0.0.to_string_lossy();
+        serve(FRONT.replace("{s}", &secured.to_string()).replace("{t}", &root), now)
     }
 
     /// A server of it, whose upstream is there.
@@ -122,19 +166,27 @@ impl Site {
     #[must_use]
     pub fn server(&self, upstream: SocketAddr, now: Time) -> Server {
         let root = self.0.0.to_string_lossy();
-        let text = CONF.replace("{o}", &upstream.to_string()).replace("{r}", &root).replace("{t}", &root);
-        let configuration = Configuration::read(&mut Text(text), Path::new("/nginx.conf"), b"");
-        let configuration = configuration.unwrap_or_else(|why| panic!("{why}"));
-        let around =
-            Surroundings { prefix: Path::new("/tmp"), hostname: "quiet", root: false, resolve: |_| Vec::new() };
-        let compiled = nginx::compile(&configuration, around).unwrap_or_else(|why| panic!("{why}"));
-        let mut config = Config::program(Arc::new(compiled.program));
-        if let Content::Program(_, directory) = &mut config.content {
-            directory.reader = ReaderKind::Inline;
+        let mut text = CONF.replace("{o}", &upstream.to_string()).replace("{r}", &root).replace("{t}", &root);
+        if self.is_secured() {
+            let secured = format!("listen 80 ssl; ssl_certificate {root}/own.pem; ssl_certificate_key {root}/own.key;");
+            text = text.replace("listen 80;", &secured);
         }
-        let clock = WallClock::new(now, Duration::from_secs(1_700_000_000));
-        Server::new(config, clock).unwrap_or_else(|why| panic!("{why}"))
+        serve(text, now)
     }
+}
+
+/// A server as this nginx.conf has it.
+fn serve(text: String, now: Time) -> Server {
+    let configuration = Configuration::read(&mut Text(text), Path::new("/nginx.conf"), b"");
+    let configuration = configuration.unwrap_or_else(|why| panic!("{why}"));
+    let around = Surroundings { prefix: Path::new("/tmp"), hostname: "quiet", root: false, resolve: |_| Vec::new() };
+    let compiled = nginx::compile(&configuration, around).unwrap_or_else(|why| panic!("{why}"));
+    let mut config = Config::program(Arc::new(compiled.program));
+    if let Content::Program(_, directory) = &mut config.content {
+        directory.reader = ReaderKind::Inline;
+    }
+    let clock = WallClock::new(now, Duration::from_secs(1_700_000_000));
+    Server::new(config, clock).unwrap_or_else(|why| panic!("{why}"))
 }
 
 impl Drop for Folder {

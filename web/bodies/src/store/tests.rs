@@ -26,7 +26,7 @@ impl Desk {
         rules.make(None).expect("made");
         let folders = vec![Arc::new(TempFolder::new(rules.clone(), rules.open().expect("there")))];
         let ((to_jobs, jobs), (done, from_done)) = (channel(), channel());
-        let folders = BodyFolders { folders, jobs: to_jobs, done: from_done, signals: Arc::default() };
+        let folders = BodyFolders { folders, jobs: to_jobs, done: from_done, signals: Arc::default(), twin: None };
         let flags = rustix::event::EventfdFlags::NONBLOCK;
         let event = Arc::new(rustix::event::eventfd(0, flags).expect("an event"));
         let store = BodyStore::new(folders, limits, &event);

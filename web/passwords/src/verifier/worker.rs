@@ -65,15 +65,21 @@ impl Worker {
         Self { limits, jobs, done, shared, event, lines: BTreeMap::new(), last: None, known }
     }
 
+    /// Works until it is to stop.
     pub fn run(mut self) {
+        while !self.shared.stop.load(Ordering::Acquire) {
+            self.work();
+            std::thread::park();
+        }
+    }
+
+    /// Does all that there is to do, as far as it is not to stop.
+    pub fn work(&mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
             while let Ok(job) = self.jobs.pop() {
                 self.lines.entry(job.source).or_default().push_back(job);
             }
-            let Some(Job { ticket, source, credentials, now }) = self.next() else {
-                std::thread::park();
-                continue;
-            };
+            let Some(Job { ticket, source, credentials, now }) = self.next() else { return };
             let verdict = self.verdict(&credentials, now);
             // Never full: see `Verifier::start`.
             let _ = self.done.push(Done { ticket, source, verdict });

@@ -3,22 +3,10 @@
 use super::Engine;
 use super::course::Loaded;
 use super::relay::SiloGroup;
-use super::squeeze::Squeezer;
 use bodies::BodyStore;
 use std::rc::Rc;
 
 impl Engine {
-    /// Whether a helper thread works for it, or has an answer that was not taken. The reader of
-    /// files apart.
-    #[must_use]
-    pub fn waits_for_helpers(&self) -> bool {
-        let rest = &self.rest;
-        let programs = || self.retired.iter().chain([&self.loaded]);
-        let is_busy = |loaded: &Rc<Loaded>| loaded.bodies.borrow().as_ref().is_some_and(BodyStore::is_busy);
-        let verifies = rest.verifier.as_ref().is_some_and(|verifier| verifier.waiting() > 0);
-        verifies || rest.squeezer.as_ref().is_some_and(Squeezer::is_busy) || programs().any(is_busy)
-    }
-
     /// Whether a body that waits for memory may have some.
     pub(super) fn has_room_for_bodies(&self) -> bool {
         let has_room = |loaded: &Rc<Loaded>| loaded.bodies.borrow().as_ref().is_some_and(BodyStore::has_room);

@@ -2,6 +2,7 @@
 //! knows of the servers that are asked.
 
 use super::gateway_answer::GatewayAnswer;
+use super::tunnel_pace::TunnelPace;
 use crate::program::{Program, UpstreamGroup};
 use crate::proxying::ProxyRules;
 use bodies::BodyContent;
@@ -87,6 +88,8 @@ pub(crate) struct Relay {
     pub seeks: Option<Box<Sought>>,
     /// The connection is being secured.
     pub shakes: bool,
+    /// How far it is, where it is a tunnel.
+    pub tunnel: Option<Box<TunnelPace>>,
     /// A program answers.
     pub gateway: Option<Box<GatewayAnswer>>,
 }

@@ -5,6 +5,7 @@ use super::relay::{Relay, RelayStage};
 use super::relay_run::Came;
 use super::run::{Flow, Runner};
 use super::text::put_field;
+use super::tunnel_pace::TunnelPace;
 use super::waits::On;
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
@@ -422,7 +423,9 @@ impl<R: Replies> Runner<'_, R> {
         (relay.stage, relay.complete, relay.keeps) = (RelayStage::Tunnel, false, false);
         let rules = Arc::clone(&relay.rules);
         if let Some(link) = relay.link {
-            self.replies.set_upstream_timer(link, Some(now + rules.read));
+            relay.tunnel = Some(Box::new(TunnelPace::begin(self.replies.unsent_upstream(link), now)));
+            // Nothing is late yet.
+            let _ = relay.watch_tunnel(self.replies, now);
             self.replies.resume_upstream(link);
         }
         for field in Fields::new(&answered) {

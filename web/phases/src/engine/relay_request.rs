@@ -120,6 +120,7 @@ impl<R: Replies> Runner<'_, R> {
             last_peer: None,
             seeks: None,
             shakes: false,
+            tunnel: None,
             gateway,
         };
         self.course.relay = Some(self.rest.spare.relay(relay));

@@ -3,6 +3,7 @@
 
 use app::Body;
 use gzip::{Coding, Whole};
+use helper::Twin;
 use rustix::fd::OwnedFd;
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -79,6 +80,8 @@ impl DiskFile {
 pub(crate) struct Squeezer {
     jobs: Sender<Job>,
     done: Receiver<(SqueezeKey, Option<Vec<u8>>)>,
+    /// Who makes them, where that is no thread.
+    twin: Option<Twin>,
     /// What is under way, whose content it is, and who waits for it.
     waiting: HashMap<SqueezeKey, (Option<Body>, Vec<u64>)>,
     known: HashMap<SqueezeKey, Squeezed>,
@@ -108,39 +111,61 @@ pub(crate) enum Squeeze {
     Unknown,
 }
 
+/// Who compresses.
+struct Compressor {
+    made: Sender<(SqueezeKey, Option<Vec<u8>>)>,
+    event: Arc<OwnedFd>,
+    whole: Whole,
+}
+
+impl Compressor {
+    /// Compresses some content; whether anybody is left to hear of it.
+    fn work(&mut self, Job { key, content }: Job) -> bool {
+        let read;
+        let bytes = match &content {
+            SharedContent::Memory(bytes, start) => bytes.get(*start..).unwrap_or_default(),
+            SharedContent::File(file) => {
+                read = file.read().unwrap_or_default();
+                &read
+            }
+        };
+        let mut out = Vec::with_capacity(bytes.len() / 3);
+        let shorter = self.whole.encode(key.1, key.2, bytes, &mut out) && out.len() < bytes.len();
+        // Whoever hears that it is made finds nothing held for it.
+        drop(content);
+        let is_heard = self.made.send((key, shorter.then_some(out))).is_ok();
+        // Full (2^64 unread signals) is signalled enough.
+        let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
+        is_heard
+    }
+}
+
 impl Squeezer {
     /// Starts the thread, on `cpus`; `event` becomes readable when there is
     /// something to take. At most `bytes_max` are kept.
     pub fn start(bytes_max: usize, event: &Arc<OwnedFd>, cpus: &[usize]) -> std::io::Result<Self> {
         let (jobs, todo) = channel::<Job>();
         let (made, done) = channel();
-        let event = Arc::clone(event);
-        helper::spawn_behind("compressor", cpus, helper::Behind::Last, move || {
-            let mut whole = Whole::default();
-            // Ends when the silo's end is gone.
-            while let Ok(Job { key, content }) = todo.recv() {
-                let read;
-                let bytes = match &content {
-                    SharedContent::Memory(bytes, start) => bytes.get(*start..).unwrap_or_default(),
-                    SharedContent::File(file) => {
-                        read = file.read().unwrap_or_default();
-                        &read
-                    }
-                };
-                let mut out = Vec::with_capacity(bytes.len() / 3);
-                let shorter = whole.encode(key.1, key.2, bytes, &mut out) && out.len() < bytes.len();
-                // Whoever hears that it is made finds nothing held for it.
-                drop(content);
-                if made.send((key, shorter.then_some(out))).is_err() {
-                    return;
+        let mut compressor = Compressor { made, event: Arc::clone(event), whole: Whole::default() };
+        let mut twin = None;
+        if helper::is_inline() {
+            twin = Some(Twin::new(move || {
+                while let Ok(job) = todo.try_recv() {
+                    let _ = compressor.work(job);
                 }
-                // Full (2^64 unread signals) is signalled enough.
-                let _ = rustix::io::write(&event, &1_u64.to_ne_bytes());
-            }
-        })?;
+            }));
+        } else {
+            helper::spawn_behind("compressor", cpus, helper::Behind::Last, move || {
+                // Ends when the silo's end is gone.
+                while let Ok(job) = todo.recv()
+                    && compressor.work(job)
+                {}
+            })?;
+        }
         Ok(Self {
             jobs,
             done,
+            twin,
             waiting: HashMap::new(),
             known: HashMap::new(),
             bytes: 0,
@@ -192,6 +217,9 @@ impl Squeezer {
             return false;
         }
         self.waiting.insert(key, (source, vec![ticket]));
+        if let Some(twin) = &mut self.twin {
+            twin.run();
+        }
         true
     }
 

@@ -6,6 +6,7 @@ use super::subs::{SubEvent, SubTable};
 use app::{Body, ConnectError};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
+use core::time::Duration;
 use exchange::{
     About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, UpstreamAddress,
     UpstreamId, Upstreams,
@@ -297,6 +298,10 @@ impl Upstreams for SubReplies<'_> {
 
     fn let_go(&mut self, id: UpstreamId) {
         self.replies.let_go(id);
+    }
+
+    fn let_go_slowly(&mut self, id: UpstreamId, patience: Duration) {
+        self.replies.let_go_slowly(id, patience);
     }
 
     fn cut(&mut self, id: UpstreamId) {
