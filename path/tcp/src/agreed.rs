@@ -45,14 +45,16 @@ pub(crate) fn offer(config: &Config, mss: u16, scales: bool, sack: bool) -> Offe
     Offer { mss, window_scale: scales.then(|| config.window_shift()), sack_permitted: sack }
 }
 
-/// The options of a SYN, as agreed options, given what we offer.
+/// The options of a SYN, as agreed options, given what we offer. An MSS of none
+/// at all is taken for none given, as by Linux (`tcp_parse_options` in
+/// net/ipv4/tcp_input.c).
 #[must_use]
 pub fn agree_on(config: &Config, v6: bool, iss: SeqNum, irs: SeqNum, options: &TcpOptions) -> Agreed {
     let default_mss = if v6 { DEFAULT_MSS_V6 } else { DEFAULT_MSS_V4 };
     Agreed {
         iss,
         irs,
-        peer_mss: options.mss.unwrap_or(default_mss).max(MIN_MSS),
+        peer_mss: options.mss.filter(|mss| *mss > 0).unwrap_or(default_mss).max(MIN_MSS),
         peer_shift: options.window_scale.map(|shift| shift.min(MAX_WINDOW_SHIFT)),
         sack: config.sack && options.sack_permitted,
         timestamps: if config.timestamps { options.timestamps.map(|ts| ts.value) } else { None },

@@ -150,13 +150,14 @@ const TIMESTAMP: u8 = 68;
 const LOOSE_SOURCE_ROUTE: u8 = 131;
 const STRICT_SOURCE_ROUTE: u8 = 137;
 const ROUTER_ALERT: u8 = 148;
+const COMMERCIAL_SECURITY: u8 = 134;
 
 /// None of the options has any effect on a host; but a packet whose options
 /// cannot be is not taken, as by Linux (`__ip_options_compile` in
 /// net/ipv4/ip_options.c), and none that was routed by its source (RFC 7126
 /// section 4.3: such are dropped by default).
 fn check_options(options: &[u8]) -> Result<(), WireError> {
-    let mut seen = [false; 2];
+    let mut seen = [false; 3];
     let mut rest = options;
     while let Some((&kind, after)) = rest.split_first() {
         match kind {
@@ -177,22 +178,30 @@ fn check_options(options: &[u8]) -> Result<(), WireError> {
 
 /// Whether an option, kind and length included, is one that may be. Routes and
 /// timestamps are recorded once (RFC 791 section 3.1), from a place on that
-/// begins behind what says where.
-fn is_possible(kind: u8, option: &[u8], seen: &mut [bool; 2]) -> bool {
-    let (least, first_place) = match kind {
-        RECORD_ROUTE => (3, 4),
-        TIMESTAMP => (4, 5),
-        ROUTER_ALERT => (4, 0),
-        LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => return false,
-        _ => (2, 0),
-    };
-    let place = option.get(2).copied().unwrap_or_default();
-    let again = match kind {
-        RECORD_ROUTE => core::mem::replace(&mut seen[0], true),
-        TIMESTAMP => core::mem::replace(&mut seen[1], true),
-        _ => false,
-    };
-    option.len() >= least && place >= first_place && !again
+/// begins behind what says where; what is recorded next fits, or nothing more
+/// does and is counted.
+fn is_possible(kind: u8, option: &[u8], seen: &mut [bool; 3]) -> bool {
+    let byte = |at: usize| usize::from(option.get(at).copied().unwrap_or_default());
+    let (place, flags) = (byte(2), byte(3));
+    let fits = |entry: usize| place > option.len() || place + entry - 1 <= option.len();
+    match kind {
+        // Kind and length are of it.
+        _ if option.len() < 2 => false,
+        RECORD_ROUTE => option.len() >= 3 && place >= 4 && fits(4) && !core::mem::replace(&mut seen[0], true),
+        TIMESTAMP => {
+            let (form, overflow) = (flags & 0x0f, flags >> 4);
+            // With whose timestamp it is, and of those who are named beforehand.
+            let entry = if matches!(form, 1 | 3) { 8 } else { 4 };
+            let is_over = place > option.len() && form != 3 && overflow == 15;
+            let again = core::mem::replace(&mut seen[1], true);
+            option.len() >= 4 && place >= 5 && fits(entry) && !is_over && !again
+        }
+        ROUTER_ALERT => option.len() >= 4,
+        // What is labelled, and by whose rules (FIPS 188).
+        COMMERCIAL_SECURITY => option.len() >= 8 && !core::mem::replace(&mut seen[2], true),
+        LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE => false,
+        _ => true,
+    }
 }
 
 #[inline]

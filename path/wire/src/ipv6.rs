@@ -12,6 +12,8 @@ pub mod parameter_problem {
     pub const NEXT_HEADER: u8 = 1;
     /// An option is not known.
     pub const OPTION: u8 = 2;
+    /// The first piece of a packet does not have all headers (RFC 7112 section 6).
+    pub const FIRST_FRAGMENT: u8 = 3;
 }
 
 /// The fixed header.
@@ -185,7 +187,8 @@ pub fn walk_extensions(next_header: u8, payload: &[u8]) -> Result<Upper<'_>, Wir
     examine_extensions(next_header, payload).map_err(|wrong| wrong.error)
 }
 
-/// As [`walk_extensions`], behind a fragment header: there is no second one.
+/// As [`walk_extensions`], behind a fragment header: there is no second one, and
+/// no hop-by-hop header.
 ///
 /// # Errors
 /// As [`walk_extensions`], and `BadFragment` for a fragment header.
@@ -227,7 +230,8 @@ const FRAGMENT_OFFSET_AT: u32 = 2;
 const ROUTING_TYPE_AT: u32 = 2;
 
 #[cold]
-fn walk(next_header: u8, whole: &[u8], mut fragmented: bool) -> Result<Upper<'_>, HeaderError> {
+fn walk(next_header: u8, whole: &[u8], behind_fragment: bool) -> Result<Upper<'_>, HeaderError> {
+    let mut fragmented = behind_fragment;
     let mut protocol = next_header;
     let mut protocol_at = NEXT_HEADER_AT;
     let mut payload = whole;
@@ -240,7 +244,7 @@ fn walk(next_header: u8, whole: &[u8], mut fragmented: bool) -> Result<Upper<'_>
         }
         // RFC 8200 section 4.1: hop-by-hop options stand first or not at all;
         // elsewhere their number is that of no header (section 4).
-        if protocol == HOP_BY_HOP && walked != 0 {
+        if protocol == HOP_BY_HOP && (walked != 0 || behind_fragment) {
             return Err(bad(WireError::BadOption, parameter_problem::NEXT_HEADER, protocol_at as u32));
         }
         let Some((head, _)) = payload.split_first_chunk::<8>() else {

@@ -11,6 +11,7 @@ pub mod arp;
 pub mod checksum;
 mod error;
 pub mod ethernet;
+pub mod first_piece;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ipv4;

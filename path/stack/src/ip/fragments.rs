@@ -6,6 +6,7 @@
 //! part of.
 
 use crate::flow::Envelope;
+use app::SourceKey;
 use core::net::IpAddr;
 use core::time::Duration;
 use wire::Time;
@@ -13,7 +14,7 @@ use wire::Time;
 /// Packets being put together; beyond, the oldest is given up.
 pub(crate) const MAX_PACKETS: usize = 256;
 
-/// Of one sender; beyond, its own oldest is given up, so that one who only
+/// Of one sender, an IPv4 address or an IPv6 /64; beyond, its own oldest is given up, so that one who only
 /// ever sends first pieces does not displace the others'.
 pub(crate) const MAX_PACKETS_PER_SOURCE: usize = 16;
 
@@ -130,6 +131,7 @@ pub(crate) struct Reassembly {
 #[derive(Debug)]
 struct Packet {
     key: Key,
+    source: SourceKey,
     deadline: Time,
     /// Known from the first piece.
     protocol: Option<u8>,
@@ -218,7 +220,7 @@ impl Reassembly {
             self.counters.reassembled += 1;
             return Some(self.remove(at).join());
         }
-        self.keep_within_bytes(fragment.key.src);
+        self.keep_within_bytes(SourceKey::of(fragment.key.src));
         None
     }
 
@@ -257,9 +259,10 @@ impl Reassembly {
         if let Some(at) = self.packets.iter().position(|packet| packet.key == key) {
             return at;
         }
-        let of_source = self.packets.iter().filter(|packet| packet.key.src == key.src).count();
+        let source = SourceKey::of(key.src);
+        let of_source = self.packets.iter().filter(|packet| packet.source == source).count();
         if of_source >= MAX_PACKETS_PER_SOURCE {
-            self.give_up_oldest_of(Some(key.src));
+            self.give_up_oldest_of(Some(source));
         } else if self.packets.len() >= MAX_PACKETS {
             self.give_up_oldest_of(None);
         }
@@ -269,6 +272,7 @@ impl Reassembly {
         let pieces = Vec::new();
         self.packets.push(Packet {
             key,
+            source,
             deadline,
             protocol: None,
             head: None,
@@ -282,10 +286,10 @@ impl Reassembly {
 
     /// Keeps the sender of the latest piece within its share, and all within
     /// the limit.
-    fn keep_within_bytes(&mut self, src: IpAddr) {
-        let of_source = |packet: &&Packet| packet.key.src == src;
+    fn keep_within_bytes(&mut self, source: SourceKey) {
+        let of_source = |packet: &&Packet| packet.source == source;
         while self.packets.iter().filter(of_source).map(Packet::cost).sum::<usize>() > MAX_BYTES_PER_SOURCE {
-            self.give_up_oldest_of(Some(src));
+            self.give_up_oldest_of(Some(source));
         }
         while self.bytes > MAX_BYTES {
             self.give_up_oldest_of(None);
@@ -294,8 +298,8 @@ impl Reassembly {
 
     /// Gives up the oldest packet, of one source or of all. One that holds
     /// nothing any more is as good as another: its place is what is wanted.
-    fn give_up_oldest_of(&mut self, src: Option<IpAddr>) {
-        let matches = |packet: &Packet| src.is_none_or(|src| packet.key.src == src);
+    fn give_up_oldest_of(&mut self, source: Option<SourceKey>) {
+        let matches = |packet: &Packet| source.is_none_or(|source| packet.source == source);
         if let Some(at) = self.packets.iter().position(matches) {
             self.counters.limited += u64::from(!self.remove(at).refused);
         }

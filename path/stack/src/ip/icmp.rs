@@ -280,7 +280,7 @@ impl Ip {
         }
     }
 
-    fn send_problem(&mut self, envelope: &Envelope, problem: Problem, packet: &[u8], out: &mut impl Egress) {
+    pub(super) fn send_problem(&mut self, envelope: &Envelope, problem: Problem, packet: &[u8], out: &mut impl Egress) {
         let IpAddr::V6(dst) = envelope.src else { return };
         if self.is_forged(envelope.src) {
             self.counters.martian += 1;

@@ -10,6 +10,7 @@ use app::Unreachable;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::checksum::{pseudo_v4, pseudo_v6};
 use wire::ethernet::{ETHER_ARP, ETHER_IPV4, ETHER_IPV6, EthernetHeader};
+use wire::first_piece::check_first_piece;
 use wire::icmpv4::{self, Icmpv4};
 use wire::icmpv6::{self, Icmpv6};
 use wire::ipv4::Ipv4Header;
@@ -230,6 +231,15 @@ impl Ip {
         self.give_up_fragments(out);
         self.counters.fragments_in += 1;
         let payload = upper.payload;
+        if info.offset == 0
+            && let Err(wrong) = check_first_piece(upper.protocol, payload)
+        {
+            // Where every silo is shown the pieces, each would tell.
+            if let Some(problem) = wrong.problem.filter(|_| !self.steered) {
+                self.send_problem(envelope, problem, packet, out);
+            }
+            return Some(self.malformed(wrong.error));
+        }
         let head = packet.get(..ipv6::HEADER_LEN + upper.offset)?;
         let key = Key { src: ip.src.into(), dst: ip.dst.into(), identification: info.identification, protocol: 0 };
         let (protocol, envelope) = (upper.protocol, *envelope);

@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use wire::ethernet::{ETHER_IPV4, ETHER_IPV6, EthernetHeader};
 use wire::icmpv4::{Icmpv4, time_exceeded as v4};
-use wire::icmpv6::{Icmpv6, MAX_ORIGINAL, time_exceeded as v6};
+use wire::icmpv6::{Icmpv6, MAX_ORIGINAL, parameter_problem, time_exceeded as v6};
 use wire::ipv4::{self, Ipv4Header};
 use wire::ipv6::{self, Ipv6Header};
 use wire::{Mac, Time, protocol};
@@ -20,11 +20,19 @@ const OURS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
 const PEERS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 
 fn stack() -> Stack {
+    with(config())
+}
+
+fn with(config: Config) -> Stack {
+    Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] }, Time::ZERO)
+}
+
+fn config() -> Config {
     let mut config = Config::new(US, 1500);
     config.addresses =
         vec![Address { ip: IpAddr::V4(OURS), prefix_len: 24 }, Address { ip: IpAddr::V6(OURS_V6), prefix_len: 64 }];
     config.errors_per_source = 8;
-    Stack::new(config, LinkOffload::default(), &Seeds { table: [1; 4], secret: [2; 4], timestamps: [9; 2] }, Time::ZERO)
+    config
 }
 
 fn frame(ether_type: u16, packet: &[u8]) -> Vec<u8> {
@@ -152,4 +160,32 @@ fn senders_are_told_at_a_limited_rate() {
     stack.begin_turn(Time::ZERO + TIMEOUT * 2 + Duration::from_secs(1));
     assert!(matches!(stack.on_frame(&frames[1], false, &mut out), Arrived::Nothing));
     assert_eq!(out.frames.len(), 1);
+}
+
+/// RFC 8200 section 4.5, RFC 7112 section 5: a first piece without all headers is
+/// dropped, and its sender told, but not by each of several silos; what follows
+/// of it makes no packet.
+#[test]
+fn a_first_piece_without_all_headers() {
+    for steered in [false, true] {
+        let mut config = config();
+        config.steered = steered;
+        let mut stack = with(config);
+        let mut out = Sent::default();
+        let first = piece_v6(protocol::TCP, 0, &[7; 16]);
+        assert!(matches!(stack.on_frame(&frame(ETHER_IPV6, &first), false, &mut out), Arrived::Nothing));
+        assert_eq!((stack.counters().malformed, stack.next_deadline()), (1, None));
+        if steered {
+            assert!(out.frames.is_empty());
+            continue;
+        }
+        let [sent] = &out.frames[..] else { panic!("{:?}", out.frames) };
+        let (ip, message) = Ipv6Header::parse(EthernetHeader::parse(sent).unwrap().1).unwrap();
+        let code = parameter_problem::FIRST_FRAGMENT;
+        let expected = Icmpv6::ParameterProblem { code, pointer: 0, original: &first };
+        assert_eq!(Icmpv6::parse(message, ip.src, ip.dst, ip.hop_limit), Ok(expected));
+        // One with all of them waits for the rest.
+        stack.on_frame(&frame(ETHER_IPV6, &piece_v6(protocol::TCP, 0, &[7; 24])), false, &mut out);
+        assert_eq!((out.frames.len(), stack.next_deadline()), (1, Some(Time::ZERO + TIMEOUT)));
+    }
 }

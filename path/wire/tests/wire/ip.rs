@@ -1,5 +1,6 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
 use wire::checksum;
+use wire::first_piece::check_first_piece;
 use wire::ipv4::Ipv4Header;
 use wire::ipv6::{
     FRAGMENT, FragmentInfo, Ipv6Header, MAX_EXTENSION_HEADERS, MAX_OPTIONS, Upper, multicast_mac, solicited_node,
@@ -253,26 +254,33 @@ fn atomic_fragment() {
     assert_eq!(upper, Upper { protocol: protocol::UDP, payload: b"x", fragment: None, offset: 16, protocol_at: 48 });
 }
 
-/// RFC 791 section 3.1: options that cannot be make a packet that cannot be, as
-/// on Linux; so does a route by the source (RFC 7126 section 4.3).
+/// What is read of a packet with these options: the header's length, the payload's.
+fn with_options(options: &[u8]) -> Result<(usize, usize), WireError> {
+    let words = options.len().div_ceil(4);
+    let mut bytes = packet(&v4(8 + words as u16 * 4));
+    bytes[0] = 0x45 + words as u8;
+    bytes[20..20 + options.len()].copy_from_slice(options);
+    put_right(&mut bytes, 20 + words * 4);
+    Ipv4Header::parse(&bytes).map(|(header, payload)| (usize::from(header.header_len), payload.len()))
+}
+
+/// RFC 791 section 3.1: what is recorded has room, or there is none left.
 #[test]
-fn ipv4_options_that_cannot_be() {
-    let with = |options: &[u8]| {
-        let words = options.len().div_ceil(4);
-        let mut bytes = packet(&v4(8 + words as u16 * 4));
-        bytes[0] = 0x45 + words as u8;
-        bytes[20..20 + options.len()].copy_from_slice(options);
-        put_right(&mut bytes, 20 + words * 4);
-        Ipv4Header::parse(&bytes).map(|(header, payload)| (usize::from(header.header_len), payload.len()))
-    };
+fn ipv4_options_that_may_be() {
     for right in [
         &[0, 0, 0, 0][..],
         // Nothing counts behind the end.
         &[0, 7, 0, 0],
         &[1, 1, 1, 1],
         &[7, 7, 4, 0, 0, 0, 0, 0],
-        // One that is full.
+        // One that is full, and room for one more.
         &[7, 7, 8, 1, 2, 3, 4, 0],
+        &[7, 3, 4, 0],
+        &[7, 11, 8, 1, 2, 3, 4, 0, 0, 0, 0, 0],
+        &[68, 8, 9, 0xe0, 0, 0, 0, 0],
+        &[68, 8, 9, 0xf3, 0, 0, 0, 0],
+        &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[134, 8, 0, 0, 0, 1, 1, 2],
         &[68, 12, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         &[148, 4, 0, 0],
         &[130, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -281,8 +289,14 @@ fn ipv4_options_that_cannot_be() {
         &[1, 7, 7, 4, 0, 0, 0, 0],
     ] {
         let len = 20 + right.len();
-        assert_eq!(with(right), Ok((len, 8)), "{right:?}");
+        assert_eq!(with_options(right), Ok((len, 8)), "{right:?}");
     }
+}
+
+/// RFC 791 section 3.1: options that cannot be make a packet that cannot be, as
+/// on Linux; so does a route by the source (RFC 7126 section 4.3).
+#[test]
+fn ipv4_options_that_cannot_be() {
     for wrong in [
         // A length of 0 or 1, and one beyond the header.
         &[7, 0, 0, 0][..],
@@ -299,7 +313,19 @@ fn ipv4_options_that_cannot_be() {
         &[68, 3, 5, 0],
         &[68, 4, 4, 0],
         &[148, 2, 0, 0],
+        // No room for what is recorded next.
+        &[7, 5, 4, 0, 0, 0, 0, 0],
+        &[7, 7, 5, 0, 0, 0, 0, 0],
+        &[68, 7, 5, 0, 0, 0, 0, 0],
+        &[68, 8, 5, 1, 0, 0, 0, 0],
+        &[68, 8, 5, 3, 0, 0, 0, 0],
+        // More than can be counted had none.
+        &[68, 8, 9, 0xf0, 0, 0, 0, 0],
+        // A label without whose.
+        &[134, 2, 0, 0],
+        &[134, 7, 0, 0, 0, 1, 1, 0],
         // Twice.
+        &[134, 8, 0, 0, 0, 1, 1, 2, 134, 8, 0, 0, 0, 1, 1, 2],
         &[7, 3, 4, 7, 3, 4, 0, 0],
         &[68, 4, 5, 0, 68, 4, 5, 0],
         // By the source's way.
@@ -307,7 +333,7 @@ fn ipv4_options_that_cannot_be() {
         &[131, 7, 4, 10, 0, 0, 1, 0],
         &[137, 7, 4, 10, 0, 0, 1, 0],
     ] {
-        assert_eq!(with(wrong), Err(WireError::BadOption), "{wrong:?}");
+        assert_eq!(with_options(wrong), Err(WireError::BadOption), "{wrong:?}");
     }
 }
 
@@ -322,6 +348,9 @@ fn a_fragment_within_a_fragment_is_none() {
     assert_eq!(walk_fragmented(protocol::TCP, b"segment").map(|upper| upper.payload), Ok(&b"segment"[..]));
     let options = [&padded(protocol::TCP)[..], b"segment"].concat();
     assert_eq!(walk_fragmented(DESTINATION, &options).map(|upper| upper.payload), Ok(&b"segment"[..]));
+    // Nor hop-by-hop options, which stand first.
+    const HOP_BY_HOP: u8 = 0;
+    assert_eq!(walk_fragmented(HOP_BY_HOP, &options), Err(WireError::BadOption));
     for inner in [whole(protocol::TCP), piece(protocol::TCP)] {
         let behind = [&inner[..], &[7; 16]].concat();
         assert_eq!(walk_extensions(FRAGMENT, &[&whole(FRAGMENT)[..], &behind].concat()), Err(WireError::BadFragment));
@@ -331,4 +360,30 @@ fn a_fragment_within_a_fragment_is_none() {
         let options = [&padded(FRAGMENT)[..], &behind].concat();
         assert_eq!(walk_fragmented(DESTINATION, &options), Err(WireError::BadFragment));
     }
+}
+
+/// RFC 7112 section 5: all headers are in the first piece.
+#[test]
+fn a_first_piece_has_all_headers() {
+    let missing = |next: u8, piece: &[u8]| {
+        let wrong = check_first_piece(next, piece).err()?;
+        assert_eq!(wrong.error, WireError::Truncated, "{next}: {piece:?}");
+        Some(wrong.problem.map(|problem| (problem.code, problem.pointer)))
+    };
+    let told = Some(Some((3, 0)));
+    for (next, least) in [(protocol::TCP, 20), (protocol::UDP, 8), (protocol::ICMPV6, 8)] {
+        let upper = vec![200; least];
+        let behind = [&padded(next)[..], &upper].concat();
+        assert_eq!((missing(next, &upper), missing(DESTINATION, &behind)), (None, None), "{next}");
+        for len in 0..least {
+            assert_eq!(missing(next, &upper[..len]), told, "{next}, {len} bytes");
+        }
+        for len in 0..behind.len() {
+            assert_eq!(missing(DESTINATION, &behind[..len]), told, "{next}, {len} bytes");
+        }
+    }
+    // Of an error nobody is told; what has no upper header lacks none.
+    assert_eq!(missing(protocol::ICMPV6, &[1, 0, 0, 0]), Some(None));
+    assert_eq!((missing(59, &[]), missing(253, &[])), (None, None));
+    assert_eq!(check_first_piece(FRAGMENT, &[6, 0, 0, 0, 0, 0, 0, 0]).unwrap_err().error, WireError::BadFragment);
 }

@@ -240,6 +240,24 @@ fn one_sender_does_not_displace_another() {
     assert_eq!(take_all(&mut reassembly, [honest[2]]).len(), 1);
 }
 
+/// Nor do those of one network of IPv6, however many addresses it has.
+#[test]
+fn one_network_does_not_displace_another() {
+    let whole = payload(3000);
+    let of = |net: u16, host: u16| {
+        let src = core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, net, 0, 0, 0, host);
+        Key { src: src.into(), dst: IpAddr::V6(core::net::Ipv6Addr::LOCALHOST), identification: 1, protocol: 0 }
+    };
+    let honest = cut(of(2, 1), &whole, 1000);
+    let mut reassembly = Reassembly::new();
+    assert_eq!(take_all(&mut reassembly, honest[..2].iter().copied()), []);
+    for host in 0..1_000 {
+        assert_eq!(take_all(&mut reassembly, [piece(of(1, host), 0, true, &whole[..1480])]), []);
+    }
+    assert_eq!(reassembly.counters().limited, 1_000 - MAX_PACKETS_PER_SOURCE as u64);
+    assert_eq!(take_all(&mut reassembly, [honest[2]]).len(), 1);
+}
+
 #[test]
 fn bytes_of_one_sender_are_bounded() {
     let whole = payload(65_000);
