@@ -61,6 +61,10 @@ func refuses(path string) (refused bool) {
 	defer func() { refused = recover() != nil || refused }()
 	text, err := os.ReadFile(path)
 	profile := &v2.PerformanceProfile{}
+	// A key that is there twice: the API server refuses it, as kubectl asks it to (--validate=strict).
+	if _, twice := yaml.YAMLToJSONStrict(text); twice != nil {
+		return true
+	}
 	return err != nil || yaml.Unmarshal(text, profile) != nil || len(profile.ValidateBasicFields()) > 0
 }
 

@@ -21,7 +21,7 @@ pub use figure::Interval;
 pub use relation::{Finding, Severity};
 pub use run::PublishedRun;
 pub use text::{LONGEST_FILE, LONGEST_LINE, ReadError};
-pub use tools::TOOLS;
+pub use tools::{MOST_RUNS, TOOLS};
 
 use std::io::BufRead;
 
@@ -30,7 +30,7 @@ use std::io::BufRead;
 pub struct Source {
     /// Its name, as findings call it.
     pub name: String,
-    /// The runs in it: one of a tool's output, any number of claims.
+    /// The runs in it, at least one: of a tool's output at most [`MOST_RUNS`], of claims any number.
     pub runs: Vec<PublishedRun>,
 }
 
@@ -41,7 +41,7 @@ pub struct Source {
 /// than [`LONGEST_FILE`]: the line, and what is wrong with it.
 pub fn read(name: &str, input: impl BufRead) -> Result<Source, ReadError> {
     let text = text::Text::read(input)?;
-    Ok(Source { name: name.to_owned(), runs: tools::parse(&text)? })
+    Ok(Source { name: name.to_owned(), runs: tools::parse(text)? })
 }
 
 /// What is impossible or unproven in these files, taken as the sides of one

@@ -39,6 +39,8 @@ impl core::error::Error for ReadError {}
 /// A file's lines, without control characters.
 #[derive(Debug)]
 pub(crate) struct Text {
+    /// How many lines of the file stand above these.
+    pub above: usize,
     pub lines: Vec<String>,
 }
 
@@ -71,13 +73,13 @@ impl Text {
         }
         match lines.iter().all(|line| line.trim().is_empty()) {
             true => Err(ReadError::new(lines.len().max(1), "the file is empty")),
-            false => Ok(Self { lines }),
+            false => Ok(Self { above: 0, lines }),
         }
     }
 
     /// Lines with their numbers, from 1.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.lines.iter().enumerate().map(|(at, line)| (at + 1, line.as_str()))
+        self.lines.iter().enumerate().map(|(at, line)| (self.above + at + 1, line.as_str()))
     }
 
     pub(crate) fn has(&self, part: &str) -> bool {
@@ -88,9 +90,32 @@ impl Text {
         self.lines.iter().any(|line| line.trim_start().starts_with(part))
     }
 
+    /// Without what quotes most of its lines: `> ` of mails, `// ` and `# ` of comments, the time
+    /// that a log puts before each.
+    pub(crate) fn unquoted(mut self) -> Self {
+        // Prose stands around them; of what fortio prints, many lines begin with a hash.
+        let marks: [(Mark, usize); 4] = [(quotes, 50), (comments, 50), (hashes, 90), (stamps, 50)];
+        for (mark, percent) in marks {
+            let all = self.lines.iter().filter(|line| !line.trim().is_empty()).count();
+            let marked = self.lines.iter().filter(|line| mark(line).is_some()).count();
+            if marked * 100 <= all * percent {
+                continue;
+            }
+            for line in &mut self.lines {
+                if let Some(rest) = mark(line) {
+                    *line = rest.to_owned();
+                }
+            }
+        }
+        self
+    }
+
     /// Where a file that lacks something ends.
     pub(crate) fn cut(&self, lacks: &str) -> ReadError {
-        ReadError::new(self.lines.len(), format!("the file ends without {lacks}: it is cut off, or another version's"))
+        ReadError::new(
+            self.above + self.lines.len(),
+            format!("the file ends without {lacks}: it is cut off, or another version's"),
+        )
     }
 }
 
@@ -110,6 +135,39 @@ fn plain(line: &str) -> String {
         }
     }
     out
+}
+
+/// What a line is without the mark that quotes it, if it has it.
+type Mark = fn(&str) -> Option<&str>;
+
+/// `> ` of mails and of Markdown, once for each that passed it on.
+fn quotes(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let rest = line.trim_start_matches(['>', ' ']);
+    // The blanks behind the last mark belong to the line.
+    let marks = line[..line.len() - rest.len()].rfind('>')? + 1;
+    Some(line[marks..].strip_prefix(' ').unwrap_or(&line[marks..]))
+}
+
+fn comments(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix("//")?;
+    Some(rest.strip_prefix(' ').unwrap_or(rest))
+}
+
+/// Lines of hashes alone are a tool's own.
+fn hashes(line: &str) -> Option<&str> {
+    let rest = line.trim_start().strip_prefix('#')?;
+    if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
+}
+
+/// `2022-11-28T12:54:33.9711964Z `: RFC 3339, as logs of containers and builds have it.
+fn stamps(line: &str) -> Option<&str> {
+    let (stamp, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (date, time) = stamp.split_once('T')?;
+    let date = date.len() == 10 && date.split('-').all(digits);
+    let time = time.strip_suffix('Z')?;
+    (date && time.len() >= 8 && time.split([':', '.']).all(digits)).then_some(rest)
 }
 
 /// What was found, once: a second value in one file is another run's.

@@ -1,4 +1,4 @@
-//! Fuzz targets: what a peer may send, against an invariant.
+//! Fuzz targets: what a peer may send, or a user may paste, against an invariant.
 //!
 //! A target is a plain function over bytes that panics if what it asserts does
 //! not hold. `cargo test -p fuzz` replays the committed inputs
@@ -66,4 +66,6 @@ pub const TARGETS: &[Target] = &[
     targets::certificates::TARGET,
     targets::tls_hello::TARGET,
     targets::tls_records::TARGET,
+    targets::excerpts::TARGET,
+    targets::results::TARGET,
 ];

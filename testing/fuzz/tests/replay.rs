@@ -117,3 +117,13 @@ fn tls_hello() {
 fn certificates() {
     replay("certificates");
 }
+
+#[test]
+fn excerpts() {
+    replay("excerpts");
+}
+
+#[test]
+fn results() {
+    replay("results");
+}

@@ -8,18 +8,19 @@ use crate::run::PublishedRun;
 /// Sizes of responses that differ by more are of different responses.
 const ALIKE: f64 = 0.01;
 
-/// Every side against the first: the files, and claims of one comparison.
-pub(crate) fn sides(sources: &[Source]) -> Vec<Finding> {
-    let all: Vec<(&str, &PublishedRun)> =
-        sources.iter().flat_map(|source| source.runs.iter().map(|run| (source.name.as_str(), run))).collect();
+/// Every side against the first: the files, and claims of one comparison. Runs that one file has are none: an
+/// article shows one after the other whatever it compares.
+pub(crate) fn sides<'a>(sources: &'a [Source]) -> Vec<Finding> {
+    let of = |(at, source): (usize, &'a Source)| source.runs.iter().map(move |run| (at, source.name.as_str(), run));
+    let all: Vec<(usize, &str, &PublishedRun)> = sources.iter().enumerate().flat_map(of).collect();
     let mut found = Vec::new();
-    for (at, (file, run)) in all.iter().enumerate() {
+    for (at, (source, file, run)) in all.iter().enumerate() {
         // Claims without a comparison stand alone.
-        let alike = |(_, other): &&(&str, &PublishedRun)| match &run.group {
+        let alike = |(of, _, other): &&(usize, &str, &PublishedRun)| match &run.group {
             Some(_) => other.group == run.group,
-            None => !run.claim && !other.claim,
+            None => !run.claim && !other.claim && of != source,
         };
-        let Some((first_file, first)) = all[..at].iter().find(alike) else { continue };
+        let Some((_, first_file, first)) = all[..at].iter().find(alike) else { continue };
         let mut push = |check, line, says: String, by, arithmetic, proof: &str| {
             found.push(Finding {
                 severity: Severity::Unproven,

@@ -24,7 +24,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
             }
             ["requests:", counts @ ..] => requests(&mut run, counts, number)?,
             ["status", "codes:", counts @ ..] => codes(&mut run, counts, number)?,
-            ["traffic:", _, all, "total,", ..] => {
+            // Before version 1.3, in bytes alone.
+            ["traffic:", all, "bytes", "total,", ..] | ["traffic:", _, all, "total,", ..] => {
                 let all = all.trim_matches(['(', ')']);
                 once(&mut run.received, Interval::count(all, number).at(number)?, "the bytes")?;
             }
@@ -57,7 +58,13 @@ fn requests(run: &mut PublishedRun, words: &[&str], line: usize) -> Result<(), R
         let arithmetic = format!("{succeeded} + {failed} = {}; {done} are said", succeeded + failed);
         run.relations.push(Relation::new("count", (succeeded + failed, Equal, done), says, arithmetic, PROOF));
     }
-    if let (Some(total), Some(done)) = (count("total")?, done) {
+    let total = count("total")?;
+    if let (Some(total), Some(started)) = (total, count("started")?)
+        && started.low > total.high
+    {
+        timed(run);
+    }
+    if let (Some(total), Some(done)) = (total, done) {
         let arithmetic = format!("{done} of {total}");
         run.relations.push(Relation::new(
             "count",
@@ -70,6 +77,14 @@ fn requests(run: &mut PublishedRun, words: &[&str], line: usize) -> Result<(), R
     run.failed = failed;
     let requests = succeeded.ok_or_else(|| ReadError::new(line, "the requests that succeeded are missing"))?;
     once(&mut run.requests, requests, "the requests")
+}
+
+/// With `-D`, more is begun than is told: those under way at the end. Rates are then by the time
+/// that was asked for, which is what was taken without its part of a second.
+fn timed(run: &mut PublishedRun) {
+    if let Some(took) = run.seconds.filter(|took| took.low >= 1.0) {
+        run.seconds = Some(Interval { low: took.low.floor(), ..took });
+    }
 }
 
 /// `100 2xx, 0 3xx, 0 4xx, 0 5xx`: answers that say so failed, too.

@@ -21,6 +21,15 @@ pub(super) fn is_row(line: &str) -> bool {
     line.starts_with('[') && line.contains(" sec ") && line.contains("bits/sec")
 }
 
+pub(super) fn is_head(line: &str) -> bool {
+    line.starts_with("Connecting to host") || line.starts_with("Accepted connection from")
+}
+
+/// Whether a line is of a whole run: all of these stand at its end.
+pub(super) fn is_end(line: &str) -> bool {
+    is_row(line) && matches!(line.split_whitespace().next_back(), Some("sender" | "receiver"))
+}
+
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "iperf3".into(), tool: "iperf3", ..PublishedRun::default() };
     let mut rows: Vec<Row> = Vec::new();

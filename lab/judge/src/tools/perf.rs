@@ -32,6 +32,15 @@ pub(super) fn is_counter(line: &str) -> bool {
     count && event.is_some_and(|event| EVENTS.iter().any(|name| event.starts_with(name)))
 }
 
+pub(super) fn is_head(line: &str) -> bool {
+    line.starts_with("Performance counter stats for")
+}
+
+/// Whether a line ends a run: only its time in user and system follows.
+pub(super) fn is_end(line: &str) -> bool {
+    line.contains("seconds time elapsed")
+}
+
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut run = PublishedRun { name: "perf stat".into(), tool: "perf stat", ..PublishedRun::default() };
     let mut rows: Vec<(String, Interval, String)> = Vec::new();

@@ -26,6 +26,11 @@ pub(super) struct Report {
     pub latency: Latency,
 }
 
+/// Whether a line has the latencies, which each report has.
+pub(super) fn is_latencies(line: &str) -> bool {
+    line.starts_with("Latencies") && line.contains("[m")
+}
+
 pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let mut report = Report::default();
     for (number, line) in text.numbered() {

@@ -8,7 +8,7 @@ use super::objects::Manifest;
 use super::plain::tuned;
 use super::pod::{pod, pods_of};
 use super::setting::AdviceError;
-use super::webhook::refusals;
+use super::webhook::{refusals, without_spec};
 use crate::yaml::{Node, Value, documents};
 
 /// The most documents and items of lists of a file; a cluster's dump has more.
@@ -114,6 +114,7 @@ impl Manifest<'_> {
                 refusals(self, &name, spec);
                 self.performance_profile(&name, spec);
             }
+            ("PerformanceProfile", None) => without_spec(self, &name, object),
             ("Tuned", Some(spec)) => self.tuned_object(&name, spec),
             ("MachineConfig", Some(spec)) => machine_config(self, &name, spec)?,
             ("KubeletConfig", Some(spec)) => self.kubelet_config(&name, spec),

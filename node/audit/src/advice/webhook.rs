@@ -4,15 +4,113 @@
 
 use super::objects::Manifest;
 use crate::evidence::cpu_list;
-use crate::yaml::Node;
+use crate::yaml::{Node, Value};
 
 /// Sizes of pages that nodes of any processor may have.
 const SIZES: [&str; 6] = ["2M", "1G", "64k", "32M", "512M", "16G"];
 const POLICIES: [&str; 4] = ["none", "best-effort", "restricted", "single-numa-node"];
 
+/// What a field of the profile's schema holds.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Fields of its own.
+    Map,
+    List,
+    /// A list of texts.
+    Texts,
+    Text,
+    /// `true` or `false`.
+    Truth,
+}
+
+/// The schema's fields, by the path below `spec`.
+const FORMS: [(&str, Form); 31] = [
+    ("cpu", Form::Map),
+    ("cpu.reserved", Form::Text),
+    ("cpu.isolated", Form::Text),
+    ("cpu.offlined", Form::Text),
+    ("cpu.shared", Form::Text),
+    ("cpu.ovsDpdk", Form::Text),
+    ("cpu.balanceIsolated", Form::Truth),
+    ("hardwareTuning", Form::Map),
+    ("hugepages", Form::Map),
+    ("hugepages.defaultHugepagesSize", Form::Text),
+    ("hugepages.pages", Form::List),
+    ("machineConfigLabel", Form::Map),
+    ("machineConfigPoolSelector", Form::Map),
+    ("nodeSelector", Form::Map),
+    ("realTimeKernel", Form::Map),
+    ("realTimeKernel.enabled", Form::Truth),
+    ("kernelPageSize", Form::Text),
+    ("additionalKernelArgs", Form::Texts),
+    ("numa", Form::Map),
+    ("numa.topologyPolicy", Form::Text),
+    ("net", Form::Map),
+    ("net.userLevelNetworking", Form::Truth),
+    ("net.devices", Form::List),
+    ("globallyDisableIrqLoadBalancing", Form::Truth),
+    ("workloadHints", Form::Map),
+    ("workloadHints.highPowerConsumption", Form::Truth),
+    ("workloadHints.realTime", Form::Truth),
+    ("workloadHints.perPodPowerManagement", Form::Truth),
+    ("workloadHints.mixedCpus", Form::Truth),
+    ("hardwareTuning.isolatedCpuFreq", Form::Text),
+    ("hardwareTuning.reservedCpuFreq", Form::Text),
+];
+
+impl Form {
+    fn fits(self, node: &Node) -> bool {
+        match (self, &node.value) {
+            // What is empty is not there.
+            (_, Value::Scalar(text)) if text.is_empty() => true,
+            (Self::Map, Value::Map(_)) | (Self::List, Value::List(_)) => true,
+            (Self::Texts, Value::List(list)) => list.iter().all(|one| one.text().is_some()),
+            (Self::Text, Value::Scalar(_) | Value::Block(_)) => true,
+            (Self::Truth, Value::Scalar(text)) => matches!(text.as_str(), "true" | "false"),
+            _ => false,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Map => "fields of its own",
+            Self::List => "a list",
+            Self::Texts => "a list of texts",
+            Self::Text => "a text",
+            Self::Truth => "true or false",
+        }
+    }
+}
+
+fn forms(spec: &Node, found: &mut Found<'_>) {
+    if !Form::Map.fits(spec) {
+        found.push((spec.line, "spec", format!("it is not {}", Form::Map.name())));
+    }
+    for (path, form) in FORMS {
+        if let Some(node) = spec.at(path).filter(|node| !form.fits(node)) {
+            found.push((node.line, path, format!("it is not {}", form.name())));
+        }
+    }
+    for (path, item) in [("hugepages.pages", "a page"), ("net.devices", "a device")] {
+        for node in spec.at(path).map_or(&[][..], Node::list) {
+            if !Form::Map.fits(node) {
+                found.push((node.line, path, format!("{item} is not {}", Form::Map.name())));
+            }
+        }
+    }
+}
+
+/// Adds a fault for a profile that says nothing.
+pub(super) fn without_spec(manifest: &mut Manifest<'_>, name: &str, object: &Node) {
+    let text = format!("PerformanceProfile {name}: spec");
+    let why = "the operator refuses the profile: spec, with cpu and nodeSelector, is required";
+    manifest.advice.fault(manifest.file, object.line, &text, why, None);
+}
+
 /// Adds a fault for each reason for which the profile is refused.
 pub(super) fn refusals(manifest: &mut Manifest<'_>, name: &str, spec: &Node) {
     let mut found: Vec<(usize, &str, String)> = Vec::new();
+    forms(spec, &mut found);
     cores(spec, &mut found);
     selectors(spec, &mut found);
     pages(spec, &mut found);
@@ -36,6 +134,7 @@ fn cores(spec: &Node, found: &mut Found<'_>) {
         ("cpu.isolated", "isolated", true),
         ("cpu.offlined", "offlined", false),
         ("cpu.shared", "shared", false),
+        ("cpu.ovsDpdk", "ovsDpdk", false),
     ] {
         let Some(node) = cpu.get(side) else {
             if required {
@@ -106,8 +205,12 @@ fn pages(spec: &Node, found: &mut Found<'_>) {
         if !page.get("size").is_some_and(size_of) {
             found.push((page.line, "hugepages.pages", format!("a size is one of {}", SIZES.join(", "))));
         }
-        if page.get("count").is_some_and(|count| count.text().is_none_or(|text| text.parse::<i32>().is_err())) {
-            found.push((page.line, "hugepages.pages", "count is no number".to_owned()));
+        for field in ["count", "node"] {
+            // What is empty is not there.
+            let wrong = |node: &Node| node.text().is_none_or(|text| !text.is_empty() && text.parse::<i32>().is_err());
+            if page.get(field).is_some_and(wrong) {
+                found.push((page.line, "hugepages.pages", format!("{field} is no number")));
+            }
         }
         let (size, node) = place(page);
         if pages.iter().take(at).any(|before| place(before) == (size.clone(), node.clone())) {

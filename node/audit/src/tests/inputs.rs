@@ -283,17 +283,53 @@ fn what_the_operator_refuses_is_refused() {
         (format!("{both}  net: {{devices: [{{vendorID: \"123\"}}]}}\n"), "net.devices"),
         (format!("{both}  net: {{devices: [{{interfaceName: \"\"}}]}}\n"), "net.devices"),
         (format!("{both}  hardwareTuning: {{isolatedCpuFreq: 2500000}}\n"), "hardwareTuning"),
+        (format!("  cpu: {{isolated: \"2-7\", reserved: \"0-1\", ovsDpdk: \"1\"}}\n{SELECTOR}"), "cpu.ovsDpdk"),
     ];
-    for (spec, field) in refused {
-        let rows = report(&server(), Role::Mixed, "p.yaml", &profile(&spec)).rows;
-        let named = format!("PerformanceProfile q: {field}");
-        let found = rows.iter().any(|row| row.verdict == Verdict::Refused && row.key == named);
-        assert!(found, "{field}: {spec}\n{rows:?}");
-    }
+    refused.iter().for_each(|(spec, field)| is_refused(spec, field));
     let other = profile(&both).replace("name: q", "name: r");
     let rows = report(&server(), Role::Mixed, "p.yaml", &format!("{}---\n{other}", profile(&both))).rows;
     let twice = rows.iter().filter(|row| row.key == "PerformanceProfile nodeSelector");
     assert!(twice.clone().count() == 2 && twice.into_iter().all(|row| row.verdict == Verdict::Refused), "{rows:?}");
+}
+
+fn is_refused(spec: &str, field: &str) {
+    let rows = report(&server(), Role::Mixed, "p.yaml", &profile(spec)).rows;
+    let named = format!("PerformanceProfile q: {field}");
+    let found = rows.iter().any(|row| row.verdict == Verdict::Refused && row.key == named);
+    assert!(found, "{field}: {spec}\n{rows:?}");
+}
+
+#[test]
+fn a_profile_of_another_form_than_the_schemas_is_refused() {
+    let both = format!("  cpu: {{isolated: \"2-7\", reserved: \"0-1\"}}\n{SELECTOR}");
+    let refused = [
+        (format!("  cpu: \"2-7\"\n{SELECTOR}"), "cpu"),
+        (format!("{both}  hugepages: 1G\n"), "hugepages"),
+        (
+            format!("{both}  hugepages: {{defaultHugepagesSize: 1G, pages: {{size: 1G, count: 2}}}}\n"),
+            "hugepages.pages",
+        ),
+        (format!("{both}  hugepages: {{defaultHugepagesSize: 1G, pages: [1G]}}\n"), "hugepages.pages"),
+        (
+            format!("{both}  hugepages: {{defaultHugepagesSize: 1G, pages: [{{size: 1G, count: 1, node: a}}]}}\n"),
+            "hugepages.pages",
+        ),
+        (format!("{both}  additionalKernelArgs: nosmt\n"), "additionalKernelArgs"),
+        (format!("{both}  additionalKernelArgs: [{{nosmt: force}}]\n"), "additionalKernelArgs"),
+        (format!("{both}  realTimeKernel: true\n"), "realTimeKernel"),
+        (format!("{both}  realTimeKernel: {{enabled: maybe}}\n"), "realTimeKernel.enabled"),
+        (format!("{both}  net: {{devices: {{interfaceName: ens1}}}}\n"), "net.devices"),
+        (format!("{both}  net: {{devices: [ens1]}}\n"), "net.devices"),
+    ];
+    refused.iter().for_each(|(spec, field)| is_refused(spec, field));
+    // A word too few, and all of it is in metadata, or there is nothing.
+    let within = profile(&both).replace("metadata: {name: q}\nspec:\n", "metadata:\n  name: q\n");
+    for text in [profile("").replace("spec:\n", ""), within, profile("")] {
+        let rows = report(&server(), Role::Mixed, "p.yaml", &text).rows;
+        let refused =
+            rows.iter().any(|row| row.verdict == Verdict::Refused && row.key.starts_with("PerformanceProfile"));
+        assert!(refused, "{text}\n{rows:?}");
+    }
 }
 
 #[test]
@@ -309,6 +345,7 @@ fn what_the_operator_takes_is_taken() {
             "{both}  hugepages: {{defaultHugepagesSize: 1G, pages: [{{size: 1G, count: 4, node: 0}}, {{size: 1G, \
              count: 4}}, {{size: 2M, count: 1}}]}}\n"
         ),
+        format!("{both}  hugepages:\n  net: {{devices: []}}\n  realTimeKernel: {{enabled: true}}\n  numa: null\n"),
         format!("{both}  kernelPageSize: 64k\n  hugepages: {{defaultHugepagesSize: 512M}}\n"),
         format!("{both}  realTimeKernel: {{enabled: true}}\n  numa: {{topologyPolicy: single-numa-node}}\n"),
         format!(
