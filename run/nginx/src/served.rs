@@ -51,7 +51,10 @@ pub fn plan(
         }
         ServePath::Kernel(_) => String::new(),
     };
-    let given = given((&configuration.dump(), &plan.globals), &program, &process, reach);
+    let mut given = given((&configuration.dump(), &plan.globals), &program, &process, reach);
+    if let ServePath::Kernel(kernel) = &data_path {
+        given.extend(over_sockets::given(kernel));
+    }
     let settings = Settings { file: Some(path), given };
     let user = process.user.as_ref().map(|user| match &process.group {
         Some(group) => format!("{user}:{group}"),

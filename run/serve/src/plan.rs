@@ -162,6 +162,11 @@ pub struct KernelPlan {
     /// What each worker is to be, but for `max_connections`: those are all
     /// workers' together.
     pub config: Config,
+    /// Where the program of the accept model cannot be had, workers take from one queue
+    /// (`exclusive`); else the kernel's hash deals connections out.
+    pub or_shared: bool,
+    /// Niceness of workers' threads, -20 to 19, if it is not this process's own.
+    pub nice: Option<i32>,
     /// Options of listening sockets.
     pub options: ListenOptions,
     /// Where the statistics page lies; `None`: the usual place.

@@ -44,7 +44,7 @@ mod url;
 
 pub use classes::DirectiveClass;
 pub use listen::{KeepAliveRules, SocketRules};
-pub use process::{ErrorLog, ErrorLogTarget, ProcessRules};
+pub use process::{AffinityRules, ErrorLog, ErrorLogTarget, ProcessRules};
 
 use crate::message::{ConfError, Level, Message, Place};
 use crate::reader::{Configuration, Directive};
@@ -187,6 +187,14 @@ impl Compiler<'_> {
             return Err(nowhere("no \"events\" section in configuration".to_owned()));
         }
         process.http = http;
+        if let (Some(AffinityRules::Masks(masks)), Some(workers)) = (&process.affinity, process.workers)
+            && masks.len() != 1
+            && masks.len() != workers as usize
+        {
+            let text = "the number of \"worker_processes\" is not equal to the number of \"worker_cpu_affinity\" masks, \
+                        using last mask for remaining worker processes";
+            self.warnings.push(Message { level: Level::Warn, ..nowhere(text.to_owned()) });
+        }
         self.keep_used_folders();
         let sockets = self.listeners()?;
         self.program.number_terms().map_err(|why| {

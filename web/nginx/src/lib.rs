@@ -22,7 +22,7 @@ mod rules;
 mod source;
 
 pub use compile::{
-    Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules, Remark, Resolve, SocketRules,
+    AffinityRules, Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules, Remark, Resolve, SocketRules,
 };
 pub use compile::{Surroundings, compile};
 pub use explain::{

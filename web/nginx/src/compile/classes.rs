@@ -29,13 +29,15 @@ pub enum DirectiveClass {
 use DirectiveClass::{Compiled, Idle, Refused, RefusedUnless};
 
 /// Directives of the process, those that make blocks, and parts of scripts.
-const PARTS: [&str; 29] = [
+const PARTS: [&str; 31] = [
     "daemon",
     "load_module",
     "user",
     "pid",
     "worker_processes",
     "worker_connections",
+    "worker_cpu_affinity",
+    "worker_priority",
     "worker_rlimit_nofile",
     "worker_shutdown_timeout",
     "use",
@@ -111,8 +113,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "accept_mutex_delay",
             "lock_file",
             "timer_resolution",
-            "worker_cpu_affinity",
-            "worker_priority",
             "master_process",
         ],
     ),
