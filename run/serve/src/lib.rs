@@ -73,6 +73,13 @@ pub fn is_ours() -> bool {
     [ward::VARIABLE, takeover::VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
 }
 
+/// Whether there is such a user, by name or number, and in such a group.
+#[must_use]
+pub fn has_user(user: &str, group: Option<&str>) -> bool {
+    let text = group.map_or_else(|| user.to_owned(), |group| format!("{user}:{group}"));
+    confine::Identity::find(&text).is_ok()
+}
+
 /// Opens the error log of what is to be served, before anything is: where others
 /// than root could have put something else in its place, as the user that will serve.
 ///

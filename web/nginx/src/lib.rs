@@ -15,6 +15,7 @@
 
 mod compile;
 mod explain;
+mod instead;
 mod lexer;
 mod message;
 mod reader;
