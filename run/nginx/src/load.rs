@@ -9,15 +9,16 @@ use nginx::{
 use std::io;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// What paths are relative to, where nothing else is said: as Debian's nginx.
-const PREFIX: &str = "/usr/share/nginx";
+pub const PREFIX: &str = "/usr/share/nginx";
 
 /// The configuration, where nothing else is said.
-const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
+pub const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 
 /// Where the process id goes, where nothing else is said.
-const PID: &str = "/run/nginx.pid";
+pub const PID: &str = "/run/nginx.pid";
 
 /// A configuration, and what it means.
 #[derive(Debug)]
@@ -130,9 +131,12 @@ impl Loaded {
         // Where something is wrong in it, compile() looks for more of it.
         let configuration = Configuration::read_all(&mut Disk, &path, plan.globals.as_bytes());
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let root = rustix::process::geteuid().is_root();
+        // A process that has given its rights up reads what it did before.
+        static ROOT: OnceLock<bool> = OnceLock::new();
+        let is_root = rustix::process::geteuid().is_root();
+        let root = *ROOT.get_or_init(|| is_root);
         let around = Surroundings { prefix: &prefix, hostname: &name, root, resolve };
-        let nobody = Self::nobody(&configuration, root);
+        let nobody = Self::nobody(&configuration, is_root);
         let mut compiled = match (compile(&configuration, around), nobody) {
             (Ok(compiled), None) => compiled,
             (Ok(compiled), Some(message)) => {

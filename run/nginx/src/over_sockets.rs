@@ -3,7 +3,7 @@
 use crate::plan::{NginxWorkers, PATIENCE};
 use core::time::Duration;
 use host::{Cores, Workers};
-use nginx::{AffinityRules, KeepAliveRules, ProcessRules, SocketRules};
+use nginx::{Accepting, AffinityRules, Explanation, KeepAliveRules, ProcessRules, SocketRules};
 use phases::Program;
 use phases::program::ListenerRules;
 use serve::{Control, KernelPlan, Listen, RestartPlan, ServePath};
@@ -143,4 +143,23 @@ pub fn given(kernel: &KernelPlan) -> [(String, Vec<String>); 3] {
         ("worker_priority", vec![format!("{:?}", kernel.nice)]),
     ]
     .map(|(name, values)| (name.to_owned(), values))
+}
+
+/// How workers come by connections, for `--explain`.
+pub fn explain(
+    explained: &mut Explanation,
+    told: &NginxWorkers,
+    (program, rules, process): (&Program, &[SocketRules], &ProcessRules),
+) {
+    let (ServePath::Kernel(plan), _) = path(told, program, rules, process) else { return };
+    let Ok((workers, model, why)) = serve::accept_model(&plan) else { return };
+    for (explained, listener) in explained.listeners.iter_mut().zip(&program.listeners) {
+        let hashed = plan.options.at(&endpoint(listener)).hashed;
+        let one = listener.address.is_none() || model.is_shared() && !hashed;
+        explained.accept = Some(Accepting {
+            model: if hashed { Model::Reuseport } else { model }.to_string(),
+            queues: if one { 1 } else { workers },
+            why: why.clone().filter(|_| !hashed),
+        });
+    }
 }

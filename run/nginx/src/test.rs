@@ -4,6 +4,7 @@
 use crate::load::{Loaded, failed, reason};
 use crate::memory;
 use crate::over_links;
+use crate::over_sockets;
 use crate::plan::{ExplainForm, NginxPlan};
 use crate::reasons::{self, Kind};
 use access_log::LogPlace;
@@ -50,13 +51,23 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
         }
         return Ok(ExitCode::FAILURE);
     }
+    if !plan.quiet && loaded.compiled.unsaid_log {
+        say::eprintln!("nginx: requests are logged to {}: no access_log says otherwise", nginx::ACCESS_LOG);
+    }
     if !plan.quiet {
         say::eprintln!("nginx: configuration file {path} test is successful");
     }
     if dump {
         io::stdout().write_all(&loaded.configuration.dump())?;
     }
-    let explained = || nginx::explain(&loaded.configuration, &loaded.compiled);
+    let explained = || {
+        let mut explained = nginx::explain(&loaded.configuration, &loaded.compiled);
+        if plan.links.is_none() {
+            let Compiled { program, sockets, process, .. } = &loaded.compiled;
+            over_sockets::explain(&mut explained, &plan.workers, (program, sockets, process));
+        }
+        explained
+    };
     match explain {
         None => {}
         Some(ExplainForm::Words) => write!(io::stdout(), "{}", explained())?,

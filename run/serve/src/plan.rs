@@ -46,6 +46,8 @@ pub struct ErrorLogs {
     pub file: Option<PathBuf>,
     /// The servers of logs that are told, too.
     pub syslog: Vec<SyslogErrors>,
+    /// The least that standard error is told, by nginx's numbers; `None`: all.
+    pub level: Option<u8>,
 }
 
 /// A server of logs that is told of the process's own lines.

@@ -43,6 +43,7 @@ mod upstreams;
 mod url;
 
 pub use classes::DirectiveClass;
+pub use logs::ACCESS_LOG;
 pub use listen::{KeepAliveRules, SocketRules};
 pub use process::{AffinityRules, ErrorLog, ErrorLogTarget, ProcessRules};
 
@@ -92,6 +93,8 @@ pub struct Compiled {
     pub notes: Vec<Remark>,
     /// Where blocks of the program stand; nowhere for those that nobody wrote.
     pub places: Vec<Option<Place>>,
+    /// Requests are logged to [`ACCESS_LOG`], because no `access_log` says otherwise.
+    pub unsaid_log: bool,
 }
 
 /// A directive that has no effect here.
@@ -126,6 +129,7 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         outer_resolver: None,
         outer_timeout: layer::RESOLVER_TIMEOUT,
         errors: configuration.errors.clone(),
+        unsaid_log: false,
     };
     let (process, sockets) = compiler.all();
     if let Some(error) = ConfError::of(compiler.errors, compiler.warnings.clone()) {
@@ -138,6 +142,7 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         warnings: compiler.warnings,
         notes: compiler.notes,
         places: compiler.places,
+        unsaid_log: compiler.unsaid_log,
     })
 }
 
@@ -165,6 +170,8 @@ pub(crate) struct Compiler<'a> {
     outer_timeout: Duration,
     /// What is wrong so far. What is compiled behind it is compiled for what else is.
     errors: Vec<Message>,
+    /// Requests are logged where nothing says so.
+    unsaid_log: bool,
 }
 
 /// What one step comes to.
@@ -268,7 +275,7 @@ impl Compiler<'_> {
         }
         let taken = self.finish(&mut layer, place);
         self.note(taken);
-        self.usual_log(&mut layer);
+        self.usual_log(&mut layer, directives);
         let is_right = self.errors.is_empty();
         for directive in directives.iter().filter(|one| one.name == b"server") {
             self.server(&layer, is_right, directive);

@@ -57,6 +57,8 @@ pub struct ErrorLog {
     /// The least that is told, by nginx's numbers: 1 `emerg`, 4 `error`, 8
     /// `debug`.
     pub level: u8,
+    /// The level is written.
+    pub is_said: bool,
 }
 
 /// Where lines of an error log go.
@@ -229,6 +231,7 @@ impl Compiler<'_> {
         const USUAL: u8 = 4;
         /// `debug`
         const ALL: u8 = 8;
-        Ok(ErrorLog { target, level: level.unwrap_or(if is_debug { ALL } else { USUAL }) })
+        let is_said = level.is_some() || is_debug;
+        Ok(ErrorLog { target, is_said, level: level.unwrap_or(if is_debug { ALL } else { USUAL }) })
     }
 }
