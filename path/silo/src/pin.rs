@@ -47,6 +47,17 @@ pub fn pin(core: u16) -> Result<(), PinError> {
     Ok(())
 }
 
+/// Has this thread run on these cores alone; on any of them.
+///
+/// # Errors
+/// The kernel's: none of them is one that this process may run on.
+pub fn bind(cores: &[u16]) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    let known = cores.iter().map(|core| usize::from(*core)).filter(|core| *core < CpuSet::MAX_CPU);
+    known.for_each(|core| set.set(core));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 /// Why a thread could not be pinned.
 #[derive(Debug)]
 pub struct PinError {

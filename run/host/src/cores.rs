@@ -37,6 +37,9 @@ pub enum Cores {
     Allowed,
     /// On these, by turns; at least one.
     List(Vec<u16>),
+    /// The first worker on any of the first cores, the second on any of the second, and
+    /// all that are left as the last (nginx's `worker_cpu_affinity`).
+    Sets(Vec<Vec<u16>>),
     /// Wherever the kernel has them run.
     NotPinned,
 }

@@ -15,6 +15,9 @@ const SPARE: usize = 160;
 pub struct Seating {
     /// The core of each worker; `None` where it is not pinned.
     pub seats: Vec<Option<u16>>,
+    /// The cores of each worker that has several, and is not pinned to one of them; none
+    /// where any will do.
+    pub sets: Vec<Vec<u16>>,
     /// What limits their number, if a control group does.
     pub note: Option<String>,
     /// What is wrong with it.
@@ -41,7 +44,11 @@ fn seating_on(allowed: &[u16], quota: Option<&CpuQuota>, workers: Workers, cores
     // Everybody's first cores are the same: programs that share a machine by
     // quotas would be on top of each other.
     let shares = quota.is_some_and(|quota| quota.cores() < allowed.len());
+    if let Cores::Sets(sets) = cores {
+        return within_sets(allowed, quota, workers, sets);
+    }
     let (cores, pinned) = match cores {
+        Cores::Sets(_) => (allowed, false),
         Cores::List(cores) => (cores.as_slice(), true),
         Cores::Allowed => (allowed, !shares),
         Cores::NotPinned => (allowed, false),
@@ -52,16 +59,45 @@ fn seating_on(allowed: &[u16], quota: Option<&CpuQuota>, workers: Workers, cores
     };
     let Heeded { threads, note, warning } = heed(quota, count, asked, "workers");
     let seat = |index| cores.get(index % cores.len().max(1)).copied().filter(|_| pinned);
-    Seating { seats: (0..threads).map(seat).collect(), note, warning }
+    Seating { seats: (0..threads).map(seat).collect(), sets: vec![Vec::new(); threads], note, warning }
+}
+
+/// Each worker on a set of cores. One whose set has none that this process may run on
+/// runs anywhere, as nginx's does.
+fn within_sets(allowed: &[u16], quota: Option<&CpuQuota>, workers: Workers, sets: &[Vec<u16>]) -> Seating {
+    let (count, asked) = match workers {
+        Workers::PerCore => (allowed.len().max(1), false),
+        Workers::Count(count) => (usize::from(count), true),
+    };
+    let Heeded { threads, note, mut warning } = heed(quota, count, asked, "workers");
+    let of = |index: usize| sets.get(index).or(sets.last()).map_or(&[][..], Vec::as_slice);
+    let mine = |index| of(index).iter().copied().filter(|core| allowed.contains(core)).collect::<Vec<u16>>();
+    let all: Vec<Vec<u16>> = (0..threads).map(mine).collect();
+    let lost = (0..threads).find(|index| all[*index].is_empty() && !of(*index).is_empty());
+    if let (Some(index), None) = (lost, &warning) {
+        warning = Some(format!(
+            "worker_cpu_affinity: this process may run on none of the cores of worker {index}, which runs on any"
+        ));
+    }
+    let seats = all.iter().map(|set| if let [core] = set.as_slice() { Some(*core) } else { None }).collect();
+    let sets = all.into_iter().map(|set| if set.len() > 1 { set } else { Vec::new() }).collect();
+    Seating { seats, sets, note, warning }
 }
 
 /// Where each worker is: its core, and that core's domain where there are
-/// several.
-pub fn places(seats: &[Option<u16>]) -> Vec<String> {
+/// several; or its cores.
+pub fn places(seats: &[Option<u16>], sets: &[Vec<u16>]) -> Vec<String> {
     // Without sysfs a core's number is all that there is to say.
     let topology = Topology::here().unwrap_or_default();
-    let place = |seat: &Option<u16>| seat.map_or("not pinned".to_owned(), |core| topology.describe_core(core));
-    seats.iter().map(place).collect()
+    let place = |(index, seat): (usize, &Option<u16>)| match (seat, sets.get(index)) {
+        (Some(core), _) => topology.describe_core(*core),
+        (None, Some(set)) if !set.is_empty() => {
+            let cores: Vec<String> = set.iter().map(u16::to_string).collect();
+            format!("cores {}", cores.join(" "))
+        }
+        (None, _) => "not pinned".to_owned(),
+    };
+    seats.iter().enumerate().map(place).collect()
 }
 
 /// What the kernel cuts backlogs to.
@@ -103,9 +139,26 @@ mod tests {
         assert_eq!(seats(Workers::Count(3), &list).unwrap(), [Some(4), Some(6), Some(4)]);
         assert_eq!(seats(Workers::Count(2), &Cores::NotPinned).unwrap(), [None, None]);
         let allowed = allowed_cores().unwrap();
-        let places = places(&[Some(allowed[0]), None]);
+        let places = places(&[Some(allowed[0]), None, None], &[Vec::new(), Vec::new(), vec![1, 3]]);
         assert!(places[0].starts_with(&format!("core {}", allowed[0])));
-        assert_eq!(places[1], "not pinned");
+        assert_eq!(places[1..], ["not pinned", "cores 1 3"]);
+    }
+
+    #[test]
+    fn workers_of_masks_run_on_their_cores_and_the_rest_as_the_last() {
+        let seating = |sets: &[&[u16]], workers| {
+            let sets = Cores::Sets(sets.iter().map(|set| set.to_vec()).collect());
+            seating_on(&[0, 1, 2, 3], None, workers, &sets)
+        };
+        let found = seating(&[&[1], &[2, 3]], Workers::Count(3));
+        assert_eq!(found.seats, [Some(1), None, None]);
+        assert_eq!(found.sets, [vec![], vec![2, 3], vec![2, 3]]);
+        assert_eq!(found.warning, None);
+        assert_eq!(seating(&[&[1]], Workers::PerCore).seats, [Some(1); 4]);
+        // A core that is not there leaves the others.
+        let found = seating(&[&[0, 9], &[8]], Workers::Count(2));
+        assert_eq!((found.seats, found.sets), (vec![Some(0), None], vec![vec![]; 2]));
+        assert!(found.warning.is_some_and(|why| why.contains("worker 1")));
     }
 
     #[test]

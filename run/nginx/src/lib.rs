@@ -12,6 +12,7 @@
 //! | `start` | the process begins: its error log, and in the background |
 //! | `served` | what a configuration has the process be |
 //! | `over_links`, `over_sockets` | the same of each data path |
+//! | `reasons` | all that stops a start |
 //! | `reach` | which upstreams the kernel alone reaches |
 
 mod load;
@@ -21,6 +22,7 @@ mod over_sockets;
 mod pid_file;
 mod plan;
 mod reach;
+mod reasons;
 mod served;
 mod signal;
 mod site;

@@ -1,20 +1,24 @@
 //! A configuration is read, and compiled.
 
 use crate::plan::NginxPlan;
+use crate::reasons;
 use core::net::IpAddr;
-use nginx::{Compiled, ConfError, Configuration, Disk, ErrorLogTarget, Message, ProcessRules, Surroundings, compile};
+use nginx::{
+    Compiled, ConfError, Configuration, Disk, ErrorLogTarget, Level, Message, ProcessRules, Surroundings, compile,
+};
 use std::io;
 use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// What paths are relative to, where nothing else is said: as Debian's nginx.
-const PREFIX: &str = "/usr/share/nginx";
+pub const PREFIX: &str = "/usr/share/nginx";
 
 /// The configuration, where nothing else is said.
-const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
+pub const CONFIGURATION: &str = "/etc/nginx/nginx.conf";
 
 /// Where the process id goes, where nothing else is said.
-const PID: &str = "/run/nginx.pid";
+pub const PID: &str = "/run/nginx.pid";
 
 /// A configuration, and what it means.
 #[derive(Debug)]
@@ -33,7 +37,7 @@ pub struct Refusal {
     /// Where it is.
     pub path: PathBuf,
     /// Why, and what was said before.
-    pub error: ConfError,
+    pub error: Box<ConfError>,
 }
 
 impl Refusal {
@@ -45,8 +49,17 @@ impl Refusal {
             say::eprintln!("nginx: {hint}");
         }
         if test {
+            reasons::tell(&self.reasons());
             failed(&self.path);
+        } else if !self.error.others.is_empty() {
+            let others = self.error.others.len();
+            say::eprintln!("nginx: nor would it start after that: nginx -t names all that is wrong ({others} more)");
         }
+    }
+
+    /// All of them.
+    pub fn reasons(&self) -> Vec<Message> {
+        self.error.reasons().cloned().collect()
     }
 }
 
@@ -114,18 +127,48 @@ impl Loaded {
     /// What is wrong with it.
     pub fn new(plan: &NginxPlan) -> Result<Self, Refusal> {
         let (prefix, path) = (plan.prefix(), plan.path());
-        let refused = |error: ConfError| Refusal { path: path.clone(), error };
-        let configuration = Configuration::read(&mut Disk, &path, plan.globals.as_bytes()).map_err(refused)?;
+        let refused = |error: ConfError| Refusal { path: path.clone(), error: Box::new(error) };
+        // Where something is wrong in it, compile() looks for more of it.
+        let configuration = Configuration::read_all(&mut Disk, &path, plan.globals.as_bytes());
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let root = rustix::process::geteuid().is_root();
+        // A process that has given its rights up reads what it did before.
+        static ROOT: OnceLock<bool> = OnceLock::new();
+        let is_root = rustix::process::geteuid().is_root();
+        let root = *ROOT.get_or_init(|| is_root);
         let around = Surroundings { prefix: &prefix, hostname: &name, root, resolve };
-        let mut compiled = compile(&configuration, around).map_err(|mut error| {
-            error.warnings.splice(0..0, configuration.warnings.iter().cloned());
-            refused(error)
-        })?;
+        let nobody = Self::nobody(&configuration, is_root);
+        let mut compiled = match (compile(&configuration, around), nobody) {
+            (Ok(compiled), None) => compiled,
+            (Ok(compiled), Some(message)) => {
+                let warnings = [configuration.warnings, compiled.warnings].concat();
+                return Err(refused(ConfError { message, others: Vec::new(), warnings }));
+            }
+            (Err(mut error), nobody) => {
+                error.warnings.splice(0..0, configuration.warnings.iter().cloned());
+                error.others.extend(nobody);
+                return Err(refused(error));
+            }
+        };
         compiled.warnings.splice(0..0, configuration.warnings.iter().cloned());
         compiled.process.pid.get_or_insert_with(|| PID.into());
         Ok(Self { path, configuration, compiled })
+    }
+
+    /// What is wrong with `user`, which only root heeds.
+    fn nobody(configuration: &Configuration, root: bool) -> Option<Message> {
+        let directive = configuration.directives.iter().find(|one| one.name == b"user" && root)?;
+        let words: Vec<String> =
+            directive.arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let [user, rest @ ..] = words.as_slice() else { return None };
+        let group = rest.first().map(String::as_str);
+        let text = match (serve::has_user(user, None), group) {
+            // A number needs a group.
+            (false, None) => format!("getpwnam(\"{user}\") failed"),
+            (_, Some(group)) if !serve::has_user("0", Some(group)) => format!("getgrnam(\"{group}\") failed"),
+            (false, group) if !serve::has_user(user, group) => format!("getpwnam(\"{user}\") failed"),
+            _ => return None,
+        };
+        Some(configuration.message(Level::Emerg, text, directive.place))
     }
 
     /// What nginx warns of.

@@ -3,11 +3,11 @@
 use crate::plan::{NginxWorkers, PATIENCE};
 use core::time::Duration;
 use host::{Cores, Workers};
-use nginx::{KeepAliveRules, ProcessRules, SocketRules};
+use nginx::{Accepting, AffinityRules, Explanation, KeepAliveRules, ProcessRules, SocketRules};
 use phases::Program;
 use phases::program::ListenerRules;
 use serve::{Control, KernelPlan, Listen, RestartPlan, ServePath};
-use sockets::{Config, Endpoint, KeepAlive, ListenOptions, OwnOptions, StreamOptions};
+use sockets::{Config, Endpoint, KeepAlive, ListenOptions, Model, OwnOptions, StreamOptions};
 
 /// How long a successor may take to serve.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,6 +21,19 @@ pub fn endpoint(listener: &ListenerRules) -> Endpoint {
     match (listener.address, &listener.path) {
         (Some(address), _) => Endpoint::Tcp(address),
         (None, path) => Endpoint::Unix(path.clone().unwrap_or_default()),
+    }
+}
+
+/// How workers come by connections where an address has no `reuseport`, and whether
+/// those that have it are asked by it.
+fn accept(told: &NginxWorkers, program: &Program, rules: &[SocketRules]) -> (Model, bool) {
+    let inet = program.listeners.iter().zip(rules).filter(|(listener, _)| listener.address.is_some());
+    let (mut all, mut any) = (true, false);
+    inet.for_each(|(_, rules)| (all, any) = (all && rules.reuse_port, any || rules.reuse_port));
+    match told.accept {
+        Some(model) => (model, false),
+        None if all && any => (Model::Reuseport, false),
+        None => (Model::Least, true),
     }
 }
 
@@ -43,15 +56,18 @@ pub fn path(
         user_timeout: told.user_timeout,
         ..StreamOptions::default()
     };
+    let (model, by_listen) = accept(told, program, rules);
     let own = program.listeners.iter().zip(rules).filter(|(_, rules)| **rules != SocketRules::default());
-    let own = own.map(|(listener, rules)| (endpoint(listener), own_options(rules, &stream))).collect();
+    let own = own.map(|(listener, rules)| (endpoint(listener), own_options(rules, by_listen, &stream))).collect();
     let options = ListenOptions { own, ..usual_options() };
     let connections = (process.connections as usize).saturating_mul(count.max(1)).max(1);
     let kernel = KernelPlan {
         listen,
         workers,
-        cores: Cores::Allowed,
-        config: Config { stream, spin: told.spin, max_connections: connections, ..Config::default() },
+        cores: process.affinity.as_ref().map_or(Cores::Allowed, cores),
+        or_shared: model == Model::Least,
+        nice: process.priority,
+        config: Config { model, stream, spin: told.spin, max_connections: connections, ..Config::default() },
         options,
         status_page: told.status_page.clone(),
         fifo: None,
@@ -65,6 +81,15 @@ pub fn path(
     (ServePath::Kernel(kernel), connections)
 }
 
+/// Where workers run by `worker_cpu_affinity`.
+fn cores(rules: &AffinityRules) -> Cores {
+    match rules {
+        AffinityRules::Auto(None) => Cores::Allowed,
+        AffinityRules::Auto(Some(cores)) => Cores::List(cores.clone()),
+        AffinityRules::Masks(masks) => Cores::Sets(masks.clone()),
+    }
+}
+
 /// Where no option is written.
 fn usual_options() -> ListenOptions {
     // A Unix socket is everybody's, as nginx makes it.
@@ -72,7 +97,7 @@ fn usual_options() -> ListenOptions {
 }
 
 /// The options of one address; of its connections, those that are not as all have them.
-fn own_options(rules: &SocketRules, stream: &StreamOptions) -> OwnOptions {
+fn own_options(rules: &SocketRules, by_listen: bool, stream: &StreamOptions) -> OwnOptions {
     let usual = usual_options();
     let buffer = |bytes: Option<u64>| bytes.map(|bytes| u32::try_from(bytes.clamp(1, i32::MAX as u64)).unwrap_or(1));
     let own = StreamOptions {
@@ -88,6 +113,7 @@ fn own_options(rules: &SocketRules, stream: &StreamOptions) -> OwnOptions {
             defer_accept: rules.deferred.then_some(DEFERRED),
             fast_open: rules.fast_open,
             v6_only: !rules.takes_v4,
+            hashed: by_listen && rules.reuse_port,
             ..usual
         },
         stream: (own != *stream).then_some(own),
@@ -103,5 +129,37 @@ fn keep_alive(rules: KeepAliveRules) -> Option<KeepAlive> {
             interval: interval.unwrap_or_default(),
             probes: probes.unwrap_or_default(),
         }),
+    }
+}
+
+/// What of workers is compared when the configuration is read again: how they come by
+/// connections, and where they run.
+pub fn given(kernel: &KernelPlan) -> [(String, Vec<String>); 3] {
+    let hashed = kernel.options.own.iter().filter(|(_, own)| own.listen.hashed).map(|(at, _)| at.to_string());
+    let model = core::iter::once(kernel.config.model.to_string());
+    [
+        ("accept", model.chain(hashed).collect()),
+        ("worker_cpu_affinity", vec![format!("{:?}", kernel.cores)]),
+        ("worker_priority", vec![format!("{:?}", kernel.nice)]),
+    ]
+    .map(|(name, values)| (name.to_owned(), values))
+}
+
+/// How workers come by connections, for `--explain`.
+pub fn explain(
+    explained: &mut Explanation,
+    told: &NginxWorkers,
+    (program, rules, process): (&Program, &[SocketRules], &ProcessRules),
+) {
+    let (ServePath::Kernel(plan), _) = path(told, program, rules, process) else { return };
+    let Ok((workers, model, why)) = serve::accept_model(&plan) else { return };
+    for (explained, listener) in explained.listeners.iter_mut().zip(&program.listeners) {
+        let hashed = plan.options.at(&endpoint(listener)).hashed;
+        let one = listener.address.is_none() || model.is_shared() && !hashed;
+        explained.accept = Some(Accepting {
+            model: if hashed { Model::Reuseport } else { model }.to_string(),
+            queues: if one { 1 } else { workers },
+            why: why.clone().filter(|_| !hashed),
+        });
     }
 }

@@ -4,6 +4,7 @@ use core::time::Duration;
 use host::HostPlan;
 use serve::RestartPlan;
 use server::Prefix;
+use sockets::Model;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -57,6 +58,9 @@ pub struct NginxWorkers {
     pub user_timeout: Option<Duration>,
     /// Where the statistics page lies; `None`: the usual place.
     pub status_page: Option<PathBuf>,
+    /// How they come by connections, wherever it is listened; `None`: as each `listen`
+    /// says.
+    pub accept: Option<Model>,
 }
 
 /// What is to be done.

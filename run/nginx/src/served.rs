@@ -51,7 +51,10 @@ pub fn plan(
         }
         ServePath::Kernel(_) => String::new(),
     };
-    let given = given((&configuration.dump(), &plan.globals), &program, &process, reach);
+    let mut given = given((&configuration.dump(), &plan.globals), &program, &process, reach);
+    if let ServePath::Kernel(kernel) = &data_path {
+        given.extend(over_sockets::given(kernel));
+    }
     let settings = Settings { file: Some(path), given };
     let user = process.user.as_ref().map(|user| match &process.group {
         Some(group) => format!("{user}:{group}"),
@@ -65,7 +68,11 @@ pub fn plan(
         privileges: Privileges { user, supervise: false },
         signals: SignalRules::Nginx { daemon: process.daemon },
         pid_file: process.pid.clone(),
-        error_log: ErrorLogs { file: plan.error_log(&process), syslog: error_syslog(&process) },
+        error_log: ErrorLogs {
+            file: plan.error_log(&process),
+            syslog: error_syslog(&process),
+            level: error_level(&process),
+        },
         metrics: plan.metrics,
         again,
     })
@@ -111,6 +118,12 @@ fn error_syslog(process: &ProcessRules) -> Vec<SyslogErrors> {
         ErrorLogTarget::Stderr | ErrorLogTarget::File(_) => None,
     };
     process.error_log.iter().filter_map(server).collect()
+}
+
+/// The least that the process's standard error is told, where it is said.
+fn error_level(process: &ProcessRules) -> Option<u8> {
+    let own = process.error_log.iter().find(|log| !log.target.is_syslog())?;
+    own.is_said.then_some(own.level)
 }
 
 /// All servers of logs, once each.

@@ -3,7 +3,9 @@
 use crate::load::Loaded;
 use crate::pid_file::{self, NotTold};
 use crate::plan::{NginxPlan, NginxSignal};
+use core::time::Duration;
 use rustix::process::{Pid, Signal};
+use serve::{Answer, Answers};
 use std::process::ExitCode;
 
 impl NginxSignal {
@@ -44,8 +46,10 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let signal = wanted.number();
+    let number = pid.as_raw_nonzero().get().unsigned_abs();
+    let answers = Answers::of(number).filter(|_| wanted == NginxSignal::Reload);
     match pid_file::tell(pid, found.owner, signal) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => answers.map_or(ExitCode::SUCCESS, |answers| reloaded(&answers)),
         Err(NotTold::Refused(why)) => {
             let (pid, signal, why) = (pid.as_raw_nonzero(), signal.as_raw(), crate::load::reason(&why.into()));
             say::eprintln!("nginx: [alert] kill({pid}, {signal}) failed ({why})");
@@ -57,4 +61,21 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// How long the process may take to answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// What stands in an answer before what was left out.
+const LEFT: &str = "left as it was";
+
+/// Waits for what comes of a reload, and says what of it is not as it is asked for.
+fn reloaded(answers: &Answers) -> ExitCode {
+    let why = match answers.wait(ANSWER) {
+        Answer::Done(said) if !said.contains(LEFT) => return ExitCode::SUCCESS,
+        Answer::Done(said) | Answer::Failed(said) => said,
+        Answer::None => format!("no answer to the reload within {} s: its error log says more", ANSWER.as_secs()),
+    };
+    say::eprintln!("nginx: [error] {why}");
+    ExitCode::FAILURE
 }

@@ -58,6 +58,7 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     be_called_nginx();
     let outcome = served::plan(plan, loaded, again).map_err(Failure::from).and_then(|plan| {
         lead_to_error_log(&plan)?;
+        say::no_less_than(plan.error_log.level);
         serve::tell_syslog(&plan);
         if let Some(path) = pid_path.as_deref().filter(|_| !serve::is_ours()) {
             let told = |why| format!("open() \"{}\" failed ({})", path.display(), reason(&why));

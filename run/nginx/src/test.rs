@@ -4,9 +4,11 @@
 use crate::load::{Loaded, failed, reason};
 use crate::memory;
 use crate::over_links;
+use crate::over_sockets;
 use crate::plan::{ExplainForm, NginxPlan};
+use crate::reasons::{self, Kind};
 use access_log::LogPlace;
-use nginx::{Compiled, ErrorLogTarget, Explanation, Message};
+use nginx::{Compiled, ErrorLogTarget, Explanation, Level, Message};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use say::Failure;
 use serde::Serialize;
@@ -24,8 +26,8 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
         Err(refusal) => {
             refusal.tell(true);
             if explain == Some(ExplainForm::Json) {
-                let (error, warnings) = (&refusal.error.message, &refusal.error.warnings);
-                write_json(&Verdict::new(&refusal.path, Some(Said::of(error)), warnings, None))?;
+                let reasons = refusal.reasons();
+                write_json(&Verdict::new(&refusal.path, &reasons, &refusal.error.warnings, None))?;
             }
             return Ok(ExitCode::FAILURE);
         }
@@ -35,18 +37,22 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
     if !plan.quiet {
         say::eprintln!("nginx: the configuration file {path} syntax is ok");
     }
-    let wrong = |level: &'static str| move |why: String| (level, why);
-    let tried = places(&loaded).and_then(|()| addresses(plan, &loaded)).map_err(wrong("emerg"));
+    let at = |level: Level| move |text: String| Message { level, text, place: None };
+    let mut reasons: Vec<Message> = places(&loaded).into_iter().map(at(Level::Emerg)).collect();
+    reasons.extend(addresses(plan, &loaded).err().map(at(Level::Emerg)));
     // nginx maps memory last, and says so at another level.
-    let tried = tried.and_then(|()| memory::can_be_had(&loaded.compiled.program).map_err(wrong("alert")));
-    if let Err((level, why)) = tried {
-        say::eprintln!("nginx: [{level}] {why}");
+    reasons.extend(memory::can_be_had(&loaded.compiled.program).err().map(at(Level::Alert)));
+    if let Some(first) = reasons.first() {
+        say::eprintln!("nginx: {first}");
+        reasons::tell(&reasons);
         failed(&loaded.path);
         if explain == Some(ExplainForm::Json) {
-            let said = Said { text: &why, file: None, line: None };
-            write_json(&Verdict::new(&loaded.path, Some(said), loaded.warnings(), None))?;
+            write_json(&Verdict::new(&loaded.path, &reasons, loaded.warnings(), None))?;
         }
         return Ok(ExitCode::FAILURE);
+    }
+    if !plan.quiet && loaded.compiled.unsaid_log {
+        say::eprintln!("nginx: requests are logged to {}: no access_log says otherwise", nginx::ACCESS_LOG);
     }
     if !plan.quiet {
         say::eprintln!("nginx: configuration file {path} test is successful");
@@ -54,12 +60,19 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
     if dump {
         io::stdout().write_all(&loaded.configuration.dump())?;
     }
-    let explained = || nginx::explain(&loaded.configuration, &loaded.compiled);
+    let explained = || {
+        let mut explained = nginx::explain(&loaded.configuration, &loaded.compiled);
+        if plan.links.is_none() {
+            let Compiled { program, sockets, process, .. } = &loaded.compiled;
+            over_sockets::explain(&mut explained, &plan.workers, (program, sockets, process));
+        }
+        explained
+    };
     match explain {
         None => {}
         Some(ExplainForm::Words) => write!(io::stdout(), "{}", explained())?,
         Some(ExplainForm::Json) => {
-            write_json(&Verdict::new(&loaded.path, None, loaded.warnings(), Some(&explained())))?;
+            write_json(&Verdict::new(&loaded.path, &[], loaded.warnings(), Some(&explained())))?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -70,8 +83,10 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
 struct Verdict<'a> {
     configuration: &'a Path,
     good: bool,
-    /// What is wrong with it.
+    /// The first that is wrong with it.
     error: Option<Said<'a>>,
+    /// All that is, by kinds.
+    errors: Vec<Kind<'a>>,
     warnings: Vec<Said<'a>>,
     /// What becomes of it, if it is good.
     #[serde(flatten)]
@@ -97,12 +112,13 @@ impl<'a> Said<'a> {
 impl<'a> Verdict<'a> {
     fn new(
         configuration: &'a Path,
-        error: Option<Said<'a>>,
+        reasons: &'a [Message],
         warnings: &'a [Message],
         explained: Option<&'a Explanation>,
     ) -> Self {
         let warnings = warnings.iter().map(Said::of).collect();
-        Self { configuration, good: error.is_none(), error, warnings, explained }
+        let (error, errors) = (reasons.first().map(Said::of), reasons::kinds(reasons));
+        Self { configuration, good: error.is_none(), error, errors, warnings, explained }
     }
 }
 
@@ -112,27 +128,30 @@ fn write_json(verdict: &Verdict<'_>) -> Result<(), Failure> {
 
 /// Whether logs and the file with the process id can be written, and folders for bodies
 /// of requests made.
-fn places(loaded: &Loaded) -> Result<(), String> {
+fn places(loaded: &Loaded) -> Vec<String> {
     let compiled = &loaded.compiled;
-    for log in &compiled.program.logs {
-        if let LogPlace::File { path, .. } = &log.place {
-            can_be_written(path)?;
-        }
-    }
-    for log in &compiled.process.error_log {
-        if let ErrorLogTarget::File(path) = &log.target {
-            can_be_written(path)?;
-        }
-    }
-    for rules in &compiled.program.temp_folders {
-        can_be_made(&rules.path)?;
-    }
-    compiled.process.pid.as_deref().map_or(Ok(()), can_be_written)
+    let logs = compiled.program.logs.iter().filter_map(|log| match &log.place {
+        LogPlace::File { path, .. } => Some(path.as_path()),
+        _ => None,
+    });
+    let own = compiled.process.error_log.iter().filter_map(|log| match &log.target {
+        ErrorLogTarget::File(path) => Some(path.as_path()),
+        _ => None,
+    });
+    let files: Vec<&Path> = logs.chain(own).chain(compiled.process.pid.as_deref()).collect();
+    let folders = compiled.program.temp_folders.iter().map(|rules| rules.path.as_path());
+    let mut wrong: Vec<String> = files.into_iter().filter_map(|path| can_be_written(path).err()).collect();
+    wrong.extend(folders.filter_map(|path| can_be_made(path).err()));
+    wrong
 }
 
 fn can_be_made(folder: &Path) -> Result<(), String> {
     if folder.is_dir() {
         return Ok(());
+    }
+    if std::fs::symlink_metadata(folder).is_ok() {
+        let why = reason(&rustix::io::Errno::NOTDIR.into());
+        return Err(format!("mkdir() \"{}\" failed ({why})", folder.display()));
     }
     let within = folder.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let asked = accessat(CWD, within, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS).map_err(io::Error::from);
@@ -153,6 +172,8 @@ fn addresses(plan: &NginxPlan, loaded: &Loaded) -> Result<(), String> {
 fn can_be_written(path: &Path) -> Result<(), String> {
     let access = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(io::Error::from);
     let asked = match access(path) {
+        // Whoever may write to a folder cannot write it.
+        Ok(()) if path.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             access(folder.unwrap_or(Path::new(".")))

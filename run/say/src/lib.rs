@@ -27,6 +27,7 @@ use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What ends a command: a sentence for the user.
@@ -117,6 +118,14 @@ pub fn as_nginx(offset: fn(u64) -> i32) {
 
 static AS_NGINX: OnceLock<fn(u64) -> i32> = OnceLock::new();
 
+/// Standard error is told no line that matters less than this, by nginx's numbers (4
+/// `error`, 5 `warn`, 6 `notice`), from now on; `None`: all are.
+pub fn no_less_than(level: Option<u8>) {
+    LEAST.store(level.unwrap_or(u8::MAX), Ordering::Relaxed);
+}
+
+static LEAST: AtomicU8 = AtomicU8::new(u8::MAX);
+
 /// Who else is told of each line: how bad it is by nginx's numbers, the local time as if
 /// it were that of Greenwich, and the line as nginx's.
 type Hearer = Box<dyn FnMut(u8, &HttpDate, &str) + Send>;
@@ -153,6 +162,9 @@ fn log(level: Level, text: &str) {
     let journal = *JOURNAL.get_or_init(|| is_journal(std::env::var_os("JOURNAL_STREAM").as_deref()));
     let time = (!journal).then(|| Clock.unix());
     tell_hearer(level, text);
+    if level.number() > LEAST.load(Ordering::Relaxed) {
+        return;
+    }
     put(io::stderr(), &lines(level, text, time), |lost| {
         lines(Level::Warning, &format!("{lost} lines are lost: nobody read them in time"), time)
     });

@@ -25,7 +25,7 @@ use silo::Clock;
 use silo::page::Page;
 use sockets::fleet::{self, FleetError, Stop};
 use sockets::steer::{SteerError, Steering};
-use sockets::{BindError, Config, Endpoint, Listeners, Origin, Worker, kernel_tls};
+use sockets::{BindError, Config, Endpoint, Listeners, Model, Origin, Worker, kernel_tls};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,19 +37,21 @@ use topology::Topology;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
+pub fn serve(asked: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
     // Asked now: once the file is replaced, the kernel tells another name.
     let program = super::takeover::own_program()?;
+    let Seating { seats, sets, note, warning } = machine::seating(asked.workers, &asked.cores)?;
+    let (plan, unsteered) = with_model(asked, seats.len());
+    let plan = &plan;
     let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
     let mut found = systemd::sockets()?;
     if let Some(predecessor) = &mut predecessor {
         leaves_nothing_out(plan, whole.signals, predecessor)?;
         found.append(&mut predecessor.sockets);
     }
-    let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
     let workers = seats.len();
     let (config, mut warnings) = worker_config(plan, workers);
-    warnings.extend(warning.into_iter().chain(scheduling(plan, &seats)?));
+    warnings.extend(warning.into_iter().chain(unsteered).chain(scheduling(plan, &seats)?));
     let endpoint = exposed::bind(whole, predecessor.is_some())?;
     let (mut board, page) = board(plan, (predecessor.is_some(), endpoint.is_some()), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
@@ -77,6 +79,8 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
             let one = |index: usize| {
                 let start = starts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
+                let sets = sets.get(index).map_or(&[][..], Vec::as_slice);
+                place(index, sets, plan.nice);
                 let outcome = plan.fifo.map_or(Ok(()), sched::of_thread).and_then(|()| start.map_or(Ok(()), run));
                 if outcome.is_err() {
                     // The others finish what they have.
@@ -91,7 +95,7 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
         })?;
         let mut supervisor = Supervisor::new(program, whole, (&orders, asked), path, (page, endpoint));
         let supervised = supervisor.serve(&fleet, |_, _| {
-            announce((&endpoints, &server), &seats, &config, orders.engine());
+            announce((&endpoints, &server), plan, (&seats, &sets), (&config, orders.engine()));
             note.iter().for_each(|note| say::info(format_args!("  {note}")));
             warnings.iter().for_each(say::warning);
         });
@@ -106,6 +110,59 @@ pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
             Err(other) => Err(other.to_string().into()),
         }
     })
+}
+
+/// The plan with the accept model that can be had, and why it is another than was asked
+/// for.
+fn with_model(plan: &KernelPlan, workers: usize) -> (KernelPlan, Option<String>) {
+    let mut plan = plan.clone();
+    let (model, why) = model(&plan, workers);
+    plan.config.model = model;
+    (plan, why)
+}
+
+/// The accept model of so many workers, and why it is another than was asked for.
+#[must_use]
+pub fn model(plan: &KernelPlan, workers: usize) -> (Model, Option<String>) {
+    let asked = plan.config.model;
+    if !plan.or_shared {
+        return (asked, None);
+    }
+    match Steering::try_out(asked, workers) {
+        Ok(()) => (asked, None),
+        Err(why) => {
+            let why = why.reason();
+            (Model::Exclusive, Some(format!("accept model exclusive in the place of {asked}: {why}")))
+        }
+    }
+}
+
+/// How a plan's workers come by connections, in words: the model, and how many queues
+/// each address has.
+#[must_use]
+pub fn told_model(plan: &KernelPlan, workers: usize) -> String {
+    let queues = |shared: bool| match if shared { 1 } else { workers } {
+        1 => "1 queue".to_owned(),
+        count => format!("{count} queues"),
+    };
+    let model = plan.config.model;
+    let hashed = plan.options.own.iter().any(|(_, own)| own.listen.hashed);
+    let beside = if hashed { format!(", with reuseport {}", queues(false)) } else { String::new() };
+    format!("{model}, {}{beside}", queues(model.is_shared()))
+}
+
+/// Has a worker's thread be where it is to be, as important as it is to be. What cannot
+/// be is said, and it serves all the same, as nginx's workers do.
+fn place(index: usize, cores: &[u16], nice: Option<i32>) {
+    if !cores.is_empty()
+        && let Err(why) = silo::pin::bind(cores)
+    {
+        say::error(format_args!("worker {index} cannot be bound to its cores (worker_cpu_affinity): {why}"));
+    }
+    // Of this thread alone (setpriority(2), "C library/kernel differences").
+    if let Some(Err(why)) = nice.map(|nice| rustix::process::setpriority_process(None, nice)) {
+        say::error(format_args!("worker {index} cannot have its worker_priority: {why}"));
+    }
 }
 
 /// What is to be said of workers that have a real-time priority.
@@ -265,8 +322,9 @@ pub struct Checked {
 /// # Errors
 /// If one cannot be made.
 pub fn check(plan: &KernelPlan, server: server::Config) -> Result<Checked, Failure> {
-    let Seating { seats, note, warning } = machine::seating(plan.workers, &plan.cores)?;
-    let (config, warnings) = worker_config(plan, seats.len());
+    let Seating { seats, note, warning, .. } = machine::seating(plan.workers, &plan.cores)?;
+    let (config, mut warnings) = worker_config(plan, seats.len());
+    warnings.extend(model(plan, seats.len()).1);
     try_out(&seats, &config, &share(server, config.max_connections, seats.len()))?;
     let warnings = warnings.into_iter().chain(warning).map(|warning| format!("warning: {warning}"));
     Ok(Checked { workers: seats.len(), notes: note.into_iter().chain(warnings).collect() })
@@ -338,7 +396,7 @@ fn board(
     (follows, latencies): (bool, bool),
     seats: &[Option<u16>],
 ) -> Result<(Board, PagePlace), Failure> {
-    let what = format!("serve {} workers, {}", seats.len(), plan.config.model);
+    let what = format!("serve {} workers, {}", seats.len(), told_model(plan, seats.len()));
     if let Some(path) = plan.status_page.clone().filter(|_| follows) {
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}.next", std::process::id()));
@@ -360,16 +418,21 @@ fn sealing() -> String {
     }
 }
 
-fn announce((endpoints, server): (&[Endpoint], &server::Config), seats: &[Option<u16>], config: &Config, engine: &str) {
+fn announce(
+    (endpoints, server): (&[Endpoint], &server::Config),
+    plan: &KernelPlan,
+    (seats, sets): (&[Option<u16>], &[Vec<u16>]),
+    (config, engine): (&Config, &str),
+) {
     let urls: Vec<String> = endpoints.iter().map(|endpoint| url(endpoint, server)).collect();
     let count = seats.len();
     let workers = if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") };
-    let (urls, model) = (urls.join(" "), config.model);
+    let (urls, model) = (urls.join(" "), told_model(plan, count));
     say::info(format_args!("serving {urls} over kernel sockets: {workers}, accept model {model}, engine {engine}"));
     if server.speaks_tls() {
         say::info(format_args!("  {}", sealing()));
     }
-    for (index, place) in machine::places(seats).iter().enumerate() {
+    for (index, place) in machine::places(seats, sets).iter().enumerate() {
         let most = config.max_connections;
         say::info(format_args!("  worker {index}: {place}, at most {most} connections"));
     }

@@ -22,6 +22,7 @@
 //! | `ward`, `confine` | who serves without it: towards the parent, and how it is given up |
 //! | `places` | what is opened with rights for whoever has none |
 
+mod answers;
 mod asked;
 mod bell;
 mod check;
@@ -53,6 +54,7 @@ mod wanted;
 mod ward;
 mod worker;
 
+pub use answers::{Answer, Answers};
 pub use check_places::metrics_address;
 pub use error_log::tell_syslog;
 pub use plan::{
@@ -71,6 +73,24 @@ use ward::Ward;
 #[must_use]
 pub fn is_ours() -> bool {
     [ward::VARIABLE, takeover::VARIABLE].iter().any(|name| std::env::var_os(name).is_some())
+}
+
+/// Whether there is such a user, by name or number, and in such a group.
+#[must_use]
+pub fn has_user(user: &str, group: Option<&str>) -> bool {
+    let text = group.map_or_else(|| user.to_owned(), |group| format!("{user}:{group}"));
+    confine::Identity::find(&text).is_ok()
+}
+
+/// How many workers a plan has, how they come by connections, and why that is another
+/// way than the plan asks for, where it is.
+///
+/// # Errors
+/// If the kernel does not say which cores there are.
+pub fn accept_model(plan: &KernelPlan) -> std::io::Result<(usize, sockets::Model, Option<String>)> {
+    let workers = host::machine::seats(plan.workers, &plan.cores)?.len();
+    let (model, why) = kernel::model(plan, workers);
+    Ok((workers, model, why))
 }
 
 /// Opens the error log of what is to be served, before anything is: where others

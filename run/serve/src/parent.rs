@@ -347,6 +347,7 @@ impl Parent {
         if now.error_log.file != self.plan.error_log.file {
             self.openings.reopen_error_log(&self.plan);
         }
+        say::no_less_than(self.plan.error_log.level);
         if now.error_log.syslog != self.plan.error_log.syslog {
             tell_syslog(&self.plan);
         }

@@ -46,6 +46,8 @@ pub struct ErrorLogs {
     pub file: Option<PathBuf>,
     /// The servers of logs that are told, too.
     pub syslog: Vec<SyslogErrors>,
+    /// The least that standard error is told, by nginx's numbers; `None`: all.
+    pub level: Option<u8>,
 }
 
 /// A server of logs that is told of the process's own lines.
@@ -162,6 +164,11 @@ pub struct KernelPlan {
     /// What each worker is to be, but for `max_connections`: those are all
     /// workers' together.
     pub config: Config,
+    /// Where the program of the accept model cannot be had, workers take from one queue
+    /// (`exclusive`); else the kernel's hash deals connections out.
+    pub or_shared: bool,
+    /// Niceness of workers' threads, -20 to 19, if it is not this process's own.
+    pub nice: Option<i32>,
     /// Options of listening sockets.
     pub options: ListenOptions,
     /// Where the statistics page lies; `None`: the usual place.

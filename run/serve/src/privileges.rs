@@ -2,7 +2,7 @@
 //! what was asked for, and what there is.
 
 use super::confine::{Confinement, Identity, USUAL};
-use crate::plan::{ServePath, ServePlan};
+use crate::plan::{ServePath, ServePlan, SignalRules};
 use rustix::thread::{CapabilitySet, capabilities};
 use say::Failure;
 
@@ -48,6 +48,8 @@ fn decide_for(plan: &ServePlan, standing: Standing) -> Result<Decision, String> 
     let connects = links.iter().any(|link| link.driver.connects());
     let privileges = &plan.privileges;
     let asked = privileges.supervise || standing.first;
+    // As nginx's master: new workers follow old ones, whoever waits for this process.
+    let leads = matches!((plan.signals, &plan.path), (SignalRules::Nginx { .. }, ServePath::Kernel(_)));
     let confined = |identity| Some(Confinement { identity, restricts: as_root.is_none(), silos });
     let mut said = Vec::new();
     let user = privileges.user.as_deref().map(Identity::find).transpose()?;
@@ -57,7 +59,7 @@ fn decide_for(plan: &ServePlan, standing: Standing) -> Result<Decision, String> 
             if uid == 0 {
                 said.push("serves as root, and keeps its rights (--user root)".to_owned());
             }
-            (asked, None)
+            (asked || leads && uid == 0, None)
         }
         (0, Some(user)) => (true, confined(Some(user))),
         (0, None) if let Some(as_root) = as_root => {
@@ -117,7 +119,7 @@ fn has(map: &str, uid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{ErrorLogs, Privileges, Settings, SignalRules};
+    use crate::plan::{ErrorLogs, Privileges, Settings};
     use host::HostPlan;
     use host::drivers::LinkSpec;
 

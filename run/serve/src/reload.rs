@@ -139,6 +139,7 @@ impl Reload {
         if now.error_log.file != self.plan.error_log.file {
             places::reopen_error_log(&self.plan, None);
         }
+        say::no_less_than(self.plan.error_log.level);
         if now.error_log.syslog != self.plan.error_log.syslog {
             tell_syslog(&self.plan);
         }

@@ -75,6 +75,7 @@ pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, Str
     }
     if changed.iter().any(|name| name == "configuration") {
         plan.error_log.file.clone_from(&asked.error_log.file);
+        plan.error_log.level = asked.error_log.level;
     }
     if changed.iter().any(|name| name == "syslog") {
         plan.error_log.syslog.clone_from(&asked.error_log.syslog);

@@ -13,7 +13,7 @@ use super::systemd;
 use super::takeover::control_path;
 use super::wakes::PULSE;
 use super::ward::{self, ParentWish, Ward};
-use crate::plan::{Control, RestartPlan, ServePath, ServePlan};
+use crate::plan::{Control, RestartPlan, ServePath, ServePlan, SignalRules};
 use core::time::Duration;
 use host::drivers::take_over_is_for;
 use metrics::Endpoint;
@@ -238,6 +238,11 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
             ward.seal(self.reload.plan())?;
         }
         self.orders.release();
+        if took_over.is_some() && matches!(self.reload.plan().signals, SignalRules::Nginx { .. }) {
+            // Whoever asked for a reload waits for a word of it.
+            let said = "reloaded: a new process serves what is asked for now";
+            self.path.parts().1.tell(Clock.unix(), true, said);
+        }
         Ok(took_over)
     }
 

@@ -158,6 +158,9 @@ pub struct ListenOptions {
     /// Another process listens there with SO_REUSEPORT, and hands over: that is no
     /// reason to be refused. Default no.
     pub follows: bool,
+    /// A queue for each worker, chosen by the kernel's hash, whatever the model is
+    /// elsewhere (as nginx's `reuseport`). Default no.
+    pub hashed: bool,
     /// Addresses that have options of their own, all of them: none of those above
     /// hold there. Default none.
     pub own: Vec<(Endpoint, OwnOptions)>,
@@ -200,6 +203,7 @@ impl Default for ListenOptions {
             unix_mode: None,
             local_at: None,
             follows: false,
+            hashed: false,
             own: Vec::new(),
         }
     }

@@ -45,6 +45,8 @@ struct Socket {
     endpoint: Endpoint,
     /// Options of its connections, if they are not those of all.
     stream: Option<StreamOptions>,
+    /// The kernel's hash chooses, whatever the model is elsewhere.
+    hashed: bool,
 }
 
 /// A listening socket, as one worker has it.
@@ -214,6 +216,12 @@ impl Listeners {
             }
         }
         all
+    }
+
+    /// Whether the kernel's hash chooses at this endpoint, whatever the model is
+    /// elsewhere.
+    pub(crate) fn is_hashed(&self, endpoint: &Endpoint) -> bool {
+        self.sockets.iter().any(|dealt| dealt.socket.hashed && dealt.socket.endpoint == *endpoint)
     }
 
     /// The sockets of an endpoint that has one for each worker, with whose

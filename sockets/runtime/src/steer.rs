@@ -132,18 +132,33 @@ pub enum SteerError {
     Program(AssembleError),
 }
 
+impl SteerError {
+    /// Why, without what comes of it.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        Reason(self).to_string()
+    }
+}
+
 impl fmt::Display for SteerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("connections are dealt out by the kernel's hash: ")?;
-        match self {
-            Self::TooManyWorkers(workers) => {
+        write!(f, "connections are dealt out by the kernel's hash: {}", Reason(self))
+    }
+}
+
+struct Reason<'a>(&'a SteerError);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SteerError::TooManyWorkers(workers) => {
                 write!(f, "an eBPF program chooses among at most {MAX_WORKERS} workers, not {workers}")
             }
-            Self::Shared(at) => write!(f, "{at} has one socket for all workers, made without SO_REUSEPORT"),
-            Self::Held(at) => write!(f, "another process steers the sockets of {at}"),
-            Self::Topology(e) => write!(f, "cannot read which CPU is in which NUMA domain: {e}"),
-            Self::Kernel(e) => e.fmt(f),
-            Self::Program(e) => write!(f, "the eBPF program does not assemble: {e}"),
+            SteerError::Shared(at) => write!(f, "{at} has one socket for all workers, made without SO_REUSEPORT"),
+            SteerError::Held(at) => write!(f, "another process steers the sockets of {at}"),
+            SteerError::Topology(e) => write!(f, "cannot read which CPU is in which NUMA domain: {e}"),
+            SteerError::Kernel(e) => e.fmt(f),
+            SteerError::Program(e) => write!(f, "the eBPF program does not assemble: {e}"),
         }
     }
 }
@@ -166,9 +181,27 @@ impl From<ebpf::Error> for SteerError {
 }
 
 impl Steering {
+    /// Whether this kernel, and this process's rights, have the program of a model for
+    /// so many workers: it is loaded, and dropped.
+    ///
+    /// # Errors
+    /// See [`SteerError`]. Sockets may be in the way still, where others made them.
+    pub fn try_out(model: Model, workers: usize) -> Result<(), SteerError> {
+        let Some(text) = program_of(model).filter(|_| workers > 1) else { return Ok(()) };
+        if workers > MAX_WORKERS {
+            return Err(SteerError::TooManyWorkers(workers));
+        }
+        let assembly = Assembly::new(text, &CONSTANTS).map_err(SteerError::Program)?;
+        let maps = Maps::new(model, &Candidates::of(&Topology::default(), &vec![None; workers]))?;
+        let sockets = Map::create("sockets", MapKind::ReuseportSockets, 4, 8, workers as u32)?;
+        Program::load("steer", &assembly, &[&[&sockets], maps.all().as_slice()].concat())?;
+        Ok(())
+    }
+
     /// Attaches the program of `listeners`' model to its TCP sockets; `cores`
-    /// is where each worker is pinned. `None` if the model has no program.
-    /// Unix sockets have one queue, which needs none.
+    /// is where each worker is pinned. `None` if the model has no program, or there is
+    /// one worker. Unix sockets have one queue, which needs none; addresses where the
+    /// kernel's hash is asked for ([`ListenOptions::hashed`]) have none.
     ///
     /// # Errors
     /// See [`SteerError`]; no program is attached then, and the kernel's hash
@@ -178,41 +211,30 @@ impl Steering {
         cores: &[Option<u16>],
         topology: &Topology,
     ) -> Result<Option<Self>, SteerError> {
-        let text = match listeners.model() {
-            Model::Local => LOCAL,
-            Model::Least => LEAST,
-            Model::Blocking | Model::Epoll | Model::Exclusive | Model::Reuseport => {
-                // The process before this one may have left its program, which
-                // knows nothing of sockets that are new.
-                for (endpoint, socket) in listeners.iter() {
-                    if matches!(endpoint, Endpoint::Tcp(_)) {
-                        let _ = detach_reuseport(socket);
-                    }
-                }
-                return Ok(None);
-            }
-        };
         let workers = listeners.workers();
+        let text = program_of(listeners.model()).filter(|_| workers > 1);
+        // The process before this one may have left its program, which knows nothing of
+        // sockets that are new.
+        for (endpoint, socket) in listeners.iter() {
+            if matches!(endpoint, Endpoint::Tcp(_)) && (text.is_none() || listeners.is_hashed(endpoint)) {
+                let _ = detach_reuseport(socket);
+            }
+        }
+        let Some(text) = text else { return Ok(None) };
         if workers > MAX_WORKERS {
             return Err(SteerError::TooManyWorkers(workers));
         }
         let assembly = Assembly::new(text, &CONSTANTS).map_err(SteerError::Program)?;
-        let shared = if listeners.model() == Model::Least { MapKind::SharedArray } else { MapKind::Array };
         let mut pinned = cores.to_vec();
         pinned.resize(workers, None);
-        let cpus = cpus_map(shared, &Candidates::of(topology, &pinned))?;
-        let counters = Map::create("counters", MapKind::PerCpuArray, 4, 8, COUNTS as u32)?;
-        let work = match listeners.model() {
-            Model::Least => Some(Map::create("work", shared, 4, (MAX_WORKERS * WORK_LINE) as u32, 1)?),
-            _ => None,
-        };
-        let maps: Vec<&Map> = [&cpus, &counters].into_iter().chain(&work).collect();
+        let maps = Maps::new(listeners.model(), &Candidates::of(topology, &pinned))?;
         let mut attached = Vec::new();
-        for endpoint in listeners.endpoints().into_iter().filter(|at| matches!(at, Endpoint::Tcp(_))) {
+        let steered = |at: &Endpoint| matches!(at, Endpoint::Tcp(_)) && !listeners.is_hashed(at);
+        for endpoint in listeners.endpoints().into_iter().filter(steered) {
             let outcome = listeners.queues(&endpoint).ok_or_else(|| SteerError::Shared(endpoint.clone()));
             let outcome = outcome.and_then(|sockets| {
                 attached.extend(sockets.first().map(|(_, socket)| *socket));
-                attach_group(&endpoint, &sockets, workers, &assembly, &maps)
+                attach_group(&endpoint, &sockets, workers, &assembly, &maps.all())
             });
             if let Err(e) = outcome {
                 // All or none: what is half steered cannot be explained.
@@ -222,8 +244,8 @@ impl Steering {
                 return Err(e);
             }
         }
-        let work = work.map(|work| work.share().map(Arc::new)).transpose()?;
-        Ok(Some(Self { work, counters, workers }))
+        let work = maps.work.map(|work| work.share().map(Arc::new)).transpose()?;
+        Ok(Some(Self { work, counters: maps.counters, workers }))
     }
 
     /// The part of the worker with this index: to be had once, by the worker
@@ -266,6 +288,40 @@ impl Steering {
             any: sum(COUNT_ANY)?,
             kernel: sum(COUNT_KERNEL)?,
         })
+    }
+}
+
+/// The program's text, if the model has one.
+const fn program_of(model: Model) -> Option<&'static str> {
+    match model {
+        Model::Local => Some(LOCAL),
+        Model::Least => Some(LEAST),
+        Model::Blocking | Model::Epoll | Model::Exclusive | Model::Reuseport => None,
+    }
+}
+
+/// What a program shares with us, beside the sockets of its address.
+struct Maps {
+    cpus: Map,
+    counters: Map,
+    /// `least` only.
+    work: Option<Map>,
+}
+
+impl Maps {
+    fn new(model: Model, candidates: &[Candidates]) -> Result<Self, SteerError> {
+        let shared = if model == Model::Least { MapKind::SharedArray } else { MapKind::Array };
+        let work = || Map::create("work", shared, 4, (MAX_WORKERS * WORK_LINE) as u32, 1);
+        Ok(Self {
+            cpus: cpus_map(shared, candidates)?,
+            counters: Map::create("counters", MapKind::PerCpuArray, 4, 8, COUNTS as u32)?,
+            work: (model == Model::Least).then(work).transpose()?,
+        })
+    }
+
+    /// In the order of the programs.
+    fn all(&self) -> Vec<&Map> {
+        [&self.cpus, &self.counters].into_iter().chain(&self.work).collect()
     }
 }
 

@@ -43,10 +43,11 @@ mod upstreams;
 mod url;
 
 pub use classes::DirectiveClass;
+pub use logs::ACCESS_LOG;
 pub use listen::{KeepAliveRules, SocketRules};
-pub use process::{ErrorLog, ErrorLogTarget, ProcessRules};
+pub use process::{AffinityRules, ErrorLog, ErrorLogTarget, ProcessRules};
 
-use crate::message::{ConfError, Level, Message, Place};
+use crate::message::{ConfError, Level, Message, Place, REASONS_MAX};
 use crate::reader::{Configuration, Directive};
 use arguments::{inside, told};
 use core::net::IpAddr;
@@ -92,6 +93,8 @@ pub struct Compiled {
     pub notes: Vec<Remark>,
     /// Where blocks of the program stand; nowhere for those that nobody wrote.
     pub places: Vec<Option<Place>>,
+    /// Requests are logged to [`ACCESS_LOG`], because no `access_log` says otherwise.
+    pub unsaid_log: bool,
 }
 
 /// A directive that has no effect here.
@@ -125,18 +128,22 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         upstream_tls: Vec::new(),
         outer_resolver: None,
         outer_timeout: layer::RESOLVER_TIMEOUT,
+        errors: configuration.errors.clone(),
+        unsaid_log: false,
     };
-    match compiler.all() {
-        Ok((process, sockets)) => Ok(Compiled {
-            program: compiler.program,
-            sockets,
-            process,
-            warnings: compiler.warnings,
-            notes: compiler.notes,
-            places: compiler.places,
-        }),
-        Err(message) => Err(ConfError { message, warnings: compiler.warnings }),
+    let (process, sockets) = compiler.all();
+    if let Some(error) = ConfError::of(compiler.errors, compiler.warnings.clone()) {
+        return Err(error);
     }
+    Ok(Compiled {
+        program: compiler.program,
+        sockets,
+        process,
+        warnings: compiler.warnings,
+        notes: compiler.notes,
+        places: compiler.places,
+        unsaid_log: compiler.unsaid_log,
+    })
 }
 
 /// See the module.
@@ -161,34 +168,74 @@ pub(crate) struct Compiler<'a> {
     /// `resolver` and `resolver_timeout` of `http`.
     outer_resolver: Option<Arc<ResolverRules>>,
     outer_timeout: Duration,
+    /// What is wrong so far. What is compiled behind it is compiled for what else is.
+    errors: Vec<Message>,
+    /// Requests are logged where nothing says so.
+    unsaid_log: bool,
 }
 
 /// What one step comes to.
 type Step<T = ()> = Result<T, Message>;
 
 impl Compiler<'_> {
-    fn all(&mut self) -> Step<(ProcessRules, Vec<SocketRules>)> {
+    /// Goes on behind what is wrong, to find what else is: with nothing in its place.
+    fn note<T: Default>(&mut self, step: Step<T>) -> T {
+        step.unwrap_or_else(|message| {
+            if self.errors.len() < REASONS_MAX {
+                self.errors.push(message);
+            }
+            T::default()
+        })
+    }
+
+    /// Takes a step that says of the whole what is wrong, where its parts are right.
+    fn if_right<T: Default>(&mut self, step: impl FnOnce(&mut Self) -> Step<T>) -> T {
+        if !self.errors.is_empty() {
+            return T::default();
+        }
+        let done = step(self);
+        self.note(done)
+    }
+
+    fn all(&mut self) -> (ProcessRules, Vec<SocketRules>) {
         let mut process = ProcessRules::new();
         let (mut events, mut http, mut modules) = (false, false, Vec::new());
         for directive in &self.configuration.directives {
             match directive.name.as_slice() {
                 b"http" => {
                     http = true;
-                    self.http(inside(directive), directive.place)?;
+                    self.http(inside(directive), directive.place);
                 }
-                b"load_module" => self.load_module(directive, &mut modules, events || http)?,
+                b"load_module" => {
+                    let taken = self.load_module(directive, &mut modules, events || http);
+                    self.note(taken);
+                }
                 name => {
                     events |= name == b"events";
-                    self.process(&mut process, directive)?;
+                    let taken = self.process(&mut process, directive);
+                    self.note(taken);
                 }
             }
         }
         if !events {
-            return Err(nowhere("no \"events\" section in configuration".to_owned()));
+            self.note::<()>(Err(nowhere("no \"events\" section in configuration".to_owned())));
         }
         process.http = http;
+        if let (Some(AffinityRules::Masks(masks)), Some(workers)) = (&process.affinity, process.workers)
+            && masks.len() != 1
+            && masks.len() != workers as usize
+        {
+            let text = "the number of \"worker_processes\" is not equal to the number of \"worker_cpu_affinity\" masks, \
+                        using last mask for remaining worker processes";
+            self.warnings.push(Message { level: Level::Warn, ..nowhere(text.to_owned()) });
+        }
         self.keep_used_folders();
-        let sockets = self.listeners()?;
+        let sockets = self.if_right(Self::listeners);
+        self.if_right(Self::number_terms);
+        (process, sockets)
+    }
+
+    fn number_terms(&mut self) -> Step {
         self.program.number_terms().map_err(|why| {
             let place = match &why {
                 TooManyTerms::Exchanges(block) => self.places.get(block.0 as usize).copied().flatten(),
@@ -196,41 +243,48 @@ impl Compiler<'_> {
             };
             let text = format!("not supported here: {why}");
             place.map_or_else(|| nowhere(text.clone()), |place| self.refused(place, text.clone()))
-        })?;
-        Ok((process, sockets))
+        })
     }
 
-    fn http(&mut self, directives: &[Directive], place: Place) -> Step {
+    fn http(&mut self, directives: &[Directive], place: Place) {
         let blocks = blocks_in(directives);
         self.program.blocks.reserve(blocks);
         self.places.reserve(blocks);
         let mut layer = Layer::outermost(Value::literal(&self.full_path(b"html")));
-        self.usual_error_logs(&mut layer)?;
+        let taken = self.usual_error_logs(&mut layer);
+        self.note(taken);
         self.usual_temp_path();
-        self.log_formats(directives, place)?;
-        self.zones(directives)?;
-        self.outer_resolver(directives)?;
+        for step in [
+            self.log_formats(directives, place),
+            self.zones(directives),
+            self.outer_resolver(directives),
+        ] {
+            self.note(step);
+        }
         for directive in directives {
-            match directive.name.as_slice() {
-                b"server" | b"log_format" => {}
-                b"map" => self.map(directive)?,
-                b"geo" => self.geo(directive)?,
-                b"split_clients" => self.split_clients(directive)?,
-                b"charset_map" => self.charset_map(directive)?,
-                b"upstream" => self.upstream(directive)?,
-                _ => self.set(&mut layer, directive)?,
-            }
+            let taken = match directive.name.as_slice() {
+                b"server" | b"log_format" => Ok(()),
+                b"map" => self.map(directive),
+                b"geo" => self.geo(directive),
+                b"split_clients" => self.split_clients(directive),
+                b"charset_map" => self.charset_map(directive),
+                b"upstream" => self.upstream(directive),
+                _ => self.set(&mut layer, directive),
+            };
+            self.note(taken);
         }
-        self.finish(&mut layer, place)?;
-        self.usual_log(&mut layer);
+        let taken = self.finish(&mut layer, place);
+        self.note(taken);
+        self.usual_log(&mut layer, directives);
+        let is_right = self.errors.is_empty();
         for directive in directives.iter().filter(|one| one.name == b"server") {
-            self.server(&layer, directive)?;
+            self.server(&layer, is_right, directive);
         }
-        self.charsets_are_known()?;
-        match self.program.variables.undefined() {
+        self.if_right(|this| this.charsets_are_known());
+        self.if_right(|this| match this.program.variables.undefined() {
             Some(name) => Err(nowhere(format!("unknown \"{}\" variable", told(name)))),
             None => Ok(()),
-        }
+        });
     }
 
     /// A block of the program, which stands at `place`.

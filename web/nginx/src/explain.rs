@@ -12,7 +12,7 @@ mod ready;
 mod tests;
 mod words;
 
-use crate::compile::Compiled;
+use crate::compile::{ACCESS_LOG, Compiled};
 use crate::message::Place;
 use crate::reader::Configuration;
 use phases::program::{Alias, ContentRules};
@@ -31,6 +31,9 @@ pub struct Explanation {
     pub servers: Vec<ExplainedServer>,
     /// Directives that have no effect here.
     pub no_effect: Vec<NoEffect>,
+    /// Where requests are logged because nothing says otherwise, if any are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsaid_log: Option<&'static str>,
 }
 
 /// Where it is listened.
@@ -40,6 +43,22 @@ pub struct ExplainedListener {
     pub address: String,
     /// Names of the servers here; the first is that of requests for no other.
     pub servers: Vec<String>,
+    /// How workers come by connections there; none over links, where silos have queues of
+    /// their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept: Option<Accepting>,
+}
+
+/// How workers come by connections at an address.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Accepting {
+    /// The accept model's name.
+    pub model: String,
+    /// Queues of connections that wait there.
+    pub queues: usize,
+    /// Why the model is another than `listen` asks for, where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A server.
@@ -152,6 +171,7 @@ pub fn explain(configuration: &Configuration, compiled: &Compiled) -> Explanatio
     let listeners = program.listeners.iter().map(|listener| ExplainedListener {
         address: address(listener),
         servers: listener.servers.iter().map(named).collect(),
+        accept: None,
     });
     let no_effect =
         compiled.notes.iter().map(|note| NoEffect { directive: note.name, at: whereabouts(note.place), why: note.why });
@@ -159,6 +179,7 @@ pub fn explain(configuration: &Configuration, compiled: &Compiled) -> Explanatio
         listeners: listeners.collect(),
         servers: servers(configuration, compiled),
         no_effect: no_effect.collect(),
+        unsaid_log: compiled.unsaid_log.then_some(ACCESS_LOG),
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod compile;
 mod explain;
+mod instead;
 mod lexer;
 mod message;
 mod reader;
@@ -22,11 +23,11 @@ mod rules;
 mod source;
 
 pub use compile::{
-    Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules, Remark, Resolve, SocketRules,
+    ACCESS_LOG, AffinityRules, Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules, Remark, Resolve, SocketRules,
 };
 pub use compile::{Surroundings, compile};
 pub use explain::{
-    Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower, Whereabouts,
+    Accepting, Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower, Whereabouts,
     explain,
 };
 pub use message::{ConfError, Level, Message, Place, SourceId};

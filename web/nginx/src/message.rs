@@ -28,6 +28,8 @@ pub enum Level {
     Warn,
     /// It is refused.
     Emerg,
+    /// It is right, and cannot be had.
+    Alert,
 }
 
 impl fmt::Display for Level {
@@ -35,6 +37,7 @@ impl fmt::Display for Level {
         f.write_str(match self {
             Self::Warn => "warn",
             Self::Emerg => "emerg",
+            Self::Alert => "alert",
         })
     }
 }
@@ -51,6 +54,14 @@ pub struct Message {
     pub place: Option<(Option<PathBuf>, u32)>,
 }
 
+impl Message {
+    /// What could stand in the place of what it refuses, if that is known.
+    #[must_use]
+    pub fn instead(&self) -> Option<&'static str> {
+        crate::instead::of_message(&self.text)
+    }
+}
+
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}] {}", self.level, self.text)?;
@@ -65,10 +76,36 @@ impl fmt::Display for Message {
 /// Why a configuration is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConfError {
-    /// The reason.
+    /// The first reason, which nginx would tell.
     pub message: Message,
+    /// The other reasons, in the order in which they were found.
+    pub others: Vec<Message>,
     /// What was said before it.
     pub warnings: Vec<Message>,
+}
+
+/// Reasons that are looked for, at most.
+pub(crate) const REASONS_MAX: usize = 1_000;
+
+impl ConfError {
+    /// That of these reasons, if there is any.
+    pub(crate) fn of(reasons: Vec<Message>, warnings: Vec<Message>) -> Option<Self> {
+        let mut reasons = reasons.into_iter();
+        let message = reasons.next()?;
+        // A line that is wrong in two ways is told of once.
+        let mut others: Vec<Message> = Vec::new();
+        for other in reasons {
+            if other != message && !others.contains(&other) {
+                others.push(other);
+            }
+        }
+        Some(Self { message, others, warnings })
+    }
+
+    /// All reasons, the first one first.
+    pub fn reasons(&self) -> impl Iterator<Item = &Message> {
+        core::iter::once(&self.message).chain(&self.others)
+    }
 }
 
 impl fmt::Display for ConfError {

@@ -1,7 +1,7 @@
 //! A configuration is read: its files in their order, its directives in blocks.
 
 use crate::lexer::{End, Lexer, Statement, Text};
-use crate::message::{ConfError, Level, Message, Place, SourceId};
+use crate::message::{ConfError, Level, Message, Place, REASONS_MAX, SourceId};
 use crate::rules::{Context, Rule, ValueForm, rules};
 use crate::source::ConfFiles;
 use phases::units::{number, offset, size, time};
@@ -57,6 +57,8 @@ pub struct Configuration {
     pub directives: Vec<Directive>,
     /// What was said and is no reason to refuse it.
     pub warnings: Vec<Message>,
+    /// What is wrong with it, as nginx says it: what is written there is left out.
+    pub errors: Vec<Message>,
 }
 
 impl Configuration {
@@ -66,13 +68,24 @@ impl Configuration {
     /// # Errors
     /// What is wrong, as nginx says it.
     pub fn read(source: &mut dyn ConfFiles, path: &Path, globals: &[u8]) -> Result<Self, ConfError> {
+        let mut all = Self::read_all(source, path, globals);
+        let (errors, warnings) = (core::mem::take(&mut all.errors), all.warnings.clone());
+        ConfError::of(errors, warnings).map_or(Ok(all), Err)
+    }
+
+    /// The same, for who asks for everything that is wrong: it goes on behind what is, as
+    /// far as it can be told where that ends. [`crate::compile`] refuses what it returns
+    /// then, and finds more.
+    #[must_use]
+    pub fn read_all(source: &mut dyn ConfFiles, path: &Path, globals: &[u8]) -> Self {
         let folder = path.parent().map(PathBuf::from).unwrap_or_default();
-        let (files, open, warnings) = (Vec::new(), Vec::new(), Vec::new());
-        let mut reader = Reader { source, folder, files, open, warnings, bytes: 0 };
-        match reader.all(path, globals) {
-            Ok(directives) => Ok(Self { files: reader.files, directives, warnings: reader.warnings }),
-            Err(message) => Err(ConfError { message, warnings: reader.warnings }),
+        let (files, open, warnings, errors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut reader = Reader { source, folder, files, open, warnings, errors, bytes: 0 };
+        let mut block = Block::default();
+        if let Err(message) = reader.all(path, globals, &mut block) {
+            reader.errors.push(message);
         }
+        Self { files: reader.files, directives: block.directives, warnings: reader.warnings, errors: reader.errors }
     }
 
     /// The path of a file.
@@ -155,6 +168,8 @@ struct Reader<'a> {
     /// The files that are being read, the innermost last.
     open: Vec<PathBuf>,
     warnings: Vec<Message>,
+    /// What is wrong and could be read past.
+    errors: Vec<Message>,
     bytes: usize,
 }
 
@@ -167,15 +182,13 @@ struct At {
 }
 
 impl Reader<'_> {
-    fn all(&mut self, path: &Path, globals: &[u8]) -> Result<Vec<Directive>, Message> {
-        let mut block = Block::default();
+    fn all(&mut self, path: &Path, globals: &[u8], block: &mut Block) -> Result<(), Message> {
         let inside = Inside::Rules(Context::MAIN);
         if !globals.is_empty() {
             let at = At { file: SourceId::COMMAND_LINE, inside, depth: 0 };
-            self.text(&mut Lexer::new(globals, Text::Parameter), at, false, &mut block)?;
+            self.text(&mut Lexer::new(globals, Text::Parameter), at, false, block)?;
         }
-        self.file(path, None, inside, 0, &mut block)?;
-        Ok(block.directives)
+        self.file(path, None, inside, 0, block)
     }
 
     /// Reads a file, which was included at `from`, into `block`.
@@ -242,9 +255,14 @@ impl Reader<'_> {
         let arguments: Vec<Vec<u8>> = words.collect();
         let (rule, inner) = match at.inside {
             Inside::Rules(context) => {
-                let rule = rule(&name, context, opens, arguments.len());
-                let rule = rule.map_err(|text| self.refused(at.file, line, text))?;
-                (Some(rule), Inside::of(rule, context))
+                match rule(&name, context, opens, arguments.len()) {
+                    Ok(rule) => (Some(rule), Inside::of(rule, context)),
+                    Err(text) => {
+                        let message = self.refused(at.file, line, text);
+                        self.note(message)?;
+                        return if opens { self.pass(lexer, at) } else { Ok(()) };
+                    }
+                }
             }
             Inside::Lines { .. } if opens => {
                 return Err(self.refused(at.file, line, "unexpected \"{\"".to_owned()));
@@ -257,10 +275,13 @@ impl Reader<'_> {
                 let text = "invalid number of arguments in \"include\" directive".to_owned();
                 return Err(self.refused(at.file, line, text));
             };
-            return self.include(pattern, place, at, block);
+            return self.include(pattern, place, at, block).or_else(|message| self.note(message));
         }
-        if let Some(rule) = rule {
-            self.value(rule, &arguments, place, block)?;
+        if let Some(rule) = rule
+            && let Err(message) = self.value(rule, &arguments, place, block)
+        {
+            self.note(message)?;
+            return if opens { self.pass(lexer, at) } else { Ok(()) };
         }
         let mut inner_block = None;
         if opens {
@@ -274,6 +295,28 @@ impl Reader<'_> {
         }
         block.directives.push(Directive { name, arguments, place, rule, block: inner_block });
         Ok(())
+    }
+
+    /// Goes on behind what is wrong.
+    ///
+    /// # Errors
+    /// There is no end of it.
+    fn note(&mut self, message: Message) -> Result<(), Message> {
+        if self.errors.len() + 1 >= REASONS_MAX {
+            return Err(message);
+        }
+        self.errors.push(message);
+        Ok(())
+    }
+
+    /// Reads to the end of a block that is left out.
+    fn pass(&mut self, lexer: &mut Lexer<'_>, at: At) -> Result<(), Message> {
+        if at.depth + 1 >= DEPTH_MAX {
+            let text = format!("blocks stand within each other: at most {DEPTH_MAX} deep");
+            return Err(self.refused(at.file, 0, text));
+        }
+        let at = At { inside: Inside::Anything, depth: at.depth + 1, ..at };
+        self.text(lexer, at, true, &mut Block::default())
     }
 
     /// Reads what is included in its place.

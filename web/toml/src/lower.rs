@@ -6,7 +6,7 @@ mod rules;
 use crate::Wrong;
 use crate::statement::Statements;
 use rules::{Inherited, rules};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -61,6 +61,19 @@ struct Lowering {
     formats: Vec<(usize, String)>,
     /// Names in `limits`, and whether they count requests.
     limits: BTreeMap<String, bool>,
+    /// What is listened on.
+    listened: BTreeSet<String>,
+}
+
+/// An endpoint by the one name that stands for all of its.
+fn whole(endpoint: &str) -> String {
+    let (host, port) = match endpoint.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port),
+        None if endpoint.bytes().all(|byte| byte.is_ascii_digit()) => ("*", endpoint),
+        _ => (endpoint, "80"),
+    };
+    let host = if host == "*" { "0.0.0.0" } else { host };
+    format!("{host}:{port}")
 }
 
 impl Lowering {
@@ -93,8 +106,10 @@ impl Lowering {
     fn host(&mut self, at: usize, host: &DeTable<'_>, outer: &Inherited) -> Result<(), Wrong> {
         self.statements.open((at, "host"), "server", &[]);
         let is_default = is_true(host, "default");
-        let words = |endpoint: &str| {
+        let words = |endpoint: &str, is_first: bool| {
             let mut words = vec![endpoint.to_owned()];
+            // A queue for each worker, as `serve` has it: said once of each address.
+            words.extend((is_first && !endpoint.starts_with("unix:")).then(|| "reuseport".to_owned()));
             words.extend(is_default.then(|| "default_server".to_owned()));
             words
         };
@@ -103,7 +118,8 @@ impl Lowering {
             listen.push((at, "80".to_owned()));
         }
         for (at, endpoint) in listen {
-            let words = words(&endpoint);
+            let is_first = self.listened.insert(whole(&endpoint));
+            let words = words(&endpoint, is_first);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             self.put((at, "host.listen"), "listen", &words);
         }

@@ -111,7 +111,7 @@ http {
     limit_req_zone $binary_remote_addr zone=each:10m rate=5r/s;
     limit_conn_zone $host zone=open:1m;
     server {
-        listen 81 default_server;
+        listen 81 reuseport default_server;
         listen unix:/s default_server;
         server_name a.example *.a.example;
         root /r;

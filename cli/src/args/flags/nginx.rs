@@ -1,7 +1,7 @@
 //! `nearside nginx`, as typed: nginx's own options.
 
 use super::host::HostArgs;
-use super::sockets::{RestartArgs, hands_over};
+use super::sockets::{Accept, RestartArgs, hands_over};
 use app::Prefix;
 use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use host::values;
@@ -80,6 +80,15 @@ pub(in crate::args) struct NginxArgs {
     #[arg(short = 'V')]
     all_of_version: bool,
 
+    /// How workers come by new connections, whatever each listen says [default: least
+    /// where listen has no reuseport, reuseport where it has]
+    ///
+    /// Without reuseport a connection goes to the worker with the least to do, as from a
+    /// queue that all share; where the eBPF program for it cannot be had (it takes Linux
+    /// 5.5, and root's rights), workers share one queue (exclusive).
+    #[arg(long, value_enum, value_name = "MODEL", conflicts_with = "link")]
+    accept: Option<Accept>,
+
     #[command(flatten)]
     host: HostArgs,
 }
@@ -121,7 +130,8 @@ impl NginxArgs {
             }
             _ => NginxAction::Serve,
         };
-        let (links, workers) = paths(self.host)?;
+        let (links, mut workers) = paths(self.host)?;
+        workers.accept = self.accept.map(Into::into);
         Ok(NginxPlan {
             prefix: self.prefix,
             configuration: self.configuration,
@@ -145,7 +155,7 @@ pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers)
             return Err("--sched: over kernel sockets it is for serve of a folder and for load".to_owned());
         }
         let HostArgs { congestion, user_timeout, status_page, .. } = host;
-        return Ok((None, NginxWorkers { spin, congestion, user_timeout, status_page }));
+        return Ok((None, NginxWorkers { spin, congestion, user_timeout, status_page, accept: None }));
     }
     let counted = host.names_silos();
     // How many there are is the configuration's to say.

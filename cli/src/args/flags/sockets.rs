@@ -211,7 +211,7 @@ impl RestartArgs {
 
 /// Accept models, as they are named here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Accept {
+pub(super) enum Accept {
     /// One queue; workers wait in accept and serve one connection at a time, the longest waiting one first
     Blocking,
     /// One queue in every worker's epoll: all that wait are woken for each connection
@@ -289,6 +289,8 @@ impl SocketArgs {
             workers: self.workers,
             cores,
             config,
+            or_shared: false,
+            nice: None,
             options,
             status_page: host.status_page,
             fifo: host.fifo,

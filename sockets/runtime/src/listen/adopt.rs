@@ -80,12 +80,13 @@ impl Listeners {
     }
 
     fn open(&mut self, endpoint: &Endpoint, options: &ListenOptions) -> Result<(), BindError> {
-        let queues = (!self.model.is_shared()).then_some(self.workers);
+        let hashed = options.at(endpoint).hashed;
+        let queues = (hashed || !self.model.is_shared()).then_some(self.workers);
         let stream = options.stream_at(endpoint);
         let (fds, endpoint, file) = open(endpoint, options.at(endpoint), queues)?;
         self.files.extend(file);
         let own = queues.is_some() && matches!(endpoint, Endpoint::Tcp(_));
-        self.deal(&endpoint, fds, own, stream);
+        self.deal(&endpoint, fds, (own, hashed), stream);
         Ok(())
     }
 
@@ -99,13 +100,13 @@ impl Listeners {
         options: &ListenOptions,
     ) -> Result<(), BindError> {
         let mut fds: Vec<OwnedFd> = sockets.into_iter().map(|(_, fd)| fd).collect();
-        let mut own = false;
+        let (mut own, hashed) = (false, options.at(endpoint).hashed);
         match endpoint {
             Endpoint::Unix(path) if origin == Origin::Predecessor => self.files.extend(File::of(path)),
             Endpoint::Unix(_) => {}
             Endpoint::Tcp(address) => {
                 let may_have_others = fds.iter().all(|fd| sockopt::socket_reuseport(fd).unwrap_or(false));
-                own = !self.model.is_shared() && (may_have_others || fds.len() >= self.workers);
+                own = (hashed || !self.model.is_shared()) && (may_have_others || fds.len() >= self.workers);
                 while own && fds.len() < self.workers {
                     fds.push(one_tcp(*address, options.at(endpoint), true)?);
                 }
@@ -119,13 +120,20 @@ impl Listeners {
                 set.map_err(|why| BindError::Option(endpoint.clone(), why))?;
             }
         }
-        self.deal(endpoint, fds, own, options.stream_at(endpoint));
+        self.deal(endpoint, fds, (own, hashed), options.stream_at(endpoint));
         Ok(())
     }
 
-    fn deal(&mut self, endpoint: &Endpoint, fds: Vec<OwnedFd>, own: bool, stream: Option<&StreamOptions>) {
+    /// To one worker each if they are its `own`.
+    fn deal(
+        &mut self,
+        endpoint: &Endpoint,
+        fds: Vec<OwnedFd>,
+        (own, hashed): (bool, bool),
+        stream: Option<&StreamOptions>,
+    ) {
         for (index, fd) in fds.into_iter().enumerate() {
-            let socket = Arc::new(Socket { fd, endpoint: endpoint.clone(), stream: stream.cloned() });
+            let socket = Arc::new(Socket { fd, endpoint: endpoint.clone(), stream: stream.cloned(), hashed });
             self.sockets.push(Dealt { socket, worker: own.then_some(index % self.workers) });
         }
     }

@@ -20,22 +20,27 @@ pub enum DirectiveClass {
     Compiled,
     /// It is taken and has no effect here, for this reason.
     Idle(&'static str),
+    /// It offers clients what is not here: it is warned of, unless it is `off`, and what
+    /// they have without it is served.
+    Offered(&'static str),
     /// It is refused, for this reason.
     Refused(&'static str),
     /// It is refused, unless its value is this word, for this reason.
     RefusedUnless(&'static str, &'static str),
 }
 
-use DirectiveClass::{Compiled, Idle, Refused, RefusedUnless};
+use DirectiveClass::{Compiled, Idle, Offered, Refused, RefusedUnless};
 
 /// Directives of the process, those that make blocks, and parts of scripts.
-const PARTS: [&str; 29] = [
+const PARTS: [&str; 31] = [
     "daemon",
     "load_module",
     "user",
     "pid",
     "worker_processes",
     "worker_connections",
+    "worker_cpu_affinity",
+    "worker_priority",
     "worker_rlimit_nofile",
     "worker_shutdown_timeout",
     "use",
@@ -75,6 +80,7 @@ const CERTIFICATES: DirectiveClass = Idle("certificates are read when the config
 const RECORDS: DirectiveClass = Idle("records are as long as what is sent at once");
 const NO_DH: DirectiveClass = Idle("keys are exchanged on elliptic curves, and with ML-KEM");
 const NO_OCSP: DirectiveClass = Idle("nobody is asked about certificates of clients");
+const NO_QUIC: DirectiveClass = Offered("there is no HTTP/3: TCP serves");
 const NOT_YET: DirectiveClass = Refused("it is not there yet");
 
 /// Directives by what becomes of them.
@@ -111,8 +117,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "accept_mutex_delay",
             "lock_file",
             "timer_resolution",
-            "worker_cpu_affinity",
-            "worker_priority",
             "master_process",
         ],
     ),
@@ -190,8 +194,8 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Refused("the library has no Encrypted Client Hello yet"), &["ssl_ech_file"]),
     (RefusedUnless("off", "responders are not asked about certificates of clients"), &["ssl_ocsp"]),
     (RefusedUnless("off", "write \"listen ... ssl\""), &["ssl"]),
-    (Idle("no listener speaks QUIC"), &["quic_bpf"]),
-    (RefusedUnless("off", "there is no HTTP/2 yet"), &["http2"]),
+    (NO_QUIC, &["quic_bpf"]),
+    (Offered("there is no HTTP/2 yet: HTTP/1.1 is served"), &["http2"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
     (RefusedUnless("0", "answers are not delayed yet"), &["auth_delay"]),
     (
@@ -222,7 +226,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "zstd_buffers",
         ],
     ),
-    (NOT_YET, &["mp4", "flv", "perl", "perl_set", "xslt_stylesheet", "zstd_dict_file"]),
+    (NOT_YET, &["mp4", "flv", "perl", "perl_modules", "perl_require", "perl_set", "xslt_stylesheet", "zstd_dict_file"]),
 ];
 
 /// What becomes of the other directives of a module; with `true`, of all.
@@ -248,7 +252,7 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("memcached", NO_UPSTREAM, false),
     ("tunnel", NO_UPSTREAM, false),
     ("v2", Idle("no listener speaks HTTP/2"), false),
-    ("v3", Idle("no listener speaks HTTP/3"), false),
+    ("v3", NO_QUIC, false),
     ("dav", Idle("dav_methods is off"), false),
     ("image", Idle("image_filter is off"), false),
     ("mp4", Idle("there is no mp4"), false),

@@ -27,7 +27,8 @@ impl Compiler<'_> {
             return Ok(());
         }
         for one in inside(directive) {
-            self.process(rules, one)?;
+            let taken = self.process(rules, one);
+            self.note(taken);
         }
         self.process_rule(rules, directive)
     }
@@ -42,6 +43,12 @@ impl Compiler<'_> {
             DirectiveClass::Compiled => Ok(true),
             DirectiveClass::Idle(why) => {
                 self.remark(rule.name, directive.place, why);
+                Ok(false)
+            }
+            DirectiveClass::Offered(why) => {
+                if !argument(directive, 0).eq_ignore_ascii_case(b"off") {
+                    self.warn(directive.place, format!("\"{}\" directive has no effect here: {why}", rule.name));
+                }
                 Ok(false)
             }
             DirectiveClass::Refused(why) => {

@@ -211,35 +211,48 @@ impl Layer {
 }
 
 impl Compiler<'_> {
-    pub(super) fn server(&mut self, http: &Layer, directive: &Directive) -> Step {
+    pub(super) fn server(&mut self, http: &Layer, is_right: bool, directive: &Directive) {
+        let before = self.errors.len();
         let number = u16::try_from(self.program.servers.len());
-        let number = number.map_err(|_| self.refused(directive.place, "too many servers: at most 65535".to_owned()))?;
+        let Ok(number) = number else {
+            let message = self.refused(directive.place, "too many servers: at most 65535".to_owned());
+            return self.note(Err(message));
+        };
         let id = ServerId(number);
         let mut layer = http.inner(Scope::Server);
         layer.block.label = b"server"[..].into();
         let mut names: Vec<ServerName> = Vec::new();
         let mut listens = false;
         for one in inside(directive) {
-            match one.name.as_slice() {
+            let taken = match one.name.as_slice() {
                 b"listen" => {
                     listens = true;
-                    self.listen(id, one)?;
+                    self.listen(id, one)
                 }
-                b"server_name" => self.server_names(one, &mut names)?,
-                name if is_script(name) || name == b"location" => {}
-                _ => self.set(&mut layer, one)?,
-            }
+                b"server_name" => self.server_names(one, &mut names),
+                name if is_script(name) || name == b"location" => Ok(()),
+                _ => self.set(&mut layer, one),
+            };
+            self.note(taken);
         }
         if !listens {
             self.listen_by_default(id, directive.place);
         }
         self.server_names.clone_from(&names);
-        self.finish(&mut layer, directive.place)?;
-        layer.block.script = self.script(&layer, inside(directive))?;
+        let taken = self.finish(&mut layer, directive.place);
+        self.note(taken);
+        let script = self.script(&layer, inside(directive));
+        layer.block.script = self.note(script);
         let block = self.block(layer.block.clone(), directive.place);
-        let locations = self.locations(&layer, inside(directive))?;
-        let security = self.finish_tls(&layer, directive.place)?;
-        let certificates = self.certificates_by_value(&layer, directive.place)?;
+        let locations = self.locations(&layer, inside(directive));
+        // What is wrong already may be what is missing.
+        let (mut security, mut certificates) = (None, None);
+        if is_right && self.errors.len() == before {
+            let made = self.finish_tls(&layer, directive.place);
+            security = self.note(made);
+            let made = self.certificates_by_value(&layer, directive.place);
+            certificates = self.note(made);
+        }
         let rules = &layer.rules;
         self.program.servers.push(VirtualServer {
             name: names.first().map_or_else(Box::default, |name| name.written.as_slice().into()),
@@ -258,7 +271,6 @@ impl Compiler<'_> {
             },
         });
         self.hosts.push(names);
-        Ok(())
     }
 
     /// The end of a block's directives.
@@ -279,17 +291,23 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn locations(&mut self, server: &Layer, directives: &[Directive]) -> Step<Locations> {
+    fn locations(&mut self, server: &Layer, directives: &[Directive]) -> Locations {
         let mut locations: Vec<Location> = Vec::new();
         for one in directives.iter().filter(|one| one.name == b"location") {
-            let location = self.location(server, one)?;
+            let location = match self.location(server, one) {
+                Ok(location) => location,
+                Err(message) => {
+                    self.note::<()>(Err(message));
+                    continue;
+                }
+            };
             // Of two with one name nginx finds the first.
             let known = |other: &Location| other.pattern == location.pattern;
             if !matches!(location.pattern, Pattern::Named(_)) || !locations.iter().any(known) {
                 locations.push(location);
             }
         }
-        Locations::compile(&locations).map_err(|why| match why {
+        let compiled = Locations::compile(&locations).map_err(|why| match why {
             LocationError::Duplicate(place) => {
                 let at = self.places[place as usize].unwrap_or(directives[0].place);
                 let name = find(&locations, place).map_or_else(String::new, |found| written(&found.pattern));
@@ -303,7 +321,8 @@ impl Compiler<'_> {
                 let at = self.places[place as usize].unwrap_or(directives[0].place);
                 self.refused(at, "location cannot stand here".to_owned())
             }
-        })
+        });
+        self.note(compiled)
     }
 
     fn location(&mut self, outer: &Layer, directive: &Directive) -> Step<Location> {
@@ -315,19 +334,27 @@ impl Compiler<'_> {
         layer.block.label = directive.arguments.join(&b' ').into();
         let inner = |name: &[u8]| name == b"location" || name == b"limit_except";
         for one in inside(directive).iter().filter(|one| !is_script(&one.name) && !inner(&one.name)) {
-            self.set(&mut layer, one)?;
+            let taken = self.set(&mut layer, one);
+            self.note(taken);
         }
-        self.finish(&mut layer, directive.place)?;
+        let taken = self.finish(&mut layer, directive.place);
+        self.note(taken);
         if let Some(one) = inside(directive).iter().find(|one| one.name == b"limit_except") {
-            layer.block.limit_except = Some(self.limit_except(&layer, one)?);
+            let made = self.limit_except(&layer, one).map(Some);
+            layer.block.limit_except = self.note(made);
         }
-        layer.block.script = self.script(&layer, inside(directive))?;
+        let script = self.script(&layer, inside(directive));
+        layer.block.script = self.note(script);
         let mut inside = inside(directive).iter().filter(|one| one.name == b"location").peekable();
         let slashless = layer.block.content.location().is_some();
         // Of most nobody inherits anything.
         let block = if inside.peek().is_some() { layer.block.clone() } else { core::mem::take(&mut layer.block) };
         let place = self.block(block, directive.place).0;
-        let inner = inside.map(|one| self.location(&layer, one)).collect::<Step<Vec<_>>>()?;
+        let mut inner = Vec::new();
+        for one in inside {
+            let location = self.location(&layer, one).map(Some);
+            inner.extend(self.note(location));
+        }
         Ok(Location { pattern, place, slashless, inner })
     }
 

@@ -96,6 +96,8 @@ struct Options {
     is_default: bool,
     proxy_protocol: bool,
     tls: bool,
+    quic: bool,
+    http2: bool,
 }
 
 impl Compiler<'_> {
@@ -107,6 +109,23 @@ impl Compiler<'_> {
         let mut options = Options::default();
         for word in &directive.arguments[1..] {
             self.listen_option(&mut options, word, place)?;
+        }
+        if options.quic {
+            let what = format!("nobody listens by \"listen {} quic\": there is no HTTP/3, TCP serves", told(text));
+            self.warn(place, what);
+            return Ok(());
+        }
+        match (options.http2, options.tls) {
+            // Clients are told what they may speak.
+            (true, true) => {
+                let what = format!("\"listen {} ... http2\": there is no HTTP/2 yet, HTTP/1.1 is served", told(text));
+                self.warn(place, what);
+            }
+            (true, false) => {
+                let what = "\"listen ... http2\" without \"ssl\": who speaks it there is not told that it is not here";
+                return Err(self.unsupported(place, what));
+            }
+            (false, _) => {}
         }
         for address in addresses {
             self.add_listen(server, address, &options, place)?;
@@ -143,8 +162,13 @@ impl Compiler<'_> {
                 options.tls = true;
                 return Ok(());
             }
-            b"quic" | b"http2" => {
-                return Err(self.unsupported(place, &format!("\"listen ... {}\"", told(name))));
+            b"quic" => {
+                options.quic = true;
+                return Ok(());
+            }
+            b"http2" => {
+                options.http2 = true;
+                return Ok(());
             }
             b"multipath" | b"setfib=" | b"accept_filter=" => {
                 return Err(self.unsupported(place, &format!("\"{}\" of the \"listen\" directive", told(word))));

@@ -1,18 +1,18 @@
 //! `log_format`, `access_log` and `open_log_file_cache`.
 
-use super::arguments::{argument, told};
+use super::arguments::{argument, inside, told};
 use super::layer::Layer;
 use super::process::ErrorLogTarget;
 use super::tables::Lines;
-use super::{Compiler, Step, path_of};
+use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::LogPlace;
 use phases::logging::{AccessLogLine, ErrorLevel, ErrorLogUse, LogFormat, LogTarget, LogUse, open_log_file_cache};
 use std::sync::Arc;
 
-/// Where requests are logged if nothing is said.
-const USUAL: &[u8] = b"/var/log/nginx/access.log";
+/// Where requests are logged if nothing is said: nginx's `--http-log-path`, as Debian has it.
+pub const ACCESS_LOG: &str = "/var/log/nginx/access.log";
 
 impl Compiler<'_> {
     /// All formats: servers that stand before them may name them.
@@ -35,10 +35,14 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// What is logged where nothing is said.
-    pub(super) fn usual_log(&mut self, layer: &mut Layer) {
-        if !layer.has("access_log") {
-            let place = LogPlace::File { path: path_of(USUAL), buffering: None };
+    /// What is logged where nothing is said, if there is such a place among the blocks of
+    /// `http`.
+    pub(super) fn usual_log(&mut self, layer: &mut Layer, directives: &[Directive]) {
+        let says = |one: &Directive| inside(one).iter().any(|one| one.name == b"access_log");
+        let all_say = directives.iter().filter(|one| one.name == b"server").all(says);
+        if !layer.has("access_log") && !all_say {
+            self.unsaid_log = true;
+            let place = LogPlace::File { path: ACCESS_LOG.into(), buffering: None };
             let log = self.log(LogTarget { place, path: None }).unwrap_or_default();
             layer.block.logs = [LogUse { log, format: 0, condition: None }].into();
         }

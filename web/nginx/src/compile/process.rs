@@ -2,6 +2,7 @@
 
 use super::arguments::{argument, told};
 use super::{Compiler, Step, path_of};
+use crate::message::Place;
 use crate::reader::Directive;
 use access_log::SyslogPlace;
 use core::time::Duration;
@@ -24,6 +25,10 @@ pub struct ProcessRules {
     pub pid: Option<PathBuf>,
     /// `error_log`; none: the usual place.
     pub error_log: Vec<ErrorLog>,
+    /// `worker_cpu_affinity`; none: nothing is said.
+    pub affinity: Option<AffinityRules>,
+    /// `worker_priority`, as nice(1) has it; none: nothing is said.
+    pub priority: Option<i32>,
     /// `daemon`. Default on.
     pub daemon: bool,
     /// `worker_rlimit_nofile`.
@@ -34,6 +39,16 @@ pub struct ProcessRules {
     pub http: bool,
 }
 
+/// `worker_cpu_affinity`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum AffinityRules {
+    /// Each on a core of its own, by turns; on these alone, if they are said.
+    Auto(Option<Vec<u16>>),
+    /// The first worker on the first cores, the second on the second, those that are left
+    /// on the last.
+    Masks(Vec<Vec<u16>>),
+}
+
 /// `error_log`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ErrorLog {
@@ -42,6 +57,8 @@ pub struct ErrorLog {
     /// The least that is told, by nginx's numbers: 1 `emerg`, 4 `error`, 8
     /// `debug`.
     pub level: u8,
+    /// The level is written.
+    pub is_said: bool,
 }
 
 /// Where lines of an error log go.
@@ -83,6 +100,8 @@ impl ProcessRules {
             connections: 512,
             pid: None,
             error_log: Vec::new(),
+            affinity: None,
+            priority: None,
             daemon: true,
             files: None,
             shutdown: None,
@@ -119,6 +138,18 @@ impl Compiler<'_> {
                 Ok(count) => rules.connections = u32::try_from(count).unwrap_or(u32::MAX),
                 Err(_) => return Err(self.refused(place, format!("invalid number \"{}\"", told(text)))),
             },
+            b"worker_cpu_affinity" => rules.affinity = Some(self.affinity(directive)?),
+            b"worker_priority" => {
+                let (sign, digits) = match text {
+                    [b'-', digits @ ..] => (-1, digits),
+                    [b'+', digits @ ..] => (1, digits),
+                    digits => (1, digits),
+                };
+                let wrong = || self.refused(place, "\"worker_priority\" directive invalid number".to_owned());
+                let value = number(digits).ok().and_then(|value| i32::try_from(value).ok()).ok_or_else(wrong)?;
+                // The kernel cuts others to these.
+                rules.priority = Some((sign * value).clamp(-20, 19));
+            }
             b"worker_rlimit_nofile" => rules.files = number(text).ok(),
             b"worker_shutdown_timeout" => rules.shutdown = time(text, false).ok().map(Duration::from_millis),
             b"error_log" => rules.error_log.push(self.error_log(directive)?),
@@ -130,6 +161,40 @@ impl Compiler<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    fn affinity(&self, directive: &Directive) -> Step<AffinityRules> {
+        let place = directive.place;
+        let masks = match directive.arguments.as_slice() {
+            [first, rest @ ..] if first == b"auto" => match rest {
+                [] => return Ok(AffinityRules::Auto(None)),
+                [mask] => return Ok(AffinityRules::Auto(Some(self.cpu_mask(mask, place)?))),
+                _ => {
+                    let what = "invalid number of arguments in \"worker_cpu_affinity\" directive";
+                    return Err(self.refused(place, what.to_owned()));
+                }
+            },
+            masks => masks,
+        };
+        let masks: Step<Vec<Vec<u16>>> = masks.iter().map(|mask| self.cpu_mask(mask, place)).collect();
+        masks.map(AffinityRules::Masks)
+    }
+
+    /// The cores of a mask: the last digit is that of core 0.
+    fn cpu_mask(&self, mask: &[u8], place: Place) -> Step<Vec<u16>> {
+        /// Cores that a mask may have (CPU_SET(3)).
+        const CORES_MAX: usize = 1_024;
+        let digits: Vec<u8> = mask.iter().copied().filter(|byte| *byte != b' ').collect();
+        if digits.len() > CORES_MAX {
+            let what = format!("\"worker_cpu_affinity\" supports up to {CORES_MAX} CPUs only");
+            return Err(self.refused(place, what));
+        }
+        if let Some(wrong) = digits.iter().find(|byte| !matches!(byte, b'0' | b'1')) {
+            let what = format!("invalid character \"{}\" in \"worker_cpu_affinity\"", told(&[*wrong]));
+            return Err(self.refused(place, what));
+        }
+        let set = digits.iter().rev().enumerate().filter(|(_, digit)| **digit == b'1');
+        Ok(set.map(|(core, _)| core as u16).collect())
     }
 
     /// Checks an `error_log`, wherever it stands.
@@ -166,6 +231,7 @@ impl Compiler<'_> {
         const USUAL: u8 = 4;
         /// `debug`
         const ALL: u8 = 8;
-        Ok(ErrorLog { target, level: level.unwrap_or(if is_debug { ALL } else { USUAL }) })
+        let is_said = level.is_some() || is_debug;
+        Ok(ErrorLog { target, is_said, level: level.unwrap_or(if is_debug { ALL } else { USUAL }) })
     }
 }

@@ -369,6 +369,12 @@ impl Compiler<'_> {
             Some(b"always") => true,
             Some(other) => return Err(self.refused(place, format!("invalid parameter \"{}\"", told(other)))),
         };
+        if argument(directive, 0).eq_ignore_ascii_case(b"alt-svc")
+            && argument(directive, 1).windows(2).any(|two| two == b"h3")
+        {
+            let what = "\"Alt-Svc\" offers clients HTTP/3, which nobody speaks here: they try it, and come back to TCP";
+            self.warn(place, what.to_owned());
+        }
         let value = self.value(argument(directive, 1), place)?;
         let first = layer.first(if trailer { "add_trailer" } else { "add_header" });
         let fields = Arc::make_mut(&mut layer.block.fields);

@@ -53,12 +53,17 @@ impl Compiler<'_> {
         if self.upstreams.iter().any(|known| known.name == name) {
             return Err(self.refused(directive.place, format!("duplicate upstream \"{}\"", told(written))));
         }
-        let mut draft = Draft::default();
+        let (mut draft, before) = (Draft::default(), self.errors.len());
         for one in inside(directive) {
-            if !self.has_effect(one)? {
-                continue;
-            }
-            self.upstream_rule(&mut draft, one)?;
+            let taken = match self.has_effect(one) {
+                Ok(true) => self.upstream_rule(&mut draft, one),
+                taken => taken.map(drop),
+            };
+            self.note(taken);
+        }
+        if self.errors.len() > before && draft.servers.is_empty() && draft.named.is_empty() {
+            // One whose servers are wrong has been told of; who names it is right.
+            draft.servers.push(GroupServer::new(b"", vec![PeerAddress::Unix(std::path::PathBuf::new())]));
         }
         if draft.servers.is_empty() && draft.named.is_empty() {
             return Err(self.refused(directive.place, "no servers are inside upstream".to_owned()));

@@ -6,7 +6,12 @@ use core::fmt;
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for listener in &self.listeners {
-            write!(f, "listens on {}:", listener.address)?;
+            write!(f, "listens on {}", listener.address)?;
+            if let Some(accept) = &listener.accept {
+                let many = if accept.queues == 1 { "queue" } else { "queues" };
+                write!(f, " (accept model {}, {} {many})", accept.model, accept.queues)?;
+            }
+            write!(f, ":")?;
             listener.servers.iter().try_for_each(|name| write!(f, " {}", name_of(name)))?;
             writeln!(f)?;
         }
@@ -17,6 +22,12 @@ impl fmt::Display for Explanation {
                 write!(f, "  {}", one.label)?;
                 place(f, one)?;
             }
+        }
+        for accept in self.listeners.iter().filter_map(|listener| listener.accept.as_ref()).take(1) {
+            accept.why.iter().try_for_each(|why| writeln!(f, "{why}"))?;
+        }
+        if let Some(path) = self.unsaid_log {
+            writeln!(f, "requests are logged to {path}, because no access_log says otherwise, as by nginx")?;
         }
         if !self.no_effect.is_empty() {
             writeln!(f, "no effect here:")?;

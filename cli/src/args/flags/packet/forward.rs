@@ -145,7 +145,7 @@ impl ForwardArgs {
         }
         let cores = match self.cores {
             Some(Cores::List(cores)) => cores.into_iter().map(Some).collect(),
-            Some(Cores::Allowed | Cores::NotPinned) | None => vec![None],
+            Some(Cores::Allowed | Cores::Sets(_) | Cores::NotPinned) | None => vec![None],
         };
         Ok(ForwardPlan {
             links,
