@@ -90,6 +90,9 @@ pub struct Program {
     pub tls_files: Vec<PathBuf>,
     /// What responders are asked about certificates (`ssl_stapling`).
     pub staples: Vec<Arc<StapleOrder>>,
+    /// Lines of heads, of requests and of upstreams' answers, may end in LF alone, as
+    /// nginx has it; where this is not said, they may not.
+    pub line_feeds: bool,
 }
 
 /// What some block of a program has: found once, by a thread that may take its time, for

@@ -22,6 +22,7 @@ mod foreign;
 mod hosts;
 mod kept;
 mod keys;
+mod line_feeds;
 mod nesting;
 mod operators;
 mod programs;
