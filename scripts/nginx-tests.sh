@@ -39,12 +39,12 @@ cat >"$work/nginx" <<END
 exec '$nearside' nginx "\$@"
 END
 chmod 755 "$work/nginx"
-# A file of the suite gives up what it waits for; this is for one that does not.
+# Folders of its files are root's alone. A file of the suite gives up what it waits for; this is for one that does not.
 cat >"$work/one" <<END
 #!/bin/sh
 cd '$suite'
-TEST_NGINX_BINARY=\${NEARSIDE_AS_NGINX:-'$work/nginx'} TMPDIR='$work/temporary' timeout -k 10 180 \\
-    perl -I lib "\$1.t" >'$work/said/'"\$1" 2>'$work/said/'"\$1.errors" </dev/null || true
+export TEST_NGINX_BINARY=\${NEARSIDE_AS_NGINX:-'$work/nginx'} TEST_NGINX_GLOBALS='user root;' TMPDIR='$work/temporary'
+timeout -k 10 180 perl -I lib "\$1.t" >'$work/said/'"\$1" 2>'$work/said/'"\$1.errors" </dev/null || true
 END
 chmod 755 "$work/one"
 if [ $# = 0 ]; then

@@ -2,9 +2,10 @@
 //! a proxy says of its client before the client's bytes.
 
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// What stands before the client's bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProxyHeader {
     /// There is more to come; no more than [`PROXY_HEADER_MAX`] bytes in all.
     Partial,
@@ -14,12 +15,29 @@ pub enum ProxyHeader {
 }
 
 /// Who connected to a proxy, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProxiedAddresses {
     /// The client.
     pub source: SocketAddr,
     /// Where it connected to.
     pub destination: SocketAddr,
+    /// What the proxy says beside addresses (section 2.2): each a type, a length of two
+    /// bytes and as many bytes. Read by [`tlv`]; none where there is nothing.
+    pub tlvs: Option<Arc<[u8]>>,
+}
+
+/// The value of the first of these that has this type; none if there is none, or what
+/// stands before it is malformed.
+#[must_use]
+pub fn tlv(mut tlvs: &[u8], wanted: u8) -> Option<&[u8]> {
+    while let Some(([kind, high, low], rest)) = tlvs.split_first_chunk() {
+        let (value, next) = rest.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+        if *kind == wanted {
+            return Some(value);
+        }
+        tlvs = next;
+    }
+    None
 }
 
 /// What the peer sends is no header: it is not to be answered.
@@ -79,6 +97,7 @@ fn version_1(line: &[u8]) -> Result<Option<ProxiedAddresses>, BadProxyHeader> {
         ((Some(source), Some(destination)), Some(from), Some(to), None) => Ok(Some(ProxiedAddresses {
             source: SocketAddr::new(source, from),
             destination: SocketAddr::new(destination, to),
+            tlvs: None,
         })),
         _ => Err(BadProxyHeader),
     }
@@ -116,10 +135,11 @@ where
         let (source, rest) = body.split_first_chunk::<N>()?;
         let (destination, rest) = rest.split_first_chunk::<N>()?;
         let (from, rest) = rest.split_first_chunk()?;
-        let (to, _) = rest.split_first_chunk()?;
+        let (to, tlvs) = rest.split_first_chunk()?;
         Some(ProxiedAddresses {
             source: SocketAddr::new((*source).into(), u16::from_be_bytes(*from)),
             destination: SocketAddr::new((*destination).into(), u16::from_be_bytes(*to)),
+            tlvs: (!tlvs.is_empty()).then(|| tlvs.into()),
         })
     };
     read(body).ok_or(BadProxyHeader)
@@ -130,7 +150,11 @@ mod tests {
     use super::*;
 
     fn told(source: &str, destination: &str) -> Option<ProxiedAddresses> {
-        Some(ProxiedAddresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
+        Some(ProxiedAddresses {
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            tlvs: None,
+        })
     }
 
     /// Version 2: command and version, family, body.

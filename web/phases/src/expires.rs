@@ -32,6 +32,15 @@ pub fn parse(text: &[u8]) -> Option<Expires> {
     Some(if modified { Expires::Modified(seconds) } else { Expires::Access(seconds) })
 }
 
+/// The same of a value behind the word `modified`, where only such a time has a meaning.
+#[must_use]
+pub fn parse_modified(text: &[u8]) -> Option<Expires> {
+    match parse(text)? {
+        Expires::Access(seconds) => Some(Expires::Modified(seconds)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

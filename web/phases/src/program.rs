@@ -101,7 +101,7 @@ pub struct Program {
 pub struct ProgramSummary {
     /// Requests are logged.
     pub logs: bool,
-    /// `stub_status`.
+    /// `stub_status`, or `$connections_…`.
     pub tells: bool,
     /// Answers may be in a coding.
     pub codes: bool,
@@ -123,7 +123,8 @@ impl ProgramSummary {
         let asks = !program.staples.is_empty();
         let mut peers = program.upstreams.iter().flat_map(|group| group.group.peers());
         let abstract_sockets = peers.any(|peer| peer.address.is_abstract());
-        let first = Self { resolves: named, connects: asks, abstract_sockets, ..Self::default() };
+        let tells = program.variables.asks_for_counts();
+        let first = Self { tells, resolves: named, connects: asks, abstract_sockets, ..Self::default() };
         program.blocks.iter().fold(first, |all, block| Self {
             logs: all.logs || !block.logs.is_empty(),
             tells: all.tells || block.content == ContentRules::StubStatus,
@@ -429,6 +430,8 @@ pub enum Expires {
     Off,
     /// What a value says, in the words of the directive.
     Value(Value),
+    /// The same; a time is after the file was modified.
+    ModifiedValue(Value),
     /// 1 January 1970, `no-cache`.
     Epoch,
     /// 31 December 2037, ten years.

@@ -124,7 +124,8 @@ impl Variable {
             Self::SentHeader(name) if **name == *b"connection" => Reach::Connection,
             Self::SentHeader(_) => Reach::Path,
             Self::Upstream(_) => Reach::Request,
-            Self::Geo(_) | Self::Tls(_) => Reach::Connection,
+            Self::Geo(_) | Self::Tls(_) | Self::Tlv(_) => Reach::Connection,
+            Self::Set(_, other) => other.reach(),
             // What a script gives it was asked when it did.
             Self::Slot(_) | Self::Map(_) | Self::Split(_) | Self::SentTrailer(_) | Self::Absent => Reach::Always,
         }

@@ -171,7 +171,7 @@ fn no_two_read_a_stream_as_other_requests() {
             send_all(port);
         }
         let [theirs, ours, behind] = read.map(|read| read.lock().unwrap().clone());
-        drop(running);
+        running.into_iter().for_each(|running| drop(running.stop()));
         let (mut taken, none) = (0, Vec::new());
         for number in 1..=STREAMS {
             let sent = mutated(number).escape_ascii().to_string();

@@ -23,6 +23,7 @@ mod hosts;
 mod kept;
 mod keys;
 mod line_feeds;
+mod meanings;
 mod nesting;
 mod operators;
 mod programs;

@@ -70,6 +70,8 @@ pub(crate) struct Loaded {
     pub fronts: Vec<Prefix>,
     /// Some value may ask where a root lies.
     pub asks_for_real_roots: bool,
+    /// Some value asks for bodies of requests (`$request_body`).
+    pub asks_for_bodies: bool,
     /// What is known of that.
     pub real_roots: RefCell<RealRoots>,
 }
@@ -90,6 +92,7 @@ impl Loaded {
         let is_replaced = Cell::new(false);
         let fronts = program.fronts();
         let asks_for_real_roots = program.variables.asks_for_real_roots();
+        let asks_for_bodies = program.variables.asks_for_bodies();
         Self {
             program,
             matcher,
@@ -106,6 +109,7 @@ impl Loaded {
             names: RefCell::new(names),
             fronts,
             asks_for_real_roots,
+            asks_for_bodies,
             real_roots: RefCell::default(),
         }
     }

@@ -405,24 +405,24 @@ impl<R: Replies> Runner<'_, R> {
     /// The connection to the client becomes one to the upstream, both ways.
     fn begin_tunnel(&mut self) -> Flow {
         let (id, now) = (self.course.id, self.clock.now);
-        let answered = core::mem::take(&mut self.course.answered);
+        let Some(rules) = self.course.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else {
+            return Flow::Status(502);
+        };
+        let answer = self.answer_of(&rules, None);
         let mut lines = b"Connection: upgrade\r\n".to_vec();
+        let upgrades = |field: &Field<'_>| AnswerField::of(field.name) == AnswerField::Upgrade;
+        for field in Fields::new(&self.course.answered).filter(upgrades).filter(|field| !rules.hides.has(field.name)) {
+            put_field(field.name, field.value, &mut lines);
+        }
+        self.course.sent.status = 101;
+        self.put_switching_fields(answer, &mut lines);
         let Some(relay) = self.course.relay.as_deref_mut() else { return Flow::Status(502) };
         (relay.stage, relay.complete, relay.keeps) = (RelayStage::Tunnel, false, false);
-        let rules = Arc::clone(&relay.rules);
         if let Some(link) = relay.link {
             self.replies.set_upstream_timer(link, Some(now + rules.read));
             self.replies.resume_upstream(link);
         }
-        for field in Fields::new(&answered) {
-            let of_connection = AnswerField::of(field.name) == AnswerField::OfConnection;
-            if !of_connection && !rules.hides.has(field.name) {
-                put_field(field.name, field.value, &mut lines);
-            }
-        }
-        self.course.answered = answered;
         let Some(status) = Status::from_code(101) else { return Flow::HangUp };
-        self.course.sent.status = 101;
         self.replies.begin_tunnel(id, self.request, &Reply { status, length: None, fields: &lines });
         self.course.sent.head = self.replies.head_len();
         self.course.sent.fields = lines;

@@ -196,6 +196,22 @@ impl<R: Replies> Runner<'_, R> {
         fields
     }
 
+    /// The fields of an answer that makes its connection another protocol's: what the
+    /// upstream says and what the configuration adds, as in any other.
+    pub(super) fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return };
+        let block = &loaded.program.blocks[at];
+        let mut added = core::mem::take(&mut self.course.kept_fields);
+        self.tell_beforehand(&answer, block);
+        self.add_fields(&mut answer, &block.fields, &mut added);
+        let mut fields = self.first_fields();
+        self.name(&answer, block, &mut fields);
+        lines.extend_from_slice(&fields.into_bytes());
+        lines.append(&mut added);
+        self.course.kept_fields = added;
+    }
+
     /// There are no such ranges of so many bytes. What was `added` already stays, as with
     /// nginx.
     fn unsatisfied(&mut self, added: Vec<u8>, whole: u64, vary: bool) -> Flow {
@@ -421,6 +437,12 @@ impl<R: Replies> Runner<'_, R> {
                 parsed = found;
                 &parsed
             }
+            Expires::ModifiedValue(value) => {
+                let text = self.scope().get(value);
+                let Some(found) = crate::expires::parse_modified(&text) else { return };
+                parsed = found;
+                &parsed
+            }
             other => other,
         };
         match (expires, answer.modified) {
@@ -429,10 +451,10 @@ impl<R: Replies> Runner<'_, R> {
             }
             // Its age is another in each second.
             (Expires::Modified(_), Some(_)) | (Expires::Daily(_), _) => self.course.depends.on(Depends::SECOND),
-            (Expires::Off | Expires::Value(_) | Expires::Epoch | Expires::Max, _) => {}
+            (Expires::Off | Expires::Value(_) | Expires::ModifiedValue(_) | Expires::Epoch | Expires::Max, _) => {}
         }
         let (at, age, negative) = match expires {
-            Expires::Off | Expires::Value(_) => return,
+            Expires::Off | Expires::Value(_) | Expires::ModifiedValue(_) => return,
             Expires::Epoch => return put(&dated(1), "no-cache"),
             Expires::Max => return put(&dated(2_145_916_555), "max-age=315360000"),
             Expires::Access(0) | Expires::Modified(0) => return put(&dated(now), "max-age=0"),
