@@ -181,13 +181,16 @@ mod tests {
         // A proxy may say more.
         let more = [&body_4[..], &[1, 0, 2, b'h', b'2']].concat();
         for (header, said) in [
-            (b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n".to_vec(), four),
-            (b"PROXY TCP6 2001:db8::1 2001:db8::2 1 65535\r\n".to_vec(), six),
+            (b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n".to_vec(), four.clone()),
+            (b"PROXY TCP6 2001:db8::1 2001:db8::2 1 65535\r\n".to_vec(), six.clone()),
             (b"PROXY UNKNOWN\r\n".to_vec(), None),
             (b"PROXY UNKNOWN ffff::1 x y z\r\n".to_vec(), None),
-            (binary(0x21, 0x11, &body_4), four),
-            (binary(0x21, 0x11, &more), four),
-            (binary(0x21, 0x21, &body_6), six),
+            (binary(0x21, 0x11, &body_4), four.clone()),
+            (
+                binary(0x21, 0x11, &more),
+                four.clone().map(|told| ProxiedAddresses { tlvs: Some(more[12..].into()), ..told }),
+            ),
+            (binary(0x21, 0x21, &body_6), six.clone()),
             (binary(0x20, 0x11, &body_4), None),
             (binary(0x20, 0, &[]), None),
             (binary(0x21, 0x31, &[0; 216]), None),
@@ -233,5 +236,20 @@ mod tests {
         ] {
             assert_eq!(ProxyHeader::read(&bytes), Err(BadProxyHeader));
         }
+    }
+
+    /// What a proxy says beside addresses is kept, and found by its type.
+    #[test]
+    fn values_beside_addresses_are_found_by_their_types() {
+        let addresses = [192, 0, 2, 1, 198, 51, 100, 1, 0, 1, 0, 2];
+        let tlvs = [&b"\x01\x00\x02h2\x30\x00\x00\x01\x00\x01x"[..], b"\x02\x00\x09cut"].concat();
+        let header = binary(0x21, 0x11, &[&addresses[..], &tlvs].concat());
+        let Ok(ProxyHeader::Whole(length, Some(told))) = ProxyHeader::read(&header) else { panic!("{header:?}") };
+        assert_eq!(length, header.len());
+        let said = told.tlvs.expect("something is said");
+        assert_eq!(tlv(&said, 1), Some(&b"h2"[..]));
+        assert_eq!(tlv(&said, 0x30), Some(&b""[..]));
+        // One that is cut short is none, and what is not there neither.
+        assert_eq!((tlv(&said, 2), tlv(&said, 3)), (None, None));
     }
 }

@@ -103,9 +103,13 @@ impl Core {
             | Self::ProxyProtocolServerAddr
             | Self::ProxyProtocolServerPort
             | Self::Connection => Reach::Connection,
-            Self::Host | Self::ContentType | Self::ContentLength | Self::RemoteUser | Self::InvalidReferer => {
-                Reach::Field
-            }
+            Self::Host
+            | Self::RequestPort
+            | Self::IsRequestPort
+            | Self::ContentType
+            | Self::ContentLength
+            | Self::RemoteUser
+            | Self::InvalidReferer => Reach::Field,
             _ => Reach::Request,
         }
     }

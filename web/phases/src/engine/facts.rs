@@ -2,7 +2,7 @@
 
 use super::course::Depends;
 use super::course_body::CourseBody;
-use super::host::host_of;
+use super::host::{host_of, port_of};
 use super::values::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
 use crate::access::basic_credentials;
@@ -128,6 +128,15 @@ impl Scope<'_> {
                 if out.len() == start {
                     out.extend_from_slice(self.server_name());
                 }
+            }
+            Core::RequestPort => {
+                out.extend_from_slice(
+                    port_of(request.authority()).filter(|_| !self.course.is_refused()).unwrap_or_default(),
+                );
+            }
+            Core::IsRequestPort => {
+                let told = port_of(request.authority()).is_some_and(|port| !port.is_empty());
+                out.extend_from_slice(if told && !self.course.is_refused() { b":" } else { b"" });
             }
             Core::ServerName => out.extend_from_slice(self.server_name()),
             Core::DocumentRoot => {

@@ -14,7 +14,7 @@ use exchange::{Replies, Reply};
 use h1::Framing;
 use h1::client::{Error, ResponseEvent, ResponseLimits};
 use proxy::accel;
-use proxy::fields::{Accel, AnswerField, misnamed};
+use proxy::fields::{Accel, AnswerField, misframed, misnamed};
 use proxy::next::Failure;
 use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
 use semantics::{Field, Fields};
@@ -454,7 +454,7 @@ fn head_fault(error: Error, rest: &[u8]) -> String {
         (_, Some((name, byte))) => {
             format!("upstream sent invalid header: \"{}\\x{byte:02x}...\"", String::from_utf8_lossy(name))
         }
-        _ => "upstream sent invalid header".to_owned(),
+        _ => misframed(rest).unwrap_or_else(|| "upstream sent invalid header".to_owned()),
     }
 }
 

@@ -59,7 +59,9 @@ impl<R: Replies> Runner<'_, R> {
             Some(None) => self.course.told = None,
             Some(Some(told)) => self.course.told = Some(told),
         }
-        self.location = None;
+        // A redirect that goes on being one leads where it led.
+        let location = self.location.take().filter(|_| page.told.is_none() && REDIRECTS.contains(&status));
+        self.course.kept_location = location.or_else(|| self.course.kept_location.take());
         let target = match &page.target {
             ErrorTarget::Named(name) => return self.enter_named(name),
             ErrorTarget::Value(value) => self.scope().get(value),
@@ -123,6 +125,9 @@ impl<R: Replies> Runner<'_, R> {
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
         answer.status = self.course.told.unwrap_or(answer.status);
+        if let Some(location) = self.course.kept_location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
+            answer.location.get_or_insert(location);
+        }
         // `default_type ""`: there is none.
         answer.media_type.take_if(|media_type| media_type.is_empty());
         if let Some(flow) = self.refuse_unsliced(answer.status) {

@@ -134,6 +134,10 @@ impl<'a> Scope<'a> {
         let sent = &self.course.sent;
         match name {
             b"content_length" => return sent.length.is_some_and(|length| put_number(out, length)),
+            b"connection" if sent.status == 101 => {
+                out.extend_from_slice(b"upgrade");
+                return true;
+            }
             b"connection" => {
                 out.extend_from_slice(if self.course.about.goes_on { b"keep-alive" } else { b"close" });
                 return true;
