@@ -26,6 +26,9 @@ pub struct AnswerRules {
     pub head: HeadRules,
     /// The request was one that is answered without a body (HEAD).
     pub bodyless: bool,
+    /// The answer is whole when the request is said to have ended, or the connection has,
+    /// so that the connection can be kept: its last byte, or chunk, is written then.
+    pub waits_for_end: bool,
 }
 
 /// The most that is kept of what a program says of errors in one record.
@@ -112,6 +115,10 @@ pub struct AnswerReader {
     records: Option<RecordReader>,
     fields: HeadReader,
     bodyless: bool,
+    waits_for_end: bool,
+    /// Nothing more of the answer comes; its last byte, where it has a length and waits.
+    stdout_over: bool,
+    last: Option<u8>,
     stage: AnswerStage,
     /// Bytes that were read, and how many of them there were at the end of the head.
     read: u64,
@@ -132,6 +139,9 @@ impl AnswerReader {
             records,
             fields: HeadReader::new(rules.head),
             bodyless: rules.bodyless,
+            waits_for_end: rules.waits_for_end && rules.protocol == CgiProtocol::FastCgi,
+            stdout_over: false,
+            last: None,
             stage: AnswerStage::Head,
             read: 0,
             head: None,
@@ -165,6 +175,7 @@ impl AnswerReader {
             match event {
                 RecordEvent::Nothing => return Ok(()),
                 RecordEvent::Stdout(bytes) => self.stdout(bytes, out)?,
+                RecordEvent::StdoutEnd if self.waits_for_end && self.is_all() => self.stdout_over = true,
                 RecordEvent::StdoutEnd => self.finish(AnswerEnd::Stdout, out)?,
                 RecordEvent::End { .. } => self.finish(AnswerEnd::Request, out)?,
                 RecordEvent::Stderr(bytes) => self.stderr(bytes, records.record_is_whole()),
@@ -189,11 +200,16 @@ impl AnswerReader {
     pub fn end(&mut self, out: &mut Vec<u8>) -> Result<(), AnswerError> {
         match (self.stage, &self.records) {
             // Their end is told.
-            (AnswerStage::Chunked | AnswerStage::Bodyless, Some(_)) => {
+            (AnswerStage::Chunked | AnswerStage::Bodyless, Some(_)) if !self.stdout_over => {
                 Err(AnswerError::EndInBody(AnswerEnd::Connection))
             }
             _ => self.finish(AnswerEnd::Connection, out),
         }
+    }
+
+    /// Whether no byte is missing, should the program have nothing more to say.
+    const fn is_all(&self) -> bool {
+        !matches!(self.stage, AnswerStage::Head | AnswerStage::Counted(1..))
     }
 
     /// Whether the answer is whole: nothing more is written.
@@ -244,10 +260,13 @@ impl AnswerReader {
                 let count = usize::try_from(*left).map_or(bytes.len(), |left| left.min(bytes.len()));
                 self.surplus |= count < bytes.len();
                 *left -= count as u64;
-                out.extend_from_slice(&bytes[..count]);
-                if *left == 0 {
+                let mut content = &bytes[..count];
+                if let (0, true, Some((last, others))) = (*left, self.waits_for_end, content.split_last()) {
+                    (self.last, content) = (Some(*last), others);
+                } else if *left == 0 && self.last.is_none() {
                     self.stage = AnswerStage::Over;
                 }
+                out.extend_from_slice(content);
             }
             AnswerStage::Chunked if !bytes.is_empty() => {
                 // Writing to memory does not fail.
@@ -286,6 +305,7 @@ impl AnswerReader {
     fn finish(&mut self, by: AnswerEnd, out: &mut Vec<u8>) -> Result<(), AnswerError> {
         match self.stage {
             AnswerStage::Head => return Err(AnswerError::EndInHead(by)),
+            AnswerStage::Counted(0) => out.extend(self.last.take()),
             AnswerStage::Counted(_) => return Err(AnswerError::EndInBody(by)),
             AnswerStage::Chunked => out.extend_from_slice(b"0\r\n\r\n"),
             AnswerStage::Bodyless | AnswerStage::Over => {}

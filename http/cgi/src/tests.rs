@@ -280,7 +280,7 @@ fn answered(
     bodyless: bool,
     pieces: &[&[u8]],
 ) -> Result<(String, bool, bool, String), AnswerError> {
-    let mut reader = AnswerReader::new(AnswerRules { protocol, head: RULES, bodyless });
+    let mut reader = AnswerReader::new(AnswerRules { protocol, head: RULES, bodyless, waits_for_end: false });
     let mut out = Vec::new();
     for piece in pieces {
         reader.read(piece, &mut out)?;
@@ -326,7 +326,8 @@ fn answers_become_those_of_http() {
 fn answers_that_end_early_are_told_from_whole_ones() {
     use CgiProtocol::{FastCgi, Plain};
     let end = |answer: &[u8]| {
-        let mut reader = AnswerReader::new(AnswerRules { protocol: FastCgi, head: RULES, bodyless: false });
+        let mut reader =
+            AnswerReader::new(AnswerRules { protocol: FastCgi, head: RULES, bodyless: false, waits_for_end: false });
         reader.read(answer, &mut Vec::new())?;
         reader.end(&mut Vec::new())
     };
@@ -347,6 +348,34 @@ fn answers_that_end_early_are_told_from_whole_ones() {
     assert_eq!(plain(b"A b\n"), Err(AnswerError::Head(malformed)));
 }
 
+/// A connection that is to be kept is free once the end of the request was read, in however
+/// many pieces: the answer is whole no sooner, and loses nothing where that never comes.
+#[test]
+fn the_end_of_a_request_is_waited_for_where_its_connection_is_kept() {
+    let rules = AnswerRules { protocol: CgiProtocol::FastCgi, head: RULES, bodyless: false, waits_for_end: true };
+    let at_once = AnswerRules { waits_for_end: false, ..rules };
+    for head in ["A: b\n\n", "Content-Length: 4\n\n"] {
+        let said = [record(6, head.as_bytes(), 0), record(6, b"body", 0), record(6, b"", 3)].concat();
+        let end = record(3, &[0; 8], 2);
+        for size in [1, 3, 8, said.len() + end.len()] {
+            let (mut reader, mut out) = (AnswerReader::new(rules), Vec::new());
+            let (mut other, mut whole) = (AnswerReader::new(at_once), Vec::new());
+            for piece in said.chunks(size) {
+                reader.read(piece, &mut out).unwrap();
+                other.read(piece, &mut whole).unwrap();
+            }
+            assert!(other.is_whole() && !reader.is_whole() && !reader.may_be_kept(), "{head:?} by {size}");
+            let mut ended = (reader.clone(), out.clone());
+            end.chunks(size).for_each(|piece| reader.read(piece, &mut out).unwrap());
+            assert!(reader.is_whole() && reader.may_be_kept(), "{head:?} by {size}");
+            assert_eq!(out, whole, "{head:?} by {size}");
+            // The connection ends instead.
+            ended.0.end(&mut ended.1).unwrap();
+            assert_eq!(ended.1, whole, "{head:?} by {size}");
+        }
+    }
+}
+
 #[test]
 fn each_record_of_errors_is_a_line_and_bytes_are_counted() {
     let records = [
@@ -359,7 +388,7 @@ fn each_record_of_errors_is_a_line_and_bytes_are_counted() {
     ]
     .concat();
     for size in [1, 5, records.len()] {
-        let rules = AnswerRules { protocol: CgiProtocol::FastCgi, head: RULES, bodyless: false };
+        let rules = AnswerRules { protocol: CgiProtocol::FastCgi, head: RULES, bodyless: false, waits_for_end: false };
         let (mut reader, mut out) = (AnswerReader::new(rules), Vec::new());
         records.chunks(size).for_each(|piece| reader.read(piece, &mut out).unwrap());
         let lines = reader.take_errors();

@@ -1,6 +1,6 @@
 //! The chunked transfer coding, inwards (RFC 9112 section 7.1).
 
-use crate::lines::{Section, section};
+use crate::lines::{LineEnds, Section, section};
 use semantics::scan::find;
 
 /// Bounds on the framing of chunks.
@@ -98,7 +98,7 @@ fn extensions_end(data: &[u8], start: usize, at: usize, chunk_line: u16) -> Resu
 fn trailers(data: &[u8], at: usize, bounds: Bounds) -> Boundary {
     let end = data.len().min(at + usize::from(bounds.trailers));
     let window = data.get(..end).unwrap_or_default();
-    match section(window, at, 0, bounds.trailer_fields) {
+    match section(window, at, 0, bounds.trailer_fields, LineEnds::CrLf) {
         Section::Complete(skip) => Boundary::Last { skip, trailers: at },
         Section::Malformed => Boundary::Malformed,
         Section::TooMany => Boundary::TooLarge,

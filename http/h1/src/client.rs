@@ -4,10 +4,11 @@ mod head;
 mod plain;
 
 use crate::chunked::{self, Boundary, Bounds};
-use crate::lines::{Progress, Section};
+use crate::lines::{LineEnds, Progress, Section, canonical, section_of_line_feeds};
 use crate::response::{Sink, decimal};
 use crate::{Framing, Version};
 use plain::Plain;
+use semantics::scan::find;
 use semantics::{Fields, Method, Status};
 
 /// Bounds on what a server sends. Beyond a bound the response is
@@ -24,11 +25,15 @@ pub struct ResponseLimits {
     pub chunk_line: u16,
     /// Bytes in the trailer section; default 16384.
     pub trailers: u16,
+    /// Whether lines of a head may end in LF alone (RFC 9112 section 2.2); default no.
+    /// Such a head is not parsed where it lies: [`ResponseEvent::LineFeeds`].
+    /// A CR without LF is refused either way, and chunks keep to CR LF.
+    pub line_feeds: bool,
 }
 
 impl Default for ResponseLimits {
     fn default() -> Self {
-        Self { head: 32768, fields: 200, interim: 8, chunk_line: 1024, trailers: 16384 }
+        Self { head: 32768, fields: 200, interim: 8, chunk_line: 1024, trailers: 16384, line_feeds: false }
     }
 }
 
@@ -87,6 +92,14 @@ pub enum ResponseEvent<'a> {
         /// The head.
         response: Response<'a>,
         /// The length of the head.
+        consumed: usize,
+    },
+    /// A complete head, of an interim response or the final one, of which lines end in LF
+    /// alone, where [`ResponseLimits::line_feeds`] says that they may. What it says is
+    /// told when [`crate::canonical`] of these bytes is offered, instead of which these
+    /// are to be dropped.
+    LineFeeds {
+        /// The length of the head as sent.
         consumed: usize,
     },
     /// Some of the body. Never empty.
@@ -291,6 +304,10 @@ impl ResponseReader {
                 ResponseEvent::EndOfBody { consumed, .. } => {
                     return Counted::Complete { summary: self.summary(), consumed: at + consumed };
                 }
+                ResponseEvent::LineFeeds { .. } => {
+                    self.fail(Error::Malformed);
+                    return Counted::Failed { error: Error::Malformed };
+                }
                 ResponseEvent::Failed { error } => return Counted::Failed { error },
             }
         }
@@ -349,7 +366,7 @@ impl ResponseReader {
         if !self.progress.is_none()
             && let Err(stop) = self.resume(window, limits)
         {
-            return self.stop(window, limits, stop);
+            return self.stop(window, asked, limits, stop);
         }
         match head::parse(window, asked, limits) {
             Ok(response) if response.status.is_interim() => {
@@ -366,7 +383,7 @@ impl ResponseReader {
                 self.enter(Meaning::of(&response));
                 ResponseEvent::Response { response, consumed: response.head.len() }
             }
-            Err(stop) => self.stop(window, limits, stop),
+            Err(stop) => self.stop(window, asked, limits, stop),
         }
     }
 
@@ -393,7 +410,7 @@ impl ResponseReader {
     /// there.
     #[cold]
     fn resume(&self, window: &[u8], limits: &ResponseLimits) -> Result<(), head::Stop> {
-        match self.progress.resume(window, limits.fields) {
+        match self.progress.resume(window, limits.fields, LineEnds::of(limits.line_feeds)) {
             Section::Complete(_) => Ok(()),
             Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
             Section::Malformed => Err(head::Stop::Fail(Error::Malformed)),
@@ -402,7 +419,24 @@ impl ResponseReader {
     }
 
     #[cold]
-    fn stop<'a>(&mut self, window: &[u8], limits: &ResponseLimits, stop: head::Stop) -> ResponseEvent<'a> {
+    fn stop<'a>(
+        &mut self,
+        window: &[u8],
+        asked: Method,
+        limits: &ResponseLimits,
+        stop: head::Stop,
+    ) -> ResponseEvent<'a> {
+        let stop = match stop {
+            head::Stop::Fail(Error::Malformed) if limits.line_feeds => match of_line_feeds(window, asked, limits) {
+                Some(Ok(consumed)) => {
+                    self.progress = Progress::NONE;
+                    return ResponseEvent::LineFeeds { consumed };
+                }
+                Some(Err(stop)) => stop,
+                None => stop,
+            },
+            stop => stop,
+        };
         match stop {
             head::Stop::Fail(error) => self.fail(error),
             head::Stop::Incomplete { .. } if window.len() == usize::from(limits.head) => self.fail(Error::TooLarge),
@@ -462,6 +496,24 @@ impl ResponseReader {
         self.state = if self.keep_alive { State::Head } else { State::Closed };
         ResponseEvent::EndOfBody { consumed, trailers }
     }
+}
+
+/// A head that is none of lines that end in CR LF, where they may end in LF alone: its
+/// length, or why there is none. `None` where line ends are not what is wrong with it.
+#[cold]
+fn of_line_feeds(window: &[u8], asked: Method, limits: &ResponseLimits) -> Option<Result<usize, head::Stop>> {
+    let first = find(window, 0, b'\n')? + 1;
+    match head::parse(&canonical(window.get(..first)?), asked, limits) {
+        Err(head::Stop::Incomplete { checked, .. }) if checked > 0 => {}
+        Ok(_) | Err(head::Stop::Incomplete { .. }) => return None,
+        Err(stop) => return Some(Err(stop)),
+    }
+    Some(match section_of_line_feeds(window, first, limits.fields)? {
+        Section::Complete(end) => Ok(end),
+        Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
+        Section::Malformed => Err(head::Stop::Fail(Error::Malformed)),
+        Section::TooMany => Err(head::Stop::Fail(Error::TooLarge)),
+    })
 }
 
 /// Writes one request head, in order: [`RequestHead::new`], fields, [`RequestHead::end`].

@@ -32,6 +32,8 @@ pub mod server;
 
 mod chunked;
 mod lines;
+pub use lines::canonical;
+
 #[cfg(test)]
 mod random;
 

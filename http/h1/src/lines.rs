@@ -4,7 +4,7 @@
 //! verdict does not depend on how the bytes were split.
 
 use semantics::lines::skip_field;
-use semantics::scan::find;
+use semantics::scan::{find, is_field_byte, token_len};
 
 /// Whether the line that begins at `start` is complete: then it is malformed,
 /// if it could not be parsed.
@@ -44,12 +44,12 @@ impl Progress {
     /// Goes on with what is new in `window`. `Complete` when the head may be
     /// there as a whole, to be parsed from its start.
     #[cold]
-    pub fn resume(self, window: &[u8], most_fields: u16) -> Section {
+    pub fn resume(self, window: &[u8], most_fields: u16, ends: LineEnds) -> Section {
         let checked = usize::from(self.checked);
         if find(window, usize::from(self.scanned), b'\n').is_none() {
             return Section::Incomplete(checked, self.fields);
         }
-        if checked == 0 { Section::Complete(0) } else { section(window, checked, self.fields, most_fields) }
+        if checked == 0 { Section::Complete(0) } else { section(window, checked, self.fields, most_fields, ends) }
     }
 }
 
@@ -66,14 +66,86 @@ pub(crate) enum Section {
     TooMany,
 }
 
+/// How the lines of a head may end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LineEnds {
+    /// In CR LF.
+    CrLf,
+    /// In LF alone, too (RFC 9112 section 2.2 allows a recipient this).
+    LineFeeds,
+}
+
+impl LineEnds {
+    /// By a head's limits.
+    pub const fn of(line_feeds: bool) -> Self {
+        if line_feeds { Self::LineFeeds } else { Self::CrLf }
+    }
+
+    /// What follows the empty line that `rest` begins with.
+    fn skip_empty(self, rest: &[u8]) -> Option<&[u8]> {
+        match rest {
+            [b'\r', b'\n', after @ ..] => Some(after),
+            [b'\n', after @ ..] if self == Self::LineFeeds => Some(after),
+            _ => None,
+        }
+    }
+
+    /// What follows the field line that `rest` begins with.
+    fn skip_field(self, rest: &[u8]) -> Option<&[u8]> {
+        skip_field(rest).or_else(|| if self == Self::LineFeeds { skip_bare_field(rest) } else { None })
+    }
+}
+
+/// What follows a field line that ends in LF alone; a CR in it is refused.
+#[cold]
+fn skip_bare_field(rest: &[u8]) -> Option<&[u8]> {
+    let (line, after) = rest.split_at_checked(find(rest, 0, b'\n')?)?;
+    let (name, value) = line.split_at_checked(token_len(line))?;
+    let value = value.strip_prefix(b":").filter(|_| !name.is_empty())?;
+    value.iter().all(|&byte| is_field_byte(byte)).then_some(after.get(1..)?)
+}
+
+/// What a head is that is no head of lines that end in CR LF, where they may end in
+/// LF alone.
+#[cold]
+pub(crate) fn section_of_line_feeds(window: &[u8], first: usize, most: u16) -> Option<Section> {
+    let found = section(window, first, 0, most, LineEnds::LineFeeds);
+    match found {
+        // Each line ends as it should: something else is wrong.
+        Section::Complete(end) if !has_bare_line_feed(window.get(..end)?) => None,
+        found => Some(found),
+    }
+}
+
+fn has_bare_line_feed(head: &[u8]) -> bool {
+    head.split_inclusive(|&byte| byte == b'\n').any(|line| !line.ends_with(b"\r\n"))
+}
+
+/// A head whose lines may end in LF alone, with CR LF at the end of each, and without
+/// the empty lines before it. A CR elsewhere stays where it is, for the parser to refuse.
+#[cold]
+#[must_use]
+pub fn canonical(head: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(head.len() + head.len() / 8);
+    for line in head.split_inclusive(|&byte| byte == b'\n') {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if !(line.is_empty() && out.is_empty()) {
+            out.extend_from_slice(line);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    out
+}
+
 /// Checks field lines from `at` on, after `count` earlier ones.
-pub(crate) fn section(data: &[u8], at: usize, mut count: u16, most: u16) -> Section {
+pub(crate) fn section(data: &[u8], at: usize, mut count: u16, most: u16, ends: LineEnds) -> Section {
     let mut rest = data.get(at..).unwrap_or_default();
     loop {
-        if let [b'\r', b'\n', after @ ..] = rest {
+        if let Some(after) = ends.skip_empty(rest) {
             return Section::Complete(data.len() - after.len());
         }
-        let Some(next) = skip_field(rest) else { break };
+        let Some(next) = ends.skip_field(rest) else { break };
         if count >= most {
             return Section::TooMany;
         }

@@ -22,7 +22,8 @@ pub use plain::Plain;
 pub use transfer::Transfer;
 
 use crate::chunked::{self, Boundary, Bounds};
-use crate::lines::{Progress, Section};
+use crate::lines::{LineEnds, Progress, Section, canonical, section_of_line_feeds};
+use semantics::scan::find;
 use semantics::{Request, Status};
 
 /// What the offered bytes mean. `consumed` bytes are to be dropped from the
@@ -39,6 +40,14 @@ pub enum RequestEvent<'a> {
         /// What it says of its message and the connection.
         transfer: Transfer,
         /// The length of the head.
+        consumed: usize,
+    },
+    /// A complete head of which lines end in LF alone, where
+    /// [`RequestLimits::line_feeds`] says that they may. What it asks for is told when
+    /// [`crate::canonical`] of these bytes is offered, of which nobody but the caller
+    /// sees what was sent; then these are to be dropped.
+    LineFeeds {
+        /// The length of the head as sent, empty lines before it included.
         consumed: usize,
     },
     /// Some of the body, in order. Never empty.
@@ -186,7 +195,7 @@ impl RequestReader {
 
     fn on_head<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
         let Some(&first) = data.first() else { return RequestEvent::NeedMore };
-        if first == b'\r' {
+        if first == b'\r' || first == b'\n' && limits.line_feeds {
             return self.after_empty_line(data, limits);
         }
         self.on_head_at(data, data, limits)
@@ -196,15 +205,18 @@ impl RequestReader {
     /// before the request line, which some clients send after a body.
     #[cold]
     fn after_empty_line<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
-        match data {
-            [b'\r'] | [b'\r', b'\n'] => RequestEvent::NeedMore,
-            [b'\r', b'\n', head @ ..] => match self.on_head_at(data, head, limits) {
-                RequestEvent::Request { request, transfer, consumed } => {
-                    RequestEvent::Request { request, transfer, consumed: consumed + 2 }
-                }
-                event => event,
-            },
-            _ => self.reject(data, Status::BAD_REQUEST),
+        let head = match data {
+            [b'\r'] | [b'\r', b'\n'] | [b'\n'] => return RequestEvent::NeedMore,
+            [b'\r', b'\n', head @ ..] | [b'\n', head @ ..] => head,
+            _ => return self.reject(data, Status::BAD_REQUEST),
+        };
+        let before = data.len() - head.len();
+        match self.on_head_at(data, head, limits) {
+            RequestEvent::Request { request, transfer, consumed } => {
+                RequestEvent::Request { request, transfer, consumed: consumed + before }
+            }
+            RequestEvent::LineFeeds { consumed } => RequestEvent::LineFeeds { consumed: consumed + before },
+            event => event,
         }
     }
 
@@ -236,7 +248,7 @@ impl RequestReader {
     /// there.
     #[cold]
     fn resume(&self, window: &[u8], limits: &RequestLimits) -> Result<(), head::Stop> {
-        match self.progress.resume(window, limits.fields) {
+        match self.progress.resume(window, limits.fields, LineEnds::of(limits.line_feeds)) {
             Section::Complete(_) => Ok(()),
             Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
             Section::Malformed => Err(head::Stop::Reject(Status::BAD_REQUEST)),
@@ -253,6 +265,17 @@ impl RequestReader {
         limits: &RequestLimits,
         stop: head::Stop,
     ) -> RequestEvent<'a> {
+        let stop = match stop {
+            head::Stop::Reject(Status::BAD_REQUEST) if limits.line_feeds => match of_line_feeds(window, limits) {
+                Some(Ok(consumed)) => {
+                    self.progress = Progress::NONE;
+                    return RequestEvent::LineFeeds { consumed };
+                }
+                Some(Err(stop)) => stop,
+                None => stop,
+            },
+            stop => stop,
+        };
         match stop {
             head::Stop::Reject(status) => self.reject(data, status),
             head::Stop::Incomplete { checked: 0, .. } if window.len() > usize::from(limits.request_line) + 1 => {
@@ -343,6 +366,26 @@ impl RequestReader {
         self.state = if self.last { State::Closed } else { State::Head };
         RequestEvent::EndOfBody { consumed }
     }
+}
+
+/// A head that is none of lines that end in CR LF, where they may end in LF alone: its
+/// length, or why there is none. `None` where line ends are not what is wrong with it.
+#[cold]
+fn of_line_feeds(window: &[u8], limits: &RequestLimits) -> Option<Result<usize, head::Stop>> {
+    let first = find(window, 0, b'\n')? + 1;
+    let line = canonical(window.get(..first)?);
+    let (mut request, mut transfer) = (Request::NONE, Transfer::NONE);
+    match head::parse(&line, limits, &mut request, &mut transfer) {
+        Err(head::Stop::Incomplete { checked, .. }) if checked > 0 => {}
+        Ok(()) | Err(head::Stop::Incomplete { .. }) => return None,
+        Err(stop) => return Some(Err(stop)),
+    }
+    Some(match section_of_line_feeds(window, first, limits.fields)? {
+        Section::Complete(end) => Ok(end),
+        Section::Incomplete(checked, fields) => Err(head::Stop::Incomplete { checked, fields }),
+        Section::Malformed => Err(head::Stop::Reject(Status::BAD_REQUEST)),
+        Section::TooMany => Err(head::Stop::Reject(Status::REQUEST_HEADER_FIELDS_TOO_LARGE)),
+    })
 }
 
 #[cfg(test)]

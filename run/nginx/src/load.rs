@@ -150,6 +150,7 @@ impl Loaded {
             }
         };
         compiled.warnings.splice(0..0, configuration.warnings.iter().cloned());
+        compiled.program.line_feeds = true;
         compiled.process.pid.get_or_insert_with(|| PID.into());
         Ok(Self { path, configuration, compiled })
     }

@@ -143,7 +143,8 @@ fn server(program: Program, process: &ProcessRules, (connections, exempt): (usiz
     let first = program.first_block().map(|block| block.connection);
     // Those of the first listener come first.
     let (heads, exchanges) = (&program.terms.heads, &program.terms.exchanges);
-    let base = server::Limits::default();
+    let mut base = server::Limits::default();
+    base.http.line_feeds = program.line_feeds;
     let heads: Vec<HeadTerms> = heads.iter().map(|rules| head_terms(&base, rules)).collect();
     let exchanges: Vec<ExchangeTerms> = exchanges.iter().map(exchange_terms).collect();
     let mut config = server::Config::program(Arc::new(program));

@@ -64,6 +64,6 @@ pub struct Totals {
     pub connections: u64,
     /// Those that are open.
     pub open: u64,
-    /// Requests so far.
+    /// Requests so far that were answered.
     pub requests: u64,
 }

@@ -2,9 +2,10 @@
 //! a proxy says of its client before the client's bytes.
 
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// What stands before the client's bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProxyHeader {
     /// There is more to come; no more than [`PROXY_HEADER_MAX`] bytes in all.
     Partial,
@@ -14,12 +15,29 @@ pub enum ProxyHeader {
 }
 
 /// Who connected to a proxy, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProxiedAddresses {
     /// The client.
     pub source: SocketAddr,
     /// Where it connected to.
     pub destination: SocketAddr,
+    /// What the proxy says beside addresses (section 2.2): each a type, a length of two
+    /// bytes and as many bytes. Read by [`tlv`]; none where there is nothing.
+    pub tlvs: Option<Arc<[u8]>>,
+}
+
+/// The value of the first of these that has this type; none if there is none, or what
+/// stands before it is malformed.
+#[must_use]
+pub fn tlv(mut tlvs: &[u8], wanted: u8) -> Option<&[u8]> {
+    while let Some(([kind, high, low], rest)) = tlvs.split_first_chunk() {
+        let (value, next) = rest.split_at_checked(usize::from(u16::from_be_bytes([*high, *low])))?;
+        if *kind == wanted {
+            return Some(value);
+        }
+        tlvs = next;
+    }
+    None
 }
 
 /// What the peer sends is no header: it is not to be answered.
@@ -79,6 +97,7 @@ fn version_1(line: &[u8]) -> Result<Option<ProxiedAddresses>, BadProxyHeader> {
         ((Some(source), Some(destination)), Some(from), Some(to), None) => Ok(Some(ProxiedAddresses {
             source: SocketAddr::new(source, from),
             destination: SocketAddr::new(destination, to),
+            tlvs: None,
         })),
         _ => Err(BadProxyHeader),
     }
@@ -116,10 +135,11 @@ where
         let (source, rest) = body.split_first_chunk::<N>()?;
         let (destination, rest) = rest.split_first_chunk::<N>()?;
         let (from, rest) = rest.split_first_chunk()?;
-        let (to, _) = rest.split_first_chunk()?;
+        let (to, tlvs) = rest.split_first_chunk()?;
         Some(ProxiedAddresses {
             source: SocketAddr::new((*source).into(), u16::from_be_bytes(*from)),
             destination: SocketAddr::new((*destination).into(), u16::from_be_bytes(*to)),
+            tlvs: (!tlvs.is_empty()).then(|| tlvs.into()),
         })
     };
     read(body).ok_or(BadProxyHeader)
@@ -130,7 +150,11 @@ mod tests {
     use super::*;
 
     fn told(source: &str, destination: &str) -> Option<ProxiedAddresses> {
-        Some(ProxiedAddresses { source: source.parse().unwrap(), destination: destination.parse().unwrap() })
+        Some(ProxiedAddresses {
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            tlvs: None,
+        })
     }
 
     /// Version 2: command and version, family, body.
@@ -157,13 +181,16 @@ mod tests {
         // A proxy may say more.
         let more = [&body_4[..], &[1, 0, 2, b'h', b'2']].concat();
         for (header, said) in [
-            (b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n".to_vec(), four),
-            (b"PROXY TCP6 2001:db8::1 2001:db8::2 1 65535\r\n".to_vec(), six),
+            (b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n".to_vec(), four.clone()),
+            (b"PROXY TCP6 2001:db8::1 2001:db8::2 1 65535\r\n".to_vec(), six.clone()),
             (b"PROXY UNKNOWN\r\n".to_vec(), None),
             (b"PROXY UNKNOWN ffff::1 x y z\r\n".to_vec(), None),
-            (binary(0x21, 0x11, &body_4), four),
-            (binary(0x21, 0x11, &more), four),
-            (binary(0x21, 0x21, &body_6), six),
+            (binary(0x21, 0x11, &body_4), four.clone()),
+            (
+                binary(0x21, 0x11, &more),
+                four.clone().map(|told| ProxiedAddresses { tlvs: Some(more[12..].into()), ..told }),
+            ),
+            (binary(0x21, 0x21, &body_6), six.clone()),
             (binary(0x20, 0x11, &body_4), None),
             (binary(0x20, 0, &[]), None),
             (binary(0x21, 0x31, &[0; 216]), None),
@@ -209,5 +236,20 @@ mod tests {
         ] {
             assert_eq!(ProxyHeader::read(&bytes), Err(BadProxyHeader));
         }
+    }
+
+    /// What a proxy says beside addresses is kept, and found by its type.
+    #[test]
+    fn values_beside_addresses_are_found_by_their_types() {
+        let addresses = [192, 0, 2, 1, 198, 51, 100, 1, 0, 1, 0, 2];
+        let tlvs = [&b"\x01\x00\x02h2\x30\x00\x00\x01\x00\x01x"[..], b"\x02\x00\x09cut"].concat();
+        let header = binary(0x21, 0x11, &[&addresses[..], &tlvs].concat());
+        let Ok(ProxyHeader::Whole(length, Some(told))) = ProxyHeader::read(&header) else { panic!("{header:?}") };
+        assert_eq!(length, header.len());
+        let said = told.tlvs.expect("something is said");
+        assert_eq!(tlv(&said, 1), Some(&b"h2"[..]));
+        assert_eq!(tlv(&said, 0x30), Some(&b""[..]));
+        // One that is cut short is none, and what is not there neither.
+        assert_eq!((tlv(&said, 2), tlv(&said, 3)), (None, None));
     }
 }

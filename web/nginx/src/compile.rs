@@ -342,7 +342,7 @@ impl Compiler<'_> {
         })?;
         let number = self.program.expressions.len() as u32;
         for (name, group) in regex.names() {
-            let slot = self.program.variables.slot(name.to_ascii_lowercase().as_bytes());
+            let slot = self.program.variables.captured(name.to_ascii_lowercase().as_bytes());
             let slot = slot.map_err(|why| self.refused(place, why.to_string()))?;
             self.program.variables.bind(number, *group, slot);
         }

@@ -493,6 +493,11 @@ impl Rest {
         })
     }
 
+    /// Requests under way, those within others too.
+    fn requests(&self) -> u64 {
+        self.courses.len().saturating_sub(self.free.len()) as u64
+    }
+
     /// The memory of one that is over.
     fn begin<R: Replies>(
         &mut self,

@@ -90,6 +90,9 @@ pub struct Program {
     pub tls_files: Vec<PathBuf>,
     /// What responders are asked about certificates (`ssl_stapling`).
     pub staples: Vec<Arc<StapleOrder>>,
+    /// Lines of heads, of requests and of upstreams' answers, may end in LF alone, as
+    /// nginx has it; where this is not said, they may not.
+    pub line_feeds: bool,
 }
 
 /// What some block of a program has: found once, by a thread that may take its time, for
@@ -98,7 +101,7 @@ pub struct Program {
 pub struct ProgramSummary {
     /// Requests are logged.
     pub logs: bool,
-    /// `stub_status`.
+    /// `stub_status`, or `$connections_…`.
     pub tells: bool,
     /// Answers may be in a coding.
     pub codes: bool,
@@ -120,7 +123,8 @@ impl ProgramSummary {
         let asks = !program.staples.is_empty();
         let mut peers = program.upstreams.iter().flat_map(|group| group.group.peers());
         let abstract_sockets = peers.any(|peer| peer.address.is_abstract());
-        let first = Self { resolves: named, connects: asks, abstract_sockets, ..Self::default() };
+        let tells = program.variables.asks_for_counts();
+        let first = Self { tells, resolves: named, connects: asks, abstract_sockets, ..Self::default() };
         program.blocks.iter().fold(first, |all, block| Self {
             logs: all.logs || !block.logs.is_empty(),
             tells: all.tells || block.content == ContentRules::StubStatus,
@@ -426,6 +430,8 @@ pub enum Expires {
     Off,
     /// What a value says, in the words of the directive.
     Value(Value),
+    /// The same; a time is after the file was modified.
+    ModifiedValue(Value),
     /// 1 January 1970, `no-cache`.
     Epoch,
     /// 31 December 2037, ten years.

@@ -103,9 +103,13 @@ impl Core {
             | Self::ProxyProtocolServerAddr
             | Self::ProxyProtocolServerPort
             | Self::Connection => Reach::Connection,
-            Self::Host | Self::ContentType | Self::ContentLength | Self::RemoteUser | Self::InvalidReferer => {
-                Reach::Field
-            }
+            Self::Host
+            | Self::RequestPort
+            | Self::IsRequestPort
+            | Self::ContentType
+            | Self::ContentLength
+            | Self::RemoteUser
+            | Self::InvalidReferer => Reach::Field,
             _ => Reach::Request,
         }
     }
@@ -124,7 +128,8 @@ impl Variable {
             Self::SentHeader(name) if **name == *b"connection" => Reach::Connection,
             Self::SentHeader(_) => Reach::Path,
             Self::Upstream(_) => Reach::Request,
-            Self::Geo(_) | Self::Tls(_) => Reach::Connection,
+            Self::Geo(_) | Self::Tls(_) | Self::Tlv(_) => Reach::Connection,
+            Self::Set(_, other) => other.reach(),
             // What a script gives it was asked when it did.
             Self::Slot(_) | Self::Map(_) | Self::Split(_) | Self::SentTrailer(_) | Self::Absent => Reach::Always,
         }

@@ -16,6 +16,7 @@ pub struct SiloShare {
     connections: AtomicU64,
     open: AtomicU64,
     requests: AtomicU64,
+    writing: AtomicU64,
 }
 
 impl Silos {
@@ -27,22 +28,24 @@ impl Silos {
         share
     }
 
-    /// What all have counted, as each last told.
+    /// What all have counted, as each last told; and how many requests are under way.
     #[must_use]
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> (Totals, u64) {
         let shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = |of: fn(&SiloShare) -> &AtomicU64| shares.iter().map(|share| of(share).load(Ordering::Relaxed)).sum();
-        Totals {
+        let totals = Totals {
             connections: sum(|share| &share.connections),
             open: sum(|share| &share.open),
             requests: sum(|share| &share.requests),
-        }
+        };
+        (totals, sum(|share| &share.writing))
     }
 }
 
 impl SiloShare {
     /// Tells what was counted by now.
-    pub fn publish(&self, totals: Totals) {
+    pub fn publish(&self, totals: Totals, writing: u64) {
+        self.writing.store(writing, Ordering::Relaxed);
         self.connections.store(totals.connections, Ordering::Relaxed);
         self.open.store(totals.open, Ordering::Relaxed);
         self.requests.store(totals.requests, Ordering::Relaxed);
@@ -57,9 +60,9 @@ mod tests {
     fn what_all_have_counted_is_told() {
         let silos = Silos::default();
         let (one, other) = (silos.join(), silos.join());
-        one.publish(Totals { connections: 3, open: 1, requests: 10 });
-        other.publish(Totals { connections: 4, open: 2, requests: 20 });
-        one.publish(Totals { connections: 5, open: 0, requests: 11 });
-        assert_eq!(silos.totals(), Totals { connections: 9, open: 2, requests: 31 });
+        one.publish(Totals { connections: 3, open: 1, requests: 10 }, 1);
+        other.publish(Totals { connections: 4, open: 2, requests: 20 }, 2);
+        one.publish(Totals { connections: 5, open: 0, requests: 11 }, 0);
+        assert_eq!(silos.totals(), (Totals { connections: 9, open: 2, requests: 31 }, 2));
     }
 }

@@ -1,5 +1,7 @@
 //! Responses that are always alike: `stub_status`, `empty_gif`.
 
+use crate::silos::Silos;
+
 /// What `stub_status` tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StubStatus {
@@ -20,6 +22,22 @@ pub struct StubStatus {
 }
 
 impl StubStatus {
+    /// What all silos have told. A request counts from its head on, as for nginx; whoever
+    /// is in the middle of one is not told from who waits.
+    #[must_use]
+    pub fn of(silos: &Silos) -> Self {
+        let (totals, writing) = silos.totals();
+        Self {
+            active: totals.open,
+            accepted: totals.connections,
+            handled: totals.connections,
+            requests: totals.requests + writing,
+            reading: 0,
+            writing,
+            waiting: totals.open.saturating_sub(writing),
+        }
+    }
+
     /// Its media type.
     pub const MEDIA_TYPE: &[u8] = b"text/plain";
 

@@ -25,6 +25,9 @@ pub enum Variable {
     Cookie(Box<[u8]>),
     /// Set by a script, or by a group of an expression with a name.
     Slot(u16),
+    /// The same; until it is set, what has its name besides (a `map`, or one of nginx's own
+    /// that may be set).
+    Set(u16, Box<Self>),
     /// A `map`, by its number.
     Map(u16),
     /// A `geo`, by its number.
@@ -35,8 +38,50 @@ pub enum Variable {
     Upstream(UpstreamValue),
     /// `$ssl_…`: of the connection's handshake.
     Tls(TlsValue),
+    /// `$proxy_protocol_tlv_…`: what a proxy says of its client beside addresses.
+    Tlv(TlvValue),
     /// One of nginx's own of which there is nothing here.
     Absent,
+}
+
+/// What a proxy says beside addresses (PROXY protocol, version 2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlvValue {
+    /// By its type.
+    Of(u8),
+    /// Of the proxy's TLS, by its type within that.
+    OfTls(u8),
+    /// Whether the client's certificate was good, as a number.
+    TlsVerify,
+}
+
+impl TlvValue {
+    /// By what follows `proxy_protocol_tlv_` in its name; a number is hexadecimal.
+    fn of(name: &[u8]) -> Option<Self> {
+        let number = |text: &[u8]| {
+            let digits = core::str::from_utf8(text.strip_prefix(b"0x")?).ok()?;
+            u8::from_str_radix(digits, 16).ok()
+        };
+        if let Some(name) = name.strip_prefix(b"ssl_") {
+            return Some(Self::OfTls(match name {
+                b"verify" => return Some(Self::TlsVerify),
+                b"version" => 0x21,
+                b"cn" => 0x22,
+                b"cipher" => 0x23,
+                b"sig_alg" => 0x24,
+                b"key_alg" => 0x25,
+                other => number(other)?,
+            }));
+        }
+        Some(Self::Of(match name {
+            b"alpn" => 0x01,
+            b"authority" => 0x02,
+            b"unique_id" => 0x05,
+            b"ssl" => 0x20,
+            b"netns" => 0x30,
+            other => number(other)?,
+        }))
+    }
 }
 
 /// What is told of the servers that a request was passed on to.
@@ -113,9 +158,6 @@ pub enum VariableError {
     TooMany,
     /// It is nginx's own, and not to be changed: `the duplicate "…" variable`.
     Fixed(Vec<u8>),
-    /// It stands for something else, and would be set beside that: nginx then
-    /// has both, one after the other.
-    Both(Vec<u8>),
 }
 
 /// In nginx's words, where it has any.
@@ -124,10 +166,6 @@ impl fmt::Display for VariableError {
         match self {
             Self::TooMany => f.write_str("too many variables: at most 65535"),
             Self::Fixed(name) => write!(f, "the duplicate \"{}\" variable", String::from_utf8_lossy(name)),
-            Self::Both(name) => {
-                let name = String::from_utf8_lossy(name);
-                write!(f, "not supported here: \"{name}\" variable is set, and stands for something else, too")
-            }
         }
     }
 }
@@ -163,21 +201,55 @@ impl VariableTable {
         Some(self.name(number as u16))
     }
 
-    /// The slot that scripts write by this name (`set`, groups of expressions);
-    /// made if it is not yet.
+    /// The slot that scripts write by this name (`set`); made if it is not yet. What has
+    /// the name besides is what it stands for until then.
     ///
     /// # Errors
     /// It cannot be changed, or there is no room.
     pub fn slot(&mut self, name: &[u8]) -> Result<u16, VariableError> {
         let slot = self.slots;
+        if known(name).is_some() && !is_changeable(name) {
+            return Err(VariableError::Fixed(name.to_vec()));
+        }
         match self.names.get(name).map(|number| &mut self.variables[usize::from(*number)]) {
-            Some(Some(Variable::Slot(slot))) => return Ok(*slot),
-            Some(reserved @ None) => *reserved = Some(Variable::Slot(slot)),
-            Some(Some(_)) => return Err(refused(name)),
-            None if known(name).is_some() => return Err(refused(name)),
-            None => _ = self.add(name, Some(Variable::Slot(slot)))?,
+            Some(Some(Variable::Slot(slot) | Variable::Set(slot, _))) => return Ok(*slot),
+            Some(place) => {
+                *place = Some(match place.take() {
+                    None => Variable::Slot(slot),
+                    Some(other) => Variable::Set(slot, Box::new(other)),
+                });
+            }
+            None => {
+                let other = known(name).map(|other| Variable::Set(slot, Box::new(other)));
+                self.add(name, Some(other.unwrap_or(Variable::Slot(slot))))?;
+            }
         }
         self.slots += 1;
+        Ok(slot)
+    }
+
+    /// The slot that groups of expressions write by this name: until one matches, nothing
+    /// is there, whatever has the name besides.
+    ///
+    /// # Errors
+    /// As [`VariableTable::slot`].
+    pub fn captured(&mut self, name: &[u8]) -> Result<u16, VariableError> {
+        if matches!(name, b"args" | b"limit_rate") {
+            let number = self.reserve(name)?;
+            let slot = self.slots;
+            return match &mut self.variables[usize::from(number)] {
+                Some(Variable::Slot(slot)) => Ok(*slot),
+                place => {
+                    *place = Some(Variable::Slot(slot));
+                    self.slots += 1;
+                    Ok(slot)
+                }
+            };
+        }
+        let slot = self.slot(name)?;
+        if let Some(number) = self.names.get(name) {
+            self.variables[usize::from(*number)] = Some(Variable::Slot(slot));
+        }
         Ok(slot)
     }
 
@@ -220,14 +292,20 @@ impl VariableTable {
     /// # Errors
     /// As [`VariableTable::slot`].
     pub fn define(&mut self, name: &[u8], variable: Variable) -> Result<u16, VariableError> {
-        if known(name).is_some() {
-            return Err(refused(name));
+        if known(name).is_some() && !is_changeable(name) && !matches!(name, b"args" | b"limit_rate") {
+            return Err(VariableError::Fixed(name.to_vec()));
         }
         let Some(number) = self.names.get(name) else { return self.add(name, Some(variable)) };
         match &mut self.variables[usize::from(*number)] {
-            Some(Variable::Slot(_)) => return Err(VariableError::Both(name.to_vec())),
+            // Until it is set.
+            Some(Variable::Set(_, other)) => **other = variable,
+            place @ Some(Variable::Slot(_)) => {
+                if let Some(Variable::Slot(slot)) = *place {
+                    *place = Some(Variable::Set(slot, Box::new(variable)));
+                }
+            }
             // The later one counts, as nginx has it.
-            defined => *defined = Some(variable),
+            place => *place = Some(variable),
         }
         Ok(*number)
     }
@@ -246,14 +324,40 @@ impl VariableTable {
     /// Whether a variable stands for a field of the response.
     #[must_use]
     pub fn asks_for_sent(&self) -> bool {
-        (0..=u16::MAX).map_while(|number| self.get(number)).any(|known| matches!(known, Variable::SentHeader(_)))
+        (0..=u16::MAX)
+            .map_while(|number| self.get(number))
+            .any(|known| matches!(known.unset(), Variable::SentHeader(_)))
+    }
+
+    /// Whether some value asks how many connections there are (`$connections_…`).
+    #[must_use]
+    pub fn asks_for_counts(&self) -> bool {
+        let mut all = (0..=u16::MAX).map_while(|number| self.get(number));
+        all.any(|known| {
+            matches!(
+                known.unset(),
+                Variable::Core(
+                    Core::ConnectionsActive
+                        | Core::ConnectionsReading
+                        | Core::ConnectionsWaiting
+                        | Core::ConnectionsWriting
+                )
+            )
+        })
+    }
+
+    /// Whether some value asks for bodies of requests (`$request_body`).
+    #[must_use]
+    pub fn asks_for_bodies(&self) -> bool {
+        let mut all = (0..=u16::MAX).map_while(|number| self.get(number));
+        all.any(|known| matches!(known.unset(), Variable::Core(Core::RequestBody)))
     }
 
     /// Whether some value asks where a root lies (`$realpath_root`).
     #[must_use]
     pub fn asks_for_real_roots(&self) -> bool {
         let mut all = (0..=u16::MAX).map_while(|number| self.get(number));
-        all.any(|known| matches!(known, Variable::Core(Core::RealpathRoot)))
+        all.any(|known| matches!(known.unset(), Variable::Core(Core::RealpathRoot)))
     }
 
     /// What a number stands for.
@@ -292,8 +396,20 @@ impl VariableTable {
     }
 }
 
-/// Why a name that stands for something cannot be defined.
-fn refused(name: &[u8]) -> VariableError {
+impl Variable {
+    /// What it stands for until something is written to it.
+    #[must_use]
+    pub fn unset(&self) -> &Self {
+        match self {
+            Self::Set(_, other) => other,
+            other => other,
+        }
+    }
+}
+
+/// Whether one of nginx's own may be set, and be made by a `map` and the like: as nginx's
+/// modules mark theirs.
+fn is_changeable(name: &[u8]) -> bool {
     /// Of a kind, and nginx's own by their whole names.
     const OWN: [&[u8]; 15] = [
         b"http_host",
@@ -312,13 +428,22 @@ fn refused(name: &[u8]) -> VariableError {
         b"sent_http_cache_control",
         b"sent_http_link",
     ];
-    let is_own = Core::of(name).is_some() || OWN.contains(&name);
-    if is_own { VariableError::Fixed(name.to_vec()) } else { VariableError::Both(name.to_vec()) }
+    const CHANGEABLE: [&[u8]; 5] =
+        [b"proxy_host", b"proxy_port", b"invalid_referer", b"fastcgi_script_name", b"fastcgi_path_info"];
+    match known(name) {
+        None => true,
+        Some(Variable::Tls(_)) => true,
+        Some(Variable::Upstream(value)) => {
+            matches!(value, UpstreamValue::Field(_) | UpstreamValue::Cookie(_) | UpstreamValue::Trailer(_))
+        }
+        Some(Variable::Core(_)) => CHANGEABLE.contains(&name),
+        Some(Variable::Absent) => CHANGEABLE.contains(&name) || name.starts_with(b"ssl_"),
+        Some(_) => !OWN.contains(&name),
+    }
 }
 
-/// nginx's own of which there is nothing here, by their names, and by how these
-/// begin.
-const ABSENT: [&[u8]; 11] = [
+/// nginx's own of which there is nothing here, by their names.
+const ABSENT: [&[u8]; 16] = [
     b"ancient_browser",
     b"fastcgi_path_info",
     b"modern_browser",
@@ -330,8 +455,12 @@ const ABSENT: [&[u8]; 11] = [
     b"uid_got",
     b"uid_reset",
     b"uid_set",
+    b"upstream_cache_etag",
+    b"upstream_cache_key",
+    b"upstream_cache_last_modified",
+    b"upstream_cache_status",
+    b"upstream_queue_time",
 ];
-const ABSENT_KINDS: [&[u8]; 2] = [b"upstream_", b"proxy_protocol_tlv_"];
 
 /// What a name that no configuration defines stands for.
 fn known(name: &[u8]) -> Option<Variable> {
@@ -352,13 +481,14 @@ fn known(name: &[u8]) -> Option<Variable> {
     if let Some(value) = name.strip_prefix(b"ssl_").and_then(TlsValue::of) {
         return Some(Variable::Tls(value));
     }
+    if let Some(name) = name.strip_prefix(b"proxy_protocol_tlv_") {
+        return Some(TlvValue::of(name).map_or(Variable::Absent, Variable::Tlv));
+    }
     match name {
         // Without fastcgi_index, which nothing is passed on to.
         b"fastcgi_script_name" => return Some(Variable::Core(Core::Uri)),
         b"http2" | b"http3" => return Some(Variable::Absent),
-        _ if ABSENT.contains(&name) || ABSENT_KINDS.iter().any(|start| name.starts_with(start)) => {
-            return Some(Variable::Absent);
-        }
+        _ if ABSENT.contains(&name) => return Some(Variable::Absent),
         _ => {}
     }
     KINDS.iter().find_map(|(start, make)| name.strip_prefix(*start).map(|rest| make(rest.into())))
@@ -445,6 +575,7 @@ named! {
     Https b"https",
     InvalidReferer b"invalid_referer",
     IsArgs b"is_args",
+    IsRequestPort b"is_request_port",
     LimitConnStatus b"limit_conn_status",
     LimitRate b"limit_rate",
     LimitReqStatus b"limit_req_status",
@@ -474,6 +605,7 @@ named! {
     RequestId b"request_id",
     RequestLength b"request_length",
     RequestMethod b"request_method",
+    RequestPort b"request_port",
     RequestTime b"request_time",
     RequestUri b"request_uri",
     Scheme b"scheme",

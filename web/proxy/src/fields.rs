@@ -162,17 +162,62 @@ impl AnswerField {
     }
 }
 
-/// The first field line of a head whose name is none: the name up to the byte that may not
-/// stand there, and that byte. For people.
+/// The first field line of a head that is none: the line up to the byte that may not stand
+/// there, and that byte. For people.
 #[must_use]
 pub fn misnamed(head: &[u8]) -> Option<(&[u8], u8)> {
-    head.split(|byte| *byte == b'\n').skip(1).find_map(|line| {
+    let lines = head.split(|byte| *byte == b'\n').skip(1);
+    lines.take_while(|line| !matches!(line, [] | [b'\r'])).find_map(|line| {
         let stands = |byte: &u8| *byte > b' ' && *byte != 0x7f && *byte != b':';
-        let end = line.iter().position(|byte| !stands(byte))?;
-        let byte = *line.get(end)?;
-        // An empty line ends the head, and an end of line the name.
-        (byte != b':' && byte != b'\r').then(|| (line.get(..end).unwrap_or_default(), byte))
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let end = line.iter().position(|byte| !stands(byte)).unwrap_or(line.len());
+        let bad = match line.get(end) {
+            Some(b':') => {
+                let text = |byte: &u8| *byte == b'\t' || *byte >= b' ' && *byte != 0x7f;
+                end + line.get(end..)?.iter().position(|byte| !text(byte))?
+            }
+            // The line ends within its name.
+            None => return Some((line, b'\r')),
+            Some(_) => end,
+        };
+        Some((line.get(..bad)?, *line.get(bad)?))
     })
+}
+
+/// What is wrong with what a head says of its body, in nginx's words: a length that is none,
+/// or is there twice or beside chunks, and a coding that is not known.
+#[must_use]
+pub fn misframed(head: &[u8]) -> Option<String> {
+    let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
+    let (mut length, mut coding) = (None, None);
+    let lines = head.split(|byte| *byte == b'\n').skip(1).map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    for line in lines.take_while(|line| !line.is_empty()) {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = (line.get(..colon)?, line.get(colon + 1..)?.trim_ascii());
+        let place = match name {
+            name if name.eq_ignore_ascii_case(b"content-length") => &mut length,
+            name if name.eq_ignore_ascii_case(b"transfer-encoding") => &mut coding,
+            _ => continue,
+        };
+        if let Some(before) = place.replace(value) {
+            let (name, value, before) = (shown(name), shown(value), shown(before));
+            return Some(format!(
+                "upstream sent duplicate header line: \"{name}: {value}\", previous value: \"{name}: {before}\""
+            ));
+        }
+    }
+    match (length, coding) {
+        (Some(length), _) if semantics::number::parse(length).is_none() => {
+            Some(format!("upstream sent invalid \"Content-Length\" header: \"{}\"", shown(length)))
+        }
+        (_, Some(coding)) if !coding.eq_ignore_ascii_case(b"chunked") => {
+            Some(format!("upstream sent unknown \"Transfer-Encoding\": \"{}\"", shown(coding)))
+        }
+        (Some(_), Some(_)) => {
+            Some("upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time".to_owned())
+        }
+        _ => None,
+    }
 }
 
 /// Writes a field of a request; what would end its line is a space.
@@ -231,6 +276,31 @@ mod tests {
         assert_eq!(found("HTTP/1.1 200 OK\r\nA: b\r\nA B: c\r\n\r\n"), Some((&b"A"[..], b' ')));
         assert_eq!(found("HTTP/1.1 200 OK\r\n\0A: b\r\n\r\n"), Some((&b""[..], 0)));
         assert_eq!(found("HTTP/1.1 200 OK\r\n: a\r\nB: c d\r\n\r\n"), None);
+        // A value that is none is told with its name; what is behind the head is not looked at.
+        assert_eq!(found("HTTP/1.1 200 OK\r\nA: b\r\nB: c\0d\r\n\r\n"), Some((&b"B: c"[..], 0)));
+        assert_eq!(found("HTTP/1.1 200 OK\nA: b\rc\n\n"), Some((&b"A: b"[..], b'\r')));
+        assert_eq!(found("HTTP/1.1 200 OK\r\nno field\r\n\r\n"), Some((&b"no"[..], b' ')));
+        assert_eq!(found("HTTP/1.1 200 OK\r\nnone\r\n\r\n"), Some((&b"none"[..], b'\r')));
+        assert_eq!(found("HTTP/1.1 200 OK\r\nA: b\r\n\r\n\0"), None);
+    }
+
+    #[test]
+    fn what_is_said_wrongly_of_a_body_is_told_with_its_value() {
+        for (fields, told) in [
+            ("Content-Length: x", "upstream sent invalid \"Content-Length\" header: \"x\""),
+            (
+                "Content-Length: 1\r\ncontent-length: 2",
+                "upstream sent duplicate header line: \"content-length: 2\", previous value: \"content-length: 1\"",
+            ),
+            ("Transfer-Encoding: gzip", "upstream sent unknown \"Transfer-Encoding\": \"gzip\""),
+            (
+                "Content-Length: 1\r\nTransfer-Encoding: chunked",
+                "upstream sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time",
+            ),
+        ] {
+            assert_eq!(misframed(format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n").as_bytes()).as_deref(), Some(told));
+        }
+        assert_eq!(misframed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nContent-Length: x\r\n"), None);
     }
 
     #[test]

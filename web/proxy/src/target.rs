@@ -49,11 +49,18 @@ pub fn write(source: &TargetSource<'_>, uri: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a target can stand in a request line as it is: a byte that ends a word or a
-/// line there would make it another request.
-#[must_use]
-pub fn is_safe(target: &[u8]) -> bool {
-    !target.is_empty() && target.iter().all(|byte| !matches!(byte, 0..=b' ' | 0x7f))
+/// Makes the target that `out` ends with, from `start` on, one that can stand in a request
+/// line: a byte that ends a word or a line there, which would make it another request, is
+/// encoded (RFC 3986 section 2.1).
+pub fn make_safe(out: &mut Vec<u8>, start: usize) {
+    let ends_a_word = |byte: u8| matches!(byte, 0..=b' ' | 0x7f);
+    let Some(at) = out.iter().skip(start).position(|&byte| ends_a_word(byte)) else { return };
+    for byte in out.split_off(start + at) {
+        match byte {
+            byte if ends_a_word(byte) => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            byte => out.push(byte),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -93,9 +100,17 @@ mod tests {
 
     #[test]
     fn a_target_is_one_word() {
-        assert!(is_safe(b"/a?b") && is_safe("/\u{e4}".as_bytes()));
-        for target in [&b""[..], b"/a b", b"/a\r\nX: 1", b"/\0", b"/\x7f"] {
-            assert!(!is_safe(target));
+        for (target, made) in [
+            ("", ""),
+            ("/a?b", "/a?b"),
+            ("/\u{e4}", "/\u{e4}"),
+            ("/a b c", "/a%20b%20c"),
+            ("/a\r\nX: 1", "/a%0D%0AX:%201"),
+            ("/\0\t\x7f", "/%00%09%7F"),
+        ] {
+            let mut out = [b"GET x ", target.as_bytes()].concat();
+            make_safe(&mut out, 6);
+            assert_eq!(out, [b"GET x ", made.as_bytes()].concat(), "{target:?}");
         }
     }
 }

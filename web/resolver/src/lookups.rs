@@ -491,13 +491,22 @@ impl Lookups {
         else {
             return;
         };
+        // None of one version, for which nobody told how long that counts, says nothing of
+        // how long the others do.
+        let counted = |found: &[IpAddr], seconds: u32, why: Option<ResolveError>| {
+            if found.is_empty() && why.is_none() && seconds == 0 { u32::MAX } else { seconds }
+        };
+        let (one, other) = match v4.is_empty() && v6.is_empty() {
+            true => (*one, *other),
+            false => (counted(v4, *one, *why), counted(v6, *other, *also)),
+        };
         let found: Addresses = v4.iter().chain(v6).copied().collect();
         let answer = match (why.or(*also), found.is_empty()) {
             (_, false) => Ok(found),
             (Some(why), true) => Err(why),
             (None, true) => Err(ResolveError::NotFound),
         };
-        let seconds = (*one).min(*other);
+        let seconds = one.min(other);
         self.tell(name, answer, seconds, now);
     }
 

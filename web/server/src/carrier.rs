@@ -490,7 +490,7 @@ impl<N: Net> Replies for Answering<'_, N> {
 
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
         let conn = self.carrier.conns.get(id.conn().index())?;
-        if conn.generation == id.conn().generation() { conn.more.as_ref()?.proxied } else { None }
+        if conn.generation == id.conn().generation() { conn.more.as_ref()?.proxied.clone() } else { None }
     }
 
     fn totals(&self) -> Totals {

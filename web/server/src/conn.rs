@@ -213,7 +213,7 @@ impl ServedConnection {
     pub fn clear_more(&mut self) {
         let proxied = self.more.as_mut().and_then(|more| more.proxied.take());
         match (&mut self.more, proxied) {
-            (Some(more), Some(_)) => **more = More { proxied, ..More::default() },
+            (Some(more), proxied @ Some(_)) => **more = More { proxied, ..More::default() },
             _ => self.more = None,
         }
     }

@@ -52,6 +52,7 @@ impl<H: Handler> Server<H> {
                 self.on_request(net, id, &request, &transfer);
                 Some(consumed)
             }
+            RequestEvent::LineFeeds { consumed } => self.on_line_feeds(net, id, rest, consumed),
             RequestEvent::Body { bytes, consumed } => {
                 let unread = conn.last.passed(net.now());
                 conn.last = Tick::of(net.now());
@@ -79,6 +80,26 @@ impl<H: Handler> Server<H> {
                 Some(consumed)
             }
             RequestEvent::Ignored { consumed } => Some(consumed),
+        }
+    }
+
+    /// A head of lines that end in LF alone, `length` bytes of `rest`: handlers, and
+    /// whoever they ask, are told of a copy with CR LF at the end of each.
+    #[cold]
+    fn on_line_feeds<N: Net>(&mut self, net: &mut N, id: ConnId, rest: &[u8], length: usize) -> Option<usize> {
+        let head = h1::canonical(rest.get(..length).unwrap_or_default());
+        let limits = self.carrier.head_limits(id);
+        match self.carrier.conns[id.index()].engine.on_bytes(&head, &limits) {
+            event @ RequestEvent::Request { .. } => self.on_event(net, id, event, &head).map(|_| length),
+            RequestEvent::Reject { status, .. } => {
+                self.on_event(net, id, RequestEvent::Reject { status, consumed: rest.len() }, &head)
+            }
+            // It became another since, where the peer still writes to.
+            _ => {
+                self.carrier.counters.parse_errors += 1;
+                self.on_reject(net, id, Status::BAD_REQUEST, b"");
+                Some(rest.len())
+            }
         }
     }
 

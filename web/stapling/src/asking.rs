@@ -246,7 +246,9 @@ fn content(mut received: &[u8], over: bool) -> Option<Result<Vec<u8>, String>> {
                 consumed
             }
             ResponseEvent::EndOfBody { .. } => return Some(Ok(content)),
-            ResponseEvent::Failed { .. } => return Some(Err("OCSP responder sent invalid response".to_owned())),
+            ResponseEvent::LineFeeds { .. } | ResponseEvent::Failed { .. } => {
+                return Some(Err("OCSP responder sent invalid response".to_owned()));
+            }
         };
         received = received.get(consumed..).unwrap_or_default();
     }

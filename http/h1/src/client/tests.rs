@@ -13,6 +13,22 @@ enum Seen {
     Closed(Result<Option<Summary>, Error>),
 }
 
+/// A head of lines that end in LF alone.
+fn of_line_feeds(engine: &mut ResponseReader, sent: &[u8], asked: Method, limits: &ResponseLimits) -> Seen {
+    let head = crate::canonical(sent);
+    match engine.on_bytes(&head, asked, limits) {
+        ResponseEvent::Interim { status, .. } => Seen::Interim(status.code()),
+        ResponseEvent::Response { response, .. } => Seen::Response {
+            status: response.status.code(),
+            framing: response.framing,
+            keep_alive: response.keep_alive,
+            fields: response.fields().count(),
+        },
+        ResponseEvent::Failed { error } => Seen::Failed(error),
+        event => panic!("{event:?} of {:?}", head.escape_ascii().to_string()),
+    }
+}
+
 /// Offers `bytes` as a data path does, in pieces that end at `ends`, then the
 /// end of the stream.
 fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &ResponseLimits) -> Vec<Seen> {
@@ -25,6 +41,13 @@ fn offer(bytes: &[u8], ends: &[usize], asked: Method, limits: &ResponseLimits) -
                 ResponseEvent::NeedMore => break,
                 ResponseEvent::Interim { status, consumed } => {
                     seen.push(Seen::Interim(status.code()));
+                    consumed
+                }
+                ResponseEvent::LineFeeds { consumed } => {
+                    seen.push(of_line_feeds(&mut engine, &data[..consumed], asked, limits));
+                    if let Some(Seen::Failed(_)) = seen.last() {
+                        return seen;
+                    }
                     consumed
                 }
                 ResponseEvent::Response { response, consumed } => {
@@ -261,7 +284,8 @@ const STREAMS: [&str; 10] = [
     "HTTP/1.1 200 OK\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nContent-Length: 1\r\n\r\nz",
 ];
 
-const TIGHT: ResponseLimits = ResponseLimits { head: 120, fields: 6, interim: 2, chunk_line: 10, trailers: 20 };
+const TIGHT: ResponseLimits =
+    ResponseLimits { head: 120, fields: 6, interim: 2, chunk_line: 10, trailers: 20, line_feeds: false };
 
 #[test]
 fn every_split_gives_the_same_events() {
@@ -293,6 +317,40 @@ fn mutated_streams_give_the_same_events_however_split() {
             assert_eq!(offer(&bytes, &each, asked, &limits), whole, "{:?}", bytes.escape_ascii().to_string());
         }
     }
+}
+
+/// Lines that end in LF alone, where they may: the same heads as by CR LF, however the
+/// bytes are split; none where they may not.
+#[test]
+fn heads_mean_the_same_whichever_line_ends_they_have() {
+    let mut random = Random::new(8);
+    let loose = |limits: ResponseLimits| ResponseLimits { line_feeds: true, ..limits };
+    let mut bare = 0;
+    for round in 0..20_000 {
+        let stream = STREAMS[round % STREAMS.len()];
+        let (head, rest) = stream.split_once("\r\n\r\n").unwrap();
+        let mut bytes = Vec::new();
+        for line in head.split("\r\n").chain([""]) {
+            bytes.extend_from_slice(line.as_bytes());
+            bytes.extend_from_slice(if random.below(2) == 0 { b"\n" } else { b"\r\n" });
+        }
+        bytes.extend_from_slice(rest.as_bytes());
+        let limits = ResponseLimits::default();
+        let strict = offer(stream.as_bytes(), &[], Method::Get, &limits);
+        assert_eq!(offer(&bytes, &[], Method::Get, &loose(limits)), strict, "{stream:?}");
+        if bytes != stream.as_bytes() {
+            bare += 1;
+            let seen = offer(&bytes, &[], Method::Get, &limits);
+            assert_eq!(seen.first(), Some(&Seen::Failed(Error::Malformed)), "{stream:?}");
+        }
+        let bytes = random.mutated(&bytes);
+        let limits = if random.below(2) == 0 { limits } else { TIGHT };
+        let whole = offer(&bytes, &[], Method::Get, &loose(limits));
+        let ends = random.ends(bytes.len());
+        let split = offer(&bytes, &ends, Method::Get, &loose(limits));
+        assert_eq!(split, whole, "{:?}", bytes.escape_ascii().to_string());
+    }
+    assert!(bare > 10_000, "{bare}");
 }
 
 /// What [`ResponseReader::on_bytes_counted`] says, by its short way or without, is

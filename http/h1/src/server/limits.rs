@@ -21,11 +21,23 @@ pub struct RequestLimits {
     pub chunk_line: u16,
     /// Bytes in the trailer section; default 4096. Beyond: 431.
     pub trailers: u16,
+    /// Whether lines of a head may end in LF alone (RFC 9112 section 2.2); default no.
+    /// Such a head is not parsed where it lies: [`super::RequestEvent::LineFeeds`].
+    /// A CR without LF is refused either way, and chunks keep to CR LF.
+    pub line_feeds: bool,
 }
 
 impl Default for RequestLimits {
     fn default() -> Self {
-        Self { request_line: 8192, head: 16384, fields: 100, body: 1 << 20, chunk_line: 256, trailers: 4096 }
+        Self {
+            request_line: 8192,
+            head: 16384,
+            fields: 100,
+            body: 1 << 20,
+            chunk_line: 256,
+            trailers: 4096,
+            line_feeds: false,
+        }
     }
 }
 

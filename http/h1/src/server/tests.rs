@@ -5,6 +5,7 @@ use crate::{Framing, Version};
 use semantics::{Form, Known, Method};
 
 mod limits;
+mod line_feeds;
 mod plain;
 mod properties;
 mod smuggling;
@@ -20,6 +21,18 @@ pub(super) enum Seen {
     Ignored(usize),
 }
 
+impl Seen {
+    fn of(request: &Request<'_>, transfer: &Transfer) -> Self {
+        Self::Request {
+            line: request.line().to_vec(),
+            fields: request.fields().map(|field| (field.name.to_vec(), field.value.to_vec())).collect(),
+            framing: transfer.framing(),
+            keep_alive: transfer.keep_alive(),
+            expect: transfer.expect_continue(),
+        }
+    }
+}
+
 /// Offers `bytes` as a data path does, in pieces that end at `ends`.
 pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &RequestLimits) -> Vec<Seen> {
     let mut engine = RequestReader::new();
@@ -30,15 +43,24 @@ pub(super) fn offer(bytes: &[u8], ends: &[usize], limits: &RequestLimits) -> Vec
             plain::agrees(engine, data, limits);
             let consumed = match engine.on_bytes(data, limits) {
                 RequestEvent::NeedMore => break,
+                RequestEvent::LineFeeds { consumed } => {
+                    let head = crate::canonical(&data[..consumed]);
+                    match engine.on_bytes(&head, limits) {
+                        RequestEvent::Request { request, transfer, consumed } => {
+                            assert_eq!((consumed, request.head()), (head.len(), &head[..]));
+                            seen.push(Seen::of(&request, &transfer));
+                        }
+                        RequestEvent::Reject { status, .. } => {
+                            seen.push(Seen::Reject(status.code()));
+                            return seen;
+                        }
+                        event => panic!("{event:?} of {:?}", head.escape_ascii().to_string()),
+                    }
+                    consumed
+                }
                 RequestEvent::Request { request, transfer, consumed } => {
                     assert_eq!(request.head(), &data[consumed - request.head().len()..consumed]);
-                    seen.push(Seen::Request {
-                        line: request.line().to_vec(),
-                        fields: request.fields().map(|field| (field.name.to_vec(), field.value.to_vec())).collect(),
-                        framing: transfer.framing(),
-                        keep_alive: transfer.keep_alive(),
-                        expect: transfer.expect_continue(),
-                    });
+                    seen.push(Seen::of(&request, &transfer));
                     consumed
                 }
                 RequestEvent::Body { bytes, consumed } => {

@@ -40,7 +40,8 @@ const DICTIONARY: &[&[u8]] = &[
 ];
 
 /// So small that short inputs come to each.
-const TIGHT: ResponseLimits = ResponseLimits { head: 100, fields: 5, interim: 2, chunk_line: 12, trailers: 24 };
+const TIGHT: ResponseLimits =
+    ResponseLimits { head: 100, fields: 5, interim: 2, chunk_line: 12, trailers: 24, line_feeds: false };
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
@@ -60,6 +61,9 @@ fn run(input: &[u8]) {
             let expected = summed(&whole);
             assert_eq!(counted(input, &cuts, asked, &limits), expected, "counted");
             assert_eq!(counted(input, &[], asked, &limits), expected, "counted whole");
+            let loose = ResponseLimits { line_feeds: true, ..limits };
+            let whole = offer(input, &[], asked, &loose);
+            assert_eq!(offer(input, &cuts, asked, &loose), whole, "split, with line feeds");
         }
     }
 }
@@ -85,6 +89,26 @@ fn offer(input: &[u8], cuts: &[usize], asked: Method, limits: &ResponseLimits) -
                 ResponseEvent::Response { response, consumed } => {
                     assert!(response.fields().count() <= usize::from(limits.fields) && consumed <= data.len());
                     seen.push(Seen::Head(response.status.code(), response.framing, response.keep_alive));
+                    start += consumed;
+                }
+                ResponseEvent::LineFeeds { consumed } => {
+                    assert!(limits.line_feeds);
+                    let head = h1::canonical(&data[..consumed]);
+                    match engine.on_bytes(&head, asked, limits) {
+                        ResponseEvent::Interim { status, consumed } => {
+                            assert_eq!(consumed, head.len());
+                            seen.push(Seen::Interim(status.code()));
+                        }
+                        ResponseEvent::Response { response, consumed } => {
+                            assert_eq!(consumed, head.len());
+                            seen.push(Seen::Head(response.status.code(), response.framing, response.keep_alive));
+                        }
+                        ResponseEvent::Failed { error } => {
+                            seen.push(Seen::Over(Err(error)));
+                            return seen;
+                        }
+                        event => panic!("{event:?} of {:?}", head.escape_ascii().to_string()),
+                    }
                     start += consumed;
                 }
                 ResponseEvent::Body { bytes, consumed } => {

@@ -59,7 +59,7 @@ pub(crate) const DICTIONARY: &[&[u8]] = &[
 
 /// So small that short inputs come to each.
 const TIGHT: RequestLimits =
-    RequestLimits { request_line: 40, head: 150, fields: 5, body: 12, chunk_line: 12, trailers: 24 };
+    RequestLimits { request_line: 40, head: 150, fields: 5, body: 12, chunk_line: 12, trailers: 24, line_feeds: false };
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Seen {
@@ -71,7 +71,8 @@ enum Seen {
 }
 
 fn run(input: &[u8]) {
-    for limits in [RequestLimits::default(), TIGHT] {
+    let loose = [RequestLimits::default(), TIGHT].map(|limits| RequestLimits { line_feeds: true, ..limits });
+    for limits in [RequestLimits::default(), TIGHT].into_iter().chain(loose) {
         let whole = offer(input, &[], &limits);
         assert_eq!(offer(input, &super::cuts(input), &limits), whole, "split");
         if input.len() <= 256 && digest(input).is_multiple_of(8) {
@@ -114,6 +115,13 @@ fn offer(input: &[u8], cuts: &[usize], limits: &RequestLimits) -> Vec<Seen> {
                     seen.push(Seen::Head(request.head().to_vec(), transfer.framing(), transfer.keep_alive()));
                     start += consumed;
                 }
+                RequestEvent::LineFeeds { consumed } => {
+                    seen.push(of_line_feeds(&mut engine, &data[..consumed], limits));
+                    if let Some(Seen::Reject(_)) = seen.last() {
+                        return seen;
+                    }
+                    start += consumed;
+                }
                 RequestEvent::Body { bytes, consumed } => {
                     assert!(!bytes.is_empty() && data[..consumed].ends_with(bytes));
                     match seen.last_mut() {
@@ -144,6 +152,27 @@ fn offer(input: &[u8], cuts: &[usize], limits: &RequestLimits) -> Vec<Seen> {
         }
     }
     seen
+}
+
+/// A head of lines that end in LF alone: read as a strict server reads what is offered in
+/// its place.
+fn of_line_feeds(engine: &mut RequestReader, sent: &[u8], limits: &RequestLimits) -> Seen {
+    assert!(limits.line_feeds);
+    let head = h1::canonical(sent);
+    let mut strict = RequestReader::new();
+    let again = strict.on_bytes(&head, &RequestLimits { line_feeds: false, ..*limits });
+    match (engine.on_bytes(&head, limits), again) {
+        (RequestEvent::Request { request, transfer, consumed }, RequestEvent::Request { request: other, .. }) => {
+            assert_eq!((consumed, request.head()), (head.len(), other.head()));
+            check_request(&request, &transfer, &head);
+            Seen::Head(request.head().to_vec(), transfer.framing(), transfer.keep_alive())
+        }
+        (RequestEvent::Reject { status, .. }, RequestEvent::Reject { status: other, .. }) => {
+            assert_eq!(status, other);
+            Seen::Reject(status.code())
+        }
+        (event, _) => panic!("{event:?} of {:?}", head.escape_ascii().to_string()),
+    }
 }
 
 fn check_request(request: &Request<'_>, transfer: &Transfer, consumed: &[u8]) {

@@ -22,6 +22,8 @@ mod foreign;
 mod hosts;
 mod kept;
 mod keys;
+mod line_feeds;
+mod meanings;
 mod nesting;
 mod operators;
 mod programs;

@@ -245,7 +245,8 @@ impl Compiler<'_> {
         let pattern = argument(directive, 0);
         let bare = pattern.strip_prefix(b".").filter(|_| is_domain).unwrap_or(pattern);
         let pattern = self.rewrite_pattern(bare, is_domain, place)?;
-        let with = self.value(argument(directive, 1), place)?;
+        let with = argument(directive, 1);
+        let with = self.value(with.strip_prefix(b".").filter(|_| is_domain).unwrap_or(with), place)?;
         let all = before.into_iter().chain([Rewrite { pattern, with }]).collect();
         *list(Arc::make_mut(&mut layer.block.proxy)) = all;
         Ok(())
@@ -263,7 +264,7 @@ impl Compiler<'_> {
             return Ok(());
         }
         let before = if first { Vec::new() } else { rules.cookie_flags.to_vec() };
-        let cookie = self.rewrite_pattern(argument(directive, 0), false, place)?;
+        let cookie = self.rewrite_pattern(argument(directive, 0), true, place)?;
         let flags = directive.arguments[1..].iter().map(|word| self.value(word, place));
         let flags = flags.collect::<Step<Vec<_>>>()?;
         let all = before.into_iter().chain([CookieFlagRule { cookie, flags }]).collect();

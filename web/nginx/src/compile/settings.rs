@@ -350,11 +350,8 @@ impl Compiler<'_> {
         }
         let text = argument(directive, usize::from(modified));
         let expires = if text.contains(&b'$') {
-            if modified {
-                let what = "not supported here: \"modified\" of the \"expires\" directive with variables";
-                return Err(self.refused(place, what.to_owned()));
-            }
-            Expires::Value(self.value(text, place)?)
+            let value = self.value(text, place)?;
+            if modified { Expires::ModifiedValue(value) } else { Expires::Value(value) }
         } else {
             expires(text, modified).map_err(|what| self.invalid(directive, what))?
         };

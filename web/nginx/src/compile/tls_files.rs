@@ -4,15 +4,19 @@
 use super::arguments::told;
 use core::fmt;
 use handshake::Identity;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::File;
-use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use x509::{Certificate, LibraryError, Revocation, read_certificates, read_key, read_revocations};
 use zeroize::Zeroizing;
 
 /// The longest file: all authorities of the world are a quarter of a MiB.
 const FILE_MAX: usize = 16 << 20;
+
+/// How long whoever writes to a named pipe may take for each piece.
+const PIPE_WAIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// What is wrong with a file.
 #[derive(Debug)]
@@ -70,6 +74,9 @@ fn read(path: &[u8]) -> Result<Zeroizing<Vec<u8>>, std::io::Error> {
         Some(opened) => File::from(opened),
         None => open(&path)?,
     };
+    if file.metadata()?.file_type().is_fifo() {
+        return piped(file);
+    }
     let mut bytes = Zeroizing::new(Vec::new());
     let mut room = Zeroizing::new([0; 16 << 10]);
     // By places: whoever opened it may have others read it.
@@ -78,6 +85,30 @@ fn read(path: &[u8]) -> Result<Zeroizing<Vec<u8>>, std::io::Error> {
         if taken == 0 {
             return Ok(bytes);
         }
+        bytes.extend_from_slice(&room[..taken]);
+        if bytes.len() > FILE_MAX {
+            return Err(std::io::Error::from(ErrorKind::FileTooLarge));
+        }
+    }
+}
+
+/// What is written to a named pipe, until its writers have closed it. nginx waits for them
+/// without an end.
+fn piped(mut file: File) -> Result<Zeroizing<Vec<u8>>, std::io::Error> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    let mut room = Zeroizing::new([0; 16 << 10]);
+    loop {
+        // A pipe that no writer has had open yet is not at its end.
+        let mut waits = [PollFd::new(&file, PollFlags::IN)];
+        if poll(&mut waits, Some(&PIPE_WAIT))? == 0 {
+            return Err(std::io::Error::from(rustix::io::Errno::TIMEDOUT));
+        }
+        let taken = match file.read(&mut *room) {
+            Ok(0) => return Ok(bytes),
+            Ok(taken) => taken,
+            Err(why) if why.kind() == ErrorKind::WouldBlock => continue,
+            Err(why) => return Err(why),
+        };
         bytes.extend_from_slice(&room[..taken]);
         if bytes.len() > FILE_MAX {
             return Err(std::io::Error::from(ErrorKind::FileTooLarge));

@@ -69,7 +69,7 @@ impl Reaches<'_> {
         }
         let program = self.program;
         let Some(variable) = program.variables.get(number) else { return };
-        match variable {
+        match variable.unset() {
             Variable::Map(map) => {
                 if let Some(map) = program.maps.get(usize::from(*map)) {
                     self.value(&map.source, always);

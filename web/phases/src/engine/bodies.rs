@@ -30,7 +30,7 @@
 //! read, wherever it is.
 
 use super::course::Course;
-use super::course_body::{BodyFailure, BodyState, CourseBody};
+use super::course_body::{BodyCopy, BodyFailure, BodyState, CourseBody};
 use super::run::{Flow, Runner};
 use super::waits::On;
 use super::{Engine, Rest};
@@ -81,6 +81,9 @@ impl<R: Replies> Runner<'_, R> {
         body.most = if is_told || block.body_max == 0 { u64::MAX } else { block.body_max };
         if how == BodyReading::Streamed {
             body.state = BodyState::Streamed(0);
+            if loaded.asks_for_bodies {
+                body.copy = Some(BodyCopy { bytes: Vec::new(), most: block.body.buffer as usize });
+            }
             self.replies.read_body(self.course.id, body.most);
             return Flow::On;
         }
@@ -161,8 +164,8 @@ impl Engine {
         }
         let BodyState::Kept(received) = &mut body.state else {
             let taken = self.stream_body(replies, token, bytes).min(bytes.len());
-            if let Some((_, CourseBody { state: BodyState::Streamed(all), .. })) = self.rest.body_of(replies, id) {
-                *all += taken as u64;
+            if let Some((_, body)) = self.rest.body_of(replies, id) {
+                body.on_streamed(bytes.get(..taken).unwrap_or_default());
             }
             return taken;
         };

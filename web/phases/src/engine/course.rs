@@ -70,6 +70,8 @@ pub(crate) struct Loaded {
     pub fronts: Vec<Prefix>,
     /// Some value may ask where a root lies.
     pub asks_for_real_roots: bool,
+    /// Some value asks for bodies of requests (`$request_body`).
+    pub asks_for_bodies: bool,
     /// What is known of that.
     pub real_roots: RefCell<RealRoots>,
 }
@@ -90,6 +92,7 @@ impl Loaded {
         let is_replaced = Cell::new(false);
         let fronts = program.fronts();
         let asks_for_real_roots = program.variables.asks_for_real_roots();
+        let asks_for_bodies = program.variables.asks_for_bodies();
         Self {
             program,
             matcher,
@@ -106,6 +109,7 @@ impl Loaded {
             names: RefCell::new(names),
             fronts,
             asks_for_real_roots,
+            asks_for_bodies,
             real_roots: RefCell::default(),
         }
     }
@@ -298,6 +302,8 @@ pub(crate) struct Course {
     pub loaded: Rc<Loaded>,
     pub about: About,
     pub started: Time,
+    /// When that began within which this one is, if it is within another.
+    pub main_started: Option<Time>,
     /// Kept where it waits.
     pub request: Option<OwnedRequest>,
     pub listener: u16,
@@ -378,6 +384,8 @@ pub(crate) struct Course {
     /// Fields of the answer that came, and a media type that whatever answers has.
     pub answered: Vec<u8>,
     pub kept_type: Option<Vec<u8>>,
+    /// Where a redirect led that an error page answers.
+    pub kept_location: Option<Vec<u8>>,
     /// The server that was asked, where something else answers now: for people.
     pub passed_to: Option<Vec<u8>>,
     /// What `$proxy_host` and `$proxy_port` stand for.
@@ -423,6 +431,7 @@ impl Course {
             id,
             loaded,
             about: About::default(),
+            main_started: None,
             started: Time::ZERO,
             request: None,
             listener: 0,
@@ -473,6 +482,7 @@ impl Course {
             tries: Vec::new(),
             answered: Vec::new(),
             kept_type: None,
+            kept_location: None,
             passed_to: None,
             proxy_host: Vec::new(),
             proxy_port: None,
@@ -533,7 +543,8 @@ impl Course {
 
     /// A number of this request's own, which nobody can guess.
     pub fn request_id(&self) -> (u64, u64) {
-        let of = (self.about.connection, self.about.requests, self.started.as_nanos());
+        let began = self.main_started.unwrap_or(self.started);
+        let of = (self.about.connection, self.about.requests, began.as_nanos());
         (self.loaded.secret.hash_one((0, of)), self.loaded.secret.hash_one((1, of)))
     }
 

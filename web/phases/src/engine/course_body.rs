@@ -21,6 +21,17 @@ pub(super) struct CourseBody {
     pub failure: Option<BodyFailure>,
     /// The error log knows of its file.
     pub is_told: bool,
+    /// Of one that is handed on as it comes: what came of it, for `$request_body`, as long
+    /// as that is no more than memory has room for; none where nobody asks.
+    pub copy: Option<BodyCopy>,
+}
+
+/// What came of a body that is handed on.
+#[derive(Debug, Default)]
+pub(super) struct BodyCopy {
+    pub bytes: Vec<u8>,
+    /// Bytes that there is room for.
+    pub most: usize,
 }
 
 #[derive(Debug)]
@@ -55,7 +66,16 @@ impl CourseBody {
             RequestBody::Unknown => None,
         };
         let (state, failure) = (BodyState::Left, None);
-        Some(Box::new(Self { length, state, ended: false, wire: 0, most: u64::MAX, failure, is_told: false }))
+        Some(Box::new(Self {
+            length,
+            state,
+            ended: false,
+            wire: 0,
+            most: u64::MAX,
+            failure,
+            is_told: false,
+            copy: None,
+        }))
     }
 
     /// All of it, if all of it was read.
@@ -72,7 +92,17 @@ impl CourseBody {
         let BodyState::Kept(received) = &self.state else { return None };
         let state = BodyState::Kept(Box::new(received.share()?));
         let (length, most) = (self.length, self.most);
-        Some(Box::new(Self { length, state, ended: true, wire: 0, most, failure: None, is_told: true }))
+        Some(Box::new(Self { length, state, ended: true, wire: 0, most, failure: None, is_told: true, copy: None }))
+    }
+
+    /// So many bytes of it were handed on.
+    pub fn on_streamed(&mut self, bytes: &[u8]) {
+        let BodyState::Streamed(all) = &mut self.state else { return };
+        *all += bytes.len() as u64;
+        match &mut self.copy {
+            Some(copy) if copy.bytes.len() + bytes.len() <= copy.most => copy.bytes.extend_from_slice(bytes),
+            copy => *copy = None,
+        }
     }
 
     /// Its reader waits by this.

@@ -2,11 +2,12 @@
 
 use super::course::Depends;
 use super::course_body::CourseBody;
-use super::host::host_of;
+use super::host::{host_of, port_of};
 use super::values::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
 use crate::access::basic_credentials;
 use crate::secure_link;
+use crate::small::StubStatus;
 use crate::variables::Core;
 use crate::zone::local_name;
 use bodies::BodyContent;
@@ -115,6 +116,10 @@ impl Scope<'_> {
             Core::Scheme => out.extend_from_slice(self.course.scheme()),
             Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
             Core::Pipe => out.push(b'.'),
+            Core::ConnectionsActive => return Some(put_number(out, self.counted().active)),
+            Core::ConnectionsReading => return Some(put_number(out, self.counted().reading)),
+            Core::ConnectionsWaiting => return Some(put_number(out, self.counted().waiting)),
+            Core::ConnectionsWriting => return Some(put_number(out, self.counted().writing)),
             Core::Host => {
                 let start = out.len();
                 if !self.course.is_refused() {
@@ -123,6 +128,15 @@ impl Scope<'_> {
                 if out.len() == start {
                     out.extend_from_slice(self.server_name());
                 }
+            }
+            Core::RequestPort => {
+                out.extend_from_slice(
+                    port_of(request.authority()).filter(|_| !self.course.is_refused()).unwrap_or_default(),
+                );
+            }
+            Core::IsRequestPort => {
+                let told = port_of(request.authority()).is_some_and(|port| !port.is_empty());
+                out.extend_from_slice(if told && !self.course.is_refused() { b":" } else { b"" });
             }
             Core::ServerName => out.extend_from_slice(self.server_name()),
             Core::DocumentRoot => {
@@ -163,6 +177,11 @@ impl Scope<'_> {
         Some(true)
     }
 
+    /// What all silos have counted, as they last told.
+    fn counted(&self) -> StubStatus {
+        StubStatus::of(&self.loaded.program.silos)
+    }
+
     /// What came with the request.
     fn of_body(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let (request, body) = (self.request, self.course.body.as_deref());
@@ -177,7 +196,11 @@ impl Scope<'_> {
                     out.extend_from_slice(body.as_slice());
                     true
                 }
-                _ => false,
+                Some(_) => false,
+                None => body.and_then(|body| body.copy.as_ref()).is_some_and(|copy| {
+                    out.extend_from_slice(&copy.bytes);
+                    !copy.bytes.is_empty()
+                }),
             },
             Core::RequestBodyFile => body.and_then(CourseBody::path).is_some_and(|path| {
                 out.extend_from_slice(path);

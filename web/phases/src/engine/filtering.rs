@@ -221,6 +221,8 @@ impl Course {
         let mut lines = self.passed_trailers(block);
         self.with_scope(clock, |scope| {
             for field in block.fields.trailers.iter().filter(|field| safe || field.always) {
+                // Each may be made of those before it.
+                scope.course.sent.trailers.clone_from(&lines);
                 let value = scope.get(&field.value);
                 if !value.is_empty() {
                     put_field(&field.name, &value, &mut lines);

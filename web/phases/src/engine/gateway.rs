@@ -101,6 +101,7 @@ impl<R: Replies> Runner<'_, R> {
             protocol: if is_fastcgi { CgiProtocol::FastCgi } else { CgiProtocol::Plain },
             head: HeadRules { bytes: rules.relay.head_max as usize, status_line: !is_fastcgi },
             bodyless: asked == Method::Head,
+            waits_for_end: rules.keeps,
         };
         let answer = GatewayAnswer::new(pass.protocol, answer_rules, rules);
         let unrepeatable = is_unrepeatable(match asked {

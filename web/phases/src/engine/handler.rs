@@ -62,6 +62,9 @@ impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
         let token = self.rest.token();
+        if self.tells {
+            self.rest.share.publish(replies.totals(), self.rest.requests());
+        }
         let mut course = self.rest.begin(&loaded, id, request, replies);
         course.body = CourseBody::of(body);
         course.listener = Self::listener(&loaded, self.single, || course.about.local);
@@ -285,7 +288,7 @@ impl Handler for Engine {
             wake = wake.earlier(Wake::At(*at));
         }
         if self.tells {
-            self.rest.share.publish(replies.totals());
+            self.rest.share.publish(replies.totals(), self.rest.requests());
         }
         let writes = self.loaded.may_write() || self.retired.iter().any(|loaded| loaded.may_write());
         if writes { wake.earlier(self.write_logs(replies.now())) } else { wake }

@@ -63,6 +63,13 @@ pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {
     out.truncate(start + end);
 }
 
+/// The port that an authority names.
+pub(crate) fn port_of(authority: &[u8]) -> Option<&[u8]> {
+    let behind_address = authority.iter().rposition(|byte| *byte == b']').map_or(0, |end| end + 1);
+    let colon = authority.get(behind_address..)?.iter().position(|byte| *byte == b':')?;
+    authority.get(behind_address + colon + 1..)
+}
+
 impl Program {
     /// Whether clients of this address begin with a handshake.
     #[must_use]

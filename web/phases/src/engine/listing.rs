@@ -42,17 +42,8 @@ impl<R: Replies> Runner<'_, R> {
 
     /// What all silos have counted, as they last told.
     fn counted(&mut self) -> StubStatus {
-        self.rest.share.publish(self.replies.totals());
-        let totals = self.loaded.program.silos.totals();
-        StubStatus {
-            active: totals.open,
-            accepted: totals.connections,
-            handled: totals.connections,
-            requests: totals.requests,
-            reading: 0,
-            writing: 1,
-            waiting: totals.open.saturating_sub(1),
-        }
+        self.rest.share.publish(self.replies.totals(), self.rest.requests());
+        StubStatus::of(&self.loaded.program.silos)
     }
 
     /// A folder without an index file.

@@ -184,7 +184,7 @@ fn write_quick(
 
 /// Whether it stands for the same in all requests of a second that have one ready
 /// answer.
-const fn is_fixed(variable: &Variable) -> bool {
+fn is_fixed(variable: &Variable) -> bool {
     match variable {
         // What its answer was is the same, too.
         Variable::Core(
@@ -192,6 +192,7 @@ const fn is_fixed(variable: &Variable) -> bool {
         ) => true,
         Variable::Core(core) => core.reach().is_shared(),
         Variable::Slot(_) => true,
+        Variable::Set(_, other) => is_fixed(other),
         _ => false,
     }
 }

@@ -15,7 +15,7 @@ use exchange::{Replies, Reply};
 use h1::Framing;
 use h1::client::{Error, ResponseEvent, ResponseLimits};
 use proxy::accel;
-use proxy::fields::{Accel, AnswerField, misnamed};
+use proxy::fields::{Accel, AnswerField, misframed, misnamed};
 use proxy::next::Failure;
 use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
 use semantics::{Field, Fields};
@@ -41,7 +41,7 @@ impl<R: Replies> Runner<'_, R> {
         if relay.stage == RelayStage::Connects || relay.link.is_none() {
             return Came { flow: Flow::Waits(On::Source), taken: 0 };
         }
-        let (at, hints, failed) = relay.read_head(bytes, now);
+        let (at, hints, failed) = relay.read_head(bytes, now, self.loaded.program.line_feeds);
         if !hints.is_empty()
             && let Err(came) = self.on_hints(&hints, bytes.len())
         {
@@ -51,13 +51,13 @@ impl<R: Replies> Runner<'_, R> {
             return Came { flow: Flow::Waits(On::Source), taken: 0 };
         };
         if let Some(error) = failed {
-            let told = head_fault(error, relay.answer.get(at..).unwrap_or_default());
+            let told = head_fault(error, bytes.get(at..).unwrap_or_default());
             self.tell_of_upstream(&told, "reading response header from upstream");
             return Came { flow: self.failed(Failure::InvalidHeader), taken: bytes.len() };
         }
         if relay.stage != RelayStage::Body {
             // Interim answers are taken; of a head that is not whole nothing is.
-            let more = at > 0 && bytes.len() > relay.answer.len();
+            let more = at > 0 && bytes.len() > usize::from(relay.head_limits().head);
             if let (Some(link), true) = (relay.link, at > 0) {
                 self.replies.set_upstream_timer(link, Some(now + relay.rules.read));
             }
@@ -417,26 +417,26 @@ impl<R: Replies> Runner<'_, R> {
     /// The connection to the client becomes one to the upstream, both ways.
     fn begin_tunnel(&mut self) -> Flow {
         let (id, now) = (self.course.id, self.clock.now);
-        let answered = core::mem::take(&mut self.course.answered);
+        let Some(rules) = self.course.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else {
+            return Flow::Status(502);
+        };
+        let answer = self.answer_of(&rules, None);
         let mut lines = b"Connection: upgrade\r\n".to_vec();
+        let upgrades = |field: &Field<'_>| AnswerField::of(field.name) == AnswerField::Upgrade;
+        for field in Fields::new(&self.course.answered).filter(upgrades).filter(|field| !rules.hides.has(field.name)) {
+            put_field(field.name, field.value, &mut lines);
+        }
+        self.course.sent.status = 101;
+        self.put_switching_fields(answer, &mut lines);
         let Some(relay) = self.course.relay.as_deref_mut() else { return Flow::Status(502) };
         (relay.stage, relay.complete, relay.keeps) = (RelayStage::Tunnel, false, false);
-        let rules = Arc::clone(&relay.rules);
         if let Some(link) = relay.link {
             relay.tunnel = Some(Box::new(TunnelPace::begin(self.replies.unsent_upstream(link), now)));
             // Nothing is late yet.
             let _ = relay.watch_tunnel(self.replies, now);
             self.replies.resume_upstream(link);
         }
-        for field in Fields::new(&answered) {
-            let of_connection = AnswerField::of(field.name) == AnswerField::OfConnection;
-            if !of_connection && !rules.hides.has(field.name) {
-                put_field(field.name, field.value, &mut lines);
-            }
-        }
-        self.course.answered = answered;
         let Some(status) = Status::from_code(101) else { return Flow::HangUp };
-        self.course.sent.status = 101;
         self.replies.begin_tunnel(id, self.request, &Reply { status, length: None, fields: &lines });
         self.course.sent.head = self.replies.head_len();
         self.course.sent.fields = lines;
@@ -445,7 +445,7 @@ impl<R: Replies> Runner<'_, R> {
 }
 
 const LIMITS: ResponseLimits =
-    ResponseLimits { head: u16::MAX, fields: 1000, interim: 8, chunk_line: 1024, trailers: 16384 };
+    ResponseLimits { head: u16::MAX, fields: 1000, interim: 8, chunk_line: 1024, trailers: 16384, line_feeds: false };
 
 /// Whether the names of fields, as lines, allow that something is asked of us
 /// (`X-Accel-…`): most answers have none that begins so.
@@ -468,19 +468,22 @@ fn head_fault(error: Error, rest: &[u8]) -> String {
         (_, Some((name, byte))) => {
             format!("upstream sent invalid header: \"{}\\x{byte:02x}...\"", String::from_utf8_lossy(name))
         }
-        _ => "upstream sent invalid header".to_owned(),
+        _ => misframed(rest).unwrap_or_else(|| "upstream sent invalid header".to_owned()),
     }
 }
 
 impl Relay {
     /// Reads the head that these bytes begin with, and what stands before it: how many bytes
     /// that is, where in them hints are, and what is wrong.
-    fn read_head(&mut self, bytes: &[u8], now: Time) -> (usize, Vec<Range<usize>>, Option<Error>) {
-        let limits = self.head_limits();
+    fn read_head(&mut self, bytes: &[u8], now: Time, line_feeds: bool) -> (usize, Vec<Range<usize>>, Option<Error>) {
+        // A program's lines were made ones of HTTP.
+        let limits = ResponseLimits { line_feeds: line_feeds && self.gateway.is_none(), ..self.head_limits() };
         // What is decided by the head is read from memory that nobody else writes to.
         self.answer.clear();
         self.answer.extend_from_slice(bytes.get(..bytes.len().min(usize::from(limits.head))).unwrap_or_default());
         let (mut at, mut hints) = (0, Vec::new());
+        // How many bytes longer than what came the heads are that were read.
+        let mut longer = 0;
         let failed = loop {
             let offered = self.answer.get(at..).unwrap_or_default();
             match self.reader.on_bytes(offered, self.asked, &limits) {
@@ -490,6 +493,11 @@ impl Relay {
                         hints.push(at..at + consumed);
                     }
                     at += consumed;
+                }
+                ResponseEvent::LineFeeds { consumed } => {
+                    let head = h1::canonical(self.answer.get(at..at + consumed).unwrap_or_default());
+                    longer += head.len() - consumed;
+                    self.answer.splice(at..at + consumed, head);
                 }
                 ResponseEvent::Failed { error } => break Some(error),
                 ResponseEvent::Response { response, consumed } => {
@@ -512,7 +520,7 @@ impl Relay {
                 ResponseEvent::Body { .. } | ResponseEvent::EndOfBody { .. } => break Some(Error::Malformed),
             }
         };
-        (at, hints, failed)
+        (at - longer, hints, failed)
     }
 
     /// A program's head was measured before it was made one of HTTP.

@@ -510,7 +510,7 @@ impl Course {
                 }
                 ResponseEvent::NeedMore => break Ended::Not,
                 ResponseEvent::Failed { error } => break Ended::Cut(relay.body_fault(error, rest)),
-                ResponseEvent::Interim { .. } | ResponseEvent::Response { .. } => {
+                ResponseEvent::Interim { .. } | ResponseEvent::LineFeeds { .. } | ResponseEvent::Response { .. } => {
                     break Ended::Cut("upstream sent more than was asked for".to_owned());
                 }
             }

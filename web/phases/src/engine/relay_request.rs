@@ -341,8 +341,9 @@ impl<R: Replies> Runner<'_, R> {
             };
             target::write(&source, &destination.uri, out);
         }
+        target::make_safe(out, start);
         let end = out.len();
-        if !target::is_safe(&out[start..]) {
+        if end == start {
             self.tell(ErrorLevel::ERROR, || b"zero length URI to proxy".to_vec());
             return None;
         }

@@ -59,7 +59,9 @@ impl<R: Replies> Runner<'_, R> {
             Some(None) => self.course.told = None,
             Some(Some(told)) => self.course.told = Some(told),
         }
-        self.location = None;
+        // A redirect that goes on being one leads where it led.
+        let location = self.location.take().filter(|_| page.told.is_none() && REDIRECTS.contains(&status));
+        self.course.kept_location = location.or_else(|| self.course.kept_location.take());
         let target = match &page.target {
             ErrorTarget::Named(name) => return self.enter_named(name),
             ErrorTarget::Value(value) => self.scope().get(value),
@@ -123,6 +125,9 @@ impl<R: Replies> Runner<'_, R> {
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
         answer.status = self.course.told.unwrap_or(answer.status);
+        if let Some(location) = self.course.kept_location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
+            answer.location.get_or_insert(location);
+        }
         // `default_type ""`: there is none.
         answer.media_type.take_if(|media_type| media_type.is_empty());
         if let Some(flow) = self.sort_out_slices(&answer) {
@@ -194,6 +199,22 @@ impl<R: Replies> Runner<'_, R> {
         fields.lines(&self.course.sent.front);
         self.course.sent.front.clear();
         fields
+    }
+
+    /// The fields of an answer that makes its connection another protocol's: what the
+    /// upstream says and what the configuration adds, as in any other.
+    pub(super) fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
+        let loaded = Rc::clone(&self.loaded);
+        let Some(at) = Self::block(&loaded, self.course) else { return };
+        let block = &loaded.program.blocks[at];
+        let mut added = core::mem::take(&mut self.course.kept_fields);
+        self.tell_beforehand(&answer, block);
+        self.add_fields(&mut answer, &block.fields, &mut added);
+        let mut fields = self.first_fields();
+        self.name(&answer, block, &mut fields);
+        lines.extend_from_slice(&fields.into_bytes());
+        lines.append(&mut added);
+        self.course.kept_fields = added;
     }
 
     /// There are no such ranges of so many bytes. What was `added` already stays, as with
@@ -424,6 +445,12 @@ impl<R: Replies> Runner<'_, R> {
                 parsed = found;
                 &parsed
             }
+            Expires::ModifiedValue(value) => {
+                let text = self.scope().get(value);
+                let Some(found) = crate::expires::parse_modified(&text) else { return };
+                parsed = found;
+                &parsed
+            }
             other => other,
         };
         match (expires, answer.modified) {
@@ -432,10 +459,10 @@ impl<R: Replies> Runner<'_, R> {
             }
             // Its age is another in each second.
             (Expires::Modified(_), Some(_)) | (Expires::Daily(_), _) => self.course.depends.on(Depends::SECOND),
-            (Expires::Off | Expires::Value(_) | Expires::Epoch | Expires::Max, _) => {}
+            (Expires::Off | Expires::Value(_) | Expires::ModifiedValue(_) | Expires::Epoch | Expires::Max, _) => {}
         }
         let (at, age, negative) = match expires {
-            Expires::Off | Expires::Value(_) => return,
+            Expires::Off | Expires::Value(_) | Expires::ModifiedValue(_) => return,
             Expires::Epoch => return put(&dated(1), "no-cache"),
             Expires::Max => return put(&dated(2_145_916_555), "max-age=315360000"),
             Expires::Access(0) | Expires::Modified(0) => return put(&dated(now), "max-age=0"),

@@ -7,7 +7,7 @@ use crate::filters::Recoding;
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::value::{Value, Variables};
-use crate::variables::{Core, Variable};
+use crate::variables::{Core, TlvValue, Variable};
 use crate::zone::LocalTime;
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
@@ -134,6 +134,10 @@ impl<'a> Scope<'a> {
         let sent = &self.course.sent;
         match name {
             b"content_length" => return sent.length.is_some_and(|length| put_number(out, length)),
+            b"connection" if sent.status == 101 => {
+                out.extend_from_slice(b"upgrade");
+                return true;
+            }
             b"connection" => {
                 out.extend_from_slice(if self.course.about.goes_on { b"keep-alive" } else { b"close" });
                 return true;
@@ -322,9 +326,17 @@ impl Scope<'_> {
                 // What `set` has not come to is empty; what nothing was found for is not there.
                 None => self.program().variables.is_empty_at_first(*slot),
             },
+            Variable::Set(slot, other) => match self.course.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
+                Some(value) => {
+                    out.extend_from_slice(value);
+                    true
+                }
+                None => self.write_found(variable, other, out),
+            },
             Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
             Variable::Upstream(value) => self.of_upstream(value, out),
             Variable::Tls(value) => self.of_handshake(*value, out),
+            Variable::Tlv(value) => self.of_proxy(*value, out),
             Variable::Absent => false,
         }
     }
@@ -344,6 +356,30 @@ impl Scope<'_> {
         };
         out.extend_from_slice(rate.unwrap_or(0).to_string().as_bytes());
         true
+    }
+
+    /// What a proxy said beside addresses.
+    fn of_proxy(&self, wanted: TlvValue, out: &mut Vec<u8>) -> bool {
+        /// The type of what is said of TLS: a byte for the client, four for whether its
+        /// certificate was good, and more such values.
+        const OF_TLS: u8 = 0x20;
+        let tlvs = self.course.proxied.as_ref().and_then(|told| told.tlvs.as_deref()).unwrap_or_default();
+        let of_tls = || exchange::tlv(tlvs, OF_TLS)?.split_at_checked(5);
+        let value = match wanted {
+            TlvValue::Of(kind) => exchange::tlv(tlvs, kind),
+            TlvValue::OfTls(kind) => of_tls().and_then(|(_, rest)| exchange::tlv(rest, kind)),
+            TlvValue::TlsVerify => {
+                let verified = of_tls().and_then(|(head, _)| head.last_chunk::<4>());
+                return verified.is_some_and(|verified| {
+                    out.extend_from_slice(u32::from_be_bytes(*verified).to_string().as_bytes());
+                    true
+                });
+            }
+        };
+        value.is_some_and(|value| {
+            out.extend_from_slice(value);
+            true
+        })
     }
 
     /// Variables that the configuration makes of others.

@@ -164,6 +164,35 @@ fn both_versions_are_told_together() {
     assert!(told(&mut lookups).is_empty());
 }
 
+/// A resolver that has no addresses of one version, and no authority's record to say for how
+/// long, as those of container engines.
+#[test]
+fn none_of_one_version_says_nothing_of_how_long_the_others_count() {
+    for first in [0, 1] {
+        let mut lookups = lookups(rules(1, |rules| rules.v6 = true), LookupLimits::default());
+        let now = Time::ZERO;
+        lookups.ask(1, b"a", now);
+        let mut both = vec![lookups.poll_question().unwrap(), lookups.poll_question().unwrap()];
+        let replies = [address(&both[0], 1, 60), answer(&both[1].message, 0, &[], &[])];
+        for at in [first, 1 - first] {
+            assert!(lookups.on_message(both[at].id, &replies[at], now));
+        }
+        both.clear();
+        lookups.ask(2, b"a", now + 59 * SECOND);
+        assert_eq!(told(&mut lookups), [found(1, 1), found(2, 1)]);
+        assert!(lookups.poll_question().is_none(), "it is known");
+        lookups.ask(3, b"a", now + 60 * SECOND);
+        assert!(lookups.poll_question().is_some());
+        // Of neither version: it is asked again.
+        lookups.ask(4, b"none", now);
+        while let Some(question) = lookups.poll_question() {
+            let _ = lookups.on_message(question.id, &answer(&question.message, 0, &[], &[]), now);
+        }
+        lookups.ask(5, b"none", now + SECOND);
+        assert!(lookups.poll_question().is_some());
+    }
+}
+
 #[test]
 fn long_answers_come_over_tcp_and_aliases_are_followed() {
     let mut lookups = lookups(rules(1, |_| {}), LookupLimits::default());

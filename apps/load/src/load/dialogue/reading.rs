@@ -70,7 +70,7 @@ impl Load {
                     (consumed, false)
                 }
                 ResponseEvent::EndOfBody { consumed, .. } => (consumed, true),
-                ResponseEvent::Failed { .. } => {
+                ResponseEvent::LineFeeds { .. } | ResponseEvent::Failed { .. } => {
                     self.on_malformed(net, id);
                     return data.len();
                 }

@@ -22,8 +22,8 @@ pub(crate) const STREAMS: [&str; 12] = [
 ];
 
 /// Small enough that the streams and their mutations come to each limit.
-const TIGHT: RequestLimits =
-    RequestLimits { request_line: 60, head: 200, fields: 8, body: 15, chunk_line: 12, trailers: 20 };
+pub(super) const TIGHT: RequestLimits =
+    RequestLimits { request_line: 60, head: 200, fields: 8, body: 15, chunk_line: 12, trailers: 20, line_feeds: false };
 
 #[test]
 fn every_split_in_two_or_three_gives_the_same_events() {
@@ -83,6 +83,7 @@ fn arbitrary_offers_never_panic() {
                 }
                 RequestEvent::Body { bytes, consumed } => bytes.len().max(consumed),
                 RequestEvent::EndOfBody { consumed }
+                | RequestEvent::LineFeeds { consumed }
                 | RequestEvent::Reject { consumed, .. }
                 | RequestEvent::Ignored { consumed } => consumed,
             };

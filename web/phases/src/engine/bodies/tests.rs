@@ -256,7 +256,7 @@ impl World {
                     self.cut(if status == Status::BAD_REQUEST { BodyCut::Malformed } else { BodyCut::TooLong });
                     return;
                 }
-                RequestEvent::Ignored { .. } => return,
+                RequestEvent::LineFeeds { .. } | RequestEvent::Ignored { .. } => return,
             };
             self.carried.received += consumed as u64;
             self.held.drain(..consumed);
