@@ -170,7 +170,6 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
             "\"NumTickets\" of \"proxy_ssl_conf_command\"",
         ),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
-        ("server { listen 443 quic; }", "\"listen ... quic\""),
         ("server { ssl_ocsp on; }", "\"ssl_ocsp\" directive with another value than \"off\""),
         ("server { ssl_certificate data:$a; }", "certificates within the configuration in \"data:$a\""),
     ] {
@@ -199,7 +198,10 @@ fn the_process_is_told_what_to_be() {
     let process = &compiled.process;
     assert_eq!((process.daemon, process.workers, process.connections, process.files), (false, None, 99, Some(9)));
     assert_eq!(process.pid, Some(PathBuf::from("/p/run/p")));
-    assert_eq!(process.error_log, [ErrorLog { target: ErrorLogTarget::File("/p/logs/e".into()), level: 5, is_said: true }]);
+    assert_eq!(
+        process.error_log,
+        [ErrorLog { target: ErrorLogTarget::File("/p/logs/e".into()), level: 5, is_said: true }]
+    );
     assert!(!process.http && process.user.is_none() && compiled.warnings.len() == 1);
     for (text, said) in [
         ("", "[emerg] no \"events\" section in configuration"),
@@ -222,8 +224,15 @@ fn what_is_not_done_is_refused() {
     let Err(said) = compiled("server { listen 81 http2; }") else { panic!("there is no HTTP/2") };
     assert!(said.contains("not supported here: \"listen ... http2\" without \"ssl\""), "{said}");
     for directive in ["userid on;", "perl_modules x;", "proxy_cache x;"] {
-        assert!(compiled(&format!("{} server {{ {} }}", if directive.starts_with("perl") { directive } else { "" },
-            if directive.starts_with("perl") { "" } else { directive })).is_err(), "{directive}");
+        assert!(
+            compiled(&format!(
+                "{} server {{ {} }}",
+                if directive.starts_with("perl") { directive } else { "" },
+                if directive.starts_with("perl") { "" } else { directive }
+            ))
+            .is_err(),
+            "{directive}"
+        );
     }
     for directive in [
         "disable_symlinks if_not_owner from=$document_root;",
@@ -460,8 +469,7 @@ fn what_clients_are_offered_is_no_reason_to_refuse() {
 fn cores_and_niceness_of_workers_are_read() {
     let process = |text: &str| {
         let text = format!("{text} events {{}}");
-        let configuration =
-            Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
+        let configuration = Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
         compile(&configuration, around()).map_err(|why| why.to_string()).map(|all| (all.process, all.warnings.len()))
     };
     let affinity = |text: &str| process(&format!("worker_cpu_affinity {text};")).map(|(process, _)| process.affinity);
@@ -484,8 +492,7 @@ fn cores_and_niceness_of_workers_are_read() {
 fn the_usual_log_is_told_of_where_somebody_writes_to_it() {
     let unsaid = |http: &str| {
         let text = format!("events {{}} http {{ {http} }}");
-        let configuration =
-            Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
+        let configuration = Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
         let compiled = compile(&configuration, around()).unwrap();
         let logs = compiled.program.logs.iter().any(|log| format!("{log:?}").contains(ACCESS_LOG));
         assert_eq!(logs, compiled.unsaid_log, "{http}");
