@@ -8,7 +8,7 @@ use crate::client::by_turns;
 use crate::kernel::{spread, word};
 use crate::ordinary::hosts;
 use crate::program::Scratch;
-use crate::site::PROCESS;
+use crate::site::{PROCESS, with_children};
 use demo::child::{Interrupt, Program};
 use demo::machine::{CpuSample, find_program};
 use demo::measure::thousands;
@@ -117,7 +117,7 @@ fn measure(
     };
     // Each host's answer is made once.
     program(1).start(stand.folder())?.finish(Duration::from_secs(20), interrupt)?;
-    let pids = [server.pid()];
+    let pids = with_children(server.pid());
     let seconds = plan.duration.as_secs().max(1);
     let mut running = program(seconds).start(stand.folder())?;
     interrupt.sleep(plan.duration / 5)?;

@@ -11,7 +11,7 @@ use crate::ordinary::passing;
 use crate::page::Page;
 use crate::peer::Peer;
 use crate::program::Scratch;
-use crate::site::{self, PROCESS, nginx, workers};
+use crate::site::{self, PROCESS, nginx, with_children, workers};
 use core::net::Ipv4Addr;
 use demo::child::{Interrupt, Program, Running};
 use demo::field::{Ask, Field, Generator, Link};
@@ -224,7 +224,7 @@ impl Bench<'_> {
         };
         let processes = match &mut running {
             Some(nginx) => workers(nginx, interrupt)?,
-            None => vec![server.pid()],
+            None => with_children(server.pid()),
         };
         let page = (!arm.nginx && arm.link != Link::Kernel).then(|| stand.folder().join("serve.page"));
         let watched = Watched { processes, core: stand.cores.0, page };

@@ -228,6 +228,12 @@ pub(crate) fn workers(running: &mut Running, interrupt: &Interrupt) -> Result<Ve
     Ok(demo::machine::children(master))
 }
 
+/// A server of ours and what it has started: the one that keeps root's rights has another
+/// beside it, which serves.
+pub(crate) fn with_children(main: u32) -> Vec<u32> {
+    [vec![main], demo::machine::children(main)].concat()
+}
+
 /// The pages, of the demo's length.
 fn make_site(folder: &Path) -> Result<(), BenchError> {
     fs::create_dir_all(folder.join("f"))?;

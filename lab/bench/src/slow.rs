@@ -7,7 +7,7 @@ use crate::BenchError;
 use crate::kernel::word;
 use crate::ordinary::passing;
 use crate::program::Scratch;
-use crate::site::PROCESS;
+use crate::site::{PROCESS, with_children};
 use core::time::Duration;
 use demo::child::Interrupt;
 use demo::field::{Field, Link};
@@ -152,7 +152,9 @@ fn measure(plan: &Plan, path: SlowPath, stand: &Stand, interrupt: &Interrupt) ->
             transfer.over.store(true, Ordering::Relaxed);
             took
         });
-        let seen = watch(plan, server.pid(), transfer, interrupt);
+        // The one that serves is the last.
+        let serving = with_children(server.pid()).last().copied().unwrap_or(server.pid());
+        let seen = watch(plan, serving, transfer, interrupt);
         // Whoever was interrupted does not wait.
         transfer.over.store(true, Ordering::Relaxed);
         taker.join().map_err(|_| "a thread panicked")??;

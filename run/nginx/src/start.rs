@@ -49,6 +49,9 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     let told = if waits_for_us() {
         let _ = rustix::process::setsid();
         io::stdout().into_duplicate()
+    } else if serve::is_ours() && std::env::var_os(VARIABLE).is_some() {
+        // It has the output of the one that started it, which is waited for.
+        io::stdout().into_duplicate()
     } else {
         io::stderr().into_duplicate()
     };

@@ -410,8 +410,13 @@ impl<'a, P: DataPath> Supervisor<'a, P> {
         systemd::succeeded(main);
     }
 
-    fn on_failed(&self, why: &str) {
+    fn on_failed(&mut self, why: &str) {
         self.path.resume();
+        if matches!(self.reload.plan().signals, SignalRules::Nginx { .. }) {
+            // Whoever asked for a reload waits for a word of it.
+            let said = format!("{why}; everything stays as it was");
+            self.path.parts().1.tell(Clock.unix(), false, &said);
+        }
         say::error(format_args!("{why}; this process serves on"));
         systemd::ready(&format!("serving; {why}"));
     }

@@ -43,8 +43,8 @@ mod upstreams;
 mod url;
 
 pub use classes::DirectiveClass;
-pub use logs::ACCESS_LOG;
 pub use listen::{KeepAliveRules, SocketRules};
+pub use logs::ACCESS_LOG;
 pub use process::{AffinityRules, ErrorLog, ErrorLogTarget, ProcessRules};
 
 use crate::message::{ConfError, Level, Message, Place, REASONS_MAX};
@@ -254,11 +254,7 @@ impl Compiler<'_> {
         let taken = self.usual_error_logs(&mut layer);
         self.note(taken);
         self.usual_temp_path();
-        for step in [
-            self.log_formats(directives, place),
-            self.zones(directives),
-            self.outer_resolver(directives),
-        ] {
+        for step in [self.log_formats(directives, place), self.zones(directives), self.outer_resolver(directives)] {
             self.note(step);
         }
         for directive in directives {

@@ -23,12 +23,13 @@ mod rules;
 mod source;
 
 pub use compile::{
-    ACCESS_LOG, AffinityRules, Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules, Remark, Resolve, SocketRules,
+    ACCESS_LOG, AffinityRules, Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules,
+    Remark, Resolve, SocketRules,
 };
 pub use compile::{Surroundings, compile};
 pub use explain::{
-    Accepting, Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower, Whereabouts,
-    explain,
+    Accepting, Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower,
+    Whereabouts, explain,
 };
 pub use message::{ConfError, Level, Message, Place, SourceId};
 pub use phases::units::{BadValue, offset, size, time};

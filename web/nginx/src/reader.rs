@@ -254,16 +254,14 @@ impl Reader<'_> {
         let name = words.next().unwrap_or_default();
         let arguments: Vec<Vec<u8>> = words.collect();
         let (rule, inner) = match at.inside {
-            Inside::Rules(context) => {
-                match rule(&name, context, opens, arguments.len()) {
-                    Ok(rule) => (Some(rule), Inside::of(rule, context)),
-                    Err(text) => {
-                        let message = self.refused(at.file, line, text);
-                        self.note(message)?;
-                        return if opens { self.pass(lexer, at) } else { Ok(()) };
-                    }
+            Inside::Rules(context) => match rule(&name, context, opens, arguments.len()) {
+                Ok(rule) => (Some(rule), Inside::of(rule, context)),
+                Err(text) => {
+                    let message = self.refused(at.file, line, text);
+                    self.note(message)?;
+                    return if opens { self.pass(lexer, at) } else { Ok(()) };
                 }
-            }
+            },
             Inside::Lines { .. } if opens => {
                 return Err(self.refused(at.file, line, "unexpected \"{\"".to_owned()));
             }

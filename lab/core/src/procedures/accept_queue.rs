@@ -144,6 +144,7 @@ impl Procedure for AcceptQueue {
             Figure::lower("max", "ms"),
             Figure::lower("dev", "ms"),
             Figure::plain("fairness", "Jain"),
+            Figure::lower("largest share", "of an even one"),
             Figure::plain("served late", "µs"),
         ]
     }
@@ -161,7 +162,7 @@ impl Procedure for AcceptQueue {
             "Latency: from the connect (or the request, where connections are kept) to the response's last byte."
                 .to_owned(),
             "Served late: how much longer than asked for a request occupied its worker, on average. Fairness: of \
-             connections over workers."
+             connections over workers. Largest share: the connections of the worker that has most, beside an even part."
                 .to_owned(),
             "Model local: over loopback a connection arrives on the core that its client runs on; where the client \
              stays on one, the workers of that core serve all."
@@ -196,6 +197,7 @@ impl Procedure for AcceptQueue {
             ("max", summary.max),
             ("dev", summary.deviation),
             ("fairness", stats::jain(&shares)),
+            ("largest share", largest_share(&shares)),
             ("served late", late * 1e6 / served.max(1.0)),
         ];
         let mut run = Run { errors: outcome.errors, latency: Some(outcome.latencies.distribution()), ..Run::default() };
@@ -224,6 +226,8 @@ impl Procedure for AcceptQueue {
         if self.settings.keep_alive {
             let even = figure("least", "fairness");
             check("least, connections kept: shared out evenly over the workers (Jain)", even, "", &|j| j >= 0.99);
+            let share = figure("least", "largest share");
+            check("least, connections kept: largest share, at most 1.5", share, "", &|share| share <= 1.5);
             let narrow = ratio(deviation("least"), deviation("reuseport"));
             check("least, connections kept: dev beside reuseport's, less than", narrow, "", &|ratio| ratio < 1.0);
         } else {
@@ -236,6 +240,12 @@ impl Procedure for AcceptQueue {
         check("least: throughput beside reuseport's, at least 0.98", rate, "", &kept_up);
         checks
     }
+}
+
+/// The largest of these beside their mean.
+fn largest_share(all: &[f64]) -> f64 {
+    let mean = all.iter().sum::<f64>() / (all.len().max(1) as f64);
+    all.iter().copied().fold(0.0, f64::max) / if mean > 0.0 { mean } else { 1.0 }
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@
 //! With `NEARSIDE_TWIN=nginx` nginx is compared with itself: what differs then does so
 //! by chance.
 
+mod accepting;
 mod af_xdp;
 mod answer;
 mod around;
 mod back_pressure;
 mod confined;
 mod dates;
+mod debian;
 mod differences;
 mod dns;
 mod early;

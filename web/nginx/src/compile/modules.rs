@@ -68,7 +68,7 @@ impl Compiler<'_> {
         } else if ABSENT.contains(&name) {
             self.warn(
                 place,
-                format!("module \"{name}\" is not here: it has no effect, and none of its directives any meaning"),
+                format!("module \"{name}\" is not here: where none of its directives is used, it has no effect"),
             );
         } else {
             self.warn(place, format!("nothing is known here of the module in \"{path}\": it has no effect"));

@@ -170,7 +170,6 @@ fn what_is_not_there_is_refused_and_what_has_no_effect_is_told() {
             "\"NumTickets\" of \"proxy_ssl_conf_command\"",
         ),
         ("upstream a { server 127.0.0.1; least_time header; }", "\"least_time\" directive"),
-        ("server { listen 443 quic; }", "\"listen ... quic\""),
         ("server { ssl_ocsp on; }", "\"ssl_ocsp\" directive with another value than \"off\""),
         ("server { ssl_certificate data:$a; }", "certificates within the configuration in \"data:$a\""),
     ] {
@@ -199,7 +198,10 @@ fn the_process_is_told_what_to_be() {
     let process = &compiled.process;
     assert_eq!((process.daemon, process.workers, process.connections, process.files), (false, None, 99, Some(9)));
     assert_eq!(process.pid, Some(PathBuf::from("/p/run/p")));
-    assert_eq!(process.error_log, [ErrorLog { target: ErrorLogTarget::File("/p/logs/e".into()), level: 5 }]);
+    assert_eq!(
+        process.error_log,
+        [ErrorLog { target: ErrorLogTarget::File("/p/logs/e".into()), level: 5, is_said: true }]
+    );
     assert!(!process.http && process.user.is_none() && compiled.warnings.len() == 1);
     for (text, said) in [
         ("", "[emerg] no \"events\" section in configuration"),
@@ -220,7 +222,18 @@ fn the_process_is_told_what_to_be() {
 #[test]
 fn what_is_not_done_is_refused() {
     let Err(said) = compiled("server { listen 81 http2; }") else { panic!("there is no HTTP/2") };
-    assert!(said.contains("not supported here: \"listen ... http2\""), "{said}");
+    assert!(said.contains("not supported here: \"listen ... http2\" without \"ssl\""), "{said}");
+    for directive in ["userid on;", "perl_modules x;", "proxy_cache x;"] {
+        assert!(
+            compiled(&format!(
+                "{} server {{ {} }}",
+                if directive.starts_with("perl") { directive } else { "" },
+                if directive.starts_with("perl") { "" } else { directive }
+            ))
+            .is_err(),
+            "{directive}"
+        );
+    }
     for directive in [
         "disable_symlinks if_not_owner from=$document_root;",
         "gunzip on;",
@@ -378,4 +391,115 @@ fn modules_are_named_and_none_is_a_reason_to_refuse() {
     ] {
         assert_eq!(compiled(text).map(drop), Err(said.to_owned()), "{text}");
     }
+}
+
+/// All that is wrong in a whole configuration: texts, with their lines.
+fn wrong(text: &str) -> Vec<(String, Option<u32>)> {
+    let mut one = One(text.as_bytes().to_vec());
+    let configuration = Configuration::read_all(&mut one, Path::new("/c/nginx.conf"), b"");
+    let Err(why) = compile(&configuration, around()) else { return Vec::new() };
+    why.reasons().map(|one| (one.text.clone(), one.place.as_ref().map(|(_, line)| *line))).collect()
+}
+
+#[test]
+fn all_that_is_wrong_is_found_in_one_run() {
+    let text = "worker_processes x;
+events { use kqueue; worker_connections many; }
+http {
+  access_log off; log_format a;
+  more_set_headers 'A: b';
+  upstream up { server 127.0.0.1; sticky cookie a; }
+  server { listen 81 nonsense; server_name ~(; proxy_cache x;
+    location / { more_set_headers 'A: b'; proxy_pass http://up; }
+    location /a { grpc_pass grpc://x; proxy_store on;
+      location /a/b { userid on; } }
+  }
+  server { listen 81; server { listen 82; } location /c { expires soon; sendfile maybe; } }
+  rtmp { server { listen 1935; application live { live on; } } }
+}";
+    let found = wrong(text);
+    let lines: Vec<(u32, &str)> = found.iter().filter_map(|(text, line)| Some(((*line)?, text.as_str()))).collect();
+    for (line, part) in [
+        (1, "\"worker_processes\""),
+        (2, "kqueue"),
+        (2, "invalid number \"many\""),
+        (4, "\"log_format\""),
+        (5, "unknown directive \"more_set_headers\""),
+        (6, "\"sticky\""),
+        (7, "nonsense"),
+        (7, "pcre2_compile() failed"),
+        (7, "\"proxy_cache\""),
+        (8, "unknown directive \"more_set_headers\""),
+        (9, "\"grpc_pass\""),
+        (9, "\"proxy_store\""),
+        (10, "\"userid\""),
+        (12, "\"server\" directive is not allowed here"),
+        (12, "\"expires\""),
+        (12, "\"sendfile\""),
+        (13, "unknown directive \"rtmp\""),
+    ] {
+        assert!(lines.iter().any(|(at, text)| *at == line && text.contains(part)), "{line} {part}: {found:#?}");
+    }
+    // What follows from one of them is none of its own.
+    assert!(!found.iter().any(|(text, _)| text.contains("host not found") || text.contains("no servers")), "{found:?}");
+    // A file that ends in the middle has no more to tell.
+    assert_eq!(wrong("events {}\nhttp { nonsense;").len(), 2);
+    assert_eq!(wrong("events {}").len(), 0);
+    let many = "x; ".repeat(5_000);
+    assert_eq!(wrong(&format!("{many} events {{}}")).len(), 1, "one line is told of once");
+    let many = "x;\n".repeat(5_000);
+    assert!((900..=1_100).contains(&wrong(&format!("{many} events {{}}")).len()));
+}
+
+#[test]
+fn what_clients_are_offered_is_no_reason_to_refuse() {
+    let conf = "http2 on; http3 on; quic_retry on; quic_gso on; http3_stream_buffer_size 64k; server { listen 443 quic reuseport;
+        listen 443; listen [::]:443 quic; http3 off; add_header alt-svc 'h3=\":443\"; ma=86400'; userid off; }";
+    let compiled = compiled(conf).unwrap();
+    assert_eq!(compiled.program.listeners.len(), 1);
+    assert_eq!(compiled.sockets, [SocketRules::default()], "those of QUIC are not TCP's");
+    let said: Vec<&str> = compiled.warnings.iter().map(|one| one.text.as_str()).collect();
+    for part in ["\"http2\"", "\"http3\"", "\"quic_retry\"", "\"http3_stream_buffer_size\"", "443 quic", "Alt-Svc"] {
+        assert!(said.iter().any(|text| text.contains(part)), "{part}: {said:?}");
+    }
+    assert_eq!(said.iter().filter(|text| text.contains("\"http3\" directive")).count(), 1, "off is no offer: {said:?}");
+}
+
+#[test]
+fn cores_and_niceness_of_workers_are_read() {
+    let process = |text: &str| {
+        let text = format!("{text} events {{}}");
+        let configuration = Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
+        compile(&configuration, around()).map_err(|why| why.to_string()).map(|all| (all.process, all.warnings.len()))
+    };
+    let affinity = |text: &str| process(&format!("worker_cpu_affinity {text};")).map(|(process, _)| process.affinity);
+    assert_eq!(process("").unwrap().0.affinity, None);
+    assert_eq!(affinity("auto").unwrap(), Some(AffinityRules::Auto(None)));
+    assert_eq!(affinity("auto 0101").unwrap(), Some(AffinityRules::Auto(Some(vec![0, 2]))));
+    assert_eq!(affinity("0001 1010").unwrap(), Some(AffinityRules::Masks(vec![vec![0], vec![1, 3]])));
+    assert!(affinity("2").unwrap_err().contains("invalid character \"2\" in \"worker_cpu_affinity\""));
+    assert!(affinity("auto 1 1").unwrap_err().contains("invalid number of arguments"));
+    assert!(affinity(&"1".repeat(1_025)).unwrap_err().contains("up to 1024 CPUs only"));
+    // As nginx warns of too few masks, and of too many.
+    assert_eq!(process("worker_processes 4; worker_cpu_affinity 01 10;").unwrap().1, 1);
+    assert_eq!(process("worker_processes 4; worker_cpu_affinity 01;").unwrap().1, 0);
+    let priority = |text: &str| process(&format!("worker_priority {text};")).map(|(process, _)| process.priority);
+    assert_eq!(["-5", "+5", "7", "99"].map(|text| priority(text).unwrap()), [-5, 5, 7, 19].map(Some));
+    assert!(priority("high").unwrap_err().contains("\"worker_priority\" directive invalid number"));
+}
+
+#[test]
+fn the_usual_log_is_told_of_where_somebody_writes_to_it() {
+    let unsaid = |http: &str| {
+        let text = format!("events {{}} http {{ {http} }}");
+        let configuration = Configuration::read(&mut One(text.into_bytes()), Path::new("/c/nginx.conf"), b"").unwrap();
+        let compiled = compile(&configuration, around()).unwrap();
+        let logs = compiled.program.logs.iter().any(|log| format!("{log:?}").contains(ACCESS_LOG));
+        assert_eq!(logs, compiled.unsaid_log, "{http}");
+        compiled.unsaid_log
+    };
+    assert!(unsaid("server { listen 81; }"));
+    assert!(unsaid("server { access_log off; } server { listen 81; }"));
+    assert!(!unsaid("access_log off; server { listen 81; }"));
+    assert!(!unsaid("server { access_log off; }"));
 }
