@@ -4,6 +4,7 @@
 
 mod examples;
 mod flags;
+mod habits;
 mod kernel;
 mod rates;
 mod settings;
@@ -97,7 +98,10 @@ where
     let merged = settings::merge(arguments, settings).map_err(|why| refusal("serve", &why))?;
     let matches = definition().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
-        _ if !merged.has_file() => error,
+        _ if !merged.has_file() => match habits::answer(&error, &merged.arguments) {
+            Some((name, told)) => refusal(name, &told),
+            None => error,
+        },
         _ => refusal("serve", &merged.place(&settings::sentence(&error))),
     })?;
     let typed = flags::Cli::from_arg_matches(&matches)?;

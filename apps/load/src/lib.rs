@@ -94,11 +94,11 @@ pub use plan::{
 pub use recorder::{LONGEST, Recorder, SUB_BUCKETS};
 pub use report::{
     AgreedReport, Busy, BusySource, ClassLatency, ClientCpu, Cpu, EarlyReport, Floor, Latency, LittlesLaw, Outside,
-    PhaseReport, PortUse, Ports, Reason, Report, ScheduleReport, SecuredReport, Setup, Spoils, Throughput, Trust,
-    UrlReport, Verdict, Warning,
+    PhaseReport, PortUse, Ports, Reason, Report, ScheduleReport, SecuredReport, Setup, Sibling, Spoils, Throughput,
+    Trust, UrlReport, Verdict, Warning,
 };
 pub use samples::{CLASSES, Class, Samples};
 pub use schedule::{Arrival, RATE_LIMIT, STEPS_LIMIT, Schedule, Shape, Spacing, Step};
 pub use sieve::{Cause, Disturbance, Sieve, SieveConfig, Sifted, Wish};
 pub use template::{Script, Source, TemplateError};
-pub use urls::{UrlsError, parse_requests};
+pub use urls::{Requests, UrlsError, is_log, parse_list, parse_requests};

@@ -18,7 +18,7 @@ mod urls;
 mod verdict;
 mod warnings;
 
-pub use client::{Busy, BusySource, ClientCpu, Cpu, Floor, Outside, PortUse, Ports};
+pub use client::{Busy, BusySource, ClientCpu, Cpu, Floor, Outside, PortUse, Ports, Sibling};
 pub use urls::UrlReport;
 pub use verdict::{Reason, Trust, Verdict};
 pub use warnings::{Spoils, Warning};

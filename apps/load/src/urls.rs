@@ -6,9 +6,48 @@ use crate::plan::{Expect, REQUESTS_LIMIT, Request, Weighted};
 use core::fmt;
 use std::sync::Arc;
 
+mod har;
 mod json;
+mod log;
+mod recorded;
 
-/// Reads requests. A line is one, as `[WEIGHT] [METHOD] TARGET`, separated by
+pub use log::is_log;
+
+/// Requests of a file.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    /// Each with its weight.
+    pub list: Vec<Weighted<Request>>,
+    /// What was taken of a record and what was left out, for the user; none of a list.
+    pub told: Option<String>,
+}
+
+/// Reads requests of a list, of a server's access log, or of a browser's archive (HAR).
+///
+/// Of a log, GET, HEAD and OPTIONS are taken, for it has no content of others; of an archive, what
+/// was sent to `like.host` or to `named`, with headers and content as they were, but for those of
+/// the connection. What is alike is one request, with its number as its weight. `secured`
+/// and `read` as for a list ([`parse_list`]).
+///
+/// # Errors
+/// If a list has a line that cannot be read, or nothing can be taken of a record, or a list has more
+/// than 65,536 requests.
+pub fn parse_requests(
+    text: &str,
+    (like, named): (&Request, &str),
+    secured: bool,
+    read: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+) -> Result<Requests, UrlsError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (list, told) = match () {
+        () if har::is_har(text) => har::read(text, like, named).map(|(list, told)| (list, Some(told)))?,
+        () if log::is_log(text) => log::read(text, like).map(|(list, told)| (list, Some(told)))?,
+        () => (parse_list(text, like, secured, read)?, None),
+    };
+    Ok(Requests { list, told })
+}
+
+/// Reads requests of a list. A line is one, as `[WEIGHT] [METHOD] TARGET`, separated by
 /// blanks: the weight a whole number (default 1), the target a path or a URL of
 /// the same server, in which ranges of numbers stand for as many paths
 /// ([`expand`]). What a line leaves out is as in `like`.
@@ -34,7 +73,7 @@ mod json;
 ///
 /// # Errors
 /// If a line cannot be read, or there are none, or more than 65,536.
-pub fn parse_requests(
+pub fn parse_list(
     text: &str,
     like: &Request,
     secured: bool,

@@ -120,12 +120,15 @@ impl SweepRow {
     }
 }
 
-/// The line above the table: units and columns.
+/// The lines above the table: units, why the server's columns are empty if they are, and columns.
 #[must_use]
-pub fn sweep_heading() -> String {
+pub fn sweep_heading(server_unknown: Option<&str>) -> String {
     let mut out = String::from(
         "RPS in requests/s, LAT in ms, CPU in % of one core (user and system apart; _c client, _s server)\n",
     );
+    if let Some(why) = server_unknown {
+        let _ = writeln!(out, "The server's CPU is not known: {why}");
+    }
     let _ = line(&mut out, &COLUMNS.map(str::to_owned));
     out
 }
@@ -166,17 +169,19 @@ pub fn sweep_csv_line(row: &SweepRow) -> String {
 
 /// The whole table as JSON: rows, times in nanoseconds, and what they belong to.
 #[must_use]
-pub fn sweep_json(rows: &[SweepRow], environment: &impl Serialize) -> String {
+pub fn sweep_json(rows: &[SweepRow], server_unknown: Option<&str>, environment: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Whole<'a, E: Serialize> {
         kind: ResultKind,
         schema: u32,
         verdict: serde_json::Value,
         rows: &'a [SweepRow],
+        #[serde(skip_serializing_if = "Option::is_none")]
+        server_unknown: Option<&'a str>,
         environment: &'a E,
     }
     let (kind, schema, verdict) = (ResultKind::LoadSweep, SCHEMA, verdict(rows));
-    match serde_json::to_string_pretty(&Whole { kind, schema, verdict, rows, environment }) {
+    match serde_json::to_string_pretty(&Whole { kind, schema, verdict, rows, server_unknown, environment }) {
         Ok(json) => json + "\n",
         Err(_) => unreachable!("rows have only string keys and plain values"),
     }
@@ -263,7 +268,7 @@ mod tests {
         let mut spoilt = row(2, 128);
         spoilt.warnings.push("the \"core\" was busy".into());
         spoilt.errors = 3;
-        let text = sweep_heading() + &sweep_line(&row(1, 1)) + &sweep_line(&spoilt);
+        let text = sweep_heading(None) + &sweep_line(&row(1, 1)) + &sweep_line(&spoilt);
         let expected = "\
 RPS in requests/s, LAT in ms, CPU in % of one core (user and system apart; _c client, _s server)
 PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATmax  CPU_c  usr_c  sys_c  CPU_s  usr_s  sys_s
@@ -283,8 +288,10 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
 
     #[test]
     fn json_keeps_what_is_not_known_apart_from_zero() {
-        let json: serde_json::Value = serde_json::from_str(&sweep_json(&[row(1, 4)], &"here")).expect("our own JSON");
-        assert_eq!(json["environment"], "here");
+        let json: serde_json::Value =
+            serde_json::from_str(&sweep_json(&[row(1, 4)], Some("two run"), &"here")).expect("our own JSON");
+        assert_eq!((&json["environment"], &json["server_unknown"]), (&"here".into(), &"two run".into()));
+        assert!(sweep_heading(Some("two run")).contains("\nThe server's CPU is not known: two run\n"));
         let json = &json["rows"];
         assert_eq!((&json[0]["connections"], &json[0]["lat99_ns"]), (&4.into(), &1_234_567.into()));
         assert_eq!(json[0]["cpu_client"]["system"], 0.4);

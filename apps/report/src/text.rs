@@ -6,7 +6,7 @@ use core::fmt::Write;
 use load::units::{grouped, seconds, share, si};
 use load::{
     AgreedReport, Arrival, BusySource, Cookies, Errors, Heads, Latency, Redirects, Report, Reuse, Schedule,
-    SecuredReport, Shape, Spacing, Spoils,
+    SecuredReport, Shape, Sibling, Spacing, Spoils,
 };
 
 /// The report for people: SI units, three significant digits. Each warning
@@ -326,6 +326,17 @@ fn client(out: &mut String, report: &Report) -> core::fmt::Result {
             report.silos,
             cores(cpu.run_delay_ns)
         )?;
+    }
+    let named = |own: bool| {
+        let siblings = client.siblings.iter().filter(move |sibling| sibling.own == own);
+        let one = |sibling: &Sibling| format!("{} of {} ({} busy)", sibling.core, sibling.of, share(sibling.busy));
+        siblings.map(one).collect::<Vec<_>>().join(", ")
+    };
+    if client.siblings.iter().any(|sibling| !sibling.own) {
+        writeln!(out, "Own siblings {}: what runs there takes from the generator's cores (SMT)", named(false))?;
+    }
+    if client.siblings.iter().any(|sibling| sibling.own) {
+        writeln!(out, "Own siblings {}: threads of the generator share a core (SMT)", named(true))?;
     }
     if let Some(floor) = client.floor {
         let [mean, p50, p99] = [floor.mean_ns, floor.p50_ns as f64, floor.p99_ns as f64].map(seconds);

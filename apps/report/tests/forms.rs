@@ -3,7 +3,7 @@
 use core::time::Duration;
 use load::{
     Arrival, Busy, Class, Cpu, Figures, Floor, Outside, Plan, PortUse, Ports, Recorder, Report, Request, Reuse,
-    Schedule, UrlFigures, Warning, Weighted, Wrong, WrongAnswer,
+    Schedule, Sibling, UrlFigures, Warning, Weighted, Wrong, WrongAnswer,
 };
 use report::{render_ab, render_hgrm, render_histogram, render_json, render_text, render_wrk};
 use serde_json::Value;
@@ -93,6 +93,10 @@ fn text_of_an_open_loop() {
         carried: vec![
             PortUse { name: "eth0".into(), speed: Some(1e10), sent: 1.2e9, received: 9.4e9 },
             PortUse { name: "veth0".into(), speed: None, sent: 0.0, received: 5e6 },
+        ],
+        siblings: vec![
+            Sibling { core: 5, of: 1, own: false, busy: 0.834 },
+            Sibling { core: 4, of: 0, own: true, busy: 1.0 },
         ],
     };
     let text = render_text(&Report::new(&plan, &figures, outside));

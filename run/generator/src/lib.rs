@@ -13,6 +13,7 @@
 //! | `bulk` | a link measured by streams without end |
 //! | `watch`, `sift` | what disturbs a run, and which slices of it count |
 //! | `noise` | what else the machine did meanwhile |
+//! | `siblings` | the cores that share one with the generator's |
 //! | `port` | the interface that requests go by, and how full it is |
 //! | `print` | what comes out, and the exit code |
 
@@ -33,6 +34,7 @@ mod resolve;
 mod run;
 mod server_time;
 mod show;
+mod siblings;
 mod sift;
 mod sweep;
 pub mod terminal;
@@ -56,7 +58,8 @@ use std::process::ExitCode;
 /// # Errors
 /// What the user is to know.
 pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
-    let LoadPlan { path, mut load, task, expect, output } = plan;
+    let LoadPlan { path, mut load, task, expect, output, notes } = plan;
+    notes.iter().for_each(|note| eprintln!("nearside: {note}"));
     let (form, strict) = (output.form, output.strict);
     if let LoadPath::Link(host) = &path
         && host.plan_only

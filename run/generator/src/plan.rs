@@ -22,6 +22,8 @@ pub struct LoadPlan {
     pub expect: Vec<Objective>,
     /// What is printed and written.
     pub output: OutputPlan,
+    /// What is said before the run.
+    pub notes: Vec<String>,
 }
 
 /// What requests travel over.

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::fs;
+use std::path::Path;
 
 /// What an interface carried until a moment (sysfs-class-net-statistics).
 #[derive(Clone, Debug)]
@@ -30,15 +31,39 @@ impl PortCount {
     #[must_use]
     pub fn since(&self, earlier: &Self, span: Duration) -> load::PortUse {
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8.0 / span.as_secs_f64().max(1e-9);
-        // In Mbit/s; an interface without a speed of its own has -1, or nothing.
-        let speed = read(&format!("/sys/class/net/{}/speed", self.name)).and_then(|text| text.parse::<i64>().ok());
         load::PortUse {
             name: self.name.clone(),
-            speed: speed.filter(|speed| *speed > 0).map(|speed| speed as f64 * 1e6),
+            speed: speed(Path::new("/sys/class/net"), &self.name),
             sent: rate(self.sent, earlier.sent),
             received: rate(self.received, earlier.received),
         }
     }
+}
+
+/// The speed of an interface in bits per second, where it is a wire's: a device's own, or that of
+/// interfaces that lie on devices alone (VLANs, bonds). A veth says 10 Gbit/s, and a tap 10 Mbit/s,
+/// which bound nothing (drivers/net/veth.c, drivers/net/tun.c); a bridge says its fastest port's.
+fn speed(net: &Path, name: &str) -> Option<f64> {
+    // In Mbit/s; an interface without a speed of its own has -1, or nothing.
+    let speed: i64 = fs::read_to_string(net.join(name).join("speed")).ok()?.trim().parse().ok()?;
+    (speed > 0 && is_wired(net, name, 0)).then_some(speed as f64 * 1e6)
+}
+
+/// How deep interfaces are looked for below interfaces: a VLAN on a VLAN on a bond on ports.
+const DEPTH: u32 = 4;
+
+fn is_wired(net: &Path, name: &str, depth: u32) -> bool {
+    let folder = net.join(name);
+    if folder.join("device").exists() {
+        return true;
+    }
+    if depth >= DEPTH || folder.join("bridge").exists() {
+        return false;
+    }
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let lower: Vec<String> = names.filter_map(|name| name.strip_prefix("lower_").map(str::to_owned)).collect();
+    !lower.is_empty() && lower.iter().all(|lower| is_wired(net, lower, depth + 1))
 }
 
 /// The interface of a link by its name, as `af_xdp:eth0`: others have none that the kernel counts.
@@ -132,6 +157,30 @@ mod tests {
         assert_eq!(of_link("af_xdp:eth0,queues=2").as_deref(), Some("eth0"));
         assert_eq!(towards([127, 0, 0, 1].into()), None, "no wire carries it");
         assert_eq!((of_link("memif:/run/x.sock"), of_link("tap:near0")), (None, None));
+    }
+
+    #[test]
+    fn speeds_are_those_of_wires() {
+        let net = std::env::temp_dir().join(format!("nearside-speeds-{}", std::process::id()));
+        let put = |name: &str, speed: &str, beside: &[&str]| {
+            fs::create_dir_all(net.join(name)).expect("a folder");
+            fs::write(net.join(name).join("speed"), speed).expect("a file");
+            beside.iter().for_each(|other| fs::create_dir_all(net.join(name).join(other)).expect("a folder"));
+        };
+        put("eth0", "25000\n", &["device"]);
+        put("eth1", "-1\n", &["device"]);
+        put("veth0", "10000\n", &[]);
+        put("bond0", "50000\n", &["bonding", "lower_eth0", "lower_eth1"]);
+        put("bond0.7", "50000\n", &["lower_bond0"]);
+        put("br0", "25000\n", &["bridge", "lower_eth0"]);
+        put("team0", "20000\n", &["lower_eth0", "lower_veth0"]);
+        put("loop0", "1000\n", &["lower_loop0"]);
+        let of = |name: &str| speed(&net, name);
+        assert_eq!((of("eth0"), of("bond0"), of("bond0.7")), (Some(25e9), Some(50e9), Some(50e9)));
+        for name in ["eth1", "veth0", "br0", "team0", "loop0", "none"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+        fs::remove_dir_all(net).expect("it was made");
     }
 
     #[test]

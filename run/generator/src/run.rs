@@ -13,6 +13,7 @@ use super::port::{self, PortCount};
 use super::resolve::resolve;
 use super::server_time::ServerTime;
 use super::show::Show;
+use super::siblings::Siblings;
 use super::sift::Sifter;
 use super::watch::{Lookout, Whereabouts};
 use crate::plan::{BulkTask, Form, LoadPath, LoadSockets, OutputPlan, Place, ServerPlan};
@@ -132,6 +133,7 @@ impl Runner {
         // Before the load is part of what the machine does.
         let environment = self.environment(plan);
         let counts: Vec<PortCount> = self.interfaces(plan).iter().filter_map(|name| PortCount::now(name)).collect();
+        let siblings = Siblings::of(&self.cores(plan));
         let before = (Clock.now(), stolen());
         let (sides, seen) = self.collect(plan, &mut files, &mut show, server)?;
         drop(show);
@@ -140,6 +142,7 @@ impl Runner {
         let (figures, mut outside) = merge(sides);
         secured(&figures)?;
         outside.floor = floor;
+        outside.siblings = siblings.since();
         outside.carried = counts.iter().filter_map(|port| Some(port.again()?.since(port, whole))).collect();
         outside.stolen = Some(stolen().saturating_sub(before.1).as_secs_f64() / span.max(1e-9));
         if matches!(&self.way, Way::Kernel(kernel) if !matches!(kernel.asked.place, Place::Unix(_))) {
@@ -249,7 +252,7 @@ impl Runner {
             (ServerPlan::Usual, Way::Kernel(kernel)) => {
                 return Whereabouts::find(&plan.targets, Some(&kernel.asked.place));
             }
-            (ServerPlan::Usual, Way::Link(_)) => only_server(),
+            (ServerPlan::Usual, Way::Link(_)) => only_server().ok(),
         };
         page.map_or(Whereabouts::Hidden, |page| Whereabouts::below(page.pid()))
     }
@@ -290,13 +293,18 @@ impl Runner {
     }
 }
 
-/// The page of the only `nearside serve` of this machine; with several nobody
+/// The page of the only `nearside serve` of this machine, or why none is known: with several nobody
 /// knows which one it is.
-pub fn only_server() -> Option<Reader> {
-    let mut servers = living_of_user().unwrap_or_default().into_iter().filter(|page| page.label().starts_with("serve"));
-    match (servers.next(), servers.next()) {
-        (Some(only), None) => Some(only),
-        _ => None,
+pub fn only_server() -> Result<Reader, String> {
+    let servers = living_of_user().unwrap_or_default();
+    let mut servers: Vec<Reader> = servers.into_iter().filter(|page| page.label().starts_with("serve")).collect();
+    match servers.len() {
+        0 => Err("no nearside serve of yours runs on this machine (--server-pid names another server)".to_owned()),
+        1 => servers.pop().ok_or_else(String::new),
+        many => {
+            let pids: Vec<String> = servers.iter().map(|page| page.pid().to_string()).collect();
+            Err(format!("{many} of nearside serve run on this machine (--server-pid takes one of {})", pids.join(", ")))
+        }
     }
 }
 

@@ -21,7 +21,10 @@ use std::path::Path;
 /// # Errors
 /// What the user is to know.
 pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) -> Result<u8, Failure> {
-    let server = server(&sweep.server)?;
+    let (server, unknown) = match server(&sweep.server)? {
+        Ok(server) => (Some(server), None),
+        Err(why) => (None, Some(why)),
+    };
     let svg = sweep.svg.as_deref().map(files::Later::prepare).transpose()?;
     let mut csv = match &sweep.csv {
         Some(path) => Some((path.as_path(), files::create(path)?)),
@@ -30,7 +33,7 @@ pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) ->
     append(&mut csv, &sweep_csv_heading())?;
     let table = form != Form::Json;
     if table {
-        put(&sweep_heading())?;
+        put(&sweep_heading(unknown.as_deref()))?;
     }
     let procs: Vec<Option<u32>> = match sweep.procs.as_slice() {
         [] => vec![None],
@@ -67,7 +70,7 @@ pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) ->
     if table {
         put(&format!("\n{}", rates.ascii()))?;
     } else {
-        put(&sweep_json(&rows, &runner.environment(plan)))?;
+        put(&sweep_json(&rows, unknown.as_deref(), &runner.environment(plan)))?;
     }
     if let Some(file) = svg {
         file.write(&svg_page(&[rates, sweep_latencies(&rows)]))?;
@@ -82,10 +85,13 @@ fn append(csv: &mut Option<(&Path, File)>, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(|why| format!("cannot write {}: {why}", path.display()).into())
 }
 
-fn server(plan: &ServerPlan) -> Result<Option<ServerTime>, Failure> {
+/// Where the server's time is read, or why it is read nowhere.
+fn server(plan: &ServerPlan) -> Result<Result<ServerTime, String>, Failure> {
     match plan {
-        ServerPlan::Page(path) => ServerTime::page(path).map(Some),
-        ServerPlan::Process(pid) => ServerTime::process(*pid).map(Some),
-        ServerPlan::Usual => Ok(only_server().and_then(|page| ServerTime::read_from(page).ok())),
+        ServerPlan::Page(path) => ServerTime::page(path).map(Ok),
+        ServerPlan::Process(pid) => ServerTime::process(*pid).map(Ok),
+        ServerPlan::Usual => {
+            Ok(only_server().and_then(|page| ServerTime::read_from(page).map_err(|why| why.to_string())))
+        }
     }
 }

@@ -23,6 +23,21 @@ pub struct Outside {
     pub stolen: Option<f64>,
     /// The interfaces that requests went by.
     pub carried: Vec<PortUse>,
+    /// Cores that share one with the generator's.
+    pub siblings: Vec<Sibling>,
+}
+
+/// A logical core that shares a physical one with a core of the generator's (SMT).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Sibling {
+    /// Its number.
+    pub core: u16,
+    /// The generator's core.
+    pub of: u16,
+    /// It is the generator's, too.
+    pub own: bool,
+    /// The share of the time that it was busy, whoever's work it was.
+    pub busy: f64,
 }
 
 /// What an interface carried meanwhile, whoever's frames they were.
@@ -99,7 +114,7 @@ pub struct Busy {
 }
 
 /// The generator's own work in the window, on its busiest silo.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClientCpu {
     /// Busy time ÷ time.
     pub busy_fraction: f64,
@@ -132,6 +147,9 @@ pub struct ClientCpu {
     /// kernel counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stolen: Option<f64>,
+    /// Cores that share one with those that the generator is pinned to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub siblings: Vec<Sibling>,
 }
 
 /// Where a busy fraction comes from.
@@ -170,6 +188,7 @@ impl ClientCpu {
             ports: outside.ports,
             floor: outside.floor,
             stolen: outside.stolen,
+            siblings: outside.siblings.clone(),
         }
     }
 }

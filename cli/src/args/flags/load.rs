@@ -149,6 +149,11 @@ struct RequestArgs {
     /// the content (@FILE); a blank line ends it. Or a line is a JSON object, as
     /// Vegeta's are: method, url, header, body (Base64), and of our own text,
     /// weight and want (status, length, header, body, regex, sha256).
+    ///
+    /// A server's access log is read, too (common, combined, nginx's forms with "$request", JSON):
+    /// GET, HEAD and OPTIONS, as often as they are there. And a browser's archive (HAR): what was
+    /// sent to this server, or to the host that --header names, with its headers and content. What
+    /// is left out is said.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     urls: Option<PathBuf>,
 
@@ -236,7 +241,7 @@ struct GoalArgs {
     /// up (to the server), down, or both
     ///
     /// Any server of HTTP/1.1 is the other side: what is received are answers to the URL, one behind
-    /// the other, of which a large one is wanted (nearside serve --respond 1G); what is sent is
+    /// the other, of which a large one is wanted (nearside serve --respond 1000M); what is sent is
     /// content of requests (POST), which it is to take and answer (nearside serve --respond 1). Bytes
     /// sent count when the peer acknowledged them. Each interval has a line with what was sent
     /// again, the congestion window and the round-trip time, by the kernel (TCP_INFO) or our own stack.

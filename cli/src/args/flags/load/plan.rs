@@ -9,7 +9,7 @@ use host::Cores;
 use host::values::{AddressRange, Cidr, Count};
 use load::{
     Arrival, Expect, FindMaxConfig, Objective, Plan, REQUEST_LIMIT, Request, Reuse, STREAMS_LIMIT, Stop, Weighted,
-    expand, parse_requests,
+    expand, is_log, parse_requests,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -32,7 +32,7 @@ impl LoadArgs {
         let held = connections(self.connections, "--connections")?;
         let secured = self.secured.sought(&self.target, held)?;
         let task = self.goal.task()?;
-        let requests = self.request.requests(&self.target)?;
+        let (requests, notes) = self.request.requests(&self.target)?;
         let (path, target, sources) = if !self.host.link.is_empty() {
             let Place::Address(target) = self.target.place else {
                 return Err("over a link the host must be an IP address: there is no name resolution".to_owned());
@@ -106,13 +106,13 @@ impl LoadArgs {
         let hint = if as_ab && plan.reuse.per_connection() == Some(1) { ": --as ab keeps none without -k" } else { "" };
         plan.check().map_err(|why| format!("{why}{hint}"))?;
         let expect = self.goal.expect.into_iter().flat_map(|list| list.0).collect();
-        Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan() })
+        Ok(LoadPlan { path, load: plan, task, expect, output: self.output.plan(), notes })
     }
 }
 
 impl RequestArgs {
-    /// The request, or those of the file.
-    fn requests(&self, target: &Target) -> Result<Vec<Weighted<Request>>, String> {
+    /// The request, or those of the file, and what is said of them.
+    fn requests(&self, target: &Target) -> Result<(Vec<Weighted<Request>>, Vec<String>), String> {
         let mut request = Request::get(&target.host, &target.path);
         request.method.clone_from(&self.method);
         request.body = self.body.as_deref().map_or(Ok(Vec::new()), content)?;
@@ -128,20 +128,24 @@ impl RequestArgs {
             let paths = expand(&target.path)?;
             request.host.clone_from(host);
             let one = |path| Weighted { weight: 1, item: Request { path, ..request.clone() } };
-            return Ok(paths.into_iter().map(one).collect());
+            return Ok((paths.into_iter().map(one).collect(), Vec::new()));
         };
         let named = |why: String| format!("--urls {}: {why}", file.display());
         let text = read_at_most(file, URLS_LIMIT).map_err(named)?;
-        let text = String::from_utf8(text).map_err(|_| named("it is no UTF-8".to_owned()))?;
+        // Of a log, a line of other bytes is left out, and counted.
+        let text = String::from_utf8(text).or_else(|bad| {
+            let text = String::from_utf8_lossy(bad.as_bytes()).into_owned();
+            if is_log(&text) { Ok(text) } else { Err(named("it is no UTF-8".to_owned())) }
+        })?;
         let mut content =
             |file: &str| read_at_most(Path::new(file), REQUEST_LIMIT).map_err(|why| format!("{file}: {why}"));
-        let mut requests =
-            parse_requests(&text, &request, target.secured, &mut content).map_err(|why| named(why.to_string()))?;
+        let mut requests = parse_requests(&text, (&request, host), target.secured, &mut content)
+            .map_err(|why| named(why.to_string()))?;
         // A line of the file may say another.
-        for one in requests.iter_mut().filter(|one| one.item.host == target.host) {
+        for one in requests.list.iter_mut().filter(|one| one.item.host == target.host) {
             one.item.host.clone_from(host);
         }
-        Ok(requests)
+        Ok((requests.list, requests.told.map(named).into_iter().collect()))
     }
 }
 
