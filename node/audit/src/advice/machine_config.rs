@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 
 const KIND: &str = "MachineConfig";
 
-pub(super) fn machine_config(manifest: &mut Manifest<'_>, name: &str, spec: &Node) -> Result<(), AdviceError> {
+pub(super) fn machine_config(manifest: &mut Manifest<'_>, name: &str, spec: &Node) {
     for word in spec.get("kernelArguments").map_or(&[][..], Node::list) {
         manifest.advice.extend(command_line(manifest.file, word.line, word.text().unwrap_or_default()));
     }
@@ -23,18 +23,20 @@ pub(super) fn machine_config(manifest: &mut Manifest<'_>, name: &str, spec: &Nod
     }
     let version = spec.text_at("config.ignition.version").unwrap_or_default();
     for file in spec.at("config.storage.files").map_or(&[][..], Node::list) {
-        one_file(manifest, name, version, file)?;
+        one_file(manifest, name, version, file);
     }
     for unit in spec.at("config.systemd.units").map_or(&[][..], Node::list) {
         one_unit(manifest, unit);
     }
-    Ok(())
 }
 
-fn one_file(manifest: &mut Manifest<'_>, name: &str, version: &str, file: &Node) -> Result<(), AdviceError> {
+fn one_file(manifest: &mut Manifest<'_>, name: &str, version: &str, file: &Node) {
     let path = file.text_at("path").unwrap_or_default().to_owned();
+    // One bad file costs that file.
+    let mut wrong = |node: &Node, why: &str| manifest.advice.fault(manifest.file, node.line, &path, why, None);
     if !path.starts_with('/') {
-        return Err(manifest.wrong(file, "a file without an absolute path"));
+        wrong(file, "a file without an absolute path");
+        return;
     }
     match file.get("filesystem") {
         Some(filesystem) => {
@@ -49,23 +51,32 @@ fn one_file(manifest: &mut Manifest<'_>, name: &str, version: &str, file: &Node)
     }
     let Some(source) = file.at("contents.source") else {
         manifest.add("MachineConfig file", &path, file, "without content");
-        return Ok(());
+        return;
     };
     let url = source.text().unwrap_or_default();
     if file.text_at("contents.compression").is_some_and(|kind| kind != "null") {
         manifest.add("MachineConfig file", &path, source, "compressed: not looked into");
-        return Ok(());
+        return;
     }
-    let (kind, text) = decoded(url).map_err(|why| manifest.wrong(source, why))?;
+    if ["http://", "https://", "s3://", "gs://", "tftp://", "arn:"].iter().any(|scheme| url.starts_with(scheme)) {
+        manifest.add("MachineConfig file", &path, source, "is elsewhere, and not fetched: not looked into");
+        return;
+    }
+    let (kind, text) = match decoded(url) {
+        Ok(decoded) => decoded,
+        Err(why) => return manifest.advice.fault(manifest.file, source.line, &path, why, None),
+    };
     if let Some((_, charset)) = kind.split_once("charset=") {
         let charset = charset.split(';').next().unwrap_or_default();
         manifest.add("MachineConfig charset", &path, source, charset);
     }
     let Some(text) = text else {
         manifest.add("MachineConfig file", &path, source, "no text: not looked into");
-        return Ok(());
+        return;
     };
-    content(manifest, &path, source, &text)
+    if let Err(why) = content(manifest, &path, source, &text) {
+        manifest.advice.fault(manifest.file, source.line, &path, &why.to_string(), None);
+    }
 }
 
 /// What a decoded file says: as a file of settings if it is one; its place is
@@ -168,7 +179,7 @@ fn environment(unit: &str, text: &str) -> Vec<Setting> {
         } else if let Some(value) = line.split("--housekeeping-interval=").nth(1) {
             add("kubelet housekeeping-interval", value.split_whitespace().next().unwrap_or_default());
         }
-        if line.starts_with("Exec") && line.contains("chrt ") {
+        if line.starts_with("Exec") {
             settings.extend(super::script::command(unit, at + 1, line.split_once('=').map_or(line, |(_, rest)| rest)));
         }
     }

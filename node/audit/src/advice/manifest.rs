@@ -116,7 +116,7 @@ impl Manifest<'_> {
             }
             ("PerformanceProfile", None) => without_spec(self, &name, object),
             ("Tuned", Some(spec)) => self.tuned_object(&name, spec),
-            ("MachineConfig", Some(spec)) => machine_config(self, &name, spec)?,
+            ("MachineConfig", Some(spec)) => machine_config(self, &name, spec),
             ("KubeletConfig", Some(spec)) => self.kubelet_config(&name, spec),
             ("KubeletConfiguration", _) => self.leaves("KubeletConfig", &name, object, &["apiVersion", "kind"]),
             ("Pod", Some(_)) => pod(self, &name, object),

@@ -8,6 +8,7 @@ use super::tuned::{Entry, entries};
 use crate::evidence::dotted;
 use crate::text::quoted;
 use crate::value::key_meant;
+use std::collections::BTreeMap;
 
 /// For so many bad lines of a file it is looked for what they were meant to be:
 /// each is compared with every rule's name.
@@ -60,10 +61,50 @@ fn without_equals(line: &str) -> Option<String> {
 /// arguments of the command line.
 pub(super) fn tuned(file: &str, text: &str) -> Advice {
     let mut advice = Advice::default();
-    for entry in entries(file, text, &mut advice) {
+    let mut variables = Variables::default();
+    for mut entry in entries(file, text, &mut advice) {
+        entry.value = variables.expand(&entry.value);
+        if entry.section == "variables" && !entry.continues {
+            variables.known.insert(entry.key.clone(), entry.value.clone());
+        }
         of_profile(file, &entry, &mut advice);
     }
     advice
+}
+
+/// A profile's own variables, which stand as `${NAME}` in what follows.
+#[derive(Default)]
+struct Variables {
+    known: BTreeMap<String, String>,
+    /// Bytes that came in their places: ten lines of them can stand for gigabytes.
+    put: usize,
+}
+
+/// Beyond so many bytes, variables stay as they are.
+const MOST_PUT: usize = 256 << 10;
+
+impl Variables {
+    /// The text with the variables that are known; what is not stays as it is written.
+    fn expand(&mut self, text: &str) -> String {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some((before, after)) = rest.split_once("${") {
+            out.push_str(before);
+            let known = after.split_once('}').and_then(|(name, after)| Some((self.known.get(name)?, after)));
+            match known.filter(|(value, _)| self.put + value.len() <= MOST_PUT) {
+                Some((value, after)) => {
+                    self.put += value.len();
+                    out.push_str(value);
+                    rest = after;
+                }
+                None => {
+                    out.push_str("${");
+                    rest = after;
+                }
+            }
+        }
+        out.push_str(rest);
+        out
+    }
 }
 
 /// What one option of a profile sets.
@@ -87,6 +128,16 @@ fn of_profile(file: &str, entry: &Entry, advice: &mut Advice) {
         within: Vec::new(),
     };
     match (section.as_str(), key.as_str()) {
+        // What another profile or a function of tuned puts there is not known here.
+        ("bootloader", key) if key.starts_with("cmdline") && value.contains("${") => {
+            let words = value.trim_start_matches('+').split_ascii_whitespace();
+            let (open, known): (Vec<&str>, Vec<&str>) = words.partition(|word| word.contains("${"));
+            advice.extend(command_line(file, line, &known.join(" ")));
+            advice.settings.push(setting(&format!("tuned [bootloader] {key}"), &open.join(" ")));
+        }
+        (section, key) if section != "main" && value.contains("${") => {
+            advice.settings.push(setting(&format!("tuned [{section}] {key}"), value));
+        }
         ("sysctl", key) => {
             advice.settings.push(of_sysctl(
                 file,

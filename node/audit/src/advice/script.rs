@@ -15,6 +15,7 @@ const KNOWN: &[&str] = &[
     "printf",
     "tee",
     "systemctl",
+    "service",
     "grubby",
     "tuned-adm",
     "ulimit",
@@ -129,6 +130,12 @@ impl Shell<'_> {
                 return written;
             }
         }
+        // `sysctl -p -` reads what is here.
+        if let (Some((line, text)), Some(_)) = (&one.input, words.iter().find(|word| base(word) == "sysctl"))
+            && words.iter().any(|word| matches!(*word, "-" | "/dev/stdin" | "--load=-" | "-p-" | "--load=/dev/stdin"))
+        {
+            return self.written("/etc/sysctl.conf", text, self.line + line - one.line);
+        }
         // What runs under a shell or another command counts, too.
         let mut found = Vec::new();
         for (at, word) in words.iter().enumerate() {
@@ -196,6 +203,12 @@ impl Shell<'_> {
                 if let Some(act) = words.next().filter(|word| ACTS.contains(*word)) {
                     let of = |unit: &&str| format!("service {}", unit.trim_end_matches(".service"));
                     settings.extend(words.map(|unit| self.setting(&of(unit), "", act)));
+                }
+            }
+            // As before systemd: the unit, and then what to do with it.
+            "service" => {
+                if let [unit, act @ ("stop" | "start" | "restart"), ..] = rest {
+                    settings.push(self.setting(&format!("service {unit}"), "", act));
                 }
             }
             "cpupower" => settings.extend(cpupower(rest).map(|(key, value)| self.setting(key, "", &value))),

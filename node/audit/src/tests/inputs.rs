@@ -487,3 +487,57 @@ fn the_configuration_of_f_stacks_nginx_is_known() {
     // Without it kqueue is another system's.
     assert_eq!(of(&text.replace("fstack_conf f-stack.conf;", ""), "nginx use").0, Verdict::WorseThanDefault);
 }
+
+/// Tuned puts a profile's own variables in; what another file or a function of tuned has for one is not known here,
+/// and is not called wrong.
+#[test]
+fn variables_of_a_profile_are_what_they_stand_for() {
+    let text = "[variables]\ncores=2-3\nall=${cores},5\n[sysctl]\nvm.swappiness=${unknown}\n[bootloader]\n\
+                cmdline=+isolcpus=managed_irq,${all} nohz_full=${f:calc:1} nosoftlockup\n[cpu]\ngovernor=${g}\n";
+    let rows = report(&server(), Role::Forwarder, "tuned.conf", text).rows;
+    let of = |key: &str| {
+        let row = rows.iter().find(|row| row.key == key).unwrap_or_else(|| panic!("{key}: {rows:#?}"));
+        (row.value.as_str(), row.verdict)
+    };
+    assert_eq!(of("cmdline isolcpus").0, "managed_irq,2-3,5");
+    assert_eq!(of("cmdline nosoftlockup").0, "nosoftlockup");
+    assert_eq!(of("tuned [bootloader] cmdline"), ("nohz_full=${f:calc:1}", Verdict::Unknown));
+    assert_eq!(of("tuned [sysctl] vm.swappiness"), ("${unknown}", Verdict::Unknown));
+    assert_eq!(of("tuned [cpu] governor"), ("${g}", Verdict::Unknown));
+    assert!(rows.iter().all(|row| row.verdict != Verdict::Refused), "{rows:#?}");
+    // Each doubles the one before: they end where they would fill the memory.
+    let doubled: String = (1..64).map(|n| format!("a{n}=${{a{}}}${{a{}}}\n", n - 1, n - 1)).collect();
+    let rows = report(&server(), Role::Forwarder, "tuned.conf", &format!("[variables]\na0=x\n{doubled}")).rows;
+    assert!(rows.iter().map(|row| row.value.len()).sum::<usize>() < 2 << 20);
+}
+
+/// What a machine config names and has not, or has in no form that can be read, costs that file alone.
+#[test]
+fn one_bad_file_of_a_machine_config_costs_that_file() {
+    let file = |path: &str, source: &str| format!("      - path: {path}\n        contents: {{source: \"{source}\"}}\n");
+    let good = file("/etc/sysctl.d/9.conf", "data:,vm.swappiness%20%3D%2010%0A");
+    let config = |files: &str| format!("kind: MachineConfig\nspec:\n  config:\n    storage:\n      files:\n{files}");
+    for (path, source, verdict) in [
+        ("/etc/a", "https://example.com/x", None),
+        ("/etc/a", "data:;base64,!", Some(Verdict::Refused)),
+        ("/etc/a", "data:none", Some(Verdict::Refused)),
+        ("/etc/a", "file:///x", Some(Verdict::Refused)),
+        ("etc/a", "data:,x", Some(Verdict::Refused)),
+        ("/etc/kubernetes/openshift-workload-pinning", "data:,%5B", Some(Verdict::Refused)),
+    ] {
+        for files in [file(path, source) + &good, good.clone() + &file(path, source)] {
+            let rows = report(&server(), Role::Forwarder, "m.yaml", &config(&files)).rows;
+            assert!(rows.iter().any(|row| row.key == "vm.swappiness"), "{source}: {rows:#?}");
+            let of = |row: &&crate::Row| row.key == path || row.subject == path;
+            let row = rows.iter().find(of).unwrap_or_else(|| panic!("{source}: {rows:#?}"));
+            assert!(verdict.is_none_or(|verdict| row.verdict == verdict), "{source}: {row:#?}");
+        }
+    }
+    let unit = "kind: MachineConfig\nspec:\n  config:\n    systemd:\n      units:\n      - name: thp.service\n        \
+                contents: |\n          [Service]\n          ExecStart=-/bin/sh -c \"echo never > \
+                /sys/kernel/mm/transparent_hugepage/enabled\"\n          ExecStart=/usr/sbin/sysctl -w vm.swappiness=1\n";
+    let rows = report(&server(), Role::Forwarder, "m.yaml", unit).rows;
+    for (key, line) in [("transparent_hugepage/enabled", "m.yaml:9"), ("vm.swappiness", "m.yaml:10")] {
+        assert!(rows.iter().any(|row| row.key == key && row.set_by == line), "{key}: {rows:#?}");
+    }
+}

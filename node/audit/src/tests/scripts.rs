@@ -178,3 +178,28 @@ fn counters_and_what_was_missing_from_the_catalogue() {
     let why = read("f-stack.conf", fstack).expect_err("it is F-Stack's");
     assert!(matches!(&why, AdviceError::OfOthers { .. }) && why.to_string().contains("nearside import"), "{why}");
 }
+
+/// `service` has the unit before what is done with it; `sysctl -p -` reads the lines behind it.
+#[test]
+fn commands_from_before_systemd_and_sysctls_from_a_here_document_are_understood() {
+    for (text, verdict) in
+        [("service irqbalance stop", Verdict::Ok), ("sudo service irqbalance stop # off", Verdict::Ok)]
+    {
+        let row = only(&format!("#!/bin/sh\n{text}\n"));
+        assert_eq!(
+            (row.key.as_str(), row.value.as_str(), row.verdict),
+            ("service irqbalance", "stop", verdict),
+            "{text}"
+        );
+    }
+    for command in ["sysctl -p -", "sudo sysctl -p /dev/stdin", "sysctl --load=-"] {
+        let rows = script(&format!(
+            "#!/bin/sh\n{command} <<EOF\nvm.swappiness = 10 #low\nnet.ipv4.tcp_timestamps = 1#x\nEOF\n"
+        ))
+        .rows;
+        let found: Vec<(&str, &str, bool)> =
+            rows.iter().map(|row| (row.key.as_str(), row.set_by.as_str(), row.verdict == Verdict::Refused)).collect();
+        let expected = [("vm.swappiness", "tune.sh:3", false), ("net.ipv4.tcp_timestamps", "tune.sh:4", true)];
+        assert_eq!(found, expected, "{command}");
+    }
+}
