@@ -126,7 +126,9 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         outer_resolver: None,
         outer_timeout: layer::RESOLVER_TIMEOUT,
     };
-    match compiler.all() {
+    let read = compiler.all();
+    tls_files::forget_pipes();
+    match read {
         Ok((process, sockets)) => Ok(Compiled {
             program: compiler.program,
             sockets,
