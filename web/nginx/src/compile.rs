@@ -132,6 +132,7 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         unsaid_log: false,
     };
     let (process, sockets) = compiler.all();
+    tls_files::forget_pipes();
     if let Some(error) = ConfError::of(compiler.errors, compiler.warnings.clone()) {
         return Err(error);
     }

@@ -32,13 +32,12 @@ pub fn parse(text: &[u8]) -> Option<Expires> {
     Some(if modified { Expires::Modified(seconds) } else { Expires::Access(seconds) })
 }
 
-/// The same of a value behind the word `modified`, where a time of the day means nothing.
+/// The same of a value behind the word `modified`, where such a time alone has a meaning.
 #[must_use]
 pub fn parse_modified(text: &[u8]) -> Option<Expires> {
     match parse(text)? {
         Expires::Access(seconds) => Some(Expires::Modified(seconds)),
-        Expires::Daily(_) | Expires::Modified(_) => None,
-        word => Some(word),
+        _ => None,
     }
 }
 
@@ -47,13 +46,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_behind_modified_is_a_time_or_a_word() {
+    fn a_value_behind_modified_is_a_time() {
         let read = |text: &str| format!("{:?}", parse_modified(text.as_bytes()));
         for (text, expected) in [
             ("1h", "Some(Modified(3600))"),
             ("-1", "Some(Modified(-1))"),
-            ("epoch", "Some(Epoch)"),
-            ("off", "Some(Off)"),
+            ("epoch", "None"),
+            ("off", "None"),
             ("@1h", "None"),
             ("modified 1h", "None"),
         ] {

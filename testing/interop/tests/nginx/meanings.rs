@@ -119,7 +119,7 @@ fn cases() -> Vec<Case> {
                 "expires with modified and a variable",
                 "map $arg_e $e { default $arg_e; none off; } server { listen 127.0.0.1:PORT; root .;
                  add_header X-E $arg_e; location / { expires modified $e; } }",
-                ["none", "@1h", "x", "-1h", "-600s"].map(|e| get(&format!("/f?e={e}"))).into(),
+                ["epoch", "max", "none", "@1h", "x", "-1h", "-600s"].map(|e| get(&format!("/f?e={e}"))).into(),
             )
         },
         Case {

@@ -13,6 +13,7 @@ use handshake::{
     SuitesError, TicketKeys,
 };
 use phases::units::{number, size, time};
+use std::collections::HashSet;
 use std::sync::Arc;
 use x509::{Certificate, Store};
 
@@ -411,7 +412,10 @@ impl Compiler<'_> {
         }
         let store = Store::new(named.iter().chain(&trusted), &revocations);
         let store = store.map_err(|why| nowhere(format!("X509_STORE_add_cert() failed: {why}")))?;
-        let authorities = named.iter().map(Certificate::subject_der).collect();
+        // Clients are told one that is there twice once.
+        let mut told = HashSet::new();
+        let mut authorities: Vec<Vec<u8>> = named.iter().map(Certificate::subject_der).collect();
+        authorities.retain(|name| told.insert(name.clone()));
         Ok(Some(Clients { mode, store, authorities, depth: settings.depth }))
     }
 
