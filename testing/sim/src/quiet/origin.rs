@@ -213,6 +213,16 @@ impl Asked {
         }
     }
 
+    /// How much of an answer comes, where the rest never does.
+    fn part(&self, whole: usize) -> Option<usize> {
+        match self.name().as_str() {
+            "start" => Some(10),
+            "half" | "halfgz" => Some(whole / 2),
+            "lack" => Some(whole - 1),
+            _ => None,
+        }
+    }
+
     fn program_s_answer(&self, body: &[u8]) -> (Vec<u8>, bool) {
         let all = [&b"Status: 200 OK\r\nContent-Type: text/plain\r\n\r\n"[..], body].concat();
         match self.speaks {
@@ -298,13 +308,7 @@ impl Origin {
                 _ => {}
             }
             let (mut answer, ends) = asked.answer();
-            let part = match asked.name().as_str() {
-                "start" => Some(10),
-                "half" | "halfgz" => Some(answer.len() / 2),
-                "lack" => Some(answer.len() - 1),
-                _ => None,
-            };
-            if let Some(part) = part {
+            if let Some(part) = asked.part(answer.len()) {
                 // The rest never comes.
                 answer.truncate(part);
                 net.send_bytes(id, &answer);
