@@ -238,6 +238,29 @@ mod tests {
         }
     }
 
+    /// However long nobody asked, and whoever asked before.
+    #[test]
+    fn no_more_is_saved_up_than_the_depth() {
+        let mut limit = ResetLimit::new(EACH, ALL, [7, 8]);
+        limit.take(ip(1), Time::from_millis(1_000));
+        let late = Time::from_millis(1_000_000);
+        let flood = (0..300_000).filter(|n| limit.take(ip(*n), late)).count();
+        assert!((100_000..=125_000).contains(&flood), "{flood}");
+    }
+
+    /// Where all places are taken, a newcomer is with the one who has most left: sources that
+    /// have used theirs up take nothing from it.
+    #[test]
+    fn a_newcomer_shares_with_who_has_most_left() {
+        let few = ResetRate { per_second: 10, depth: 1_000 };
+        let mut limit = ResetLimit::new(few, ResetRate { per_second: 1 << 24, depth: 1 << 24 }, [1, 2]);
+        for heavy in 0..SETS as u32 {
+            given(&mut limit, ip(heavy), 1_000, 2_000);
+        }
+        let refused = (1_000..5_000).filter(|n| !limit.take(ip(*n), Time::from_millis(1_000))).count();
+        assert!(refused < 400, "{refused} of 4,000, where one in a hundred sets has only heavy ones");
+    }
+
     /// What is left of a bucket cannot be told from the second before: neither its depth nor
     /// what grows back is a number that anybody knows.
     #[test]

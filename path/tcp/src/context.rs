@@ -95,6 +95,18 @@ impl Path {
     #[inline]
     #[must_use]
     pub const fn announced_mss(self) -> u16 {
-        self.mtu.saturating_sub(if self.v6 { HEADERS_V6 } else { HEADERS_V4 })
+        self.mtu.saturating_sub(self.headers())
+    }
+
+    /// The same path, as far as its packets carry no more than `mss` bytes behind headers
+    /// without options.
+    #[must_use]
+    pub const fn within(self, mss: u16) -> Self {
+        let most = mss.saturating_add(self.headers());
+        Self { mtu: if most < self.mtu { most } else { self.mtu }, ..self }
+    }
+
+    const fn headers(self) -> u16 {
+        if self.v6 { HEADERS_V6 } else { HEADERS_V4 }
     }
 }

@@ -64,7 +64,9 @@ impl Connection {
             return Outcome::NONE;
         }
         let agreed = agree_on(cx.config, path.v6, self.una, header.seq, &header.options);
-        self.agree(cx.config, path, &agreed);
+        // The path may carry less than the link: what was known of it when
+        // this was opened.
+        self.agree(cx.config, path.within(self.mss), &agreed);
         self.last_rx = cx.now_ms;
         self.rcv_nxt = header.seq.plus(1);
         self.rcv_adv = self.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));

@@ -148,6 +148,24 @@ fn a_later_report_does_not_raise_the_path_mtu() {
     }
 }
 
+/// Nor does a connection that we open begin with more than is known.
+#[test]
+fn what_we_open_fits_a_path_that_is_known() {
+    for v6 in [false, true] {
+        let mut scene = Scene::new(v6);
+        let first = scene.sent();
+        scene.too_big(&first[0], 1_300);
+        scene.sent();
+        let Scene { server, client, .. } = &mut scene;
+        let opened = server.open(None, SocketAddr::new(address(1, v6), PORT)).expect("a connection");
+        shake_hands(server, client);
+        scene.id = opened;
+        assert_eq!(scene.mss(), 1_300 - if v6 { 72 } else { 52 }, "{v6}");
+        scene.server.send_bytes(scene.id, &[9; 5_000]);
+        assert_eq!(scene.longest(), Some(1_300), "{v6}");
+    }
+}
+
 /// RFC 8201 section 4: a report of less than every link carries is discarded.
 #[test]
 fn no_report_lowers_an_ipv6_path_below_its_least() {
@@ -195,6 +213,45 @@ fn at_the_least_that_is_believed_routers_may_fragment() {
     let sent = scene.sent();
     assert!(!sent.is_empty() && sent.iter().all(|frame| !headers(frame).dont_fragment));
     assert_eq!(scene.mss(), 500);
+}
+
+/// What goes and comes between the two.
+fn exchange(scene: &mut Scene) {
+    for _ in 0..30 {
+        let frames = scene.sent();
+        let mut back = Sent::default();
+        for frame in &frames {
+            if let Arrived::Data(id, _) = scene.client.on_frame(frame, false, &mut back) {
+                scene.client.settle(id, &mut back);
+            }
+        }
+        scene.client.poll_transmit(&mut back);
+        for frame in core::mem::take(&mut back.frames) {
+            let _ = scene.server.on_frame(&frame, false, &mut scene.out);
+        }
+    }
+}
+
+/// Nor is it forgotten when all that was under way has arrived, or where a
+/// connection is opened by us.
+#[test]
+fn routers_may_fragment_what_is_sent_later() {
+    let headers = |frame: &Vec<u8>| Ipv4Header::parse(&frame[14..]).expect("a packet").0;
+    let mut scene = Scene::new(false);
+    let first = scene.sent();
+    scene.too_big(&first[0], 551);
+    exchange(&mut scene);
+    let info = scene.server.info(scene.id).expect("a connection");
+    assert_eq!((info.in_flight, info.unsent), (0, 0));
+    scene.server.send_bytes(scene.id, &[8; 100]);
+    let sent = scene.sent();
+    assert!(!sent.is_empty() && sent.iter().all(|frame| !headers(frame).dont_fragment));
+    let opened = scene.server.open(None, SocketAddr::new(address(1, false), PORT)).expect("a connection");
+    shake_hands(&mut scene.server, &mut scene.client);
+    scene.server.send_bytes(opened, &[9; 2_000]);
+    let sent = scene.sent();
+    let data: Vec<_> = sent.iter().map(|frame| (headers(frame).dont_fragment, frame.len())).collect();
+    assert!(data.len() > 3 && data.iter().all(|(dont_fragment, _)| !dont_fragment), "{data:?}");
 }
 
 /// What docs/differences.md says of limits is so.

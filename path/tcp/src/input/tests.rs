@@ -285,3 +285,88 @@ fn a_strangers_segments_do_not_hold_a_syn_back() {
     assert!(due <= first && due <= START_MS as u32 + 1, "{due} of {first}");
     assert_eq!(connection.state(), State::SynSent);
 }
+
+/// The echo that a segment of earlier bytes leads to, `back` bytes before RCV.NXT.
+fn echo_after(host: &mut Host, back: u32, text: &[u8], change: impl FnOnce(&mut TcpHeader)) -> u32 {
+    let mut again = host.peers(0, Bits::ACK, 65_535);
+    again.seq = again.seq.minus(back);
+    again.options.timestamps = Some(Timestamps { value: PEER_MS + 1_000, echo: START_MS as u32 });
+    change(&mut again);
+    host.take(&again, text);
+    host.connection.ask_ack();
+    let sent = host.poll();
+    sent.first().and_then(|emit| emit.timestamps).expect("an answer with timestamps").1
+}
+
+/// RFC 7323 section 4.3: the timestamp of what came again is echoed only where
+/// all of it came before, where it may be the peer's, and where nothing newer
+/// waits to be acknowledged: that one's is echoed first.
+#[test]
+fn not_every_repeat_has_its_timestamp_echoed() {
+    let host = || {
+        let mut host = Host::new(true, true);
+        host.take_peers(0, Bits::ACK, 65_535, b"request");
+        host.send(b"response");
+        host
+    };
+    assert_eq!(echo_after(&mut host(), 7, b"request", |_| {}), PEER_MS + 1_000);
+    // What came first waits to be acknowledged.
+    let mut waits = Host::new(true, true);
+    waits.take_peers(0, Bits::ACK, 65_535, b"request");
+    assert_eq!(echo_after(&mut waits, 7, b"request", |_| {}), PEER_MS);
+    // Nobody who knows the connection acknowledges that, or nothing.
+    assert_eq!(echo_after(&mut host(), 7, b"request", |again| again.ack = again.ack.plus(1)), PEER_MS);
+    assert_eq!(echo_after(&mut host(), 7, b"request", |again| again.ack = again.ack.minus(0x1_0100)), PEER_MS);
+    assert_eq!(echo_after(&mut host(), 7, b"request", |again| again.flags = Bits::PSH), PEER_MS);
+    // A probe, and at a closed window what is in part new.
+    assert_eq!(echo_after(&mut host(), 1, b"", |_| {}), PEER_MS);
+    let mut closed = host();
+    closed.connection.rcv_adv = closed.connection.rcv_nxt;
+    assert_eq!(echo_after(&mut closed, 3, b"request", |_| {}), PEER_MS);
+}
+
+/// Two sides with closed windows hear of each other's progress; but no
+/// acknowledgement of what was never sent counts there either.
+#[test]
+fn at_a_closed_window_only_plausible_acknowledgements_count() {
+    for timestamps in [true, false] {
+        for (ahead, plausible) in [(0, true), (1, false), (70_000, false)] {
+            let mut host = Host::new(timestamps, true);
+            host.send(&[1; 2_000]);
+            host.connection.rcv_adv = host.connection.rcv_nxt;
+            let una = host.connection.una;
+            let mut header = host.peers(0, Bits::ACK, 65_535);
+            header.ack = header.ack.plus(ahead);
+            let outcome = host.take(&header, b"text");
+            assert_eq!(outcome.answer == Answer::Challenge, !plausible, "{ahead}");
+            assert_eq!(host.connection.una, if plausible { host.connection.nxt } else { una }, "{ahead}");
+        }
+    }
+}
+
+/// Before room is made for text, all that would refuse it is asked: others
+/// would give way for nothing.
+#[test]
+fn text_that_will_be_refused_may_not_be_taken() {
+    let host = Host::new(true, true);
+    let may = |change: fn(&mut TcpHeader)| {
+        let mut header = host.peers(0, Bits::ACK, 65_535);
+        change(&mut header);
+        host.connection.may_take((START_MS + host.ms) as u32, &header, b"text")
+    };
+    assert!(may(|_| {}) && may(|header| header.seq = header.seq.plus(1_000)));
+    let refused: [fn(&mut TcpHeader); 9] = [
+        |header| header.options.timestamps = None,
+        |header| header.options.timestamps = Some(Timestamps { value: PEER_MS - 1, echo: START_MS as u32 }),
+        |header| header.seq = header.seq.minus(4),
+        |header| header.seq = header.seq.plus(2 << 20),
+        |header| header.ack = header.ack.plus(1),
+        |header| header.ack = header.ack.minus(0x1_0001),
+        |header| header.flags = Bits(Bits::ACK.0 | Bits::RST.0),
+        |header| header.flags = Bits(Bits::ACK.0 | Bits::SYN.0),
+        |header| header.flags = Bits::PSH,
+    ];
+    for (at, change) in refused.into_iter().enumerate() {
+        assert!(!may(change), "case {at}");
+    }
+}

@@ -1,11 +1,11 @@
 //! What gives way where seven of eight places are taken, and what does not.
 
 use crate::support::World;
-use app::{App, ConnId, Prefix, Wake};
-use core::net::IpAddr;
+use app::{App, Closed, ConnId, Prefix, Wake};
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
-use server::exchange::{BodyCut, ExchangeId, Handler, Replies, Reply, RequestBody};
+use server::exchange::{BodyCut, ExchangeId, Handler, LocalAddress, Replies, Reply, RequestBody, UpstreamAddress};
 use server::{Config, Respond};
 use std::collections::BTreeMap;
 
@@ -17,6 +17,10 @@ struct Holds {
     front: Option<IpAddr>,
     /// Whether it takes what comes of bodies.
     takes: bool,
+    /// Whether clients may leave what they asked for.
+    leaves: bool,
+    /// Whether proxies say first whom they speak for.
+    proxied: bool,
     given_up: u32,
     gone: u32,
     marks: u32,
@@ -29,6 +33,14 @@ impl Handler for Holds {
 
     fn asks_for_bodies(&self) -> bool {
         true
+    }
+
+    fn is_behind_proxies(&self) -> bool {
+        self.proxied
+    }
+
+    fn begins_with_proxy_header(&self, _: LocalAddress) -> bool {
+        self.proxied
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
@@ -48,6 +60,15 @@ impl Handler for Holds {
                 replies.begin(id, request, &reply);
             }
             b"/read" => replies.read_body(id, 1 << 20),
+            b"/early" => {
+                let reply = Reply { status: Status::FORBIDDEN, length: Some(0), fields: b"" };
+                replies.reply(id, request, &reply, &[]);
+            }
+            b"/dial" => {
+                let to = UpstreamAddress::Inet(SocketAddr::from(([198, 51, 100, 9], 80)));
+                replies.dial(to, None, 0).expect("an upstream");
+                replies.be_patient(id);
+            }
             _ => replies.be_patient(id),
         }
     }
@@ -69,7 +90,7 @@ impl Handler for Holds {
     }
 
     fn on_left(&mut self, _: ExchangeId, _: Option<u32>, _: u64, _: wire::Time) {
-        panic!("nobody leaves");
+        assert!(self.leaves, "nobody leaves");
     }
 
     fn on_gone(&mut self, _: ExchangeId, _: Option<u32>) {
@@ -223,13 +244,16 @@ fn the_youngest_of_who_has_more_than_a_quarter_give_way() {
 /// it tells are; who is exempt may have all.
 #[test]
 fn a_client_is_who_asks() {
-    let cases: [(&[&str], u64); 6] = [
+    let cases: [(&[&str], u64); 8] = [
         (&["2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:1:ffff::"], 10),
         (&["2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:3::1", "2001:db8:0:4::1"], 0),
         (&["198.51.100.1"], 0),
         (&["198.51.100.1 for 192.0.2.1"], 10),
         (&["198.51.100.1 for 192.0.2.1", "198.51.100.1 for 192.0.2.2", "198.51.100.1 for 192.0.2.3", "192.0.2.4"], 0),
         (&["203.0.113.99"], 0),
+        // As a socket of IPv6 tells of them.
+        (&["::ffff:203.0.113.99"], 0),
+        (&["::ffff:198.51.100.1"], 0),
     ];
     for (from, ended) in cases {
         let handler = Holds { front: Some("198.51.100.1".parse().unwrap()), ..Holds::default() };
@@ -285,4 +309,134 @@ fn places_beside_are_no_clients() {
         pass(&mut world, 4, |_| {});
         assert_eq!(count(&world, "gave_way_tunnels"), ended, "{beside}");
     }
+}
+
+/// What a proxy tells at first is who its client is.
+#[test]
+fn a_client_is_whom_a_proxy_tells_of() {
+    for (clients, ended) in [(1, 10), (14, 0)] {
+        let mut world = holding(16, Holds { proxied: true, ..Holds::default() }, &[]);
+        for at in 0..14 {
+            let id = world.open();
+            world.send(id, format!("PROXY TCP4 203.0.113.{} 198.51.100.1 56324 443\r\n", at % clients));
+            world.send(id, "GET /tunnel HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        pass(&mut world, 4, |_| {});
+        assert_eq!(count(&world, "gave_way_tunnels"), ended, "{clients}");
+    }
+}
+
+/// And where it does not come to an end of that, its connection gives way as those do whose
+/// heads do not.
+#[test]
+fn headers_of_proxies_that_do_not_end_give_way() {
+    for (places, ended) in [(8, true), (10, false)] {
+        let mut world = holding(places, Holds { proxied: true, ..Holds::default() }, &[]);
+        let all: Vec<ConnId> = (0..8).map(|_| world.open()).collect();
+        all.iter().for_each(|id| world.send(*id, "PROXY TCP4 203.0"));
+        pass(&mut world, 2, |_| {});
+        assert_eq!(left(&mut world, &all), [true; 8]);
+        pass(&mut world, 3, |_| {});
+        assert_eq!(left(&mut world, &all), [!ended; 8]);
+        assert_eq!(count(&world, "gave_way_heads"), if ended { 8 } else { 0 });
+    }
+}
+
+/// The rest of a body whose request was answered before it is not read for longer than three
+/// seconds, however fast it comes.
+#[test]
+fn rests_of_bodies_that_nobody_needs_give_way() {
+    for (places, ended) in [(8, true), (10, false)] {
+        let mut world = holding(places, Holds::default(), &[]);
+        let all: Vec<ConnId> = (0..8).map(|_| world.open()).collect();
+        let head = "POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 10000\r\n\r\n";
+        all.iter().for_each(|id| world.send(*id, head));
+        let step = |world: &mut World<Holds>| {
+            for id in &all {
+                if world.is_open(*id) && !world.conn(*id).finished {
+                    world.send(*id, [b'x'; 400]);
+                }
+            }
+        };
+        pass(&mut world, 2, step);
+        assert_eq!(left(&mut world, &all), [true; 8]);
+        pass(&mut world, 3, step);
+        assert_eq!(left(&mut world, &all), [!ended; 8]);
+        assert_eq!(count(&world, "gave_way_bodies"), if ended { 8 } else { 0 });
+    }
+}
+
+/// Connections to upstreams take places, unless those have a table of their own.
+#[test]
+fn connections_to_upstreams_take_places() {
+    for (beside, ended) in [(0, 3), (16, 0)] {
+        let mut config = Config::respond(Respond::Text(String::new()));
+        (config.limits.connections, config.limits.beside) = (16 + beside, beside);
+        let mut world = World::with_handler(config, Holds::default());
+        world.net.has_upstreams = true;
+        open(&mut world, "192.0.2.1", 7, "/dial");
+        pass(&mut world, 4, |_| {});
+        assert_eq!(count(&world, "gave_way_requests"), ended, "{beside}");
+    }
+}
+
+/// Tunnels of this client, all opened at once.
+fn open_many(world: &mut World<Holds>, count: u32, from: impl Fn(u32) -> IpAddr) -> Vec<ConnId> {
+    let mut free = 0;
+    let one = |number: u32| {
+        let slot = (free..).find(|slot| !world.net.conns.contains_key(slot)).unwrap();
+        free = slot + 1;
+        world.net.peers.insert(slot, from(number));
+        let id = world.open_within_a_turn();
+        world.arrive(id, "GET /tunnel HTTP/1.1\r\nHost: a\r\n\r\n");
+        id
+    };
+    (0..count).map(one).collect()
+}
+
+/// An address for each.
+fn apart(number: u32) -> IpAddr {
+    IpAddr::from((0x0a00_0000 + number).to_be_bytes())
+}
+
+fn crowd() -> World<Holds> {
+    holding(2_048, Holds { leaves: true, ..Holds::default() }, &[])
+}
+
+/// Who is to give way is forgotten when there is room again: some time later others may be the
+/// ones that have too many.
+#[test]
+fn who_gives_way_is_found_anew_each_time() {
+    let mut world = crowd();
+    let all = open_many(&mut world, 1_800, |_| IpAddr::from([192, 0, 2, 1]));
+    pass(&mut world, 3, |_| {});
+    // As many as end in a turn, and there is room.
+    assert_eq!(count(&world, "gave_way_tunnels"), 256);
+    let stay: Vec<ConnId> = all.into_iter().filter(|id| world.is_open(*id)).collect();
+    stay[..1_044].iter().for_each(|id| world.close(*id, Closed::Reset));
+    pass(&mut world, 3, |_| {});
+    open_many(&mut world, 1_300, apart);
+    pass(&mut world, 4, |_| {});
+    assert_eq!(count(&world, "gave_way_tunnels"), 256, "nobody has more than a quarter now");
+}
+
+/// Nor does one give way that took the place of another that was to.
+#[test]
+fn a_newcomer_in_a_place_is_another() {
+    let mut world = crowd();
+    open_many(&mut world, 1_048, apart);
+    let all = open_many(&mut world, 1_000, |_| IpAddr::from([192, 0, 2, 1]));
+    let mut newcomers = Vec::new();
+    for _ in 0..20 {
+        world.net.now = world.net.now + Duration::from_millis(500);
+        while world.turn() {
+            if count(&world, "gave_way_tunnels") == 256 && newcomers.is_empty() {
+                // Some of those that are to go in the next turn leave by themselves.
+                all[600..700].iter().for_each(|id| world.close(*id, Closed::Reset));
+                newcomers = open_many(&mut world, 100, |number| apart(50_000 + number));
+            }
+        }
+    }
+    assert_eq!((newcomers.len(), count(&world, "gave_way_tunnels")), (100, 388));
+    assert_eq!(left(&mut world, &newcomers), [true; 100]);
 }

@@ -64,6 +64,9 @@ pub struct Mock {
     /// Where peers are that are elsewhere than the others, by their slots.
     pub peers: BTreeMap<usize, IpAddr>,
     aborts: Vec<ConnId>,
+    /// Whether connections to upstreams begin, of which nothing more is heard.
+    pub has_upstreams: bool,
+    dialled: u32,
     /// What a peer writes over the frame that it has handed over.
     pub meanwhile: Meanwhile,
 }
@@ -81,7 +84,12 @@ impl Net for Mock {
     }
 
     fn connect(&mut self, _from: Option<IpAddr>, _to: SocketAddr) -> Result<ConnId, ConnectError> {
-        Err(ConnectError::NoRoute)
+        if !self.has_upstreams {
+            return Err(ConnectError::NoRoute);
+        }
+        // Beyond all that peers open.
+        self.dialled += 1;
+        Ok(ConnId::new(1 << 20 | self.dialled, 1))
     }
 
     fn send_body(&mut self, id: ConnId, body: &Body, range: Range<u32>) {
@@ -255,6 +263,8 @@ impl<H: Handler> World<H> {
             shares_frames: false,
             peers: BTreeMap::new(),
             aborts: Vec::new(),
+            has_upstreams: false,
+            dialled: 0,
             meanwhile: Meanwhile::default(),
         };
         Self { server, net, next: 0 }
