@@ -84,7 +84,8 @@ struct Variables {
 const MOST_PUT: usize = 256 << 10;
 
 impl Variables {
-    /// The text with the variables that are known; what is not stays as it is written.
+    /// The text with the variables that are known; what another profile or a function of tuned has for one stays as
+    /// it is written, and is not judged.
     fn expand(&mut self, text: &str) -> String {
         let (mut out, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once("${") {
@@ -128,7 +129,6 @@ fn of_profile(file: &str, entry: &Entry, advice: &mut Advice) {
         within: Vec::new(),
     };
     match (section.as_str(), key.as_str()) {
-        // What another profile or a function of tuned puts there is not known here.
         ("bootloader", key) if key.starts_with("cmdline") && value.contains("${") => {
             let words = value.trim_start_matches('+').split_ascii_whitespace();
             let (open, known): (Vec<&str>, Vec<&str>) = words.partition(|word| word.contains("${"));

@@ -535,7 +535,8 @@ fn one_bad_file_of_a_machine_config_costs_that_file() {
     }
     let unit = "kind: MachineConfig\nspec:\n  config:\n    systemd:\n      units:\n      - name: thp.service\n        \
                 contents: |\n          [Service]\n          ExecStart=-/bin/sh -c \"echo never > \
-                /sys/kernel/mm/transparent_hugepage/enabled\"\n          ExecStart=/usr/sbin/sysctl -w vm.swappiness=1\n";
+                /sys/kernel/mm/transparent_hugepage/enabled\"\n          ExecStart=/usr/sbin/sysctl -w \
+                vm.swappiness=1\n";
     let rows = report(&server(), Role::Forwarder, "m.yaml", unit).rows;
     for (key, line) in [("transparent_hugepage/enabled", "m.yaml:9"), ("vm.swappiness", "m.yaml:10")] {
         assert!(rows.iter().any(|row| row.key == key && row.set_by == line), "{key}: {rows:#?}");
