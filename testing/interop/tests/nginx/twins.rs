@@ -246,9 +246,10 @@ fn of_request(line: &str) -> Option<String> {
         return None;
     }
     // What was begun last is told, be it for a copy of the request.
-    let said = match said.starts_with("upstream SSL certificate") {
-        true => &*said.replace(" while SSL handshaking to upstream", ""),
-        false => said,
+    let of_certificate = said.starts_with("upstream SSL certificate").then(|| said.split_once(", client: "));
+    let said = match of_certificate.flatten() {
+        Some((what, of)) => &*format!("{}, client: {of}", what.split(" while ").next().unwrap_or_default()),
+        None => said,
     };
     // What a program says of errors behind the head that answers HEAD (docs/differences.md).
     let behind_head = said.contains(" while reading upstream, ") && said.contains("request: \"HEAD ");
