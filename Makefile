@@ -168,7 +168,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
 		"BoringSSL's test runner against our TLS (BOGO=its sources)|CARGO='$(CARGO)' BOGO='$(BOGO)' scripts/bogo.sh" \
 		"tlsfuzzer's scripts (TLSFUZZER=its sources)|TLSFUZZER='$(TLSFUZZER)' $(SUDO) scripts/tlsfuzzer.sh $(NEARSIDE)" \
-		"nginx's test suite (NGINX_TESTS=its sources)|NGINX_TESTS='$(NGINX_TESTS)' $(SUDO) scripts/nginx-tests.sh $(NEARSIDE)" \
+		"nginx's suite (NGINX_TESTS=its sources)|NGINX_TESTS='$(NGINX_TESTS)' $(SUDO) scripts/nginx-tests.sh $(NEARSIDE)" \
 		"testssl.sh finds nothing above LOW that is not listed|scripts/testssl.sh $(NEARSIDE)" \
 		"Chromium over TLS and our own stack, by TAP and AF_XDP|$(SUDO) scripts/chromium.sh $(NEARSIDE)" \
 		"a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed" \

@@ -44,6 +44,7 @@ pub mod small;
 pub mod subrequests;
 mod symlinks;
 mod terms;
+pub mod tlv;
 pub mod types;
 pub mod units;
 mod value;

@@ -16,6 +16,7 @@ const THEIRS: u16 = 8001;
 const OURS: u16 = 8002;
 
 /// What is asked of both.
+#[derive(Clone)]
 struct Case {
     name: &'static str,
     /// What stands in `http`; `PORT` is the server's.
@@ -51,20 +52,13 @@ fn proxied(target: &str, tlvs: &[(u8, &[u8])]) -> Vec<u8> {
     [bytes, get(target)].concat()
 }
 
-fn cases() -> Vec<Case> {
-    let case = |name, http, requests| Case { name, http, requests, differs: &[], has: &[] };
+fn case(name: &'static str, http: &'static str, requests: Vec<Vec<u8>>) -> Case {
+    Case { name, http, requests, differs: &[], has: &[] }
+}
+
+/// Names that stand for something, and are set.
+fn names() -> Vec<Case> {
     vec![
-        Case {
-            has: &["X-A: 101", "Path=/app/", "Secure", "/here/n", "Upgrade: websocket"],
-            ..case(
-                "a 101 has the fields of the site",
-                "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; proxy_http_version 1.1;
-                 proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
-                 add_header X-A $upstream_status always; add_header X-B b;
-                 proxy_cookie_path / /app/; proxy_cookie_flags ~ secure; proxy_redirect http://127.0.0.1:9100/ /here/; } }",
-                vec![b"GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".to_vec()],
-            )
-        },
         Case {
             has: &["X-B: backend-a", "X-P: 81", "X-I: never", "X-U: app", "X-T: TLSv9", "X-C: cookie", "X-H: field"],
             ..case(
@@ -101,6 +95,23 @@ fn cases() -> Vec<Case> {
                  location / { add_header X-A $args; return 204; }
                  location ~ ^/c/(?<limit_rate>\\d+) { add_header X-L $limit_rate; return 204; } }",
                 vec![get("/?sent"), get("/c/7")],
+            )
+        },
+    ]
+}
+
+/// What upstreams are asked, and what becomes of their answers.
+fn upstreams() -> Vec<Case> {
+    vec![
+        Case {
+            has: &["X-A: 101", "Path=/app/", "Secure", "/here/n", "Upgrade: websocket"],
+            ..case(
+                "a 101 has the fields of the site",
+                "server { listen 127.0.0.1:PORT; location / { proxy_pass http://127.0.0.1:9100; proxy_http_version 1.1;
+                 proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+                 add_header X-A $upstream_status always; add_header X-B b;
+                 proxy_cookie_path / /app/; proxy_cookie_flags ~ secure; proxy_redirect http://127.0.0.1:9100/ /here/; } }",
+                vec![b"GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n".to_vec()],
             )
         },
         Case {
@@ -143,6 +154,12 @@ fn cases() -> Vec<Case> {
                 vec![post("/", "0123456789"), post("/e", "0123456789"), get("/")],
             )
         },
+    ]
+}
+
+/// What is told of connections.
+fn connections() -> Vec<Case> {
+    vec![
         Case {
             has: &["X-Act: 1", "X-Wri: 1", "X-Wai: 0"],
             ..case(
@@ -243,7 +260,7 @@ fn directives_and_variables_mean_what_they_mean_to_nginx() {
             }
         });
         let mut failures = String::new();
-        for (number, case) in cases().iter().enumerate() {
+        for (number, case) in [names(), upstreams(), connections()].concat().iter().enumerate() {
             let folder = scratch("nginx-meanings").join(number.to_string());
             let ours = start(&folder.join("ours"), Nearside::command(["nginx"]), case.http, OURS);
             let answers: Vec<String> = case.requests.iter().map(|request| said(OURS, request)).collect();

@@ -288,6 +288,8 @@ pub(crate) struct Sent {
     /// Those behind the body; and those of the upstream's, where these go on.
     pub trailers: Vec<u8>,
     pub upstream_trailers: Vec<u8>,
+    /// Where a redirect leads that an error page answers.
+    pub location: Option<Vec<u8>>,
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
@@ -302,8 +304,6 @@ pub(crate) struct Course {
     pub loaded: Rc<Loaded>,
     pub about: About,
     pub started: Time,
-    /// When that began within which this one is, if it is within another.
-    pub main_started: Option<Time>,
     /// Kept where it waits.
     pub request: Option<OwnedRequest>,
     pub listener: u16,
@@ -384,8 +384,6 @@ pub(crate) struct Course {
     /// Fields of the answer that came, and a media type that whatever answers has.
     pub answered: Vec<u8>,
     pub kept_type: Option<Vec<u8>>,
-    /// Where a redirect led that an error page answers.
-    pub kept_location: Option<Vec<u8>>,
     /// The server that was asked, where something else answers now: for people.
     pub passed_to: Option<Vec<u8>>,
     /// What `$proxy_host` and `$proxy_port` stand for.
@@ -431,7 +429,6 @@ impl Course {
             id,
             loaded,
             about: About::default(),
-            main_started: None,
             started: Time::ZERO,
             request: None,
             listener: 0,
@@ -482,7 +479,6 @@ impl Course {
             tries: Vec::new(),
             answered: Vec::new(),
             kept_type: None,
-            kept_location: None,
             passed_to: None,
             proxy_host: Vec::new(),
             proxy_port: None,
@@ -541,10 +537,9 @@ impl Course {
         noted
     }
 
-    /// A number of this request's own, which nobody can guess.
+    /// A number of this request's own, which nobody can guess; those within it have it, too.
     pub fn request_id(&self) -> (u64, u64) {
-        let began = self.main_started.unwrap_or(self.started);
-        let of = (self.about.connection, self.about.requests, began.as_nanos());
+        let of = (self.about.connection, self.about.requests);
         (self.loaded.secret.hash_one((0, of)), self.loaded.secret.hash_one((1, of)))
     }
 

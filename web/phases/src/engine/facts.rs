@@ -21,6 +21,7 @@ impl Scope<'_> {
         let found = self.of_request(core, out).or_else(|| self.of_connection(core, out));
         let found = found
             .or_else(|| self.of_body(core, out))
+            .or_else(|| self.of_port_and_counts(core, out))
             .or_else(|| self.of_answer(core, out))
             .or_else(|| self.of_time(core, out));
         let found = found.or_else(|| (core == Core::SliceRange).then(|| self.slice_range(out)));
@@ -116,10 +117,6 @@ impl Scope<'_> {
             Core::Scheme => out.extend_from_slice(self.course.scheme()),
             Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
             Core::Pipe => out.push(b'.'),
-            Core::ConnectionsActive => return Some(put_number(out, self.counted().active)),
-            Core::ConnectionsReading => return Some(put_number(out, self.counted().reading)),
-            Core::ConnectionsWaiting => return Some(put_number(out, self.counted().waiting)),
-            Core::ConnectionsWriting => return Some(put_number(out, self.counted().writing)),
             Core::Host => {
                 let start = out.len();
                 if !self.course.is_refused() {
@@ -128,15 +125,6 @@ impl Scope<'_> {
                 if out.len() == start {
                     out.extend_from_slice(self.server_name());
                 }
-            }
-            Core::RequestPort => {
-                out.extend_from_slice(
-                    port_of(request.authority()).filter(|_| !self.course.is_refused()).unwrap_or_default(),
-                );
-            }
-            Core::IsRequestPort => {
-                let told = port_of(request.authority()).is_some_and(|port| !port.is_empty());
-                out.extend_from_slice(if told && !self.course.is_refused() { b":" } else { b"" });
             }
             Core::ServerName => out.extend_from_slice(self.server_name()),
             Core::DocumentRoot => {
@@ -175,6 +163,26 @@ impl Scope<'_> {
             _ => return None,
         }
         Some(true)
+    }
+
+    /// The port that was asked for, and how many connections there are.
+    fn of_port_and_counts(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let port = || port_of(self.request.authority()).filter(|_| !self.course.is_refused()).unwrap_or_default();
+        Some(match core {
+            Core::RequestPort => {
+                out.extend_from_slice(port());
+                true
+            }
+            Core::IsRequestPort => {
+                out.extend_from_slice(if port().is_empty() { b"" } else { b":" });
+                true
+            }
+            Core::ConnectionsActive => put_number(out, self.counted().active),
+            Core::ConnectionsReading => put_number(out, self.counted().reading),
+            Core::ConnectionsWaiting => put_number(out, self.counted().waiting),
+            Core::ConnectionsWriting => put_number(out, self.counted().writing),
+            _ => return None,
+        })
     }
 
     /// What all silos have counted, as they last told.

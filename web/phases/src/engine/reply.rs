@@ -61,7 +61,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         // A redirect that goes on being one leads where it led.
         let location = self.location.take().filter(|_| page.told.is_none() && REDIRECTS.contains(&status));
-        self.course.kept_location = location.or_else(|| self.course.kept_location.take());
+        self.course.sent.location = location.or_else(|| self.course.sent.location.take());
         let target = match &page.target {
             ErrorTarget::Named(name) => return self.enter_named(name),
             ErrorTarget::Value(value) => self.scope().get(value),
@@ -119,15 +119,20 @@ impl<R: Replies> Runner<'_, R> {
         has(b"Chrome/") || (has(b"MSIE ") && !has(b"Opera"))
     }
 
+    /// What answers a redirect in its place leads where that led.
+    fn lead_on(&mut self, answer: &mut Answer) {
+        if let Some(location) = self.course.sent.location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
+            answer.location.get_or_insert(location);
+        }
+    }
+
     /// Sends an answer: it passes what nginx's filters do, in their order.
     pub(super) fn send(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
         answer.status = self.course.told.unwrap_or(answer.status);
-        if let Some(location) = self.course.kept_location.take().filter(|_| REDIRECTS.contains(&answer.status)) {
-            answer.location.get_or_insert(location);
-        }
+        self.lead_on(&mut answer);
         // `default_type ""`: there is none.
         answer.media_type.take_if(|media_type| media_type.is_empty());
         if let Some(flow) = self.sort_out_slices(&answer) {
@@ -194,27 +199,11 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// An answer's fields begin with those that stand before all others.
-    fn first_fields(&mut self) -> FieldLines {
+    pub(super) fn first_fields(&mut self) -> FieldLines {
         let mut fields = FieldLines::over(core::mem::take(&mut self.course.sent.fields));
         fields.lines(&self.course.sent.front);
         self.course.sent.front.clear();
         fields
-    }
-
-    /// The fields of an answer that makes its connection another protocol's: what the
-    /// upstream says and what the configuration adds, as in any other.
-    pub(super) fn put_switching_fields(&mut self, mut answer: Answer, lines: &mut Vec<u8>) {
-        let loaded = Rc::clone(&self.loaded);
-        let Some(at) = Self::block(&loaded, self.course) else { return };
-        let block = &loaded.program.blocks[at];
-        let mut added = core::mem::take(&mut self.course.kept_fields);
-        self.tell_beforehand(&answer, block);
-        self.add_fields(&mut answer, &block.fields, &mut added);
-        let mut fields = self.first_fields();
-        self.name(&answer, block, &mut fields);
-        lines.extend_from_slice(&fields.into_bytes());
-        lines.append(&mut added);
-        self.course.kept_fields = added;
     }
 
     /// There are no such ranges of so many bytes. What was `added` already stays, as with
@@ -291,7 +280,7 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// Writes the fields that say what an answer is.
-    fn name(&mut self, answer: &Answer, block: &Block, fields: &mut FieldLines) {
+    pub(super) fn name(&mut self, answer: &Answer, block: &Block, fields: &mut FieldLines) {
         // Without content there is no type, but for what others say.
         if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status != 204 || answer.of_upstream) {
             fields.field("Content-Type", media_type);
@@ -381,7 +370,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// What is known of an answer's fields before the configuration adds others,
     /// which may be made of them: the charset is not.
-    fn tell_beforehand(&mut self, answer: &Answer, block: &Block) {
+    pub(super) fn tell_beforehand(&mut self, answer: &Answer, block: &Block) {
         if !self.loaded.asks_for_sent {
             return;
         }
@@ -395,7 +384,7 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// `expires` and `add_header`.
-    fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
+    pub(super) fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
         let safe = is_added_to(answer.status);
         let mut told = out.len();
         if safe {

@@ -385,7 +385,6 @@ impl Course {
         *self = Self::new(Rc::clone(loaded), id);
         self.slots.resize(loaded.program.variables.slots(), None);
         (self.about, self.peer, self.proxied) = (parent.about, parent.peer, parent.proxied.clone());
-        self.main_started = parent.main_started.or(Some(parent.started));
         (self.listener, self.class, self.server) = (parent.listener, parent.class, parent.server);
         self.secured.session.clone_from(&parent.secured.session);
         self.series = parent.series;
