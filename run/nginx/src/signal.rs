@@ -5,7 +5,7 @@ use crate::pid_file::{self, NotTold};
 use crate::plan::{NginxPlan, NginxSignal};
 use core::time::Duration;
 use rustix::process::{Pid, Signal};
-use serve::{Answer, Answers};
+use serve::{Answers, ReloadAnswer};
 use std::process::ExitCode;
 
 impl NginxSignal {
@@ -72,9 +72,9 @@ const LEFT: &str = "left as it was";
 /// Waits for what comes of a reload, and says what of it is not as it is asked for.
 fn reloaded(answers: &Answers) -> ExitCode {
     let why = match answers.wait(ANSWER) {
-        Answer::Done(said) if !said.contains(LEFT) => return ExitCode::SUCCESS,
-        Answer::Done(said) | Answer::Failed(said) => said,
-        Answer::None => format!("no answer to the reload within {} s: its error log says more", ANSWER.as_secs()),
+        ReloadAnswer::Done(said) if !said.contains(LEFT) => return ExitCode::SUCCESS,
+        ReloadAnswer::Done(said) | ReloadAnswer::Failed(said) => said,
+        ReloadAnswer::None => format!("no answer to the reload within {} s: its error log says more", ANSWER.as_secs()),
     };
     say::eprintln!("nginx: [error] {why}");
     ExitCode::FAILURE

@@ -12,7 +12,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What was answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Answer {
+pub enum ReloadAnswer {
     /// It is done; and what there is to be said of it.
     Done(String),
     /// It is not, and why.
@@ -41,7 +41,7 @@ impl Answers {
     /// Waits for the next one, for so long. The process, or one that it starts in its
     /// place, writes it.
     #[must_use]
-    pub fn wait(&self, limit: Duration) -> Answer {
+    pub fn wait(&self, limit: Duration) -> ReloadAnswer {
         let began = Clock.now();
         while Clock.now().since(began) < limit {
             for page in pages(self.main) {
@@ -49,11 +49,11 @@ impl Answers {
                 if self.before.get(&page.pid()).copied().flatten() == Some(note.at) {
                     continue;
                 }
-                return if note.well { Answer::Done(note.text) } else { Answer::Failed(note.text) };
+                return if note.well { ReloadAnswer::Done(note.text) } else { ReloadAnswer::Failed(note.text) };
             }
             thread::sleep(LOOK);
         }
-        Answer::None
+        ReloadAnswer::None
     }
 }
 

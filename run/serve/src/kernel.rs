@@ -37,21 +37,43 @@ use topology::Topology;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn serve(asked: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
-    // Asked now: once the file is replaced, the kernel tells another name.
-    let program = super::takeover::own_program()?;
-    let Seating { seats, sets, note, warning } = machine::seating(asked.workers, &asked.cores)?;
-    let (plan, unsteered) = with_model(asked, seats.len());
-    let plan = &plan;
-    let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
+pub fn serve(plan: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
+    let mut seating = machine::seating(plan.workers, &plan.cores)?;
+    let (plan, unsteered) = with_model(plan, seating.seats.len());
+    let warnings: Vec<String> = seating.warning.take().into_iter().chain(unsteered).collect();
+    serve_seated(&plan, whole, seating, warnings)
+}
+
+/// Sockets that were opened before: by a service manager, or by the process that is
+/// followed.
+fn found(
+    plan: &KernelPlan,
+    signals: SignalRules,
+    predecessor: Option<&mut Predecessor>,
+) -> Result<Vec<Found>, Failure> {
     let mut found = systemd::sockets()?;
-    if let Some(predecessor) = &mut predecessor {
-        leaves_nothing_out(plan, whole.signals, predecessor)?;
+    if let Some(predecessor) = predecessor {
+        leaves_nothing_out(plan, signals, predecessor)?;
         found.append(&mut predecessor.sockets);
     }
+    Ok(found)
+}
+
+/// Serves by workers who have their seats, and an accept model that can be had. For the
+/// name of the program the kernel is asked first: once its file is replaced, it tells
+/// another.
+fn serve_seated(
+    plan: &KernelPlan,
+    whole: &ServePlan,
+    Seating { seats, sets, note, .. }: Seating,
+    mut warnings: Vec<String>,
+) -> Result<(), Failure> {
+    let program = super::takeover::own_program()?;
+    let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
+    let found = found(plan, whole.signals, predecessor.as_mut())?;
     let workers = seats.len();
-    let (config, mut warnings) = worker_config(plan, workers);
-    warnings.extend(warning.into_iter().chain(unsteered).chain(scheduling(plan, &seats)?));
+    let (config, limits) = worker_config(plan, workers);
+    warnings.extend(limits.into_iter().chain(scheduling(plan, &seats)?));
     let endpoint = exposed::bind(whole, predecessor.is_some())?;
     let (mut board, page) = board(plan, (predecessor.is_some(), endpoint.is_some()), &seats)?;
     let server = share(whole.server.clone(), config.max_connections, workers);
@@ -79,8 +101,7 @@ pub fn serve(asked: &KernelPlan, whole: &ServePlan) -> Result<(), Failure> {
         let fleet = thread::Builder::new().name("fleet".to_owned()).spawn_scoped(scope, || {
             let one = |index: usize| {
                 let start = starts.lock().unwrap_or_else(PoisonError::into_inner).get_mut(index).and_then(Option::take);
-                let sets = sets.get(index).map_or(&[][..], Vec::as_slice);
-                place(index, sets, plan.nice);
+                place(index, &sets, plan.nice);
                 let outcome = plan.fifo.map_or(Ok(()), sched::of_thread).and_then(|()| start.map_or(Ok(()), run));
                 if outcome.is_err() {
                     // The others finish what they have.
@@ -153,8 +174,8 @@ pub fn told_model(plan: &KernelPlan, workers: usize) -> String {
 
 /// Has a worker's thread be where it is to be, as important as it is to be. What cannot
 /// be is said, and it serves all the same, as nginx's workers do.
-fn place(index: usize, cores: &[u16], nice: Option<i32>) {
-    if !cores.is_empty()
+fn place(index: usize, sets: &[Vec<u16>], nice: Option<i32>) {
+    if let Some(cores) = sets.get(index).filter(|cores| !cores.is_empty())
         && let Err(why) = silo::pin::bind(cores)
     {
         say::error(format_args!("worker {index} cannot be bound to its cores (worker_cpu_affinity): {why}"));

@@ -54,7 +54,7 @@ mod wanted;
 mod ward;
 mod worker;
 
-pub use answers::{Answer, Answers};
+pub use answers::{Answers, ReloadAnswer};
 pub use check_places::metrics_address;
 pub use error_log::tell_syslog;
 pub use plan::{

@@ -226,8 +226,8 @@ impl Compiler<'_> {
             && masks.len() != 1
             && masks.len() != workers as usize
         {
-            let text = "the number of \"worker_processes\" is not equal to the number of \"worker_cpu_affinity\" masks, \
-                        using last mask for remaining worker processes";
+            let text = "the number of \"worker_processes\" is not equal to the number of \"worker_cpu_affinity\" \
+                        masks, using last mask for remaining worker processes";
             self.warnings.push(Message { level: Level::Warn, ..nowhere(text.to_owned()) });
         }
         self.keep_used_folders();

@@ -57,12 +57,19 @@ fn attach(listeners: &Listeners, cores: &[Option<u16>]) -> Steering {
 }
 
 #[test]
-fn both_programs_pass_the_verifier_for_one_worker_and_for_the_most() {
+fn both_programs_pass_the_verifier_for_few_workers_and_for_the_most_and_one_needs_none() {
     if !may_load() {
         return;
     }
     for model in [Model::Local, Model::Least] {
-        for workers in [1, MAX_WORKERS] {
+        let (listeners, _) = bind(model, 1);
+        assert!(Steering::attach(&listeners, &[None], &Topology::here().unwrap()).unwrap().is_none());
+        for workers in [1, 2, MAX_WORKERS] {
+            Steering::try_out(model, workers).unwrap();
+        }
+        let few = Steering::try_out(model, MAX_WORKERS + 1);
+        assert!(matches!(few, Err(SteerError::TooManyWorkers(_))), "{few:?}");
+        for workers in [2, MAX_WORKERS] {
             let (listeners, address) = bind(model, workers);
             let steering = attach(&listeners, &vec![None; workers]);
             let client = TcpStream::connect(address).unwrap();

@@ -527,3 +527,20 @@ fn a_socket_of_one_family_does_not_stand_for_the_other() {
         Err(why) => println!("left out: no IPv6 here ({why})"),
     }
 }
+
+/// One address has a queue for each worker where all others share one, and the other way
+/// around none is lost.
+#[test]
+fn an_address_that_is_hashed_has_its_own_queues_whatever_the_model_is() {
+    let hashed: Endpoint = "127.0.0.1:0".parse().unwrap();
+    let shared: Endpoint = "127.0.0.2:0".parse().unwrap();
+    let own = OwnOptions { listen: ListenOptions { hashed: true, ..ListenOptions::default() }, stream: None };
+    let options = ListenOptions { own: vec![(hashed.clone(), own)], ..ListenOptions::default() };
+    let listeners = Listeners::bind(&[hashed, shared], &options, Model::Exclusive, 3).unwrap();
+    for worker in 0..3 {
+        let mine = listeners.for_worker(worker);
+        let is_shared: Vec<bool> = mine.iter().map(sockets::Listener::is_shared).collect();
+        assert_eq!(is_shared, [false, true]);
+    }
+    assert_eq!(listeners.iter().count(), 4);
+}
