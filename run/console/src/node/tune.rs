@@ -64,16 +64,15 @@ pub(super) fn plan(out: &mut impl Write, node: &NodePlan, tuning: &Tuning) -> Re
             writeln!(out, "\napply would refuse: {obstacle}")?;
         }
     }
-    // A command that would be refused is not printed as if it did something.
-    if !obstacles.is_empty() {
-        let what = if obstacles.len() == 1 { "that is" } else { "these are" };
-        writeln!(out, "\nnothing is to be applied here until {what} settled; of this plan the id is {}", plan.id)?;
-    } else if !plan.steps.is_empty() || !plan.arguments.is_empty() {
+    if !plan.steps.is_empty() || !plan.arguments.is_empty() {
         let only: String = tuning.only.iter().map(|(key, value)| format!(" --only '{key}={value}'")).collect();
-        let known = if tuning.no_container { " --not-a-container" } else { "" };
+        // In a container the bare command would be refused: whoever knows better says so with it.
+        let contained = obstacles.iter().any(|obstacle| matches!(obstacle, Refusal::Container(_)));
+        let known = if tuning.no_container || contained { " --not-a-container" } else { "" };
+        let only_if = if contained { "if this is no container: " } else { "" };
         let except: String = tuning.except.iter().map(|key| format!(" --except '{key}'")).collect();
         let trial = if plan.may_cut() { "  (undoes itself after 120 s unless confirmed)" } else { "" };
-        writeln!(out, "\nnearside node apply {}{only}{except}{known}{trial}", plan.id)?;
+        writeln!(out, "\n{only_if}nearside node apply {}{only}{except}{known}{trial}", plan.id)?;
     }
     Ok(ExitCode::SUCCESS)
 }
