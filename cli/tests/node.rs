@@ -82,6 +82,27 @@ fn a_plan_is_printed_applied_by_its_id_and_undone() {
     assert_eq!(folder.says(SACK), "0");
 }
 
+/// A virtual machine may have been made of a container's image, with its marks.
+#[test]
+fn what_looks_like_a_container_is_left_alone_unless_it_is_said_to_be_none() {
+    let folder = Folder::new("contained");
+    folder.put(".dockerenv", "");
+    let text_of = text(&folder.node(&["plan"]));
+    assert!(text_of.contains("apply would refuse: this is a container (docker)"), "{text_of}");
+    assert!(!text_of.lines().any(|line| line.starts_with("nearside node apply ")), "{text_of}");
+    let id = folder.id(&["plan", "--not-a-container"]);
+    assert!(
+        text_of.contains(&format!("\nif this is no container: nearside node apply {id} --not-a-container")),
+        "{text_of}"
+    );
+    let refused = folder.node(&["apply", &id]);
+    assert!(!refused.status.success() && text(&refused).contains("--not-a-container"), "{}", text(&refused));
+    assert_eq!(folder.says(SACK), "0");
+    let applied = folder.node(&["apply", &id, "--not-a-container", "--no-try"]);
+    assert!(applied.status.success(), "{}", text(&applied));
+    assert_eq!(folder.says(SACK), "1");
+}
+
 /// The session that started it is gone by then: its whole process group was
 /// sent SIGHUP.
 #[test]

@@ -6,9 +6,10 @@
 //! were sent more often than they came. A device that changes more than the
 //! addresses makes them strangers, which are counted as such.
 
+use flate2::read::MultiGzDecoder;
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 /// The most bytes of frames that a capture may have: they are all in memory.
@@ -17,8 +18,12 @@ pub const BYTES_LIMIT: usize = 256 << 20;
 pub const FRAMES_LIMIT: usize = 4 << 20;
 /// A frame as it is read, with what stands before it.
 const READ_LIMIT: usize = 1 << 17;
+/// What gzip begins with (RFC 1952 section 2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Shorter than an Ethernet header is no frame.
 const LEAST: usize = 14;
+/// A tag of a VLAN.
+const TAG: usize = 4;
 /// Two addresses, which a device may change.
 const ADDRESSES: usize = 12;
 /// One that has a single frame is looped once in a millisecond.
@@ -52,11 +57,19 @@ impl core::fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// Reads pcap (with micro- or nanoseconds, of either byte order) or pcapng.
+    /// Reads pcap (with micro- or nanoseconds, of either byte order) or pcapng, also compressed by
+    /// gzip.
     ///
     /// # Errors
     /// A sentence for the user: no capture, not of Ethernet, cut off, too large.
-    pub fn read(source: impl Read + Send) -> Result<Self, String> {
+    pub fn read(mut source: impl Read + Send) -> Result<Self, String> {
+        let mut start = Vec::new();
+        source.by_ref().take(GZIP.len() as u64).read_to_end(&mut start).map_err(|why| why.to_string())?;
+        let whole = start.as_slice().chain(source);
+        if start == GZIP { Self::plain(Whole(MultiGzDecoder::new(whole))) } else { Self::plain(Whole(whole)) }
+    }
+
+    fn plain(source: impl Read + Send) -> Result<Self, String> {
         let mut reader = create_reader(READ_LIMIT, source).map_err(|why| told(&why))?;
         let mut building = Building::default();
         let mut clocks = Clocks::default();
@@ -91,6 +104,18 @@ impl Replay {
         self.frames.iter().map(|frame| frame.len as f64).sum::<f64>() / self.frames.len().max(1) as f64
     }
 
+    /// The longest frame that is longer than the IP packet of `mtu` bytes and its header need, with
+    /// its number from 1 and its length, and how many are.
+    pub(crate) fn longer_than(&self, mtu: usize) -> Option<(usize, usize, usize)> {
+        let takes = |frame: &Captured| {
+            let tag = self.bytes.get(frame.at + ADDRESSES..frame.at + LEAST).is_some_and(is_tag);
+            mtu + LEAST + if tag { TAG } else { 0 }
+        };
+        let long = self.frames.iter().enumerate().filter(|(_, frame)| frame.len > takes(frame));
+        let (number, longest) = long.clone().max_by_key(|(_, frame)| frame.len)?;
+        Some((number + 1, longest.len, long.count()))
+    }
+
     /// Nanoseconds from one beginning to the next where it is looped: the last
     /// frame has a mean gap behind it.
     #[must_use]
@@ -107,12 +132,35 @@ impl Replay {
     }
 }
 
+/// Each reading fills its buffer, but for the last: who parses takes a short one for the end.
+struct Whole<R>(R);
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut len = 0;
+        while len < buffer.len() {
+            match self.0.read(&mut buffer[len..]) {
+                Ok(0) => break,
+                Ok(more) => len += more,
+                Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(len)
+    }
+}
+
+/// The type of a tag of a VLAN (IEEE 802.1Q).
+fn is_tag(kind: &[u8]) -> bool {
+    matches!(kind, [0x81, 0x00] | [0x88, 0xa8])
+}
+
 fn told(why: &PcapError<&[u8]>) -> String {
     match why {
         PcapError::Eof => "it is empty".to_owned(),
         PcapError::BufferTooSmall => format!("it has a block of more than {READ_LIMIT} bytes"),
         PcapError::UnexpectedEof | PcapError::Incomplete(_) => "it ends within a frame".to_owned(),
-        PcapError::ReadError => "it cannot be read".to_owned(),
+        PcapError::ReadError => "it cannot be read, or its compression is damaged or cut off".to_owned(),
         _ => "it is neither pcap nor pcapng, or damaged".to_owned(),
     }
 }
@@ -277,6 +325,13 @@ impl Replaying {
     /// All of it was sent as often as was asked for.
     pub fn is_over(&self) -> bool {
         self.how.times > 0 && self.round >= self.how.times
+    }
+
+    /// Frames that are still to be sent; none of one that is sent until the trial ends.
+    pub fn left(&self) -> u64 {
+        let each = self.how.frames.len() as u64;
+        let passed = self.round.saturating_mul(each).saturating_add(self.next as u64);
+        self.how.times.saturating_mul(each).saturating_sub(passed)
     }
 
     /// When the next frame is due, where the stream's rate does not say it.

@@ -323,6 +323,15 @@ impl Method {
         let mut result = SizeResult::new(size, condition);
         if let Some(Part::Ceiling(ceiling)) = self.part.take() {
             result.sendable = ceiling.rate();
+            if !ceiling.is_known() {
+                // Nothing that is sent would count.
+                self.at.2 = self.settings.tests.len();
+                result.fails.push(format!(
+                    "the tester kept to its times at no rate down to {:.0}/s: no test of this size would count, and \
+                     none was made (cores of its own, --core, --late-limit)",
+                    result.sendable
+                ));
+            }
         }
         let line = self.settings.line_frames(size);
         result.theoretical = line.unwrap_or(result.sendable);

@@ -127,6 +127,10 @@ pub struct Found {
     pub open: Option<String>,
 }
 
+/// A highest load that the tester spoils goes down by such a share of itself, as a logarithm: small steps
+/// first, and larger ones where it does not keep to its times even so, down to less than a hundredth.
+const DOWN: [f64; 15] = [0.05, 0.05, 0.05, 0.05, 0.25, 0.25, 0.25, 0.25, 0.7, 0.7, 0.7, 0.7, 0.7, 0.7, 0.7];
+
 /// A search under way.
 ///
 /// Loads are on a grid, each a goal's width below the one before, so that goals
@@ -150,6 +154,8 @@ pub struct Search {
     asked: Option<TrialInput>,
     spoilt: u32,
     gave_up: Option<String>,
+    /// How often the highest load was taken down.
+    lowered: u32,
 }
 
 impl Search {
@@ -159,7 +165,7 @@ impl Search {
         let width = goals.iter().map(|goal| goal.width).fold(0.5, f64::min).max(1e-6);
         let unit = -(-width).ln_1p();
         let (trials, asked, gave_up) = (Vec::new(), None, None);
-        Self { goals, min, max, limit, unit, trials, goal: 0, steps: 0, asked, spoilt: 0, gave_up }
+        Self { goals, min, max, limit, unit, trials, goal: 0, steps: 0, asked, spoilt: 0, gave_up, lowered: 0 }
     }
 
     /// Trials so far.
@@ -214,9 +220,25 @@ impl Search {
             return;
         }
         self.spoilt += 1;
-        if self.spoilt > REPEATS {
+        if self.spoilt > REPEATS && is_same(outcome.load, self.max) && self.go_down() {
+            self.spoilt = 0;
+        } else if self.spoilt > REPEATS {
             self.gave_up = Some(format!("the tester spoilt {} trials in a row at {:.0}/s", self.spoilt, outcome.load));
         }
+    }
+
+    /// The tester does not keep to its times at its highest load: one of the grid that is a step below it is
+    /// the highest from now on. Whether there is one.
+    fn go_down(&mut self) -> bool {
+        let steps = DOWN.get(self.lowered as usize).map(|down| ((down / self.unit).ceil() as usize).max(1));
+        let Some(steps) = steps.filter(|steps| *steps <= self.last()) else { return false };
+        self.lowered += 1;
+        self.max = self.load(steps);
+        let max = self.max;
+        // What was seen above it counts no more: it is not known whether it was the device.
+        self.trials.retain(|trial| trial.load < max || is_same(trial.load, max));
+        (self.asked, self.goal, self.steps) = (None, 0, 0);
+        true
     }
 
     /// What was found, for each goal.

@@ -1,6 +1,8 @@
 //! What a stream's frames are: sizes, layers, flows; built once, and only
 //! marked and told apart when they are sent.
 
+mod fit;
+
 use crate::layers::{ETHER_PTP, ETHERNET, IPV4, IPV6, Packet, TAG, be16, copy, network, put16};
 use crate::mark::{self, Mark, Read};
 use crate::ptp;

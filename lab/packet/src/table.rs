@@ -60,6 +60,10 @@ fn frames(out: &mut String, result: &TrialResult) {
     columns(out, &rows);
     for lane in &result.lanes {
         let name = format!("{} {}", lane.stream, way(lane));
+        let not_sent = if lane.replayed { not_sent(lane) } else { String::new() };
+        if !not_sent.is_empty() {
+            let _ = writeln!(out, "{name}: of the capture not sent: {not_sent}");
+        }
         let _ = match lane.loss_bound() {
             Some(bound) => writeln!(
                 out,
@@ -86,6 +90,19 @@ fn frames(out: &mut String, result: &TrialResult) {
             ),
         };
     }
+}
+
+/// Frames of a capture that were never sent, and why.
+fn not_sent(lane: &LaneResult) -> String {
+    let sent = &lane.sent;
+    let reasons = [
+        (sent.entrance, "found the ring full (lost at the entrance)"),
+        (sent.missed, "were due while the tester was away (--catch-up)"),
+        (sent.too_long, "were too long for the link"),
+        (lane.unreached, "were not due before the end (--duration)"),
+    ];
+    let told = reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{} {why}", grouped(*count)));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Microseconds, as the field tells latencies.
@@ -210,6 +227,17 @@ fn tester(out: &mut String, result: &TrialResult) {
 mod tests {
     use super::*;
     use crate::trial::{Losses, Sent};
+
+    #[test]
+    fn frames_of_a_capture_that_were_not_sent_are_told_with_the_reason() {
+        let sent = Sent { frames: 9, missed: 1_200, too_long: 2, ..Sent::default() };
+        let lane =
+            LaneResult { stream: "replay".into(), to: 1, sent, replayed: true, unreached: 5, ..LaneResult::default() };
+        let text = render(&TrialResult { lanes: vec![lane], complete: true, ..TrialResult::default() }, 15_000);
+        let line = "replay A→B: of the capture not sent: 1,200 were due while the tester was away (--catch-up), 2 were \
+                    too long for the link, 5 were not due before the end (--duration)";
+        assert!(text.lines().any(|it| it == line), "{text}");
+    }
 
     #[test]
     fn a_table_as_the_published_measurement_has_it() {

@@ -160,6 +160,21 @@ impl Plan {
         }
         Ok(())
     }
+
+    /// Whether links of these MTUs take its frames, which they would drop one by one.
+    ///
+    /// # Errors
+    /// A sentence that names the longest.
+    pub fn check_links(&self, mtus: &[u16]) -> Result<(), String> {
+        for stream in &self.streams {
+            for (mtu, port) in mtus.iter().zip(1..).zip(stream.ways).filter_map(|(link, way)| way.then_some(link)) {
+                stream.shape.fits(usize::from(*mtu)).map_err(|why| {
+                    format!("{}: {why}, and link {port} has an MTU of {mtu}: raise it, or leave them out", stream.name)
+                })?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Where the tester stands.

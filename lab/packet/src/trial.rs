@@ -212,6 +212,9 @@ pub struct LaneResult {
     /// without an order.
     #[serde(default)]
     pub replayed: bool,
+    /// Frames of a capture that were to be sent and were not due before the trial's end.
+    #[serde(default)]
+    pub unreached: u64,
     /// Broadcasts, queries or routing updates in the places of some of its
     /// frames: of nothing else here a part, but of the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -380,11 +383,12 @@ impl LaneResult {
         if self.offered() == 0 { 0.0 } else { self.lost() as f64 / self.offered() as f64 }
     }
 
-    /// Below what share losses are, at 95 % confidence, where none was seen:
-    /// 3 ÷ n, if they are independent (the rule of three).
+    /// Below what share losses are, at 95 % confidence, where none was seen, if they are
+    /// independent: the share p at which (1 - p)ⁿ is a twentieth (Clopper and Pearson 1934), near
+    /// 3 ÷ n where n is large.
     #[must_use]
     pub fn loss_bound(&self) -> Option<f64> {
-        (self.lost() == 0 && self.offered() > 0).then(|| 3.0 / self.offered() as f64)
+        (self.lost() == 0 && self.offered() > 0).then(|| -(0.05_f64.ln() / self.offered() as f64).exp_m1())
     }
 }
 

@@ -29,7 +29,7 @@ const WHOLE: [&str; 3] = ["0", "0", "4294967295"];
 #[must_use]
 pub fn obstacles(machine: &impl Machine, evidence: &Evidence, plan: &TuningPlan) -> Vec<Refusal> {
     let mut found = Vec::new();
-    found.extend(container(machine).map(Refusal::Container));
+    found.extend(container(machine).filter(|_| !plan.no_container).map(Refusal::Container));
     found.extend(manager(machine).map(Refusal::Managed));
     if !evidence.cores().is_empty() && housekeepers(evidence).is_empty() {
         found.push(Refusal::NoHousekeeping("isolating every core".to_owned()));

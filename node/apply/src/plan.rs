@@ -84,6 +84,9 @@ pub struct TuningPlan {
     pub arguments: Vec<Argument>,
     /// What is not, though the catalogue has something better.
     pub left: Vec<Left>,
+    /// Whoever asks knows that this is no container, whatever looks like one.
+    #[serde(skip)]
+    pub no_container: bool,
 }
 
 /// Settings of which one puts another out of force.
@@ -252,7 +255,7 @@ impl TuningPlan {
     }
 
     fn new(role: Role, steps: Vec<Step>, arguments: Vec<Argument>, left: Vec<Left>) -> Self {
-        Self { id: id(role, &steps, &arguments), role, steps, arguments, left }
+        Self { id: id(role, &steps, &arguments), role, steps, arguments, left, no_container: false }
     }
 
     /// Whether a step may drop the connection by which somebody works.

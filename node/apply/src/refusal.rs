@@ -65,7 +65,7 @@ impl fmt::Display for Refusal {
             Self::Container(by) => write!(
                 f,
                 "this is a container ({by}): its settings are the host's, set them \
-                there"
+                there; if it is none, a machine that was made of one's image, say --not-a-container"
             ),
             Self::Managed(by) => write!(
                 f,

@@ -348,6 +348,14 @@ fn containers_managed_nodes_and_missing_files_are_refused() {
     folder.apply(&mut folder.machine()).expect("a whole machine");
     folder.put("proc/self/mountinfo", "777 1");
     assert!(folder.apply(&mut folder.machine()).is_err(), "another mount namespace than the first process");
+    // Whoever knows better says so.
+    let folder = Folder::new("overruled");
+    folder.put("proc/1/environ", "container=oci\0");
+    let (mut plan, evidence) = (folder.plan(), folder.evidence());
+    assert!(obstacles(&folder.machine(), &evidence, &plan).iter().any(|why| matches!(why, Refusal::Container(_))));
+    plan.no_container = true;
+    assert!(obstacles(&folder.machine(), &evidence, &plan).is_empty());
+    apply(&mut folder.machine(), &evidence, &plan, None, |_| Ok(())).expect("it was said to be a machine");
     let folder = Folder::new("missing");
     let (plan, evidence) = (folder.plan(), folder.evidence());
     fs::remove_file(folder.0.join("proc/sys/net/ipv4/tcp_sack")).expect("a file");

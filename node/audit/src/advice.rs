@@ -5,6 +5,7 @@ mod form;
 mod grub;
 mod keys;
 mod lines;
+mod loops;
 mod machine_config;
 mod manifest;
 mod nginx;

@@ -32,8 +32,8 @@ pub use lab::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, ResultsSide, l
 pub use node::node;
 pub use numa::numa;
 pub use plan::{
-    ImportPlan, Intended, NodePlan, NodeTask, NoisePlan, NumaPlan, ProfileTask, StatusPlan, Tracing, Trial, Tuning,
-    WatchForm, WatchPlan,
+    ImportPlan, Intended, NodePlan, NodeTask, NoisePlan, NumaPlan, ProfileTask, StatusPlan, Strictness, Tracing, Trial,
+    Tuning, WatchForm, WatchPlan,
 };
 pub use status::status;
 pub use watch::watch;

@@ -111,16 +111,28 @@ pub enum ProfileTask {
         out: Option<PathBuf>,
     },
     /// Judge files as a set.
-    Explain(Vec<PathBuf>, Intended),
+    Explain(Vec<PathBuf>, Intended, Strictness),
     /// Judge the pods in files.
-    Pod(Vec<PathBuf>, Intended),
+    Pod(Vec<PathBuf>, Intended, Strictness),
     /// Hold a node against files.
     Check {
         /// The files.
         files: Vec<PathBuf>,
         /// The cluster's version.
         version: profile::Version,
+        /// What the node does not tell counts as a fault.
+        strictness: Strictness,
     },
+}
+
+/// What "not known" is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Strictness {
+    /// Told and counted.
+    #[default]
+    Usual,
+    /// A fault.
+    Strict,
 }
 
 /// What somebody's files are for, where that is not the machine at hand.
@@ -142,6 +154,8 @@ pub struct Tuning {
     pub only: Vec<(String, String)>,
     /// Rules that are left out.
     pub except: Vec<String>,
+    /// What looks like a container is none.
+    pub no_container: bool,
 }
 
 /// Whether a plan undoes itself.

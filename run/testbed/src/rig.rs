@@ -300,6 +300,8 @@ impl<L: Link> Rig<L> {
     /// If a link has not its other side at the end.
     pub fn trial(&mut self, mut plan: Plan, watch: &Watch) -> Result<TrialResult, String> {
         let ticks = self.ticks;
+        let mtus: Vec<u16> = self.links.iter().map(|link| link.capabilities().mtu).collect();
+        plan.check_links(&mtus)?;
         self.prove(&plan, watch)?;
         plan.stamped_by = self.stamps.as_ref().and_then(|stamps| stamps.by());
         let span = |time: Duration| (time.as_nanos() * u128::from(ticks.hz()) / 1_000_000_000) as u64;

@@ -204,11 +204,20 @@ struct TuningArgs {
     /// Leave this rule out
     #[arg(long, value_name = "KEY")]
     except: Vec<String>,
+
+    /// This is no container, though it looks like one: a machine that was made of a container's image
+    #[arg(long)]
+    not_a_container: bool,
 }
 
 impl TuningArgs {
     fn meant(self) -> Tuning {
-        Tuning { role: self.role.map(TypedRole::meant), only: self.only, except: self.except }
+        Tuning {
+            role: self.role.map(TypedRole::meant),
+            only: self.only,
+            except: self.except,
+            no_container: self.not_a_container,
+        }
     }
 }
 

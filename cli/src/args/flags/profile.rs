@@ -2,7 +2,7 @@
 
 use audit::Kernel;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
-use console::{Intended, ProfileTask};
+use console::{Intended, ProfileTask, Strictness};
 use profile::{Huge, Target, Version, Wanted};
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ enum TypedProfile {
     Explain(FilesArgs),
     /// Hold a node against the files that were to make it: command line, cores, pages, services
     ///
-    /// Exit status: 4 if something is not as the files want it.
+    /// Exit status: 4 if something is not as the files want it; with --strict also if the node does not tell.
     Check {
         /// The files, or a folder of them
         #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath, num_args = 1.., required = true)]
@@ -37,6 +37,10 @@ enum TypedProfile {
         /// The cluster's version, for what its operator writes by itself
         #[arg(long = "cluster", value_name = "VERSION", default_value_t = Version::CURRENT)]
         version: Version,
+
+        /// End with status 4 also where the node does not tell
+        #[arg(long)]
+        strict: bool,
 
         /// Print JSON
         #[arg(long)]
@@ -65,6 +69,10 @@ struct FilesArgs {
     /// The cluster's version: what came and went with it (OpenShift) [default: whichever is the later]
     #[arg(long, value_name = "VERSION")]
     cluster: Option<Version>,
+
+    /// End with status 4 also where the catalogue does not know a setting or a command
+    #[arg(long)]
+    strict: bool,
 
     /// Print JSON
     #[arg(long)]
@@ -185,13 +193,19 @@ impl ProfileArgs {
                 };
                 (ProfileTask::Render { wanted: Box::new(wanted), target, out: typed.out }, typed.root, false)
             }
-            TypedProfile::Explain(FilesArgs { files, root, kernel, cluster, json }) => {
-                (ProfileTask::Explain(files, Intended { kernel, cluster }), root, json)
+            TypedProfile::Explain(FilesArgs { files, root, kernel, cluster, strict, json }) => {
+                (ProfileTask::Explain(files, Intended { kernel, cluster }, strictness(strict)), root, json)
             }
-            TypedProfile::Pod(FilesArgs { files, root, kernel, cluster, json }) => {
-                (ProfileTask::Pod(files, Intended { kernel, cluster }), root, json)
+            TypedProfile::Pod(FilesArgs { files, root, kernel, cluster, strict, json }) => {
+                (ProfileTask::Pod(files, Intended { kernel, cluster }, strictness(strict)), root, json)
             }
-            TypedProfile::Check { files, root, version, json } => (ProfileTask::Check { files, version }, root, json),
+            TypedProfile::Check { files, root, version, strict, json } => {
+                (ProfileTask::Check { files, version, strictness: strictness(strict) }, root, json)
+            }
         }
     }
+}
+
+const fn strictness(strict: bool) -> Strictness {
+    if strict { Strictness::Strict } else { Strictness::Usual }
 }

@@ -49,6 +49,27 @@ fn three() -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
+fn compressed_captures_are_the_same_frames() {
+    use std::io::Write;
+    let plain = pcapng(&three());
+    let packed = |bytes: &[u8]| {
+        let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        writer.write_all(bytes).expect("in memory");
+        writer.finish().expect("in memory")
+    };
+    let replay = |bytes: &[u8]| Replay::read(bytes);
+    assert_eq!(replay(&packed(&plain)), replay(&plain));
+    // As `cat a.gz b.gz` makes them.
+    let (start, rest) = plain.split_at(100);
+    assert_eq!(replay(&[packed(start), packed(rest)].concat()), replay(&plain));
+    let whole = packed(&plain);
+    for cut in 0..whole.len() {
+        assert!(replay(&whole[..cut]).is_err(), "{cut}");
+    }
+    assert!(replay(&packed(b"no capture at all, but long enough for a header")).is_err());
+}
+
+#[test]
 fn captures_of_every_form_are_the_same_frames() {
     for bytes in [
         pcap(&three(), false, false),

@@ -52,6 +52,12 @@ impl Ceiling {
         self.tries += 1;
     }
 
+    /// Whether the tester kept to its times at any rate.
+    #[must_use]
+    pub const fn is_known(&self) -> bool {
+        self.done
+    }
+
     /// The highest rate that was kept, or the lowest that was tried.
     #[must_use]
     pub const fn rate(&self) -> f64 {
@@ -75,6 +81,13 @@ mod tests {
             ceiling.on_trial(&result, rate.is_some_and(|rate| rate <= 2e4));
         }
         assert!(ceiling.rate() <= 2e4 && ceiling.rate() > 5e3, "{tried:?}");
+        assert!(ceiling.is_known());
+        // One that never does has none.
+        let mut never = Ceiling::new(None);
+        while never.poll_rate().is_some() {
+            never.on_trial(&result, false);
+        }
+        assert!(!never.is_known());
         assert!(tried.windows(2).all(|two| two[1] < two[0]) && tried.len() <= TRIES as usize, "{tried:?}");
     }
 }

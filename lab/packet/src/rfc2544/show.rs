@@ -1,7 +1,7 @@
 //! What was found as lines for people.
 
 use super::ask::Condition;
-use super::{Method, SizeResult};
+use super::{Method, Settings, SizeResult};
 use crate::modifiers::Modified;
 use crate::table::columns;
 use core::fmt::Write;
@@ -18,7 +18,7 @@ pub fn render(method: &Method) -> String {
             continue;
         }
         let _ = writeln!(out, "== {condition}; rates in frames/s of each direction");
-        rates(&mut out, &results);
+        rates(&mut out, &results, method.settings());
         losses(&mut out, &results);
         for result in &results {
             rest(&mut out, result);
@@ -30,12 +30,17 @@ pub fn render(method: &Method) -> String {
 
 const NONE: &str = "-";
 
-fn rates(out: &mut String, results: &[&SizeResult]) {
+fn rates(out: &mut String, results: &[&SizeResult], settings: &Settings) {
     let heads =
         ["bytes", "way", "line", "tester", "throughput", "of line", "latency", "typical", "worst", "burst", "buffer"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for result in results {
         let rate = result.rate();
+        // No rate that the tester can send failed, and the line has room for more: so may the device.
+        let unbounded = result.throughput.as_ref().is_some_and(|found| found.upper.is_none());
+        let whole = settings.line_rate.is_some()
+            && rate.is_some_and(|rate| rate >= result.theoretical * (1.0 - settings.width));
+        let bound = if unbounded && !whole { "at least " } else { "" };
         let burst = result.back_to_back.as_ref();
         let first = |text: String| if text.is_empty() { NONE.to_owned() } else { text };
         let row = |way: &str, latency: [String; 3]| {
@@ -45,7 +50,7 @@ fn rates(out: &mut String, results: &[&SizeResult]) {
                 way.to_owned(),
                 grouped(result.theoretical as u64),
                 grouped(result.sendable as u64),
-                first(rate.map_or_else(String::new, |rate| grouped(rate as u64))),
+                first(rate.map_or_else(String::new, |rate| format!("{bound}{}", grouped(rate as u64)))),
                 rate.map_or_else(|| NONE.to_owned(), |rate| share(rate / result.theoretical.max(1.0))),
                 mean,
                 typical,

@@ -208,6 +208,8 @@ fn a_tester_that_is_too_slow_or_away_says_so() {
         assert!(told.reasons.iter().any(|reason| reason.contains(clause)), "{clause}\n{told}");
     }
     assert_eq!(told.word, Word::Partial);
+    assert!(render(&method).contains("at least 1,000,000"), "{}", render(&method));
+    assert!(!render(&Model::new().run(settings())).contains("at least"));
     // One in five trials is spoilt, and repeated.
     let mut away = Model { spoils: 5, ..Model::new() };
     let method = away.run(settings());
@@ -217,7 +219,13 @@ fn a_tester_that_is_too_slow_or_away_says_so() {
     let mut gone = Model { spoils: 1, ..Model::new() };
     let method = gone.run(settings());
     assert_eq!(verdict(&method, &memory()).word, Word::Invalid);
-    assert!(gone.trials < 200, "{}", gone.trials);
+    // Rates down to a hundredth of the first are tried, and no test that could not count.
+    let fails = &method.results()[0].fails;
+    assert!(
+        fails.len() == 1 && fails[0].contains("at no rate down to") && gone.trials < 20,
+        "{} {fails:?}",
+        gone.trials
+    );
 }
 
 #[test]

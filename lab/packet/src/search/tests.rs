@@ -95,11 +95,36 @@ fn trials_that_the_tester_spoilt_are_repeated_and_then_the_search_ends() {
     let first = search.poll_trial().expect("one");
     search.on_trial(Outcome { load: first.load, duration: first.duration, loss_ratio: 0.5, valid: false });
     assert_eq!(search.poll_trial(), Some(first));
-    for _ in 0..REPEATS {
-        search.on_trial(Outcome { load: first.load, duration: first.duration, loss_ratio: 0.5, valid: false });
+    let mut trials = 1;
+    // A tester that keeps to its times at no load: lower ones are tried, and that ends.
+    while let Some(ask) = search.poll_trial() {
+        search.on_trial(Outcome { load: ask.load, duration: ask.duration, loss_ratio: 0.5, valid: false });
+        trials += 1;
     }
-    assert_eq!(search.poll_trial(), None);
+    assert_eq!(trials, (DOWN.len() as u32 + 1) * (REPEATS + 1));
     assert!(search.found()[0].open.as_deref().is_some_and(|why| why.contains("spoilt")));
+}
+
+#[test]
+fn a_load_that_the_tester_spoils_is_above_the_highest() {
+    // What is asked for above 600,000 the tester spoils; what it loses there counts for nothing.
+    let through = |rate: f64| {
+        let mut search = Search::new(vec![Goal::ndr()], 1e3, 1e6, TRIALS_LIMIT);
+        let mut device = Device { rate, noise: 0.0, state: 1 };
+        while let Some(ask) = search.poll_trial() {
+            let outcome = device.trial(ask);
+            search.on_trial(Outcome { valid: ask.load <= 6e5, ..outcome });
+        }
+        search.found().remove(0)
+    };
+    // The device does more: at least what the tester can send is known.
+    let found = through(9e5);
+    assert_eq!((found.upper, found.open), (None, None));
+    assert!(found.lower.is_some_and(|lower| lower > 4e5 && lower <= 6e5), "{:?}", found.lower);
+    // It does less: the same bounds as of a tester without fault.
+    let found = through(3e5);
+    let (lower, upper) = (found.lower.expect("found"), found.upper.expect("found"));
+    assert!(lower <= 3e5 && upper > 3e5 && upper / lower < 1.02, "{lower} {upper}");
 }
 
 #[test]

@@ -465,6 +465,7 @@ impl Lane {
                 None => self.tracker.settled(),
             },
             replayed: replayed.is_some(),
+            unreached: self.frames.replaying.as_ref().map_or(0, |replaying| replaying.left()),
             damaged: self.damaged,
             strayed: self.strayed,
             backwards: self.backwards,

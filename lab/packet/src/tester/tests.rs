@@ -88,7 +88,14 @@ fn a_device_without_fault_has_none() {
     assert_eq!((lane.arrivals.duplicates, lane.arrivals.reordered, lane.damaged), (0, 0, 0));
     assert_eq!((result.foreign, result.damaged_unknown, result.others_marks), (0, 0, 0));
     assert!((lane.rate - 1e6).abs() < 1.0 && result.complete, "{}", lane.rate);
-    assert_eq!(lane.loss_bound(), Some(3.0 / 100_000.0));
+    assert!(lane.loss_bound().is_some_and(|bound| (bound - 2.995_69e-5).abs() < 1e-9));
+    use crate::trial::{LaneResult, Sent};
+    // Of two frames that came nobody can say more, and of one.
+    let of = |frames| LaneResult { sent: Sent { frames, ..Sent::default() }, ..LaneResult::default() }.loss_bound();
+    let near = |frames, bound: f64| assert!(of(frames).is_some_and(|found| (found - bound).abs() < 1e-12), "{frames}");
+    near(1, 0.95);
+    near(2, 1.0 - 0.05_f64.sqrt());
+    near(10, 1.0 - 0.05_f64.powf(0.1));
     // A frame is sent in the turn in which it is due, or the next.
     assert!(lane.gaps.p50_ns.abs_diff(1_000) <= TURN && lane.gaps.behind_max_ns <= TURN + 10);
     assert_eq!(result.stalls.count, 0);
@@ -157,9 +164,46 @@ fn a_capture_is_sent_at_its_times_and_its_losses_are_found() {
     let lane = &result.lanes[0];
     assert_eq!((lane.sent.frames, lane.losses.frames, lane.arrivals.duplicates), (20_000, did.dropped, 0));
     assert_eq!((did.dropped, lane.arrivals.unique), (2_000, 18_000));
+    // The trial ends before the capture does: 20 ms have 20 of a thousand a second.
+    let (result, _) = of("x.pcap,rate=1k,loop=2", 0);
+    assert_eq!(result.lanes[0].sent.frames + result.lanes[0].unreached, 200);
+    assert!((175..=185).contains(&result.lanes[0].unreached), "{}", result.lanes[0].unreached);
     // As fast as the ring takes them, once.
     let (result, _) = of("x.pcap,rate=max", 0);
     assert_eq!((result.lanes[0].sent.frames, result.lanes[0].sent.too_long, result.lanes[0].lost()), (100, 0, 0));
+}
+
+#[test]
+fn frames_that_a_link_does_not_take_are_refused_before_they_are_sent() {
+    use crate::replay::tests::{frame, pcap};
+    let tagged = |len| {
+        let mut frame = frame(3, len);
+        frame[12..14].copy_from_slice(&[0x81, 0]);
+        frame
+    };
+    let of = |frames: Vec<Vec<u8>>, mtus: &[u16]| {
+        let frames: Vec<(u64, Vec<u8>)> = frames.into_iter().map(|frame| (0, frame)).collect();
+        let capture = crate::replay::Replay::read(pcap(&frames, true, false).as_slice()).expect("a capture");
+        let spec = crate::spec::ReplaySpec::parse("x.pcap").expect("right");
+        let stream = spec.stream("replay 1", capture, [true, false]).expect("a stream");
+        plan(vec![stream], millis(20)).check_links(mtus)
+    };
+    assert_eq!(of(vec![frame(1, 1_514), tagged(1_518)], &[1_500]), Ok(()));
+    assert_eq!(of(vec![frame(1, 9_014)], &[9_000, 1_500]), Ok(()), "the other link sends nothing");
+    let why = of(vec![frame(1, 60), frame(2, 1_515), tagged(1_600)], &[1_500]).expect_err("too long");
+    assert!(why.contains("replay 1: 2 of 3 frames") && why.contains("frame 3 of 1600 bytes, and link 1"), "{why}");
+    let why = of(vec![tagged(1_519)], &[1_500]).expect_err("too long");
+    assert!(why.contains("frame 1 of the capture has 1519 bytes"), "{why}");
+    let mut made = stream("load", rate(1_000));
+    made.ways = [true, true];
+    made.shape.sizes = vec![64, 1_518];
+    let mut plan = plan(vec![made], millis(20));
+    assert_eq!(plan.check_links(&[1_500, 1_500]), Ok(()));
+    assert!(
+        plan.check_links(&[1_500, 1_400]).is_err_and(|why| why.contains("1518 bytes, and link 2 has an MTU of 1400"))
+    );
+    plan.streams[0].shape.sizes.push(9_018);
+    assert!(plan.check_links(&[1_500, 9_000]).is_err_and(|why| why.contains("frames have 9018 bytes, and link 1")));
 }
 
 #[test]

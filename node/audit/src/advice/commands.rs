@@ -25,6 +25,8 @@ pub(super) struct Command {
     pub input: Option<(usize, String)>,
     /// Whether it reads what the command before it prints.
     pub piped: bool,
+    /// It names a loop's variable whose values are not known.
+    pub vague: bool,
 }
 
 /// Words that begin what another command follows.
@@ -38,7 +40,7 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
     let mut at = 0;
     while at < lines.len() {
         let first = at;
-        let mut line = lines[at].to_owned();
+        let mut line = counting(lines[at]).unwrap_or_else(|| lines[at].to_owned());
         at += 1;
         // A backslash before the end of a line, and a quote without an end.
         while at < lines.len().min(first + JOINED) && (ends_open(&line) || has_open_quote(&line)) {
@@ -71,6 +73,31 @@ pub(super) fn commands(text: &str) -> Vec<Command> {
         }
     }
     reader.found
+}
+
+/// `for ((i=0; i<4; i++))` as `for i in $(seq 0 3)`, where it counts by one; else as one of unknown values.
+fn counting(line: &str) -> Option<String> {
+    let at = line.find("for ((")?;
+    let (head, rest) = (line.get(..at)?, line.get(at + "for ((".len()..)?);
+    let (inner, after) = rest.split_once("))")?;
+    let parts: Vec<String> = inner.split(';').map(|part| part.split_whitespace().collect()).collect();
+    let [start, until, step] = &parts[..] else { return None };
+    let (name, first) = start.split_once('=')?;
+    let limit = until.strip_prefix(name).and_then(|rest| match rest.strip_prefix("<=") {
+        Some(last) => last.parse::<u64>().ok(),
+        None => rest.strip_prefix('<')?.parse::<u64>().ok()?.checked_sub(1),
+    });
+    let by_one = *step == format!("{name}++") || *step == format!("++{name}");
+    Some(match (first.parse::<u64>(), limit) {
+        (Ok(first), Some(last)) if by_one => format!("{head}for {name} in $(seq {first} {last}){after}"),
+        _ => format!("{head}for {name} in $(count){after}"),
+    })
+}
+
+/// Whether a command's text begins a loop by a condition.
+pub(super) fn begins_loop(text: &str) -> bool {
+    let mut before = text.split_whitespace().take_while(|word| BEFORE.contains(word));
+    before.any(|word| word == "while" || word == "until")
 }
 
 fn ends_open(line: &str) -> bool {
@@ -279,14 +306,11 @@ impl Reader {
         while command.words.first().is_some_and(assigns) {
             command.words.remove(0);
         }
-        // One pattern stands for each of its files.
-        if let [word, name, within, one] = command.words.as_slice()
-            && (word.as_str(), within.as_str()) == ("for", "in")
-            && one.starts_with('/')
-            && !one.contains('$')
+        // A loop's variable has no value from before.
+        if let [word, name, ..] = command.words.as_slice()
+            && (word == "for" || word == "read")
         {
-            self.known.insert(name.clone(), one.clone());
-            return;
+            self.known.remove(name);
         }
         command.line = line;
         command.text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -325,7 +349,7 @@ mod tests {
             ("echo 'a\nb' > /x", vec!["1:echo,a\nb > /x"]),
             ("(a; b)", vec!["1:a", "1:b"]),
             ("X=${1:-eth0}\na $X ${Y:-}", vec!["2:a,eth0,"]),
-            ("for f in /sys/x*/y; do echo 1 > $f; done", vec!["1:echo,1 > /sys/x*/y", "1:done"]),
+            ("for f in /sys/x*/y; do echo 1 > $f; done", vec!["1:for,f,in,/sys/x*/y", "1:echo,1 > $f", "1:done"]),
             ("for f in a b; do c $f; done", vec!["1:for,f,in,a,b", "1:c,$f", "1:done"]),
         ] {
             assert_eq!(read(text), expected, "{text}");

@@ -3,6 +3,7 @@
 use super::commands::{Command, commands};
 use super::keys::{command_line, of_sysfs, written_to};
 use super::lines::Advice;
+use super::loops::unrolled;
 use super::setting::{FileForm, Setting};
 use crate::evidence::dotted;
 
@@ -68,16 +69,17 @@ pub(super) fn command(file: &str, line: usize, text: &str) -> Vec<Setting> {
 }
 
 fn read(start: Shell<'_>, text: &str, all: bool, depth: usize) -> Vec<Setting> {
-    let all_commands = commands(text);
+    let all_commands = unrolled(commands(text));
     let mut found = Vec::new();
     for (at, one) in all_commands.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|at| all_commands.get(at)).filter(|_| one.piped);
         let shell = Shell { line: start.line + one.line - 1, ..start };
-        let settings = shell.settings(one, before, depth);
+        let settings = if one.vague { Vec::new() } else { shell.settings(one, before, depth) };
         // What another command takes is understood with that.
         let printed = all_commands.get(at + 1).is_some_and(|next| next.piped) && printed(one).is_some();
         let silent = one.output.as_deref().is_none_or(|path| path.starts_with("/dev/") || path.starts_with('&'));
         let nothing = one.words.first().is_none_or(|word| NOTHING.contains(&word.as_str())) && silent;
+        let nothing = nothing && !(one.vague && one.output.is_some());
         if settings.is_empty() && all && !printed && !nothing {
             found.push(shell.setting(&crate::text::shown(&one.text), "", ""));
         }

@@ -2,9 +2,9 @@
 //! somebody's.
 
 use super::{LONGEST_FILE, WORSE, evidence, read, show, status};
-use crate::plan::{Intended, NodePlan, ProfileTask};
+use crate::plan::{Intended, NodePlan, ProfileTask, Strictness};
 use audit::advice::{Advice, AdviceError, read as read_advice};
-use audit::{Report, Role, judge_lines};
+use audit::{Report, Role, Verdict, judge_lines};
 use profile::{Check, Checked, Profile, Rendered, Shape, Version, Wanted, check, render};
 use say::Failure;
 use std::fs;
@@ -31,9 +31,13 @@ pub(super) fn task(out: &mut impl Write, plan: &NodePlan, task: &ProfileTask) ->
             }
             Ok(ExitCode::SUCCESS)
         }
-        ProfileTask::Explain(files, intended) => explain(out, plan, files, *intended, |_| true),
-        ProfileTask::Pod(files, intended) => explain(out, plan, files, *intended, |row| row.key.starts_with("Pod ")),
-        ProfileTask::Check { files, version } => held(out, plan, files, *version),
+        ProfileTask::Explain(files, intended, strictness) => {
+            explain(out, plan, files, (*intended, *strictness), |_| true)
+        }
+        ProfileTask::Pod(files, intended, strictness) => {
+            explain(out, plan, files, (*intended, *strictness), |row| row.key.starts_with("Pod "))
+        }
+        ProfileTask::Check { files, version, strictness } => held(out, plan, files, (*version, *strictness)),
     }
 }
 
@@ -114,7 +118,7 @@ fn explain(
     out: &mut impl Write,
     plan: &NodePlan,
     files: &[PathBuf],
-    intended: Intended,
+    (intended, strictness): (Intended, Strictness),
     shown: impl Fn(&audit::Row) -> bool,
 ) -> Result<ExitCode, Failure> {
     let advice = match plan.json {
@@ -142,10 +146,16 @@ fn explain(
     } else {
         write!(out, "{}", show::Table { report: &report, all: true, advice: true })?;
     }
-    Ok(ExitCode::from(status(report.worst())))
+    let unknown = strictness == Strictness::Strict && report.count(Verdict::Unknown) > 0;
+    Ok(ExitCode::from(status(report.worst()).max(if unknown { WORSE } else { 0 })))
 }
 
-fn held(out: &mut impl Write, plan: &NodePlan, files: &[PathBuf], version: Version) -> Result<ExitCode, Failure> {
+fn held(
+    out: &mut impl Write,
+    plan: &NodePlan,
+    files: &[PathBuf],
+    (version, strictness): (Version, Strictness),
+) -> Result<ExitCode, Failure> {
     let advice = match plan.json {
         true => advice(&mut std::io::sink(), files)?,
         false => advice(out, files)?,
@@ -169,7 +179,8 @@ fn held(out: &mut impl Write, plan: &NodePlan, files: &[PathBuf], version: Versi
             count(Check::Unseen)
         )?;
     }
-    let otherwise = rows.iter().any(|row| row.check == Check::Otherwise);
+    let strict = strictness == Strictness::Strict;
+    let otherwise = rows.iter().any(|row| row.check == Check::Otherwise || strict && row.check == Check::Unseen);
     Ok(if otherwise { ExitCode::from(WORSE) } else { ExitCode::SUCCESS })
 }
 

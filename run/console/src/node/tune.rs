@@ -39,10 +39,11 @@ fn tree(plan: &NodePlan) -> Result<Tree, Failure> {
 }
 
 fn tuned(evidence: &Evidence, tree: &Tree, role: Role, tuning: &Tuning) -> Result<TuningPlan, Failure> {
-    match tuning.only.as_slice() {
-        [] => Ok(TuningPlan::for_role(evidence, role, &tuning.except)),
-        only => Ok(TuningPlan::of(tree, evidence, role, only)?),
-    }
+    let plan = match tuning.only.as_slice() {
+        [] => TuningPlan::for_role(evidence, role, &tuning.except),
+        only => TuningPlan::of(tree, evidence, role, only)?,
+    };
+    Ok(TuningPlan { no_container: tuning.no_container, ..plan })
 }
 
 /// Prints what would change.
@@ -56,16 +57,22 @@ pub(super) fn plan(out: &mut impl Write, node: &NodePlan, tuning: &Tuning) -> Re
         return Ok(ExitCode::SUCCESS);
     }
     show(out, &plan)?;
+    let mut obstacles = Vec::new();
     if root(node).is_dir() {
-        for obstacle in apply::obstacles(&machine, &evidence, &plan) {
+        obstacles = apply::obstacles(&machine, &evidence, &plan);
+        for obstacle in &obstacles {
             writeln!(out, "\napply would refuse: {obstacle}")?;
         }
     }
     if !plan.steps.is_empty() || !plan.arguments.is_empty() {
         let only: String = tuning.only.iter().map(|(key, value)| format!(" --only '{key}={value}'")).collect();
+        // In a container the bare command would be refused: whoever knows better says so with it.
+        let contained = obstacles.iter().any(|obstacle| matches!(obstacle, Refusal::Container(_)));
+        let known = if tuning.no_container || contained { " --not-a-container" } else { "" };
+        let only_if = if contained { "if this is no container: " } else { "" };
         let except: String = tuning.except.iter().map(|key| format!(" --except '{key}'")).collect();
         let trial = if plan.may_cut() { "  (undoes itself after 120 s unless confirmed)" } else { "" };
-        writeln!(out, "\nnearside node apply {}{only}{except}{trial}", plan.id)?;
+        writeln!(out, "\n{only_if}nearside node apply {}{only}{except}{known}{trial}", plan.id)?;
     }
     Ok(ExitCode::SUCCESS)
 }
