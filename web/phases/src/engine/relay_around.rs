@@ -100,7 +100,7 @@ impl Relay {
 
     /// What is wrong with a body; `rest` is what could not be read of it.
     pub(super) fn body_fault(&self, error: Error, rest: &[u8]) -> String {
-        match (error, misnamed(rest).filter(|_| self.rules.passes_trailers)) {
+        match (error, misnamed(from_last_chunk(rest)).filter(|_| self.rules.passes_trailers)) {
             (Error::TooLarge, _) if self.rules.passes_trailers => "upstream sent too big trailers".to_owned(),
             (_, Some((name, byte))) => {
                 format!("upstream sent invalid trailer: \"{}\\x{byte:02x}...\"", String::from_utf8_lossy(name))
@@ -108,6 +108,19 @@ impl Relay {
             _ => "upstream sent invalid chunked response".to_owned(),
         }
     }
+}
+
+/// What there is of a body from its last chunk's size on: trailers follow that line.
+fn from_last_chunk(rest: &[u8]) -> &[u8] {
+    let mut at = 0;
+    for line in rest.split_inclusive(|byte| *byte == b'\n') {
+        let size = line.split(|byte| *byte == b';').next().unwrap_or(line).trim_ascii_end();
+        if !size.is_empty() && size.iter().all(|byte| *byte == b'0') {
+            return rest.get(at..).unwrap_or_default();
+        }
+        at += line.len();
+    }
+    b""
 }
 
 impl Course {
