@@ -451,7 +451,8 @@ fn what_comes_of_a_reload_is_told_by_the_command() {
 #[test]
 fn a_reload_of_the_same_changes_nothing() {
     let site = Site::new("nginx-same");
-    site.write_for("", "", "the same");
+    site.write_for("user nobody;", "", "the same");
+    let _ = fs::remove_file(site.folder.join("logs/error.log"));
     let mut child = site.command(&["-g", "daemon off;"]).spawn().unwrap();
     site.wait_until("the file with its id", |site| site.pid() == Some(child.id()));
     let (went, said) = site.call(&["-s", "reload"]);
@@ -467,6 +468,7 @@ fn a_reload_of_the_same_changes_nothing() {
 fn levels_of_the_error_log_hold() {
     let site = Site::new("nginx-levels");
     site.write_for("", "", "quiet");
+    let _ = fs::remove_file(site.folder.join("logs/error.log"));
     let text = fs::read_to_string(site.folder.join("nginx.conf")).unwrap();
     fs::write(site.folder.join("nginx.conf"), text.replace("error.log;", "error.log crit;")).unwrap();
     let mut child = site.command(&["-g", "daemon off;"]).spawn().unwrap();

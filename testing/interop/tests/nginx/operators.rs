@@ -311,7 +311,7 @@ fn options_of_listen_change_at_a_reload() {
                 // One option follows the other.
                 let mut seen = None;
                 wait_for(&format!("{wanted:?}"), || {
-                    seen = listening(server.running.id());
+                    seen = with_children(server.running.id()).into_iter().find_map(listening);
                     seen == Some(wanted)
                 });
                 assert_eq!(get("/"), Some(403));
@@ -319,6 +319,12 @@ fn options_of_listen_change_at_a_reload() {
             server.running.stop();
         });
     });
+}
+
+/// A server, and the processes that it has started: any of them may have its sockets.
+fn with_children(pid: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    core::iter::once(pid).chain(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok())).collect()
 }
 
 /// Of the socket that a process listens on: how many may wait, whether it is deferred,
