@@ -501,6 +501,7 @@ impl ResponseReader {
 /// A head that is none of lines that end in CR LF, where they may end in LF alone: its
 /// length, or why there is none. `None` where line ends are not what is wrong with it.
 #[cold]
+#[inline(never)]
 fn of_line_feeds(window: &[u8], asked: Method, limits: &ResponseLimits) -> Option<Result<usize, head::Stop>> {
     let first = find(window, 0, b'\n')? + 1;
     match head::parse(&canonical(window.get(..first)?), asked, limits) {

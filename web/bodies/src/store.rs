@@ -117,9 +117,10 @@ impl BodyStore {
 
     /// Whether one that waits for memory may have some: nobody says so but
     /// [`BodyStore::arrived`], which is to be asked.
+    #[inline]
     #[must_use]
     pub fn has_room(&self) -> bool {
-        !self.common.is_full() && !self.common.waiting.borrow().is_empty()
+        !self.common.waiting.borrow().is_empty() && !self.common.is_full()
     }
 
     /// Whether the thread is at work, or has done what was not taken.

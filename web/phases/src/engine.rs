@@ -542,8 +542,9 @@ impl Rest {
 
     /// Whether connections end by these rules no earlier than with what is ready, which counts
     /// no requests but those of the whole server.
-    const fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
-        !rules.keepalive.is_zero() && rules.requests >= self.requests && rules.age.as_nanos() >= self.age.as_nanos()
+    #[inline]
+    fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
+        !rules.keepalive.is_zero() && rules.requests >= self.requests && rules.age >= self.age
     }
 
     /// One that was being sent is over.
@@ -565,7 +566,8 @@ impl<R: Replies> Runner<'_, R> {
         let (course, request) = (&*self.course, self.request);
         let no_query = course.depends.has(Depends::QUERY);
         let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
-        keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
+        // What most that are not depend on is asked first.
+        !course.depends.has(Depends::OTHER)
             && course.method == Method::Get
             && request.method() == Method::Get
             && request.form() == Form::Origin
@@ -575,9 +577,9 @@ impl<R: Replies> Runner<'_, R> {
             && (course.about.goes_on || !course.tells_keep_alive())
             // Logs tell of the query: of one that a rewrite made, that it did.
             && course.args == request.query().unwrap_or_default()
-            && !course.depends.has(Depends::OTHER)
             && !course.is_told.get()
             && !(no_query && request.query().is_some())
+            && keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
     }
 
     /// Keeps an answer that others may have, too.

@@ -118,6 +118,7 @@ impl Core {
 impl Variable {
     /// For which requests it stands for the same, but for what it is made of: that
     /// is asked by itself.
+    #[inline]
     #[must_use]
     pub fn reach(&self) -> Reach {
         match self {
@@ -129,10 +130,17 @@ impl Variable {
             Self::SentHeader(_) => Reach::Path,
             Self::Upstream(_) => Reach::Request,
             Self::Geo(_) | Self::Tls(_) | Self::Tlv(_) => Reach::Connection,
-            Self::Set(_, other) => other.reach(),
+            Self::Set(_, other) => other.reach_unset(),
             // What a script gives it was asked when it did.
             Self::Slot(_) | Self::Map(_) | Self::Split(_) | Self::SentTrailer(_) | Self::Absent => Reach::Always,
         }
+    }
+
+    /// The same, for what a name that may be set stands for until then.
+    #[cold]
+    #[inline(never)]
+    fn reach_unset(&self) -> Reach {
+        self.reach()
     }
 }
 

@@ -54,10 +54,18 @@ pub fn write(source: &TargetSource<'_>, uri: &[u8], out: &mut Vec<u8>) {
 /// encoded (RFC 3986 section 2.1).
 pub fn make_safe(out: &mut Vec<u8>, start: usize) {
     let ends_a_word = |byte: u8| matches!(byte, 0..=b' ' | 0x7f);
-    let Some(at) = out.iter().skip(start).position(|&byte| ends_a_word(byte)) else { return };
-    for byte in out.split_off(start + at) {
+    let target = out.get(start..).unwrap_or_default();
+    // Looked at whole: nearly none has any.
+    if target.iter().fold(false, |any, &byte| any | ends_a_word(byte)) {
+        encode(out, start);
+    }
+}
+
+#[cold]
+fn encode(out: &mut Vec<u8>, start: usize) {
+    for byte in out.split_off(start) {
         match byte {
-            byte if ends_a_word(byte) => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            0..=b' ' | 0x7f => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
             byte => out.push(byte),
         }
     }

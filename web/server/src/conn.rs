@@ -146,6 +146,15 @@ pub struct More {
     pub traced: Option<Box<Traced>>,
 }
 
+impl More {
+    /// Lets go of all but what a proxy said.
+    #[cold]
+    #[inline(never)]
+    fn clear_but_proxied(&mut self) {
+        *self = Self { proxied: self.proxied.take(), ..Self::default() };
+    }
+}
+
 /// What a request asked for that is traced.
 #[derive(Debug)]
 pub struct Traced {
@@ -211,10 +220,10 @@ impl ServedConnection {
 
     /// Lets go of what only a request needed.
     pub fn clear_more(&mut self) {
-        let proxied = self.more.as_mut().and_then(|more| more.proxied.take());
-        match (&mut self.more, proxied) {
-            (Some(more), proxied @ Some(_)) => **more = More { proxied, ..More::default() },
-            _ => self.more = None,
+        match &mut self.more {
+            None => {}
+            Some(more) if more.proxied.is_some() => more.clear_but_proxied(),
+            Some(_) => self.more = None,
         }
     }
 

@@ -33,6 +33,7 @@ impl<H: Handler> Server<H> {
 
     /// One event that is not a ready request. Returns the bytes consumed, or
     /// `None` if no more are to be offered now.
+    #[inline(always)]
     pub(crate) fn on_event<N: Net>(
         &mut self,
         net: &mut N,
@@ -86,21 +87,21 @@ impl<H: Handler> Server<H> {
     /// A head of lines that end in LF alone, `length` bytes of `rest`: handlers, and
     /// whoever they ask, are told of a copy with CR LF at the end of each.
     #[cold]
+    #[inline(never)]
     fn on_line_feeds<N: Net>(&mut self, net: &mut N, id: ConnId, rest: &[u8], length: usize) -> Option<usize> {
         let head = h1::canonical(rest.get(..length).unwrap_or_default());
         let limits = self.carrier.head_limits(id);
-        match self.carrier.conns[id.index()].engine.on_bytes(&head, &limits) {
-            event @ RequestEvent::Request { .. } => self.on_event(net, id, event, &head).map(|_| length),
-            RequestEvent::Reject { status, .. } => {
-                self.on_event(net, id, RequestEvent::Reject { status, consumed: rest.len() }, &head)
-            }
+        let (event, taken) = match self.carrier.conns[id.index()].engine.on_bytes(&head, &limits) {
+            event @ RequestEvent::Request { .. } => (event, length),
+            RequestEvent::Reject { status, .. } => (RequestEvent::Reject { status, consumed: rest.len() }, rest.len()),
             // It became another since, where the peer still writes to.
             _ => {
                 self.carrier.counters.parse_errors += 1;
                 self.on_reject(net, id, Status::BAD_REQUEST, b"");
-                Some(rest.len())
+                return Some(rest.len());
             }
-        }
+        };
+        self.on_event(net, id, event, &head).map(|_| taken)
     }
 
     /// What came is no request, or no body of one, or did not come in time.

@@ -37,6 +37,7 @@ struct Said {
 
 /// Parses the head that `data` begins with, which is at most
 /// [`ResponseLimits::head`] long.
+#[inline(always)]
 pub(super) fn parse<'a>(data: &'a [u8], asked: Method, limits: &ResponseLimits) -> Result<Response<'a>, Stop> {
     let Some((version, status, mut rest)) = status_line(data) else { return Err(stop(data, 0, 0)) };
     let fields_start = (data.len() - rest.len()) as u16;

@@ -155,8 +155,14 @@ impl Loaded {
     }
 
     /// What a proxy said of an exchange's client.
+    #[inline]
     pub fn proxied<R: Replies>(&self, replies: &R, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
-        if self.behind_proxies { replies.proxied(id).map(Box::new) } else { None }
+        if self.behind_proxies { Self::told(replies, id) } else { None }
+    }
+
+    #[inline(never)]
+    fn told<R: Replies>(replies: &R, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
+        replies.proxied(id).map(Box::new)
     }
 
     pub fn program(&self) -> &Program {
@@ -202,6 +208,7 @@ impl Depends {
     pub const SECOND: u8 = 8;
 
     /// What an answer depends on that was made of a variable of this reach.
+    #[inline]
     pub const fn of(reach: Reach) -> u8 {
         match reach {
             Reach::Second => Self::SECOND,

@@ -21,9 +21,9 @@ impl Scope<'_> {
         let found = self.of_request(core, out).or_else(|| self.of_connection(core, out));
         let found = found
             .or_else(|| self.of_body(core, out))
-            .or_else(|| self.of_port_and_counts(core, out))
             .or_else(|| self.of_answer(core, out))
             .or_else(|| self.of_time(core, out));
+        let found = found.or_else(|| self.of_port_and_counts(core, out));
         let found = found.or_else(|| (core == Core::SliceRange).then(|| self.slice_range(out)));
         found.or_else(|| self.of_links(core, out)).unwrap_or(false)
     }

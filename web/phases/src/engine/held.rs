@@ -10,7 +10,7 @@ impl Engine {
     /// Whether a body that waits for memory may have some.
     pub(super) fn has_room_for_bodies(&self) -> bool {
         let has_room = |loaded: &Rc<Loaded>| loaded.bodies.borrow().as_ref().is_some_and(BodyStore::has_room);
-        self.retired.iter().chain([&self.loaded]).any(has_room)
+        has_room(&self.loaded) || self.retired.iter().any(has_room)
     }
 
     /// What is held for requests that are under way, and for connections to upstreams: all

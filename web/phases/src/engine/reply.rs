@@ -384,10 +384,11 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// `expires` and `add_header`.
+    #[inline(always)]
     pub(super) fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
         let safe = is_added_to(answer.status);
         let mut told = out.len();
-        if safe {
+        if safe && !matches!(rules.expires, Expires::Off) {
             self.expire(answer, &rules.expires, out);
         }
         for field in rules.added.iter().filter(|field| safe || field.always) {

@@ -262,17 +262,16 @@ impl<R: Replies> Runner<'_, R> {
 
     /// The request enters a place. Where that has it so, the connection ends with its answer,
     /// whatever place it goes on to, as with nginx.
+    #[inline]
     pub(super) fn end_by_place(&mut self, place: crate::BlockId) {
-        let Some(rules) = self.loaded.program.blocks.get(place.0 as usize).map(|block| block.connection) else {
-            return;
-        };
         if self.is_sub() {
             return;
         }
-        if !self.rest.ends_as_ready(&rules) {
+        let Some(block) = self.loaded.program.blocks.get(place.0 as usize) else { return };
+        let (rules, about) = (&block.connection, &self.course.about);
+        if !self.rest.ends_as_ready(rules) {
             self.course.depends.on(Depends::OTHER);
         }
-        let about = &self.course.about;
         if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
             self.set_last();
         }

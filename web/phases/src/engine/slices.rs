@@ -123,7 +123,12 @@ impl<R: Replies> Runner<'_, R> {
 
     /// The same of an answer; a main request that is answered with another than one by slices
     /// has none.
+    #[inline(always)]
     pub(super) fn sort_out_slices(&mut self, answer: &Answer) -> Option<Flow> {
+        // Neither has nearly any request.
+        if self.course.sub.is_none() && self.course.slices.is_none() {
+            return None;
+        }
         if !self.is_sub() && !matches!(answer.body, AnswerBody::Sliced(..)) {
             self.course.slices = None;
         }

@@ -305,6 +305,19 @@ impl Variables for Scope<'_> {
 }
 
 impl Scope<'_> {
+    /// What was set, or what the name stands for otherwise.
+    #[cold]
+    #[inline(never)]
+    fn write_set(&mut self, variable: u16, slot: u16, other: &Variable, out: &mut Vec<u8>) -> bool {
+        match self.course.slots.get(usize::from(slot)).and_then(Option::as_ref) {
+            Some(value) => {
+                out.extend_from_slice(value);
+                true
+            }
+            None => self.write_found(variable, other, out),
+        }
+    }
+
     pub(super) fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
         self.course.depends.on(Depends::of(found.reach()));
         match found {
@@ -327,13 +340,7 @@ impl Scope<'_> {
                 // What `set` has not come to is empty; what nothing was found for is not there.
                 None => self.program().variables.is_empty_at_first(*slot),
             },
-            Variable::Set(slot, other) => match self.course.slots.get(usize::from(*slot)).and_then(Option::as_ref) {
-                Some(value) => {
-                    out.extend_from_slice(value);
-                    true
-                }
-                None => self.write_found(variable, other, out),
-            },
+            Variable::Set(slot, other) => self.write_set(variable, *slot, other, out),
             Variable::Map(_) | Variable::Geo(_) | Variable::Split(_) => self.made(variable, found, out),
             Variable::Upstream(value) => self.of_upstream(value, out),
             Variable::Tls(value) => self.of_handshake(*value, out),
