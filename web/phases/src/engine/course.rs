@@ -1,7 +1,7 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::course_body::CourseBody;
-use super::course_parts::{Rewritten, SecuredCourse};
+use super::course_parts::{Captures, Rewritten, SecuredCourse};
 use super::making::Filtering;
 use super::named::Names;
 use super::paced::Paced;
@@ -247,37 +247,6 @@ pub(crate) enum Phase {
     Try,
     /// What answers it.
     Content,
-}
-
-/// The groups of the expression that matched last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Captures {
-    subject: Vec<u8>,
-    groups: Vec<Option<Range<usize>>>,
-}
-
-impl Captures {
-    pub fn clear(&mut self) {
-        self.groups.clear();
-    }
-
-    /// Begins with another subject.
-    pub fn begin(&mut self, subject: &[u8]) {
-        self.subject.clear();
-        self.subject.extend_from_slice(subject);
-        self.groups.clear();
-    }
-
-    pub fn set(&mut self, group: usize, range: Range<usize>) {
-        if self.groups.len() <= group {
-            self.groups.resize(group + 1, None);
-        }
-        self.groups[group] = Some(range);
-    }
-
-    pub fn get(&self, group: usize) -> Option<&[u8]> {
-        self.subject.get(self.groups.get(group)?.clone()?)
-    }
 }
 
 /// What was sent, for the log.

@@ -1,5 +1,6 @@
 //! Parts of what is known of a request.
 
+use core::ops::Range;
 use exchange::ClientSession;
 use std::sync::Arc;
 
@@ -19,4 +20,35 @@ pub(crate) struct SecuredCourse {
     pub session: Option<Arc<ClientSession>>,
     /// What the request is answered with because of that, though what it says is believed.
     pub fault: Option<u16>,
+}
+
+/// The groups of the expression that matched last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Captures {
+    subject: Vec<u8>,
+    groups: Vec<Option<Range<usize>>>,
+}
+
+impl Captures {
+    pub fn clear(&mut self) {
+        self.groups.clear();
+    }
+
+    /// Begins with another subject.
+    pub fn begin(&mut self, subject: &[u8]) {
+        self.subject.clear();
+        self.subject.extend_from_slice(subject);
+        self.groups.clear();
+    }
+
+    pub fn set(&mut self, group: usize, range: Range<usize>) {
+        if self.groups.len() <= group {
+            self.groups.resize(group + 1, None);
+        }
+        self.groups[group] = Some(range);
+    }
+
+    pub fn get(&self, group: usize) -> Option<&[u8]> {
+        self.subject.get(self.groups.get(group)?.clone()?)
+    }
 }

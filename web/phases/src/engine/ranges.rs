@@ -1,6 +1,7 @@
 //! Ranges of bytes, as nginx reads them.
 
 use core::ops::Range;
+use exchange::Part;
 
 /// What a Range field comes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -89,6 +90,34 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
             value.checked_mul(10)?.checked_add(u64::from(digit - b'0')).filter(|value| *value <= i64::MAX as u64)?;
     }
     Some((value, &text[digits..]))
+}
+
+/// The parts of several ranges (RFC 9110 section 14.6), and their length.
+pub(crate) fn multipart_of(
+    ranges: &[Range<u64>],
+    media_type: Option<&[u8]>,
+    size: u64,
+    serial: u32,
+) -> (Vec<Part>, u64) {
+    let (mut parts, mut length) = (Vec::with_capacity(2 * ranges.len() + 1), 0);
+    for range in ranges {
+        let mut lines = format!("\r\n--{serial:020}\r\n").into_bytes();
+        if let Some(media_type) = media_type {
+            lines.extend_from_slice(b"Content-Type: ");
+            lines.extend_from_slice(media_type);
+            lines.extend_from_slice(b"\r\n");
+        }
+        lines.extend_from_slice(
+            format!("Content-Range: bytes {}-{}/{size}\r\n\r\n", range.start, range.end - 1).as_bytes(),
+        );
+        length += lines.len() as u64 + range.end - range.start;
+        parts.push(Part::Bytes(lines));
+        parts.push(Part::Content(range.clone()));
+    }
+    let end = format!("\r\n--{serial:020}--\r\n").into_bytes();
+    length += end.len() as u64;
+    parts.push(Part::Bytes(end));
+    (parts, length)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
-use core::ops::Range;
 use exchange::{FieldLines, Part, Replies};
 use semantics::date::{self, HttpDate};
 use semantics::{Known, Method};
@@ -269,7 +268,7 @@ impl<R: Replies> Runner<'_, R> {
                     cut = vec![Part::Content(range.clone())];
                 } else {
                     let serial = self.rest.next_serial();
-                    (cut, length) = multipart_of(&parts, answer.media_type.as_deref(), whole, serial);
+                    (cut, length) = ranges::multipart_of(&parts, answer.media_type.as_deref(), whole, serial);
                     let media_type = format!("multipart/byteranges; boundary={serial:020}");
                     answer.media_type = Some(media_type.into_bytes());
                 }
@@ -575,27 +574,4 @@ fn matches_etag(list: &[u8], etag: &[u8], weak: bool) -> bool {
     list.split(|byte| *byte == b',')
         .map(<[u8]>::trim_ascii)
         .any(|tag| if weak { bare(tag) == etag } else { tag == etag })
-}
-
-/// The parts of several ranges (RFC 9110 section 14.6), and their length.
-fn multipart_of(ranges: &[Range<u64>], media_type: Option<&[u8]>, size: u64, serial: u32) -> (Vec<Part>, u64) {
-    let (mut parts, mut length) = (Vec::with_capacity(2 * ranges.len() + 1), 0);
-    for range in ranges {
-        let mut lines = format!("\r\n--{serial:020}\r\n").into_bytes();
-        if let Some(media_type) = media_type {
-            lines.extend_from_slice(b"Content-Type: ");
-            lines.extend_from_slice(media_type);
-            lines.extend_from_slice(b"\r\n");
-        }
-        lines.extend_from_slice(
-            format!("Content-Range: bytes {}-{}/{size}\r\n\r\n", range.start, range.end - 1).as_bytes(),
-        );
-        length += lines.len() as u64 + range.end - range.start;
-        parts.push(Part::Bytes(lines));
-        parts.push(Part::Content(range.clone()));
-    }
-    let end = format!("\r\n--{serial:020}--\r\n").into_bytes();
-    length += end.len() as u64;
-    parts.push(Part::Bytes(end));
-    (parts, length)
 }
