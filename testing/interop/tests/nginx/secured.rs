@@ -411,6 +411,44 @@ fn wrong_certificates_are_told() {
     });
 }
 
+/// What OpenSSL has and the library has not is warned of where one that is here stays.
+#[test]
+fn names_that_are_not_here_are_warned_of() {
+    const CASES: [(&str, &str); 9] = [
+        ("ssl_ecdh_curve X25519:secp256k1;", "\"secp256k1\" of"),
+        ("ssl_ecdh_curve X25519:secp224r1;", "\"secp224r1\" of"),
+        ("ssl_ecdh_curve prime192v1:X25519;", "\"prime192v1\" of"),
+        ("ssl_ecdh_curve sect571r1:X25519;", "\"sect571r1\" of"),
+        ("ssl_ecdh_curve X25519:brainpoolP384r1;", "\"brainpoolP384r1\" of"),
+        (
+            "ssl_conf_command Ciphersuites TLS_AES_128_CCM_SHA256:TLS_AES_128_GCM_SHA256;",
+            "\"TLS_AES_128_CCM_SHA256\" of",
+        ),
+        ("ssl_conf_command CipherString DEFAULT@SECLEVEL=1;", "\"@SECLEVEL\" of"),
+        ("ssl_ciphers HIGH:@SECLEVEL=0;", "\"@SECLEVEL\" of"),
+        ("ssl_conf_command Options PrioritizeChaCha;", "\"PrioritizeChaCha\" of"),
+    ];
+    in_namespace(&[NGINX, OPENSSL], || {
+        let folder = scratch("nginx-secured").join("warned");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        sh(&folder, CERTIFICATES, "");
+        for (case, warned) in CASES {
+            let text = format!(
+                "pid nginx.pid; error_log error.log; events {{}}\nhttp {{ access_log off;\n\
+                 server {{ listen 127.0.0.1:8443 ssl; ssl_certificate one.pem; ssl_certificate_key one.key; {case} }} }}\n"
+            );
+            fs::write(folder.join("nginx.conf"), text).unwrap();
+            let [theirs, ours] = [SIDES[0], SIDES[1]].map(|(name, _)| {
+                let out = command(name, &folder).arg("-t").stdin(Stdio::null()).output().unwrap();
+                (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
+            });
+            assert!(theirs.0, "{case}: {}", theirs.1);
+            assert!(ours.0 && ours.1.contains("[warn]") && ours.1.contains(warned), "{case}: {}", ours.1);
+        }
+    });
+}
+
 /// Whoever sends what is no handshake, or none that ends, leaves the others alone.
 #[test]
 fn bad_handshakes_leave_others_alone() {

@@ -180,7 +180,27 @@ impl Compiler<'_> {
     }
 
     /// `…_conf_command`: what OpenSSL's SSL_CONF_cmd(3) has and we have, too.
-    pub(super) fn tls_command(&self, settings: &mut TlsSettings, directive: &Directive) -> Step {
+    pub(super) fn tls_command(&mut self, settings: &mut TlsSettings, directive: &Directive) -> Step {
+        /// Options of OpenSSL's that the library has not: handshakes go on without them.
+        const OPTIONS: [&str; 17] = [
+            "AllowNoDHEKEX",
+            "AntiReplay",
+            "Bugs",
+            "CANames",
+            "ClientRenegotiation",
+            "Compression",
+            "EmptyFragments",
+            "EncryptThenMac",
+            "ExtendedMasterSecret",
+            "IgnoreUnexpectedEOF",
+            "MiddleboxCompat",
+            "PreferNoDHEKEX",
+            "PrioritizeChaCha",
+            "StrictCertCheck",
+            "TxCertificateCompression",
+            "UnsafeLegacyRenegotiation",
+            "UnsafeLegacyServerConnect",
+        ];
         const OTHERS: [&str; 12] = [
             "SignatureAlgorithms",
             "ClientSignatureAlgorithms",
@@ -219,6 +239,9 @@ impl Compiler<'_> {
                         "KTLS" => settings.kernel = on,
                         // They say what is done here anyway, or weigh nothing.
                         "NoRenegotiation" | "NoResumptionOnRenegotiation" | "ECDHSingle" | "DHSingle" => {}
+                        name if OPTIONS.contains(&name) => {
+                            self.warn(directive.place, format!("\"{option}\" of \"{of}\" has no effect here"));
+                        }
                         _ => {
                             let what = format!("\"{option}\" of \"{of}\"");
                             return Err(self.unsupported(directive.place, &what));
@@ -325,6 +348,10 @@ impl Compiler<'_> {
     /// The suites of TLS 1.2, and those of 1.3, by the directives that begin with `prefix`.
     pub(super) fn tls_suites(&mut self, settings: &TlsSettings, prefix: &str, place: Place) -> Step<(Suites, Suites)> {
         let text = &settings.ciphers;
+        if ["@SECLEVEL=0", "@SECLEVEL=1"].iter().any(|level| text.contains(level)) {
+            let what = format!("\"@SECLEVEL\" of \"{text}\" allows nothing more here: what is weaker is not spoken");
+            self.warn(place, what);
+        }
         let no_match = "error:0A0000B9:SSL routines::no cipher match";
         let suites12 = match Suites::of_tls12(text) {
             Ok(suites) => suites,
@@ -342,8 +369,21 @@ impl Compiler<'_> {
         };
         let suites13 = match &settings.suites13 {
             None => Suites::all_tls13(),
-            Some(text) => Suites::of_tls13(text)
-                .map_err(|_| nowhere(format!("SSL_CONF_cmd(\"Ciphersuites\", \"{text}\") failed (SSL: {no_match})")))?,
+            Some(text) => match Suites::of_tls13(text) {
+                Ok((suites, missing)) => {
+                    for name in missing {
+                        self.warn(place, format!("\"{name}\" of \"Ciphersuites\" is not there"));
+                    }
+                    suites
+                }
+                Err(SuitesError::NoneOfOurs) => {
+                    return Err(self.unsupported(place, &format!("any of \"Ciphersuites\" \"{text}\"")));
+                }
+                Err(SuitesError::NoMatch) => {
+                    let what = format!("SSL_CONF_cmd(\"Ciphersuites\", \"{text}\") failed (SSL: {no_match})");
+                    return Err(nowhere(what));
+                }
+            },
         };
         Ok((suites12, suites13))
     }
