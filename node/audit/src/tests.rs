@@ -2,6 +2,7 @@
 
 mod container;
 mod inputs;
+mod keys;
 mod published;
 mod scripts;
 mod strange;
