@@ -44,6 +44,10 @@ impl Site {
 
     /// So many workers have queues, of which only the first is looked after.
     fn start_one_of(workers: usize, endpoint: Endpoint) -> Self {
+        Self::answering(Respond::Text("hello".into()), workers, endpoint)
+    }
+
+    fn answering(answer: Respond, workers: usize, endpoint: Endpoint) -> Self {
         let listeners =
             Listeners::bind(&[endpoint], &ListenOptions::default(), Model::Reuseport, workers).expect("free");
         let url = match &listeners.endpoints()[0] {
@@ -54,7 +58,7 @@ impl Site {
         let served = Arc::default();
         let mut until = Until { over: Arc::clone(&over), served: Arc::clone(&served) };
         let thread = thread::spawn(move || {
-            let config = Config::respond(Respond::Text("hello".into()));
+            let config = Config::respond(answer);
             let server = Server::new(config, WallClock::new(Clock.now(), Clock.unix())).expect("a fixed answer");
             let mut worker =
                 Worker::new(sockets::Config::default(), listeners.for_worker(0), server).expect("a worker");
@@ -494,9 +498,12 @@ fn answers_are_checked_and_requests_filled_in() {
 #[test]
 fn what_a_link_carries_is_measured() {
     let site = Site::tcp();
+    let large = Site::answering(Respond::Size(4 << 20), 1, Endpoint::Tcp(([127, 0, 0, 1], 0).into()));
     let run = "-c 2 -d 300ms --warmup 50ms --interval 100ms --threads 1 --cores none --json";
+    // What comes are tiny answers: round trips, and no bulk.
+    ends_with(&load(&site.url, &format!("{run} --bulk down")), 5, "answers have");
     for (way, up, down) in [("up", true, false), ("down", false, true), ("both", true, true)] {
-        let output = load(&site.url, &format!("{run} --bulk {way}"));
+        let output = load(&large.url, &format!("{run} --bulk {way}"));
         ends_with(&output, 0, "");
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         for (name, asked) in [("up", up), ("down", down)] {

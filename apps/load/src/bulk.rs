@@ -109,6 +109,8 @@ pub struct StreamState {
     pub queued: u64,
     /// Bytes that came.
     pub received: u64,
+    /// Answers that came whole.
+    pub answers: u64,
     /// Whether it is there.
     pub open: bool,
 }
@@ -208,7 +210,7 @@ impl Bulk {
                 Err(why) => return self.fail(now, why.to_string()),
             };
             let way = if (number as u32) < self.plan.up { Way::Up } else { Way::Down };
-            let state = StreamState { id, way, queued: 0, received: 0, open: false };
+            let state = StreamState { id, way, queued: 0, received: 0, answers: 0, open: false };
             self.streams.push(Stream { state, reader: ResponseReader::default(), asked: 0, left: 0 });
         }
     }
@@ -296,6 +298,7 @@ impl App for Bulk {
                     used += consumed;
                     stream.state.received += (used - before) as u64;
                     stream.asked -= 1;
+                    stream.state.answers += 1;
                     let code = summary.status.code();
                     if !(200..300).contains(&code) || !summary.keep_alive {
                         let what = if method == Method::Get { "a download" } else { "content" };

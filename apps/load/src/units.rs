@@ -3,10 +3,11 @@
 /// Nanoseconds in the unit that suits.
 #[must_use]
 pub fn seconds(nanos: f64) -> String {
+    // What would round to a thousand of a unit is one of the next.
     let (value, unit) = match nanos {
-        n if n >= 1e9 => (n * 1e-9, "s"),
-        n if n >= 1e6 => (n * 1e-6, "ms"),
-        n if n >= 1e3 => (n * 1e-3, "µs"),
+        n if n >= 999.5e6 => (n * 1e-9, "s"),
+        n if n >= 999.5e3 => (n * 1e-6, "ms"),
+        n if n >= 999.5 => (n * 1e-3, "µs"),
         n => (n, "ns"),
     };
     format!("{} {unit}", digits(value))
@@ -29,9 +30,9 @@ pub fn share(fraction: f64) -> String {
 #[must_use]
 pub fn si(value: f64, unit: &str) -> String {
     let (value, prefix) = match value {
-        v if v >= 1e9 => (v * 1e-9, "G"),
-        v if v >= 1e6 => (v * 1e-6, "M"),
-        v if v >= 1e3 => (v * 1e-3, "k"),
+        v if v >= 999.5e6 => (v * 1e-9, "G"),
+        v if v >= 999.5e3 => (v * 1e-6, "M"),
+        v if v >= 999.5 => (v * 1e-3, "k"),
         v => (v, ""),
     };
     format!("{} {prefix}{unit}", digits(value))
@@ -41,8 +42,9 @@ pub fn si(value: f64, unit: &str) -> String {
 #[must_use]
 pub fn digits(value: f64) -> String {
     match value {
-        v if v >= 100.0 || v == 0.0 => format!("{v:.0}"),
-        v if v >= 10.0 => format!("{v:.1}"),
+        // As it is rounded: 99.96 is 100, and not 100.0.
+        v if v >= 99.95 || v == 0.0 => format!("{v:.0}"),
+        v if v >= 9.995 => format!("{v:.1}"),
         v => format!("{v:.2}"),
     }
 }
@@ -59,4 +61,26 @@ pub fn grouped(count: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_digits_whatever_they_round_to() {
+        for (value, wanted) in
+            [(9.994, "9.99"), (9.996, "10.0"), (99.94, "99.9"), (99.96, "100"), (999.4, "999"), (0.0, "0")]
+        {
+            assert_eq!(digits(value), wanted, "{value}");
+        }
+        assert_eq!(
+            (si(999.6, "/s"), si(999_600.0, "/s"), si(999.6e6, "B")),
+            ("1.00 k/s".into(), "1.00 M/s".into(), "1.00 GB".into())
+        );
+        assert_eq!(
+            (si(999.4, "/s"), seconds(999.6), seconds(999_600.0)),
+            ("999 /s".into(), "1.00 µs".into(), "1.00 ms".into())
+        );
+    }
 }

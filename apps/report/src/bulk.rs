@@ -89,6 +89,10 @@ pub fn bulk_text(report: &BulkReport) -> String {
     out
 }
 
+/// Bytes of one answer below which receiving measures how soon requests are answered, and not what a link carries:
+/// with two of them asked for, a stream stands still for most of a round trip.
+const LEAST_ANSWER: u64 = 64 << 10;
+
 /// What streams without end are worth.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct BulkVerdict {
@@ -98,7 +102,8 @@ pub struct BulkVerdict {
     pub reasons: Vec<String>,
 }
 
-/// INVALID where nothing came or went on a way that was asked for: no figure is of a server.
+/// INVALID where nothing came or went on a way that was asked for: no figure is of a server; and where what came were
+/// small answers, which wait for each other.
 #[must_use]
 pub fn bulk_verdict(report: &BulkReport) -> BulkVerdict {
     let mut reasons = Vec::new();
@@ -108,6 +113,17 @@ pub fn bulk_verdict(report: &BulkReport) -> BulkVerdict {
         let bytes = rate.as_ref().map_or(0, |rate| rate.way.bytes);
         if asked > 0 && bytes == 0 {
             reasons.push(format!("nothing was carried {name}: no rate was measured"));
+        }
+    }
+    if let Some(down) = &report.whole.down {
+        // One that is under way at the end has no end of its own.
+        let each = down.way.bytes / down.way.answers.max(1);
+        if down.way.bytes > 0 && down.way.answers > 0 && each < LEAST_ANSWER {
+            reasons.push(format!(
+                "answers have {} each: round trips were measured, not what is carried down; ask for a large one \
+                 (nearside serve --respond 1000M)",
+                si(each as f64, "B")
+            ));
         }
     }
     BulkVerdict { word: if reasons.is_empty() { "COMPLETE" } else { "INVALID" }, reasons }
@@ -144,7 +160,7 @@ mod tests {
     use load::PortUse;
 
     fn way(bytes: u64, streams: u64) -> BulkWay {
-        BulkWay { bytes, retransmits: 7, out_of_order: 3, cwnd: 2_500_000, rtt_us: 620, streams }
+        BulkWay { bytes, answers: 1, retransmits: 7, out_of_order: 3, cwnd: 2_500_000, rtt_us: 620, streams }
     }
 
     #[test]
@@ -207,6 +223,10 @@ Own CPU      25 % user, 75 % system of a core
             bulk_verdict(&BulkReport::new(setup, whole, vec![], (Duration::ZERO, Duration::ZERO), vec![]))
         };
         assert_eq!(of(setup(1, 0), 5, 0).word, "COMPLETE");
+        let large = LEAST_ANSWER;
+        assert_eq!((of(setup(0, 1), 0, large).word, of(setup(1, 1), 1, large).reasons.len()), ("COMPLETE", 0));
+        let small = of(setup(0, 1), 0, large - 1);
+        assert!(small.word == "INVALID" && small.reasons[0].starts_with("answers have 65.5 kB each"), "{small:?}");
         let none = of(setup(1, 1), 5, 0);
         assert_eq!((none.word, &*none.reasons[0]), ("INVALID", "nothing was carried down: no rate was measured"));
     }

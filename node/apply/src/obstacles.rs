@@ -6,13 +6,6 @@ use crate::refusal::Refusal;
 use crate::target::housekeepers;
 use audit::Evidence;
 
-/// Files that containers have, and whose.
-const CONTAINERS: &[(&str, &str)] = &[
-    ("run/.containerenv", "podman"),
-    (".dockerenv", "docker"),
-    ("run/systemd/container", "systemd-nspawn or another manager"),
-];
-
 /// Processes that write settings again, by the first 15 characters of their
 /// names, and who they are.
 const MANAGERS: &[(&str, &str)] = &[
@@ -21,9 +14,6 @@ const MANAGERS: &[(&str, &str)] = &[
     ("machine-config-", "OpenShift's Machine Config Operator"),
     ("tuned", "a running tuned"),
 ];
-
-/// What a user namespace maps that is the machine's own.
-const WHOLE: [&str; 3] = ["0", "0", "4294967295"];
 
 /// Every reason for which a plan would be refused before its first change.
 #[must_use]
@@ -46,28 +36,7 @@ pub fn obstacles(machine: &impl Machine, evidence: &Evidence, plan: &TuningPlan)
 
 /// Whose container this is, if it is one.
 pub(crate) fn container(machine: &impl Machine) -> Option<String> {
-    let marked = CONTAINERS.iter().find(|(path, _)| machine.read(path).is_ok());
-    if let Some((_, by)) = marked.filter(|_| !whole_machine(machine)) {
-        return Some((*by).to_owned());
-    }
-    // The first process's environment is root's to read; who is not root is
-    // refused for that.
-    let environment = machine.read("proc/1/environ").unwrap_or_default();
-    if let Some(by) = environment.split('\0').find_map(|pair| pair.strip_prefix("container=")) {
-        return Some(by.chars().filter(|char| char.is_ascii_graphic()).take(40).collect());
-    }
-    let map = machine.read("proc/self/uid_map").ok()?;
-    (!map.split_whitespace().eq(WHOLE)).then(|| "a user namespace of its own".to_owned())
-}
-
-/// Whether the kernel's threads are seen, and the first process's mounts are
-/// this one's: a virtual machine may have been made of a container's image,
-/// with the file in it that marks containers.
-fn whole_machine(machine: &impl Machine) -> bool {
-    let mounts =
-        |process: &str| machine.read(&format!("proc/{process}/mountinfo")).ok().filter(|text| !text.is_empty());
-    machine.read("proc/2/comm").is_ok_and(|comm| comm.trim() == "kthreadd")
-        && mounts("1").is_some_and(|first| mounts("self") == Some(first))
+    audit::container(|path| machine.read(path).ok())
 }
 
 /// Who else writes this machine's settings, if anybody does.

@@ -99,6 +99,10 @@ fn refusal(key: &str, value: &str, why: String) -> Row {
 fn read(evidence: &Evidence, setting: &Setting) -> Result<Setting, Box<Row>> {
     let rule = find(&setting.key);
     let is_gone = rule.is_some_and(|rule| rule.outside_kernel(evidence).is_some());
+    if let Some(meant) = with_slash(&setting.key) {
+        let why = "there is no such file: a dot in an interface's name is written as a slash".to_owned();
+        return Err(Box::new(refused(setting, rule, why, Some(meant))));
+    }
     // Variables are filled in by whoever applies the file.
     let shape = match is_sysctl(&setting.key) && !setting.value.contains('$') {
         true => shape(&setting.key, evidence),
@@ -126,6 +130,19 @@ fn read(evidence: &Evidence, setting: &Setting) -> Result<Setting, Box<Row>> {
             let why = format!("the kernel refuses it: {why}");
             Err(Box::new(refused(setting, rule, why, meant(shape, &setting.value))))
         }
+    }
+}
+
+/// `net.ipv4.conf.eth0.100.rp_filter` as it is to be written, with `eth0/100` in the interface's place
+/// (man 5 sysctl.d): as it stands it names a file below a folder of eth0's, and there is none. Of the settings of
+/// interfaces none has a dot in its own name.
+fn with_slash(key: &str) -> Option<String> {
+    let parts: Vec<&str> = key.split('.').collect();
+    match parts.as_slice() {
+        ["net", family, group @ ("conf" | "neigh"), interface @ .., name] if interface.len() > 1 => {
+            Some(format!("net.{family}.{group}.{}.{name}", interface.join("/")))
+        }
+        _ => None,
     }
 }
 

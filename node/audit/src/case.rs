@@ -56,6 +56,19 @@ impl<'a> Case<'a> {
         number(self.value)
     }
 
+    /// What is said of a value that [`Case::number`] has no number for: the
+    /// kernel takes a number below zero for many a setting, and no rule here
+    /// knows of a use of one.
+    pub(crate) fn no_number(&self) -> Finding {
+        let digits = self.value.trim().strip_prefix('-').unwrap_or_default();
+        let below_zero = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let why = match below_zero {
+            true => "is below zero: the kernel takes it, and nothing says what it does with it",
+            false => "is no number",
+        };
+        Finding::new(Verdict::WorseThanDefault, why)
+    }
+
     /// The value as numbers with white space between them.
     #[must_use]
     pub fn numbers(&self) -> Vec<u64> {

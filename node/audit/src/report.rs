@@ -140,7 +140,7 @@ impl Rule {
         if let Some(finding) = self.outside_kernel(case.evidence) {
             return finding;
         }
-        let number = || case.number().ok_or_else(|| Finding::new(Verdict::WorseThanDefault, "is no number"));
+        let number = || case.number().ok_or_else(|| case.no_number());
         match self.judge {
             Judge::By(judge) => judge(case),
             Judge::NoEffect(why) => Finding::new(Verdict::NoEffect, why),

@@ -1,6 +1,8 @@
 //! The catalogue as a whole, and what it says of published sets.
 
+mod container;
 mod inputs;
+mod keys;
 mod published;
 mod scripts;
 mod strange;

@@ -65,6 +65,7 @@ impl Look {
         self.streams += 1;
         let way = if stream.way == Way::Up { &mut self.up } else { &mut self.down };
         way.bytes += if stream.way == Way::Up { transport.acknowledged } else { stream.received };
+        way.answers += stream.answers;
         way.retransmits += transport.retransmits;
         way.out_of_order += transport.out_of_order;
         way.cwnd += transport.cwnd;

@@ -51,6 +51,7 @@ pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result
     let bound = SieveConfig::new(objectives, lowest, Duration::ZERO).bound_ns;
     let bound = bound.map(|nanos| Duration::from_nanos(nanos.min(1e12) as u64));
     let mut watch = Lookout::new(runner.server(plan, server), &runner.cores(plan), bound);
+    eprintln!("searching for the highest rate with {}", wanted(objectives));
     while let Some(rate) = search.propose() {
         let mut plan = plan.clone();
         plan.arrival = Arrival::Open(Schedule::constant(rate));
@@ -64,7 +65,7 @@ pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result
         if runner.is_stopped() {
             break;
         }
-        tell(rate, &trial);
+        eprintln!("{}", told(rate, &trial, objectives));
         search.record(trial);
     }
     let found = search.found();
@@ -100,22 +101,29 @@ fn trial(
     Ok(Trial { pace_ns: watch.pace(), ..Trial::judged(&report, objectives, &sifted, &around) })
 }
 
-fn tell(rate: f64, trial: &Trial) {
+/// All that is to be met.
+fn wanted(objectives: &[Objective]) -> String {
+    objectives.iter().map(Objective::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A run in a line: its rate, what it came to, and what it was to meet.
+fn told(rate: f64, trial: &Trial, objectives: &[Objective]) -> String {
+    let wanted = wanted(objectives);
     let verdict = match (trial.met, trial.spoilt) {
-        (true, None) => "met".to_owned(),
-        (false, None) => "missed".to_owned(),
-        (true, Some(spoilt)) => format!("met, although {spoilt}"),
+        (true, None) => format!("{wanted} met"),
+        (false, None) => format!("{wanted} missed"),
+        (true, Some(spoilt)) => format!("{wanted} met, although {spoilt}"),
         (false, Some(spoilt)) => format!("not counted: {spoilt}"),
     };
     let left_out = trial.sifted.filter(|sifted| sifted.left_out() > 0);
     let left_out = left_out.map_or(String::new(), |sifted| format!(" ({sifted})"));
-    eprintln!(
-        "{:>9}: {} answered, p50 {}, p99 {}, {verdict}{left_out}",
+    format!(
+        "{:>9}: {} answered, p50 {}, p99 {}; {verdict}{left_out}",
         si(rate, "/s"),
         si(trial.achieved, "/s"),
         seconds(trial.p50_ns as f64),
         seconds(trial.p99_ns as f64),
-    );
+    )
 }
 
 fn code(found: &Found) -> u8 {
@@ -145,6 +153,28 @@ fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_told_with_its_p99_and_what_it_was_to_meet() {
+        let trial = Trial {
+            achieved: 9_996.0,
+            met: false,
+            mean_ns: 60_000.0,
+            p50_ns: 50_000,
+            p99_ns: 1_200_000,
+            p999_ns: 2_000_000,
+            spoilt: None,
+            sifted: None,
+            pace_ns: None,
+        };
+        let objectives = Objective::parse_list("p99<1ms,errors<0.1%").expect("two");
+        let line = told(10_000.0, &trial, &objectives);
+        let wanted = "10.0 k/s: 10.0 k/s answered, p50 50.0 µs, p99 1.20 ms; p99 < 1.00 ms, errors < 0.1 % missed";
+        assert_eq!(line.trim_start(), wanted);
+        let spoilt = load::Spoilt::Stolen { share: 0.25 };
+        let line = told(10_000.0, &Trial { spoilt: Some(spoilt), ..trial }, &objectives);
+        assert!(line.contains("; not counted: the hypervisor took 25 % of a core"), "{line}");
+    }
 
     #[test]
     fn a_page_has_the_command_without_what_headers_say() {

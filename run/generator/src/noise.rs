@@ -86,11 +86,12 @@ impl Machine {
         // it. A parent of a parent counts it again, which is no harm here.
         let short: Duration = self.reaped.iter().map(reaped).max().unwrap_or_default();
         Surroundings {
-            stolen: share(self.stolen.saturating_sub(earlier.stolen)),
+            // Ticks that are counted late may be of a time before.
+            stolen: share(self.stolen.saturating_sub(earlier.stolen)).min(cores()),
             // A child that is waited for brings the account of its whole life: no more is had of cores
             // than there are.
             others: share(others.max(short)).min(cores()),
-            waited: share(waited),
+            waited: share(waited).min(1.0),
         }
     }
 }

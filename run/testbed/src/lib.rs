@@ -5,6 +5,7 @@
 //! | `ends` | links opened, and dealt out to threads |
 //! | `forward` | the forwarder's threads, and what they tell |
 //! | `load` | the tester's thread, checkpoints, what is printed |
+//! | `look` | the machine before a measurement: audit and noise |
 //! | `latency` | a probe beside a background, rate by rate |
 //! | `search` | trials, until bounds are near |
 //! | `rfc2544` | the whole method, trial by trial |
@@ -29,6 +30,7 @@ mod keep;
 mod lab;
 mod latency;
 mod load;
+mod look;
 mod pages;
 mod pause;
 mod place;
@@ -208,6 +210,8 @@ pub struct MethodPlan {
     pub link_limit: Duration,
     /// Where.
     pub pace: Pace,
+    /// How long the cores' noise is listened to before; zero: not at all.
+    pub noise: Duration,
     /// Where the results go, too.
     pub out: Option<PathBuf>,
     /// Print JSON.

@@ -5,8 +5,11 @@ use crate::clocks::Timed;
 use crate::commands;
 use crate::keep::write_whole;
 use crate::load::{INTERRUPTED, MISSED, begun, replay, seed, surroundings};
+use crate::look::Before;
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
+use demo::child::Interrupt;
+use demo::scratch::Scratch;
 use environment::{ResultKind, SCHEMA};
 use host::stop_signals;
 use link::Link;
@@ -18,6 +21,7 @@ use packet::verdict::Word;
 use say::{Failure, eprintln, print, println};
 use serde_json::{Value, json};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -40,6 +44,9 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     let clock = Clocked::choose(plan.clock, &mut links, Timed::Tagged(has_latency))?;
     let bench =
         Bench { links: &links, pace: &plan.pace, link_limit: plan.link_limit, clock: &clock, signals: &signals };
+    let scratch = Scratch::private()?;
+    let cores: Vec<u16> = plan.pace.cores.iter().flatten().copied().collect();
+    let before = Before::look(&cores, plan.noise, scratch.path(), &Interrupt::of(Arc::clone(&signals)))?;
     let pause = PauseWatch::begin(&plan.links);
     let (done, stopped) = bench.measure(Whole(plan), &mut |_| {})?;
     let pause = pause.end();
@@ -52,6 +59,8 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
         "schema": SCHEMA,
         "command": replay(),
         "environment": surroundings(&plan.links),
+        "audit": before.audit,
+        "noise": before.noise_json(),
         "clock": clock.to_json(),
         "links": plan.links.iter().map(host::drivers::LinkSpec::name).collect::<Vec<_>>(),
         "settings": done.method.settings(),
@@ -64,6 +73,7 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     if plan.json {
         println!("{value:#}");
     } else {
+        print!("{}", before.told());
         println!("{}", clock.told());
         println!("{}", pause.told());
         print!("{}", render(&done.method));

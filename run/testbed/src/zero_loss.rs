@@ -8,6 +8,7 @@
 use crate::child::{own, program};
 use crate::latency::{self, LatencyTold};
 use crate::load::{INTERRUPTED, MISSED};
+use crate::look::Before;
 use crate::{LatencyPlan, ZeroLossPlan};
 use demo::child::{Interrupt, Running};
 use demo::netns::Wires;
@@ -17,15 +18,13 @@ use environment::{ResultKind, SCHEMA};
 use host::drivers::LinkSpec;
 use host::stop_signals;
 use packet::verdict::Word;
-use say::{Failure, eprintln, print, println};
+use say::{Failure, print, println};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Time for the audit, and beyond the time that noise is listened to.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Until the forwarder has its sockets.
 const COMING: Duration = Duration::from_secs(10);
 /// Until it has its interfaces, which nothing shows.
@@ -51,7 +50,7 @@ pub fn zero_loss(plan: &ZeroLossPlan) -> Result<ExitCode, Failure> {
     if let Some(folder) = &plan.out {
         std::fs::create_dir_all(folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
     }
-    let before = node(plan, scratch.path(), &interrupt)?;
+    let before = Before::look(&plan.cores(), plan.noise, scratch.path(), &interrupt)?;
     let set = Set::up(plan, scratch.path(), &interrupt)?;
     let told = latency::measured(&plan.latency(set.links(plan)?), signals.as_ref())?;
     let forwarder = set.end();
@@ -97,39 +96,6 @@ impl ZeroLossPlan {
         cores.dedup();
         cores
     }
-}
-
-/// What was looked at before.
-struct Before {
-    audit: Value,
-    audit_status: i32,
-    noise: Result<Value, String>,
-}
-
-/// The audit of the role forwarder, and the noise on the cores.
-fn node(plan: &ZeroLossPlan, folder: &Path, interrupt: &Interrupt) -> Result<Before, Failure> {
-    eprintln!("judging this machine as a forwarder");
-    let words = own(&["node", "audit", "--role", "forwarder", "--json"])?;
-    let mut audit = program("audit", None, words).start(folder)?;
-    let status = audit.ended(PATIENCE, interrupt)?;
-    let audit = serde_json::from_str(&audit.output()).unwrap_or(Value::Null);
-    let cores = plan.cores();
-    let noise = if plan.noise.is_zero() {
-        Err("--noise 0s".to_owned())
-    } else if cores.is_empty() {
-        Err("no core is named (--core, --forwarder-core)".to_owned())
-    } else {
-        let list = cores.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
-        eprintln!("listening to the noise on cores {list}");
-        let time = format!("{}ms", plan.noise.as_millis());
-        let words = own(&["node", "noise", "--cores", &list, "--for", &time, "--json"])?;
-        let mut beside = program("noise", None, words).start(folder)?;
-        match beside.ended(plan.noise + PATIENCE, interrupt) {
-            Ok(_) => serde_json::from_str(&beside.output()).map_err(|_| "node noise gave no report".to_owned()),
-            Err(why) => Err(why.to_string()),
-        }
-    };
-    Ok(Before { audit, audit_status: status.code().unwrap_or(-1), noise })
 }
 
 /// A forwarder that was set up, or the user's own.
@@ -219,10 +185,6 @@ fn show(
     forwarder: Option<&(String, Value)>,
 ) -> Result<(), Failure> {
     if plan.json {
-        let noise = match &before.noise {
-            Ok(noise) => noise.clone(),
-            Err(why) => json!({ "left_out": why }),
-        };
         println!(
             "{:#}",
             json!({
@@ -230,7 +192,7 @@ fn show(
                 "schema": SCHEMA,
                 "environment": told.value["environment"],
                 "audit": before.audit,
-                "noise": noise,
+                "noise": before.noise_json(),
                 "measured": told.value,
                 "forwarder": forwarder.map(|(_, value)| value),
                 "zero_loss": told.lost == 0,
@@ -239,11 +201,7 @@ fn show(
         );
         return Ok(());
     }
-    println!("node audit, role forwarder: {}", audited(before));
-    match &before.noise {
-        Ok(noise) => println!("node noise: {}", quiet(noise)),
-        Err(why) => println!("node noise: left out ({why})"),
-    }
+    print!("{}", before.told());
     print!("{}", told.text);
     if let Some((said, _)) = forwarder {
         println!("\nthe forwarder's own statistics\n{}", said.trim_end());
@@ -254,33 +212,4 @@ fn show(
     }
     println!("{}", told.verdict);
     Ok(())
-}
-
-/// The audit in a line.
-fn audited(before: &Before) -> String {
-    let rows = before.audit.get("rows").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let word = match before.audit_status {
-        0 => "nothing is worse than the kernel's defaults",
-        4 => "something is worse than the kernel's defaults",
-        5 => "something is dangerous",
-        _ => "no answer",
-    };
-    format!("{word} ({} rules; nearside node audit --role forwarder has them)", rows.len())
-}
-
-/// The noise in a line: each core's worst.
-fn quiet(noise: &Value) -> String {
-    let cores = noise.get("cores").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let one = |core: &Value| {
-        let at = |key: &str| core.get(key).and_then(Value::as_f64).unwrap_or(0.0);
-        let lost = 100.0 * at("gap_nanos") / 1e9 / at("seconds").max(1e-9);
-        let longest = at("longest_nanos") / 1e3;
-        format!(
-            "core {} lost {lost:.3} % of its time, {longest:.0} us at most, {:.0} ms stolen",
-            at("core"),
-            at("stolen_ms")
-        )
-    };
-    let told: Vec<String> = cores.iter().map(one).collect();
-    if told.is_empty() { "no report".to_owned() } else { told.join("; ") }
 }

@@ -9,6 +9,8 @@ use serde::Serialize;
 pub struct BulkWay {
     /// Bytes that arrived: sent ones as the peer acknowledged them.
     pub bytes: u64,
+    /// Answers that came whole.
+    pub answers: u64,
     /// Segments that were sent again.
     pub retransmits: u64,
     /// Segments that came out of order.
@@ -27,6 +29,7 @@ impl BulkWay {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(earlier.bytes),
+            answers: self.answers.saturating_sub(earlier.answers),
             retransmits: self.retransmits.saturating_sub(earlier.retransmits),
             out_of_order: self.out_of_order.saturating_sub(earlier.out_of_order),
             ..*self
@@ -36,6 +39,7 @@ impl BulkWay {
     /// Adds those of other streams at the same time.
     pub fn merge(&mut self, other: &Self) {
         self.bytes += other.bytes;
+        self.answers += other.answers;
         self.retransmits += other.retransmits;
         self.out_of_order += other.out_of_order;
         self.cwnd += other.cwnd;

@@ -17,7 +17,8 @@ pub(crate) fn interface(key: &str) -> Option<&str> {
     let mut parts = key.split('.');
     let of_interfaces = parts.next() == Some("net") && matches!(parts.next(), Some("ipv4" | "ipv6"));
     let interface = parts.nth(1).filter(|_| of_interfaces && key.contains(".conf."))?;
-    parts.next().map(|_| interface)
+    // A dot within its name is written as a slash.
+    (parts.next().is_some() && parts.next().is_none()).then_some(interface)
 }
 
 /// The rule on a file of sysfs, or the path itself.

@@ -200,7 +200,7 @@ pub(super) fn tmpfiles(file: &str, text: &str) -> Advice {
         let value = value.join(" ");
         match path.strip_prefix("/proc/sys/") {
             Some(key) => {
-                let key = key.replace('/', ".");
+                let key = dotted(key);
                 advice.settings.push(of_sysctl(file, at + 1, key, &value, FileForm::Tmpfiles));
             }
             None => advice.settings.push(Setting {

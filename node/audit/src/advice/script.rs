@@ -156,7 +156,7 @@ impl Shell<'_> {
     fn written(self, path: &str, text: &str, line: usize) -> Vec<Setting> {
         let path = path.trim_matches(['"', '\'']);
         if let Some(key) = path.strip_prefix("/proc/sys/") {
-            return vec![self.setting(&key.replace('/', "."), "", text.trim())];
+            return vec![self.setting(&dotted(key), "", text.trim())];
         }
         if path.starts_with("/sys/") || path.starts_with("/proc/irq/") {
             let (key, subject, value) = match written_to(path, text.trim()) {

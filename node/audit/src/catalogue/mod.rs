@@ -65,7 +65,7 @@ pub fn find(key: &str) -> Option<&'static Rule> {
 fn any_interface(key: &str) -> String {
     let parts: Vec<&str> = key.split('.').collect();
     match parts.as_slice() {
-        [net @ "net", family, group @ ("conf" | "neigh"), .., name] if parts.len() >= 5 => {
+        [net @ "net", family, group @ ("conf" | "neigh"), _, name] => {
             format!("{net}.{family}.{group}.*.{name}")
         }
         _ => key.to_owned(),

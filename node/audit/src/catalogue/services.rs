@@ -204,10 +204,9 @@ pub(super) const RULES: &[Rule] = &[
     each(
         "container",
         |evidence| {
-            let found = [("run/.containerenv", "podman"), (".dockerenv", "docker")];
-            let name =
-                found.into_iter().find(|(path, _)| evidence.read(path).is_some()).map_or("none", |(_, name)| name);
-            one("this machine", evidence.get("proc/1/comm").map(|_| name.to_owned()))
+            let found = crate::container(|path| evidence.get(path).map(str::to_owned));
+            let name = found.unwrap_or_else(|| "none".to_owned());
+            one("this machine", evidence.get("proc/1/comm").map(|_| name))
         },
         By(|case| match case.value {
             "none" => Finding::ok("no container that can be told"),

@@ -212,7 +212,7 @@ fn tcp_wmem(case: &Case<'_>) -> Finding {
 }
 
 fn max_orphans(case: &Case<'_>) -> Finding {
-    let Some(number) = case.number() else { return Finding::new(WorseThanDefault, "is no number") };
+    let Some(number) = case.number() else { return case.no_number() };
     let most = number.saturating_mul(64 << 10);
     match case.evidence.memory() {
         Some(memory) if most > memory.saturating_mul(2) => {
@@ -240,7 +240,7 @@ fn max_tw_buckets(case: &Case<'_>) -> Finding {
         }
         Some(number) if number > 16 << 20 => Finding::new(Unnecessary, "four gigabytes of them, when full"),
         Some(_) => Finding::ok("nothing left TIME-WAIT early since boot, as far as is counted"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -257,7 +257,7 @@ fn max_syn_backlog(case: &Case<'_>) -> Finding {
         ),
         Some(_) if case.role == Role::Load => Finding::ok("a generator does not listen"),
         Some(_) => Finding::ok("bounds half-open connections together with somaxconn and the listen backlog"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number().want("2048"),
     }
 }
 

@@ -168,7 +168,12 @@ pub(super) const PATTERNS: &[&str] = &[
     "etc/kubernetes/kubelet.conf",
     "run/.containerenv",
     ".dockerenv",
+    "run/systemd/container",
     "proc/1/comm",
+    "proc/2/comm",
+    "proc/1/mountinfo",
+    "proc/self/mountinfo",
+    "proc/self/uid_map",
 ];
 
 /// What is recorded of each process whose name is one of these.

@@ -118,6 +118,10 @@ pub(in crate::args::flags) struct Rfc2544Args {
     #[arg(long, value_name = "KEYS", value_parser = keys)]
     stream: Option<Spec>,
 
+    /// Listen to the noise on the tester's cores (--core) for this long before; 0s: not at all
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    noise: Duration,
+
     #[command(flatten)]
     tester: TesterArgs,
 
@@ -173,6 +177,7 @@ impl Rfc2544Args {
             clock: self.clock.asked(),
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
+            noise: self.noise,
             out: self.out,
             json: self.json,
         })

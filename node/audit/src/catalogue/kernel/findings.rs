@@ -7,7 +7,7 @@ use crate::catalogue::tcp_limits::bytes;
 use Verdict::{Dangerous, Improvable, NoEffect as Nothing, Unnecessary, WorseThanDefault};
 
 pub(super) fn file_max(case: &Case<'_>) -> Finding {
-    let Some(number) = case.number() else { return Finding::new(WorseThanDefault, "is no number") };
+    let Some(number) = case.number() else { return case.no_number() };
     // One for each 10 kB of memory (fs/file_table.c, files_maxfiles_init).
     let default = case.evidence.memory().map_or(0, |memory| memory / 10_240);
     let in_force = case.evidence.sysctl_number("fs.file-max").unwrap_or(default);
@@ -33,7 +33,7 @@ pub(super) fn inotify_instances(case: &Case<'_>) -> Finding {
             Finding::new(Improvable, "a node with many pods runs out").want("8192")
         }
         Some(_) => Finding::ok("enough"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn epoll_watches(case: &Case<'_>) -> Finding {
                 .want("the kernel's own: a 25th of memory")
         }
         Some(number) => Finding::ok(format!("up to {} for one user", bytes(number.saturating_mul(160)))),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -167,7 +167,7 @@ pub(super) fn watchdog_thresh(case: &Case<'_>) -> Finding {
         Some(value) if value > 60 => Finding::new(WorseThanDefault, "the kernel takes 60 at most").want("10"),
         Some(value) if value < 10 && value > 0 => Finding::new(Unnecessary, "more frequent looks than by default"),
         Some(_) => Finding::ok("as by default, or more seldom"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -194,7 +194,7 @@ pub(super) fn bandwidth_slice(case: &Case<'_>) -> Finding {
             Finding::new(WorseThanDefault, "more of a quota is stranded on cores").want("5000")
         }
         Some(_) => Finding::ok("no cgroup that was looked at is throttled, or slices are small"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -270,7 +270,7 @@ pub(super) fn threads_max(case: &Case<'_>) -> Finding {
         }
         (Some(_), _) if case.advised => Finding::new(Unnecessary, "kernel.pid_max and pids.max are met first"),
         (Some(_), _) => Finding::ok("computed from memory; kernel.pid_max and pids.max are met first"),
-        (None, _) => Finding::new(WorseThanDefault, "is no number"),
+        (None, _) => case.no_number(),
     }
 }
 

@@ -20,7 +20,7 @@ pub(in crate::catalogue) fn chosen(value: &str) -> &str {
 pub(super) fn swappiness(case: &Case<'_>) -> Finding {
     let swap = case.evidence.meminfo("SwapTotal").unwrap_or(0);
     match case.number() {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(_) if swap == 0 => Finding::new(Nothing, "there is no swap"),
         Some(0) => Finding::new(WorseThanDefault, "the kernel kills programs before it swaps; 1 is the careful value")
             .want("1"),
@@ -52,7 +52,7 @@ pub(super) fn min_free(case: &Case<'_>) -> Finding {
     let stalls = case.evidence.vmstat("allocstall_normal").unwrap_or(0);
     let memory = case.evidence.memory().unwrap_or(u64::MAX);
     match case.number().map(|kib| kib.saturating_mul(1_024)) {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(free) if free > memory / 20 => Finding::new(
             Dangerous,
             format!(
@@ -96,7 +96,7 @@ pub(super) fn dirty_ratio(case: &Case<'_>) -> Finding {
         )
         .want("20"),
         Some(_) => Finding::ok("writers wait for the disk beyond that share"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) fn dirty_background(case: &Case<'_>) -> Finding {
         )
         .want((most / 2).to_string()),
         Some(_) => Finding::ok("writing begins in the background there"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -131,12 +131,12 @@ pub(super) fn cache_pressure(case: &Case<'_>) -> Finding {
             Finding::new(WorseThanDefault, "names are looked up on disk again and again").want("100")
         }
         Some(_) => Finding::ok("names of files stay long enough"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
 pub(super) fn nr_hugepages(case: &Case<'_>) -> Finding {
-    let Some(number) = case.number() else { return Finding::new(WorseThanDefault, "is no number") };
+    let Some(number) = case.number() else { return case.no_number() };
     let size = case.evidence.meminfo("Hugepagesize").unwrap_or(2 << 20);
     let memory = case.evidence.memory().unwrap_or(u64::MAX);
     let taken = number.saturating_mul(size);

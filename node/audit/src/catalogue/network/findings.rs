@@ -19,7 +19,7 @@ pub(super) fn somaxconn(case: &Case<'_>) -> Finding {
     let default = if case.kernel_from(5, 4) { 4_096 } else { 128 };
     let overflows = case.evidence.net_counter("TcpExt", "ListenOverflows").unwrap_or(0);
     match case.number() {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(value) if value < default => {
             Finding::new(WorseThanDefault, format!("lower than the default of {default}")).want(default.to_string())
         }
@@ -46,7 +46,7 @@ pub(super) fn somaxconn(case: &Case<'_>) -> Finding {
 pub(super) fn netdev_max_backlog(case: &Case<'_>) -> Finding {
     let drops = case.evidence.softnet(1);
     match (case.number(), drops) {
-        (None, _) => Finding::new(WorseThanDefault, "is no number"),
+        (None, _) => case.no_number(),
         (Some(value), _) if value < 1_000 => {
             Finding::new(WorseThanDefault, "lower than the default of 1000").want("1000")
         }
@@ -87,7 +87,7 @@ fn budget(case: &Case<'_>, default: u64) -> Finding {
     // One in a thousand polls is nothing that anybody feels.
     let often = squeezed > 100 && squeezed.saturating_mul(1_000) > packets;
     match case.number() {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(value) if value < default => {
             Finding::new(WorseThanDefault, format!("lower than the default of {default}")).want(default.to_string())
         }
@@ -106,7 +106,7 @@ fn budget(case: &Case<'_>, default: u64) -> Finding {
 
 pub(super) fn buffer_default(case: &Case<'_>) -> Finding {
     match case.number() {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(value) if value < 65_536 => {
             Finding::new(WorseThanDefault, "below what a burst of datagrams needs").want("212992")
         }
@@ -122,7 +122,7 @@ pub(super) fn buffer_default(case: &Case<'_>) -> Finding {
 
 pub(super) fn buffer_max(case: &Case<'_>) -> Finding {
     match case.number() {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(value) if value < 212_992 => {
             Finding::new(WorseThanDefault, "lower than the default of 212992").want("212992")
         }
@@ -157,7 +157,7 @@ pub(super) fn default_qdisc(case: &Case<'_>) -> Finding {
 
 pub(super) fn busy(case: &Case<'_>) -> Finding {
     match case.number() {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(0) => Finding::ok("off: right unless cores would be idle and microseconds count"),
         Some(_) if case.evidence.realtime() => {
             Finding::new(Dangerous, "polling in system calls keeps threads of a real-time kernel from running")
@@ -182,7 +182,7 @@ pub(super) fn rfs(case: &Case<'_>) -> Finding {
         })
     });
     match case.number() {
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(0) => Finding::ok("off: not needed where a worker sits on each queue's core"),
         Some(_) if !used => Finding::new(
             Verdict::NoEffect,
@@ -266,7 +266,7 @@ pub(super) fn rp_filter(case: &Case<'_>) -> Finding {
             Finding::new(Conflicts, format!("net.ipv4.conf.all.rp_filter is {mode}, and of the two the larger counts"))
                 .want(mode.to_string())
         }
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
         Some(1) if case.evidence.interfaces().len() > 1 || dropped > 0 => Finding::new(
             Improvable,
             format!(
@@ -376,7 +376,7 @@ pub(super) fn neighbour_limit(case: &Case<'_>) -> Finding {
         }
         Some(value) if value > 1 << 20 => Finding::new(Unnecessary, "no link has a million neighbours"),
         Some(_) => Finding::ok("enough for one network of a thousand hosts"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -395,7 +395,7 @@ pub(super) fn conntrack_max(case: &Case<'_>) -> Finding {
         }
         Some(most) if most > 64 << 20 => Finding::new(WorseThanDefault, "some 20 GB when it is full").want("1048576"),
         Some(most) => Finding::ok(format!("{count} of {most} entries are taken")),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -410,7 +410,7 @@ pub(super) fn conntrack_established(case: &Case<'_>) -> Finding {
             Finding::new(Improvable, "the table keeps what is dead for more than a day").want("7440")
         }
         Some(_) => Finding::ok("between RFC 5382's least and a day"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 

@@ -96,7 +96,8 @@ pub(super) fn fin_timeout(case: &Case<'_>) -> Finding {
         Some(seconds) if seconds < 60 => {
             Finding::new(Unnecessary, "only FIN-WAIT-2 without a program is shorter by it, not TIME-WAIT")
         }
-        _ => Finding::new(WorseThanDefault, "longer than the default: memory for peers that are gone").want("60"),
+        Some(_) => Finding::new(WorseThanDefault, "longer than the default: memory for peers that are gone").want("60"),
+        None => case.no_number().want("60"),
     }
 }
 
@@ -108,13 +109,14 @@ pub(super) fn keepalive_time(case: &Case<'_>) -> Finding {
             "only sockets that ask for SO_KEEPALIVE are probed, and those so often that phones never sleep",
         ),
         Some(_) => Finding::new(Nothing, "only for sockets that ask for SO_KEEPALIVE"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
 pub(super) fn keepalive_part(case: &Case<'_>) -> Finding {
     match case.number() {
-        Some(0) | None => Finding::new(WorseThanDefault, "connections with SO_KEEPALIVE end at the first silence"),
+        Some(0) => Finding::new(WorseThanDefault, "connections with SO_KEEPALIVE end at the first silence"),
+        None => case.no_number(),
         Some(_) => Finding::new(Nothing, "only for sockets that ask for SO_KEEPALIVE"),
     }
 }
@@ -161,7 +163,7 @@ pub(super) fn orphan_retries(case: &Case<'_>) -> Finding {
             Finding::new(WorseThanDefault, "an answer's end is given up after a lost packet or two").want("0")
         }
         Some(_) => Finding::ok("enough for a lossy link"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -187,7 +189,7 @@ pub(super) fn notsent_lowat(case: &Case<'_>) -> Finding {
         )
         .want("131072"),
         Some(_) => Finding::ok("sockets are filled so far beyond what is sent, and no further"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -203,7 +205,7 @@ pub(super) fn fastopen(case: &Case<'_>) -> Finding {
         Some(0) => Finding::ok("off"),
         Some(3) => Finding::ok("both sides; the server must ask for it too (nginx: listen … fastopen=)"),
         Some(_) => Finding::ok("servers may, where programs ask for it"),
-        None => Finding::new(WorseThanDefault, "is no number").want("1"),
+        None => case.no_number().want("1"),
     }
 }
 
@@ -287,7 +289,7 @@ pub(super) fn challenge_limit(case: &Case<'_>) -> Finding {
         )
         .want("2147483647"),
         Some(_) => Finding::ok("each connection has a limit of its own (tcp_invalid_ratelimit)"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
@@ -297,7 +299,7 @@ pub(super) fn invalid_ratelimit(case: &Case<'_>) -> Finding {
             Finding::new(WorseThanDefault, "two peers that disagree answer each other at the link's rate").want("500")
         }
         Some(_) => Finding::ok("one answer to invalid segments of a connection in so many milliseconds"),
-        None => Finding::new(WorseThanDefault, "is no number"),
+        None => case.no_number(),
     }
 }
 
