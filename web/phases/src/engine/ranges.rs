@@ -1,6 +1,7 @@
 //! Ranges of bytes, as nginx reads them.
 
 use core::ops::Range;
+use exchange::Part;
 
 /// What a Range field comes to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,6 +72,29 @@ pub(crate) fn parse(value: &[u8], length: u64, most: Option<u32>) -> Ranged {
         return Ranged::Unsatisfiable;
     }
     if size > length { Ranged::Whole } else { Ranged::Parts(parts) }
+}
+
+/// The parts of several ranges (RFC 9110 section 14.6), and their length.
+pub(super) fn multipart(ranges: &[Range<u64>], media_type: Option<&[u8]>, size: u64, serial: u32) -> (Vec<Part>, u64) {
+    let (mut parts, mut length) = (Vec::with_capacity(2 * ranges.len() + 1), 0);
+    for range in ranges {
+        let mut lines = format!("\r\n--{serial:020}\r\n").into_bytes();
+        if let Some(media_type) = media_type {
+            lines.extend_from_slice(b"Content-Type: ");
+            lines.extend_from_slice(media_type);
+            lines.extend_from_slice(b"\r\n");
+        }
+        lines.extend_from_slice(
+            format!("Content-Range: bytes {}-{}/{size}\r\n\r\n", range.start, range.end - 1).as_bytes(),
+        );
+        length += lines.len() as u64 + range.end - range.start;
+        parts.push(Part::Bytes(lines));
+        parts.push(Part::Content(range.clone()));
+    }
+    let end = format!("\r\n--{serial:020}--\r\n").into_bytes();
+    length += end.len() as u64;
+    parts.push(Part::Bytes(end));
+    (parts, length)
 }
 
 fn skip_spaces(text: &[u8]) -> &[u8] {
