@@ -47,6 +47,8 @@ pub(crate) enum Filter {
     Recode(Recoder),
     /// With its commands executed (`ssi`).
     Ssi(Box<Ssi>),
+    /// A part of it alone: so many bytes are left out, so many follow (`proxy_force_ranges`).
+    Part { before: u64, left: u64 },
     /// Into a coding, at a level; so many bytes so far.
     Encode(Box<Encoder>, (Coding, u8), u64),
 }
@@ -59,6 +61,7 @@ impl Filter {
     /// turn share its time.
     const fn cost(&self) -> u64 {
         match self {
+            Self::Part { .. } => 1,
             Self::Gunzip(_) => 4,
             Self::Substitute(_) | Self::Recode(_) => 2,
             Self::Ssi(_) => 4,
@@ -93,6 +96,7 @@ impl Filter {
             Self::Substitute(filter) => filter.take((input, last), (out, most), values),
             Self::Recode(filter) => Ok(filter.take((input, last), (out, most))),
             Self::Ssi(filter) => filter.take((input, last), (out, most), values),
+            Self::Part { before, left } => Ok(take_part((before, left), (input, last), (out, most))),
             Self::Encode(encoder, _, encoded) => {
                 let bytes = input.len().min(ENCODED);
                 *encoded += bytes as u64;
@@ -105,6 +109,24 @@ impl Filter {
             }
         }
     }
+}
+
+/// Passes what of `input` is in a part. What is behind it is read, too: its upstream is asked
+/// for other things then.
+fn take_part(
+    (before, left): (&mut u64, &mut u64),
+    (input, last): (&[u8], bool),
+    (out, most): (&mut Vec<u8>, usize),
+) -> FilterStep {
+    let skipped = usize::try_from(*before).unwrap_or(usize::MAX).min(input.len());
+    *before -= skipped as u64;
+    let rest = &input[skipped..];
+    let wanted = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
+    let passed = wanted.min(most);
+    *left -= passed as u64;
+    out.extend_from_slice(&rest[..passed]);
+    let bytes = if *left == 0 { input.len() } else { skipped + passed };
+    FilterStep { bytes, ended: last && bytes == input.len() }
 }
 
 #[cfg(test)]

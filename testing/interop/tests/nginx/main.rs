@@ -10,6 +10,7 @@
 
 mod accepting;
 mod af_xdp;
+mod against;
 mod answer;
 mod around;
 mod back_pressure;

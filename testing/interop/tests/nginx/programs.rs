@@ -171,9 +171,49 @@ fn param(pairs: &[(Vec<u8>, Vec<u8>)], wanted: &str) -> String {
     found.map_or_else(String::new, |(_, value)| String::from_utf8_lossy(value).into_owned())
 }
 
+/// Answers with fields that a site may say otherwise.
+pub(crate) fn against(name: &str) -> Option<Vec<u8>> {
+    const ALL: &str = "Date: Tue, 15 Nov 1994 08:12:31 GMT\r\nServer: program\r\nContent-Type: text/plain\r\n\
+        Expires: Wed, 16 Nov 1994 08:12:31 GMT\r\nCache-Control: max-age=60\r\nAccept-Ranges: bytes\r\n\
+        ETag: \"up\"\r\nLast-Modified: Mon, 28 Sep 1970 06:00:00 GMT\r\nX-One: 1\r\nVary: Origin\r\n";
+    const PACKED: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\x03\x01\x05\0\xfa\xffhello\x86\xa6\x10\x36\x05\0\0\0";
+    let text = |head: &str, body: &[u8]| Some([head.as_bytes(), b"\r\n", body].concat());
+    match name {
+        "said-all" => text(&format!("{ALL}Content-Length: 11\r\n"), b"hello world"),
+        "said-open" => text(ALL, b"hello world"),
+        // Nobody has it whole with its head.
+        "said-long" => text(&format!("{ALL}Content-Length: 100000\r\n"), &b"hello".repeat(20_000)),
+        "said-twice" => text(
+            &format!("{ALL}Date: Wed, 16 Nov 1994 08:12:31 GMT\r\nServer: again\r\nContent-Length: 11\r\n"),
+            b"hello world",
+        ),
+        "said-bare" => text("Content-Type: text/plain\r\nContent-Length: 11\r\n", b"hello world"),
+        "said-coded" => text(&format!("{ALL}Content-Encoding: gzip\r\nContent-Length: {}\r\n", PACKED.len()), PACKED),
+        "said-part" => text(
+            &format!("Status: 206 Partial Content\r\n{ALL}Content-Range: bytes 0-4/11\r\nContent-Length: 5\r\n"),
+            b"hello",
+        ),
+        "said-401" => text(
+            &format!("Status: 401 Unauthorized\r\n{ALL}WWW-Authenticate: Basic realm=\"up\"\r\nContent-Length: 2\r\n"),
+            b"no",
+        ),
+        "said-301" | "said-302" => text(
+            &format!("Status: {} Moved\r\n{ALL}Location: http://up.example/there\r\nContent-Length: 2\r\n", &name[5..]),
+            b"no",
+        ),
+        "said-404" => text(&format!("Status: 404 Not Found\r\n{ALL}Content-Length: 2\r\n"), b"no"),
+        "said-204" => text(&format!("Status: 204 No Content\r\n{ALL}"), b""),
+        "said-304" => text(&format!("Status: 304 Not Modified\r\n{ALL}"), b""),
+        _ => None,
+    }
+}
+
 /// What a program answers, for the name at the end of the path.
 fn answer(name: &str, told: &[u8], body: &[u8]) -> Vec<u8> {
     let text = b"Content-Type: text/plain\r\n\r\n".as_slice();
+    if let Some(said) = against(name) {
+        return said;
+    }
     match name {
         "bare" => b"\n".to_vec(),
         "unix" => b"Content-type: text/html\nX-One: 1\n\n<p>lines\n".to_vec(),

@@ -29,6 +29,43 @@ const SESSION: u64 = 256;
 const EARLY: &[u8] = b" early data";
 const EARLY_BYTES: usize = 16 << 20;
 
+/// Options of OpenSSL's that the library has not: handshakes go on without them.
+const LACKED_OPTIONS: [&str; 17] = [
+    "AllowNoDHEKEX",
+    "AntiReplay",
+    "Bugs",
+    "CANames",
+    "ClientRenegotiation",
+    "Compression",
+    "EmptyFragments",
+    "EncryptThenMac",
+    "ExtendedMasterSecret",
+    "IgnoreUnexpectedEOF",
+    "MiddleboxCompat",
+    "PreferNoDHEKEX",
+    "PrioritizeChaCha",
+    "StrictCertCheck",
+    "TxCertificateCompression",
+    "UnsafeLegacyRenegotiation",
+    "UnsafeLegacyServerConnect",
+];
+
+/// Commands of OpenSSL's that the library has not, and that no handshake can do without.
+const LACKED_COMMANDS: [&str; 12] = [
+    "SignatureAlgorithms",
+    "ClientSignatureAlgorithms",
+    "Certificate",
+    "PrivateKey",
+    "ChainCAFile",
+    "VerifyCAFile",
+    "ClientCAFile",
+    "DHParameters",
+    "RecordPadding",
+    "NumTickets",
+    "VerifyMode",
+    "ECDHParameters",
+];
+
 fn set_tls(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive) -> Step {
     compiler.tls(layer, directive)
 }
@@ -181,40 +218,6 @@ impl Compiler<'_> {
 
     /// `…_conf_command`: what OpenSSL's SSL_CONF_cmd(3) has and we have, too.
     pub(super) fn tls_command(&mut self, settings: &mut TlsSettings, directive: &Directive) -> Step {
-        /// Options of OpenSSL's that the library has not: handshakes go on without them.
-        const OPTIONS: [&str; 17] = [
-            "AllowNoDHEKEX",
-            "AntiReplay",
-            "Bugs",
-            "CANames",
-            "ClientRenegotiation",
-            "Compression",
-            "EmptyFragments",
-            "EncryptThenMac",
-            "ExtendedMasterSecret",
-            "IgnoreUnexpectedEOF",
-            "MiddleboxCompat",
-            "PreferNoDHEKEX",
-            "PrioritizeChaCha",
-            "StrictCertCheck",
-            "TxCertificateCompression",
-            "UnsafeLegacyRenegotiation",
-            "UnsafeLegacyServerConnect",
-        ];
-        const OTHERS: [&str; 12] = [
-            "SignatureAlgorithms",
-            "ClientSignatureAlgorithms",
-            "Certificate",
-            "PrivateKey",
-            "ChainCAFile",
-            "VerifyCAFile",
-            "ClientCAFile",
-            "DHParameters",
-            "RecordPadding",
-            "NumTickets",
-            "VerifyMode",
-            "ECDHParameters",
-        ];
         let (name, value) = (told(argument(directive, 0)), told(argument(directive, 1)));
         let of = told(&directive.name);
         let version = |least: bool, settings: &mut TlsSettings| match value.as_str() {
@@ -239,7 +242,7 @@ impl Compiler<'_> {
                         "KTLS" => settings.kernel = on,
                         // They say what is done here anyway, or weigh nothing.
                         "NoRenegotiation" | "NoResumptionOnRenegotiation" | "ECDHSingle" | "DHSingle" => {}
-                        name if OPTIONS.contains(&name) => {
+                        name if LACKED_OPTIONS.contains(&name) => {
                             self.warn(directive.place, format!("\"{option}\" of \"{of}\" has no effect here"));
                         }
                         _ => {
@@ -249,7 +252,7 @@ impl Compiler<'_> {
                     }
                 }
             }
-            _ if OTHERS.contains(&name.as_str()) => {
+            _ if LACKED_COMMANDS.contains(&name.as_str()) => {
                 return Err(self.unsupported(directive.place, &format!("\"{name}\" of \"{of}\"")));
             }
             _ => {

@@ -24,9 +24,8 @@ impl<R: Replies> Runner<'_, R> {
             self.substitute(answer, block, making);
         }
         // By its type as it is before a charset is told.
-        let is_ssi = block.filters.has(FilterSet::SSI)
-            && (making.is_open || answer.body.length() > 0)
-            && is_among(&block.ssi.types, answer);
+        let is_ssi =
+            block.filters.has(FilterSet::SSI) && !is_empty(answer, making) && is_among(&block.ssi.types, answer);
         self.recode(answer, block, making);
         if is_ssi {
             // Its commands may tell of the time, which a second has.
@@ -80,8 +79,7 @@ impl<R: Replies> Runner<'_, R> {
     /// `sub_filter`.
     fn substitute(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
         let rules = &block.substitute;
-        let is_empty = !making.is_open && answer.body.length() == 0;
-        if is_empty || !is_among(&rules.types, answer) {
+        if is_empty(answer, making) || !is_among(&rules.types, answer) {
             return;
         }
         let Some(patterns) = rules.patterns(|text| self.scope().get(text)) else { return };
@@ -110,6 +108,13 @@ impl<R: Replies> Runner<'_, R> {
         answer.coding = None;
         answer.changes();
     }
+}
+
+/// Whether there is nothing to change: what is said of content that is not sent (204, 304)
+/// changes with it, as nginx has it.
+fn is_empty(answer: &Answer, making: &Making) -> bool {
+    let is_untold = answer.of_upstream && matches!(answer.status, 204 | 304);
+    !making.is_open && !is_untold && answer.body.length() == 0
 }
 
 /// Whether an answer's media type is among these; none are all.

@@ -223,10 +223,29 @@ fn piece<'a>(part: &'a Part, source: Option<&'a (Body, u32)>) -> Option<Piece<'a
     }
 }
 
-/// Takes the line that begins so out of `fields`.
+/// Takes the lines that begin so out of `fields`.
 pub(super) fn take_line(fields: &mut Vec<u8>, start: &[u8]) {
-    let lines = fields
-        .split_inclusive(|byte| *byte == b'\n')
-        .filter(|line| !line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start)));
+    take_lines(fields, start, usize::MAX);
+}
+
+/// The same of the first so many of them.
+pub(super) fn take_lines(fields: &mut Vec<u8>, start: &[u8], mut most: usize) {
+    if most == 0 {
+        return;
+    }
+    let lines = fields.split_inclusive(|byte| *byte == b'\n').filter(|line| {
+        let is_taken = most > 0 && begins(line, start);
+        most -= usize::from(is_taken);
+        !is_taken
+    });
     *fields = lines.collect::<Vec<_>>().concat();
+}
+
+/// How many lines of `fields` begin so.
+pub(super) fn count_lines(fields: &[u8], start: &[u8]) -> usize {
+    fields.split_inclusive(|byte| *byte == b'\n').filter(|line| begins(line, start)).count()
+}
+
+fn begins(line: &[u8], start: &[u8]) -> bool {
+    line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
 }

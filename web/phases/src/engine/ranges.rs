@@ -74,31 +74,8 @@ pub(crate) fn parse(value: &[u8], length: u64, most: Option<u32>) -> Ranged {
     if size > length { Ranged::Whole } else { Ranged::Parts(parts) }
 }
 
-fn skip_spaces(text: &[u8]) -> &[u8] {
-    let start = text.iter().position(|byte| *byte != b' ').unwrap_or(text.len());
-    &text[start..]
-}
-
-fn number(text: &[u8]) -> Option<(u64, &[u8])> {
-    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if digits == 0 {
-        return None;
-    }
-    let mut value = 0_u64;
-    for digit in &text[..digits] {
-        value =
-            value.checked_mul(10)?.checked_add(u64::from(digit - b'0')).filter(|value| *value <= i64::MAX as u64)?;
-    }
-    Some((value, &text[digits..]))
-}
-
 /// The parts of several ranges (RFC 9110 section 14.6), and their length.
-pub(crate) fn multipart_of(
-    ranges: &[Range<u64>],
-    media_type: Option<&[u8]>,
-    size: u64,
-    serial: u32,
-) -> (Vec<Part>, u64) {
+pub(super) fn multipart(ranges: &[Range<u64>], media_type: Option<&[u8]>, size: u64, serial: u32) -> (Vec<Part>, u64) {
     let (mut parts, mut length) = (Vec::with_capacity(2 * ranges.len() + 1), 0);
     for range in ranges {
         let mut lines = format!("\r\n--{serial:020}\r\n").into_bytes();
@@ -118,6 +95,24 @@ pub(crate) fn multipart_of(
     length += end.len() as u64;
     parts.push(Part::Bytes(end));
     (parts, length)
+}
+
+fn skip_spaces(text: &[u8]) -> &[u8] {
+    let start = text.iter().position(|byte| *byte != b' ').unwrap_or(text.len());
+    &text[start..]
+}
+
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits == 0 {
+        return None;
+    }
+    let mut value = 0_u64;
+    for digit in &text[..digits] {
+        value =
+            value.checked_mul(10)?.checked_add(u64::from(digit - b'0')).filter(|value| *value <= i64::MAX as u64)?;
+    }
+    Some((value, &text[digits..]))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The head of an upstream's answer: whether it is one, and what clients are told of it.
 
 use super::content::{Answer, AnswerBody};
+use super::put::count_lines;
 use super::relay::{Relay, RelayStage};
 use super::relay_run::Came;
 use super::run::{Flow, Runner};
@@ -313,12 +314,16 @@ impl<R: Replies> Runner<'_, R> {
                 }
             },
             AnswerField::OfServer => {
-                // These stand first, where they are in place of ours.
+                // These stand first, where they are in place of ours; of several the first counts.
                 let front = &mut self.course.sent.front;
-                let at = if field.is("date") { 0 } else { front.len() };
-                let mut line = Vec::new();
-                put_field(if field.is("date") { b"Date" } else { b"Server" }, value, &mut line);
-                front.splice(at..at, line);
+                let (name, start) =
+                    if field.is("date") { (&b"Date"[..], &b"Date: "[..]) } else { (&b"Server"[..], &b"Server: "[..]) };
+                if count_lines(front, start) == 0 {
+                    let at = if field.is("date") { 0 } else { front.len() };
+                    let mut line = Vec::new();
+                    put_field(name, value, &mut line);
+                    front.splice(at..at, line);
+                }
             }
             AnswerField::Location => match self.rewritten(rules.redirects.as_deref(), value, Within::Start(0)) {
                 Some(location) => answer.location = Some(location),

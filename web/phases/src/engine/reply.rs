@@ -4,10 +4,11 @@ use super::content::{Answer, AnswerBody};
 use super::course::{CourseState, Depends};
 use super::making::Making;
 use super::pages;
-use super::put::{Pieces, take_line};
+use super::put::{Pieces, count_lines, take_line, take_lines};
 use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
+use crate::filters::Filter;
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
 use exchange::{FieldLines, Part, Replies};
 use semantics::date::{self, HttpDate};
@@ -16,6 +17,9 @@ use std::rc::Rc;
 
 /// The methods of redirects within the server, by an error page.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+
+/// Where content changes, lines of the upstream go; the site's stay.
+const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: ";
 
 /// Statuses that fields are added to, unless they are for all.
 const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
@@ -80,7 +84,6 @@ impl<R: Replies> Runner<'_, R> {
                     Some(Some(told)) if REDIRECTS.contains(&told) => told,
                     _ => 302,
                 };
-                let _ = status;
                 self.course.told = Some(told);
                 self.location = Some(target);
                 let loaded = Rc::clone(&self.loaded);
@@ -155,6 +158,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let mut added = core::mem::take(&mut self.course.kept_fields);
         self.tell_beforehand(&answer, block);
+        let of_ranges = if answer.of_upstream { count_lines(&added, ACCEPT_RANGES) } else { 0 };
         if self.course.sub.is_none() {
             self.add_fields(&mut answer, &block.fields, &mut added);
         }
@@ -165,15 +169,13 @@ impl<R: Replies> Runner<'_, R> {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
         }
         answer.vary |= self.encode(&mut answer, block, &added, &mut making);
-        if answer.of_upstream && answer.is_unranged {
-            take_line(&mut added, b"Accept-Ranges: ");
-        }
+        take_lines(&mut added, ACCEPT_RANGES, if answer.is_unranged { of_ranges } else { 0 });
         making.is_open |= matches!(answer.body, AnswerBody::Unknown | AnswerBody::Upstream(None));
         let mut fields = self.first_fields();
         let whole = answer.body.length();
-        let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields) else {
+        let Some((length, pieces)) = self.cut(&mut answer, block, &mut fields, &mut making) else {
             self.spare(making);
-            self.course.sent.fields = fields.into_bytes();
+            self.course.sent.front = fields.into_bytes();
             return self.unsatisfied(added, whole, answer.vary);
         };
         self.course.sent.status = answer.status;
@@ -206,8 +208,9 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// There are no such ranges of so many bytes. What was `added` already stays, as with
-    /// nginx.
-    fn unsatisfied(&mut self, added: Vec<u8>, whole: u64, vary: bool) -> Flow {
+    /// nginx, but for what names the content; and what the upstream says of itself.
+    fn unsatisfied(&mut self, mut added: Vec<u8>, whole: u64, vary: bool) -> Flow {
+        [&b"ETag: "[..], b"Last-Modified: ", ACCEPT_RANGES].into_iter().for_each(|start| take_line(&mut added, start));
         let mut lines = FieldLines::of(added);
         lines.content_range_unsatisfied(whole);
         if vary {
@@ -235,7 +238,13 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Cuts the ranges that are asked for out of an answer. Its length, and how
     /// it is sent; `None` if there are no such ranges.
-    fn cut(&mut self, answer: &mut Answer, block: &Block, fields: &mut FieldLines) -> Option<(u64, Pieces)> {
+    fn cut(
+        &mut self,
+        answer: &mut Answer,
+        block: &Block,
+        fields: &mut FieldLines,
+        making: &mut Making,
+    ) -> Option<(u64, Pieces)> {
         let mut length = answer.body.length();
         let mut pieces = match core::mem::replace(&mut answer.body, AnswerBody::None) {
             AnswerBody::None | AnswerBody::Unknown => Pieces::None,
@@ -248,7 +257,7 @@ impl<R: Replies> Runner<'_, R> {
         };
         if answer.status != 200
             || !answer.takes_ranges
-            || matches!(pieces, Pieces::Upstream)
+            || matches!(pieces, Pieces::Upstream) && (making.is_open || length == 0)
             || block.fields.max_ranges == Some(0)
         {
             return Some((length, pieces));
@@ -262,13 +271,20 @@ impl<R: Replies> Runner<'_, R> {
                 answer.status = 206;
                 let whole = length;
                 let cut;
+                if let (Pieces::Upstream, [range]) = (&pieces, parts.as_slice()) {
+                    // It is cut out of what comes.
+                    fields.content_range(range, whole);
+                    length = range.end - range.start;
+                    making.pipeline.push(Filter::Part { before: range.start, left: length });
+                    return Some((length, pieces));
+                }
                 if let [range] = parts.as_slice() {
                     fields.content_range(range, whole);
                     length = range.end - range.start;
                     cut = vec![Part::Content(range.clone())];
                 } else {
                     let serial = self.rest.next_serial();
-                    (cut, length) = ranges::multipart_of(&parts, answer.media_type.as_deref(), whole, serial);
+                    (cut, length) = ranges::multipart(&parts, answer.media_type.as_deref(), whole, serial);
                     let media_type = format!("multipart/byteranges; boundary={serial:020}");
                     answer.media_type = Some(media_type.into_bytes());
                 }
@@ -284,7 +300,10 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status != 204 || answer.of_upstream) {
             fields.field("Content-Type", media_type);
         }
-        if let Some(modified) = answer.modified.filter(|_| matches!(answer.status, 200 | 206 | 304)) {
+        // What an upstream says of its answer stands with any status.
+        if let Some(modified) =
+            answer.modified.filter(|_| answer.of_upstream || matches!(answer.status, 200 | 206 | 304))
+        {
             fields.last_modified(&HttpDate::from_unix(modified));
         }
         if let Some(location) = &answer.location {
@@ -386,7 +405,8 @@ impl<R: Replies> Runner<'_, R> {
     #[inline(always)]
     pub(super) fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
         let safe = is_added_to(answer.status);
-        let mut told = out.len();
+        // What an upstream or a challenge says is among what is told.
+        let mut told = 0;
         if safe && !matches!(rules.expires, Expires::Off) {
             self.expire(answer, &rules.expires, out);
         }
