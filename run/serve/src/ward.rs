@@ -273,7 +273,7 @@ impl Ward {
     }
 
     /// Opens, with the rights that there are now, what only those can open
-    /// safely, or make: the log, folders for bodies of requests.
+    /// safely, or make: the logs, folders for bodies of requests.
     ///
     /// # Errors
     /// If it cannot be opened, or made.
@@ -281,13 +281,19 @@ impl Ward {
         let Decision { confinement: Some(confinement), .. } = privileges::decide(plan, main_process())? else {
             return Ok(());
         };
-        if let AccessLog::File(path) = &plan.server.access_log {
-            let opened = places::open_log(path, confinement.identity.as_ref());
+        let identity = confinement.identity.as_ref();
+        let bring = |path: &Path| {
+            let opened = places::open_log(path, identity);
             let file = opened.map_err(|why| format!("cannot open the access log {}: {why}", path.display()))?;
-            helper::opened::bring(path.clone(), file);
+            helper::opened::bring(path.to_owned(), file);
+            Ok::<_, String>(())
+        };
+        if let AccessLog::File(path) = &plan.server.access_log {
+            bring(path)?;
         }
         if let Content::Program(program, _) = &plan.server.content {
-            let owner = confinement.identity.as_ref().map(|user| (user.uid, user.gid));
+            program.log_files().try_for_each(bring)?;
+            let owner = identity.map(|user| (user.uid, user.gid));
             for (path, opened) in program.open_temp_folders(owner)? {
                 helper::opened::bring(path, opened);
             }

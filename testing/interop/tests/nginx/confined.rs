@@ -5,10 +5,11 @@
 use crate::answer::{Answer, Connection};
 use crate::operators::{Server, both};
 use crate::{NGINX, programs};
-use interop::{in_namespace, scratch, wait_for};
+use interop::{Nearside, in_namespace, scratch, wait_for};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 
 const ADDRESS: &str = "127.0.0.1:80";
 
@@ -129,4 +130,55 @@ fn programs_are_asked_by_a_process_without_rights() {
             assert!(rights.contains(told), "{told}: {rights}");
         }
     });
+}
+
+/// As where logs are in a folder of the user's: what is opened at the start is what is opened
+/// again at a reload, and a link of that user's leads root nowhere (as of CVE-2016-1247).
+#[test]
+fn access_logs_in_a_folder_of_the_user_are_opened_with_his_rights() {
+    in_namespace(&[], || {
+        let side = scratch("nginx-confined-logs");
+        let _ = fs::remove_dir_all(side.join("logs"));
+        fs::create_dir_all(side.join("logs")).unwrap();
+        chown(side.join("logs"), Some(65_534), Some(65_534)).unwrap();
+        let serve = |log: &str| {
+            let conf = format!(
+                "user nobody nogroup; pid {0}/pid; error_log {0}/error.log; events {{}}\n\
+                 http {{ access_log off; server {{ listen {ADDRESS}; \
+                 location /logged {{ access_log {0}/logs/{log}; return 200 a; }} }} }}",
+                side.display()
+            );
+            fs::write(side.join("nginx.conf"), conf).unwrap();
+            run(&side, &[])
+        };
+        // What he may write to is only what he could have written to.
+        let secret = side.join("secret");
+        fs::write(&secret, "precious").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink(&secret, side.join("logs/link.log")).unwrap();
+        let (started, said) = serve("link.log");
+        if started {
+            ask("/logged", b"");
+            run(&side, &["-s", "stop"]);
+        }
+        assert!(!started && said.contains("link.log: Permission denied"), "{said}");
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "precious");
+
+        let (started, said) = serve("plain.log");
+        assert!(started, "{said}");
+        let answers = run(&side, &["-s", "reload"]);
+        run(&side, &["-s", "stop"]);
+        assert_eq!(answers, (true, String::new()));
+        assert_eq!(fs::metadata(side.join("logs/plain.log")).unwrap().uid(), 65_534);
+    });
+}
+
+/// Whether our program ended well by nginx's command line, and what it said.
+fn run(side: &Path, args: &[&str]) -> (bool, String) {
+    let mut command = Nearside::command(["nginx"]);
+    let said = side.join("said");
+    let file = fs::File::create(&said).unwrap();
+    command.arg("-p").arg(side).arg("-c").arg(side.join("nginx.conf")).arg("-e").arg(side.join("error.log"));
+    let ended = command.args(args).stderr(file).status().unwrap();
+    (ended.success(), fs::read_to_string(said).unwrap())
 }
