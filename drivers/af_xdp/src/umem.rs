@@ -95,6 +95,10 @@ impl Umem {
     }
 
     /// Maps so much of a file, at a multiple of a huge page's size.
+    ///
+    /// Where that fails (there are no huge pages, say), the kernel may have unmapped what was
+    /// there to be replaced, and another thread's memory may be in its place at once: nothing
+    /// there is given back then. What of it may be left is addresses, and no memory.
     fn map(file: OwnedFd, mapped: usize, len: usize, backing: Backing) -> Result<Self, Errno> {
         let (protection, none) = (ProtFlags::READ | ProtFlags::WRITE, ProtFlags::empty());
         let mapping_len = mapped + HUGE_PAGE;
@@ -111,11 +115,18 @@ impl Umem {
         let skip = mapping.as_ptr().align_offset(HUGE_PAGE).min(HUGE_PAGE);
         // SAFETY: within the mapping, which is a huge page longer.
         let start = unsafe { mapping.add(skip) };
-        let this = Self { file, mapping, mapping_len, start, len, backing };
         let flags = MapFlags::SHARED | MapFlags::FIXED;
         // SAFETY: in place of a part of the mapping just made, which nobody uses.
-        unsafe { rustix::mm::mmap(start.as_ptr().cast(), mapped, protection, flags, &this.file, 0) }?;
-        Ok(this)
+        let placed = unsafe { rustix::mm::mmap(start.as_ptr().cast(), mapped, protection, flags, &file, 0) };
+        if let Err(why) = placed {
+            // SAFETY: the mapping's ends, which no call but this has touched. It fails for a wrong
+            // address only, and where there is nothing of an end.
+            let _ = unsafe { rustix::mm::munmap(mapping.as_ptr().cast(), skip) };
+            // SAFETY: as above; within the mapping.
+            let _ = unsafe { rustix::mm::munmap(start.add(mapped).as_ptr().cast(), HUGE_PAGE - skip) };
+            return Err(why);
+        }
+        Ok(Self { file, mapping, mapping_len, start, len, backing })
     }
 
     /// Takes the pages, and has the kernel make huge ones of them (Linux 6.1):
@@ -187,5 +198,49 @@ impl Drop for Umem {
         // SAFETY: the mapping is ours, and whoever reaches into it holds this
         // value. It fails for a wrong address only.
         let _ = unsafe { rustix::mm::munmap(self.mapping.as_ptr().cast(), self.mapping_len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    /// Threads begin, and get memory, while there are no huge pages for another's frames: none of
+    /// it is taken away again, which would end this process by SIGSEGV.
+    #[test]
+    fn what_others_map_in_place_of_what_failed_stays_theirs() {
+        /// More than any machine has.
+        const MORE: usize = 1 << 40;
+        /// As a thread's stack.
+        const STACK: usize = 2 << 20;
+        let over = AtomicBool::new(false);
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // SAFETY: a new mapping at an address of the kernel's choice.
+                    let stack = unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), STACK, protection, flags) };
+                    let stack = stack.expect("memory").cast::<u64>();
+                    for word in (0..STACK / 8).step_by(64 << 10) {
+                        // SAFETY: within the mapping, at a multiple of a word, and this thread's alone.
+                        unsafe { stack.add(word).write_volatile(7) };
+                    }
+                    std::thread::yield_now();
+                    for word in (0..STACK / 8).step_by(64 << 10) {
+                        // SAFETY: as above.
+                        assert_eq!(unsafe { stack.add(word).read_volatile() }, 7);
+                    }
+                    // SAFETY: the mapping made above, which nobody holds any more.
+                    unsafe { rustix::mm::munmap(stack.cast(), STACK) }.expect("its own mapping");
+                }
+            });
+            for _ in 0..12_000 {
+                // A kernel may have no huge pages at all.
+                let Ok(file) = create(MORE, MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB) else { break };
+                assert!(Umem::map(file, MORE, MORE, Backing::HugePages).is_err());
+            }
+            over.store(true, Ordering::Relaxed);
+        });
     }
 }
