@@ -92,6 +92,8 @@ fn local_keeps_a_connection_on_the_cpu_that_received_it() {
         return;
     }
     let cores = silo::pin::allowed_cores().unwrap();
+    // One worker needs no program, on a machine with one core.
+    let [_, _, ..] = cores[..] else { return };
     let (listeners, address) = bind(Model::Local, cores.len());
     let pinned: Vec<_> = cores.iter().copied().map(Some).collect();
     let steering = attach(&listeners, &pinned);

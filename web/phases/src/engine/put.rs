@@ -229,10 +229,14 @@ pub(super) fn take_line(fields: &mut Vec<u8>, start: &[u8]) {
 }
 
 /// The same of the first so many of them.
-pub(super) fn take_lines(fields: &mut Vec<u8>, start: &[u8], mut most: usize) {
-    if most == 0 {
-        return;
+#[inline]
+pub(super) fn take_lines(fields: &mut Vec<u8>, start: &[u8], most: usize) {
+    if most > 0 {
+        take_some(fields, start, most);
     }
+}
+
+fn take_some(fields: &mut Vec<u8>, start: &[u8], mut most: usize) {
     let lines = fields.split_inclusive(|byte| *byte == b'\n').filter(|line| {
         let is_taken = most > 0 && begins(line, start);
         most -= usize::from(is_taken);
