@@ -44,32 +44,28 @@ fn seating_on(allowed: &[u16], quota: Option<&CpuQuota>, workers: Workers, cores
     // Everybody's first cores are the same: programs that share a machine by
     // quotas would be on top of each other.
     let shares = quota.is_some_and(|quota| quota.cores() < allowed.len());
-    if let Cores::Sets(sets) = cores {
-        return within_sets(allowed, quota, workers, sets);
-    }
-    let (cores, pinned) = match cores {
-        Cores::Sets(_) => (allowed, false),
+    let (all, pinned) = match cores {
         Cores::List(cores) => (cores.as_slice(), true),
         Cores::Allowed => (allowed, !shares),
-        Cores::NotPinned => (allowed, false),
+        Cores::Sets(_) | Cores::NotPinned => (allowed, false),
     };
     let (count, asked) = match workers {
-        Workers::PerCore => (cores.len().max(1), false),
+        Workers::PerCore => (all.len().max(1), false),
         Workers::Count(count) => (usize::from(count), true),
     };
-    let Heeded { threads, note, warning } = heed(quota, count, asked, "workers");
-    let seat = |index| cores.get(index % cores.len().max(1)).copied().filter(|_| pinned);
+    let heeded = heed(quota, count, asked, "workers");
+    if let Cores::Sets(sets) = cores {
+        return within_sets(allowed, heeded, sets);
+    }
+    let Heeded { threads, note, warning } = heeded;
+    let seat = |index| all.get(index % all.len().max(1)).copied().filter(|_| pinned);
     Seating { seats: (0..threads).map(seat).collect(), sets: vec![Vec::new(); threads], note, warning }
 }
 
 /// Each worker on a set of cores. One whose set has none that this process may run on
 /// runs anywhere, as nginx's does.
-fn within_sets(allowed: &[u16], quota: Option<&CpuQuota>, workers: Workers, sets: &[Vec<u16>]) -> Seating {
-    let (count, asked) = match workers {
-        Workers::PerCore => (allowed.len().max(1), false),
-        Workers::Count(count) => (usize::from(count), true),
-    };
-    let Heeded { threads, note, mut warning } = heed(quota, count, asked, "workers");
+fn within_sets(allowed: &[u16], heeded: Heeded, sets: &[Vec<u16>]) -> Seating {
+    let Heeded { threads, note, mut warning } = heeded;
     let of = |index: usize| sets.get(index).or(sets.last()).map_or(&[][..], Vec::as_slice);
     let mine = |index| of(index).iter().copied().filter(|core| allowed.contains(core)).collect::<Vec<u16>>();
     let all: Vec<Vec<u16>> = (0..threads).map(mine).collect();

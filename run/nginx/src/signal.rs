@@ -66,14 +66,11 @@ pub fn send(plan: &NginxPlan, wanted: NginxSignal) -> ExitCode {
 /// How long the process may take to answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What stands in an answer before what was left out.
-const LEFT: &str = "left as it was";
-
 /// Waits for what comes of a reload, and says what of it is not as it is asked for.
 fn reloaded(answers: &Answers) -> ExitCode {
     let why = match answers.wait(ANSWER) {
-        ReloadAnswer::Done(said) if !said.contains(LEFT) => return ExitCode::SUCCESS,
-        ReloadAnswer::Done(said) | ReloadAnswer::Failed(said) => said,
+        ReloadAnswer::Done(_) => return ExitCode::SUCCESS,
+        ReloadAnswer::Partly(said) | ReloadAnswer::Failed(said) => said,
         ReloadAnswer::None => format!("no answer to the reload within {} s: its error log says more", ANSWER.as_secs()),
     };
     say::eprintln!("nginx: [error] {why}");

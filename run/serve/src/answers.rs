@@ -1,6 +1,7 @@
 //! What a process that serves answers to a signal, for the command that sent it: by the
 //! notes on its statistics page.
 
+use crate::reload::LEFT;
 use core::time::Duration;
 use silo::Clock;
 use silo::page::{Reader, living_of_user};
@@ -15,6 +16,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub enum ReloadAnswer {
     /// It is done; and what there is to be said of it.
     Done(String),
+    /// It is, but for what was left as it was, which is among what there is to be said.
+    Partly(String),
     /// It is not, and why.
     Failed(String),
     /// Nothing was said in time.
@@ -49,7 +52,11 @@ impl Answers {
                 if self.before.get(&page.pid()).copied().flatten() == Some(note.at) {
                     continue;
                 }
-                return if note.well { ReloadAnswer::Done(note.text) } else { ReloadAnswer::Failed(note.text) };
+                return match note.well {
+                    true if note.text.contains(LEFT) => ReloadAnswer::Partly(note.text),
+                    true => ReloadAnswer::Done(note.text),
+                    false => ReloadAnswer::Failed(note.text),
+                };
             }
             thread::sleep(LOOK);
         }

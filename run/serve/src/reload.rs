@@ -23,6 +23,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use wire::Time;
 
+/// What stands before what a reload leaves out.
+pub const LEFT: &str = "left as it was";
+
 /// What is done where there is nothing else to say of it.
 const DONE: &str = "reloaded: content is looked for again, and the log opened again";
 
@@ -184,7 +187,7 @@ impl Reload {
         }
         if !left.is_empty() {
             let remedy = settings::remedy(&plan, left.len());
-            said.push_str(&format!("; left as it was: {}, which {remedy}", left.join(", ")));
+            said.push_str(&format!("; {LEFT}: {}, which {remedy}", left.join(", ")));
         }
         self.adopt(plan);
         Ok((news, said))

@@ -7,7 +7,7 @@ pub mod opened;
 mod slices;
 mod twin;
 
-pub use twin::{Twin, inline, is_inline};
+pub use twin::{Sleeper, Twin, inline, is_inline};
 
 use rustix::thread::CpuSet;
 use std::thread::JoinHandle;

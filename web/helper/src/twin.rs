@@ -1,8 +1,12 @@
 //! Helpers without threads: for simulations, in which what a helper does is to take no time that
 //! a machine decides.
 
+use crate::{Behind, spawn_behind};
 use core::cell::Cell;
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::Thread;
 
 thread_local! {
     static INLINE: Cell<bool> = const { Cell::new(false) };
@@ -26,6 +30,49 @@ impl Twin {
 impl fmt::Debug for Twin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Twin")
+    }
+}
+
+/// A helper that sleeps while there is nothing to do: a thread, or its twin. Which of the two
+/// is asked when it is started.
+#[derive(Debug)]
+pub enum Sleeper {
+    /// It is woken.
+    Thread(Thread),
+    /// It does at once what there is.
+    Twin(Twin),
+}
+
+impl Sleeper {
+    /// Starts it, as [`spawn_behind`] does; `all` does all that was asked for so far, until
+    /// `stop` is set, which it looks at itself. It ends where it is woken after that.
+    ///
+    /// # Errors
+    /// As [`spawn_behind`].
+    pub fn start(
+        name: &str,
+        cpus: &[usize],
+        (behind, stop): (Behind, Arc<AtomicBool>),
+        mut all: impl FnMut() + Send + 'static,
+    ) -> std::io::Result<Self> {
+        if is_inline() {
+            return Ok(Self::Twin(Twin::new(all)));
+        }
+        let handle = spawn_behind(name, cpus, behind, move || {
+            while !stop.load(Ordering::Acquire) {
+                all();
+                std::thread::park();
+            }
+        })?;
+        Ok(Self::Thread(handle.thread().clone()))
+    }
+
+    /// There is something to do, or it is to stop.
+    pub fn wake(&mut self) {
+        match self {
+            Self::Thread(thread) => thread.unpark(),
+            Self::Twin(twin) => twin.run(),
+        }
     }
 }
 

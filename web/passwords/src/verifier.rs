@@ -5,12 +5,11 @@ mod worker;
 use core::net::IpAddr;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use core::time::Duration;
-use helper::Twin;
+use helper::{Behind, Sleeper};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use wire::Time;
 use worker::Worker;
 
@@ -100,7 +99,7 @@ struct Done {
 struct Shared {
     /// Counts answers; raised after the answer is in the ring.
     posted: AtomicU32,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
 /// The silo's end.
@@ -113,9 +112,7 @@ pub struct Verifier {
     done: Consumer<Done>,
     shared: Arc<Shared>,
     seen: u32,
-    handle: Option<JoinHandle<()>>,
-    /// Or it is no thread.
-    twin: Option<Twin>,
+    helper: Sleeper,
 }
 
 impl Verifier {
@@ -132,14 +129,10 @@ impl Verifier {
         let shared = Arc::new(Shared::default());
         let (theirs, event) = (Arc::clone(&shared), Arc::clone(event));
         let mut worker = Worker::new(limits, jobs_out, done_in, theirs, event);
-        let (mut handle, mut twin) = (None, None);
-        if helper::is_inline() {
-            twin = Some(Twin::new(move || worker.work()));
-        } else {
-            handle = Some(helper::spawn_behind("passwords", cpus, helper::Behind::Tenth, move || worker.run())?);
-        }
+        let whenever = (Behind::Tenth, Arc::clone(&shared.stop));
+        let helper = Sleeper::start("passwords", cpus, whenever, move || worker.work())?;
         let (waiting, sources) = (0, BTreeMap::new());
-        Ok(Self { limits, waiting, sources, jobs, done, shared, seen: 0, handle, twin })
+        Ok(Self { limits, waiting, sources, jobs, done, shared, seen: 0, helper })
     }
 
     /// Asks whether a password is right; `ticket` is the caller's, and `source`
@@ -172,12 +165,7 @@ impl Verifier {
             return Err(Busy::All);
         }
         self.waiting += 1;
-        if let Some(handle) = &self.handle {
-            handle.thread().unpark();
-        }
-        if let Some(twin) = &mut self.twin {
-            twin.run();
-        }
+        self.helper.wake();
         Ok(())
     }
 
@@ -215,12 +203,9 @@ impl Verifier {
 impl Drop for Verifier {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        if let Some(handle) = self.handle.take() {
-            handle.thread().unpark();
-            // It computes at most one hash more; a file system that hangs is not
-            // waited for.
-            drop(handle);
-        }
+        // It computes at most one hash more; a file system that hangs is not
+        // waited for.
+        self.helper.wake();
     }
 }
 

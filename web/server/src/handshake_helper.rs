@@ -7,11 +7,10 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use handshake::{Acceptor, ConnectStep, Connector, Effort, Step};
-use helper::{Behind, Twin};
+use helper::{Behind, Sleeper};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 /// A handshake, whoever connected.
 #[derive(Debug)]
@@ -79,7 +78,7 @@ pub struct Finished {
 struct Shared {
     /// Counts answers; raised after the answer is in the ring.
     posted: AtomicU32,
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
 }
 
 /// The silo's end.
@@ -91,9 +90,7 @@ pub struct HandshakeHelper {
     done: Consumer<Finished>,
     shared: Arc<Shared>,
     seen: u32,
-    handle: Option<JoinHandle<()>>,
-    /// Or it is no thread.
-    twin: Option<Twin>,
+    helper: Sleeper,
 }
 
 impl HandshakeHelper {
@@ -103,24 +100,14 @@ impl HandshakeHelper {
     /// The system has no more threads.
     pub fn start(most: usize, cpus: &[usize]) -> std::io::Result<Self> {
         let most = most.max(1);
-        let (jobs, jobs_out) = RingBuffer::new(most);
+        let (jobs, mut jobs_out) = RingBuffer::new(most);
         // What waits is bounded: the ring back is never full.
-        let (done_in, done) = RingBuffer::new(most);
+        let (mut done_in, done) = RingBuffer::new(most);
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
-        let (mut jobs_out, mut done_in) = (jobs_out, done_in);
-        let (mut handle, mut twin) = (None, None);
-        if helper::is_inline() {
-            twin = Some(Twin::new(move || work(&mut jobs_out, &mut done_in, &theirs)));
-        } else {
-            handle = Some(helper::spawn_behind("handshakes", cpus, Behind::Tenth, move || {
-                while !theirs.stop.load(Ordering::Acquire) {
-                    work(&mut jobs_out, &mut done_in, &theirs);
-                    std::thread::park();
-                }
-            })?);
-        }
-        Ok(Self { waiting: 0, most, jobs, done, shared, seen: 0, handle, twin })
+        let whenever = (Behind::Tenth, Arc::clone(&shared.stop));
+        let helper = Sleeper::start("handshakes", cpus, whenever, move || work(&mut jobs_out, &mut done_in, &theirs))?;
+        Ok(Self { waiting: 0, most, jobs, done, shared, seen: 0, helper })
     }
 
     /// Has a handshake take `bytes`; `token` is the caller's, and `event` becomes readable when
@@ -142,12 +129,7 @@ impl HandshakeHelper {
             return Err((job.shaking, job.bytes));
         }
         self.waiting += 1;
-        if let Some(handle) = &self.handle {
-            handle.thread().unpark();
-        }
-        if let Some(twin) = &mut self.twin {
-            twin.run();
-        }
+        self.helper.wake();
         Ok(())
     }
 
@@ -175,10 +157,8 @@ impl HandshakeHelper {
 impl Drop for HandshakeHelper {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        if let Some(handle) = self.handle.take() {
-            // It works on one more at most, which nobody waits for.
-            handle.thread().unpark();
-        }
+        // It works on one more at most, which nobody waits for.
+        self.helper.wake();
     }
 }
 

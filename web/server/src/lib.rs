@@ -510,7 +510,6 @@ impl<H: Handler> App for Server<H> {
     #[inline(always)]
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
-        // A server of one answer has nothing to do by itself.
         if now < self.carrier.next_second && self.is_at_rest() {
             return Wake::Idle;
         }

@@ -2,8 +2,7 @@
 //! over a proxy, FastCGI, uwsgi and SCGI, beside nginx. Heads and what the log has of them
 //! afterwards say the same.
 
-use crate::NGINX;
-use crate::programs;
+use crate::{NGINX, programs, upstream};
 use interop::{Nearside, Running, in_namespace, scratch};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -229,14 +228,7 @@ fn dechunked(mut body: &[u8]) -> Vec<u8> {
 
 /// The same answers as a program gives, by HTTP.
 fn serve(mut stream: TcpStream) {
-    let (mut held, mut piece) = (Vec::new(), [0; 4096]);
-    while memchr::memmem::find(&held, b"\r\n\r\n").is_none() {
-        match stream.read(&mut piece) {
-            Ok(0) | Err(_) => return,
-            Ok(read) => held.extend_from_slice(&piece[..read]),
-        }
-    }
-    let line = String::from_utf8_lossy(held.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+    let Some(line) = upstream::request_line(&mut stream) else { return };
     let target = line.split(' ').nth(1).unwrap_or_default();
     let name = target.rsplit('/').next().unwrap_or_default();
     let answer = programs::against(name).unwrap_or_default();

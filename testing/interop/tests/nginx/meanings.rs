@@ -1,7 +1,7 @@
 //! What single directives and variables mean, beside nginx: one configuration each, the
 //! same requests to both, and answers that say the same. What is ours alone stands as such.
 
-use crate::NGINX;
+use crate::{NGINX, upstream};
 use interop::{Nearside, Running, in_namespace, scratch};
 use std::fs;
 use std::io::{Read, Write};
@@ -191,14 +191,7 @@ fn connections() -> Vec<Case> {
 
 /// Answers with what it was asked; some paths with other things.
 fn serve(mut stream: TcpStream) {
-    let (mut held, mut piece) = (Vec::new(), [0; 4096]);
-    while memchr::memmem::find(&held, b"\r\n\r\n").is_none() {
-        match stream.read(&mut piece) {
-            Ok(0) | Err(_) => return,
-            Ok(read) => held.extend_from_slice(&piece[..read]),
-        }
-    }
-    let line = String::from_utf8_lossy(held.split(|byte| *byte == b'\r').next().unwrap_or_default()).into_owned();
+    let Some(line) = upstream::request_line(&mut stream) else { return };
     let target = line.split(' ').nth(1).unwrap_or_default();
     let answer = if target == "/ws" {
         format!(

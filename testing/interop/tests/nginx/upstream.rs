@@ -75,6 +75,12 @@ fn switch(stream: &mut TcpStream, mut arrived: Vec<u8>) {
     let _ = stream.write_all(&back);
 }
 
+/// The first line of the request that comes.
+pub(crate) fn request_line(stream: &mut TcpStream) -> Option<String> {
+    let (head, _) = request(stream, &mut Vec::new())?;
+    head.split("\r\n").next().map(str::to_owned)
+}
+
 /// A head, and its body.
 fn request(stream: &mut TcpStream, arrived: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
     let mut more = |arrived: &mut Vec<u8>| {

@@ -65,14 +65,6 @@ impl Worker {
         Self { limits, jobs, done, shared, event, lines: BTreeMap::new(), last: None, known }
     }
 
-    /// Works until it is to stop.
-    pub fn run(mut self) {
-        while !self.shared.stop.load(Ordering::Acquire) {
-            self.work();
-            std::thread::park();
-        }
-    }
-
     /// Does all that there is to do, as far as it is not to stop.
     pub fn work(&mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {

@@ -41,6 +41,17 @@ fn every_split_in_two_or_three_gives_the_same_events() {
     }
 }
 
+/// The same events whole, in random pieces, and byte by byte now and then.
+pub(super) fn compare_splits(bytes: &[u8], limits: &RequestLimits, random: &mut Random, round: usize) {
+    let whole = offer(bytes, &[], limits);
+    let ends = random.ends(bytes.len());
+    assert_eq!(offer(bytes, &ends, limits), whole, "round {round}: {:?}", bytes.escape_ascii().to_string());
+    if round.is_multiple_of(10) {
+        let each: Vec<_> = (0..bytes.len()).collect();
+        assert_eq!(offer(bytes, &each, limits), whole, "round {round}: {:?}", bytes.escape_ascii().to_string());
+    }
+}
+
 /// Byte by byte, in random pieces, and whole, on streams that are mutated at
 /// random: the same events, no panic, no end without progress (an engine that
 /// made none would keep [`offer`] in its loop).
@@ -50,13 +61,7 @@ fn mutated_streams_give_the_same_events_however_split() {
     for round in 0..30_000 {
         let bytes = random.mutated(STREAMS[round % STREAMS.len()].as_bytes());
         let limits = if random.below(2) == 0 { RequestLimits::default() } else { TIGHT };
-        let whole = offer(&bytes, &[], &limits);
-        let ends = random.ends(bytes.len());
-        assert_eq!(offer(&bytes, &ends, &limits), whole, "round {round}: {:?}", bytes.escape_ascii().to_string());
-        if round % 10 == 0 {
-            let each: Vec<_> = (0..bytes.len()).collect();
-            assert_eq!(offer(&bytes, &each, &limits), whole, "round {round}: {:?}", bytes.escape_ascii().to_string());
-        }
+        compare_splits(&bytes, &limits, &mut random, round);
     }
 }
 
