@@ -25,7 +25,7 @@ WITH_DPDK := $(if $(DPDK),--features dpdk)
 # Tests and lints are with DPDK wherever there is one, in one build of the
 # workspace: testing/interop asks in the same way. The shell asks, at each
 # command: make would ask before the first, which may install it.
-TESTED_DPDK = $$(pkg-config --exists libdpdk 2>/dev/null && echo --features nearside-cli/dpdk)
+TESTED_DPDK = $$(pkg-config --exists libdpdk 2>/dev/null && echo --features cli/dpdk)
 # All tests to their end, and what of them failed.
 SUITE := $(CARGO) xtask suite
 TESTS = -- --workspace --locked $(TESTED_DPDK)
@@ -47,7 +47,7 @@ help: ## say what there is
 build: ## build the program: target/release/nearside; with DPDK=1 for --link dpdk:…
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
-	@scripts/build.sh --package nearside-cli --locked $(WITH_DPDK)
+	@scripts/build.sh --package cli --locked $(WITH_DPDK)
 
 # What is there is installed as it is: sudo need not build.
 install: ## install program, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
@@ -76,7 +76,7 @@ test-image: ## build the image with the program that is built, run it without ri
 demo: ## measure Nearside versus nginx: two tables, and out/demo/report.html
 	@scripts/need.sh demo
 	@echo "== building $(NEARSIDE)"
-	@scripts/build.sh --package nearside-cli --locked
+	@scripts/build.sh --package cli --locked
 	@echo "== measuring: a first look within a minute, all of it in about five; DEMO=--quick for a short one"
 	@$(SUDO) $(NEARSIDE) demo $(DEMO)
 
@@ -103,7 +103,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 	@scripts/need.sh bench
 	@echo "== building the measurements"
 	@$(CARGO) build --profile lines --package bench --locked
-	@$(CARGO) build --release --package nearside-cli --features dpdk --locked --target-dir $(TARGET)/dpdk
+	@$(CARGO) build --release --package cli --features dpdk --locked --target-dir $(TARGET)/dpdk
 	@scripts/each.sh \
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \

@@ -2,7 +2,7 @@
 # Builds with little to read: cargo's progress bar on a terminal, elsewhere a
 # line every twenty seconds. Warnings and errors are shown whole.
 #
-#   scripts/build.sh --package nearside-cli --locked
+#   scripts/build.sh --package cli --locked
 #
 # The arguments are those of `cargo build`, in the release profile.
 set -eu

@@ -74,7 +74,7 @@ fn usual() -> Vec<String> {
     let mut words = vec!["--workspace", "--locked"];
     let library = Command::new("pkg-config").args(["--exists", "libdpdk"]).status();
     if library.is_ok_and(|status| status.success()) {
-        words.extend(["--features", "nearside-cli/dpdk"]);
+        words.extend(["--features", "cli/dpdk"]);
     }
     words.into_iter().map(str::to_owned).collect()
 }

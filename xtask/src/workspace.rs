@@ -117,9 +117,9 @@ impl Member {
     }
 }
 
-/// `nearside-tcp` as `tcp`.
+/// `nearside-tcp` as `tcp`: as code names it.
 fn short(package: &str) -> String {
-    package.strip_prefix("nearside-").map_or_else(|| package.to_owned(), |name| name.replace('-', "_"))
+    package.strip_prefix("nearside-").unwrap_or(package).replace('-', "_")
 }
 
 fn text(value: &Value, name: &str) -> String {

@@ -14,7 +14,7 @@ use server::{Config, Server, WallClock};
 use silo::{Silo, Turn};
 use stack::{Address, LinkOffload, Seeds, Stack};
 use steer::{Mesh, MeshConfig, SiloSpec, Spread, Steered};
-use tls_record::TlsSide;
+use record::TlsSide;
 use wire::{Mac, Time};
 
 /// The server's address.

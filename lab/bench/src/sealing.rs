@@ -8,7 +8,7 @@ use seal::{ContentType, Layer, Record};
 use silo::Clock;
 use stats::{median, quantile};
 use std::time::Duration;
-use tls_record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
+use record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 
 /// How often, and for how long.
 #[derive(Clone, Copy, Debug, clap::Args)]

@@ -6,7 +6,7 @@ use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use load::Load;
 use server::Server;
-use tls_record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
+use record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 use wire::Time;
 
 /// Keys of the client and of the server, of AES-128-GCM.

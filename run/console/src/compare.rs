@@ -7,10 +7,10 @@
 mod answer;
 
 use crate::lab::fresh;
-use ::lab::experiment::Experiment;
-use ::lab::results::Results;
-use ::lab::runner::{self, Outcome};
-use ::lab::{compare as statistics, table};
+use ::experiments::experiment::Experiment;
+use ::experiments::results::Results;
+use ::experiments::runner::{self, Outcome};
+use ::experiments::{compare as statistics, table};
 use answer::Target;
 use demo::child::{Interrupt, Program, Running};
 use demo::scratch::Scratch;

@@ -2,10 +2,10 @@
 
 mod judge;
 
-use ::lab::experiment::{Experiment, Set};
-use ::lab::results::{Results, write_whole};
-use ::lab::runner::{self, Outcome};
-use ::lab::{builtin, compare, report, table};
+use ::experiments::experiment::{Experiment, Set};
+use ::experiments::results::{Results, write_whole};
+use ::experiments::runner::{self, Outcome};
+use ::experiments::{builtin, compare, report, table};
 use demo::child::Interrupt;
 use results::ResultKind;
 use say::{Failure, eprintln, print, println};
@@ -180,7 +180,7 @@ fn report_of(folder: &Path) -> Result<ExitCode, Failure> {
 
 /// Whether a folder holds an experiment's results.
 fn is_experiment(folder: &Path) -> bool {
-    folder.join(::lab::results::RESULTS).is_file()
+    folder.join(::experiments::results::RESULTS).is_file()
 }
 
 /// Whether both sides are experiments, which are compared arm by arm, with the noise that their

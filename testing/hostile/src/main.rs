@@ -94,7 +94,7 @@ fn real(arguments: &Arguments) -> Result<(), Failure> {
     if !program.is_file() {
         let name = program.display();
         return Err(
-            format!("there is no {name}: cargo build --release -p nearside-cli, or name it with --nearside").into()
+            format!("there is no {name}: cargo build --release -p cli, or name it with --nearside").into()
         );
     }
     let cores = allowed_cores()?;

@@ -42,7 +42,7 @@ fn build() -> PathBuf {
     };
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--package", "nearside-cli", "--profile", profile]);
+    build.args(["build", "--quiet", "--package", "cli", "--profile", profile]);
     build.args(has_libdpdk().then_some("--features=dpdk"));
     build.arg("--target-dir").arg(folder.parent().expect("a profile's folder lies in the target folder"));
     let built = build.status().expect("cargo starts");

@@ -10,7 +10,7 @@ use seal::{Ask, ContentType, HEADER_LEN, Layer, MAX_PLAINTEXT, Record, SealError
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tls_record::{Afterwards, Established, KeyedWay, RecordCipher, RecordLayer, TlsSide, TlsVersion, TrafficSecret};
+use record::{Afterwards, Established, KeyedWay, RecordCipher, RecordLayer, TlsSide, TlsVersion, TrafficSecret};
 use wire::{Sum, checksum};
 
 /// Header, inner type, tag: as TLS 1.3 has them.

@@ -13,7 +13,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{ConnectionTrafficSecrets, Error, HandshakeKind, ProtocolVersion};
 use seal::{Layer, MAX_PLAINTEXT};
 use std::sync::Arc;
-use tls_record::{Afterwards, Established, Keeper, KeyedWay, RecordKeys, RecordLayer, TlsSide, TlsVersion};
+use record::{Afterwards, Established, Keeper, KeyedWay, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 
 /// Whom a connection is to lead to.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use rustls::Error;
 use seal::message::alert;
 use seal::{Ask, HEADER_LEN, Layer, MAX_SEALED, Record, SealError, SealingKeys, Unsealed};
 use std::sync::Arc;
-use tls_record::RecordLayer;
+use record::RecordLayer;
 use wire::Sum;
 
 /// Who looks at what comes until the handshake is over.

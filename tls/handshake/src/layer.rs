@@ -4,7 +4,7 @@ use crate::early::EarlyLayer;
 use crate::secured::{Cipher, Direction, Secured, Session, Version};
 use seal::{Layer, MAX_PLAINTEXT};
 use std::sync::Arc;
-use tls_record::{
+use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
 

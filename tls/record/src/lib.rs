@@ -3,7 +3,7 @@
 //!
 //! A handshake, whoever does it, leaves [`Established`] behind; [`RecordLayer::new`] takes
 //! over, and from then on all is here: KeyUpdates, alerts, tickets that arrive, and what a
-//! peer may not send. Ciphers are our own (`tls_gcm`) or aws-lc's, and only the primitive: nonces,
+//! peer may not send. Ciphers are our own (`gcm`) or aws-lc's, and only the primitive: nonces,
 //! numbers, types,
 //! padding, limits and keys are ours.
 //!

@@ -5,7 +5,7 @@ use crate::suite::{NONCE_LEN, RecordCipher, TAG_LEN};
 use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce, UnboundKey};
 
 pub(crate) enum Ready {
-    Own(Box<tls_gcm::Key>),
+    Own(Box<gcm::Key>),
     /// Zeroed when it is dropped (`OPENSSL_free`).
     Library(LessSafeKey),
 }
@@ -14,7 +14,7 @@ impl Ready {
     /// `None` for want of memory.
     pub(crate) fn make(cipher: RecordCipher, key: &[u8]) -> Option<Self> {
         let own = match cipher {
-            RecordCipher::Aes128Gcm | RecordCipher::Aes256Gcm => tls_gcm::Key::new(key),
+            RecordCipher::Aes128Gcm | RecordCipher::Aes256Gcm => gcm::Key::new(key),
             RecordCipher::ChaCha20Poly1305 => None,
         };
         match own {

@@ -4,7 +4,7 @@ use crate::keys::RecordKeys;
 use crate::ready::Ready;
 use crate::suite::{EXPLICIT_LEN, NONCE_LEN, RecordCipher, TAG_LEN, TlsVersion};
 use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
-use tls_gcm::Summed;
+use gcm::Summed;
 use wire::{Sum, checksum};
 
 /// The version that records name, whatever it is (RFC 8446 section 5.1).

@@ -1,6 +1,6 @@
 //! `nearside lab`, as typed.
 
-use ::lab::experiment::Set;
+use ::experiments::experiment::Set;
 use clap::{Args, Subcommand, ValueHint};
 use console::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, ResultsSide};
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ use server::{Config, Respond, Server, WallClock};
 use silo::page::{Kind, Metric, Page, SeriesShape, Writer};
 use silo::{Attendant, Clock, Idle, Next, Silo, Usage};
 use std::path::PathBuf;
-use tls_record::TlsSide;
+use record::TlsSide;
 use wire::Time;
 
 /// The generator's first address; it has one for each [`super::PER_SOURCE`] connections.

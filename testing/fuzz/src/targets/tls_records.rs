@@ -2,7 +2,7 @@
 
 use crate::Target;
 use seal::{ContentType, Layer, MAX_SEALED, Record, Unsealed};
-use tls_record::{
+use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
     WITHOUT_DATA_MAX,
 };

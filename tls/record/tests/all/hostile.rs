@@ -3,7 +3,7 @@
 use crate::support::{CIPHERS, End, VERSIONS, both};
 use seal::ContentType::{self, Alert, ApplicationData, Handshake};
 use seal::{Ask, Unsealed};
-use tls_record::{RecordCipher, TlsVersion, WITHOUT_DATA_MAX};
+use record::{RecordCipher, TlsVersion, WITHOUT_DATA_MAX};
 
 const UNEXPECTED_MESSAGE: u8 = 10;
 const BAD_RECORD_MAC: u8 = 20;

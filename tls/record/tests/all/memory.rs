@@ -6,7 +6,7 @@ use seal::ContentType::ApplicationData;
 use std::fs::{File, read_to_string};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
-use tls_record::{
+use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
 

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use tls_record::{
+use record::{
     Afterwards, Established, Keeper, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion,
     TrafficSecret,
 };

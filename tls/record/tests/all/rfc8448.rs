@@ -3,7 +3,7 @@
 use crate::support::{End, hex};
 use seal::ContentType::{Alert, ApplicationData};
 use seal::Unsealed;
-use tls_record::{
+use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
 

@@ -1,7 +1,7 @@
 //! A sender that gives out numbers, as data paths do, and layers of known keys.
 
 use seal::{ContentType, Layer, Record, Unsealed};
-use tls_record::{
+use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
 

@@ -271,7 +271,7 @@ fn is_in(path: &str, made: &str, whole: bool) {
         std::fs::write(&path, &expected).unwrap();
         return;
     }
-    assert!(text == expected, "{} is another: NEARSIDE_BLESS=1 cargo test -p nearside-site-toml", path.display());
+    assert!(text == expected, "{} is another: NEARSIDE_BLESS=1 cargo test -p site-toml", path.display());
 }
 
 #[test]
