@@ -44,13 +44,13 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
 
-build: ## build the program: target/release/nearside; with DPDK=1 for --link dpdk:…
+build: ## build both programs: target/release/nearside and nearside-tools; with DPDK=1 for --link dpdk:…
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
 	@scripts/build.sh --package cli --locked $(WITH_DPDK)
 
 # What is there is installed as it is: sudo need not build.
-install: ## install program, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
+install: ## install both programs, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh $(NEARSIDE)
 

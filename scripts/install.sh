@@ -1,6 +1,9 @@
 #!/bin/sh
-# Installs the program with its manual pages, completions and systemd units
+# Installs both programs with their manual pages, completions and systemd units
 # below $PREFIX (/usr/local), in $DESTDIR if that is set; or removes them.
+#
+# nearside-tools lies beside the program that is named; people call nearside alone,
+# which finds the other below lib.
 #
 #   scripts/install.sh target/release/nearside
 #   scripts/install.sh --remove
@@ -9,6 +12,7 @@ set -eu
 prefix=${PREFIX:-/usr/local}
 to=${DESTDIR:-}$prefix
 bin=$to/bin
+lib=$to/lib/nearside
 man=$to/share/man/man1
 bash=$to/share/bash-completion/completions
 zsh=$to/share/zsh/site-functions
@@ -17,19 +21,24 @@ units=$to/lib/systemd/system
 
 if [ "${1:-}" = --remove ]; then
     # What is named nearside there is ours.
-    rm -f "$bin/nearside" "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
+    rm -f "$bin/nearside" "$lib/nearside-tools" "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
         "$fish/nearside.fish" "$units/nearside.service" "$units/nearside.socket" \
         "$units/nearside-link@.service" "$units/nearside-nginx.service"
+    [ ! -d "$lib" ] || rmdir --ignore-fail-on-non-empty "$lib"
     echo "removed from $to"
     exit 0
 fi
 
 program=${1:?which program}
-mkdir -p "$bin" "$man" "$bash" "$zsh" "$fish" "$units" || {
+tools=$(dirname "$program")/nearside-tools
+[ -x "$tools" ] || { echo "$tools is missing: make build" >&2; exit 1; }
+mkdir -p "$bin" "$lib" "$man" "$bash" "$zsh" "$fish" "$units" || {
     echo "cannot write below $to: try sudo make install, or make install PREFIX=\$HOME/.local" >&2
     exit 1
 }
 # Moved into place, for a program that runs cannot be written over.
+install -m 755 "$tools" "$lib/.nearside-tools.new"
+mv -f "$lib/.nearside-tools.new" "$lib/nearside-tools"
 install -m 755 "$program" "$bin/.nearside.new"
 mv -f "$bin/.nearside.new" "$bin/nearside"
 "$program" man "$man" >/dev/null
@@ -41,7 +50,7 @@ here=$(dirname "$0")
 for unit in nearside.service nearside.socket nearside-link@.service nearside-nginx.service; do
     sed "s|/usr/bin/nearside|$prefix/bin/nearside|" "$here/../packaging/systemd/$unit" >"$units/$unit"
 done
-echo "installed $bin/nearside ($(du -h "$bin/nearside" | cut -f 1)), its manual, completions and units below $to"
+echo "installed $bin/nearside ($(du -h "$bin/nearside" | cut -f 1)), $lib/nearside-tools ($(du -h "$lib/nearside-tools" | cut -f 1)), their manual, completions and units below $to"
 
 case ":$PATH:" in
     *":$prefix/bin:"*) ;;

@@ -52,6 +52,7 @@ echo "== builds"
 mkdir -p "$work/context/target/release"
 cp -r "$here/packaging" "$work/context/packaging"
 cp "$program" "$work/context/target/release/nearside"
+cp "$(dirname "$program")/nearside-tools" "$work/context/target/release/"
 # shellcheck disable=SC2086
 $engine build -q $isolation --build-arg "BASE=$base" -t "localhost/$name" \
     -f "$here/packaging/container/Dockerfile" "$work/context" >"$work/said" 2>&1 || fail "$(cat "$work/said")"

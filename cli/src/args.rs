@@ -14,15 +14,19 @@ mod tests;
 
 use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
-use console::{ImportPlan, LabPlan, NodePlan, NumaPlan, ServersPlan, StatusPlan, WatchPlan};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
+use console::{LabPlan, NodePlan, NumaPlan, ServersPlan, WatchPlan};
 use demo::DemoPlan;
 use generator::LoadPlan;
+use import::ImportPlan;
 use nginx_command::{NginxPlan, SitePlan};
+use say::eprintln;
 use serve::ServePlan;
+use status::StatusPlan;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use testbed::PacketPlan;
 
 /// One call of the program.
@@ -69,11 +73,61 @@ pub struct LinksPlan {
     pub json: bool,
 }
 
+/// What a program knows of the command line.
+struct Known {
+    /// Its definition.
+    definition: fn() -> clap::Command,
+    /// What is meant by words that the definition takes.
+    plan: fn(&ArgMatches) -> Result<Result<Command, String>, clap::Error>,
+}
+
+/// All of it.
+const ALL: Known = Known { definition, plan: |matches| Ok(flags::Cli::from_arg_matches(matches)?.command.plan()) };
+
+/// What the program that serves knows of it.
+const SERVING: Known = Known {
+    definition: serving_definition,
+    plan: |matches| Ok(flags::ServingCli::from_arg_matches(matches)?.command.plan()),
+};
+
 /// Reads the process's own command line. Where it asks for help, or makes no
 /// sense, this says so and ends the process, as is usual.
 #[must_use]
 pub fn from_env() -> Command {
     parse(std::env::args_os()).unwrap_or_else(|error| error.exit())
+}
+
+/// The same in the program that serves, which links no other command.
+#[must_use]
+pub fn serving_from_env() -> Command {
+    parse_with(std::env::args_os(), None, &SERVING).unwrap_or_else(|error| error.exit())
+}
+
+/// Whether the process's own command line is one of the program that serves.
+#[must_use]
+pub fn is_of_serving() -> bool {
+    let words = named(std::env::args_os().take(2).collect());
+    let word = words.get(1).and_then(|word| word.to_str());
+    word.is_some_and(flags::Serving::has_subcommand)
+}
+
+/// What the program that serves says of a command line that is not its own, where the
+/// second program cannot be had, and why it cannot.
+#[must_use]
+pub fn without_tools(why: &std::io::Error) -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let asks = |word: &OsString| ["-h", "--help", "help", "-V", "--version"].iter().any(|known| word == known);
+    match words.get(1) {
+        Some(word) if !asks(word) => {
+            eprintln!("nearside: {} is a command of {}: {why}", word.display(), programs::TOOLS);
+            ExitCode::FAILURE
+        }
+        // Help and version of what there is.
+        _ => match serving_definition().try_get_matches_from(&words) {
+            Err(error) => error.exit(),
+            Ok(_) => ExitCode::SUCCESS,
+        },
+    }
 }
 
 /// Reads a command line, the program's name first.
@@ -85,18 +139,19 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    parse_with(arguments, None)
+    parse_with(arguments, None, &ALL)
 }
 
 /// The same, with the file of settings already open, if it is.
-fn parse_with<I, T>(arguments: I, settings: Option<File>) -> Result<Command, clap::Error>
+fn parse_with<I, T>(arguments: I, settings: Option<File>, known: &Known) -> Result<Command, clap::Error>
 where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
     let arguments = joined(named(arguments.into_iter().map(Into::into).collect()));
+    let refusal = |name: &str, why: &str| refusal(known, name, why);
     let merged = settings::merge(arguments, settings).map_err(|why| refusal("serve", &why))?;
-    let matches = definition().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
+    let matches = (known.definition)().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
         _ if !merged.has_file() => match habits::answer(&error, &merged.arguments) {
             Some((name, told)) => refusal(name, &told),
@@ -104,8 +159,7 @@ where
         },
         _ => refusal("serve", &merged.place(&settings::sentence(&error))),
     })?;
-    let typed = flags::Cli::from_arg_matches(&matches)?;
-    let mut command = typed.command.plan().map_err(|why| {
+    let mut command = (known.plan)(&matches)?.map_err(|why| {
         let name = matches.subcommand_name().unwrap_or_default();
         refusal(name, &merged.place(&why))
     })?;
@@ -123,7 +177,7 @@ where
 /// # Errors
 /// What is wrong with them; a sentence for the user.
 pub fn serve_again(settings: Option<File>) -> Result<ServePlan, String> {
-    match parse_with(std::env::args_os(), settings) {
+    match parse_with(std::env::args_os(), settings, &SERVING) {
         Ok(Command::Serve(plan)) => Ok(*plan),
         Ok(_) => Err("the command line is not that of serve".to_owned()),
         Err(error) => Err(settings::sentence(&error)),
@@ -135,7 +189,7 @@ pub fn serve_again(settings: Option<File>) -> Result<ServePlan, String> {
 /// # Errors
 /// As [`serve_again`].
 pub fn nginx_again(_: Option<File>) -> Result<ServePlan, String> {
-    match parse(std::env::args_os()) {
+    match parse_with(std::env::args_os(), None, &SERVING) {
         Ok(Command::Nginx(plan)) => nginx_command::served(&plan, nginx_again),
         Ok(_) => Err("the command line is not that of nginx".to_owned()),
         Err(error) => Err(settings::sentence(&error)),
@@ -147,7 +201,7 @@ pub fn nginx_again(_: Option<File>) -> Result<ServePlan, String> {
 /// # Errors
 /// As [`serve_again`].
 pub fn site_again(opened: Option<File>) -> Result<ServePlan, String> {
-    match parse(std::env::args_os()) {
+    match parse_with(std::env::args_os(), None, &SERVING) {
         Ok(Command::Site(plan)) => nginx_command::site_served(&plan, opened, site_again),
         Ok(_) => Err("the command line is not that of serve --site".to_owned()),
         Err(error) => Err(settings::sentence(&error)),
@@ -164,8 +218,8 @@ fn named(mut arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// The message that a command line makes no sense.
-fn refusal(name: &str, why: &str) -> clap::Error {
-    let mut definition = definition();
+fn refusal(known: &Known, name: &str, why: &str) -> clap::Error {
+    let mut definition = (known.definition)();
     definition.build();
     match definition.find_subcommand_mut(name) {
         Some(command) => command.error(ErrorKind::ValueValidation, why),
@@ -215,12 +269,21 @@ pub fn definition() -> clap::Command {
 /// The same without examples, which a manual page has in a section of its own.
 #[must_use]
 pub fn definition_alone() -> clap::Command {
-    // Of the group for links, these are for kernel sockets too: a heading holds
-    // for all that follows it.
+    with_common(flags::Cli::command(), &["serve", "load", "nginx"])
+}
+
+/// What the program that serves knows of it.
+fn serving_definition() -> clap::Command {
+    examples::add(with_common(flags::ServingCli::command(), &["serve", "nginx"]), "")
+}
+
+/// Of the group for links, some are for kernel sockets too: a heading holds for all
+/// that follows it.
+fn with_common(definition: clap::Command, commands: &[&str]) -> clap::Command {
     let common = ["idle", "congestion", "user_timeout", "status_page"];
     let alone = |command: clap::Command, arg| command.mut_arg(arg, |arg| arg.help_heading(Resettable::<Str>::Reset));
-    ["serve", "load", "nginx"].into_iter().fold(flags::Cli::command(), |definition, name| {
-        definition.mut_subcommand(name, |command| common.into_iter().fold(command, alone))
+    commands.iter().fold(definition, |definition, name| {
+        definition.mut_subcommand(*name, |command| common.into_iter().fold(command, alone))
     })
 }
 

@@ -42,8 +42,22 @@ fn what_is_installed_is_whole_and_is_removed_again() {
         install(env!("CARGO_BIN_EXE_nearside"));
     }
     let program = to.join("opt/near/bin/nearside");
-    let said = run(Command::new(&program).arg("--version"));
-    assert!(String::from_utf8_lossy(&said.stdout).starts_with("nearside "), "{said:?}");
+    // By either of the two.
+    for words in [&["nginx", "-v"][..], &["--version"], &["load", "--help"], &["help", "serve"]] {
+        let said = run(Command::new(&program).args(words));
+        let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+        assert!(text.contains("nearside"), "{words:?}: {text}");
+    }
+    // What serves does so alone.
+    fs::remove_file(to.join("opt/near/lib/nearside/nearside-tools")).expect("it is there");
+    run(Command::new(&program).args(["serve", "--respond", "10", "--listen", "127.0.0.1:0", "--check"]));
+    let alone = Command::new(&program).args(["load", "http://localhost/"]).output().expect("it starts");
+    let why = String::from_utf8_lossy(&alone.stderr).into_owned();
+    assert!(!alone.status.success() && why.contains("load is a command of nearside-tools: there is no "), "{why}");
+    let help = run(Command::new(&program).arg("--help"));
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    assert!(help.contains("  serve ") && !help.contains("  load "), "{help}");
+    install(env!("CARGO_BIN_EXE_nearside"));
     for (file, words) in [
         ("share/man/man1/nearside.1", "nearside"),
         ("share/man/man1/nearside-serve.1", "listen"),

@@ -67,7 +67,6 @@ mod samples;
 mod schedule;
 mod sieve;
 mod template;
-pub mod units;
 mod urls;
 
 pub use bulk::{

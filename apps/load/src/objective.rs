@@ -1,9 +1,9 @@
 //! What a run is to meet: `p99<1ms`, `errors<0.1%`, `rate>10k`.
 
 use crate::report::Report;
-use crate::units;
 use core::fmt;
 use core::str::FromStr;
+use figures as units;
 use serde::Serialize;
 
 /// A percentile is judged by as many samples beyond it, at least.

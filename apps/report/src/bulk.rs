@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 use environment::{ResultKind, SCHEMA};
-use load::units::{digits, share, si};
+use figures::{digits, share, si};
 use load::{BulkInterval, BulkReport, BulkSetup, BulkWay};
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use crate::chart::{Axis, Chart, Series};
 use crate::html::Page;
 use core::fmt::{self, Write};
 use environment::{ResultKind, SCHEMA};
-use load::units::{seconds, si};
+use figures::{seconds, si};
 use load::{Found, Objective, Point};
 use serde::Serialize;
 use serde_json::json;

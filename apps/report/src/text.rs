@@ -3,7 +3,7 @@
 mod urls;
 
 use core::fmt::Write;
-use load::units::{grouped, seconds, share, si};
+use figures::{grouped, seconds, share, si};
 use load::{
     AgreedReport, Arrival, BusySource, Cookies, Errors, Heads, Latency, Redirects, Report, Reuse, Schedule,
     SecuredReport, Shape, Sibling, Spacing, Spoils,

@@ -33,12 +33,34 @@ pub(super) struct Cli {
     pub(super) command: Typed,
 }
 
+/// The same as the program that serves knows it.
+#[derive(Parser)]
+#[command(name = "nearside", version, max_term_width = 100, arg_required_else_help = true)]
+pub(super) struct ServingCli {
+    #[command(subcommand)]
+    pub(super) command: Serving,
+}
+
+/// Commands of the program that serves.
 #[derive(Subcommand)]
-pub(super) enum Typed {
+pub(super) enum Serving {
     /// Serve a folder, or one fixed answer, over kernel sockets or over a link
     Serve(Box<serve::ServeArgs>),
     /// Serve what an nginx.conf says, with nginx's own command line
     Nginx(Box<nginx::NginxArgs>),
+    /// Print the statistics of running processes
+    Status(status::StatusArgs),
+    /// List the links that this machine can have, and what is missing for them
+    Links(links::LinksArgs),
+    /// Turn F-Stack's configuration into a command line, and explain every key
+    Import(import::ImportArgs),
+}
+
+/// Commands of both programs.
+#[derive(Subcommand)]
+pub(super) enum Typed {
+    #[command(flatten)]
+    Serving(Serving),
     /// Load a server over kernel sockets or over a link, and measure its latency
     Load(Box<load::LoadArgs>),
     /// Measure Nearside versus nginx, on one veth pair and over shared memory
@@ -49,18 +71,12 @@ pub(super) enum Typed {
     Lab(lab::LabArgs),
     /// Forward frames between links, as dpdk-testpmd does
     Packet(packet::PacketArgs),
-    /// List the links that this machine can have, and what is missing for them
-    Links(links::LinksArgs),
-    /// Print the statistics of running processes
-    Status(status::StatusArgs),
     /// Show what the machine does, interval by interval: traffic, cores, memory, and what filled first
     Watch(Box<watch::WatchArgs>),
     /// Print what crosses between NUMA domains, and the machine's topology
     Numa(numa::NumaArgs),
     /// Judge the machine's settings: what matters for a server, and what is folklore
     Node(node::NodeArgs),
-    /// Turn F-Stack's configuration into a command line, and explain every key
-    Import(import::ImportArgs),
     /// Results are judged by `nearside lab judge`
     #[command(hide = true)]
     Judge {
@@ -81,25 +97,34 @@ pub(super) enum Typed {
     },
 }
 
-impl Typed {
+impl Serving {
     /// What is meant, or what makes no sense together.
     pub(super) fn plan(self) -> Result<Command, String> {
         Ok(match self {
             Self::Serve(args) if args.is_site() => Command::Site(Box::new(args.site_plan()?)),
             Self::Serve(args) => Command::Serve(Box::new(args.plan()?)),
             Self::Nginx(args) => Command::Nginx(args.plan()?),
+            Self::Links(args) => Command::Links(args.plan()),
+            Self::Status(args) => Command::Status(args.plan()?),
+            Self::Import(args) => Command::Import(args.plan()),
+        })
+    }
+}
+
+impl Typed {
+    /// What is meant, or what makes no sense together.
+    pub(super) fn plan(self) -> Result<Command, String> {
+        Ok(match self {
+            Self::Serving(serving) => serving.plan()?,
             Self::Load(args) => Command::Load(Box::new(args.plan()?)),
             Self::Demo(args) => Command::Demo(args.plan()),
             Self::Compare(args) => Command::Compare(args.plan()?),
             Self::Judge { .. } => return Err("results are judged by nearside lab judge FILE…".to_owned()),
             Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Packet(args) => Command::Packet(args.plan()?),
-            Self::Links(args) => Command::Links(args.plan()),
-            Self::Status(args) => Command::Status(args.plan()?),
             Self::Watch(args) => Command::Watch(Box::new(args.plan())),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Node(args) => Command::Node(args.plan()),
-            Self::Import(args) => Command::Import(args.plan()),
             Self::Completions { shell } => Command::Completions(shell),
             Self::Man { folder } => Command::Man(folder),
         })

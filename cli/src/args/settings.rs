@@ -4,7 +4,7 @@
 //! same and are refused alike; an option that the command line has too is
 //! left out of the file.
 
-use super::definition;
+use super::serving_definition as definition;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};

@@ -10,11 +10,11 @@ use core::net::IpAddr;
 use core::time::Duration;
 use link::{Link, Pair, PairConfig, PairLink};
 use load::{Load, Plan, Request, Stage, Stop};
+use record::TlsSide;
 use server::{Config, Server, WallClock};
 use silo::{Silo, Turn};
 use stack::{Address, LinkOffload, Seeds, Stack};
 use steer::{Mesh, MeshConfig, SiloSpec, Spread, Steered};
-use record::TlsSide;
 use wire::{Mac, Time};
 
 /// The server's address.

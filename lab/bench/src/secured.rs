@@ -5,8 +5,8 @@ use crate::peer::{Answerer, Asker};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::time::Duration;
 use load::Load;
-use server::Server;
 use record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
+use server::Server;
 use wire::Time;
 
 /// Keys of the client and of the server, of AES-128-GCM.

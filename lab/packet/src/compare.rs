@@ -3,7 +3,7 @@
 
 use crate::table::way;
 use crate::trial::{LaneResult, TrialResult};
-use load::units::{digits, seconds, share, si};
+use figures::{digits, seconds, share, si};
 pub use stats::Better;
 use stats::{Centre, Design, effect};
 

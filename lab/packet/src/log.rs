@@ -2,7 +2,7 @@
 
 use crate::table::way;
 use crate::trial::{LaneResult, Modified, Stalls, TrialResult};
-use load::units::{share, si};
+use figures::{share, si};
 use serde::Serialize;
 
 /// One trial.

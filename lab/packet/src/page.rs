@@ -3,7 +3,7 @@
 
 use crate::table::{PERCENTILES, figures, stamps, way};
 use crate::trial::{LaneResult, LatencyDistribution, TrialResult};
-use load::units::{grouped, seconds, share, si};
+use figures::{grouped, seconds, share, si};
 use report::{Axis, Chart, Page, Series};
 use serde::{Deserialize, Serialize};
 
@@ -171,7 +171,7 @@ fn chart(title: &str, x: (&str, bool), y: (&str, bool), series: Vec<Series>) -> 
     let axis = |(label, logarithmic): (&str, bool)| Axis {
         label: label.to_owned(),
         logarithmic,
-        format: |value| load::units::digits(value),
+        format: |value| figures::digits(value),
     };
     Chart { title: title.to_owned(), x: axis(x), y: axis(y), series }
 }

@@ -2,7 +2,7 @@
 
 use crate::trial::{LaneResult, LatencyDistribution, Stamped, TrialResult};
 use core::fmt::Write;
-use load::units::{digits, grouped, seconds, share, si};
+use figures::{digits, grouped, seconds, share, si};
 
 /// The percentiles that the table names, beside the median.
 pub const PERCENTILES: [f64; 3] = [0.95, 0.999, 0.9999];

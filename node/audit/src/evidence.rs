@@ -7,7 +7,7 @@ mod recorder;
 use core::fmt;
 use recorder::Recorder;
 
-pub(crate) use patterns::SERVICES;
+pub(crate) use patterns::{OURS, SERVICES};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -133,7 +133,7 @@ fn alike(plan: &ServersPlan, targets: &[Target; 2]) -> Result<(), Failure> {
 
 /// The experiment, as the lab reads it. JSON's strings are strings of TOML.
 fn text(plan: &ServersPlan) -> Result<String, Failure> {
-    let own = std::env::current_exe()?;
+    let own = programs::serving()?;
     let own = own.to_str().ok_or("this program's path is no text")?.to_owned();
     let seconds = format!("{}ms", plan.duration.as_millis());
     let arm = |url: &String, name: String| -> Result<String, Failure> {

@@ -12,28 +12,25 @@
 //! | `node` | the machine's settings: judged, planned, changed, undone; noise; profiles |
 //! | `watch` | what the machine does, interval by interval |
 //! | `numa` | what crosses between NUMA domains |
-//! | `status` | the statistics of running processes |
+//! | `live` | running processes, on a terminal's screen |
 //! | `compare` | two servers, loaded by turns |
 //! | `lab` | experiments, results, published results |
-//! | `import` | other stacks' configurations |
 
 mod compare;
-mod import;
 mod lab;
+mod live;
 mod node;
 mod numa;
 mod plan;
-mod status;
 mod watch;
 
 pub use compare::{ServersPlan, compare};
-pub use import::import;
 pub use lab::{ComparisonPlan, ExperimentPlan, JudgePlan, LabPlan, ResultsSide, lab};
+pub use live::status;
 pub use node::node;
 pub use numa::numa;
 pub use plan::{
-    ImportPlan, Intended, NodePlan, NodeTask, NoisePlan, NumaPlan, ProfileTask, StatusPlan, Strictness, Tracing, Trial,
-    Tuning, WatchForm, WatchPlan,
+    Intended, NodePlan, NodeTask, NoisePlan, NumaPlan, ProfileTask, Strictness, Tracing, Trial, Tuning, WatchForm,
+    WatchPlan,
 };
-pub use status::status;
 pub use watch::watch;

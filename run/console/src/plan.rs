@@ -169,40 +169,6 @@ pub enum Trial {
     No,
 }
 
-/// What `import` is asked to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ImportPlan {
-    /// The configuration.
-    pub file: PathBuf,
-    /// The nginx.conf of F-Stack's nginx, to be imported with it.
-    pub nginx: Option<PathBuf>,
-    /// Say of every key what it means here.
-    pub explain: bool,
-    /// Print JSON.
-    pub json: bool,
-}
-
-/// What `status` is asked to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StatusPlan {
-    /// The page to read; `None`: those of all running processes.
-    pub page: Option<PathBuf>,
-    /// The machine's listening sockets instead.
-    pub listening: bool,
-    /// Whether the server that tells metrics here is well, instead.
-    pub health: Option<SocketAddr>,
-    /// Print JSON.
-    pub json: bool,
-    /// Show what they do, look by look.
-    pub live: bool,
-    /// The same, a line of JSON for each process and look.
-    pub ndjson: bool,
-    /// How long it is from one look to the next.
-    pub interval: Duration,
-    /// How many of them; `None`: until somebody ends it.
-    pub count: Option<u64>,
-}
-
 /// What `watch` is asked to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchPlan {

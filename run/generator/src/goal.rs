@@ -7,7 +7,7 @@ use super::run::Runner;
 use super::watch::Lookout;
 use crate::plan::{Form, ServerPlan};
 use core::time::Duration;
-use load::units::{seconds, si};
+use figures::{seconds, si};
 use load::{Arrival, FindMax, FindMaxConfig, Found, Objective, Plan, Schedule, SieveConfig, Stop, Surroundings, Trial};
 use report::{found_chart, found_json, found_page, found_text};
 use say::Failure;

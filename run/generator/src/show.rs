@@ -4,7 +4,7 @@ use super::terminal::{Screen, Wish};
 use super::view::{History, Moment, stage_name};
 use crate::plan::ProgressKind;
 use core::time::Duration;
-use load::units::{grouped, seconds, si};
+use figures::{grouped, seconds, si};
 use load::{Interval, Latency, Live, Plan, Stage, Stop};
 use std::io::{IsTerminal, Write, stderr, stdin};
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //! it: nothing here asks the workers for anything.
 
 use core::time::Duration;
+use figures::{grouped, seconds, si};
 use load::Stage;
-use load::units::{grouped, seconds, si};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};

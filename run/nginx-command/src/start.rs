@@ -112,7 +112,7 @@ fn lead_to_error_log(plan: &ServePlan) -> Result<(), Failure> {
 fn in_background(path: &Path) -> ExitCode {
     let now = || pid_file::read(path).map(|found| found.text).unwrap_or_default();
     let before = now();
-    let started = serve::own_program().and_then(|program| {
+    let started = programs::own().and_then(|program| {
         let mut command = Command::new(program);
         std::os::unix::process::CommandExt::arg0(&mut command, std::env::args_os().next().unwrap_or_default());
         command.args(std::env::args_os().skip(1)).env(VARIABLE, std::process::id().to_string());

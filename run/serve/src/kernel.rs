@@ -68,7 +68,7 @@ fn serve_seated(
     Seating { seats, sets, note, .. }: Seating,
     mut warnings: Vec<String>,
 ) -> Result<(), Failure> {
-    let program = super::takeover::own_program()?;
+    let program = programs::own()?;
     let mut predecessor = Predecessor::ask(plan.restart.take_over.as_ref())?;
     let found = found(plan, whole.signals, predecessor.as_mut())?;
     let workers = seats.len();

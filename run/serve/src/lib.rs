@@ -61,7 +61,6 @@ pub use plan::{
     Control, ErrorLogs, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings,
     SignalRules, SyslogErrors, TakeOver,
 };
-pub use takeover::own_program;
 
 use say::Failure;
 use std::os::fd::OwnedFd;

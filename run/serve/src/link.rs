@@ -60,7 +60,7 @@ struct Following<'a> {
 pub fn serve(plan: &ServePlan) -> Result<(), Failure> {
     let ServePath::Link { host, restart, json, .. } = &plan.path else { return Ok(()) };
     // Asked now: once the file is replaced, the kernel tells another name.
-    let program = super::takeover::own_program()?;
+    let program = programs::own()?;
     let layout = Layout::new(host)?;
     if host.plan_only {
         layout.print(*json);

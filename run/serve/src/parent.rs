@@ -77,7 +77,7 @@ const ENOUGH: usize = 3;
 /// If it cannot be started.
 pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
     // Asked now: once the file is replaced, the kernel tells another name.
-    let program = super::takeover::own_program()?;
+    let program = programs::own()?;
     let queues = match &plan.path {
         ServePath::Link { host, .. } => Layout::new(host)?.ports.iter().map(|port| port.queues).collect(),
         ServePath::Kernel(_) => Vec::new(),

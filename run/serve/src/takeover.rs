@@ -7,10 +7,9 @@ use super::ward;
 use crate::plan::{Control, RestartPlan, TakeOver};
 use driver::{Offer, QUEUE_DESCRIPTORS};
 use say::Failure;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Names the control socket to a process that its predecessor started, before
@@ -21,20 +20,6 @@ pub const VARIABLE: &str = "NEARSIDE_TAKE_OVER";
 /// name `nginx` the program reads other arguments.
 pub fn own_name() -> OsString {
     std::env::args_os().next().unwrap_or_else(|| "nearside".into())
-}
-
-/// The program that this process runs.
-///
-/// # Errors
-/// If nothing tells.
-pub fn own_program() -> std::io::Result<PathBuf> {
-    // Without /proc by the name that it was started by, which is not the program if that
-    // was replaced since: as it should be for a successor.
-    std::env::current_exe().or_else(|why| {
-        let named = rustix::param::linux_execfn();
-        let path = Path::new(OsStr::from_bytes(named.to_bytes()));
-        if named.is_empty() { Err(why) } else { std::path::absolute(path) }
-    })
 }
 
 /// What control sockets in the usual folder end in.

@@ -4,8 +4,8 @@
 
 use crate::AskedClock;
 use driver::StampedBy;
+use figures::seconds;
 use host::drivers::LinkSpec;
-use load::units::seconds;
 use packet::stamps::{self, Apart};
 use packet::tester::{Pacing, Stream};
 use ptp::{ClockSource, Course};

@@ -4,6 +4,9 @@
 use crate::support::puppet::{Do, Securing, Seen, Theatre};
 use crate::support::{client, listen};
 use app::{Closed, ConnId};
+use record::{
+    Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
+};
 use rustix::fs::{MemfdFlags, memfd_create};
 use seal::ContentType::{self, ApplicationData, Handshake};
 use seal::message::CLOSE_NOTIFY;
@@ -13,9 +16,6 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use record::{
-    Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
-};
 
 const LARGE: usize = 16 << 20;
 

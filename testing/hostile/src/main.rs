@@ -93,9 +93,7 @@ fn real(arguments: &Arguments) -> Result<(), Failure> {
     };
     if !program.is_file() {
         let name = program.display();
-        return Err(
-            format!("there is no {name}: cargo build --release -p cli, or name it with --nearside").into()
-        );
+        return Err(format!("there is no {name}: cargo build --release -p cli, or name it with --nearside").into());
     }
     let cores = allowed_cores()?;
     let (first, second) = (cores.first().copied(), cores.get(1).copied());

@@ -5,12 +5,12 @@
 //! something else under the same is found out.
 
 use random::mix;
+use record::{Afterwards, Established, KeyedWay, RecordCipher, RecordLayer, TlsSide, TlsVersion, TrafficSecret};
 use seal::message::alert;
 use seal::{Ask, ContentType, HEADER_LEN, Layer, MAX_PLAINTEXT, Record, SealError, Unsealed};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use record::{Afterwards, Established, KeyedWay, RecordCipher, RecordLayer, TlsSide, TlsVersion, TrafficSecret};
 use wire::{Sum, checksum};
 
 /// Header, inner type, tag: as TLS 1.3 has them.

@@ -65,6 +65,11 @@ impl Image {
         }
         root.program(init, Path::new("init"))?;
         root.program(nearside, Path::new("bin/nearside"))?;
+        let tools = nearside.with_file_name(programs::TOOLS);
+        if !tools.is_file() {
+            return Err(format!("{} is not there; run: make build", tools.display()).into());
+        }
+        root.program(&tools, &Path::new("bin").join(programs::TOOLS))?;
         root.dpdk(nearside, stamping)?;
         let (others, programs): (_, &[_]) =
             if real_time { (scenarios::REAL_TIME, &scenarios::PROGRAMS) } else { (scenarios::ALL, &[]) };

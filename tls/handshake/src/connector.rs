@@ -6,6 +6,7 @@ use crate::demand::OwnDemand;
 use crate::failure::Failure;
 use crate::secured::{Cipher, Direction, Version};
 use crate::suites::suite_name;
+use record::{Afterwards, Established, Keeper, KeyedWay, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use rustls::kernel::KernelConnection;
 use rustls::pki_types::{IpAddr, Ipv4Addr, ServerName};
@@ -13,7 +14,6 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{ConnectionTrafficSecrets, Error, HandshakeKind, ProtocolVersion};
 use seal::{Layer, MAX_PLAINTEXT};
 use std::sync::Arc;
-use record::{Afterwards, Established, Keeper, KeyedWay, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 
 /// Whom a connection is to lead to.
 #[derive(Clone, Debug)]

@@ -11,11 +11,11 @@
 
 use crate::failure::Failure;
 use core::sync::atomic::{AtomicBool, Ordering};
+use record::RecordLayer;
 use rustls::Error;
 use seal::message::alert;
 use seal::{Ask, HEADER_LEN, Layer, MAX_SEALED, Record, SealError, SealingKeys, Unsealed};
 use std::sync::Arc;
-use record::RecordLayer;
 use wire::Sum;
 
 /// Who looks at what comes until the handshake is over.

@@ -2,11 +2,11 @@
 
 use crate::early::EarlyLayer;
 use crate::secured::{Cipher, Direction, Secured, Session, Version};
-use seal::{Layer, MAX_PLAINTEXT};
-use std::sync::Arc;
 use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
+use seal::{Layer, MAX_PLAINTEXT};
+use std::sync::Arc;
 
 impl Cipher {
     /// The record layer's name for it.

@@ -3,8 +3,8 @@
 use crate::keys::RecordKeys;
 use crate::ready::Ready;
 use crate::suite::{EXPLICIT_LEN, NONCE_LEN, RecordCipher, TAG_LEN, TlsVersion};
-use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
 use gcm::Summed;
+use seal::{ContentType, HEADER_LEN, MAX_PLAINTEXT, Record, SealError};
 use wire::{Sum, checksum};
 
 /// The version that records name, whatever it is (RFC 8446 section 5.1).

@@ -236,7 +236,7 @@ mod tests {
         r#"{"reason":"compiler-artifact","package_id":"path+file:///x/path/wire#nearside-wire@0.1.0","manifest_path":"/x/path/wire/Cargo.toml","target":{"kind":["lib"],"crate_types":["lib"],"name":"wire","src_path":"/x/path/wire/src/lib.rs","edition":"2024","doc":true,"doctest":true,"test":true},"profile":{"opt_level":"1","debuginfo":1,"test":false},"features":[],"filenames":[],"executable":null,"fresh":true}"#,
         r#"{"reason":"compiler-artifact","package_id":"path+file:///x/path/wire#nearside-wire@0.1.0","manifest_path":"/x/path/wire/Cargo.toml","target":{"kind":["lib"],"name":"wire","src_path":"/x/path/wire/src/lib.rs","doctest":true},"profile":{"test":true},"executable":"/x/target/wire-1"}"#,
         r#"{"reason":"compiler-artifact","package_id":"path+file:///x/testing/sim#0.1.0","manifest_path":"/x/testing/sim/Cargo.toml","target":{"kind":["test"],"name":"seeds","src_path":"/x/testing/sim/tests/seeds.rs","doctest":false},"profile":{"test":true},"executable":"/x/target/seeds-1"}"#,
-        r#"{"reason":"compiler-artifact","package_id":"path+file:///x/cli#nearside-cli@0.1.0","manifest_path":"/x/cli/Cargo.toml","target":{"kind":["bin"],"name":"nearside","src_path":"/x/cli/src/main.rs","doctest":false},"profile":{"test":false},"executable":"/x/target/nearside"}"#,
+        r#"{"reason":"compiler-artifact","package_id":"path+file:///x/cli#0.1.0","manifest_path":"/x/cli/Cargo.toml","target":{"kind":["bin"],"name":"nearside","src_path":"/x/cli/src/serving.rs","doctest":false},"profile":{"test":false},"executable":"/x/target/nearside"}"#,
         r#"{"reason":"build-finished","success":true}"#,
     ];
 

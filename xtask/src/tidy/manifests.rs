@@ -215,10 +215,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "x509",
         ],
     ),
-    (
-        "site",
-        &["wire", "app", "access_log", "exchange", "files", "h1", "handshake", "latency", "phases", "semantics"],
-    ),
+    ("site", &["wire", "app", "access_log", "exchange", "files", "h1", "handshake", "latency", "phases", "semantics"]),
     (
         "server",
         &[
@@ -237,8 +234,12 @@ const LAYERS: &[(&str, &[&str])] = &[
             "site",
         ],
     ),
-    ("load", &["wire", "app", "h1", "pcre", "random", "semantics", "handshake"]),
-    ("report", &["wire", "load", "environment"]),
+    ("figures", &[]),
+    ("programs", &[]),
+    ("status", &["figures", "host", "latency", "metrics", "say", "silo", "wire"]),
+    ("import", &["fstack", "say"]),
+    ("load", &["figures", "wire", "app", "h1", "pcre", "random", "semantics", "handshake"]),
+    ("report", &["figures", "wire", "load", "environment"]),
     ("say", &["semantics", "silo"]),
     (
         "host",
@@ -253,15 +254,22 @@ const LAYERS: &[(&str, &[&str])] = &[
         "serve",
         &[
             "af_xdp", "app", "driver", "files", "helper", "host", "latency", "link", "links", "metrics", "probes",
-            "say", "server", "silo", "sockets", "steer", "tcp", "topology", "wire",
+            "programs", "say", "server", "silo", "sockets", "steer", "tcp", "topology", "wire",
         ],
     ),
-    ("nginx_command", &["access_log", "host", "nginx", "phases", "say", "serve", "server", "site_toml", "sockets"]),
-    ("generator", &["app", "environment", "host", "link", "load", "report", "say", "silo", "sockets", "wire"]),
+    (
+        "nginx_command",
+        &["access_log", "host", "nginx", "phases", "programs", "say", "serve", "server", "site_toml", "sockets"],
+    ),
+    (
+        "generator",
+        &["app", "environment", "figures", "host", "link", "load", "report", "say", "silo", "sockets", "wire"],
+    ),
     (
         "testbed",
         &[
             "demo",
+            "figures",
             "driver",
             "ebpf",
             "environment",
@@ -287,7 +295,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "environment",
             "ethtool",
             "systemd",
-            "fstack",
+            "figures",
             "generator",
             "host",
             "judge",
@@ -300,9 +308,11 @@ const LAYERS: &[(&str, &[&str])] = &[
             "noise",
             "perf",
             "profile",
+            "programs",
             "say",
             "silo",
             "stats",
+            "status",
             "topology",
             "watch",
             "wire",
@@ -312,7 +322,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("stats", &["random"]),
     ("judge", &["results"]),
     ("results", &["environment", "packet", "stats"]),
-    ("packet", &["wire", "link", "load", "report", "stats"]),
+    ("packet", &["figures", "wire", "link", "load", "report", "stats"]),
     (
         "experiments",
         &[

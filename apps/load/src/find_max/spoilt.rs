@@ -3,8 +3,8 @@
 use crate::objective::{Metric, Objective};
 use crate::report::Report;
 use crate::sieve::Sifted;
-use crate::units::share;
 use core::fmt;
+use figures::share;
 use serde::Serialize;
 
 /// What a machine did during a run that no slice tells: shares of one core's

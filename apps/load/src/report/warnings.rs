@@ -6,8 +6,8 @@
 use super::{BusySource, Cpu, LittlesLaw, Ports, QUANTILES, Report};
 use crate::figures::{Connections, Ended};
 use crate::plan::Reuse;
-use crate::units::{seconds, share, si};
 use core::fmt;
+use figures::{seconds, share, si};
 use serde::Serialize;
 
 /// Above this share of busy time, the generator's own core may be what

@@ -4,9 +4,9 @@ use crate::figures::{Counts, Ended, Figures, Integral, Scheduled, Turns};
 use crate::interval::Interval;
 use crate::recorder::Recorder;
 use crate::samples::Samples;
-use crate::units::share;
 use core::fmt;
 use core::time::Duration;
+use figures::share;
 use serde::Serialize;
 use wire::Time;
 

@@ -1,7 +1,7 @@
 //! The figures of requests apart, and answers that were wrong.
 
 use core::fmt::{Result, Write};
-use load::units::{grouped, seconds, si};
+use figures::{grouped, seconds, si};
 use load::{Report, UrlReport};
 
 /// What is shown of a request, in characters.

@@ -1,7 +1,7 @@
 //! `nearside import`, as typed.
 
+use ::import::ImportPlan;
 use clap::{Args, ValueHint};
-use console::ImportPlan;
 use std::path::PathBuf;
 
 #[derive(Args)]

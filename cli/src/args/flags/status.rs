@@ -1,8 +1,8 @@
 //! `nearside status`, as typed.
 
 use super::nginx;
+use ::status::StatusPlan;
 use clap::{Args, ValueHint};
-use console::StatusPlan;
 use core::net::SocketAddr;
 use host::values::{self, Count};
 use std::path::PathBuf;

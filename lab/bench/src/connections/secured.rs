@@ -12,11 +12,11 @@ use core::time::Duration;
 use link::{Link, LinkState};
 use load::Load;
 use memif::MemifLink;
+use record::TlsSide;
 use server::{Config, Respond, Server, WallClock};
 use silo::page::{Kind, Metric, Page, SeriesShape, Writer};
 use silo::{Attendant, Clock, Idle, Next, Silo, Usage};
 use std::path::PathBuf;
-use record::TlsSide;
 use wire::Time;
 
 /// The generator's first address; it has one for each [`super::PER_SOURCE`] connections.

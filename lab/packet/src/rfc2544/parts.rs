@@ -6,7 +6,7 @@ use super::{Ceiling, Settings, SizeResult};
 use crate::search::{Goal, Outcome, Search, TRIALS_LIMIT, TrialInput};
 use crate::table::way;
 use crate::trial::{LaneResult, StampedBy, TrialResult};
-use load::units::seconds;
+use figures::seconds;
 use serde::Serialize;
 
 /// The overload of section 26.5, and what follows it.

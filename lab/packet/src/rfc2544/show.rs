@@ -5,7 +5,7 @@ use super::{Method, Settings, SizeResult};
 use crate::modifiers::Modified;
 use crate::table::columns;
 use core::fmt::Write;
-use load::units::{grouped, seconds, share, si};
+use figures::{grouped, seconds, share, si};
 
 /// Tables as RFC 2544 asks for: a row for each frame size, of every condition.
 #[must_use]

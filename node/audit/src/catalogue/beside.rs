@@ -1,7 +1,7 @@
 //! What runs beside a server: services, timers, jobs of cron, and threads on
 //! the other half of a silo's core.
 
-use crate::evidence::{SERVICES, cpu_list};
+use crate::evidence::{OURS, SERVICES, cpu_list};
 use crate::rule::{Area, Judge, Reading, Roles, Rule, Verdict};
 use crate::{Case, Evidence, Finding};
 
@@ -153,7 +153,7 @@ fn jobs_judged(case: &Case<'_>) -> Finding {
 /// Threads of ours that are bound to one core, and that core's other threads.
 fn silos(evidence: &Evidence) -> Vec<Reading> {
     let mut readings = Vec::new();
-    for (process, _) in evidence.processes().into_iter().filter(|(_, name)| *name == "nearside") {
+    for (process, _) in evidence.processes().into_iter().filter(|(_, name)| OURS.contains(name)) {
         let tasks = format!("proc/{process}/task");
         for task in evidence.names(&tasks) {
             let status = evidence.get(&format!("{tasks}/{task}/status")).unwrap_or_default();

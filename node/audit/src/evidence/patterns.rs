@@ -176,9 +176,13 @@ pub(super) const PATTERNS: &[&str] = &[
     "proc/self/uid_map",
 ];
 
+/// Processes of ours, whose threads are bound to cores: what serves, and what loads and forwards.
+pub(crate) const OURS: [&str; 2] = ["nearside", "nearside-tools"];
+
 /// What is recorded of each process whose name is one of these.
 pub(super) const PROCESSES: &[&str] = &[
-    "nearside",
+    OURS[0],
+    OURS[1],
     "nginx",
     "haproxy",
     "envoy",

@@ -1,6 +1,6 @@
 //! What is read of a machine, file by file.
 
-use super::patterns::{OF_A_PROCESS, PATTERNS, PROCESSES, SERVERS, SERVICES, UNITS};
+use super::patterns::{OF_A_PROCESS, OURS, PATTERNS, PROCESSES, SERVERS, SERVICES, UNITS};
 use super::{EvidenceError, FILES_LIMIT, TEXT_LIMIT};
 use std::collections::BTreeMap;
 use std::io;
@@ -93,7 +93,7 @@ impl<'a> Recorder<'a> {
                 self.file(format!("proc/{name}/{file}"))?;
             }
             // Which cores the threads of ours are bound to.
-            if comm.trim() == "nearside" {
+            if OURS.contains(&comm.trim()) {
                 for task in self.entries(&format!("proc/{name}/task")).into_iter().take(THREADS_LIMIT) {
                     self.file(format!("proc/{name}/task/{task}/status"))?;
                 }

@@ -3,7 +3,7 @@
 //! looked at again.
 
 use ::watch::{Change, Figure, show};
-use load::units::si;
+use figures::si;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::KeyCode;

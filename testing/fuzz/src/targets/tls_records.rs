@@ -1,11 +1,11 @@
 //! Records of TLS after the handshake.
 
 use crate::Target;
-use seal::{ContentType, Layer, MAX_SEALED, Record, Unsealed};
 use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
     WITHOUT_DATA_MAX,
 };
+use seal::{ContentType, Layer, MAX_SEALED, Record, Unsealed};
 
 pub(crate) const TARGET: Target = Target {
     name: "tls_records",

@@ -1,9 +1,9 @@
 //! What a peer may not send, and what it may only so often.
 
 use crate::support::{CIPHERS, End, VERSIONS, both};
+use record::{RecordCipher, TlsVersion, WITHOUT_DATA_MAX};
 use seal::ContentType::{self, Alert, ApplicationData, Handshake};
 use seal::{Ask, Unsealed};
-use record::{RecordCipher, TlsVersion, WITHOUT_DATA_MAX};
 
 const UNEXPECTED_MESSAGE: u8 = 10;
 const BAD_RECORD_MAC: u8 = 20;

@@ -2,13 +2,13 @@
 //! nothing once it has ended.
 
 use crate::support::End;
+use record::{
+    Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
+};
 use seal::ContentType::ApplicationData;
 use std::fs::{File, read_to_string};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
-use record::{
-    Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
-};
 
 /// What this test keeps is kept so that it does not find it.
 const MASK: u8 = 0xa5;

@@ -1,6 +1,10 @@
 //! Against rustls: what we seal, its own record layer opens, and the other way round.
 
 use crate::support::{CIPHERS, End, VERSIONS};
+use record::{
+    Afterwards, Established, Keeper, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion,
+    TrafficSecret,
+};
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{
@@ -13,10 +17,6 @@ use std::cell::Cell;
 use std::io::{Read, Write};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use record::{
-    Afterwards, Established, Keeper, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion,
-    TrafficSecret,
-};
 
 /// Some of a record, one, and several.
 const LENGTHS: [usize; 5] = [1, 100, 1_370, 16_384, 50_000];

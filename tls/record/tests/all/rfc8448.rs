@@ -1,11 +1,11 @@
 //! The records of RFC 8448 section 3, "Simple 1-RTT Handshake", after the handshake.
 
 use crate::support::{End, hex};
-use seal::ContentType::{Alert, ApplicationData};
-use seal::Unsealed;
 use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
+use seal::ContentType::{Alert, ApplicationData};
+use seal::Unsealed;
 
 const CLIENT_SECRET: &str = "9e40646ce79a7f9dc05af8889bce6552875afa0b06df0087f792ebb7c17504a5";
 const SERVER_SECRET: &str = "a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643";

@@ -4,8 +4,8 @@ use crate::support::{CIPHERS, End, VERSIONS, both, sealed};
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
-use seal::{ContentType, Layer, Record, SealError, SealingCipher, SealingKeys};
 use record::{Afterwards, Established, KeyedWay, RecordKeys, RecordLayer, TlsSide, TlsVersion};
+use seal::{ContentType, Layer, Record, SealError, SealingCipher, SealingKeys};
 
 fn kinds() -> impl Strategy<Value = ContentType> {
     select(vec![ContentType::ApplicationData, ContentType::Handshake, ContentType::Alert])

@@ -1,9 +1,9 @@
 //! A sender that gives out numbers, as data paths do, and layers of known keys.
 
-use seal::{ContentType, Layer, Record, Unsealed};
 use record::{
     Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion, TrafficSecret,
 };
+use seal::{ContentType, Layer, Record, Unsealed};
 
 pub(crate) const CIPHERS: [RecordCipher; 3] =
     [RecordCipher::Aes128Gcm, RecordCipher::Aes256Gcm, RecordCipher::ChaCha20Poly1305];

@@ -1,14 +1,26 @@
 //! `nearside import`: another stack's configuration, as our command line.
 
-use crate::plan::ImportPlan;
 use fstack::{Import, Meaning, NginxImport};
 use say::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Longer files are no configuration.
 const LONGEST: u64 = 2 << 20;
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImportPlan {
+    /// The configuration.
+    pub file: PathBuf,
+    /// The nginx.conf of F-Stack's nginx, to be imported with it.
+    pub nginx: Option<PathBuf>,
+    /// Say of every key what it means here.
+    pub explain: bool,
+    /// Print JSON.
+    pub json: bool,
+}
 
 /// Prints the command line that does the same, and what each key means; with an
 /// nginx.conf also the configuration.

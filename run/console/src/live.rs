@@ -1,8 +1,6 @@
-//! `nearside status --live`: what running processes do from one look to the next,
-//! by silo or worker, and by host and location.
+//! `nearside status --live` on a terminal: what running processes do from one look
+//! to the next, by silo or worker, and by host and location.
 
-use super::change::{PageLook, ProcessChange};
-use crate::plan::StatusPlan;
 use core::time::Duration;
 use generator::terminal::Screen;
 use ratatui::Frame;
@@ -12,62 +10,42 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph};
 use say::Failure;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use silo::Clock;
-use silo::page::{Reader, living_of_user};
-use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write, stderr, stdin, stdout};
-use std::sync::Arc;
+use status::{Firsts, Looks, ProcessChange, StatusPlan, stopped_by_signals};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Signals are looked for this often.
 const PULSE: Duration = Duration::from_millis(200);
 
-/// Shows changes until somebody ends it, or so many as were asked for: on the
-/// screen where there is one, else a line of JSON or some lines of text each.
+/// Prints the statistics of running processes, or shows them on this terminal, if
+/// it is one.
 ///
 /// # Errors
 /// If the page named is none, or output cannot be written.
-pub(super) fn live(plan: &StatusPlan) -> Result<(), Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let is_terminal = stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal();
-    let mut screen = if is_terminal && !plan.ndjson { Some(Screen::take()?) } else { None };
-    let mut shown = View::default();
-    let mut before: BTreeMap<u32, PageLook> = look(plan)?;
+pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
+    if plan.has_screen() { live(plan) } else { status::status(plan) }
+}
+
+/// Shows changes until somebody ends it, or so many as were asked for.
+fn live(plan: &StatusPlan) -> Result<(), Failure> {
+    let stop = stopped_by_signals()?;
+    let mut screen = Screen::take()?;
+    let (mut looks, mut shown) = (Looks::new(plan)?, View::default());
     let (mut count, mut next) = (0, Clock.now() + plan.interval);
     while !stop.load(Ordering::Relaxed) && plan.count.is_none_or(|most| count < most) {
-        if !wait(&mut shown, screen.as_mut(), &stop, next)? {
+        if !wait(&mut shown, &mut screen, &stop, next)? {
             break;
         }
         next = Clock.now().max(next + plan.interval);
-        let now = look(plan)?;
-        let changes = now.iter().filter_map(|(pid, look)| ProcessChange::between(before.get(pid)?, look)).collect();
-        before = now;
+        shown.take(looks.again()?);
         count += 1;
-        shown.take(changes);
-        match &mut screen {
-            Some(screen) => screen.draw(|frame| shown.draw(frame))?,
-            None => write(&shown, plan.ndjson)?,
-        }
+        screen.draw(|frame| shown.draw(frame))?;
     }
     Ok(())
 }
 
-fn look(plan: &StatusPlan) -> Result<BTreeMap<u32, PageLook>, Failure> {
-    let readers = match &plan.page {
-        Some(path) => vec![Reader::open(path)?],
-        None => living_of_user()?,
-    };
-    // One may go away meanwhile.
-    Ok(readers.iter().filter_map(|reader| Some((reader.pid(), PageLook::take(reader)?))).collect())
-}
-
 /// Waits for the next look, and does what keys say; whether it is to go on.
-fn wait(shown: &mut View, screen: Option<&mut Screen>, stop: &AtomicBool, until: wire::Time) -> Result<bool, Failure> {
-    let mut screen = screen;
+fn wait(shown: &mut View, screen: &mut Screen, stop: &AtomicBool, until: wire::Time) -> Result<bool, Failure> {
     loop {
         let left = until.since(Clock.now());
         if stop.load(Ordering::Relaxed) {
@@ -76,10 +54,6 @@ fn wait(shown: &mut View, screen: Option<&mut Screen>, stop: &AtomicBool, until:
         if left.is_zero() {
             return Ok(true);
         }
-        let Some(screen) = screen.as_mut() else {
-            std::thread::sleep(left.min(PULSE));
-            continue;
-        };
         let Some(key) = screen.key(left.min(PULSE))? else { continue };
         if ends(key) {
             return Ok(false);
@@ -96,26 +70,11 @@ fn ends(key: KeyEvent) -> bool {
     control || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
 }
 
-fn write(shown: &View, ndjson: bool) -> Result<(), Failure> {
-    let mut out = stdout().lock();
-    for change in &shown.changes {
-        let first = shown.first.get(&change.pid).map(String::as_str);
-        if ndjson {
-            writeln!(out, "{}", change.json(first))?;
-        } else {
-            write!(out, "{}", change.text(first))?;
-        }
-    }
-    // Whoever reads a pipe is to have it now.
-    Ok(out.flush()?)
-}
-
 /// What is shown.
 #[derive(Debug, Default)]
 struct View {
     changes: Vec<ProcessChange>,
-    /// What of each process was at its limit first.
-    first: BTreeMap<u32, String>,
+    firsts: Firsts,
     /// The process that is shown, and lines of it that are not.
     at: usize,
     skipped: u16,
@@ -123,11 +82,7 @@ struct View {
 
 impl View {
     fn take(&mut self, changes: Vec<ProcessChange>) {
-        for change in &changes {
-            if let Some(limit) = change.limits.first() {
-                self.first.entry(change.pid).or_insert_with(|| limit.clone());
-            }
-        }
+        self.firsts.note(&changes);
         self.changes = changes;
     }
 
@@ -158,7 +113,7 @@ impl View {
         );
         let text = change.tables();
         frame.render_widget(Paragraph::new(text).scroll((self.skipped, 0)).block(Block::bordered().title(title)), body);
-        let first = self.first.get(&change.pid).map_or("nothing was at its limit", String::as_str);
+        let first = self.firsts.of(change.pid).unwrap_or("nothing was at its limit");
         frame.render_widget(Line::styled(first.to_owned(), Style::new().fg(Color::Yellow)), words);
     }
 }
@@ -168,6 +123,18 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+
+    fn two_processes() -> Vec<ProcessChange> {
+        let process = |pid, limits: &[&str]| ProcessChange {
+            pid,
+            label: "serve".to_owned(),
+            span: Duration::from_secs(1),
+            silos: Vec::new(),
+            places: Vec::new(),
+            limits: limits.iter().map(|limit| (*limit).to_owned()).collect(),
+        };
+        vec![process(7, &[]), process(8, &["log lines were lost"])]
+    }
 
     fn drawn(view: &View, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("no terminal is needed");
@@ -179,14 +146,14 @@ mod tests {
     fn a_screen_of_any_size_shows_what_there_is() {
         let mut view = View::default();
         assert!(drawn(&view, 80, 10).contains("no process"));
-        view.take(super::super::change::tests::two_processes());
+        view.take(two_processes());
         assert!(drawn(&view, 100, 20).contains(" 7 serve (1 of 2) "));
         view.on_key('n');
         let second = drawn(&view, 100, 20);
         assert!(second.contains(" 8 serve (2 of 2) ") && second.contains("log lines were lost"), "{second}");
         // The first that was, and stays so.
         view.take(
-            super::super::change::tests::two_processes()
+            two_processes()
                 .into_iter()
                 .map(|mut one| {
                     one.limits = vec!["other".to_owned()];

@@ -1,22 +1,64 @@
-//! `nearside status`.
+//! `nearside status`: the statistics of running processes, from the pages that they
+//! publish; listening sockets; and whether a server is well.
+//!
+//! | module | for |
+//! | --- | --- |
+//! | `change` | what a process did between two looks |
+//! | `follow` | look after look, as text or lines of JSON |
+//! | `listening` | the machine's listening sockets, by netlink |
+//! | `health` | whether a server is well, by its own word |
 
 mod change;
+mod follow;
 mod health;
 mod listening;
-mod live;
 
-use crate::plan::StatusPlan;
+pub use change::{PlaceChange, ProcessChange, SiloChange};
+pub use follow::{Firsts, Looks, stopped_by_signals};
+
+use core::net::SocketAddr;
 use core::time::Duration;
 use host::aggregation::{self, BondPort};
 use latency::Series;
 use say::{Failure, println};
 use serde_json::{Map, Value, json};
 use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living_of_user};
-use std::io::Write;
+use std::io::{IsTerminal, Write, stderr, stdin, stdout};
+use std::path::PathBuf;
 use std::thread;
 
 /// Over what time rates are taken.
 const INTERVAL: Duration = Duration::from_millis(500);
+
+/// What is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StatusPlan {
+    /// The page to read; `None`: those of all running processes.
+    pub page: Option<PathBuf>,
+    /// The machine's listening sockets instead.
+    pub listening: bool,
+    /// Whether the server that tells metrics here is well, instead.
+    pub health: Option<SocketAddr>,
+    /// Print JSON.
+    pub json: bool,
+    /// Tell what they do, look by look.
+    pub live: bool,
+    /// The same, a line of JSON for each process and look.
+    pub ndjson: bool,
+    /// How long it is from one look to the next.
+    pub interval: Duration,
+    /// How many of them; `None`: until somebody ends it.
+    pub count: Option<u64>,
+}
+
+impl StatusPlan {
+    /// Whether it is shown on a terminal's screen, key by key: by
+    /// `console::status`, which this crate need not know.
+    #[must_use]
+    pub fn has_screen(&self) -> bool {
+        self.live && !self.ndjson && stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal()
+    }
+}
 
 /// Prints the statistics of running processes.
 ///
@@ -30,7 +72,7 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
         return listening(plan.json);
     }
     if plan.live || plan.ndjson {
-        return live::live(plan);
+        return follow::follow(plan);
     }
     let readers = match &plan.page {
         Some(path) => vec![Reader::open(path)?],
@@ -42,7 +84,7 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
     }
     let before: Vec<Result<Snapshot, PageError>> = readers.iter().map(Reader::snapshot).collect();
     thread::sleep(INTERVAL);
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout().lock();
     let mut pages = Vec::new();
     for (reader, before) in readers.iter().zip(before) {
         let (Ok(before), Ok(after)) = (before, reader.snapshot()) else { continue };
@@ -61,7 +103,7 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
 /// Listening sockets of all processes, and how full their queues are.
 fn listening(json: bool) -> Result<(), Failure> {
     let (listeners, lost) = (listening::listeners()?, listening::lost());
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout().lock();
     if json {
         let listeners: Vec<Value> = listeners.iter().map(listening::ListeningSocket::json).collect();
         let lost = json!({ "overflows": lost.overflows, "drops": lost.drops });

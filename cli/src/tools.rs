@@ -1,12 +1,12 @@
-//! The one binary: the command line, turned into a plan, turned into one call.
+//! The program that measures, tunes and tests: its commands, turned into a plan,
+//! turned into one call. Those that serve it leaves to the first program.
 
-mod args;
-mod man;
-
-use args::Command;
+use cli::args::{self, Command};
+use cli::man;
 use say::{Failure, eprintln};
 use silo::memory::HugeAlloc;
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 use wiping::WipingAlloc;
 
@@ -15,29 +15,26 @@ use wiping::WipingAlloc;
 static ALLOCATOR: WipingAlloc<HugeAlloc> = WipingAlloc(HugeAlloc);
 
 fn main() -> ExitCode {
-    let command = args::from_env();
-    // A server's last word is a line of its log.
-    let serves = matches!(&command, Command::Serve(plan) if plan.serves());
-    say::end(call(command), |why| if serves { say::error(why) } else { eprintln!("nearside: {why}") })
+    say::end(call(args::from_env()), |why| eprintln!("nearside: {why}"))
 }
 
 /// The exit status of a command that did what it was asked to.
 fn call(command: Command) -> Result<ExitCode, Failure> {
     let done = |outcome: Result<(), Failure>| outcome.map(|()| ExitCode::SUCCESS);
     match command {
-        Command::Serve(plan) => serve::serve(&plan),
-        Command::Site(plan) => nginx_command::site(&plan, args::site_again),
-        Command::Nginx(plan) => nginx_command::nginx(&plan, args::nginx_again),
+        Command::Serve(_) | Command::Site(_) | Command::Nginx(_) | Command::Links(_) | Command::Import(_) => {
+            let program = programs::serving()?;
+            let why = std::process::Command::new(&program).args(std::env::args_os().skip(1)).exec();
+            Err(format!("{}: {why}", program.display()).into())
+        }
         Command::Load(plan) => generator::load(*plan),
-        Command::Demo(plan) => Ok(demo::run(&plan, &std::env::current_exe()?).map(|_| ExitCode::SUCCESS)?),
+        Command::Demo(plan) => Ok(demo::run(&plan, &programs::serving()?).map(|_| ExitCode::SUCCESS)?),
         Command::Compare(plan) => console::compare(&plan),
         Command::Lab(plan) => console::lab(plan),
         Command::Packet(plan) => testbed::packet(plan),
-        Command::Links(plan) => done(links::links(plan.json)),
         Command::Status(plan) => done(console::status(&plan)),
         Command::Watch(plan) => console::watch(&plan),
         Command::Numa(plan) => done(console::numa(&plan)),
-        Command::Import(plan) => done(console::import(&plan)),
         Command::Node(plan) => console::node(&plan),
         Command::Completions(shell) => {
             // It panics where it cannot write.

@@ -2,8 +2,8 @@
 
 use core::fmt::Write;
 use core::time::Duration;
+use figures::si;
 use latency::Series;
-use load::units::si;
 use serde_json::{Value, json};
 use silo::Clock;
 use silo::page::{Reader, Snapshot};
@@ -22,36 +22,50 @@ pub(super) struct PageLook {
 
 /// A silo or worker between two looks.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct SiloChange {
+pub struct SiloChange {
     /// Share of the time with something to do; where that is known.
     pub busy: Option<f64>,
+    /// Requests a second.
     pub requests: f64,
+    /// Bytes of answers a second.
     pub bytes: f64,
+    /// Connections that are open.
     pub connections: u64,
+    /// Connections accepted a second.
     pub accepted: f64,
 }
 
 /// A host and a location between two looks.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct PlaceChange {
+pub struct PlaceChange {
+    /// The host.
     pub host: String,
+    /// The location of it.
     pub location: String,
+    /// Requests a second.
     pub requests: f64,
+    /// Bytes of answers a second.
     pub bytes: f64,
     /// Responses a second, from 2xx on.
     pub classes: [f64; latency::CLASSES],
     /// Nanoseconds; none where nothing was answered.
     pub p50: Option<u64>,
+    /// Likewise.
     pub p99: Option<u64>,
 }
 
 /// A process between two looks.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct ProcessChange {
+pub struct ProcessChange {
+    /// The process.
     pub pid: u32,
+    /// What it calls itself.
     pub label: String,
+    /// From look to look.
     pub span: Duration,
+    /// Its silos or workers, in order.
     pub silos: Vec<SiloChange>,
+    /// Hosts and locations that were asked for, most requests first.
     pub places: Vec<PlaceChange>,
     /// What was at its limit, what weighs most first.
     pub limits: Vec<String>,
@@ -119,7 +133,7 @@ impl ProcessChange {
     }
 
     /// For a program.
-    pub(super) fn json(&self, first: Option<&str>) -> Value {
+    pub fn json(&self, first: Option<&str>) -> Value {
         let silo = |silo: &SiloChange| {
             json!({ "busy": silo.busy, "requests_per_s": silo.requests, "bytes_per_s": silo.bytes,
                     "connections": silo.connections, "connections_per_s": silo.accepted })
@@ -140,7 +154,7 @@ impl ProcessChange {
     }
 
     /// For people who have no screen.
-    pub(super) fn text(&self, first: Option<&str>) -> String {
+    pub fn text(&self, first: Option<&str>) -> String {
         let mut text = format!("{} {}\n{}", self.pid, self.label, self.tables());
         if let Some(first) = first {
             // A text takes what is written to it.
@@ -150,7 +164,7 @@ impl ProcessChange {
     }
 
     /// Silos, and places below them.
-    pub(super) fn tables(&self) -> String {
+    pub fn tables(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -254,7 +268,7 @@ fn si_time(nanos: u64) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use latency::Histogram;
     use silo::page::SiloSnapshot;
@@ -295,7 +309,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::status) fn two_processes() -> Vec<ProcessChange> {
+    fn two_processes() -> Vec<ProcessChange> {
         let idle = ProcessChange::between(&look(7, 0, [0; 8], vec![]), &look(7, 1, [0; 8], vec![]));
         let lossy = [1_000, 5_000, 3, 10, 990_000_000, 10_000_000, 0, 4];
         let busy = ProcessChange::between(&look(8, 0, [0; 8], vec![]), &look(8, 1, lossy, vec![place("/", 900, 40)]));
