@@ -21,7 +21,8 @@ units=$to/lib/systemd/system
 
 if [ "${1:-}" = --remove ]; then
     # What is named nearside there is ours.
-    rm -f "$bin/nearside" "$lib/nearside-tools" "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
+    rm -f "$bin/nearside" "$lib/nearside-tools"
+    rm -f "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
         "$fish/nearside.fish" "$units/nearside.service" "$units/nearside.socket" \
         "$units/nearside-link@.service" "$units/nearside-nginx.service"
     [ ! -d "$lib" ] || rmdir --ignore-fail-on-non-empty "$lib"
@@ -50,7 +51,9 @@ here=$(dirname "$0")
 for unit in nearside.service nearside.socket nearside-link@.service nearside-nginx.service; do
     sed "s|/usr/bin/nearside|$prefix/bin/nearside|" "$here/../packaging/systemd/$unit" >"$units/$unit"
 done
-echo "installed $bin/nearside ($(du -h "$bin/nearside" | cut -f 1)), $lib/nearside-tools ($(du -h "$lib/nearside-tools" | cut -f 1)), their manual, completions and units below $to"
+size() { du -h "$1" | cut -f 1; }
+echo "installed $bin/nearside ($(size "$bin/nearside")), $lib/nearside-tools ($(size "$lib/nearside-tools"))," \
+    "their manual, completions and units below $to"
 
 case ":$PATH:" in
     *":$prefix/bin:"*) ;;

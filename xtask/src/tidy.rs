@@ -6,6 +6,7 @@
 mod documents;
 mod exceptions;
 mod files;
+mod layers;
 mod manifests;
 mod modules;
 mod nouns;
@@ -45,7 +46,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 21] = [
+const RULES: [(&str, Rule); 22] = [
     ("banned names and words", words::banned),
     ("what lies below a root", roots::left),
     ("line length", words::long_lines),
@@ -58,10 +59,11 @@ const RULES: [(&str, Rule); 21] = [
     ("one noun, one type", nouns::twice),
     ("documentation of what is public", manifests::docs_are_asked_for),
     ("comments on workspace members", manifests::members_have_comments),
+    ("names of crates", manifests::crates_have_one_name),
     ("callers of crates", manifests::crates_have_callers),
     ("examples in documentation", manifests::examples_are_run),
     ("tests beside the code", manifests::unit_tests_are_run),
-    ("direction of dependencies", manifests::layers),
+    ("direction of dependencies", layers::layers),
     ("reasons for dependencies", manifests::dependencies_have_reasons),
     ("lints of crates", manifests::lints_are_shared),
     ("links in documents", documents::links),

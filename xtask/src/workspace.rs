@@ -27,8 +27,8 @@ pub struct Member {
     pub package: String,
     /// Its folder, relative to the root.
     pub folder: String,
-    /// The root files of its targets, relative to the root, with their kinds.
-    pub targets: Vec<(String, String)>,
+    /// The root files of its targets, relative to the root, with their kinds and names.
+    pub targets: Vec<(String, String, String)>,
     /// What it depends on.
     pub dependencies: Vec<Dependency>,
 }
@@ -40,6 +40,8 @@ pub struct Dependency {
     pub name: String,
     /// Whether it is a crate of this workspace.
     pub local: bool,
+    /// Whether it has another name in this crate.
+    pub renamed: bool,
     /// Whether it is for tests only.
     pub dev: bool,
 }
@@ -102,14 +104,20 @@ impl Member {
                 .iter()
                 .map(|target| {
                     let kind = target.pointer("/kind/0").and_then(Value::as_str).unwrap_or_default();
-                    (relative(&text(target, "src_path")), kind.to_owned())
+                    (relative(&text(target, "src_path")), kind.to_owned(), text(target, "name"))
                 })
                 .collect(),
             dependencies: list("dependencies")
                 .iter()
-                .map(|dependency| Dependency {
-                    name: short(&text(dependency, "name")),
-                    local: dependency.get("path").is_some_and(Value::is_string),
+                .map(|dependency| {
+                    let local = dependency.get("path").is_some_and(Value::is_string);
+                    let name = text(dependency, "name");
+                    (dependency, local, if local { short(&name) } else { name })
+                })
+                .map(|(dependency, local, name)| Dependency {
+                    name,
+                    local,
+                    renamed: dependency.get("rename").is_some_and(Value::is_string),
                     dev: dependency.get("kind").and_then(Value::as_str) == Some("dev"),
                 })
                 .collect(),

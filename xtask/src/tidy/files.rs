@@ -104,7 +104,7 @@ fn read_exceptions(list: &str, found: &mut Vec<Complaint>) -> Vec<Exception> {
 /// Every Rust file is reached from a target's root.
 pub(super) fn dead(workspace: &Workspace) -> Vec<Complaint> {
     let mut reached: BTreeSet<String> = BTreeSet::new();
-    let roots = workspace.members.iter().flat_map(|member| member.targets.iter().map(|(path, _)| path.clone()));
+    let roots = workspace.members.iter().flat_map(|member| member.targets.iter().map(|(path, _, _)| path.clone()));
     let mut open: Vec<String> = roots.collect();
     while let Some(path) = open.pop() {
         let Some(source) = workspace.source(&path) else { continue };
@@ -148,7 +148,7 @@ mod tests {
     use crate::workspace::Member;
 
     fn workspace(sources: Vec<Source>) -> Workspace {
-        let targets = vec![("a/src/lib.rs".to_owned(), "lib".to_owned())];
+        let targets = vec![("a/src/lib.rs".to_owned(), "lib".to_owned(), "a".to_owned())];
         let member =
             Member { name: "a".into(), package: "a".into(), folder: "a".into(), targets, dependencies: Vec::new() };
         let files = sources.iter().map(|source| (source.path.clone(), 1)).collect();

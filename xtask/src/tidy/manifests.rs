@@ -27,6 +27,28 @@ pub(super) fn members_have_comments(workspace: &Workspace) -> Vec<Complaint> {
     found
 }
 
+/// A crate has one name: its folder's in the manifest, where `nearside-` stands before
+/// those that are to be published, in code, and wherever it is depended on.
+pub(super) fn crates_have_one_name(workspace: &Workspace) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for member in &workspace.members {
+        let manifest = format!("{}/Cargo.toml", member.folder);
+        let folder = member.folder.rsplit('/').next().unwrap_or_default().replace('-', "_");
+        if member.name != folder {
+            let text = format!("the folder is called {folder}, the crate {}: give them one name", member.name);
+            found.push(Complaint::file(&manifest, text));
+        }
+        let library = member.targets.iter().find(|(_, kind, _)| kind == "lib");
+        if let Some((_, _, name)) = library.filter(|(_, _, name)| *name != member.name) {
+            found.push(Complaint::file(&manifest, format!("the library is called {name}, the crate {}", member.name)));
+        }
+        for dependency in member.dependencies.iter().filter(|dependency| dependency.local && dependency.renamed) {
+            found.push(Complaint::file(&manifest, format!("{} has another name here", dependency.name)));
+        }
+    }
+    found
+}
+
 /// Every crate is used: by another one, as a program, by its examples, or as a
 /// set of tests.
 pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
@@ -35,7 +57,8 @@ pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
         others.flat_map(|member| &member.dependencies).any(|dependency| dependency.local && dependency.name == name)
     };
     let idle = workspace.members.iter().filter(|member| {
-        let runs = member.targets.iter().any(|(_, kind)| ["bin", "test", "cdylib", "example"].contains(&kind.as_str()));
+        let runs =
+            member.targets.iter().any(|(_, kind, _)| ["bin", "test", "cdylib", "example"].contains(&kind.as_str()));
         !runs && !called(&member.name) && !member.folder.starts_with("testing/")
     });
     idle.map(|member| Complaint::file(&format!("{}/Cargo.toml", member.folder), "no crate calls this one")).collect()
@@ -45,10 +68,11 @@ pub(super) fn crates_have_callers(workspace: &Workspace) -> Vec<Complaint> {
 /// slash behind them, and whether the manifest lacks the line `unless`.
 fn libraries(workspace: &Workspace, kinds: &[&str], unless: &str) -> Vec<(String, String, bool)> {
     let libraries = workspace.members.iter().filter_map(|member| {
-        let root = member.targets.iter().find(|(_, kind)| kinds.contains(&kind.as_str()))?;
+        let root = member.targets.iter().find(|(_, kind, _)| kinds.contains(&kind.as_str()))?;
         let manifest = format!("{}/Cargo.toml", member.folder);
         let folder = format!("{}/", root.0.rsplit_once('/').map_or("", |(folder, _)| folder));
-        let is_run = !workspace.source(&manifest)?.lines.iter().any(|line| line == unless);
+        let mut lines = workspace.source(&manifest)?.lines.iter().skip_while(|line| *line != "[lib]").skip(1);
+        let is_run = !lines.by_ref().take_while(|line| !line.starts_with('[')).any(|line| line == unless);
         Some((manifest, folder, is_run))
     });
     libraries.collect()
@@ -107,309 +131,6 @@ fn first_example(source: &Source) -> Option<(String, usize)> {
         inside = !inside;
     }
     None
-}
-
-/// What a driver may depend on that is not in [`LAYERS`]. The crate that has their
-/// table may depend on each.
-const DRIVER: (&str, &[&str]) = ("drivers/", &["wire", "link", "driver"]);
-const TABLE: &str = "host";
-
-/// What each crate may depend on within the workspace, tests apart. What a
-/// packet touches knows only what comes before it; `stack` does not know
-/// `link`, and protocols and `wire` know `vector` alone.
-const LAYERS: &[(&str, &[&str])] = &[
-    ("wire", &["vector"]),
-    ("vector", &[]),
-    ("random", &[]),
-    ("semantics", &["vector"]),
-    ("h1", &["semantics", "vector"]),
-    ("cgi", &["semantics"]),
-    ("link", &["wire", "random"]),
-    ("seal", &["wire"]),
-    ("app", &["wire", "seal"]),
-    ("rope", &["wire", "app", "seal"]),
-    ("wheel", &[]),
-    ("tcp", &["wire", "app", "rope", "seal", "wheel"]),
-    ("stack", &["wire", "tcp", "app", "seal", "wheel"]),
-    ("bond", &["wire", "link", "random"]),
-    ("steer", &["wire", "link", "app", "stack"]),
-    ("silo", &["wire", "link", "app", "tcp", "stack"]),
-    ("driver", &["wire", "link"]),
-    ("af_packet", &["wire", "link", "driver", "stamping"]),
-    ("af_xdp", &["wire", "link", "driver", "ebpf", "stamping"]),
-    ("dpdk", &["wire", "link", "driver", "sysroot"]),
-    ("sysroot", &[]),
-    ("topology", &["sysroot"]),
-    ("audit", &["sysroot", "topology"]),
-    ("ethtool", &[]),
-    ("stamping", &[]),
-    ("environment", &["ethtool", "sysroot"]),
-    ("systemd", &[]),
-    ("apply", &["audit", "ethtool", "sysroot", "systemd"]),
-    ("profile", &["audit"]),
-    ("fstack", &[]),
-    ("perf", &["silo", "topology"]),
-    ("noise", &["perf", "silo"]),
-    ("watch", &["sysroot"]),
-    ("x509", &[]),
-    ("handshake", &["wire", "seal", "record", "x509", "wiping"]),
-    ("wiping", &[]),
-    ("gcm", &[]),
-    ("record", &["wire", "seal", "gcm"]),
-    ("sockets", &["wire", "app", "rope", "seal", "silo", "wheel", "ebpf", "topology"]),
-    ("ebpf", &[]),
-    ("exchange", &["wire", "app", "handshake", "semantics"]),
-    ("latency", &["wire"]),
-    ("probes", &[]),
-    ("helper", &[]),
-    ("gzip", &[]),
-    ("bodies", &["app", "helper"]),
-    ("passwords", &["wire", "helper"]),
-    ("access_log", &["wire", "gzip", "helper", "probes", "semantics"]),
-    ("files", &["wire", "app", "exchange", "helper", "probes", "semantics"]),
-    (
-        "nginx",
-        &[
-            "access_log",
-            "app",
-            "handshake",
-            "helper",
-            "pcre",
-            "phases",
-            "proxy",
-            "resolver",
-            "stapling",
-            "upstream",
-            "x509",
-        ],
-    ),
-    ("site_toml", &["nginx"]),
-    ("pcre", &[]),
-    ("proxy", &["semantics"]),
-    ("upstream", &[]),
-    ("resolver", &["helper", "wire"]),
-    ("stapling", &["h1", "handshake", "helper", "resolver", "semantics", "x509"]),
-    (
-        "phases",
-        &[
-            "wire",
-            "app",
-            "access_log",
-            "bodies",
-            "cgi",
-            "exchange",
-            "files",
-            "gzip",
-            "h1",
-            "handshake",
-            "helper",
-            "passwords",
-            "pcre",
-            "probes",
-            "proxy",
-            "random",
-            "resolver",
-            "stapling",
-            "semantics",
-            "upstream",
-            "x509",
-        ],
-    ),
-    ("site", &["wire", "app", "access_log", "exchange", "files", "h1", "handshake", "latency", "phases", "semantics"]),
-    (
-        "server",
-        &[
-            "wire",
-            "app",
-            "access_log",
-            "exchange",
-            "files",
-            "h1",
-            "handshake",
-            "helper",
-            "latency",
-            "probes",
-            "semantics",
-            "phases",
-            "site",
-        ],
-    ),
-    ("figures", &[]),
-    ("programs", &[]),
-    ("status", &["figures", "host", "latency", "metrics", "say", "silo", "wire"]),
-    ("import", &["fstack", "say"]),
-    ("load", &["figures", "wire", "app", "h1", "pcre", "random", "semantics", "handshake"]),
-    ("report", &["figures", "wire", "load", "environment"]),
-    ("say", &["semantics", "silo"]),
-    (
-        "host",
-        &[
-            "app", "bond", "latency", "link", "say", "server", "silo", "sockets", "stack", "steer", "sysroot", "tcp",
-            "topology", "wire",
-        ],
-    ),
-    ("links", &["dpdk", "driver", "ethtool", "host", "say", "stamping", "sysroot"]),
-    ("metrics", &["host", "latency", "say", "silo", "wire"]),
-    (
-        "serve",
-        &[
-            "af_xdp", "app", "driver", "files", "helper", "host", "latency", "link", "links", "metrics", "probes",
-            "programs", "say", "server", "silo", "sockets", "steer", "tcp", "topology", "wire",
-        ],
-    ),
-    (
-        "nginx_command",
-        &["access_log", "host", "nginx", "phases", "programs", "say", "serve", "server", "site_toml", "sockets"],
-    ),
-    (
-        "generator",
-        &["app", "environment", "figures", "host", "link", "load", "report", "say", "silo", "sockets", "wire"],
-    ),
-    (
-        "testbed",
-        &[
-            "demo",
-            "figures",
-            "driver",
-            "ebpf",
-            "environment",
-            "ethtool",
-            "host",
-            "link",
-            "links",
-            "load",
-            "packet",
-            "ptp",
-            "results",
-            "say",
-            "silo",
-            "wire",
-        ],
-    ),
-    (
-        "console",
-        &[
-            "apply",
-            "audit",
-            "demo",
-            "environment",
-            "ethtool",
-            "systemd",
-            "figures",
-            "generator",
-            "host",
-            "judge",
-            "experiments",
-            "results",
-            "links",
-            "latency",
-            "load",
-            "metrics",
-            "noise",
-            "perf",
-            "profile",
-            "programs",
-            "say",
-            "silo",
-            "stats",
-            "status",
-            "topology",
-            "watch",
-            "wire",
-        ],
-    ),
-    ("ptp", &["silo"]),
-    ("stats", &["random"]),
-    ("judge", &["results"]),
-    ("results", &["environment", "packet", "stats"]),
-    ("packet", &["figures", "wire", "link", "load", "report", "stats"]),
-    (
-        "experiments",
-        &[
-            "wire",
-            "link",
-            "stack",
-            "bond",
-            "steer",
-            "memif",
-            "app",
-            "silo",
-            "sockets",
-            "server",
-            "load",
-            "report",
-            "results",
-            "environment",
-            "stats",
-            "demo",
-            "topology",
-            "audit",
-            "fstack",
-            "perf",
-        ],
-    ),
-    ("demo", &["environment", "silo", "load", "random"]),
-    (
-        "bench",
-        &[
-            "wire",
-            "latency",
-            "link",
-            "tcp",
-            "stack",
-            "app",
-            "silo",
-            "bond",
-            "steer",
-            "tap",
-            "memif",
-            "server",
-            "load",
-            "demo",
-            "nginx",
-            "sim",
-            "sockets",
-            "experiments",
-            "stats",
-            "perf",
-            "noise",
-            "watch",
-            "random",
-            "seal",
-            "record",
-        ],
-    ),
-    ("nearside", &["app", "h1", "link", "semantics", "server", "silo", "sockets", "stack", "wire"]),
-    ("xtask", &[]),
-];
-
-/// Dependencies point one way. Programs and tests at the end of the line may
-/// use anything.
-pub(super) fn layers(workspace: &Workspace) -> Vec<Complaint> {
-    let mut found = Vec::new();
-    for member in &workspace.members {
-        let manifest = format!("{}/Cargo.toml", member.folder);
-        if member.folder == "cli" || member.folder.starts_with("testing/") {
-            continue;
-        }
-        let is_driver = |folder: &str| folder.starts_with(DRIVER.0);
-        let listed = LAYERS.iter().find(|(name, _)| *name == member.name).map(|(_, allowed)| *allowed);
-        let Some(allowed) = listed.or(is_driver(&member.folder).then_some(DRIVER.1)) else {
-            found.push(Complaint::file(&manifest, "say in xtask/src/tidy/manifests.rs what this crate may depend on"));
-            continue;
-        };
-        for dependency in member.dependencies.iter().filter(|dependency| dependency.local && !dependency.dev) {
-            let has_row = || {
-                let of = workspace.members.iter().find(|other| other.name == dependency.name);
-                member.name == TABLE && of.is_some_and(|of| is_driver(&of.folder))
-            };
-            if !allowed.contains(&dependency.name.as_str()) && !has_row() {
-                let text = format!("{} may not depend on {}", member.name, dependency.name);
-                found.push(Complaint::file(&manifest, text));
-            }
-        }
-    }
-    found
 }
 
 /// Every dependency from outside has a line in [`REASONS`], and every line a
@@ -485,12 +206,13 @@ mod tests {
     use crate::workspace::{Dependency, Member};
 
     fn member(name: &str, folder: &str, local: &[&str], outside: &[&str]) -> Member {
-        let dependency = |local| move |name: &&str| Dependency { name: (*name).to_owned(), local, dev: false };
+        let dependency =
+            |local| move |name: &&str| Dependency { name: (*name).to_owned(), local, renamed: false, dev: false };
         Member {
             name: name.into(),
             package: name.into(),
             folder: folder.into(),
-            targets: vec![(format!("{folder}/src/lib.rs"), "lib".into())],
+            targets: vec![(format!("{folder}/src/lib.rs"), "lib".into(), name.into())],
             dependencies: local.iter().map(dependency(true)).chain(outside.iter().map(dependency(false))).collect(),
         }
     }
@@ -527,15 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_point_one_way() {
-        let good = [member("stack", "path/stack", &["tcp", "wire"], &[]), member("cli", "cli", &["stack"], &[])];
-        assert_eq!(layers(&workspace(good.into(), "")), []);
-        let bad = [member("stack", "path/stack", &["link"], &[]), member("new", "path/new", &[], &[])];
-        assert_eq!(layers(&workspace(bad.into(), "")).len(), 2);
-        let drivers = [member("new", "drivers/new", &["link"], &[]), member("host", "run/host", &["new"], &[])];
-        assert_eq!(layers(&workspace(drivers.into(), "")), []);
-        let bad = [member("new", "drivers/new", &["host"], &[]), member("serve", "run/serve", &["new"], &[])];
-        assert_eq!(layers(&workspace(bad.into(), "")).len(), 2);
+    fn a_crate_has_one_name() {
+        let members = || [member("tcp", "path/tcp", &["wire"], &[]), member("wire", "path/wire", &[], &[])];
+        assert_eq!(crates_have_one_name(&workspace(members().into(), "")), []);
+        let mut members = members();
+        members[0].dependencies[0].renamed = true;
+        members[1].targets[0].2 = "frames".into();
+        members[1].folder = "path/frames".into();
+        let found = crates_have_one_name(&workspace(members.into(), ""));
+        assert_eq!(
+            found.iter().map(|complaint| complaint.path.as_str()).collect::<Vec<_>>(),
+            ["path/tcp/Cargo.toml", "path/frames/Cargo.toml", "path/frames/Cargo.toml"]
+        );
     }
 
     #[test]

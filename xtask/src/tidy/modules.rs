@@ -36,7 +36,7 @@ pub(super) fn circles(workspace: &Workspace) -> Vec<Complaint> {
     let mut exceptions = Exceptions::read(workspace, CIRCLES);
     let mut found = Vec::new();
     for member in &workspace.members {
-        for (root, _) in member.targets.iter().filter(|(root, _)| root.contains("/src/")) {
+        for (root, _, _) in member.targets.iter().filter(|(root, _, _)| root.contains("/src/")) {
             let mut tree = Tree::new();
             grow(workspace, root, Vec::new(), &mut tree);
             for (parent, arrows) in arrows(&tree) {
@@ -214,7 +214,7 @@ mod tests {
 
     fn complaints(files: &[(&str, &str)]) -> Vec<String> {
         let sources = files.iter().map(|(path, text)| Source::new(path, text)).collect();
-        let targets = vec![("run/a/src/lib.rs".to_owned(), "lib".to_owned())];
+        let targets = vec![("run/a/src/lib.rs".to_owned(), "lib".to_owned(), "a".to_owned())];
         let member =
             Member { name: "a".into(), package: "a".into(), folder: "run/a".into(), targets, dependencies: Vec::new() };
         let workspace = Workspace { root: "nowhere".into(), files: Vec::new(), sources, members: vec![member] };
