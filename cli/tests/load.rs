@@ -2,10 +2,11 @@
 //! each exit code, and servers that are not there or go away.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cpu::Clock;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use server::{Config, Respond, Server, WallClock};
-use silo::{Clock, Next, Usage};
+use silo::{Next, Usage};
 use sockets::{Attendant, Endpoint, ListenOptions, Listeners, Model, Worker};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

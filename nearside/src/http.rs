@@ -3,11 +3,11 @@
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::fmt;
 use core::time::Duration;
+use cpu::Clock;
 use h1::server::{RequestLimits, Timeouts};
 use semantics::{OwnedRequest, Request, Status};
 use server::exchange::{self, ExchangeId, Handler, Piece, Replies, RequestBody};
 use server::{Config, ConfigError, Respond, Server, WallClock};
-use silo::Clock;
 use std::collections::HashMap;
 use wire::Time;
 

@@ -1,8 +1,8 @@
 //! The same applications on both data paths.
 
 use crate::{Address, App, Bypass, ConnId, Http, Kernel, Net, Opened, Reply, Request, Status};
+use cpu::Clock;
 use link::{Pair, PairConfig};
-use silo::Clock;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -17,11 +17,11 @@ use crate::send::{self, Sent};
 use crate::table::{Flags, Socket};
 use app::{App, ConnId, HELD_LIMIT};
 use core::time::Duration;
+use cpu::Clock;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use silo::Clock;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 

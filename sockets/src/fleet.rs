@@ -1,7 +1,7 @@
 //! Workers on threads: named, pinned, all joined.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use silo::pin::{PinError, pin};
+use cpu::pin::{PinError, pin};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::{io, thread};
 
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn returns_in_order_from_named_and_pinned_threads() {
-        let core = silo::pin::allowed_cores().unwrap()[0];
+        let core = cpu::pin::allowed_cores().unwrap()[0];
         let names = run::<_, Infallible>(&[Some(core), None, None], &Stop::default(), |index| {
             if index == 0 {
-                assert_eq!(silo::pin::allowed_cores().unwrap(), [core]);
+                assert_eq!(cpu::pin::allowed_cores().unwrap(), [core]);
             }
             Ok((index, thread::current().name().map(str::to_owned)))
         });

@@ -19,8 +19,8 @@ use crate::worker::{StartError, affordable, prepare};
 use app::{App, SourceRule, Sources, Wake};
 use core::fmt;
 use core::time::Duration;
+use cpu::Clock;
 use rustix::event::{EventfdFlags, eventfd};
-use silo::Clock;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use wire::Time;
 

@@ -16,9 +16,10 @@ use app::{App, ConnId, Sources, Wake};
 use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
+use cpu::Clock;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::set_current_timer_slack;
-use silo::{ATTEND_EVERY, Clock, Next, Usage};
+use silo::{ATTEND_EVERY, Next, Usage};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wire::Time;
@@ -164,7 +165,7 @@ impl<A: App> Worker<A> {
         // that refuses changes nothing else.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         // Refused: it waits where others share its core.
-        let _ = silo::sched::wake_at_once();
+        let _ = cpu::sched::wake_at_once();
         let outcome = self.run_loop(attendant);
         self.stop_listening();
         self.net.end_all();

@@ -7,9 +7,9 @@ pub mod secured;
 
 use crate::BenchError;
 use crate::program::{Program, Scratch, memory};
+use ::page::{Reader, Snapshot};
 use core::time::Duration;
-use silo::Clock;
-use silo::page::{Reader, Snapshot};
+use cpu::Clock;
 use std::path::Path;
 use std::path::PathBuf;
 use std::thread::sleep;

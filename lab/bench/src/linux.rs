@@ -5,10 +5,10 @@
 use crate::BenchError;
 use core::net::SocketAddr;
 use core::time::Duration;
+use cpu::Clock;
 use link::{FaultPlan, Faults, Impairment, Link, Probability, Receive, Transmit};
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use silo::Clock;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,7 +1,7 @@
 //! What the silos or workers of a server tell on their page.
 
 use crate::BenchError;
-use silo::page::{Reader, Snapshot};
+use ::page::{Reader, Snapshot};
 use std::path::Path;
 
 /// A server's page.

@@ -13,6 +13,7 @@ use crate::peer::Peer;
 use crate::program::Scratch;
 use crate::site::{self, PROCESS, nginx, with_children, workers};
 use core::net::Ipv4Addr;
+use cpu::Clock;
 use demo::child::{Interrupt, Program, Running};
 use demo::field::{Ask, Field, Generator, Link};
 use demo::machine::CpuSample;
@@ -23,7 +24,7 @@ use link::{Link as _, LinkState};
 use load::{Heads, Load, Request, Stage, Stop};
 use memif::{Memif, MemifLink, Role};
 use server::Respond;
-use silo::{Attendant, Clock, Idle, Next, Silo, Usage};
+use silo::{Attendant, Idle, Next, Silo, Usage};
 use stack::{Address, LinkOffload, Seeds, Stack};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -328,7 +329,7 @@ impl Watched {
 
 /// A generator and an upstream on the other end of the link.
 fn peer(core: u16, link: MemifLink, plan: load::Plan, answers: Respond) -> Result<(f64, f64, u64), BenchError> {
-    silo::pin::pin(core)?;
+    cpu::pin::pin(core)?;
     let capabilities = link.capabilities();
     let mut config = stack::Config::new(PEER_MAC, capabilities.mtu);
     config.addresses = vec![Address { ip: PEER.into(), prefix_len: 24 }];

@@ -6,11 +6,12 @@ use crate::program::{Program, Scratch};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::net::Ipv4Addr;
 use core::time::Duration;
+use cpu::Clock;
 use demo::child::Interrupt;
 use demo::machine::allowed_cores;
 use link::{Link, LinkState};
 use memif::{Memif, Role};
-use silo::{Attendant, Clock, Idle, Next, Silo, Usage};
+use silo::{Attendant, Idle, Next, Silo, Usage};
 use stack::{Address, LinkOffload, Seeds, Stack};
 use stats::median;
 use std::path::{Path, PathBuf};
@@ -119,7 +120,7 @@ fn sample(plan: &Plan, stalled: u32, cores: (u16, u16), folder: &Path, on: &Inte
 
 /// Opens what is to stall, lets it stall, and downloads.
 fn ask(core: u16, stalled: u32, duration: Duration, link: memif::MemifLink) -> Result<f64, BenchError> {
-    silo::pin::pin(core)?;
+    cpu::pin::pin(core)?;
     let capabilities = link.capabilities();
     let mut config = stack::Config::new(CLIENT_MAC, capabilities.mtu);
     config.addresses = vec![Address { ip: CLIENT.into(), prefix_len: 24 }];

@@ -4,9 +4,9 @@
 use crate::BenchError;
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use core::hint::black_box;
+use cpu::Clock;
 use record::{Afterwards, Established, KeyedWay, RecordCipher, RecordKeys, RecordLayer, TlsSide, TlsVersion};
 use seal::{ContentType, Layer, Record};
-use silo::Clock;
 use stats::{median, quantile};
 use std::time::Duration;
 

@@ -400,7 +400,7 @@ fn polled(link: Option<&Wire>) -> Result<(u64, wire::Time), BenchError> {
         Some(page) => Page::open(page)?.read()?.sum("silo.idle_ns")?,
         None => 0,
     };
-    Ok((idle, silo::Clock.now()))
+    Ok((idle, cpu::Clock.now()))
 }
 
 /// Prints a row. Whether its bound holds.

@@ -3,11 +3,11 @@
 
 use crate::BenchError;
 use crate::program::{Program, Scratch};
+use cpu::Clock;
 use demo::child::Interrupt;
 use demo::machine::allowed_cores;
 use demo::measure::thousands;
 use serde_json::Value;
-use silo::Clock;
 use stats::median;
 use std::path::{Path, PathBuf};
 use std::process::Command;

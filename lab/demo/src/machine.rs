@@ -18,7 +18,7 @@ fn read(path: &str) -> String {
 
 /// The cores that this process may use, in order.
 pub fn allowed_cores() -> Vec<u16> {
-    silo::pin::allowed_cores().unwrap_or_default()
+    cpu::pin::allowed_cores().unwrap_or_default()
 }
 
 /// Whether this process runs as root.

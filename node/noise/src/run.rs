@@ -4,7 +4,7 @@ mod account;
 mod ears;
 
 use crate::report::{CoreReport, Cost, NoiseReport};
-use crate::spin::{Order, Spun, Ticks, spin};
+use crate::spin::{GapEnds, Order, Spun, spin};
 use crate::tally::{Gap, Named};
 use account::Account;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -79,7 +79,7 @@ const GRACE: Duration = Duration::from_secs(10);
 struct Loop {
     core: u16,
     handle: thread::JoinHandle<Spun>,
-    gaps: Consumer<Ticks>,
+    gaps: Consumer<GapEnds>,
     /// Set when its time is over.
     over: Arc<AtomicBool>,
     /// Dropped, it lets the thread go: until then the kernel can be asked of it.
@@ -174,7 +174,7 @@ pub(crate) struct Birth {
 }
 
 /// Room for gaps, every page of which is there.
-fn room() -> (Producer<Ticks>, Consumer<Ticks>) {
+fn room() -> (Producer<GapEnds>, Consumer<GapEnds>) {
     let (mut producer, mut gaps) = RingBuffer::new(GAPS_LIMIT);
     while producer.push((0, 0)).is_ok() {}
     while gaps.pop().is_ok() {}
@@ -185,7 +185,7 @@ fn room() -> (Producer<Ticks>, Consumer<Ticks>) {
 struct Seat {
     core: u16,
     fifo: Option<u8>,
-    gaps: Producer<Ticks>,
+    gaps: Producer<GapEnds>,
     each: Option<Each>,
     over: Arc<AtomicBool>,
     held: Receiver<()>,
@@ -194,7 +194,7 @@ struct Seat {
 fn run_loop(mut seat: Seat, order: Order, gate: &Gate, tell: &Sender<Birth>) -> Spun {
     let pinned = threads::pin(&[seat.core]).map_err(|why| RunError::Core(seat.core, why));
     let ready = pinned.and_then(|()| match seat.fifo {
-        Some(priority) => silo::sched::fifo(priority).map_err(RunError::Priority),
+        Some(priority) => cpu::sched::fifo(priority).map_err(RunError::Priority),
         None => Ok(()),
     });
     let late = if ready.is_ok() { sleeps() } else { Vec::new() };

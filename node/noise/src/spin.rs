@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use perf::clock;
 use rtrb::Producer;
 
-/// A gap's beginning and end, in ticks.
-pub type Ticks = (u64, u64);
+/// A gap: its beginning and end, in ticks.
+pub type GapEnds = (u64, u64);
 
 /// What the loop is to do.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub struct Spun {
 /// time of the loop.
 pub fn spin(
     order: Order,
-    gaps: &mut Producer<Ticks>,
+    gaps: &mut Producer<GapEnds>,
     stop: &AtomicBool,
     each: &mut (impl FnMut(u64) + ?Sized),
 ) -> Spun {

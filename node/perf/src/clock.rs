@@ -1,10 +1,10 @@
 //! Ticks of the processor, and the clock that events are stamped with.
 
 #[cfg(target_arch = "x86_64")]
-pub use silo::tsc::read as ticks;
+pub use cpu::tsc::read as ticks;
 
+use cpu::tsc::Trust;
 use rustix::time::{ClockId, clock_gettime};
-use silo::tsc::Trust;
 
 /// Nanoseconds of CLOCK_MONOTONIC_RAW.
 #[must_use]

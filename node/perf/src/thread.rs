@@ -1,6 +1,6 @@
 //! Where a thread runs.
 
-pub use silo::pin::allowed_cores as allowed;
+pub use cpu::pin::allowed_cores as allowed;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;

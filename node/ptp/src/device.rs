@@ -1,10 +1,10 @@
 //! The clocks themselves.
 
 use crate::course::ClockReading;
+use cpu::Ticks;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::time::{ClockId, DynamicClockId, Timespec, clock_gettime, clock_gettime_dynamic};
-use silo::Ticks;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 

@@ -4,20 +4,13 @@
 //! argument, so that the simulator runs the same code. [`run`] is the loop
 //! around it on a real clock.
 
-mod clock;
 mod hold;
 pub mod idle;
 pub mod memory;
-pub mod page;
-pub mod pin;
 pub mod placement;
 mod run;
-pub mod sched;
-pub mod tsc;
 mod turn;
 
-pub use clock::Clock;
 pub use idle::Idle;
 pub use run::{ATTEND_ASLEEP, ATTEND_EVERY, Attendant, Next, Pace, Usage, run};
-pub use tsc::{Source as TickSource, Ticks};
 pub use turn::{BURST, Silo, Turn};

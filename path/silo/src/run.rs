@@ -1,6 +1,5 @@
 //! The silo's loop on a real clock.
 
-use crate::clock::Clock;
 use crate::hold::Hold;
 use crate::idle::{Action, Idle, IdleState};
 use crate::placement::Far;
@@ -8,6 +7,7 @@ use crate::turn::{Silo, Turn};
 use app::App;
 use core::hint::cold_path;
 use core::time::Duration;
+use cpu::Clock;
 use link::{Link, LinkState};
 use rustix::thread::{nanosleep, set_current_timer_slack};
 use rustix::time::Timespec;
@@ -223,7 +223,7 @@ fn attend_asleep<L, A>(
 fn take_up(pace: Pace) -> (IdleState, Hold) {
     if !matches!(pace.idle, Idle::Spin) {
         // Refused: it waits where others share its core.
-        let _ = crate::sched::wake_at_once();
+        let _ = cpu::sched::wake_at_once();
     }
     if matches!(pace.idle, Idle::Sleep(_)) {
         // Refused by no kernel; without it each sleep is up to 50 µs longer.

@@ -2,6 +2,7 @@
 //! to the next, by silo or worker, and by host and location.
 
 use core::time::Duration;
+use cpu::Clock;
 use generator::terminal::Screen;
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -10,7 +11,6 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph};
 use say::Failure;
-use silo::Clock;
 use status::{Firsts, Looks, ProcessChange, StatusPlan, stopped_by_signals};
 use std::sync::atomic::{AtomicBool, Ordering};
 

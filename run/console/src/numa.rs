@@ -12,11 +12,11 @@ mod show;
 mod tests;
 
 use crate::plan::NumaPlan;
+use cpu::pin::allowed_cores;
+use page::{Reader, living_of_user};
 use report::Process;
 use say::Failure;
 use serde_json::json;
-use silo::page::{Reader, living_of_user};
-use silo::pin::allowed_cores;
 use std::io::Write;
 use std::path::Path;
 use topology::{Recording, Topology};

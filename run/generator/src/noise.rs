@@ -2,8 +2,8 @@
 //! for a core.
 
 use core::time::Duration;
+use cpu::Clock;
 use load::Surroundings;
-use silo::Clock;
 use std::collections::HashMap;
 use std::fs;
 use wire::Time;

@@ -2,9 +2,9 @@
 //! the kernel's files on its process.
 
 use core::time::Duration;
+use page::Reader;
 use report::CpuUse;
 use say::Failure;
-use silo::page::Reader;
 use std::fs;
 use std::path::Path;
 

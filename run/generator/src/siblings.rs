@@ -1,8 +1,8 @@
 //! Logical cores that share a physical one with the generator's (SMT), and how busy they are.
 
 use core::time::Duration;
+use cpu::Clock;
 use load::Sibling;
-use silo::Clock;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

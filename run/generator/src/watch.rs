@@ -16,9 +16,9 @@ mod wakes;
 pub use owner::Whereabouts;
 
 use core::time::Duration;
+use cpu::Clock;
+use cpu::pin::allowed_cores;
 use load::{Cause, Disturbance};
-use silo::Clock;
-use silo::pin::allowed_cores;
 use threads::{Group, Threads};
 use wakes::Sleepers;
 use wire::Time;

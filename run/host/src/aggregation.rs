@@ -9,8 +9,8 @@ use bond::lacp::{Mux, ReceiveState, Selected};
 use bond::{Bond, MAX_PORTS, Mode, PortView, Setup};
 use core::fmt;
 use link::Link;
+use page::{LABEL_LIMIT, Reader, SiloSnapshot, Snapshot};
 use serde_json::{Value, json};
-use silo::page::{LABEL_LIMIT, Reader, SiloSnapshot, Snapshot};
 use std::sync::OnceLock;
 use wire::Mac;
 

@@ -16,7 +16,7 @@ pub enum Workers {
 /// each.
 const WORKERS_MAX: u16 = 1_024;
 
-const _: () = assert!(WORKERS_MAX as usize <= silo::page::SILOS_LIMIT);
+const _: () = assert!(WORKERS_MAX as usize <= ::page::SILOS_LIMIT);
 
 impl FromStr for Workers {
     type Err = BadValue;

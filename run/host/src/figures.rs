@@ -6,12 +6,13 @@ use crate::plan::HostPlan;
 use crate::published::Take;
 use crate::{Layout, Port, SiloPlace, names};
 use core::sync::atomic::AtomicU64;
+use cpu::Clock;
 use latency::{SERIES_MAX, SeriesMemory, SeriesTable, SeriesWords, WORDS};
 use link::{Counters, LinkState};
+use page::{Metric, MetricKind, Page, PageError, SeriesArea, SeriesShape, SiloWords, Writer};
 use say::Failure;
 use server::Server;
-use silo::page::{Kind, Metric, Page, PageError, SeriesArea, SeriesShape, SiloWords, Writer};
-use silo::{Clock, Silo, Usage};
+use silo::{Silo, Usage};
 use sockets::Worker;
 use stack::{LinkOffload, Seeds, Stack};
 use std::path::Path;
@@ -209,7 +210,7 @@ const NO_SEEDS: Seeds = Seeds { table: [0; 4], secret: [0; 4], timestamps: [0; 2
 fn tell_place(path: Option<&Path>, hidden: Option<PageError>) {
     if let Some(why) = hidden {
         say::warning(format_args!("`nearside status` does not see this process: statistics page: {why}"));
-    } else if let Some(why) = path.is_none().then(silo::page::squatted).flatten() {
+    } else if let Some(why) = path.is_none().then(::page::squatted).flatten() {
         say::warning(format_args!("statistics page: {why}"));
     }
 }
@@ -337,7 +338,7 @@ pub fn beside(counters: &sockets::Counters, take: Take<'_>) {
 fn metric((name, _): Named) -> Metric {
     let of_port = crate::aggregation::is_gauge(&name) == Some(true);
     let gauge = GAUGES.contains(&name.as_str()) || of_port || crate::near::is_gauge(&name);
-    let kind = if gauge { Kind::Gauge } else { Kind::Counter };
+    let kind = if gauge { MetricKind::Gauge } else { MetricKind::Counter };
     Metric { name: name.leak(), kind }
 }
 

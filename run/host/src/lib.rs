@@ -61,8 +61,8 @@ pub use silos::{SILOS_MAX, Silos};
 pub use work::{WORK_SPANS, burn};
 
 use core::net::IpAddr;
+use cpu::Clock;
 use say::Failure;
-use silo::Clock;
 use stack::{Address, Detection, LinkOffload, Seeds, Stack};
 use std::io;
 use std::sync::Arc;

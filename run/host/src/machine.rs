@@ -2,8 +2,8 @@
 
 use crate::cores::{Cores, Workers};
 use crate::quota::{self, Heeded, heed};
+use cpu::pin::allowed_cores;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use silo::pin::allowed_cores;
 use topology::{CpuQuota, Topology};
 
 /// Descriptors of a worker beside its connections: listening sockets, files

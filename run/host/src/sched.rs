@@ -34,7 +34,7 @@ pub struct Scheduling {
 /// # Errors
 /// In words: it takes CAP_SYS_NICE.
 pub fn of_thread(priority: u8) -> Result<(), String> {
-    silo::sched::fifo(priority).map_err(|why| format!("--sched fifo:{priority}: {why}; it takes CAP_SYS_NICE"))
+    cpu::sched::fifo(priority).map_err(|why| format!("--sched fifo:{priority}: {why}; it takes CAP_SYS_NICE"))
 }
 
 impl Scheduling {

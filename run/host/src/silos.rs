@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// each.
 pub const SILOS_MAX: u16 = 1_024;
 
-const _: () = assert!(SILOS_MAX as usize <= silo::page::SILOS_LIMIT);
+const _: () = assert!(SILOS_MAX as usize <= ::page::SILOS_LIMIT);
 
 /// How many silos there are, and where.
 ///

@@ -13,7 +13,7 @@
 //! | `bond.1.…`, `numa.….0` | with `port`, with `domain` |
 
 use host::help::help;
-use silo::page::Kind;
+use page::MetricKind;
 
 /// The unit of times.
 const SECONDS: &str = "seconds";
@@ -54,14 +54,14 @@ pub struct Catalogue {
 impl Catalogue {
     /// Of a page with these values.
     #[must_use]
-    pub fn of(values: &[(String, Kind)]) -> Self {
+    pub fn of(values: &[(String, MetricKind)]) -> Self {
         let mut families: Vec<Family> = Vec::new();
         for (place, (value, kind)) in values.iter().enumerate() {
             let Name { name, unit, label } = named(value);
             let nanos = unit == Some(SECONDS);
             let sort = match kind {
-                Kind::Counter => Sort::Counter,
-                Kind::Gauge => Sort::Gauge,
+                MetricKind::Counter => Sort::Counter,
+                MetricKind::Gauge => Sort::Gauge,
             };
             let known = families.iter_mut().find(|family| family.name == name && family.unit == unit);
             match known {
@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn a_family_has_its_members_and_a_help() {
         let values = ["app.responses_2xx", "app.requests", "app.responses_5xx", "app.connections_open", "q.unknown"];
-        let kind = |name: &str| if name.ends_with("open") { Kind::Gauge } else { Kind::Counter };
-        let values: Vec<(String, Kind)> = values.iter().map(|name| ((*name).to_owned(), kind(name))).collect();
+        let kind = |name: &str| if name.ends_with("open") { MetricKind::Gauge } else { MetricKind::Counter };
+        let values: Vec<(String, MetricKind)> = values.iter().map(|name| ((*name).to_owned(), kind(name))).collect();
         let catalogue = Catalogue::of(&values);
         let names: Vec<&str> = catalogue.families.iter().map(|family| family.name.as_str()).collect();
         let expected = [

@@ -4,13 +4,13 @@ use crate::catalogue::{Catalogue, Family, Sort};
 use crate::lifecycle::{Lifecycle, Readiness};
 use core::fmt;
 use latency::{BUCKETS, Histogram, Series, upper_bound};
+use page::{Note, Reader, Snapshot};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use rustix::time::{ClockId, clock_gettime};
-use silo::page::{Note, Reader, Snapshot};
 use std::sync::Arc;
 
 /// The media type of what [`Exposition::text`] makes.

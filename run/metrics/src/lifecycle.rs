@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 use core::time::Duration;
-use silo::Clock;
-use silo::page::Snapshot;
+use cpu::Clock;
+use page::Snapshot;
 
 /// How far a process has come; only ever further down this list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -85,7 +85,7 @@ pub fn alive(snapshot: &Snapshot) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use silo::page::SiloSnapshot;
+    use page::SiloSnapshot;
 
     fn snapshot(times: &[Option<wire::Time>]) -> Snapshot {
         let silo = |time: &Option<wire::Time>| SiloSnapshot { time: *time, values: Vec::new(), consistent: true };

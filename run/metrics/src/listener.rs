@@ -5,6 +5,7 @@
 //! gives way.
 
 use core::time::Duration;
+use cpu::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -12,7 +13,6 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, accept_with, bind, listen, recv, send,
     shutdown, socket_with, sockopt,
 };
-use silo::Clock;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;

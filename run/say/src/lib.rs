@@ -20,9 +20,9 @@
 use core::error::Error;
 use core::fmt::Display;
 use core::time::Duration;
+use cpu::Clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use semantics::date::HttpDate;
-use silo::Clock;
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsFd;

@@ -3,8 +3,8 @@
 
 use crate::reload::LEFT;
 use core::time::Duration;
-use silo::Clock;
-use silo::page::{Reader, living_of_user};
+use cpu::Clock;
+use page::{Reader, living_of_user};
 use std::collections::BTreeMap;
 use std::thread;
 

@@ -4,10 +4,10 @@ use super::check_places::{self as places, Findings};
 use super::privileges::{self, Decision};
 use super::{confine, kernel, link};
 use crate::plan::{ServePath, ServePlan};
+use cpu::Clock;
 use host::{self, Layout};
 use say::Failure;
 use server::{AccessLog, Content, ReaderKind, Server, WallClock};
-use silo::Clock;
 use std::io::Write;
 
 /// Tries what can be tried without leaving anything behind, and without taking

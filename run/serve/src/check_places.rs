@@ -84,7 +84,7 @@ pub fn log(path: &Path) -> Result<(), String> {
 
 /// Whether the statistics page could be made; the usual place for it is gone without.
 pub fn page(path: Option<&Path>, findings: &mut Findings) {
-    let usual = || silo::page::usual_path().map_err(|why| format!("no place for the statistics page: {why}"));
+    let usual = || ::page::usual_path().map_err(|why| format!("no place for the statistics page: {why}"));
     match path {
         Some(path) => findings.take(file(path)),
         None => findings.notes.extend(usual().and_then(|path| file(&path)).err()),

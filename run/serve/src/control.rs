@@ -36,6 +36,7 @@
 //!
 //! Messages are JSON, one in each packet of a SOCK_SEQPACKET socket.
 
+use cpu::Clock;
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,7 +48,6 @@ use rustix::net::{
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use silo::Clock;
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -3,8 +3,8 @@
 
 use crate::plan::ServePlan;
 use metrics::{Endpoint, Exposition, Lifecycle, Readiness, Server};
+use page::Page;
 use say::Failure;
-use silo::page::Page;
 use std::sync::Arc;
 
 /// Takes the address, if one is asked for: before anything is given up, and beside

@@ -14,15 +14,15 @@ use super::worker::{Start, run};
 use super::{exposed, holder, wanted};
 use crate::plan::{KernelPlan, ServePath, ServePlan, SignalRules};
 use core::time::Duration;
+use cpu::Clock;
 use host::figures::Board;
 use host::machine;
 use host::machine::Seating;
 use host::sched::{self, Scheduling};
 use latency::SeriesTable;
+use page::Page;
 use say::Failure;
 use server::{Change, ConnectionNumbers, Server, WallClock};
-use silo::Clock;
-use silo::page::Page;
 use sockets::fleet::{self, FleetError, Stop};
 use sockets::steer::{SteerError, Steering};
 use sockets::{BindError, Config, Endpoint, Listeners, Model, Origin, Worker, kernel_tls};
@@ -176,7 +176,7 @@ pub fn told_model(plan: &KernelPlan, workers: usize) -> String {
 /// be is said, and it serves all the same, as nginx's workers do.
 fn place(index: usize, sets: &[Vec<u16>], nice: Option<i32>) {
     if let Some(cores) = sets.get(index).filter(|cores| !cores.is_empty())
-        && let Err(why) = silo::pin::bind(cores)
+        && let Err(why) = cpu::pin::bind(cores)
     {
         say::error(format_args!("worker {index} cannot be bound to its cores (worker_cpu_affinity): {why}"));
     }
@@ -359,7 +359,7 @@ fn try_out(seats: &[Option<u16>], config: &Config, server: &server::Config) -> R
     cores.sort_unstable();
     cores.dedup();
     for core in cores {
-        let pinned = thread::spawn(move || silo::pin::pin(core)).join();
+        let pinned = thread::spawn(move || cpu::pin::pin(core)).join();
         pinned.map_err(|_| format!("core {core} cannot be tried out"))??;
     }
     let app = Server::new(server.clone(), WallClock::new(Clock.now(), Clock.unix()))?;

@@ -255,7 +255,7 @@ fn place(wanted: Option<&TakeOver>) -> Result<Option<PathBuf>, Failure> {
     let path = match (std::env::var_os(VARIABLE), wanted) {
         (Some(path), _) => PathBuf::from(path),
         (None, Some(TakeOver::At(path))) => path.clone(),
-        (None, Some(TakeOver::Only)) => the_only_one(&silo::page::usual_folders()?)?,
+        (None, Some(TakeOver::Only)) => the_only_one(&::page::usual_folders()?)?,
         (None, None) => return Ok(None),
     };
     Ok(Some(path))
@@ -278,7 +278,7 @@ pub fn control_path(plan: &RestartPlan) -> std::io::Result<Option<PathBuf>> {
 /// # Errors
 /// If there is no folder for it.
 pub fn usual_control(pid: u32) -> std::io::Result<PathBuf> {
-    Ok(silo::page::usual_folder()?.join(format!("{pid}.{EXTENSION}")))
+    Ok(::page::usual_folder()?.join(format!("{pid}.{EXTENSION}")))
 }
 
 /// The only control socket in `folders` that somebody listens on.

@@ -4,9 +4,10 @@
 use super::orders::{Orders, PathSettings, Stage};
 use super::wakes::Wakes;
 use core::time::Duration;
+use cpu::Clock;
 use host::figures::Column;
 use server::{Server, WallClock};
-use silo::{ATTEND_EVERY, Clock, Next, Usage};
+use silo::{ATTEND_EVERY, Next, Usage};
 use sockets::steer::WorkCounter;
 use sockets::{ATTEND_IDLE, Attendant, Config, Listener, Worker};
 use std::os::fd::{AsFd, BorrowedFd};

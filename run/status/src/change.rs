@@ -2,11 +2,11 @@
 
 use core::fmt::Write;
 use core::time::Duration;
+use cpu::Clock;
 use figures::si;
 use latency::Series;
+use page::{Reader, Snapshot};
 use serde_json::{Value, json};
-use silo::Clock;
-use silo::page::{Reader, Snapshot};
 use wire::Time;
 
 /// A page at one moment.
@@ -271,7 +271,7 @@ fn si_time(nanos: u64) -> String {
 mod tests {
     use super::*;
     use latency::Histogram;
-    use silo::page::SiloSnapshot;
+    use page::SiloSnapshot;
 
     const NAMES: [&str; 8] = [
         "app.requests",

@@ -4,10 +4,10 @@
 use super::StatusPlan;
 use super::change::{PageLook, ProcessChange};
 use core::time::Duration;
+use cpu::Clock;
+use page::{Reader, living_of_user};
 use say::Failure;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use silo::Clock;
-use silo::page::{Reader, living_of_user};
 use std::collections::BTreeMap;
 use std::io::{Write, stdout};
 use std::sync::Arc;

@@ -20,9 +20,9 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use host::aggregation::{self, BondPort};
 use latency::Series;
+use page::{MetricKind, Note, PageError, Reader, SiloSnapshot, Snapshot, living_of_user};
 use say::{Failure, println};
 use serde_json::{Map, Value, json};
-use silo::page::{Kind, Note, PageError, Reader, SiloSnapshot, Snapshot, living_of_user};
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 use std::path::PathBuf;
 use std::thread;
@@ -206,8 +206,8 @@ fn print_page(out: &mut impl Write, reader: &Reader, before: &Snapshot, after: &
         let rates: Option<Vec<f64>> = columns.iter().map(|column| column.rate(at)).collect();
         match (kind, rates) {
             // What never happened is not worth a line.
-            (Kind::Counter, _) if sum == 0 => {}
-            (Kind::Counter, Some(rates)) => {
+            (MetricKind::Counter, _) if sum == 0 => {}
+            (MetricKind::Counter, Some(rates)) => {
                 let rate: f64 = rates.iter().sum();
                 writeln!(out, "    {name:<32} {sum:>16} {rate:>14.0}/s{each}")?;
             }

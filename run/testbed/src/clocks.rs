@@ -3,6 +3,7 @@
 //! it is relied on; and how far the clocks of two ports are apart.
 
 use crate::AskedClock;
+use cpu::Ticks;
 use driver::StampedBy;
 use figures::seconds;
 use host::drivers::LinkSpec;
@@ -10,7 +11,6 @@ use packet::stamps::{self, Apart};
 use packet::tester::{Pacing, Stream};
 use ptp::{ClockSource, Course};
 use serde_json::{Value, json};
-use silo::Ticks;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;

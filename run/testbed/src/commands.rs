@@ -1,8 +1,8 @@
 //! Commands of the user's that a test runs at the device: by the shell, for a time
 //! that has a limit, with what they complain of.
 
+use cpu::Clock;
 use rustix::process::{Pid, Signal, kill_process_group};
-use silo::Clock;
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};

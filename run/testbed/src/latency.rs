@@ -8,6 +8,7 @@ use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed, surround
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use core::fmt::Write;
+use cpu::Clock;
 use environment::{Fingerprint, ResultKind, SCHEMA};
 use figures::{seconds, si};
 use host::stop_signals;
@@ -20,7 +21,6 @@ use packet::trial::{LaneResult, TrialResult};
 use packet::verdict::{Validity, Word, spoilt};
 use say::{Failure, eprintln, println};
 use serde_json::{Value, json};
-use silo::Clock;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicUsize;

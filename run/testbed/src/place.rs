@@ -1,9 +1,9 @@
 //! A polling thread's place.
 
 use crate::Pace;
+use cpu::pin::pin;
 use host::sched::Scheduling;
 use say::{Failure, eprintln};
-use silo::pin::pin;
 use std::path::Path;
 
 /// Says what a real-time policy means here, before a thread has it.
@@ -27,7 +27,7 @@ pub fn settle(pace: &Pace, index: usize) -> Result<(), String> {
         pin(core).map_err(|why| why.to_string())?;
     }
     if let Some(priority) = pace.fifo {
-        silo::sched::fifo(priority)
+        cpu::sched::fifo(priority)
             .map_err(|why| format!("--sched fifo:{priority}: {why} (CAP_SYS_NICE, or ulimit -r, is needed)"))?;
     }
     Ok(())

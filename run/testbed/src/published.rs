@@ -1,10 +1,10 @@
 //! What a forwarder or tester tells while it runs, for `nearside watch` and
 //! `nearside status`: the page that every program of ours with links has.
 
+use cpu::Clock;
 use link::{Counters, Link};
+use page::{Metric, MetricKind, Page, SeriesShape, Writer};
 use say::eprintln;
-use silo::Clock;
-use silo::page::{Kind, Metric, Page, SeriesShape, Writer};
 use wire::Time;
 
 /// Names that `watch` knows of servers, and the cycles that testpmd's users ask
@@ -26,7 +26,7 @@ const METRICS: [Metric; 10] = [
 const OF_LINKS: usize = 7;
 
 const fn counter(name: &'static str) -> Metric {
-    Metric { name, kind: Kind::Counter }
+    Metric { name, kind: MetricKind::Counter }
 }
 
 /// The page, and a writer for each thread. Without a place for it nobody can

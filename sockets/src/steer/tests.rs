@@ -91,7 +91,7 @@ fn local_keeps_a_connection_on_the_cpu_that_received_it() {
     if !may_load() {
         return;
     }
-    let cores = silo::pin::allowed_cores().unwrap();
+    let cores = cpu::pin::allowed_cores().unwrap();
     // One worker needs no program, on a machine with one core.
     let [_, _, ..] = cores[..] else { return };
     let (listeners, address) = bind(Model::Local, cores.len());
@@ -99,7 +99,7 @@ fn local_keeps_a_connection_on_the_cpu_that_received_it() {
     let steering = attach(&listeners, &pinned);
     for (worker, core) in cores.iter().copied().enumerate() {
         let client = std::thread::spawn(move || {
-            silo::pin::pin(core).unwrap();
+            cpu::pin::pin(core).unwrap();
             (0..20).map(|_| TcpStream::connect(address).unwrap()).collect::<Vec<_>>()
         });
         let clients = client.join().unwrap();
@@ -118,7 +118,7 @@ fn local_takes_a_neighbour_where_no_worker_is_on_the_cpu() {
     if !may_load() {
         return;
     }
-    let cores = silo::pin::allowed_cores().unwrap();
+    let cores = cpu::pin::allowed_cores().unwrap();
     let [first, second, ..] = cores[..] else { return };
     let topology = Topology::here().unwrap();
     if topology.domain_of(first) != topology.domain_of(second) {
@@ -127,7 +127,7 @@ fn local_takes_a_neighbour_where_no_worker_is_on_the_cpu() {
     let (listeners, address) = bind(Model::Local, 3);
     let steering = attach(&listeners, &[None, Some(first), Some(first)]);
     let client = std::thread::spawn(move || {
-        silo::pin::pin(second).unwrap();
+        cpu::pin::pin(second).unwrap();
         (0..40).map(|_| TcpStream::connect(address).unwrap()).collect::<Vec<_>>()
     });
     let clients = client.join().unwrap();
@@ -150,7 +150,7 @@ fn least_lets_idle_workers_take_turns() {
 }
 
 fn take_turns() {
-    silo::pin::pin(silo::pin::allowed_cores().unwrap()[0]).unwrap();
+    cpu::pin::pin(cpu::pin::allowed_cores().unwrap()[0]).unwrap();
     let (listeners, address) = bind(Model::Least, 3);
     let steering = attach(&listeners, &[Some(0), Some(0), Some(0)]);
     let mut seats: Vec<_> = (0..3).map(|worker| steering.seat(worker).unwrap()).collect();

@@ -5,9 +5,9 @@ use crate::dispatch;
 use crate::net::Sockets;
 use crate::table::Flags;
 use app::{App, ConnId};
+use cpu::Clock;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
-use silo::Clock;
 
 impl Uring {
     /// Begins with the connections that were accepted in this pass. Their

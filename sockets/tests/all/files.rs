@@ -58,7 +58,7 @@ fn what_follows_a_long_file_leaves_at_once() {
     let theatre = Theatre::open(Config::default(), listeners.for_worker(0));
     let mut stream = client(address);
     let id = theatre.opened();
-    let (bytes, begins) = (content(LONG), silo::Clock.now());
+    let (bytes, begins) = (content(LONG), cpu::Clock.now());
     for _ in 0..ANSWERS {
         theatre.tell(Do::SendFile(id, b"head".to_vec(), file(&bytes), 0..LONG as u64));
         let mut buffer = vec![0; LONG + 4];
@@ -68,7 +68,7 @@ fn what_follows_a_long_file_leaves_at_once() {
         stream.read_exact(&mut buffer[..4]).unwrap();
         assert_eq!(buffer[..4], *b"tail");
     }
-    let took = silo::Clock.now().since(begins);
+    let took = cpu::Clock.now().since(begins);
     assert!(took < core::time::Duration::from_millis(100) * ANSWERS, "{took:?}");
     theatre.close();
 }

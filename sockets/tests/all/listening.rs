@@ -275,9 +275,9 @@ fn in_turn() -> (bool, Vec<usize>) {
     let mut order = Vec::new();
     for _ in 0..4 * WORKERS {
         let stream = client(address);
-        let taken = silo::Clock.now();
+        let taken = cpu::Clock.now();
         let (at, id) = loop {
-            assert!(silo::Clock.now().since(taken) < PATIENCE);
+            assert!(cpu::Clock.now().since(taken) < PATIENCE);
             let seen = theatres.iter().enumerate().find_map(|(at, theatre)| Some((at, theatre.try_next()?)));
             match seen {
                 Some((at, Seen::Open(id, _))) => break (at, id),
@@ -312,9 +312,9 @@ fn an_idle_blocking_worker_stops() {
     let sooner = |_| {
         let theatre = Theatre::open(config.clone(), listeners.for_worker(0));
         theatre.wait_until_in(libc::SYS_accept4);
-        let asked = silo::Clock.now();
+        let asked = cpu::Clock.now();
         theatre.close();
-        silo::Clock.now().since(asked) < Duration::from_millis(400)
+        cpu::Clock.now().since(asked) < Duration::from_millis(400)
     };
     assert!((0..50).any(sooner));
     // Without, when it is next seen to.
@@ -461,12 +461,12 @@ fn the_limit_on_connections_holds_back_the_queue() {
     let mut third = client(address);
     third.write_all(b"wait").unwrap();
     wait_for("the limit to be seen", || theatre.counters().accept_limits == 1);
-    let (before, began) = (theatre.counters(), silo::Clock.now());
+    let (before, began) = (theatre.counters(), cpu::Clock.now());
     std::thread::sleep(Duration::from_millis(60));
     let after = theatre.counters();
     assert_eq!((after.connections, after.accept_limits), (2, 1));
     // It sleeps, however long that was.
-    let (waits, slept) = (after.waits - before.waits, silo::Clock.now().since(began));
+    let (waits, slept) = (after.waits - before.waits, cpu::Clock.now().since(began));
     assert!(is_asleep(waits, slept), "{waits} waits in {slept:?}");
     theatre.tell(Do::Abort(ids[0]));
     assert_eq!(theatre.closed(), Closed::Aborted);

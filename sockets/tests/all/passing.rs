@@ -125,9 +125,9 @@ fn a_slow_reader_stops_the_sender() {
     let mut source = stage.source.try_clone().unwrap();
     let writer = thread::spawn(move || source.write_all(&bytes(0..LONG)).unwrap());
     wait_for("the worker to sleep", || {
-        let (before, began) = (stage.theatre.counters().waits, silo::Clock.now());
+        let (before, began) = (stage.theatre.counters().waits, cpu::Clock.now());
         thread::sleep(Duration::from_millis(20));
-        is_asleep(stage.theatre.counters().waits - before, silo::Clock.now().since(began))
+        is_asleep(stage.theatre.counters().waits - before, cpu::Clock.now().since(began))
     });
     assert_eq!(read(&mut stage.sink, head.len()), head);
     stage.sink.set_nonblocking(false).unwrap();
@@ -185,9 +185,9 @@ fn a_reader_that_goes_leaves_the_rest_to_the_application() {
     let Stage { theatre, mut source, sink, from, to } = stage;
     drop(sink);
     let mut closed = false;
-    let began = silo::Clock.now();
+    let began = cpu::Clock.now();
     loop {
-        assert!(silo::Clock.now().since(began) < PATIENCE);
+        assert!(cpu::Clock.now().since(began) < PATIENCE);
         source.write_all(b"x").unwrap();
         match theatre.try_next() {
             Some(Seen::Close(id, why)) => {

@@ -27,9 +27,9 @@ fn a_slow_reader_gets_everything() {
     let Seen::Unsent(unsent) = theatre.next() else { panic!("how much is unsent") };
     assert!(unsent > LARGE / 2, "the peer has read nothing yet, and {unsent} are unsent");
     wait_for("the worker to sleep", || {
-        let (before, began) = (theatre.counters().waits, silo::Clock.now());
+        let (before, began) = (theatre.counters().waits, cpu::Clock.now());
         std::thread::sleep(Duration::from_millis(20));
-        is_asleep(theatre.counters().waits - before, silo::Clock.now().since(began))
+        is_asleep(theatre.counters().waits - before, cpu::Clock.now().since(began))
     });
     let mut at = 0;
     let mut buffer = vec![0; 1 << 20];

@@ -60,7 +60,7 @@ fn every_model_serves_under_several_workers() {
 
 fn web(body: u64) -> server::Server {
     let config = server::Config::respond(server::Respond::Size(body));
-    let clock = server::WallClock::new(silo::Clock.now(), silo::Clock.unix());
+    let clock = server::WallClock::new(cpu::Clock.now(), cpu::Clock.unix());
     server::Server::new(config, clock).unwrap()
 }
 

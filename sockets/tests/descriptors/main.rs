@@ -43,10 +43,10 @@ fn no_descriptors_is_no_reason_to_spin() {
         connect(client, &address).unwrap();
     }
     wait_for("an accept without descriptors", || theatre.counters().accept_pauses > 0);
-    let (before, began) = (theatre.counters(), silo::Clock.now());
+    let (before, began) = (theatre.counters(), cpu::Clock.now());
     std::thread::sleep(Duration::from_millis(400));
     let after = theatre.counters();
-    let slept = silo::Clock.now().since(began);
+    let slept = cpu::Clock.now().since(began);
     // It asks again after 100 ms, then 200, 400 and so on to a second.
     let (asked, waits) = (after.accepts_no_descriptors - before.accepts_no_descriptors, after.waits - before.waits);
     assert!(asked <= 3 + slept.as_secs(), "asked {asked} times in {slept:?}");

@@ -3,13 +3,13 @@
 
 use clap::Parser;
 use core::time::Duration;
+use cpu::Clock;
+use cpu::pin::{allowed_cores, pin};
 use hostile::line::{Line, Passed};
 use hostile::noise::NAMES;
 use hostile::server::{DRAIN_LIMIT, Failure, MAX_CONNECTIONS, MAX_GROWTH, MAX_HALF_OPEN, MAX_RECEIVED, Sample, Server};
 use hostile::soak::Soak;
 use memif::{Address, Config, MemifLink, Role};
-use silo::Clock;
-use silo::pin::{allowed_cores, pin};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use wire::Time;

@@ -3,8 +3,8 @@
 use crate::arena::{PORT, SERVER, SERVER_MAC, SERVER_V6};
 use crate::line::CONTENT;
 use core::time::Duration;
+use page::Reader;
 use rustix::process::{Pid, Signal, kill_process};
-use silo::page::Reader;
 use std::error::Error;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -228,7 +228,7 @@ fn every_byte_is_right_over_two_memif_links() {
             let mut config = stack::Config::new(mac, 1_500);
             config.addresses = vec![stack::Address { ip: IpAddr::from([10, 9, 0, 1]), prefix_len: 24 }];
             let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] };
-            let stack = Stack::new(config, LinkOffload::default(), &seeds, silo::Clock.now());
+            let stack = Stack::new(config, LinkOffload::default(), &seeds, cpu::Clock.now());
             let file = std::fs::read(site().join(SITE_LARGE.0)).expect("the site");
             let app = Fetcher { file, connections: HashMap::new(), started: false, pieces: 0 };
             let mut silo = Silo { link, stack, app };

@@ -9,13 +9,14 @@ use crate::secured::Securing;
 use app::App;
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
+use cpu::Clock;
 use link::{Link, LinkState};
 use load::Load;
 use memif::MemifLink;
+use page::{Metric, MetricKind, Page, SeriesShape, Writer};
 use record::TlsSide;
 use server::{Config, Respond, Server, WallClock};
-use silo::page::{Kind, Metric, Page, SeriesShape, Writer};
-use silo::{Attendant, Clock, Idle, Next, Silo, Usage};
+use silo::{Attendant, Idle, Next, Silo, Usage};
 use std::path::PathBuf;
 use wire::Time;
 
@@ -28,9 +29,9 @@ const STANDS: Duration = Duration::from_secs(3_600);
 
 /// What a side publishes, as `nearside` names it.
 const METRICS: [Metric; 3] = [
-    Metric { name: "stack.connections", kind: Kind::Gauge },
-    Metric { name: "silo.busy_ns", kind: Kind::Counter },
-    Metric { name: "app.requests", kind: Kind::Counter },
+    Metric { name: "stack.connections", kind: MetricKind::Gauge },
+    Metric { name: "silo.busy_ns", kind: MetricKind::Counter },
+    Metric { name: "app.requests", kind: MetricKind::Counter },
 ];
 
 /// Which of them.
@@ -67,7 +68,7 @@ pub struct Side {
 /// # Errors
 /// If it cannot be set up.
 pub fn run(side: &Side) -> Result<(), BenchError> {
-    silo::pin::pin(side.core)?;
+    cpu::pin::pin(side.core)?;
     let link = MemifLink::open(side.link.parse()?)?;
     let wall = Clock.unix();
     let (page, mut writers) = Page::create(&side.page, "secured", wall, &METRICS, (1, SeriesShape::default()))?;

@@ -152,7 +152,7 @@ fn disturb(
             by_turns(times, None, |_| storm.burst())
         }
         DisturbanceKind::Fifo => {
-            silo::sched::fifo(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
+            cpu::sched::fifo(50).map_err(|why| format!("SCHED_FIFO: {why}"))?;
             by_turns(times, None, |turn| {
                 // One stall in the middle.
                 let length = if turn == times / 2 { 5_000_000 } else { 200_000 };

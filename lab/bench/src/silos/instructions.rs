@@ -103,7 +103,7 @@ fn run(stand: &Stand<'_>, place: Place, requests: u64) -> Result<Run, BenchError
 /// Requests and turns, as the server publishes them.
 fn told(page: &Page) -> Result<(u64, u64, u64), BenchError> {
     // Published a hundred times a second; nothing more comes.
-    std::thread::sleep(5 * silo::page::PUBLISH_INTERVAL);
+    std::thread::sleep(5 * ::page::PUBLISH_INTERVAL);
     let values = page.read()?;
     Ok((values.sum("app.requests")?, values.sum("silo.turns")?, values.sum("silo.busy_turns")?))
 }

@@ -5,13 +5,13 @@ use super::{CONNECTIONS, Path};
 use crate::BenchError;
 use crate::page::{Page, Values};
 use core::time::Duration;
+use cpu::Clock;
 use demo::child::{Interrupt, Program, Running};
 use demo::machine::{TICKS_PER_SECOND, core_ticks, is_root, process_ticks};
 use demo::measure::SMALL_BODY;
 use demo::netns::Alone;
 use serde::Serialize;
 use serde_json::Value;
-use silo::Clock;
 use std::fs;
 
 /// How many silos or workers, and where. The generator has as many threads.

@@ -4,10 +4,11 @@ use super::{CLIENT, CLIENT_MAC, PORT, SERVER, THIS_SEED, WARM_UP};
 use crate::BenchError;
 use app::App;
 use core::time::Duration;
+use cpu::Clock;
 use link::{Link, LinkState};
 use load::{Figures, Load, Plan, Request, Stage, Stop};
 use memif::MemifLink;
-use silo::{Attendant, Clock, Idle, Next, Silo, Usage};
+use silo::{Attendant, Idle, Next, Silo, Usage};
 use stack::{Address, LinkOffload, Seeds, Stack};
 use std::sync::mpsc::{Receiver, Sender};
 use wire::Time;
@@ -23,7 +24,7 @@ pub(super) fn run(
     orders: &Receiver<Duration>,
     found: &Sender<Figures>,
 ) -> Result<(), BenchError> {
-    silo::pin::pin(core)?;
+    cpu::pin::pin(core)?;
     let capabilities = link.capabilities();
     let mut config = stack::Config::new(CLIENT_MAC, capabilities.mtu);
     config.addresses = vec![Address { ip: CLIENT.into(), prefix_len: 16 }];

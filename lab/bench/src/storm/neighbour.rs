@@ -5,9 +5,9 @@ use super::{Plan, THIS_SEED};
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use core::time::Duration;
+use cpu::Clock;
 use link::{Link, LinkState, Receive, Transmit};
 use memif::MemifLink;
-use silo::Clock;
 use stats::Random;
 use std::thread;
 use wire::{Offload, Time};
@@ -73,7 +73,7 @@ impl Neighbour {
     /// # Errors
     /// If it cannot have its core.
     pub(super) fn run(&self, plan: &Plan, core: u16, mut link: MemifLink) -> Result<(), String> {
-        silo::pin::pin(core).map_err(|why| why.to_string())?;
+        cpu::pin::pin(core).map_err(|why| why.to_string())?;
         let frames = pool(&plan.kinds, &mut Random::new(THIS_SEED));
         let (mut next, mut attend_at) = (0, Time::ZERO);
         loop {

@@ -209,7 +209,7 @@ fn lost(pids: &[u32], core: u16) -> Result<Lost, BenchError> {
     let stat = fs::read_to_string("/proc/stat")?;
     let line = stat.lines().find_map(|line| line.strip_prefix(&format!("cpu{core} ")));
     let stolen = line.and_then(|line| line.split(' ').nth(7)?.parse::<u64>().ok()).unwrap_or(0);
-    Ok(Lost { at: silo::Clock.now(), waited, stolen: stolen * (1_000_000_000 / TICKS) })
+    Ok(Lost { at: cpu::Clock.now(), waited, stolen: stolen * (1_000_000_000 / TICKS) })
 }
 
 fn tasks(pids: &[u32]) -> Vec<PathBuf> {

@@ -1,10 +1,10 @@
 //! Where silos' pages are, looked at now and then beside the packet path.
 
 use super::{FarPages, Placement, PlacementError, Scope, bring, merged};
-use crate::clock::thread_time;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
+use cpu::thread_time;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};

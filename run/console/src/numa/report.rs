@@ -2,7 +2,7 @@
 
 use host::arrivals::SEEN;
 use host::near::{FAR, NOWHERE, TRAFFIC};
-use silo::page::Reader;
+use page::Reader;
 use std::collections::BTreeMap;
 
 /// Frames and bytes.

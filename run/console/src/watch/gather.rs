@@ -4,12 +4,12 @@
 use super::process::Looker;
 use crate::plan::WatchPlan;
 use ::watch::{Bypass, ChannelCounter, ReadOptions, Reader, Sample};
+use cpu::Clock;
+use page::living_of_user;
 use perf::counter::{Count, What, Whose};
 use perf::{Tracefs, cost};
 use rustix::time::{ClockId, clock_gettime};
 use say::Failure;
-use silo::Clock;
-use silo::page::living_of_user;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -206,9 +206,9 @@ const LOOKED_AT: [&str; 13] = [
 /// What this user's processes publish; they may come and go meanwhile.
 fn pages() -> BTreeMap<u32, Bypass> {
     let readers = living_of_user().unwrap_or_default();
-    let page = |reader: &silo::page::Reader| {
+    let page = |reader: &::page::Reader| {
         let snapshot = reader.snapshot().ok()?;
-        let silo = |silo: &silo::page::SiloSnapshot| {
+        let silo = |silo: &::page::SiloSnapshot| {
             let values = reader.metrics().iter().zip(&silo.values);
             values
                 .filter(|((name, _), _)| LOOKED_AT.contains(&name.as_str()))

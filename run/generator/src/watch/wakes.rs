@@ -7,8 +7,8 @@
 use super::threads::own_wait;
 use core::hint::black_box;
 use core::time::Duration;
-use silo::Clock;
-use silo::pin::pin;
+use cpu::Clock;
+use cpu::pin::pin;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::sync::Arc;
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_core_is_watched_and_let_go() {
-        let core = silo::pin::allowed_cores().expect("Linux")[0];
+        let core = cpu::pin::allowed_cores().expect("Linux")[0];
         let mut wakes = Sleepers::start(&[core, u16::MAX], Duration::ZERO);
         let until = Clock.now() + Duration::from_secs(10);
         let mut found = Vec::new();

@@ -8,7 +8,7 @@ use host::drivers::LinkSpec;
 use host::figures::{Board, Figures};
 use host::{HostPlan, Layout};
 use latency::{OTHER, Pace, Recorder, SeriesTable};
-use silo::page::Page;
+use page::Page;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;

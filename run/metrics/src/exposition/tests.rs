@@ -1,13 +1,13 @@
 use super::*;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
+use cpu::Clock;
 use latency::{Pace, Recorder, SeriesMemory, SeriesTable, SeriesWords};
-use silo::Clock;
-use silo::page::{Kind, Metric, Page, SeriesShape};
+use page::{Metric, MetricKind, Page, SeriesShape};
 
-struct Area(silo::page::SeriesArea);
+struct Area(::page::SeriesArea);
 
-struct Part(silo::page::SiloWords);
+struct Part(::page::SiloWords);
 
 impl SeriesWords for Part {
     fn words(&self) -> &[AtomicU64] {
@@ -30,11 +30,11 @@ impl SeriesMemory for Area {
 }
 
 const METRICS: [Metric; 5] = [
-    Metric { name: "app.requests", kind: Kind::Counter },
-    Metric { name: "app.responses_2xx", kind: Kind::Counter },
-    Metric { name: "app.responses_5xx", kind: Kind::Counter },
-    Metric { name: "silo.busy_ns", kind: Kind::Counter },
-    Metric { name: "link.up", kind: Kind::Gauge },
+    Metric { name: "app.requests", kind: MetricKind::Counter },
+    Metric { name: "app.responses_2xx", kind: MetricKind::Counter },
+    Metric { name: "app.responses_5xx", kind: MetricKind::Counter },
+    Metric { name: "silo.busy_ns", kind: MetricKind::Counter },
+    Metric { name: "link.up", kind: MetricKind::Gauge },
 ];
 
 #[test]

@@ -10,7 +10,7 @@ use super::user::Identity;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use core::time::Duration;
-use silo::Clock;
+use cpu::Clock;
 use std::fs;
 
 /// Threads of a process, at most: the rest would be an error.

@@ -7,9 +7,9 @@ use super::super::takeover::Predecessor;
 use super::own_ports::OwnPorts;
 use super::serving::ServingSilos;
 use core::time::Duration;
+use page::Page;
 use rustix::event::{PollFd, PollFlags};
 use say::Failure;
-use silo::page::Page;
 
 /// Silos over links, for the main thread.
 pub struct LinkPath<'a> {

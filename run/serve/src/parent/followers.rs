@@ -49,7 +49,7 @@ impl Followers {
     /// If there is no folder, or it cannot be listened there: nobody who is started by
     /// hand can be told of then.
     pub fn new() -> std::io::Result<Self> {
-        let path = silo::page::usual_folder()?.join(format!("{}.main", std::process::id()));
+        let path = ::page::usual_folder()?.join(format!("{}.main", std::process::id()));
         Self::at(&path)
     }
 

@@ -3,9 +3,9 @@
 use super::super::supervisor::restart_of;
 use super::super::takeover::usual_control;
 use crate::plan::{Control, Listen, ServePath, ServePlan};
+use page::{Reader, usual_folder};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use silo::page::{Reader, usual_folder};
 use sockets::Endpoint;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;

@@ -4,9 +4,10 @@
 use app::App;
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
+use cpu::Clock;
 use link::{Capabilities, Link, LinkState, Pair, PairConfig, PairLink, PairRx, PairTx};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use silo::{Clock, Idle, Next, Silo, Usage};
+use silo::{Idle, Next, Silo, Usage};
 use sockets::{Composite, Config, ConnectRoutes, Counters, HalfConfig, KernelHalf, Listener};
 use stack::{Address, LinkOffload, Seeds, Stack};
 use std::io;

@@ -21,9 +21,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Waits until `done`.
 #[track_caller]
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let began = silo::Clock.now();
+    let began = cpu::Clock.now();
     while !done() {
-        assert!(silo::Clock.now().since(began) < PATIENCE, "waited for {what}");
+        assert!(cpu::Clock.now().since(began) < PATIENCE, "waited for {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -167,7 +167,7 @@ impl App for Puppet {
 
     fn on_timer<N: Net>(&mut self, _net: &mut N, id: ConnId) {
         // The clock itself: what the data path says may be a little older.
-        self.tell(Seen::Timer(id, self.timers[id.index()], silo::Clock.now()));
+        self.tell(Seen::Timer(id, self.timers[id.index()], cpu::Clock.now()));
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {

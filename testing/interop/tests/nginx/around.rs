@@ -210,10 +210,10 @@ fn upstreams_are_read_no_faster_than_a_value_says() {
     let client = |_: &Running| {
         for path in ["/limited/long", "/program/long"] {
             let took = |rate: &str| {
-                let begun = silo::Clock.now();
+                let begun = cpu::Clock.now();
                 let all = raw(path, "1.1", &format!("X-Rate: {rate}\r\n"));
                 assert!(all.ends_with(&"x".repeat(LONG)), "{path}: {}", all.len());
-                silo::Clock.now().since(begun)
+                cpu::Clock.now().since(begun)
             };
             let (limited, free) = (took("100k"), took("0"));
             assert!(limited > Duration::from_millis(1_200), "{path}: {limited:?}");

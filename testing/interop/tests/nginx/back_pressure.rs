@@ -191,10 +191,10 @@ fn slow_client(name: &'static str, at: (&'static str, &'static [&'static str])) 
         let mut stream = TcpStream::connect(at.0).unwrap();
         stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         let (_, mut taken) = head(&stream);
-        let (begun, mut piece) = (silo::Clock.now(), vec![0; 64 << 10]);
+        let (begun, mut piece) = (cpu::Clock.now(), vec![0; 64 << 10]);
         let (mut between, mut held) = (0, 0);
         loop {
-            let since = silo::Clock.now().since(begun);
+            let since = cpu::Clock.now().since(begun);
             if since >= Duration::from_secs(3) {
                 break;
             }
@@ -235,13 +235,13 @@ fn an_upstream_is_read_no_faster_than_it_may_be() {
     };
     serve("nginx-limited", upstream, |_| {
         let mut stream = TcpStream::connect(ADDRESS).unwrap();
-        let begun = silo::Clock.now();
+        let begun = cpu::Clock.now();
         stream.write_all(b"GET /limited HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         let (_, already) = head(&stream);
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
         assert_eq!(already + rest.len(), LENGTH);
-        let took = silo::Clock.now().since(begun);
+        let took = cpu::Clock.now().since(begun);
         assert!(took > Duration::from_millis(1_200), "{took:?}");
     });
 }

@@ -157,7 +157,7 @@ fn client(path: Path, shared: &Shared) {
 /// The process's page of statistics.
 fn page_of(server: &Running) -> PathBuf {
     // Over kernel sockets a parent stays beside it, which has none.
-    let (id, folder) = (server.id(), silo::page::usual_folder().expect("a folder for pages"));
+    let (id, folder) = (server.id(), ::page::usual_folder().expect("a folder for pages"));
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
     let serving = children.split_ascii_whitespace().next().map_or_else(|| id.to_string(), str::to_owned);
     folder.join(format!("{serving}.page"))

@@ -92,9 +92,9 @@ fn clients_are_told_what_issuers_say() {
                 ("dead", "failed (111: Connection refused)"),
             ] {
                 // nginx asks when a client has asked it.
-                let begun = silo::Clock.now();
+                let begun = cpu::Clock.now();
                 assert_eq!(told(&folder, address, other), "OCSP response: no response sent\n", "{name} {other}");
-                assert!(silo::Clock.now().since(begun) < Duration::from_secs(10), "{name}: a responder is waited for");
+                assert!(cpu::Clock.now().since(begun) < Duration::from_secs(10), "{name}: a responder is waited for");
                 wait_for(&format!("{words} in {}", log.display()), || {
                     let text = fs::read_to_string(&log).unwrap_or_default();
                     text.lines().any(|line| {

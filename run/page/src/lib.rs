@@ -67,7 +67,7 @@ pub const PUBLISH_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What a value means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows, from zero at the start: a reader shows its rate.
     Counter,
     /// Goes up and down: a reader shows it as it is.
@@ -80,7 +80,7 @@ pub struct Metric {
     /// Its name, as `tcp.segments_received`.
     pub name: &'static str,
     /// What it means.
-    pub kind: Kind,
+    pub kind: MetricKind,
 }
 
 /// A page and the right to remove it, which happens on drop.
@@ -525,7 +525,7 @@ fn head(label: &str, wall: Duration, metrics: &[Metric], layout: &Layout) -> Vec
     for metric in metrics {
         let name = cut(metric.name, NAME_LIMIT);
         let end = head.len() + METRIC_BYTES;
-        head.extend([u8::from(metric.kind == Kind::Gauge), name.len() as u8]);
+        head.extend([u8::from(metric.kind == MetricKind::Gauge), name.len() as u8]);
         head.extend_from_slice(name.as_bytes());
         head.resize(end, 0);
     }

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 const METRICS: [Metric; 3] = [
-    Metric { name: "http.requests", kind: Kind::Counter },
-    Metric { name: "tcp.connections", kind: Kind::Gauge },
-    Metric { name: "link.rx_frames", kind: Kind::Counter },
+    Metric { name: "http.requests", kind: MetricKind::Counter },
+    Metric { name: "tcp.connections", kind: MetricKind::Gauge },
+    Metric { name: "link.rx_frames", kind: MetricKind::Counter },
 ];
 
 /// A folder of the test's own, removed with it.
@@ -234,11 +234,11 @@ fn a_writer_that_died_while_storing_is_told() {
 fn names_and_labels_are_cut_at_their_limits() {
     let folder = Folder::new("names");
     let name: &'static str = "ä".repeat(100).leak();
-    let metrics = [Metric { name, kind: Kind::Gauge }];
+    let metrics = [Metric { name, kind: MetricKind::Gauge }];
     let path = folder.file("a.page");
     let (_page, _writers) = Page::create(&path, name, Duration::MAX, &metrics, (0, SeriesShape::default())).unwrap();
     let reader = Reader::open(&path).unwrap();
-    assert_eq!(reader.metrics(), [("ä".repeat(31), Kind::Gauge)]);
+    assert_eq!(reader.metrics(), [("ä".repeat(31), MetricKind::Gauge)]);
     assert_eq!(reader.label(), "ä".repeat(32));
     assert!(reader.snapshot().unwrap().silos.is_empty());
     let many = vec![metrics[0]; METRICS_LIMIT + 1];
@@ -335,7 +335,7 @@ fn another_name_is_taken_where_somebody_else_was_first() {
 #[test]
 fn what_a_page_says_is_no_command_to_a_terminal() {
     let folder = Folder::new("terminal");
-    let hostile = [Metric { name: "a\x1b[2J\nb", kind: Kind::Gauge }];
+    let hostile = [Metric { name: "a\x1b[2J\nb", kind: MetricKind::Gauge }];
     let shape = SeriesShape { count: 1, words: 1 };
     let label = "x\r\x1b]0;title\x07\u{9b}y";
     let (mut page, _) = Page::create(&folder.file("a"), label, Duration::ZERO, &hostile, (1, shape)).unwrap();

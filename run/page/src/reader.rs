@@ -1,8 +1,8 @@
 //! Reading a statistics page of this or another process.
 
 use super::{
-    BLOCK_WORDS, HEAD_WORDS, Kind, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, Mapping, NAMED,
-    NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SERIES_NAME_BYTES, SILOS_LIMIT, SeriesShape, WORD,
+    BLOCK_WORDS, HEAD_WORDS, LABEL_LIMIT, LAYOUT, Layout, MAGIC, METRIC_BYTES, METRICS_LIMIT, Mapping, MetricKind,
+    NAMED, NOTE_BYTES, NOTE_LIMIT, NOTE_WORDS, PageError, SERIES_NAME_BYTES, SILOS_LIMIT, SeriesShape, WORD,
 };
 use core::time::Duration;
 use rustix::fs::OFlags;
@@ -29,7 +29,7 @@ pub struct Reader {
     start: u64,
     wall: Duration,
     label: String,
-    metrics: Vec<(String, Kind)>,
+    metrics: Vec<(String, MetricKind)>,
 }
 
 /// Where a page's bytes are.
@@ -121,7 +121,7 @@ impl Reader {
 
     /// The values' names and kinds, in the order of [`SiloSnapshot::values`].
     #[must_use]
-    pub fn metrics(&self) -> &[(String, Kind)] {
+    pub fn metrics(&self) -> &[(String, MetricKind)] {
         &self.metrics
     }
 
@@ -275,10 +275,10 @@ pub(super) fn start_of(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-fn metric(record: &[u8]) -> (String, Kind) {
+fn metric(record: &[u8]) -> (String, MetricKind) {
     let (kind, rest) = (record[0], &record[2..]);
     let name = &rest[..usize::from(record[1]).min(rest.len())];
-    let kind = if kind == 0 { Kind::Counter } else { Kind::Gauge };
+    let kind = if kind == 0 { MetricKind::Counter } else { MetricKind::Gauge };
     (text(name), kind)
 }
 

@@ -22,7 +22,7 @@ const STEPS: usize = 1_000;
 
 /// What counts as the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum TickSource {
     /// The time-stamp counter, at one rate whatever the processor does.
     Tsc,
     /// The kernel's monotonic clock: the counter cannot be relied on here.
@@ -32,7 +32,7 @@ pub enum Source {
 /// A fast monotonic clock, and how fast it runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ticks {
-    source: Source,
+    source: TickSource,
     hz: u64,
     /// How far apart the two readings of each end of the calibration were, as
     /// a share of its length: what the rate may be wrong by.
@@ -46,7 +46,7 @@ impl Ticks {
     #[must_use]
     pub fn calibrate(span: Duration) -> Self {
         if Trust::here() != Trust::Whole {
-            return Self { source: Source::Kernel, hz: 1_000_000_000, error: 0.0 };
+            return Self { source: TickSource::Kernel, hz: 1_000_000_000, error: 0.0 };
         }
         let first = pair();
         std::thread::sleep(span);
@@ -54,7 +54,7 @@ impl Ticks {
         let nanos = last.1.since(first.1).as_nanos() as f64;
         let hz = last.0.wrapping_sub(first.0) as f64 * 1e9 / nanos;
         let unsure = (first.2 + last.2) as f64 / 2.0;
-        Self { source: Source::Tsc, hz: (hz.round() as u64).max(1), error: unsure / hz * 1e9 / nanos }
+        Self { source: TickSource::Tsc, hz: (hz.round() as u64).max(1), error: unsure / hz * 1e9 / nanos }
     }
 
     /// The count now.
@@ -62,8 +62,8 @@ impl Ticks {
     #[must_use]
     pub fn now(self) -> u64 {
         match self.source {
-            Source::Tsc => read(),
-            Source::Kernel => Clock.now().as_nanos(),
+            TickSource::Tsc => read(),
+            TickSource::Kernel => Clock.now().as_nanos(),
         }
     }
 
@@ -75,7 +75,7 @@ impl Ticks {
 
     /// Where they come from.
     #[must_use]
-    pub const fn source(self) -> Source {
+    pub const fn source(self) -> TickSource {
         self.source
     }
 

@@ -25,7 +25,8 @@ impl Clock {
 }
 
 /// What this thread has had of a core.
-pub(crate) fn thread_time() -> Time {
+#[must_use]
+pub fn thread_time() -> Time {
     nanos(ClockId::ThreadCPUTime)
 }
 

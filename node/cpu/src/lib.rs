@@ -1,0 +1,10 @@
+//! The processor that a thread runs on: its clocks, which core it is bound to, and
+//! how the kernel schedules it.
+
+mod clock;
+pub mod pin;
+pub mod sched;
+pub mod tsc;
+
+pub use clock::{Clock, thread_time};
+pub use tsc::{TickSource, Ticks};
