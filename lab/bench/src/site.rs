@@ -12,7 +12,7 @@ use demo::child::{Interrupt, Program, Running};
 use demo::field::{Ask, Field, Generator, Link};
 use demo::measure::thousands;
 use demo::netns::Namespaces;
-use demo::stand::{Asked, Server, Stand, two_cores};
+use demo::stand::{Asked, OTHERS, Server, Stand, two_cores};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -105,6 +105,8 @@ struct Sample {
     p99: f64,
     server_busy: f64,
     client_busy: f64,
+    /// The share of the core that other programs had the most of.
+    others: f64,
     errors: u64,
     /// Lines in the log for each hundred answers; none of nginx, whose answers before
     /// the measurement nobody counts.
@@ -130,8 +132,8 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     })?;
     let Plan { connections, heads, rounds, .. } = plan;
     println!("An ordinary site by one nginx.conf: {connections} connections, {heads} heads, {rounds} rounds");
-    let head = ["requests/s", "p99", "server", "client"];
-    println!("  {:16} {:>11} {:>10} {:>7} {:>7}  log", "", head[0], head[1], head[2], head[3]);
+    let head = ["requests/s", "p99", "server", "client", "others"];
+    println!("  {:16} {:>11} {:>10} {:>7} {:>7} {:>7}  log", "", head[0], head[1], head[2], head[3], head[4]);
     for (arm, samples) in ARMS.iter().zip(&samples) {
         tell(arm, samples);
     }
@@ -148,14 +150,30 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
             arm.name,
             word(holds)
         );
+        let others = ours.iter().chain(&samples[against]).map(|sample| sample.others).collect();
+        if let Some(why) = disturbance(holds, spread(others).1) {
+            println!("  {:16} {why}", "");
+        }
     }
     Ok(kept)
+}
+
+/// What to say of other programs' share of a core where a bound is not kept.
+fn disturbance(holds: bool, others: f64) -> Option<String> {
+    (!holds && others >= OTHERS).then(|| {
+        format!(
+            "other programs had {:.0} % of a core: while either side waits for one, the other has answered what is \
+             under way, the sooner the faster it is; measure on cores that nobody else uses",
+            100.0 * others
+        )
+    })
 }
 
 fn tell(arm: &Arm, samples: &[Sample]) {
     let middle = |value: fn(&Sample) -> f64| spread(samples.iter().map(value).collect()).1;
     let rate = thousands(middle(|sample| sample.rate));
     let (p99, server, client) = (middle(|s| s.p99), middle(|s| s.server_busy), middle(|s| s.client_busy));
+    let others = 100.0 * middle(|sample| sample.others);
     let lost: u64 = samples.iter().map(|sample| sample.lost).sum();
     let errors: u64 = samples.iter().map(|sample| sample.errors).sum();
     let lines: Vec<f64> = samples.iter().filter_map(|sample| sample.lines).collect();
@@ -165,7 +183,7 @@ fn tell(arm: &Arm, samples: &[Sample]) {
     };
     let errors = if errors > 0 { format!("  {errors} ERRORS") } else { String::new() };
     let (server, client) = (100.0 * server, 100.0 * client);
-    println!("  {:16} {rate:>11} {p99:>7.0} us {server:>6.0}% {client:>6.0}%  {log}{errors}", arm.name);
+    println!("  {:16} {rate:>11} {p99:>7.0} us {server:>6.0}% {client:>6.0}% {others:>6.0}%  {log}{errors}", arm.name);
 }
 
 /// Starts one of them, asks it, and counts what it logged.
@@ -201,10 +219,20 @@ fn measure(
         (asked, answers.zip(lost))
     };
     let lines = fs::read(&log)?.iter().filter(|byte| **byte == b'\n').count();
-    let Asked { rate, server_busy, client_busy, errors, .. } = asked;
     let p99 = asked.at(99.0);
+    let Asked { rate, server_busy, client_busy, errors, server, client, .. } = asked;
+    let others = server.others.max(client.others);
     let share = told.map(|(answers, _)| 100.0 * lines as f64 / answers.max(1) as f64);
-    Ok(Sample { rate, p99, server_busy, client_busy, errors, lines: share, lost: told.map_or(0, |(_, lost)| lost) })
+    Ok(Sample {
+        rate,
+        p99,
+        server_busy,
+        client_busy,
+        others,
+        errors,
+        lines: share,
+        lost: told.map_or(0, |(_, lost)| lost),
+    })
 }
 
 /// nginx itself, as it is started everywhere.
@@ -228,12 +256,6 @@ pub(crate) fn workers(running: &mut Running, interrupt: &Interrupt) -> Result<Ve
     Ok(demo::machine::children(master))
 }
 
-/// A server of ours and what it has started: the one that keeps root's rights has another
-/// beside it, which serves.
-pub(crate) fn with_children(main: u32) -> Vec<u32> {
-    [vec![main], demo::machine::children(main)].concat()
-}
-
 /// The pages, of the demo's length.
 fn make_site(folder: &Path) -> Result<(), BenchError> {
     fs::create_dir_all(folder.join("f"))?;
@@ -242,4 +264,17 @@ fn make_site(folder: &Path) -> Result<(), BenchError> {
         fs::write(folder.join(format!("f/{number:02}.html")), &page[..demo::measure::FILE_BYTES])?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_programs_are_named_where_they_may_be_why_a_bound_is_not_kept() {
+        let told = disturbance(false, 0.34).expect("a third of a core");
+        assert!(told.contains("34 % of a core"), "{told}");
+        assert_eq!(disturbance(false, OTHERS / 2.0), None);
+        assert_eq!(disturbance(true, 0.34), None);
+    }
 }

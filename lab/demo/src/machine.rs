@@ -139,7 +139,19 @@ pub fn core_ticks(stat: &str, core: u16) -> Option<CoreTicks> {
     Some(CoreTicks { busy: user + nice + system + irq + softirq + steal, softirq })
 }
 
-/// The children of a process, by `/proc/PID/task/PID/children`.
+/// The children of a process, whichever of its threads started them
+/// (`/proc/PID/task/TID/children`).
 pub fn children(pid: u32) -> Vec<u32> {
-    read(&format!("/proc/{pid}/task/{pid}/children")).split_ascii_whitespace().filter_map(|p| p.parse().ok()).collect()
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    // A task that has ended meanwhile has none.
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>())
+        .collect()
+}
+
+/// A process, and what it has started: of ours the one that keeps root's rights has
+/// another beside it, which serves.
+pub fn with_children(pid: u32) -> Vec<u32> {
+    [vec![pid], children(pid)].concat()
 }

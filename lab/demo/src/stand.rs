@@ -3,7 +3,7 @@
 
 use crate::child::{Interrupt, Program, Running};
 use crate::error::Error;
-use crate::machine::{CpuSample, CpuShare, allowed_cores};
+use crate::machine::{CpuSample, CpuShare, allowed_cores, with_children};
 use crate::measure::{Latency, Measurement};
 use crate::scratch::Scratch;
 use page::Reader;
@@ -156,7 +156,8 @@ impl Stand {
         all.push(format!("--status-page={}", page.display()));
         let mut running = Program { name: "nearside serve", netns, core, words: all }.start(self.folder())?;
         running.wait_until("serve", START, interrupt, || page.exists())?;
-        let pids = vec![running.pid()];
+        // Whoever has made the page is there.
+        let pids = with_children(running.pid());
         Ok(Server { running: Some(running), pids, page: Some(page) })
     }
 

@@ -1,11 +1,12 @@
 use crate::field::Generator;
 use crate::frames::rates;
-use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, process_ticks};
+use crate::machine::{CoreTicks, CpuShare, Fingerprint, core_ticks, process_ticks, with_children};
 use crate::measure::{Contender, Heads, Latency, Measurement, PERCENTILES, SCENARIOS, Stage, thousands};
 use crate::promises::promises;
 use crate::results::{DemoResults, Nginx, Row};
 use crate::summary::{median, summaries};
 use crate::{report, table};
+use std::process::{Command, Stdio};
 
 /// Invented figures, for the rendering only.
 pub(crate) fn invented() -> DemoResults {
@@ -244,4 +245,17 @@ fn frame_rates_are_both_ways_together_and_never_zero() {
     let output = "  Rx-pps:            0          Rx-bps:            0\n  Tx-pps:            0          Tx-bps: 0\n  \
                   Rx-pps:      2566462          Rx-bps:   1231901816\n  Tx-pps:      2567258          Tx-bps: 1\n";
     assert_eq!(rates(output), [5_133_720.0]);
+}
+
+#[test]
+fn what_any_thread_of_a_process_started_is_among_its_children() {
+    // It ends with its input.
+    let started = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
+    let mut child = started.expect("every machine has it");
+    let found = with_children(std::process::id());
+    drop(child.stdin.take());
+    child.wait().expect("it ends");
+    assert_eq!(found.first(), Some(&std::process::id()));
+    assert!(found.contains(&child.id()), "{} is not among {found:?}", child.id());
+    assert!(!with_children(std::process::id()).contains(&child.id()));
 }

@@ -515,7 +515,7 @@ impl Relay {
                     };
                     self.complete = response.framing == Framing::None;
                     let head = self.answer.get(at..at + consumed).unwrap_or_default();
-                    let line = head.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+                    let line = memchr::memchr(b'\n', head).map_or(0, |end| end + 1);
                     self.fields_at = at + line;
                     at += consumed;
                     self.answer.truncate(at);

@@ -31,8 +31,10 @@ struct Destination {
     /// Whether that is the whole target.
     is_whole: bool,
     location: Option<usize>,
-    /// Over TLS, and the host that it leads to.
+    /// Over TLS.
     secured: bool,
+    /// The host that it leads to, which nobody asks for where it is not secured: there it may
+    /// be empty.
     host: Vec<u8>,
 }
 
@@ -169,7 +171,7 @@ impl<R: Replies> Runner<'_, R> {
                     is_whole: false,
                     location: fixed.location,
                     secured: fixed.secured,
-                    host: self.group_name(fixed.group.0),
+                    host: if fixed.secured { self.group_name(fixed.group.0) } else { Vec::new() },
                 })
             }
             ProxyPass::Computed { url, location } => {
