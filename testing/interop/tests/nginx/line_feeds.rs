@@ -187,3 +187,44 @@ fn no_two_read_a_stream_as_other_requests() {
         assert!(taken > STREAMS / 6, "{taken}");
     });
 }
+
+/// What upstreams say, and what comes of it: the status, and where it is 200 the content.
+const ANSWERS: [(&str, &str, &str); 7] = [
+    ("HTTP/1.1 200 OK\nContent-Length: 2\n\nok", "200", "ok"),
+    ("HTTP/1.1 200 OK\nContent-Length: x\n\nok", "502", ""),
+    ("HTTP/1.1 200 OK\nContent-Length: 2\nContent-Length: 3\n\nok", "502", ""),
+    ("HTTP/1.1 200 OK\nContent-Length: 2\nTransfer-Encoding: chunked\n\nok", "502", ""),
+    ("HTTP/1.1 100 Continue\n\nHTTP/1.1 200 OK\nX: y\r\nContent-Length: x\n\nok", "502", ""),
+    ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\nContent-Length: x\n\nok", "502", ""),
+    ("HTTP/1.1 103 Early Hints\nLink: a\n\nHTTP/1.1 200 OK\nContent-Length: 2\r\n\nok", "200", "ok"),
+];
+
+#[test]
+fn what_answers_with_line_feeds_alone_say_is_looked_at_as_of_others() {
+    in_namespace(&[], || {
+        let folder = scratch("nginx-line-feeds-answers");
+        let listener = TcpListener::bind("127.0.0.1:9004").unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let (mut held, mut piece) = (Vec::new(), [0; 4096]);
+                while !held.ends_with(b"\r\n\r\n") {
+                    let read = stream.read(&mut piece).unwrap();
+                    held.extend_from_slice(&piece[..read]);
+                }
+                let number: usize = String::from_utf8_lossy(&held).split(['/', ' ']).nth(2).unwrap().parse().unwrap();
+                stream.write_all(ANSWERS[number].0.as_bytes()).unwrap();
+            }
+        });
+        let ours = configuration(8004, 9004, "x");
+        let running = start(&folder, "answers", Nearside::command(["nginx"]), &ours, 8004);
+        for (number, (answer, status, content)) in ANSWERS.into_iter().enumerate() {
+            let mut stream = TcpStream::connect("127.0.0.1:8004").unwrap();
+            write!(stream, "GET /{number} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let mut came = String::new();
+            stream.read_to_string(&mut came).unwrap();
+            assert!(came.starts_with(&format!("HTTP/1.1 {status} ")), "{}: {came}", answer.escape_debug());
+            assert!(came.ends_with(content), "{}: {came}", answer.escape_debug());
+        }
+        drop(running.stop());
+    });
+}

@@ -100,6 +100,45 @@ fn names() -> Vec<Case> {
     ]
 }
 
+/// Where scripts and phases end a request, and what they keep of what matched.
+fn scripts() -> Vec<Case> {
+    vec![
+        Case {
+            has: &["[q][]", "[][q]", "[b=1][]", "GET /g/ HTTP"],
+            ..case(
+                "groups of what matched, behind an expression that does not match",
+                "upstream up { server 127.0.0.1:9100; } map $http_x $m { default d; ~^(y)$ m$1; }
+                 server { listen 127.0.0.1:PORT;
+                 location ~ ^/c/(.*)$ { if ($args ~ b) { set $z 1; } return 200 \"[$1][$z]\"; }
+                 location ~ ^/n/(.*)$ { if ($args !~ b) { set $z 1; } return 200 \"[$1][$z]\"; }
+                 location ~ ^/r/(?<n>.*)$ { rewrite ^/zz /x; return 200 \"[$1][$n]\"; }
+                 location ~ ^/m/(.*)$ { set $z $m; return 200 \"[$1][]\"; }
+                 location ~ ^/o/(.*)$ { if ($args ~ ^(b=.)) { set $z 1; } if ($args ~ c) { return 200 no; }
+                 return 200 \"[$1][]\"; }
+                 location ~ ^/l/(.*)$ { if ($args ~ c) { return 200 no; } if ($args ~ ^(b=.)) { set $z 1; }
+                 return 200 \"[$1][]\"; }
+                 location ~ ^/p/(.*)$ { if ($args ~ b) { set $z 1; } proxy_pass http://up/g/$1; } }",
+                ["/c/q", "/c/q?b", "/n/q", "/n/q?b", "/r/q", "/m/q", "/o/q?b=1", "/l/q?b=1", "/p/q"].map(get).into(),
+            )
+        },
+        Case {
+            has: &["first", "444: of a page"],
+            ..case(
+                "444, by whatever means",
+                "limit_req_zone $host zone=z:1m rate=1r/m; limit_req_status 444;
+                 server { listen 127.0.0.1:PORT; error_page 444 /first;
+                 location /limited { limit_req zone=z; try_files /nope /first; }
+                 location /first { return 200 first; }
+                 location /tried { try_files /nope =444; }
+                 location /refused { error_page 403 @closes; deny all; } location @closes { try_files /nope =444; }
+                 location /told { error_page 403 =444 /page; deny all; }
+                 location /page { return 200 \"444: of a page\"; } }",
+                ["/limited", "/limited", "/tried", "/refused", "/told"].map(get).into(),
+            )
+        },
+    ]
+}
+
 /// What upstreams are asked, and what becomes of their answers.
 fn upstreams() -> Vec<Case> {
     vec![
@@ -253,7 +292,7 @@ fn directives_and_variables_mean_what_they_mean_to_nginx() {
             }
         });
         let mut failures = String::new();
-        for (number, case) in [names(), upstreams(), connections()].concat().iter().enumerate() {
+        for (number, case) in [names(), scripts(), upstreams(), connections()].concat().iter().enumerate() {
             let folder = scratch("nginx-meanings").join(number.to_string());
             let ours = start(&folder.join("ours"), Nearside::command(["nginx"]), case.http, OURS);
             let answers: Vec<String> = case.requests.iter().map(|request| said(OURS, request)).collect();

@@ -18,7 +18,9 @@ pub(crate) enum Ranged {
 /// Reads the value of a Range field for content of `length` bytes, of which at most
 /// `most` ranges may be asked for.
 pub(crate) fn parse(value: &[u8], length: u64, most: Option<u32>) -> Ranged {
-    let Some(mut rest) = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")).map(|_| &value[6..]) else {
+    // A unit with nothing behind it is not looked at.
+    let unit = value.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes="));
+    let Some(mut rest) = unit.map(|_| &value[6..]).filter(|rest| !rest.is_empty()) else {
         return Ranged::Whole;
     };
     let (mut parts, mut left, mut size) = (Vec::new(), most.unwrap_or(u32::MAX), 0_u64);
@@ -134,7 +136,8 @@ mod tests {
             ("bytes=100-,1-2", parts(&[(1, 3)])),
             ("bytes=2-1", Ranged::Unsatisfiable),
             ("bytes=-0", Ranged::Unsatisfiable),
-            ("bytes=", Ranged::Unsatisfiable),
+            ("bytes=", Ranged::Whole),
+            ("bytes= ", Ranged::Unsatisfiable),
             ("bytes=a-b", Ranged::Unsatisfiable),
             ("bytes=1-2;", Ranged::Unsatisfiable),
             ("bytes=0-99,0-0", Ranged::Whole),

@@ -11,6 +11,7 @@ use super::waits::On;
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
+use core::mem;
 use core::ops::Range;
 use exchange::{Replies, Reply};
 use h1::Framing;
@@ -487,8 +488,9 @@ impl Relay {
         self.answer.clear();
         self.answer.extend_from_slice(bytes.get(..bytes.len().min(usize::from(limits.head))).unwrap_or_default());
         let (mut at, mut hints) = (0, Vec::new());
-        // How many bytes longer than what came the heads are that were read.
-        let mut longer = 0;
+        // How many bytes longer than what came the heads are that were read, and the one
+        // that is read now: that one counts once it is taken.
+        let (mut longer, mut lengthened) = (0, 0);
         let failed = loop {
             let offered = self.answer.get(at..).unwrap_or_default();
             match self.reader.on_bytes(offered, self.asked, &limits) {
@@ -498,10 +500,11 @@ impl Relay {
                         hints.push(at..at + consumed);
                     }
                     at += consumed;
+                    longer += mem::take(&mut lengthened);
                 }
                 ResponseEvent::LineFeeds { consumed } => {
                     let head = h1::canonical(self.answer.get(at..at + consumed).unwrap_or_default());
-                    longer += head.len() - consumed;
+                    lengthened = head.len() - consumed;
                     self.answer.splice(at..at + consumed, head);
                 }
                 ResponseEvent::Failed { error } => break Some(error),
@@ -518,6 +521,7 @@ impl Relay {
                     let line = memchr::memchr(b'\n', head).map_or(0, |end| end + 1);
                     self.fields_at = at + line;
                     at += consumed;
+                    longer += lengthened;
                     self.answer.truncate(at);
                     (self.stage, self.answered) = (RelayStage::Body, now);
                     break None;

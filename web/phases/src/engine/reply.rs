@@ -35,8 +35,8 @@ impl<R: Replies> Runner<'_, R> {
             return flow;
         }
         self.course.told = Some(status);
-        if matches!(status, 408 | 499) {
-            // Nobody waits for an answer.
+        if matches!(status, 408 | 444 | 499) {
+            // Nobody waits for an answer, or is to have one.
             self.course.sent.status = status;
             return Flow::HangUp;
         }

@@ -78,7 +78,11 @@ impl<R: Replies> Runner<'_, R> {
         self.course.uri = uri;
         match matched {
             None => return Some(Flow::Status(500)),
-            Some(false) => return None,
+            // As for nginx, which forgets the groups of what matched before.
+            Some(false) => {
+                self.course.captures.clear();
+                return None;
+            }
             // What follows was not asked for by the client.
             Some(true) => self.course.internal = true,
         }
@@ -142,7 +146,11 @@ impl<R: Replies> Runner<'_, R> {
             Condition::Matches { left, expression, negated } => {
                 let mut scope = self.scope();
                 let subject = scope.get(left);
-                scope.matches(*expression, &subject).ok_or(Flow::Status(500))? != *negated
+                let matched = scope.matches(*expression, &subject).ok_or(Flow::Status(500))?;
+                if !matched {
+                    scope.course.captures.clear();
+                }
+                matched != *negated
             }
             Condition::File { path, test, negated } => {
                 let path = self.scope().get(path);
