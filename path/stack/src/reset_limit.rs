@@ -261,6 +261,22 @@ mod tests {
         assert!(refused < 400, "{refused} of 4,000, where one in a hundred sets has only heavy ones");
     }
 
+    /// Who has all again is forgotten: its place goes to a newcomer, and if it comes again it has
+    /// another. Where it kept its place, newcomers would use up what is in there.
+    #[test]
+    fn who_has_all_again_leaves_its_place() {
+        let mut limit = ResetLimit::new(EACH, ResetRate { per_second: 1 << 24, depth: 1 << 24 }, [1, 2]);
+        let (former, newcomers) = (|| 1_000..6_000, || 0..64);
+        // They have all places, and each has soon all again.
+        former().for_each(|n| _ = limit.take(ip(n), Time::from_millis(1_000)));
+        for newcomer in newcomers() {
+            let given = given(&mut limit, ip(newcomer), 100_000, 20_000);
+            assert!((10_000..=12_500).contains(&given), "{given} for {newcomer}");
+        }
+        let refused = former().filter(|n| !limit.take(ip(*n), Time::from_millis(100_000))).count();
+        assert_eq!(refused, 0, "of 5,000 who have taken one, long ago");
+    }
+
     /// What is left of a bucket cannot be told from the second before: neither its depth nor
     /// what grows back is a number that anybody knows.
     #[test]

@@ -461,6 +461,13 @@ impl Stack {
         self.tcp.slots().ids()
     }
 
+    /// Whether a connection's timer ([`app::Net::set_timer`]) is set, for who looks for those that
+    /// nothing would end.
+    #[must_use]
+    pub fn has_timer(&self, id: ConnId) -> bool {
+        self.tcp.has_timer(id)
+    }
+
     /// Tells `each` the address ranges of the tables that frames are looked
     /// up in: flows, connections, handshakes, TIME-WAIT, timers, neighbours.
     /// What single connections hold (data out of order, queued chunks) is not

@@ -80,6 +80,9 @@ pub(crate) struct Cold {
     /// The TCP timer is RACK's reordering timer (RFC 8985 section 6.2 step 5).
     pub reordering_timer: bool,
     pub undo: Option<Box<Undo>>,
+    /// From where to where something was sent again, since all that was so before is acknowledged:
+    /// only what lies there may have come twice for it.
+    pub again: Option<(SeqNum, SeqNum)>,
     /// Received twice, and to be told (RFC 2883).
     pub dsack: Option<(SeqNum, SeqNum)>,
     /// The timestamp of a segment that came again, which the next
@@ -124,6 +127,7 @@ impl Cold {
             probe_due: false,
             reordering_timer: false,
             undo: None,
+            again: None,
             dsack: None,
             echo: None,
             receive: ReceiveBuffer::default(),
@@ -141,6 +145,23 @@ impl Cold {
 
     pub fn recovering(&self) -> bool {
         self.recovery != Recovery::Open
+    }
+
+    /// A segment is sent again, with `una` not yet acknowledged.
+    pub fn note_again(&mut self, una: SeqNum, seq: SeqNum, len: u32) {
+        let end = seq.plus(len);
+        self.retransmits += 1;
+        self.again = match self.again {
+            Some((from, to)) if to.after(una) => Some((if seq.before(from) { seq } else { from }, to.latest(end))),
+            _ => Some((seq, end)),
+        };
+    }
+
+    /// Whether what a peer says it received twice may be something that was sent again. Anything
+    /// else came twice for others' reasons: because the network doubles, or a stranger who knows
+    /// no numbers sent something in our name, which is reported wherever it lies below the window.
+    pub fn may_have_come_twice(&self, (start, end): (SeqNum, SeqNum)) -> bool {
+        self.again.is_some_and(|(from, to)| start.at_or_after(from) && end.after(start) && end.at_or_before(to))
     }
 
     /// Whether the fast path may be taken again.

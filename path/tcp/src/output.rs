@@ -495,7 +495,7 @@ impl Connection {
         cx.counters.retransmits += 1;
         let mut reordering = false;
         if let Some(cold) = &mut self.cold {
-            cold.retransmits += 1;
+            cold.note_again(self.una, seq, len);
             reordering = cold.reordering_timer;
         }
         if (seq == self.una && !reordering) || !self.flags.has(Flags::TIMER) {

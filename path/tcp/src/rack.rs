@@ -119,7 +119,7 @@ pub(crate) struct Rack {
     /// RACK.reordering_seen
     reordering: bool,
     /// RACK.reo_wnd_mult, less one.
-    widened: u8,
+    pub(crate) widened: u8,
     /// RACK.reo_wnd_persist
     persist: u8,
     /// RACK.dsack_round

@@ -95,7 +95,7 @@ impl Connection {
         };
         let cold = self.cold_mut(cx.config);
         cold.rack.assume(nxt, before(now, srtt), srtt);
-        let delivered = cold.scoreboard.on_ack(una, header.ack, nxt, header.options.sack.as_slice());
+        let mut delivered = cold.scoreboard.on_ack(una, header.ack, nxt, header.options.sack.as_slice());
         if let Some(sent) = delivered.again {
             cold.rack.on_arrived_again(sent, now, echoed);
         }
@@ -110,8 +110,9 @@ impl Connection {
             // for lost because it is late in the same way.
             cold.learned = true;
         }
+        cx.counters.dsacks_in += u64::from(delivered.duplicate.is_some());
+        delivered.duplicate = delivered.duplicate.filter(|report| cold.may_have_come_twice(*report));
         if let Some((start, end)) = delivered.duplicate {
-            cx.counters.dsacks_in += 1;
             let segments = end.forward_from(start).div_ceil(mss);
             if let Some(undo) = &mut cold.undo {
                 undo.again = undo.again.saturating_sub(segments);

@@ -28,6 +28,12 @@ impl<A> Host<A> {
     pub const fn wake(&mut self) {
         self.last = None;
     }
+
+    /// Whether its last turn left nothing to do.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.last.as_ref().is_some_and(|turn| !turn.more)
+    }
 }
 
 /// A host as the clock sees it, whatever its application.

@@ -9,17 +9,23 @@
 //! [`over_stack`] runs it in virtual time over our own stack; [`over_sockets`] as it is over
 //! the kernel's, where the queue of a connection may be empty as soon as the turn is over. In
 //! virtual time helpers are no threads: each answers by the next turn, and a run is as another.
+//! Those are what reads files, looks at passwords, compresses, writes bodies, computes handshakes,
+//! and resolves names; whom nobody waits for may be a thread all the same ([`helper::inline`]).
+//!
+//! After each turn that leaves nothing to do there, whatever the case, each connection of the
+//! server has a timer, or waits for another that has one ([`Server::endless`]).
 
 pub mod asker;
 pub mod cases;
 pub mod kernel;
+mod name_server;
 pub mod origin;
 pub mod site;
 pub mod stuck;
 
 use crate::fabric::{Fabric, Host, Node};
 use crate::scenario::{PORT, addresses, host_config};
-use app::App;
+use app::{App, ConnId, Net};
 use asker::{Asked, Asker};
 use cases::Case;
 use core::net::SocketAddr;
@@ -27,8 +33,9 @@ use core::time::Duration;
 use link::FaultPlan;
 use origin::Origin;
 use rustix::event::{PollFd, PollFlags, Timespec};
-use server::Server;
+use server::{Server, Timers};
 use site::Site;
+use stack::Stack;
 use wire::Time;
 
 pub use kernel::over_sockets;
@@ -59,11 +66,39 @@ struct Watched {
     rested: Duration,
     /// How often it then queued more.
     by_clock: u32,
+    /// Connections that nothing would end, as they were seen first.
+    endless: Vec<String>,
+}
+
+/// Objections of one kind are as many as people read.
+const ENDLESS_MAX: usize = 8;
+
+struct OfStack<'a>(&'a Stack);
+
+impl Timers for OfStack<'_> {
+    fn is_armed(&self, id: ConnId) -> bool {
+        self.0.has_timer(id)
+    }
+
+    fn unsent(&self, id: ConnId) -> usize {
+        self.0.unsent(id)
+    }
 }
 
 impl Watched {
     fn queued(&self) -> u64 {
         self.host.silo.app.snapshot().bytes_queued
+    }
+
+    /// Looks for connections that nothing would end.
+    fn look(&mut self, now: Time) {
+        if !self.host.is_at_rest() || self.is_woken() || self.endless.len() >= ENDLESS_MAX {
+            return;
+        }
+        let (stack, app) = (&self.host.silo.stack, &self.host.silo.app);
+        let found = app.endless(stack.connection_ids().filter(|id| stack.is_live(*id)), &OfStack(stack));
+        let told = found.iter().map(|one| format!("{one}, connection {} at {now:?}", one.id.index()));
+        self.endless.extend(told.take(ENDLESS_MAX));
     }
 
     /// A helper has answered: what wakes a silo that sleeps is readable.
@@ -94,6 +129,7 @@ impl Node for Watched {
             self.by_clock += u32::from(self.queued() > before);
         }
         self.last = now;
+        self.look(now);
     }
 }
 
@@ -137,7 +173,8 @@ impl<C: App> World<C> {
         let server = fabric.host(config(0), FaultPlan::default(), 1_024, 2, server);
         let origin = fabric.host(config(1), FaultPlan::default(), 1_024, 3, Origin::default());
         let clients = fabric.host(config(2), FaultPlan::default(), 1_024, 4, clients);
-        let watched = |host| Watched { host, last: Time::ZERO, rested: Duration::ZERO, by_clock: 0 };
+        let watched =
+            |host| Watched { host, last: Time::ZERO, rested: Duration::ZERO, by_clock: 0, endless: Vec::new() };
         let server = watched(server);
         let front = site.is_secured().then(|| {
             let front = helper::inline(|| site.front(at(0), wire::Time::ZERO));
@@ -189,6 +226,11 @@ impl<C: App> World<C> {
         all.filter(|(_, count)| *count > 0).collect()
     }
 
+    /// Connections that nothing would have ended, since this was asked last.
+    pub fn endless(&mut self) -> Vec<String> {
+        self.front.iter_mut().chain([&mut self.server]).flat_map(|one| core::mem::take(&mut one.endless)).collect()
+    }
+
     /// From now on the server has not rested.
     pub fn watch(&mut self) {
         for one in self.front.iter_mut().chain([&mut self.server]) {
@@ -221,6 +263,7 @@ pub fn over_stack(site: &Site, cases: &[Case], receive_limit: u32) -> Vec<String
         let done = world.run(LIMIT, |asker: &mut Asker| asker.is_done());
         let asked = world.clients().take();
         let object = |what: String| format!("{}: {what}", case.name);
+        objections.extend(world.endless().into_iter().map(object));
         if !done {
             objections.push(object(format!("no end, {} bytes came", asked.arrived.len())));
             world = make();

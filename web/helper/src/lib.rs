@@ -60,8 +60,12 @@ pub fn has_others(cpus: &[usize]) -> bool {
 /// helper on a spinning silo's core would starve.
 ///
 /// # Errors
-/// The system has no more threads.
+/// The system has no more threads; or there are to be none now ([`inline`]), and this one is not
+/// among those that may be one all the same.
 pub fn spawn(name: &str, cpus: &[usize], run: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    if twin::is_missing(name) {
+        return Err(std::io::Error::other(format!("{name} has no twin")));
+    }
     let cpus = cpus.to_vec();
     let (begun, begins) = std::sync::mpsc::sync_channel(1);
     let handle = std::thread::Builder::new().name(name.into()).spawn(move || {

@@ -12,6 +12,20 @@ thread_local! {
     static INLINE: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Helpers that stay threads where others are none: nobody waits for what they do, so that no
+/// time that they take decides of anything.
+///
+/// - The writer of logs is handed lines and gives back empty buffers. Where it is behind, lines
+///   are dropped and counted; no request asks for its answer, for there is none.
+/// - The stapler swaps a pointer (`handshake::Staple`). A handshake shows what is there in its
+///   turn, or nothing, and is over by then.
+const UNAWAITED: [&str; 2] = ["access-log", "stapler"];
+
+/// Whether this helper has to have a twin now, and has none.
+pub(crate) fn is_missing(name: &str) -> bool {
+    is_inline() && !UNAWAITED.contains(&name)
+}
+
 /// What a helper does as soon as it is asked, on the thread that asks.
 pub struct Twin(Box<dyn FnMut() + Send>);
 
@@ -99,6 +113,14 @@ pub fn inline<T>(make: impl FnOnce() -> T) -> T {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    /// Whoever adds a helper that others wait for is told that it has no twin yet.
+    #[test]
+    fn only_those_that_nobody_waits_for_are_threads_there() {
+        let start = |name: &'static str| inline(|| crate::spawn(name, &[], || {}).map(|thread| thread.join().is_ok()));
+        assert!(start("resolver").is_err() && start("access-log").is_ok_and(|ended| ended));
+        assert!(crate::spawn("resolver", &[], || {}).is_ok_and(|thread| thread.join().is_ok()));
+    }
 
     #[test]
     fn a_twin_is_there_where_it_is_asked_for_and_works_at_once() {

@@ -5,6 +5,7 @@ use crate::rings::{NameDone, NameJob, ResolverShared};
 use crate::thread::Thread;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use helper::Twin;
 use rtrb::{Consumer, Producer, RingBuffer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::OwnedFd;
@@ -32,6 +33,8 @@ pub struct Resolver {
     shared: Arc<ResolverShared>,
     waiting: usize,
     seen: u32,
+    /// Who resolves them, where that is no thread: it asks and waits at once.
+    twin: Option<Twin>,
 }
 
 impl fmt::Debug for Resolver {
@@ -53,11 +56,17 @@ impl Resolver {
         let (posted, stop, event) = (AtomicU32::new(0), AtomicBool::new(false), OnceLock::new());
         let shared = Arc::new(ResolverShared { posted, stop, event, wake });
         let theirs = Arc::clone(&shared);
-        // It sees that it is to stop, and nobody waits for that.
-        let _ = helper::spawn_behind("resolver", cpus, helper::Behind::Tenth, move || {
-            Thread::new(jobs_out, done_in, theirs).run();
-        })?;
-        Ok(Self { jobs, done, shared, waiting: 0, seen: 0 })
+        let mut twin = None;
+        if helper::is_inline() {
+            let mut thread = Thread::new(jobs_out, done_in, theirs);
+            twin = Some(Twin::new(move || thread.run_all()));
+        } else {
+            // It sees that it is to stop, and nobody waits for that.
+            let _ = helper::spawn_behind("resolver", cpus, helper::Behind::Tenth, move || {
+                Thread::new(jobs_out, done_in, theirs).run();
+            })?;
+        }
+        Ok(Self { jobs, done, shared, waiting: 0, seen: 0, twin })
     }
 
     /// Has `event` become readable when there is something to take, from before anything
@@ -103,7 +112,10 @@ impl Resolver {
         Some(done)
     }
 
-    fn wake(&self) {
+    fn wake(&mut self) {
+        if let Some(twin) = &mut self.twin {
+            return twin.run();
+        }
         // A counter that is full wakes as well.
         let _ = rustix::io::write(&self.shared.wake, &1_u64.to_ne_bytes());
     }
@@ -112,6 +124,8 @@ impl Resolver {
 impl Drop for Resolver {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.wake();
+        if self.twin.is_none() {
+            self.wake();
+        }
     }
 }

@@ -83,22 +83,39 @@ impl Thread {
     pub fn run(mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
             let now = self.now();
-            while let Ok(job) = self.jobs.pop() {
-                let place = self.place(&job.rules);
-                let lookups = &mut self.all[place].1;
-                match &job.service {
-                    Some(service) => lookups.ask_service(job.ticket, service, &job.name, now),
-                    None => lookups.ask(job.ticket, &job.name, now),
-                }
-            }
-            for place in 0..self.all.len() {
-                if self.all[place].1.next_deadline().is_some_and(|deadline| deadline <= now) {
-                    self.all[place].1.on_time(now);
-                }
-            }
-            self.carry(now);
+            self.work(now);
             self.wait(now);
         }
+    }
+
+    /// Until all is known that was asked for so far, or it is known that it cannot be.
+    pub fn run_all(&mut self) {
+        loop {
+            let now = self.now();
+            self.work(now);
+            if self.all.iter().all(|(_, lookups)| lookups.next_deadline().is_none()) {
+                return;
+            }
+            self.wait(now);
+        }
+    }
+
+    /// Does all that need not be waited for.
+    fn work(&mut self, now: Time) {
+        while let Ok(job) = self.jobs.pop() {
+            let place = self.place(&job.rules);
+            let lookups = &mut self.all[place].1;
+            match &job.service {
+                Some(service) => lookups.ask_service(job.ticket, service, &job.name, now),
+                None => lookups.ask(job.ticket, &job.name, now),
+            }
+        }
+        for place in 0..self.all.len() {
+            if self.all[place].1.next_deadline().is_some_and(|deadline| deadline <= now) {
+                self.all[place].1.on_time(now);
+            }
+        }
+        self.carry(now);
     }
 
     /// Where the names of these rules are.

@@ -76,6 +76,23 @@ pub enum State {
     Closing,
 }
 
+impl State {
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Vacant => "vacant",
+            Self::Proxied => "proxied",
+            Self::Handshake => "handshake",
+            Self::Ready => "ready",
+            Self::Body => "body",
+            Self::Waiting => "waiting",
+            Self::Replying => "replying",
+            Self::Tunnel => "tunnel",
+            Self::Closing => "closing",
+        }
+    }
+}
+
 /// Some of a head arrived.
 pub const PARTIAL: u8 = 1;
 /// No request was answered, and the timer stands later than the keep-alive

@@ -9,7 +9,9 @@
 //!   answer the rest of one whose request was answered before it;
 //! - where one client has more than a quarter of all places, idle ones not counted: of its
 //!   tunnels, requests that wait for an upstream, and answers, as far as less than 500 bytes
-//!   a second go either way, the youngest, until it has a quarter.
+//!   a second go either way, the youngest, until it has a quarter. Not just until there is room
+//!   again: a client that opens an eighth of all places within a second would lock others out
+//!   until the next look.
 //!
 //! Who has many places is found by looks at all connections, a second apart and in parts, so
 //! that nothing is counted as long as there is room. More than a quarter is had by three
@@ -132,8 +134,13 @@ impl<H: Handler> Server<H> {
     #[inline(never)]
     fn give_way<N: Net>(&mut self, net: &mut N, now: Time, upstreams: usize) -> Wake {
         if self.taken(upstreams) < self.carrier.crowded_from {
-            self.crowding = Crowding { looks_at: self.crowding.looks_at, ..Crowding::default() };
-            return Wake::Idle;
+            // Who is known to have too many keeps a quarter, and who might have is let be.
+            if self.crowding.pass == Pass::Ends {
+                self.end_heavy(net);
+            } else {
+                self.crowding = Crowding { looks_at: self.crowding.looks_at, ..Crowding::default() };
+            }
+            return if self.crowding.pass == Pass::Over { Wake::Idle } else { Wake::Now };
         }
         if now >= self.crowding.looks_at {
             self.crowding.looks_at = now + Duration::from_secs(1);

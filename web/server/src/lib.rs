@@ -29,6 +29,7 @@
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
+//! | `endless` | connections that nothing would end: none |
 //! | `crowded`, `pace` | what gives way where nearly all places are taken |
 //! | `rest` | when there is nothing to do of itself |
 //! | `change` | sites and settings that change meanwhile |
@@ -45,6 +46,7 @@ mod deadlines;
 mod dialled;
 mod dialled_handshakes;
 mod early;
+mod endless;
 mod handshake_helper;
 mod handshakes;
 mod head;
@@ -67,6 +69,7 @@ mod upstreams;
 pub use access_log::{AccessLog, LineFormat, SyslogLines, SyslogPlace};
 pub use change::{Change, Replaced};
 pub use counters::Counters;
+pub use endless::{Endless, EndlessKind, Timers};
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
 pub use site::{

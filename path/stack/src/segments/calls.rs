@@ -105,6 +105,11 @@ impl Tcp {
         }
     }
 
+    /// Whether the application's timer is set.
+    pub fn has_timer(&self, id: ConnId) -> bool {
+        self.slots.get(id).is_some_and(|slot| slot.app_timer().is_some())
+    }
+
     /// Something was queued, or not; `ready` says that the connection has its
     /// turn to send already, as while it is told of an arrival.
     #[inline(always)]

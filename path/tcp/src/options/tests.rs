@@ -246,6 +246,25 @@ fn segments_are_no_longer_than_asked_for_in_both_directions() {
     assert_eq!(server.mss(), 88, "not less than the least");
 }
 
+/// A peer that asks for less than Linux's `TCP_MIN_MSS` agrees on that much, whatever is made of
+/// it: a SYN queue and a cookie keep what was agreed. One of none at all is none given.
+#[test]
+fn no_handshake_agrees_on_less_than_the_least() {
+    let config = Config::default();
+    let agreed = |v6: bool, mss: Option<u16>| {
+        let options = TcpOptions { mss, ..TcpOptions::default() };
+        agree_on(&config, v6, SeqNum(0), SeqNum(0), &options).peer_mss
+    };
+    for v6 in [false, true] {
+        for (mss, least) in [(1, 48), (47, 48), (48, 48), (49, 49), (1_460, 1_460), (u16::MAX, u16::MAX)] {
+            assert_eq!(agreed(v6, Some(mss)), least);
+        }
+    }
+    for (v6, default) in [(false, 536), (true, 1_220)] {
+        assert_eq!([agreed(v6, None), agreed(v6, Some(0))], [default; 2]);
+    }
+}
+
 /// What differs from the defaults takes no short way; taken back, it does.
 #[test]
 fn options_move_a_connection_off_the_short_ways() {

@@ -139,6 +139,60 @@ fn dsack_takes_back_what_timestamps_cannot() {
     assert_eq!((sender.counters.recoveries_undone, sender.counters.dsacks_in), (1, 1));
 }
 
+/// Whoever knows no more than addresses and ports can have a peer report as received twice what
+/// lies wherever he likes below its window: it answers a segment there, which names us as its
+/// sender, so (RFC 2883 section 4). Nothing that was not sent again is taken for sent again in
+/// vain, and recoveries of losses are not taken back for it (`tcp_dsack_seen` and `tcp_check_dsack`
+/// in Linux's net/ipv4/tcp_input.c).
+#[test]
+fn what_was_not_sent_again_did_not_come_twice() {
+    let far = |back: u32| 0_u32.wrapping_sub(back);
+    let reports = [
+        // Anywhere, of a segment, and of as much as there are numbers.
+        (far(1_000_000), far(999_000)),
+        (far(1 << 30), far(1_000)),
+        (far(1 << 30), 4_001),
+        // What was acknowledged before anything was lost.
+        (1_001, 2_001),
+    ];
+    for report in reports {
+        let mut sender = Sender::new(true, false, 10_000);
+        sender.at(1_100);
+        sender.ack(4_001, 0, &[]);
+        assert_eq!(starts(&sender.ack(4_001, 0, &[(5_001, 10_001)])), [4_001]);
+        let before = sender.info();
+        for _ in 0..3 {
+            sender.ack(4_001, 0, &[report, (5_001, 10_001)]);
+        }
+        assert_eq!((sender.counters.dsacks_in, sender.counters.recoveries_undone), (3, 0), "{report:?}");
+        assert!(sender.info().recovering && sender.info().ssthresh == before.ssthresh, "{report:?}");
+        // What was sent again and came twice is still known to have.
+        sender.ack(10_001, 0, &[]);
+        sender.ack(10_001, 0, &[(4_001, 5_001)]);
+        assert_eq!(sender.counters.recoveries_undone, 1, "{report:?}");
+    }
+}
+
+/// Nor does loss detection become more patient for it (RFC 8985 section 6.2 step 4), whatever
+/// is reported: a network that doubles segments tells nothing of their order.
+#[test]
+fn patience_is_learned_from_what_was_sent_again_alone() {
+    let widened = |sender: &Sender| sender.connection.cold.as_ref().map_or(0, |cold| cold.rack.widened);
+    let mut sender = Sender::new(true, false, 10_000);
+    sender.at(1_100);
+    sender.ack(4_001, 0, &[]);
+    for (start, end) in [(0_u32.wrapping_sub(1_000_000), 0_u32.wrapping_sub(999_000)), (1_001, 2_001)] {
+        sender.ack(4_001, 0, &[(start, end)]);
+        assert_eq!(widened(&sender), 0);
+    }
+    assert_eq!(starts(&sender.ack(4_001, 0, &[(5_001, 10_001)])), [4_001]);
+    sender.ack(4_001, 0, &[(0_u32.wrapping_sub(1_000_000), 0_u32.wrapping_sub(999_000)), (5_001, 10_001)]);
+    assert_eq!(widened(&sender), 0, "one was sent again, and it was another");
+    sender.ack(10_001, 0, &[]);
+    sender.ack(10_001, 0, &[(4_001, 5_001)]);
+    assert_eq!(widened(&sender), 1);
+}
+
 /// F-RTO (RFC 5682 section 3.1): after the timeout something arrives that was
 /// sent only once.
 #[test]

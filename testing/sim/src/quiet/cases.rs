@@ -275,6 +275,8 @@ fn of_upstreams() -> Vec<Case> {
     }
     cases.push(Case::get("/slice/o/len", whole()));
     cases.push(Case::get("/slice/o/len", Expect::Parts(350_000)).with("Range: bytes=100000-449999"));
+    cases.push(Case::get("/name/o/len", whole()));
+    cases.push(Case::get("/noname/o/len", Expect::Status(502)));
     cases.push(Case::get("/err/o/500", whole()));
     cases.push(Case::get("/named/o/500", whole()));
     cases
@@ -394,10 +396,12 @@ pub fn secured() -> Vec<Case> {
     all().into_iter().filter(|case| NAMES.iter().any(|name| case.name.starts_with(name))).collect()
 }
 
-/// Those that helpers work for: on passwords, on what is compressed, on files of bodies.
+/// Those that helpers work for: on passwords, on what is compressed, on files of bodies, on names.
 #[must_use]
 pub fn of_helpers() -> Vec<Case> {
-    let is_one = |case: &Case| ["/pw/", "/fgz/", "POST /small/"].iter().any(|part| case.name.starts_with(part));
+    let is_one = |case: &Case| {
+        ["/pw/", "/fgz/", "POST /small/", "/name/", "/noname/"].iter().any(|part| case.name.starts_with(part))
+    };
     all().into_iter().filter(is_one).collect()
 }
 

@@ -1,6 +1,7 @@
 //! The site of a quiet server: its files, and what an nginx.conf says of them.
 
 use super::cases::{gzipped_length, packed, text, text_length, tree};
+use super::name_server::{self, NameServer};
 use crate::proxied::Text;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::{fs, io};
 use wire::Time;
 
-/// `{o}` is the upstream, `{r}` the folder with the site's files, `{t}` one for those that it
+/// `{o}` is the upstream, `{h}` and `{p}` its name and port, `{n}` who resolves names, `{r}` the folder with the site's files, `{t}` one for those that it
 /// makes.
 const CONF: &str = "\
     error_log /dev/null crit;\n\
@@ -28,6 +29,8 @@ const CONF: &str = "\
     charset_map windows-1251 utf-8 { C0 D090; C1 D091; }\n\
     server { listen 80;\n\
     location /plain/ { proxy_pass http://{o}; }\n\
+    location /name/ { resolver {n} ipv6=off; set $up {h}; proxy_pass http://$up:{p}; }\n\
+    location /noname/ { resolver {n} ipv6=off; set $up none.quiet; proxy_pass http://$up:{p}; }\n\
     location /old/ { proxy_http_version 1.0; proxy_pass http://{o}; }\n\
     location /unbuf/ { proxy_buffering off; proxy_request_buffering off; proxy_pass http://{o}; }\n\
     location /small/ { client_body_buffer_size 16k; proxy_buffers 2 4k; proxy_pass http://{o}; }\n\
@@ -97,7 +100,7 @@ const CERTIFY: &str = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:p
 pub struct Site(Arc<Folder>);
 
 #[derive(Debug)]
-struct Folder(PathBuf);
+struct Folder(PathBuf, NameServer);
 
 impl Site {
     /// Makes the files, in a folder with this name.
@@ -133,7 +136,7 @@ impl Site {
         for at in 0..600 {
             write(&format!("many/file-with-a-name-{at}.txt"), b"x")?;
         }
-        Ok(Self(Arc::new(Folder(root))))
+        Ok(Self(Arc::new(Folder(root, NameServer::start()?))))
     }
 
     /// The same, whose server speaks TLS, with a server before it that is its client.
@@ -167,6 +170,8 @@ impl Site {
     pub fn server(&self, upstream: SocketAddr, now: Time) -> Server {
         let root = self.0.0.to_string_lossy();
         let mut text = CONF.replace("{o}", &upstream.to_string()).replace("{r}", &root).replace("{t}", &root);
+        let (host, port) = (name_server::name_of(upstream.ip()), upstream.port().to_string());
+        text = text.replace("{h}", &host).replace("{p}", &port).replace("{n}", &self.0.1.at().to_string());
         if self.is_secured() {
             let secured = format!("listen 80 ssl; ssl_certificate {root}/own.pem; ssl_certificate_key {root}/own.key;");
             text = text.replace("listen 80;", &secured);

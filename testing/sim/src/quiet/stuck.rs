@@ -52,7 +52,7 @@ fn of_silence() -> Vec<Case> {
     let places = [
         "plain", "old", "unbuf", "small", "sub", "gzip", "gunzip", "gunsub", "charset", "ssi", "add", "slice", "auth",
         "mirror", "limit", "paced", "pacedf", "head", "err", "named", "fcgi", "fcgiu", "fcgiz", "uwsgi", "uwsgiu",
-        "uwsgiz", "scgi", "scgiu", "scgiz", "up",
+        "uwsgiz", "scgi", "scgiu", "scgiz", "up", "name",
     ];
     for place in places {
         for name in ["never", "start", "half", "halfgz", "lack"] {
@@ -138,6 +138,7 @@ pub fn over_stack(site: &Site, cases: &[Case]) -> Vec<String> {
         }
         // Whoever was waited for within it may have a minute more.
         assert!(!world.run(LIMIT, |_| false));
+        world.endless().into_iter().for_each(&mut object);
         let held = world.held();
         if !held.is_empty() {
             object(format!("is held: {held:?}"));

@@ -16,11 +16,12 @@
 //! Who is woken goes on in the engine's turn, and a data path takes another turn as long as
 //! [`Handler::has_work`](exchange::Handler::has_work) says that somebody is.
 
-use super::Rest;
 use super::course::Course;
 use super::making::Filtering;
+use super::relay::{IDLE, RelayStage};
 use super::sub_course::{Permission, SubId};
-use exchange::ExchangeId;
+use super::{Engine, Rest};
+use exchange::{ExchangeId, UpstreamId};
 use std::collections::VecDeque;
 use wire::Time;
 
@@ -89,6 +90,37 @@ impl Course {
             // There is no answer yet.
             On::Room | On::Place => false,
         }
+    }
+}
+
+impl Engine {
+    /// Whether an exchange that its client does not hold up is ended by somebody, at the latest:
+    /// an upstream's timer, a clock or a helper of its own, or one of those on which a request
+    /// within it waits. For simulations, which know timers.
+    #[must_use]
+    pub fn is_timed(&self, id: ExchangeId, mark: u32, is_armed: &dyn Fn(UpstreamId) -> bool) -> bool {
+        let course = self.rest.courses.get(mark as usize).and_then(Option::as_deref);
+        let Some(course) = course.filter(|course| course.id == id) else { return false };
+        let relay = course.relay.as_deref();
+        let by_upstream = relay.is_some_and(|relay| {
+            // Who resolves names has a time limit for each.
+            relay.stage == RelayStage::Resolves || relay.link.is_some_and(is_armed)
+        });
+        let in_line = course.filtering.as_deref().is_some_and(|filtering| filtering.in_line);
+        let within = || {
+            let all = self.rest.subs.table.iter().filter(|(_, record)| record.parent == (mark, id));
+            all.into_iter().any(|(sub, record)| self.is_timed(sub.exchange_id(), record.token, is_armed))
+        };
+        by_upstream || in_line || course.ticket.is_some() || course.inner.is_some() || within()
+    }
+
+    /// Whether the timer of a connection to an upstream is to be set whatever a client does, with
+    /// so many bytes queued for it: while it is idle, and where it takes the bytes of a tunnel.
+    #[must_use]
+    pub fn needs_timer(&self, mark: u32, unsent: usize) -> bool {
+        let course = self.rest.courses.get(mark as usize).and_then(Option::as_deref);
+        let relay = course.and_then(|course| course.relay.as_deref());
+        mark & IDLE != 0 || relay.is_none_or(|relay| relay.stage == RelayStage::Tunnel && unsent > 0)
     }
 }
 

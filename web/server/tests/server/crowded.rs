@@ -240,6 +240,27 @@ fn the_youngest_of_who_has_more_than_a_quarter_give_way() {
     }
 }
 
+/// What has come behind a request that gives way, of its body or of others, is not kept: nobody
+/// reads it any more, and its client, which may wait for room for the rest, is to hear the answer.
+#[test]
+fn what_waits_behind_who_gives_way_is_dropped() {
+    const BODY: &[u8] = b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n";
+    const NEXT: &[u8] = b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n";
+    for first in [BODY, NEXT] {
+        let mut world = holding(16, Holds::default(), &[]);
+        let early = open(&mut world, "192.0.2.1", 12, "/wait");
+        let last = world.open();
+        world.net.peers.insert(last.index(), IpAddr::from([192, 0, 2, 1]));
+        world.send(last, [first, &NEXT.repeat(10)].concat());
+        assert_eq!(world.conn(last).held.len(), 10 * NEXT.len(), "its handler does not read");
+        open(&mut world, "192.0.2.1", 1, "/wait");
+        pass(&mut world, 2, |_| {});
+        assert_eq!(left(&mut world, &early)[..3], [true; 3]);
+        assert!(world.got(last).starts_with(b"HTTP/1.1 503 "));
+        assert_eq!(world.conn(last).held.len(), 0);
+    }
+}
+
 /// An IPv6 /64 is one client, two are two; a proxy that is believed is none, but those of whom
 /// it tells are; who is exempt may have all.
 #[test]
@@ -403,24 +424,41 @@ fn crowd() -> World<Holds> {
     holding(2_048, Holds { leaves: true, ..Holds::default() }, &[])
 }
 
-/// Who is to give way is forgotten when there is room again: some time later others may be the
-/// ones that have too many.
+/// A client that has too many is left a quarter of all places, and no more, also where room for
+/// others would be there sooner; and then nobody gives way who has no more than that.
 #[test]
-fn who_gives_way_is_found_anew_each_time() {
+fn who_has_too_many_is_left_a_quarter() {
     let mut world = crowd();
     let all = open_many(&mut world, 1_800, |_| IpAddr::from([192, 0, 2, 1]));
     pass(&mut world, 3, |_| {});
-    // As many as end in a turn, and there is room.
-    assert_eq!(count(&world, "gave_way_tunnels"), 256);
-    let stay: Vec<ConnId> = all.into_iter().filter(|id| world.is_open(*id)).collect();
-    stay[..1_044].iter().for_each(|id| world.close(*id, Closed::Reset));
-    pass(&mut world, 3, |_| {});
+    assert_eq!(count(&world, "gave_way_tunnels"), 1_800 - 512);
+    let stay = [vec![true; 512], vec![false; 1_288]].concat();
+    assert_eq!(left(&mut world, &all), stay, "the youngest go");
     open_many(&mut world, 1_300, apart);
     pass(&mut world, 4, |_| {});
-    assert_eq!(count(&world, "gave_way_tunnels"), 256, "nobody has more than a quarter now");
+    assert_eq!(count(&world, "gave_way_tunnels"), 1_800 - 512, "nobody has more than a quarter now");
 }
 
-/// Nor does one give way that took the place of another that was to.
+/// Who may have too many is let be where there is room before that is known.
+#[test]
+fn nobody_gives_way_while_there_is_room() {
+    let mut world = crowd();
+    let others = open_many(&mut world, 1_048, apart);
+    open_many(&mut world, 1_000, |_| IpAddr::from([192, 0, 2, 1]));
+    // What goes by is known from the second look on; its first turn finds who may have too many.
+    while world.turn() {}
+    world.net.now = world.net.now + Duration::from_millis(1_500);
+    assert!(world.turn(), "it goes on at once");
+    others[..300].iter().for_each(|id| world.close(*id, Closed::Reset));
+    while world.turn() {}
+    assert_eq!(count(&world, "gave_way_tunnels"), 0);
+    // When others come again, it is looked for again.
+    open_many(&mut world, 300, |number| apart(50_000 + number));
+    pass(&mut world, 4, |_| {});
+    assert_eq!(count(&world, "gave_way_tunnels"), 488);
+}
+
+/// No newcomer gives way that took the place of another that was to.
 #[test]
 fn a_newcomer_in_a_place_is_another() {
     let mut world = crowd();

@@ -42,7 +42,8 @@ pub struct ServedConnection {
     pub closes: bool,
     pub aborted: bool,
     pub timer: Option<Time>,
-    held: Vec<u8>,
+    /// What has come and was not taken.
+    pub held: Vec<u8>,
     ended: bool,
     resume: bool,
     /// The peer acknowledges at once.

@@ -191,6 +191,42 @@ fn the_largest_early_holder_gives_way_first() {
     assert!(scene.early(2) > 0);
 }
 
+/// Nobody gives way for text that is refused as soon as there is room: a stranger who knows no
+/// more than addresses and ports could have others' early bytes forgotten, and end others.
+#[test]
+fn nobody_gives_way_for_text_that_is_refused() {
+    let mut scene = Scene::new(4, 40_000);
+    for round in 0..8 {
+        scene.say(1, 2_000 + round * 1_400, &[1; 1_400]);
+    }
+    let early = scene.early(1);
+    while scene.stack.receive_memory() + 1_400 <= 30_000 {
+        scene.say(0, 0, &[0; 1_400]);
+    }
+    // It waits already, so that others would even end for it.
+    scene.say(2, 0, &[2; 700]);
+    assert_eq!(scene.early(1), early, "there was room so far");
+    let (port, seq, ack) = scene.peers[2];
+    let refused = [
+        (seq.minus(1_400), ack, Flags::ACK),
+        (seq.plus(2 << 20), ack, Flags::ACK),
+        (seq, ack.plus(1), Flags::ACK),
+        (seq, ack.minus(0x1_0001), Flags::ACK),
+        (seq.plus(1), ack, Flags::ACK | Flags::RST),
+        (seq, ack, Flags::ACK | Flags::SYN),
+        (seq, ack, Flags::PSH),
+    ];
+    for (seq, ack, flags) in refused {
+        scene.send(port, seq, ack, flags, &[9; 1_400]);
+        assert_eq!(scene.early(1), early, "{flags:?}");
+        assert!((0..4).all(|n| scene.live(n)), "{flags:?}");
+    }
+    assert_eq!(scene.stack.held(scene.id(2)), 700, "nothing of it was taken");
+    // What is not refused has room made for it.
+    scene.say(2, 0, &[2; 1_400]);
+    assert_eq!((scene.early(1), scene.stack.held(scene.id(2))), (0, 2_100));
+}
+
 /// Three quarters are for all, the last is for those that hold little; when
 /// that is used up too, the one whose application has waited longest goes.
 #[test]
