@@ -9,6 +9,7 @@ use crate::program::{Program, Scratch};
 use core::time::Duration;
 use demo::child::Interrupt;
 use demo::machine::children;
+use rustix::process::{Pid, Signal, kill_process};
 use silo::Clock;
 use std::fs;
 use std::io::{BufReader, Read, Write};
@@ -190,6 +191,19 @@ impl Server {
         interrupt.sleep(BEHIND)?;
         let processor = processor_time(self.program.id())?.saturating_sub(before);
         Ok(Sample { time: took.as_secs_f64() * 1e3, processor: processor.as_secs_f64() * 1e3 })
+    }
+}
+
+impl Drop for Server {
+    /// It is told to end: the worker of an nginx whose master is killed would stay.
+    fn drop(&mut self) {
+        if let Some(process) = Pid::from_raw(self.program.id() as i32) {
+            let _ = kill_process(process, Signal::TERM);
+        }
+        let end = Clock.now() + PATIENCE;
+        while self.program.still_runs().is_ok() && Clock.now() < end {
+            thread::sleep(LOOK);
+        }
     }
 }
 
