@@ -121,6 +121,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"texts compressed for each request|$(SUDO) $(BENCH) squeezed --nearside $(NEARSIDE)" \
 		"goal: requests passed on to an upstream|$(SUDO) $(BENCH) proxy --nearside $(NEARSIDE)" \
 		"goal: long answers passed on|$(SUDO) $(BENCH) proxy --body 1M --nearside $(NEARSIDE)" \
+		"long bodies passed on|$(SUDO) $(BENCH) bodies --nearside $(NEARSIDE)" \
 		"goal: TLS beside nginx|$(SUDO) $(BENCH) tls --nearside $(NEARSIDE)" \
 		"10,000 hosts beside one|$(SUDO) $(BENCH) hosts --nearside $(NEARSIDE)" \
 		"goodput over a lossy link|$(SUDO) $(BENCH) goodput" \
@@ -169,6 +170,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"BoringSSL's test runner against our TLS (BOGO=its sources)|CARGO='$(CARGO)' BOGO='$(BOGO)' scripts/bogo.sh" \
 		"tlsfuzzer's scripts (TLSFUZZER=its sources)|TLSFUZZER='$(TLSFUZZER)' $(SUDO) scripts/tlsfuzzer.sh $(NEARSIDE)" \
 		"nginx's suite (NGINX_TESTS=its sources)|NGINX_TESTS='$(NGINX_TESTS)' $(SUDO) scripts/nginx-tests.sh $(NEARSIDE)" \
+		"Debian's nginx-light, -full and -extras, from their packages|CARGO='$(CARGO)' scripts/debian-nginx.sh" \
 		"testssl.sh finds nothing above LOW that is not listed|scripts/testssl.sh $(NEARSIDE)" \
 		"Chromium over TLS and our own stack, by TAP and AF_XDP|$(SUDO) scripts/chromium.sh $(NEARSIDE)" \
 		"a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed" \

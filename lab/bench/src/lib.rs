@@ -24,10 +24,12 @@
 //! | [`hosts`] | an nginx.conf with 10,000 hosts beside one with one |
 //! | [`squeezed`] | texts compressed on the fly, beside nginx |
 //! | [`proxied`] | requests passed on to an upstream, on every data path beside nginx |
+//! | [`bodies`] | long bodies of requests and answers passed on, beside nginx |
 //! | [`slow`] | a long answer passed on to a client that takes it slowly |
 //! | [`peer`] | a generator and a server on one host |
 //! | [`goodput`] | transfers over a lossy link beside the Mathis bound |
 
+pub mod bodies;
 mod callgrind;
 mod client;
 pub mod connections;

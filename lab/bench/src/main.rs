@@ -2,8 +2,8 @@
 
 use bench::cost::{self, Case, CostArgs, CostSide};
 use bench::{
-    BenchError, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers, sealing,
-    silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
+    BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers,
+    sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -171,6 +171,8 @@ enum Command {
     Proxy(ProxyArgs),
     /// A long answer passed on to a client that takes it slowly: what the proxy holds of it
     Slow(slow::Plan),
+    /// Long bodies of requests and answers passed on by an nginx.conf, beside nginx
+    Bodies(bodies::Plan),
     /// 10,000 hosts by an nginx.conf, beside one: a request, and a reload
     Hosts(HostsArgs),
     /// A download over a link, alone and beside readers that take nothing
@@ -288,6 +290,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Proxy(args) => proxied::run(&args.plan()?),
         Command::Slow(plan) => slow::run(&plan, &program(plan.nearside.clone())?),
+        Command::Bodies(plan) => bodies::run(&plan, &program(plan.nearside.clone())?),
         Command::Hosts(args) => hosts::run(&args.plan()?),
         Command::Readers { rounds, seconds, stalled, nearside } => readers::run(&readers::Plan {
             nearside: program(nearside)?,

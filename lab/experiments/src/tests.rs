@@ -444,3 +444,30 @@ command = ["echo", '{"rate": 5}']
     let read = results::read(&folder.0).expect("its own").remove(0);
     assert!(read.doubt().is_some_and(|doubt| doubt.contains("requests failed")), "{read:?}");
 }
+
+/// The built-in experiment, small, as it is printed: the worker with most connections is
+/// told beside an even part, from the connections that each worker took.
+#[test]
+fn the_largest_share_of_kept_connections_is_printed() {
+    let sets =
+        ["workers=3", "connections=24", "requests=240", "service=wait:1ms", "models=[\"exclusive\", \"reuseport\"]"];
+    let sets = sets.map(|set| format!("accept-queue.{set}")).into_iter().chain(["rounds=1".to_owned()]);
+    let sets: Vec<Set> = sets.map(|set| set.parse().expect("a change")).collect();
+    let experiment = builtin::find("accept-queue-keep-alive", &sets).expect("it is built in");
+    let folder = Folder::new();
+    let interrupt = Interrupt::watch().expect("signals");
+    let (results, outcome) = crate::runner::run(&experiment, &folder.0, &interrupt).expect("it runs");
+    assert!(matches!(outcome, Outcome::Complete));
+    let text = table::render(&results);
+    let row = text.lines().find(|line| line.starts_with("largest share, of an even one ")).expect(&text);
+    let printed: Vec<&str> = row.split_whitespace().skip(6).collect();
+    assert_eq!(printed.len(), results.arms.len(), "{text}");
+    for (arm, printed) in results.arms.iter().zip(printed) {
+        let counts = arm.runs[0].details["connections of each worker"].split(' ');
+        let counts: Vec<f64> = counts.map(|count| count.parse().expect("a count")).collect();
+        assert_eq!(counts.iter().sum::<f64>(), 24.0, "{counts:?}");
+        let most = counts.iter().copied().fold(0.0, f64::max) / 8.0;
+        assert!((1.0..=3.0).contains(&most), "{counts:?}");
+        assert_eq!(number(most), printed, "{}: {counts:?}\n{text}", arm.name);
+    }
+}

@@ -11,8 +11,9 @@
 //!
 //! Nothing here waits: what cannot be taken is left to the caller, who is told when
 //! there is room again ([`BodyStore::take`]). All that can be filled has a limit: what
-//! one body holds in memory ([`BodyRules::buffer`], twice while it is written), what
-//! all hold, and how many have files ([`BodyLimits`]).
+//! one body holds in memory ([`BodyRules::buffer`]; one that goes to a file
+//! [`BodyLimits::piece`], twice while it is written), what all hold, and how many have
+//! files ([`BodyLimits`]).
 #![forbid(unsafe_code)]
 
 mod folder;

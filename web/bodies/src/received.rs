@@ -114,15 +114,30 @@ impl ReceivedBody {
         if self.path.is_empty() { None } else { Some(&self.path) }
     }
 
-    /// Bytes that it keeps in memory before it goes to a file: one that is known to be
-    /// little longer than the buffer stays.
+    /// Bytes that it keeps in memory before some of it goes to a file: all of one that is
+    /// known to be little longer than the buffer, and of one that has a file, or will have,
+    /// as many as are written at once.
     fn room(&self) -> usize {
+        let buffer = self.rules.buffer.max(1) as usize;
+        match self.length {
+            _ if self.filed => self.common.piece(buffer),
+            Some(length) if length < self.longest() => usize::try_from(length).unwrap_or(usize::MAX),
+            Some(_) => self.common.piece(buffer),
+            None => buffer,
+        }
+    }
+
+    /// A body of a known length that is shorter stays in memory.
+    fn longest(&self) -> u64 {
         let buffer = u64::from(self.rules.buffer.max(1));
-        let most = match self.length {
-            Some(length) if length < buffer + buffer / 4 => length,
-            _ => buffer,
-        };
-        usize::try_from(most).unwrap_or(usize::MAX)
+        buffer + buffer / 4
+    }
+
+    /// Whether it goes to a file, however much of it came.
+    fn is_filed(&self) -> bool {
+        self.filed
+            || self.rules.in_file != BodyFiles::Long
+            || self.length.is_some_and(|length| length >= self.longest())
     }
 
     /// Adds bytes; how many were taken. The rest is to be offered again when the store
@@ -162,10 +177,19 @@ impl ReceivedBody {
         if free > 0 {
             return free;
         }
+        if self.filed && self.memory.capacity() == 0 {
+            self.memory = self.common.take_spare();
+            if self.memory.capacity() > 0 {
+                return self.memory.capacity();
+            }
+        }
         let len = self.memory.len();
         let most = self.room().saturating_sub(len);
-        // Twice as much each time: what was announced may never come.
-        self.memory.reserve_exact(wanted.max(len).max(512).min(most));
+        // Twice as much each time: what was announced may never come. Whoever has sent one
+        // piece has the next as a whole.
+        let has_sent = self.filed && self.written + self.writing.unwrap_or(0) >= most as u64;
+        let wanted = if has_sent { most } else { wanted.max(len).max(512) };
+        self.memory.reserve_exact(wanted.min(most));
         let capacity = self.memory.capacity();
         self.common.hold(capacity - len);
         capacity - len
@@ -186,8 +210,8 @@ impl ReceivedBody {
     /// # Errors
     /// It was not; no body will come of it.
     pub fn on_written(&mut self, wrote: Wrote) -> Result<bool, BodyError> {
-        let Wrote { written, memory, capacity } = wrote;
-        self.common.let_go(capacity);
+        let Wrote { written, memory } = wrote;
+        self.common.give_spare(memory);
         let bytes = self.writing.take().unwrap_or(0);
         let file = written?;
         self.written += bytes;
@@ -195,10 +219,6 @@ impl ReceivedBody {
             self.path = file.folder.path(&file.name).into();
         }
         self.file = Some(file);
-        if self.memory.capacity() == 0 && !self.ended && !self.common.is_full() {
-            self.common.hold(memory.capacity());
-            self.memory = memory;
-        }
         self.settle()
     }
 
@@ -211,8 +231,7 @@ impl ReceivedBody {
         if !self.ended || self.writing.is_some() || self.content.is_some() {
             return Ok(self.content.is_some());
         }
-        let is_filed = self.filed || self.rules.in_file != BodyFiles::Long;
-        if is_filed && (!self.memory.is_empty() || self.file.is_none()) {
+        if self.is_filed() && (!self.memory.is_empty() || self.file.is_none()) {
             self.write()?;
             return Ok(false);
         }

@@ -16,11 +16,16 @@ pub struct BodyLimits {
     pub bytes: usize,
     /// Files. Beyond it a body that needs one has no place.
     pub files: usize,
+    /// Bytes of a body that goes to a file which are handed to the thread that writes at
+    /// once: each hand-over wakes that thread, and then the silo. Such a body has as much
+    /// in memory, and as much again while that is written; once half of
+    /// [`BodyLimits::bytes`] is held, no more than its buffer.
+    pub piece: usize,
 }
 
 impl Default for BodyLimits {
     fn default() -> Self {
-        Self { bytes: 128 << 20, files: 16 << 10 }
+        Self { bytes: 128 << 20, files: 16 << 10, piece: 128 << 10 }
     }
 }
 
@@ -28,9 +33,8 @@ impl Default for BodyLimits {
 #[derive(Debug)]
 pub struct Wrote {
     pub(crate) written: Result<Arc<TempFile>, BodyError>,
+    /// What it was in, which is held.
     pub(crate) memory: Vec<u8>,
-    /// Bytes that were held for it.
-    pub(crate) capacity: usize,
 }
 
 /// What bodies have in common.
@@ -49,11 +53,40 @@ pub(crate) struct Common {
     pub under_way: Cell<usize>,
     /// Those that wait for memory.
     pub waiting: RefCell<VecDeque<u64>>,
+    /// Memory of pieces that were written, for those that follow, as long as any body has
+    /// a file.
+    pub spare: RefCell<Vec<Vec<u8>>>,
 }
+
+/// Memory of so many pieces is kept: one is filled while the one before it is written.
+const SPARE: usize = 2;
 
 impl Common {
     pub fn is_full(&self) -> bool {
         self.held.get() >= self.limits.bytes
+    }
+
+    /// Bytes of a hand-over to who writes, of a body with so much of a buffer.
+    pub fn piece(&self, buffer: usize) -> usize {
+        let is_pressed = self.held.get() >= self.limits.bytes / 2;
+        if is_pressed { buffer.min(self.limits.piece) } else { self.limits.piece }
+    }
+
+    /// Memory of a piece that was written, if there is any; it is held already.
+    pub fn take_spare(&self) -> Vec<u8> {
+        self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Memory that is held, of what was written: kept where it is that of a whole piece,
+    /// else let go.
+    pub fn give_spare(&self, memory: Vec<u8>) {
+        let mut spare = self.spare.borrow_mut();
+        let is_whole = memory.capacity() >= self.limits.piece && memory.capacity() <= 2 * self.limits.piece;
+        if is_whole && spare.len() < SPARE && self.files.get() > 0 && self.held.get() < self.limits.bytes / 2 {
+            spare.push(memory);
+        } else {
+            self.let_go(memory.capacity());
+        }
     }
 
     pub fn hold(&self, bytes: usize) {
@@ -73,6 +106,10 @@ impl Common {
 
     pub fn give_file(&self) {
         self.files.set(self.files.get().saturating_sub(1));
+        if self.files.get() == 0 {
+            let spare = core::mem::take(&mut *self.spare.borrow_mut());
+            spare.into_iter().for_each(|memory| self.let_go(memory.capacity()));
+        }
     }
 
     pub fn folder(&self, number: u16) -> Option<&Arc<TempFolder>> {

@@ -94,6 +94,7 @@ impl BodyStore {
             files: Cell::new(0),
             under_way: Cell::new(0),
             waiting: RefCell::default(),
+            spare: RefCell::default(),
         };
         Self { common: Rc::new(common), done, signals, seen: 0 }
     }
@@ -134,10 +135,7 @@ impl BodyStore {
         if let Ok(BodyDone { ticket, outcome }) = self.done.try_recv() {
             self.common.under_way.set(self.common.under_way.get().saturating_sub(1));
             let event = match outcome {
-                BodyOutcome::Written(written, memory) => {
-                    let capacity = memory.capacity();
-                    BodyEvent::Written(Wrote { written, memory, capacity })
-                }
+                BodyOutcome::Written(written, memory) => BodyEvent::Written(Wrote { written, memory }),
                 BodyOutcome::Read(read, bytes) => {
                     self.common.let_go(bytes.capacity());
                     BodyEvent::Read(read.map(|()| bytes))
@@ -154,7 +152,7 @@ impl BodyStore {
 
     /// For what was written of a body that is gone: its file goes, too.
     pub fn drop_written(&self, wrote: Wrote) {
-        self.common.let_go(wrote.capacity);
+        self.common.give_spare(wrote.memory);
         if let Ok(file) = wrote.written {
             self.common.submit(BodyJob::LetGo(file));
         }

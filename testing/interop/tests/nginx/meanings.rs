@@ -164,6 +164,19 @@ fn upstreams() -> Vec<Case> {
             )
         },
         Case {
+            has: &["200 OK", "POST /up/x HTTP", " 413 "],
+            differs: &[("HTTP/1.1 413 Request Entity", "HTTP/1.1 413 Content")],
+            ..case(
+                "the limit of a body is that of the place which its path finds",
+                "client_max_body_size 10; server { listen 127.0.0.1:PORT; location /up/ { client_max_body_size 100; try_files /nothing @app; }
+                 location /e/ { client_max_body_size 100; error_page 418 = @app; return 418; }
+                 location /short/ { try_files /nothing @long; }
+                 location @app { proxy_pass http://127.0.0.1:9100; }
+                 location @long { client_max_body_size 100; proxy_pass http://127.0.0.1:9100; } }",
+                ["/up/x", "/e/", "/short/x"].map(|target| post(target, "0123456789 and more")).into(),
+            )
+        },
+        Case {
             has: &["Expires: Wed, 10 Nov 2010 10:00:10 GMT", "X-E: none"],
             ..case(
                 "expires with modified and a variable",

@@ -5,6 +5,7 @@ use crate::BodyFiles;
 use crate::received::{BodyContent, BodyFile};
 use crate::writer::{TempFile, work};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -18,6 +19,9 @@ struct Desk {
 }
 
 const RULES: BodyRules = BodyRules { buffer: 100, in_file: BodyFiles::Long, folder: 0 };
+
+/// Pieces as long as the buffer.
+const LIMITS: BodyLimits = BodyLimits { bytes: 128 << 20, files: 16 << 10, piece: 100 };
 
 impl Desk {
     fn new(name: &str, limits: BodyLimits) -> Self {
@@ -76,7 +80,7 @@ fn file(body: &ReceivedBody) -> &BodyFile {
 
 #[test]
 fn what_is_little_longer_than_the_buffer_stays_in_memory_where_that_is_known() {
-    let mut desk = Desk::new("lengths", BodyLimits::default());
+    let mut desk = Desk::new("lengths", LIMITS);
     for (length, known, in_memory) in [
         (0, true, true),
         (100, false, true),
@@ -116,7 +120,7 @@ fn what_is_little_longer_than_the_buffer_stays_in_memory_where_that_is_known() {
 /// A writer that does not come to it: twice the buffer is held, and no more taken.
 #[test]
 fn nothing_is_taken_while_the_writer_is_behind() {
-    let mut desk = Desk::new("behind", BodyLimits::default());
+    let mut desk = Desk::new("behind", LIMITS);
     let mut body = desk.store.begin(RULES, None, 1);
     let bytes = [7; 1_000];
     assert_eq!(body.add(&bytes).expect("room"), 200);
@@ -131,10 +135,75 @@ fn nothing_is_taken_while_the_writer_is_behind() {
     assert_eq!((file(&body).length, body.received()), (200, 200));
 }
 
+/// Long bodies go to the writer by long pieces, whether their length was told or not: what
+/// each hand-over costs is shared by many bytes, and the next piece is filled meanwhile, in
+/// memory that was used before.
+#[test]
+fn what_goes_to_a_file_is_handed_over_by_pieces() {
+    const PIECE: usize = 4_000;
+    const LENGTH: usize = 50_000;
+    let mut desk = Desk::new("pieces", BodyLimits { piece: PIECE, ..LIMITS });
+    let bytes: Vec<u8> = (0..LENGTH).map(|at| (at % 251) as u8).collect();
+    for (known, first) in [(true, PIECE), (false, 100)] {
+        let mut body = desk.store.begin(RULES, known.then_some(LENGTH as u64), 1);
+        let (mut rest, mut pieces, mut memory) = (bytes.as_slice(), Vec::new(), BTreeSet::new());
+        let (mut whole, mut ended) = (false, false);
+        while !whole {
+            // As they come from a socket.
+            while !rest.is_empty() {
+                let some = rest.len().min(1_500);
+                let taken = body.add(&rest[..some]).expect("room");
+                rest = &rest[taken..];
+                if taken < some {
+                    break;
+                }
+            }
+            if rest.is_empty() && !ended {
+                assert_eq!(body.end(), Ok(false), "the last piece is still to be written");
+                ended = true;
+            }
+            assert!(desk.store.held().0 <= 3 * PIECE, "{}", desk.store.held().0);
+            let job = desk.jobs.try_recv().expect("there is always one");
+            if let BodyJob::Write { bytes, .. } = &job {
+                pieces.push(bytes.len());
+                memory.insert(bytes.as_ptr() as usize);
+            }
+            desk.done.send(work(job, &mut desk.left).expect("done")).expect("taken");
+            let Some((1, BodyEvent::Written(wrote))) = desk.store.take() else { panic!("written") };
+            whole = body.on_written(wrote).expect("written");
+        }
+        let (last, others) = pieces.split_last().expect("some");
+        assert!(others[0] == first && others[1..].iter().all(|piece| *piece == PIECE), "{pieces:?}");
+        assert!(*last <= PIECE && pieces.iter().sum::<usize>() == LENGTH, "{pieces:?}");
+        assert!(memory.len() <= 4, "each piece has memory of its own: {}", memory.len());
+        let mut found = vec![0; LENGTH];
+        let file = std::fs::File::from(file(&body).file.try_clone().expect("a descriptor"));
+        file.read_exact_at(&mut found, 0).expect("read");
+        assert!(found == bytes);
+        drop((body, file));
+        desk.work();
+        assert_eq!((desk.store.held(), desk.left.len()), ((0, 0), 0));
+    }
+}
+
+/// Where half of all memory is held, bodies that go to files hold no more than their buffers.
+#[test]
+fn pieces_are_short_where_much_is_held() {
+    let mut desk = Desk::new("pressed", BodyLimits { bytes: 10_000, piece: 4_000, ..LIMITS });
+    let bytes = [7; 6_000];
+    let mut first = desk.store.begin(BodyRules { buffer: 6_000, ..RULES }, None, 1);
+    assert_eq!(first.add(&bytes).expect("room"), 6_000);
+    let mut second = desk.store.begin(RULES, Some(6_000), 2);
+    assert_eq!(second.add(&bytes).expect("room"), 200, "a buffer that is written, and one that waits");
+    drop(first);
+    assert_eq!(second.add(&bytes[200..]).expect("room"), 3_900, "a piece");
+    assert!(desk.settle(&mut second).is_ok());
+}
+
 /// One that leaves meanwhile: its memory counts until it was written, and its file goes.
 #[test]
 fn a_body_that_is_gone_leaves_nothing() {
-    let mut desk = Desk::new("gone", BodyLimits::default());
+    let mut desk = Desk::new("gone", LIMITS);
     for works_first in [false, true] {
         let mut body = desk.store.begin(RULES, None, 1);
         assert_eq!(body.add(&[1; 300]).expect("room"), 200);
@@ -167,7 +236,7 @@ fn a_body_that_is_gone_leaves_nothing() {
 /// waits for its turn.
 #[test]
 fn all_together_hold_no_more_than_they_may() {
-    let mut desk = Desk::new("limits", BodyLimits { bytes: 1_000, files: 2 });
+    let mut desk = Desk::new("limits", BodyLimits { bytes: 1_000, files: 2, ..LIMITS });
     let rules = BodyRules { buffer: 800, ..RULES };
     let mut first = desk.store.begin(rules, None, 1);
     assert_eq!(first.add(&[1; 700]).expect("room"), 700);
@@ -181,8 +250,10 @@ fn all_together_hold_no_more_than_they_may() {
     // No room to grow: to a file with it.
     let more = second.add(&[2; 700]).expect("room");
     assert!(desk.store.held().0 <= held + 512 && more < 700, "{more}");
-    assert!(desk.settle(&mut second).is_ok());
-    drop(first);
+    assert!(desk.work());
+    let Some((2, BodyEvent::Written(wrote))) = desk.store.take() else { panic!("written") };
+    assert_eq!(second.on_written(wrote), Ok(false));
+    // What was written is held no more.
     assert!(desk.store.arrived());
     let Some((3, BodyEvent::Room)) = desk.store.take() else { panic!("room") };
     third.on_room();
@@ -192,7 +263,7 @@ fn all_together_hold_no_more_than_they_may() {
 
 #[test]
 fn files_have_a_limit_and_each_goes_by_its_rule() {
-    let mut desk = Desk::new("files", BodyLimits { bytes: 1 << 20, files: 1 });
+    let mut desk = Desk::new("files", BodyLimits { bytes: 1 << 20, files: 1, ..LIMITS });
     let kept = BodyRules { in_file: BodyFiles::Kept, ..RULES };
     let removed = BodyRules { in_file: BodyFiles::Removed, ..RULES };
     for (rules, stays) in [(removed, false), (kept, true)] {
@@ -216,7 +287,7 @@ fn files_have_a_limit_and_each_goes_by_its_rule() {
 
 #[test]
 fn a_file_that_cannot_be_made_is_told_of() {
-    let mut desk = Desk::new("unmade", BodyLimits::default());
+    let mut desk = Desk::new("unmade", LIMITS);
     std::fs::remove_dir_all(&desk.folder).expect("removed");
     let mut body = desk.store.begin(RULES, None, 1);
     assert_eq!(body.add(&[1; 300]).expect("room"), 200);
