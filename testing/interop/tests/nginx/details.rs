@@ -94,8 +94,9 @@ fn whether_connections_go_on_is_told() {
 
 /// Where limits count, logs name variables, and files may not be read.
 const LINES: &str = "\
-    user nobody nogroup; error_log error.log;\n\
-    http { default_type text/html; log_format l '$request_uri|$v|$w|'; access_log v.log l;\n\
+    user nobody nogroup; error_log error.log warn;\n\
+    http { default_type text/html; uninitialized_variable_warn off;\n\
+    log_format l '$request_uri|$v|$w|'; access_log v.log l;\n\
     limit_req_zone $arg_k zone=r:1m rate=1r/m; limit_conn_zone $arg_k zone=c:1m;\n\
     gzip on; gzip_vary on; gzip_min_length 1;\n\
     server { listen 127.0.0.1:80; root www; limit_req_dry_run on; limit_conn_dry_run on;\n\
