@@ -12,7 +12,7 @@
 use crate::half::KernelHalf;
 use crate::net::Sockets;
 use crate::routes::{ConnectBy, ConnectRoutes};
-use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
+use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened, PathFigures, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
@@ -289,6 +289,13 @@ impl<S: Net, K: Net> Net for CompositeNet<'_, S, K> {
 
     fn connect_unix(&mut self, path: &Path) -> Result<ConnId, ConnectError> {
         self.kernel.connect_unix(path)
+    }
+
+    fn path_figures(&self, id: ConnId) -> Option<PathFigures> {
+        match self.side(id) {
+            Side::Own(id) => self.own.path_figures(id),
+            Side::Kernel => self.kernel.path_figures(id),
+        }
     }
 
     #[inline]

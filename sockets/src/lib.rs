@@ -37,6 +37,7 @@ mod dispatch;
 mod endpoint;
 mod epoll;
 mod farewell;
+mod figures;
 pub mod fleet;
 mod half;
 pub mod kernel_tls;

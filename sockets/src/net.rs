@@ -8,6 +8,7 @@ use crate::config::StreamOptions;
 use crate::counters::Counters;
 use crate::endpoint::unix_path;
 use crate::farewell::Farewells;
+use crate::figures;
 use crate::kernel_tls;
 use crate::pipes::Passes;
 use crate::secured::{Records, Secured};
@@ -15,7 +16,7 @@ use crate::send::BUDGET;
 use crate::steer::WorkCounter;
 use crate::table::{Flags, Queue, Table};
 use crate::timers::Timers;
-use app::{Body, Closed, ConnId, ConnectError, Net, Sources};
+use app::{Body, Closed, ConnId, ConnectError, Net, PathFigures, Sources};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use rope::QueueFull;
@@ -344,6 +345,10 @@ impl Net for Sockets {
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
         let Some(conn) = self.table.get_mut(id) else { return };
         self.timers.set(id.index() as u32, &mut conn.timer, at);
+    }
+
+    fn path_figures(&self, id: ConnId) -> Option<PathFigures> {
+        figures::of(self.table.get(id)?.fd()?.as_fd())
     }
 
     fn peer(&self, id: ConnId) -> Option<SocketAddr> {

@@ -177,6 +177,19 @@ impl Wake {
     }
 }
 
+/// How TCP has found the path of a connection, in the units of Linux's `TCP_INFO` (tcp(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PathFigures {
+    /// The smoothed round-trip time, in microseconds.
+    pub rtt_us: u32,
+    /// Its variation, in microseconds.
+    pub rttvar_us: u32,
+    /// The congestion window, in full segments.
+    pub cwnd: u32,
+    /// How much the peer may send, in bytes.
+    pub receive_space: u32,
+}
+
 /// What a data path offers to an application, during a call to it.
 ///
 /// Every method that takes an id ignores (and getters answer with the empty
@@ -292,6 +305,12 @@ pub trait Net {
     /// Sets or clears the connection's one application timer. Cheap: moving
     /// it later costs a store. Resolution is a millisecond, never early.
     fn set_timer(&mut self, id: ConnId, at: Option<Time>);
+
+    /// How TCP has found the connection's path; none where it is no TCP's, and by default.
+    fn path_figures(&self, id: ConnId) -> Option<PathFigures> {
+        let _ = id;
+        None
+    }
 
     /// Whether what [`App::on_data`] is offered may lie where another process
     /// still writes meanwhile: then what is decided by it more than once, or

@@ -1,7 +1,7 @@
 //! What applications ask of the stack.
 
 use crate::stack::Stack;
-use app::{Body, ConnId, ConnectError, Net, Unreachable};
+use app::{Body, ConnId, ConnectError, Net, PathFigures, Unreachable};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use tcp::{ReceiveBuffer, SocketOptions};
@@ -60,6 +60,16 @@ impl Net for Stack {
     #[inline]
     fn set_timer(&mut self, id: ConnId, at: Option<Time>) {
         self.tcp.set_timer(id, at);
+    }
+
+    fn path_figures(&self, id: ConnId) -> Option<PathFigures> {
+        let info = self.tcp.slots().get(id)?.tcp.info();
+        Some(PathFigures {
+            rtt_us: info.srtt_us,
+            rttvar_us: info.rttvar_us,
+            cwnd: info.cwnd / u32::from(info.mss).max(1),
+            receive_space: info.rcv_wnd,
+        })
     }
 
     fn secure(&mut self, id: ConnId, layer: Box<dyn seal::Layer>) -> bool {

@@ -227,6 +227,22 @@ fn a_syn_ack_waits_for_a_slot() {
     assert_eq!((counters.replies_delayed > 0, counters.replies_dropped), (true, 0));
 }
 
+/// Microseconds, and full segments: the window that RFC 6928 begins with.
+#[test]
+fn paths_are_told_in_units_of_the_kernels() {
+    let mut pair = acquainted(|_| {});
+    pair.client.connect(SERVER).unwrap();
+    pair.deliver_to_server();
+    pair.server.turn();
+    pair.advance(Duration::from_millis(30));
+    pair.settle();
+    let id = pair.server.opened[1];
+    let told = pair.server.stack.path_figures(id).expect("it is open");
+    assert!((29_000..=31_000).contains(&told.rtt_us) && (14_000..=16_000).contains(&told.rttvar_us), "{told:?}");
+    assert!(told.cwnd == 10 && told.receive_space >= 10_000, "{told:?}");
+    assert_eq!(pair.server.stack.path_figures(ConnId::new(999, 0)), None);
+}
+
 /// What waits is bounded; a handshake that gives up while it waits is not
 /// answered any more.
 #[test]

@@ -56,10 +56,7 @@ pub fn plan(
         given.extend(over_sockets::given(kernel));
     }
     let settings = Settings { file: Some(path), given };
-    let user = process.user.as_ref().map(|user| match &process.group {
-        Some(group) => format!("{user}:{group}"),
-        None => user.clone(),
-    });
+    let user = process.user_and_group();
     Ok(ServePlan {
         server: server(program, &process, (connections, &plan.exempt)),
         path: data_path,

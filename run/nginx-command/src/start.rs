@@ -27,6 +27,10 @@ const LOOK: Duration = Duration::from_millis(20);
 pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, String>) -> Result<ExitCode, Failure> {
     // Those that a process of ours starts say nothing twice.
     let first = std::env::var_os(VARIABLE).is_none() && !serve::is_ours();
+    // What pipes gave is not given again.
+    if let Some(mut piped) = serve::left() {
+        nginx::bring_piped(&mut piped).map_err(|why| format!("what named pipes gave is not whole: {why}"))?;
+    }
     let loaded = match Loaded::new(plan) {
         Ok(loaded) => loaded,
         Err(refusal) => {
@@ -36,6 +40,9 @@ pub fn start(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
     };
     if first {
         loaded.warn(false);
+    }
+    if let Some(piped) = nginx::take_piped() {
+        serve::leave(&piped).map_err(|why| format!("what named pipes gave cannot be left to who serves: {why}"))?;
     }
     if let Err(why) = memory::can_be_had(&loaded.compiled.program) {
         say::eprintln!("nginx: [alert] {why}");
@@ -116,6 +123,7 @@ fn in_background(path: &Path) -> ExitCode {
         let mut command = Command::new(program);
         std::os::unix::process::CommandExt::arg0(&mut command, std::env::args_os().next().unwrap_or_default());
         command.args(std::env::args_os().skip(1)).env(VARIABLE, std::process::id().to_string());
+        let _left = serve::hand_on(&mut command)?;
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
     });
     let mut child = match started {

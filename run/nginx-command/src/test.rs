@@ -1,5 +1,5 @@
 //! `-t` and `-T`: whether a configuration is good. Nothing is made and nothing is
-//! listened on: whether it could be is found out.
+//! listened on: whether it could be is found out, by sockets that are bound for that.
 
 use crate::load::{Loaded, failed, reason};
 use crate::memory;
@@ -10,9 +10,12 @@ use crate::reasons::{self, Kind};
 use access_log::LogPlace;
 use nginx::{Compiled, ErrorLogTarget, Explanation, Level, Message};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 use say::Failure;
 use serde::Serialize;
+use sockets::Endpoint;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -39,7 +42,7 @@ pub fn test(plan: &NginxPlan, dump: bool, explain: Option<ExplainForm>) -> Resul
     }
     let at = |level: Level| move |text: String| Message { level, text, place: None };
     let mut reasons: Vec<Message> = places(&loaded).into_iter().map(at(Level::Emerg)).collect();
-    reasons.extend(addresses(plan, &loaded).err().map(at(Level::Emerg)));
+    reasons.extend(addresses(plan, &loaded).into_iter().map(at(Level::Emerg)));
     // nginx maps memory last, and says so at another level.
     reasons.extend(memory::can_be_had(&loaded.compiled.program).err().map(at(Level::Alert)));
     if let Some(first) = reasons.first() {
@@ -138,9 +141,14 @@ fn places(loaded: &Loaded) -> Vec<String> {
         ErrorLogTarget::File(path) => Some(path.as_path()),
         _ => None,
     });
-    let files: Vec<&Path> = logs.chain(own).chain(compiled.process.pid.as_deref()).collect();
+    let process = &compiled.process;
+    let user = process.user_and_group();
+    // As at the start: a log that others could have put something else in the place of is
+    // opened as the user that serves.
+    let log = |path: &Path| serve::can_open_log(path, user.as_deref()).map_err(|why| unopened(path, &why));
     let folders = compiled.program.temp_folders.iter().map(|rules| rules.path.as_path());
-    let mut wrong: Vec<String> = files.into_iter().filter_map(|path| can_be_written(path).err()).collect();
+    let mut wrong: Vec<String> = own.chain(logs).filter_map(|path| log(path).err()).collect();
+    wrong.extend(process.pid.as_deref().and_then(|path| can_be_written(path).err()));
     wrong.extend(folders.filter_map(|path| can_be_made(path).err()));
     wrong
 }
@@ -150,7 +158,7 @@ fn can_be_made(folder: &Path) -> Result<(), String> {
         return Ok(());
     }
     if std::fs::symlink_metadata(folder).is_ok() {
-        let why = reason(&rustix::io::Errno::NOTDIR.into());
+        let why = reason(&Errno::NOTDIR.into());
         return Err(format!("mkdir() \"{}\" failed ({why})", folder.display()));
     }
     let within = folder.parent().filter(|within| !within.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -158,27 +166,50 @@ fn can_be_made(folder: &Path) -> Result<(), String> {
     asked.map_err(|why| format!("mkdir() \"{}\" failed ({})", folder.display(), reason(&why)))
 }
 
-/// Whether metrics could be told at their address, and a link has those that are listened
-/// on.
-fn addresses(plan: &NginxPlan, loaded: &Loaded) -> Result<(), String> {
-    if let Some(metrics) = plan.metrics {
-        serve::metrics_address(metrics).map_err(|why| format!("metrics at {metrics}: {}", reason(&why)))?;
-    }
-    let Some(links) = &plan.links else { return Ok(()) };
+/// Why metrics could not be told at their address, a link has not those that are listened
+/// on, or sockets could not be bound to them. Who listens there is no reason: it may be the
+/// process that is to read this configuration.
+fn addresses(plan: &NginxPlan, loaded: &Loaded) -> Vec<String> {
+    let metrics = plan.metrics.and_then(|metrics| {
+        let why = serve::can_be_bound(metrics).err()?;
+        Some(format!("metrics at {metrics}: {}", reason(&why)))
+    });
     let Compiled { program, sockets, .. } = &loaded.compiled;
-    over_links::listen(&links.host, &program.listeners, sockets).map(drop)
+    let listened: Vec<String> = match &plan.links {
+        Some(links) => over_links::listen(&links.host, &program.listeners, sockets).err().into_iter().collect(),
+        None => program.listeners.iter().filter_map(|listener| unbound(&over_sockets::endpoint(listener))).collect(),
+    };
+    metrics.into_iter().chain(listened).collect()
+}
+
+/// Why nothing can be listened on there, in nginx's words.
+fn unbound(endpoint: &Endpoint) -> Option<String> {
+    let why = match endpoint {
+        Endpoint::Tcp(address) => serve::can_be_bound(*address).err(),
+        Endpoint::Unix(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let asked = accessat(CWD, folder, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS);
+            let is_other = std::fs::symlink_metadata(path).is_ok_and(|data| !data.file_type().is_socket());
+            asked.err().or(is_other.then_some(Errno::ADDRINUSE)).map(io::Error::from)
+        }
+    };
+    why.map(|why| format!("bind() to {endpoint} failed ({})", reason(&why)))
 }
 
 fn can_be_written(path: &Path) -> Result<(), String> {
     let access = |path: &Path| accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS).map_err(io::Error::from);
     let asked = match access(path) {
         // Whoever may write to a folder cannot write it.
-        Ok(()) if path.is_dir() => Err(rustix::io::Errno::ISDIR.into()),
+        Ok(()) if path.is_dir() => Err(Errno::ISDIR.into()),
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             access(folder.unwrap_or(Path::new(".")))
         }
         asked => asked,
     };
-    asked.map_err(|why| format!("open() \"{}\" failed ({})", path.display(), reason(&why)))
+    asked.map_err(|why| unopened(path, &why))
+}
+
+fn unopened(path: &Path, why: &io::Error) -> String {
+    format!("open() \"{}\" failed ({})", path.display(), reason(why))
 }

@@ -151,12 +151,12 @@ pub fn listening(listen: &[Listen], findings: &mut Findings) {
     }
 }
 
-/// Whether metrics could be told at `address`, but for who is there now: that may be the
+/// Whether a socket could be bound to `address`, but for who is there now: that may be the
 /// process that is to be followed.
 ///
 /// # Errors
 /// What binding to it fails with.
-pub fn metrics_address(address: SocketAddr) -> std::io::Result<()> {
+pub fn can_be_bound(address: SocketAddr) -> std::io::Result<()> {
     match bound(address) {
         Ok(()) | Err(Errno::ADDRINUSE) => Ok(()),
         Err(why) => Err(why.into()),
@@ -261,7 +261,7 @@ mod tests {
         let of_metrics = |address: std::net::SocketAddr| {
             let mut findings = Findings::default();
             metrics(Some(address), &mut findings);
-            (findings.faults, metrics_address(address).is_ok())
+            (findings.faults, can_be_bound(address).is_ok())
         };
         assert_eq!(of_metrics(free), (vec![], true));
         let (faults, might) = of_metrics(at);

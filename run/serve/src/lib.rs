@@ -33,6 +33,7 @@ mod error_log;
 mod exposed;
 mod holder;
 mod kernel;
+mod left;
 mod link;
 mod orders;
 mod parent;
@@ -55,8 +56,9 @@ mod ward;
 mod worker;
 
 pub use answers::{Answers, ReloadAnswer};
-pub use check_places::metrics_address;
+pub use check_places::can_be_bound;
 pub use error_log::tell_syslog;
+pub use left::{hand_on, leave, left};
 pub use plan::{
     Control, ErrorLogs, KernelPlan, Listen, PortPlan, Privileges, RestartPlan, ServePath, ServePlan, Settings,
     SignalRules, SyslogErrors, TakeOver,
@@ -103,6 +105,17 @@ pub fn open_error_log(plan: &ServePlan, path: &Path) -> std::io::Result<OwnedFd>
     places::open_log(path, identity.as_ref())
 }
 
+/// Whether a log could be opened where root serves as `user` (`NAME` or `NAME:GROUP`; none
+/// is the usual one), or whoever this is as itself. Nothing is made.
+///
+/// # Errors
+/// As open(2).
+pub fn can_open_log(path: &Path, user: Option<&str>) -> std::io::Result<()> {
+    let is_root = rustix::process::geteuid().is_root();
+    let user = confine::Identity::find(user.unwrap_or(confine::USUAL)).ok();
+    places::can_open_log(path, user.filter(|user| is_root && user.uid != 0).as_ref())
+}
+
 /// Serves until it is told to stop: this process, or one that it starts and stays
 /// beside ([`Privileges`]). Returns how that ended.
 ///
@@ -128,6 +141,7 @@ pub fn serve(plan: &ServePlan) -> Result<ExitCode, Failure> {
         return parent::run(plan, decision);
     }
     decision.said.iter().for_each(say::warning);
+    left::forget();
     here(plan)
 }
 

@@ -41,6 +41,36 @@ pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd>
     }
 }
 
+/// Whether [`open_log`] would open it: nothing is made.
+///
+/// # Errors
+/// As open(2).
+pub fn can_open_log(path: &Path, identity: Option<&Identity>) -> io::Result<()> {
+    match identity {
+        Some(user) if !is_roots_own(path) => as_user(user, || can_append(path)).or_else(|why| {
+            let is_new = std::fs::symlink_metadata(path).is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
+            // What is not there is made for him.
+            if why.kind() == io::ErrorKind::PermissionDenied && is_new { can_append(path) } else { Err(why) }
+        }),
+        _ => can_append(path),
+    }
+}
+
+/// Whether a file could be opened to be appended to, or made, with the rights of this
+/// thread.
+fn can_append(path: &Path) -> io::Result<()> {
+    let access = |path: &Path, what: Access| rustix::fs::accessat(CWD, path, what, AtFlags::EACCESS);
+    match access(path, Access::WRITE_OK) {
+        // Whoever may write to a folder cannot write it.
+        Ok(()) if path.is_dir() => Err(Errno::ISDIR.into()),
+        Err(Errno::NOENT) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            Ok(access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)?)
+        }
+        asked => Ok(asked?),
+    }
+}
+
 /// Has standard error lead to the file that `plan` names, if it does, as that is
 /// now. A process that may not open it goes on with the one before.
 pub fn reopen_error_log(plan: &ServePlan, identity: Option<&Identity>) {

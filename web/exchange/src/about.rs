@@ -66,4 +66,6 @@ pub struct Totals {
     pub open: u64,
     /// Requests so far that were answered.
     pub requests: u64,
+    /// Those connections of which a part of a request's head has come.
+    pub reading: u64,
 }

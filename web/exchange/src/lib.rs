@@ -23,6 +23,7 @@
 
 mod about;
 mod asked;
+mod body;
 mod content;
 mod fields;
 mod hot;
@@ -34,16 +35,17 @@ mod upstreams;
 
 pub use about::{About, LocalAddress, Totals};
 pub use asked::Asked;
+pub use body::{BodyCut, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::{Hot, equal as equal_paths};
 pub use index::Index;
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
-pub use ready::{Ending, HeadWriter, JOINED_MAX, Ready};
+pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{Body, ConnId, Wake};
+use app::{Body, ConnId, PathFigures, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use handshake::Hello;
@@ -89,30 +91,6 @@ pub struct Reply<'a> {
     pub length: Option<u64>,
     /// The fields, as [`FieldLines`] writes them.
     pub fields: &'a [u8],
-}
-
-/// What of a request's body follows its head.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RequestBody {
-    /// Nothing that is for the handler.
-    None,
-    /// So many bytes, at least one.
-    Length(u64),
-    /// Bytes up to an end that its carrier will see.
-    Unknown,
-}
-
-/// Why a body that a handler reads will not be whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BodyCut {
-    /// It has more bytes than it may ([`Replies::read_body`]).
-    TooLong,
-    /// Its client did not send any of it for as long as clients may take.
-    Late,
-    /// Its chunks are none.
-    Malformed,
-    /// Its client sends no more.
-    Ended,
 }
 
 /// A piece of a body that is there.
@@ -241,6 +219,12 @@ pub trait Replies: Upstreams {
     /// With whom.
     fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
         self.about(id).peer
+    }
+
+    /// How TCP has found the path to whom the exchange is with.
+    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
+        let _ = id;
+        None
     }
 
     /// The series that latencies of a host and a location are counted with; `None`

@@ -11,13 +11,15 @@ use std::sync::Arc;
 pub const JOINED_MAX: usize = 16 << 10;
 
 /// How a response ends its message, and the connection perhaps with it:
-/// whether its client speaks HTTP/1.0, and whether it goes on.
+/// whether its client speaks HTTP/1.0, whether it goes on, and whether its head says
+/// that even where it is what the version means without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ending(u8);
 
 impl Ending {
     const HTTP10: u8 = 1;
     const LAST: u8 = 2;
+    const SAYS: u8 = 4;
 
     /// To an HTTP/1.1 client that goes on.
     pub const GOES_ON: Self = Self(0);
@@ -54,23 +56,52 @@ impl Ending {
         if goes_on { self } else { Self(self.0 | Self::LAST) }
     }
 
+    /// The same, and its head says so in any case, if `says`.
+    #[inline]
+    #[must_use]
+    pub const fn saying(self, says: bool) -> Self {
+        if says { Self(self.0 | Self::SAYS) } else { self }
+    }
+
     /// What a head says of it (RFC 9112 sections 9.3 and 9.6).
     #[inline]
     #[must_use]
     pub const fn line(self) -> &'static [u8] {
+        let says = self.0 & Self::SAYS != 0;
         match (self.is_http10(), self.goes_on()) {
-            (false, true) | (true, false) => b"",
+            (true, true) => KEEP_ALIVE,
+            (false, true) if says => KEEP_ALIVE,
             (false, false) => CLOSE,
-            (true, true) => b"Connection: keep-alive\r\n",
+            (true, false) if says => CLOSE,
+            (false, true) | (true, false) => b"",
         }
     }
+
+    /// Whether its head says that the connection closes.
+    #[inline]
+    #[must_use]
+    pub const fn says_close(self) -> bool {
+        !self.goes_on() && self.0 & (Self::HTTP10 | Self::SAYS) != Self::HTTP10
+    }
 }
+
+/// What a response says whose connection goes on.
+const KEEP_ALIVE: &[u8] = b"Connection: keep-alive\r\n";
 
 /// What the last response on a connection of HTTP/1.1 says more than others.
 const CLOSE: &[u8] = b"Connection: close\r\n";
 
 type WriteHead = dyn Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync;
-type WriteReply = fn(&mut Vec<u8>, &Reply<'_>, &HttpDate, bool);
+type WriteReply = fn(&mut Vec<u8>, &Reply<'_>, &HttpDate, CommonFields);
+
+/// What a carrier's heads have beside date and length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CommonFields {
+    /// Who serves (`Server`).
+    pub server: bool,
+    /// Whether the connection goes on, in every head ([`Ending::saying`]).
+    pub persistence: bool,
+}
 
 /// Writes the head of a 200 response for whole content, as a carrier sends it,
 /// and where in it the date stands. Handlers keep what it wrote with their
@@ -79,7 +110,7 @@ type WriteReply = fn(&mut Vec<u8>, &Reply<'_>, &HttpDate, bool);
 pub struct HeadWriter {
     write: Arc<WriteHead>,
     write_reply: WriteReply,
-    names_server: bool,
+    common: CommonFields,
     date_at: u16,
 }
 
@@ -93,19 +124,19 @@ impl HeadWriter {
     /// `write` appends the head, whose date begins at its byte `date_at`.
     #[must_use]
     pub fn new(date_at: u16, write: impl Fn(&mut Vec<u8>, &Meta, &HttpDate) + Send + Sync + 'static) -> Self {
-        Self { write: Arc::new(write), write_reply: |_, _, _, _| {}, names_server: false, date_at }
+        Self { write: Arc::new(write), write_reply: |_, _, _, _| {}, common: CommonFields::default(), date_at }
     }
 
-    /// `write_reply` appends the head of any reply, which names the server if
-    /// `names_server`.
+    /// `write_reply` appends the head of any reply on a connection that goes on, which has
+    /// the fields of `common`.
     #[must_use]
-    pub fn with_replies(self, write_reply: WriteReply, names_server: bool) -> Self {
-        Self { write_reply, names_server, ..self }
+    pub fn with_replies(self, write_reply: WriteReply, common: CommonFields) -> Self {
+        Self { write_reply, common, ..self }
     }
 
     /// Appends the head of a reply with status 200 whose fields are known.
     pub fn write_reply(&self, out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate) {
-        (self.write_reply)(out, reply, date, self.names_server);
+        (self.write_reply)(out, reply, date, self.common);
     }
 
     /// Writes no heads: for content that is kept without one.
@@ -137,6 +168,8 @@ pub struct Ready {
     pub head_len: u32,
     /// Where in the head the date begins.
     date_at: u16,
+    /// The length of the line at the head's end that says that the connection goes on.
+    going_on: u8,
     /// The content, if it is not in `message`.
     pub content: Option<Body>,
     /// As `message`, and says that the connection closes; made when it is
@@ -156,10 +189,13 @@ impl Ready {
     pub const OF_HOST: u16 = u16::MAX;
 
     /// A response whose head, with the date at `date_at`, is the first
-    /// `head_len` bytes of `message`; the content is behind it, or apart.
+    /// `head_len` bytes of `message`; the content is behind it, or apart. What the head
+    /// says of its connection ([`Ending::line`]), if it does, it says at its end.
     #[must_use]
     pub fn new(message: Vec<u8>, head_len: usize, date_at: u16, content: Option<Body>) -> Self {
+        let fields = message.get(..head_len.saturating_sub(2)).unwrap_or_default();
         Self {
+            going_on: if fields.ends_with(KEEP_ALIVE) { KEEP_ALIVE.len() as u8 } else { 0 },
             message_len: message.len() as u32,
             message: Body::new(message).keeping_sums(),
             head_len: head_len as u32,
@@ -217,8 +253,9 @@ impl Ready {
     /// bytes; its length.
     pub fn make_closing(&mut self, room: usize) -> Option<usize> {
         let message = self.message.as_slice();
-        // In front of the empty line.
+        // In front of the empty line, and in place of what says that it does not.
         let (fields, rest) = message.split_at_checked((self.head_len as usize).saturating_sub(2))?;
+        let fields = fields.get(..self.fields_len() as usize)?;
         let closing = [fields, CLOSE, rest].concat();
         let length = closing.len();
         if length > room {
@@ -231,7 +268,13 @@ impl Ready {
     /// Bytes of the head that the response begins with for `ending`.
     #[must_use]
     pub const fn head_len(&self, ending: Ending) -> usize {
-        self.head_len as usize + ending.line().len()
+        self.head_len as usize - self.going_on as usize + ending.line().len()
+    }
+
+    /// Bytes of the head before what it says of its connection, and the empty line.
+    #[must_use]
+    pub const fn fields_len(&self) -> u32 {
+        self.head_len.saturating_sub(2 + self.going_on as u32)
     }
 }
 
@@ -254,7 +297,25 @@ mod tests {
         ] {
             assert_eq!(Ending::new(http10, goes_on).line(), expected);
             assert_eq!(Ending::new(http10, true).and(goes_on).line(), expected);
+            assert_eq!(Ending::new(http10, goes_on).says_close(), expected == CLOSE);
+            let said = Ending::new(http10, goes_on).saying(true);
+            assert_eq!((said.line(), said.says_close()), (if goes_on { KEEP_ALIVE } else { CLOSE }, !goes_on));
         }
         assert_eq!(Ending::LAST_OF_11.line(), b"Connection: close\r\n");
+    }
+
+    /// What goes on in one message closes in the other, whatever the first says of it.
+    #[test]
+    fn a_message_that_closes_says_that_and_nothing_else() {
+        for said in ["", "Connection: keep-alive\r\n"] {
+            let head = format!("HTTP/1.1 200 OK\r\nA: b\r\n{said}\r\n");
+            let mut ready = Ready::new(format!("{head}body").into_bytes(), head.len(), 0, None);
+            let length = ready.make_closing(usize::MAX);
+            let closing = b"HTTP/1.1 200 OK\r\nA: b\r\nConnection: close\r\n\r\nbody";
+            assert_eq!((ready.closing.as_ref().map(Body::as_slice), length), (Some(&closing[..]), Some(closing.len())));
+            let ending = Ending::LAST_OF_11.saying(!said.is_empty());
+            assert_eq!(ready.head_len(ending), closing.len() - 4);
+            assert_eq!(ready.head_len(Ending::GOES_ON.saying(!said.is_empty())), head.len());
+        }
     }
 }

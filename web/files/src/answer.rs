@@ -275,7 +275,7 @@ impl Files {
             Kind::Large { .. } => self.respond_large(replies, id, request, entry),
             Kind::Directory => self.redirect(replies, id, request, entry),
             Kind::Missing => status(replies, Status::NOT_FOUND, b""),
-            Kind::Forbidden => status(replies, Status::FORBIDDEN, b""),
+            Kind::Forbidden | Kind::Unread(_) => status(replies, Status::FORBIDDEN, b""),
             // `Unknown` always waits.
             Kind::Failed | Kind::Unknown => status(replies, Status::INTERNAL_SERVER_ERROR, b""),
         }

@@ -10,6 +10,7 @@ use crate::reader::Job;
 use crate::store::{Entry, Freshness, Kind};
 use crate::stream::{Rate, RateKept};
 use crate::work::Work;
+use crate::worker::Unread;
 use app::Body;
 use exchange::{Composed, ExchangeId, Meta, Replies};
 use semantics::Request;
@@ -41,8 +42,10 @@ pub enum Lead<'a> {
     Directory,
     /// Nothing.
     Missing,
-    /// What may not be read.
+    /// What may not be read, or come to.
     Forbidden,
+    /// What is there, and may not be read.
+    Unread(Unread),
     /// What could not be looked at; trying again may help.
     Failed,
 }
@@ -220,6 +223,7 @@ impl Files {
             Kind::Directory => Lead::Directory,
             Kind::Missing => Lead::Missing,
             Kind::Forbidden => Lead::Forbidden,
+            Kind::Unread(what) => Lead::Unread(*what),
             Kind::Failed | Kind::Unknown => Lead::Failed,
         }
     }

@@ -50,7 +50,7 @@ pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
 pub use stream::Rate;
 pub use types::Types;
-pub use worker::{FileReader, look_at_root};
+pub use worker::{FileReader, Unread, look_at_root};
 
 use app::Reads;
 use exchange::HeadWriter;

@@ -17,7 +17,7 @@ use crate::ids::{EntryId, Stamp, WorkId};
 use crate::prepared::{Others, Prepared, retire};
 use crate::shared_content::{Shared, SharedContent};
 use crate::target::Key;
-use crate::worker::{FileContent, Found, Known, Source};
+use crate::worker::{FileContent, Found, Known, Source, Unread};
 use app::{Body, Reads};
 use core::time::Duration;
 use exchange::{Hot, Meta, Ready};
@@ -75,6 +75,8 @@ pub enum Kind {
     Missing,
     /// Not to be served.
     Forbidden,
+    /// The same, and it is known what it is.
+    Unread(Unread),
     /// The file system failed.
     Failed,
 }
@@ -276,10 +278,13 @@ impl Store {
         let entry = &mut self.entries[id.slot as usize];
         entry.asked = false;
         entry.checked = entry.asked_at;
-        let still = matches!(
-            (&entry.kind, &found),
-            (Kind::Missing, Found::Missing) | (Kind::Directory, Found::Directory) | (Kind::Forbidden, Found::Forbidden)
-        );
+        let still = match (&entry.kind, &found) {
+            (Kind::Missing, Found::Missing)
+            | (Kind::Directory, Found::Directory)
+            | (Kind::Forbidden, Found::Forbidden) => true,
+            (Kind::Unread(before), Found::Unread(now)) => before == now,
+            _ => false,
+        };
         if !matches!(found, Found::Unchanged) {
             entry.version = entry.version.wrapping_add(u32::from(!still));
             entry.second = NEVER;
@@ -361,6 +366,7 @@ impl Store {
             Found::Directory => (Kind::Directory, None),
             Found::Missing => (Kind::Missing, None),
             Found::Forbidden => (Kind::Forbidden, None),
+            Found::Unread(what) => (Kind::Unread(what), None),
             // `Unchanged` is told only of what is known.
             Found::Failed | Found::Unchanged => (Kind::Failed, None),
         };
@@ -544,7 +550,7 @@ impl Entry {
     /// Whether it can be answered without the file system, however old it is.
     pub fn is_in_memory(&self) -> bool {
         match self.kind {
-            Kind::Content(_) | Kind::Directory | Kind::Missing | Kind::Forbidden => true,
+            Kind::Content(_) | Kind::Directory | Kind::Missing | Kind::Forbidden | Kind::Unread(_) => true,
             Kind::Unknown | Kind::Large { .. } | Kind::Failed => false,
         }
     }

@@ -69,6 +69,30 @@ pub enum ReadOutcome {
     Failed,
 }
 
+/// What is there, and is not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unread {
+    /// A file without the permission to, which somebody may execute, or nobody.
+    File {
+        /// Whether somebody may.
+        executable: bool,
+    },
+    /// A directory without the permission to.
+    Directory,
+    /// A pipe, a socket, a device.
+    Other,
+}
+
+impl Unread {
+    fn of(stat: &Stat) -> Self {
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Self::File { executable: stat.st_mode & 0o111 != 0 },
+            FileType::Directory => Self::Directory,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// What a path leads to.
 #[derive(Debug)]
 pub enum Found {
@@ -82,9 +106,11 @@ pub enum Found {
     Directory,
     /// Nothing.
     Missing,
-    /// Something that is not served: no permission, a link, a directory
-    /// without index file, a device.
+    /// Something that is not served: no permission on the way to it, a link, a directory
+    /// without index file.
     Forbidden,
+    /// The same, and it is known what it is.
+    Unread(Unread),
     /// The look-up failed for a reason of ours; trying again may help.
     Failed,
 }
@@ -96,7 +122,7 @@ impl Found {
             Self::Unchanged | Self::File(_) | Self::Large { .. } => 0,
             Self::Directory => 1,
             Self::Missing => 2,
-            Self::Forbidden => 3,
+            Self::Forbidden | Self::Unread(_) => 3,
             Self::Failed => 4,
         }
     }
@@ -173,14 +199,22 @@ impl FileReader {
             Ok((path, fd, stat)) => match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => self.read_file(path, &fd, &stat, known, now),
                 FileType::Directory => Found::Directory,
-                _ => Found::Forbidden,
+                _ => Found::Unread(Unread::Other),
             },
             Err(Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL) => Found::Missing,
+            // NXIO is a socket.
+            Err(Errno::ACCESS | Errno::NXIO) if !key.is_directory() => self.unread(key),
             // LOOP and XDEV are `openat2`'s words for a link that is not to
-            // be followed; NXIO is a socket.
+            // be followed.
             Err(Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV | Errno::NXIO) => Found::Forbidden,
             Err(_) => Found::Failed,
         }
+    }
+
+    /// What it is that may not be opened.
+    fn unread(&mut self, key: &Key) -> Found {
+        let stat = self.open_path(key.as_bytes(), OFlags::PATH).and_then(|fd| rustix::fs::fstat(&fd));
+        stat.map_or(Found::Forbidden, |stat| Found::Unread(Unread::of(&stat)))
     }
 
     /// Fills `buffer` with `length` bytes of a streamed file from `offset`;

@@ -24,6 +24,7 @@ mod limits;
 mod listen;
 mod logs;
 mod modules;
+mod pipes;
 mod process;
 mod proxy;
 mod resolvers;
@@ -45,6 +46,7 @@ mod url;
 pub use classes::DirectiveClass;
 pub use listen::{KeepAliveRules, SocketRules};
 pub use logs::ACCESS_LOG;
+pub use pipes::{bring_piped, take_piped};
 pub use process::{AffinityRules, ErrorLog, ErrorLogTarget, ProcessRules};
 
 use crate::message::{ConfError, Level, Message, Place, REASONS_MAX};
@@ -132,7 +134,7 @@ pub fn compile(configuration: &Configuration, around: Surroundings<'_>) -> Resul
         unsaid_log: false,
     };
     let (process, sockets) = compiler.all();
-    tls_files::forget_pipes();
+    pipes::forget();
     if let Some(error) = ConfError::of(compiler.errors, compiler.warnings.clone()) {
         return Err(error);
     }
@@ -218,7 +220,7 @@ impl Compiler<'_> {
                 }
             }
         }
-        if !events {
+        if !events && !self.configuration.is_cut {
             self.note::<()>(Err(nowhere("no \"events\" section in configuration".to_owned())));
         }
         process.http = http;

@@ -174,6 +174,44 @@ impl<'a> Lexer<'a> {
         Err((what.to_owned(), self.line))
     }
 
+    /// Passes a block of Lua, whose `{` has been read, up to its `}`: braces in strings and
+    /// comments are none, and quotes and `#` mean what they mean in Lua (the Lua 5.1
+    /// manual, section 2.1).
+    ///
+    /// # Errors
+    /// The text ends within it.
+    pub fn pass_lua(&mut self) -> Result<(), (String, u32)> {
+        let mut depth = 0_usize;
+        loop {
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let used = match rest {
+                [] => return Err(("unexpected end of file, expecting \"}\"".to_owned(), self.line)),
+                [b'}', ..] if depth == 0 => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                [b'}', ..] => {
+                    depth -= 1;
+                    1
+                }
+                [b'{', ..] => {
+                    depth += 1;
+                    1
+                }
+                [b'-', b'-', behind @ ..] => {
+                    let line = || behind.iter().position(|byte| *byte == b'\n').unwrap_or(behind.len());
+                    2 + long_bracket(behind).unwrap_or_else(line)
+                }
+                [b'[', ..] => long_bracket(rest).unwrap_or(1),
+                [quote @ (b'"' | b'\''), behind @ ..] => 1 + quoted(behind, *quote),
+                _ => 1,
+            };
+            let passed = rest.get(..used).unwrap_or(rest);
+            self.line += passed.iter().filter(|byte| **byte == b'\n').count() as u32;
+            self.at += passed.len();
+        }
+    }
+
     /// A byte between words, which has been passed.
     fn between(&self, byte: u8, first: bool) -> Step {
         let word = Word { from: self.at - 1, quote: None, line: self.line, escaped: false, dollar: false };
@@ -193,6 +231,32 @@ impl<'a> Lexer<'a> {
     const fn ended(&self, words: Vec<Vec<u8>>, end: End) -> Statement {
         Statement { words, end, line: self.line }
     }
+}
+
+/// The length of a long bracket of Lua (`[[ ]]`, `[==[ ]==]`) that `text` begins with; of
+/// all of it, if it has no end.
+fn long_bracket(text: &[u8]) -> Option<usize> {
+    let level = text.strip_prefix(b"[")?.iter().take_while(|byte| **byte == b'=').count();
+    if text.get(1 + level) != Some(&b'[') {
+        return None;
+    }
+    let end = [&b"]"[..], &text[1..=level], b"]"].concat();
+    let inside = &text[level + 2..];
+    let length = inside.windows(end.len()).position(|window| window == end);
+    Some(length.map_or(text.len(), |length| level + 2 + length + end.len()))
+}
+
+/// The length of what stands before a closing quote of Lua, and of the quote.
+fn quoted(text: &[u8], quote: u8) -> usize {
+    let mut at = 0;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 2,
+            byte if *byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    text.len()
 }
 
 fn too_long(word: &[u8], quote: Option<u8>) -> String {

@@ -26,7 +26,7 @@ pub use compile::{
     ACCESS_LOG, AffinityRules, Compiled, DirectiveClass, ErrorLog, ErrorLogTarget, KeepAliveRules, ProcessRules,
     Remark, Resolve, SocketRules,
 };
-pub use compile::{Surroundings, compile};
+pub use compile::{Surroundings, bring_piped, compile, take_piped};
 pub use explain::{
     Accepting, Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower,
     Whereabouts, explain,

@@ -59,6 +59,8 @@ pub struct Configuration {
     pub warnings: Vec<Message>,
     /// What is wrong with it, as nginx says it: what is written there is left out.
     pub errors: Vec<Message>,
+    /// Some of it was not read: what is not here may stand there.
+    pub is_cut: bool,
 }
 
 impl Configuration {
@@ -80,12 +82,14 @@ impl Configuration {
     pub fn read_all(source: &mut dyn ConfFiles, path: &Path, globals: &[u8]) -> Self {
         let folder = path.parent().map(PathBuf::from).unwrap_or_default();
         let (files, open, warnings, errors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut reader = Reader { source, folder, files, open, warnings, errors, bytes: 0 };
+        let mut reader = Reader { source, folder, files, open, warnings, errors, bytes: 0, is_cut: false };
         let mut block = Block::default();
         if let Err(message) = reader.all(path, globals, &mut block) {
             reader.errors.push(message);
+            reader.is_cut = true;
         }
-        Self { files: reader.files, directives: block.directives, warnings: reader.warnings, errors: reader.errors }
+        let Reader { files, warnings, errors, is_cut, .. } = reader;
+        Self { files, directives: block.directives, warnings, errors, is_cut }
     }
 
     /// The path of a file.
@@ -171,6 +175,8 @@ struct Reader<'a> {
     /// What is wrong and could be read past.
     errors: Vec<Message>,
     bytes: usize,
+    /// Something was not read.
+    is_cut: bool,
 }
 
 /// Where a reader is.
@@ -259,7 +265,7 @@ impl Reader<'_> {
                 Err(text) => {
                     let message = self.refused(at.file, line, text);
                     self.note(message)?;
-                    return if opens { self.pass(lexer, at) } else { Ok(()) };
+                    return if opens { self.pass(lexer, &name, at) } else { Ok(()) };
                 }
             },
             Inside::Lines { .. } if opens => {
@@ -273,13 +279,16 @@ impl Reader<'_> {
                 let text = "invalid number of arguments in \"include\" directive".to_owned();
                 return Err(self.refused(at.file, line, text));
             };
-            return self.include(pattern, place, at, block).or_else(|message| self.note(message));
+            return self.include(pattern, place, at, block).or_else(|message| {
+                self.is_cut = true;
+                self.note(message)
+            });
         }
         if let Some(rule) = rule
             && let Err(message) = self.value(rule, &arguments, place, block)
         {
             self.note(message)?;
-            return if opens { self.pass(lexer, at) } else { Ok(()) };
+            return if opens { self.pass(lexer, &name, at) } else { Ok(()) };
         }
         let mut inner_block = None;
         if opens {
@@ -288,6 +297,9 @@ impl Reader<'_> {
                 return Err(self.refused(at.file, line, text));
             }
             let mut inside = Block::default();
+            if matches!(inner, Inside::Anything) && is_lua(&name) {
+                return self.pass(lexer, &name, at);
+            }
             self.text(lexer, At { inside: inner, depth: at.depth + 1, ..at }, true, &mut inside)?;
             inner_block = Some(inside.directives);
         }
@@ -307,8 +319,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads to the end of a block that is left out.
-    fn pass(&mut self, lexer: &mut Lexer<'_>, at: At) -> Result<(), Message> {
+    /// Reads to the end of a block that is left out, of the directive `name`.
+    fn pass(&mut self, lexer: &mut Lexer<'_>, name: &[u8], at: At) -> Result<(), Message> {
+        if is_lua(name) {
+            return lexer.pass_lua().map_err(|(text, line)| self.refused(at.file, line, text));
+        }
         if at.depth + 1 >= DEPTH_MAX {
             let text = format!("blocks stand within each other: at most {DEPTH_MAX} deep");
             return Err(self.refused(at.file, 0, text));
@@ -419,6 +434,11 @@ fn wrong(rule: &Rule, values: &[Vec<u8>]) -> Option<String> {
         ValueForm::Text | ValueForm::Texts | ValueForm::Value | ValueForm::Predicate | ValueForm::Pair => None,
         ValueForm::MediaTypes | ValueForm::Own | ValueForm::OwnOnce => None,
     }
+}
+
+/// Whether the block of a directive is a program in Lua.
+fn is_lua(name: &[u8]) -> bool {
+    name.ends_with(b"_by_lua_block")
 }
 
 /// `user:rw`, `group:r` and the like.

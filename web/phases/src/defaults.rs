@@ -1,6 +1,7 @@
 //! What holds of a place where a configuration says nothing.
 
 use crate::autoindex::AutoindexRules;
+use crate::browsers::KeepAliveDisabled;
 use crate::program::{Block, BodyRules, CharsetRules, ConnectionRules, ContentRules, FieldRules, FilterSet, HeadRules};
 use crate::program::{RedirectRules, Root, SymlinkRules};
 use crate::types::TypeTable;
@@ -80,6 +81,7 @@ impl Default for ConnectionRules {
             keepalive_told: None,
             requests: 1000,
             age: Duration::from_secs(3_600),
+            disabled: KeepAliveDisabled::default(),
             body: Duration::from_secs(60),
             send: Duration::from_secs(60),
             lingering: Duration::from_secs(30),

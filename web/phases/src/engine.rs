@@ -541,10 +541,10 @@ impl Rest {
     }
 
     /// Whether connections end by these rules no earlier than with what is ready, which counts
-    /// no requests but those of the whole server.
+    /// no requests but those of the whole server, and knows no browsers.
     #[inline]
     fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
-        !rules.keepalive.is_zero() && rules.requests >= self.requests && rules.age >= self.age
+        !rules.keepalive.is_zero() && !rules.disabled.safari && rules.requests >= self.requests && rules.age >= self.age
     }
 
     /// One that was being sent is over.
@@ -553,6 +553,9 @@ impl Rest {
         course.sent.complete = complete;
         course.state = CourseState::Over;
         self.clock.now = replies.now();
+        if course.loaded.asks_for_paths {
+            course.secured.path = replies.path_figures(course.id);
+        }
         if let Some(request) = course.request.take() {
             self.log(&mut course, &request.get());
         }

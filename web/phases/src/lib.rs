@@ -16,6 +16,7 @@
 pub mod access;
 pub mod addresses;
 pub mod autoindex;
+mod browsers;
 pub mod compression;
 mod content_rules;
 mod defaults;
@@ -51,6 +52,7 @@ mod value;
 pub mod variables;
 pub mod zone;
 
+pub use browsers::KeepAliveDisabled;
 pub use engine::{Engine, EngineParts, NewProgram, PrepareError};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use names::{NameError, Names};

@@ -16,6 +16,7 @@ pub struct SiloShare {
     connections: AtomicU64,
     open: AtomicU64,
     requests: AtomicU64,
+    reading: AtomicU64,
     writing: AtomicU64,
 }
 
@@ -37,6 +38,7 @@ impl Silos {
             connections: sum(|share| &share.connections),
             open: sum(|share| &share.open),
             requests: sum(|share| &share.requests),
+            reading: sum(|share| &share.reading),
         };
         (totals, sum(|share| &share.writing))
     }
@@ -49,6 +51,7 @@ impl SiloShare {
         self.connections.store(totals.connections, Ordering::Relaxed);
         self.open.store(totals.open, Ordering::Relaxed);
         self.requests.store(totals.requests, Ordering::Relaxed);
+        self.reading.store(totals.reading, Ordering::Relaxed);
     }
 }
 
@@ -60,9 +63,9 @@ mod tests {
     fn what_all_have_counted_is_told() {
         let silos = Silos::default();
         let (one, other) = (silos.join(), silos.join());
-        one.publish(Totals { connections: 3, open: 1, requests: 10 }, 1);
-        other.publish(Totals { connections: 4, open: 2, requests: 20 }, 2);
-        one.publish(Totals { connections: 5, open: 0, requests: 11 }, 0);
-        assert_eq!(silos.totals(), (Totals { connections: 9, open: 2, requests: 31 }, 2));
+        one.publish(Totals { connections: 3, open: 1, requests: 10, reading: 1 }, 1);
+        other.publish(Totals { connections: 4, open: 2, requests: 20, reading: 3 }, 2);
+        one.publish(Totals { connections: 5, open: 0, requests: 11, reading: 0 }, 0);
+        assert_eq!(silos.totals(), (Totals { connections: 9, open: 2, requests: 31, reading: 3 }, 2));
     }
 }

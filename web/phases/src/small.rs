@@ -22,8 +22,8 @@ pub struct StubStatus {
 }
 
 impl StubStatus {
-    /// What all silos have told. A request counts from its head on, as for nginx; whoever
-    /// is in the middle of one is not told from who waits.
+    /// What all silos have told. A request counts from the first byte of its head on, as for
+    /// nginx; whose handshake is under way waits.
     #[must_use]
     pub fn of(silos: &Silos) -> Self {
         let (totals, writing) = silos.totals();
@@ -31,10 +31,10 @@ impl StubStatus {
             active: totals.open,
             accepted: totals.connections,
             handled: totals.connections,
-            requests: totals.requests + writing,
-            reading: 0,
+            requests: totals.requests + totals.reading + writing,
+            reading: totals.reading,
             writing,
-            waiting: totals.open.saturating_sub(writing),
+            waiting: totals.open.saturating_sub(writing + totals.reading),
         }
     }
 

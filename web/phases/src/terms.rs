@@ -1,5 +1,6 @@
 //! What is taken of clients, and waited for, numbered: connections keep a number.
 
+use crate::browsers::KeepAliveDisabled;
 use crate::ids::BlockId;
 use core::fmt;
 use core::time::Duration;
@@ -30,6 +31,8 @@ pub struct ConnectionRules {
     pub requests: u32,
     /// `keepalive_time`.
     pub age: Duration,
+    /// `keepalive_disable`.
+    pub disabled: KeepAliveDisabled,
     /// `client_body_timeout`.
     pub body: Duration,
     /// `send_timeout`.
@@ -133,7 +136,8 @@ impl ProgramTerms {
 /// What of the rules is time that connections are given.
 const fn times(rules: ConnectionRules) -> ConnectionRules {
     // A connection that is not kept is given none for the next request.
-    ConnectionRules { keepalive_told: None, requests: 0, age: Duration::ZERO, ..rules }
+    let disabled = KeepAliveDisabled::NONE;
+    ConnectionRules { keepalive_told: None, requests: 0, age: Duration::ZERO, disabled, ..rules }
 }
 
 /// The number of `one` in the list, where it is put if it is not yet.

@@ -293,32 +293,31 @@ impl VariableTable {
     /// Whether some value asks how many connections there are (`$connections_…`).
     #[must_use]
     pub fn asks_for_counts(&self) -> bool {
-        let mut all = (0..=u16::MAX).map_while(|number| self.get(number));
-        all.any(|known| {
-            matches!(
-                known.unset(),
-                Variable::Core(
-                    Core::ConnectionsActive
-                        | Core::ConnectionsReading
-                        | Core::ConnectionsWaiting
-                        | Core::ConnectionsWriting
-                )
-            )
-        })
+        use Core::{ConnectionsActive, ConnectionsReading, ConnectionsWaiting, ConnectionsWriting};
+        self.asks_for(&[ConnectionsActive, ConnectionsReading, ConnectionsWaiting, ConnectionsWriting])
     }
 
     /// Whether some value asks for bodies of requests (`$request_body`).
     #[must_use]
     pub fn asks_for_bodies(&self) -> bool {
-        let mut all = (0..=u16::MAX).map_while(|number| self.get(number));
-        all.any(|known| matches!(known.unset(), Variable::Core(Core::RequestBody)))
+        self.asks_for(&[Core::RequestBody])
+    }
+
+    /// Whether some value asks how TCP has found a path (`$tcpinfo_…`).
+    #[must_use]
+    pub fn asks_for_paths(&self) -> bool {
+        self.asks_for(&[Core::TcpinfoRtt, Core::TcpinfoRttvar, Core::TcpinfoSndCwnd, Core::TcpinfoRcvSpace])
     }
 
     /// Whether some value asks where a root lies (`$realpath_root`).
     #[must_use]
     pub fn asks_for_real_roots(&self) -> bool {
+        self.asks_for(&[Core::RealpathRoot])
+    }
+
+    fn asks_for(&self, any: &[Core]) -> bool {
         let mut all = (0..=u16::MAX).map_while(|number| self.get(number));
-        all.any(|known| matches!(known.unset(), Variable::Core(Core::RealpathRoot)))
+        all.any(|known| matches!(known.unset(), Variable::Core(core) if any.contains(core)))
     }
 
     /// What a number stands for.

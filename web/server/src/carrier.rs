@@ -7,15 +7,17 @@ use crate::dialled::DialledTable;
 use crate::head;
 use crate::pace::BodyPace;
 use crate::page::{Page, line};
+use crate::reading::ReadingSet;
 use crate::security::Security;
 use crate::terms::TermTable;
 use crate::trace;
 use access_log::{Line, Log};
-use app::{Body, ConnId, Net};
+use app::{Body, ConnId, Net, PathFigures};
 use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{
-    About, ClientSession, Ending, ExchangeId, LocalAddress, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals,
+    About, ClientSession, CommonFields, Ending, ExchangeId, LocalAddress, Piece, ProxiedAddresses, Ready, Replies,
+    Reply, Totals,
 };
 use h1::response;
 use latency::Recorder;
@@ -72,7 +74,9 @@ pub struct Carrier {
     pub upstreams: DialledTable,
     /// Those of them that are to be secured.
     pub seeking: Vec<(ConnId, handshake::Sought)>,
-    pub server_header: bool,
+    /// Connections of which a part of a head has come.
+    pub reading: ReadingSet,
+    pub common: CommonFields,
     pub draining: Option<Drain>,
     /// The next connection whose timer is to be set by shorter limits.
     pub unsettled: Option<usize>,
@@ -138,7 +142,7 @@ impl Carrier {
     ) -> (usize, u64) {
         let mut out = core::mem::take(&mut self.scratch);
         out.clear();
-        head::write(&mut out, reply, self.server_header, self.date, (ending, false));
+        head::write(&mut out, reply, self.common.server, self.date, (ending, false));
         let head = out.len();
         self.last_head = head;
         let mut rest = body;
@@ -307,15 +311,13 @@ impl<N: Net> Replies for Answering<'_, N> {
         let Some((id, ending)) = self.unanswered(id) else { return };
         let whole = request.method() != Method::Head;
         let end = if whole { ready.message_len } else { ready.head_len };
-        let line = ending.line();
-        if line.is_empty() {
+        if ready.head_len(ending) == ready.head_len as usize {
             self.net.send_body(id, &ready.message, 0..end);
         } else {
             // In front of the empty line.
-            let fields = ready.head_len.saturating_sub(2);
-            self.net.send_body(id, &ready.message, 0..fields);
-            self.net.send_bytes(id, line);
-            self.net.send_body(id, &ready.message, fields..end);
+            self.net.send_body(id, &ready.message, 0..ready.fields_len());
+            self.net.send_bytes(id, ending.line());
+            self.net.send_body(id, &ready.message, ready.head_len.saturating_sub(2)..end);
         }
         let mut sent = u64::from(end.saturating_sub(ready.head_len));
         if whole && let Some(content) = &ready.content {
@@ -484,6 +486,10 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.net.peer(id.conn())
     }
 
+    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
+        self.net.path_figures(id.conn())
+    }
+
     fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
         self.carrier.session(id.conn())
     }
@@ -499,6 +505,7 @@ impl<N: Net> Replies for Answering<'_, N> {
             connections: counters.connections,
             open: counters.connections_open,
             requests: counters.requests + self.carrier.ready,
+            reading: self.carrier.reading.count(),
         }
     }
 

@@ -63,12 +63,12 @@ impl Change {
     pub fn prepare(now: &Config, next: &Config) -> Result<Self, ConfigError> {
         let (now, mut next) = (now.clone().checked()?, next.clone().checked()?);
         // Not to be changed, or not by this.
-        next.server_header = now.server_header;
+        (next.server_header, next.says_persistence) = (now.server_header, now.says_persistence);
         next.limits.keep_helpers(&now.limits);
         next.helper_cpus.clone_from(&now.helper_cpus);
         next.work = now.work;
         let (before, site) = (Site::compile(&now)?, Site::compile(&next)?);
-        let heads = head::writer(now.server_header);
+        let heads = head::writer(head::common(&now));
         let mut hosts = Vec::new();
         for (place, host) in site.hosts().iter().enumerate() {
             let at = site.place_in(place as u16, &before);

@@ -187,9 +187,9 @@ impl More {
     }
 }
 
-/// What a request says of how its response ends.
-pub fn ending(transfer: &Transfer) -> Ending {
-    Ending::new(transfer.version() == Version::Http10, transfer.keep_alive())
+/// What a request says of how its response ends, and whether that is `said` in any case.
+pub fn ending(transfer: &Transfer, said: bool) -> Ending {
+    Ending::new(transfer.version() == Version::Http10, transfer.keep_alive()).saying(said)
 }
 
 impl ServedConnection {

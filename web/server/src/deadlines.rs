@@ -286,6 +286,7 @@ impl Carrier {
     /// response (RFC 9112 §9.6).
     pub(crate) fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let lingers = self.terms_of(id).lingers;
+        self.reading.remove(id.index());
         let conn = &mut self.conns[id.index()];
         let held = conn.flags & (PARTIAL | PAUSED) != 0 || conn.flags & (ENDED | DRY) == ENDED || conn.is_asked();
         conn.state = State::Closing;

@@ -1,13 +1,19 @@
 //! The heads of responses, as HTTP/1.1 has them. A field that every response is
 //! to have is written here.
 
-use exchange::{Ending, HeadWriter, Meta, Reply};
+use exchange::{CommonFields, Ending, HeadWriter, Meta, Reply};
 use h1::response::ResponseHead;
 use semantics::Status;
 use semantics::date::HttpDate;
+use site::Config;
 
 /// The product token of the `Server` field (RFC 9110 §10.2.4).
 const PRODUCT: &[u8] = b"nearside";
+
+/// What all heads of a server that is told this have.
+pub const fn common(config: &Config) -> CommonFields {
+    CommonFields { server: config.server_header, persistence: config.says_persistence }
+}
 
 /// Starts a head with the fields that every response carries.
 fn start(out: &mut Vec<u8>, status: Status, server_header: bool, date: HttpDate) -> ResponseHead<'_, Vec<u8>> {
@@ -66,22 +72,24 @@ pub fn write(
     head.lines(ending.line()).end();
 }
 
-/// Writes the head of a 200 for whole content, without `Connection`.
-pub fn writer(server_header: bool) -> HeadWriter {
+/// Writes the head of a 200 for whole content, on a connection that goes on.
+pub fn writer(common: CommonFields) -> HeadWriter {
+    let going_on = Ending::GOES_ON.saying(common.persistence).line();
     let of_content = move |out: &mut Vec<u8>, meta: &Meta, date: &HttpDate| {
-        let head = start(out, Status::OK, server_header, *date)
+        let head = start(out, Status::OK, common.server, *date)
             .field("Content-Type", meta.content_type.as_bytes())
             .content_length(meta.size);
-        let Some(file) = &meta.file else { return head.end() };
+        let Some(file) = &meta.file else { return head.lines(going_on).end() };
         head.last_modified(&HttpDate::from_unix(file.modified))
             .field("ETag", file.etag.as_bytes())
             // RFC 9110 §14.3: ranges are served for files.
             .field("Accept-Ranges", b"bytes")
+            .lines(going_on)
             .end();
     };
-    HeadWriter::new(const { date_at(Status::OK) as u16 }, of_content).with_replies(write_going_on, server_header)
+    HeadWriter::new(const { date_at(Status::OK) as u16 }, of_content).with_replies(write_going_on, common)
 }
 
-fn write_going_on(out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate, server_header: bool) {
-    write(out, reply, server_header, *date, (Ending::GOES_ON, false));
+fn write_going_on(out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate, common: CommonFields) {
+    write(out, reply, common.server, *date, (Ending::GOES_ON.saying(common.persistence), false));
 }

@@ -55,6 +55,7 @@ mod offered;
 mod pace;
 mod page;
 mod proxied;
+mod reading;
 mod ready;
 mod requests;
 mod rest;
@@ -90,6 +91,7 @@ use exchange::{Handler, HeadWriter};
 use h1::server::Waiting;
 use handshakes::Handshakes;
 use latency::Recorder;
+use reading::ReadingSet;
 use rest::Rest;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use security::Security;
@@ -163,7 +165,7 @@ impl Server {
     pub fn new(config: Config, clock: WallClock) -> Result<Self, ConfigError> {
         let config = config.checked()?;
         let site = Site::compile(&config)?;
-        let heads = head::writer(config.server_header);
+        let heads = head::writer(head::common(&config));
         let event = new_event()?;
         let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: config.work };
         let make = |host: &ServedHost| SiteHandler::new(&host.content, &making, &config.helper_cpus);
@@ -250,7 +252,7 @@ impl<H: Handler> Server<H> {
             access_log: config.access_log.clone(),
             body: config.limits.http.body,
         });
-        let heads = head::writer(config.server_header);
+        let heads = head::writer(head::common(&config));
         Self::assemble(config, site, vec![handler], (heads, new_event()?), clock)
     }
 
@@ -290,7 +292,8 @@ impl<H: Handler> Server<H> {
             clock,
             upstreams: DialledTable::default(),
             seeking: Vec::new(),
-            server_header: config.server_header,
+            reading: ReadingSet::new(config.limits.connections),
+            common: head::common(&config),
             draining: None,
             unsettled: None,
             last_head: 0,
@@ -499,6 +502,7 @@ impl<H: Handler> App for Server<H> {
         let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
         let Some(conn) = conn else { return self.on_upstream_closed(net, id, why) };
         self.carrier.counters.connections_open -= 1;
+        self.carrier.reading.remove(id.index());
         if conn.is_asked() {
             self.left(net, id);
         }

@@ -123,7 +123,8 @@ impl<H: Handler> Server<H> {
         if net.unsent(id) >= self.carrier.unsent_max {
             return false;
         }
-        let (bytes, head_len) = self.serve_known(net, id, (slot, head), Ending::new(false, goes_on), now);
+        let ending = Ending::new(false, goes_on).saying(self.carrier.common.persistence);
+        let (bytes, head_len) = self.serve_known(net, id, (slot, head), ending, now);
         if bytes == 0 {
             return false;
         }
@@ -180,7 +181,7 @@ impl<H: Handler> Server<H> {
         transfer: &Transfer,
         now: Time,
     ) -> usize {
-        let ending = ending(transfer);
+        let ending = ending(transfer, self.carrier.common.persistence);
         // Whether a host in a target is one is for the handler to say.
         let plain = request.method() == Method::Get
             && request.form() == Form::Origin
@@ -241,10 +242,10 @@ impl<H: Handler> Server<H> {
             handler.ready(asked.path(), carrier.second)
         };
         let Some(ready) = ready else { return (0, 0) };
-        let (message, len) = match (ending.goes_on() || ending.is_http10(), &ready.closing) {
-            (true, _) => (&ready.message, ready.message_len),
-            (false, Some(closing)) => (closing, closing.len()),
-            (false, None) => return self.serve_closing(net, id, (slot, asked), now),
+        let (message, len) = match (ending.says_close(), &ready.closing) {
+            (false, _) => (&ready.message, ready.message_len),
+            (true, Some(closing)) => (closing, closing.len()),
+            (true, None) => return self.serve_closing(net, id, (slot, asked), ending, now),
         };
         let mut bytes = len as usize;
         let (head, series, terms) = (ready.head_len(ending), ready.series, ready.terms);
@@ -288,11 +289,12 @@ impl<H: Handler> Server<H> {
         net: &mut N,
         id: ConnId,
         (slot, asked): (u16, impl Head),
+        ending: Ending,
         now: Time,
     ) -> (usize, usize) {
         let asking = Asking { head: asked, net: &*net, id, security: &self.carrier.security };
         let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(&asking));
-        if made { self.serve_parsed(net, id, (slot, asked), Ending::LAST_OF_11, now) } else { (0, 0) }
+        if made { self.serve_parsed(net, id, (slot, asked), ending, now) } else { (0, 0) }
     }
 }
 

@@ -47,6 +47,7 @@ impl<H: Handler> Server<H> {
             RequestEvent::Request { request, transfer, consumed } => {
                 if conn.flags & (PARTIAL | FIRST) != 0 {
                     conn.flags &= !(PARTIAL | FIRST);
+                    self.carrier.reading.remove(id.index());
                     let span = self.carrier.terms.soonest(conn.terms);
                     self.carrier.arm(net, id, span);
                 }
@@ -173,6 +174,7 @@ impl<H: Handler> Server<H> {
         let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
         let Some(handler) = self.handlers.first_mut() else { return false };
         let now = Tick::of(net.now());
+        self.carrier.reading.remove(id.index());
         let conn = &mut self.carrier.conns[id.index()];
         conn.clear_more();
         conn.flags &= !TAKES_BODY;
@@ -227,7 +229,7 @@ impl<H: Handler> Server<H> {
     /// than once, or remembered of it, is read from a copy, so that it is one
     /// and the same each time; a head that became another since is no request.
     fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>, transfer: &Transfer) {
-        self.carrier.conns[id.index()].ending = ending(transfer);
+        self.carrier.conns[id.index()].ending = ending(transfer, self.carrier.common.persistence);
         if !net.shares_frames() {
             self.on_own_request(net, id, seen, transfer);
             return;
@@ -456,6 +458,7 @@ impl Carrier {
         if left > 0 && conn.state == State::Ready && conn.flags & PARTIAL == 0 {
             conn.flags |= PARTIAL;
             conn.last = Tick::of(now);
+            self.reading.add(id.index());
             let span = self.terms.head(conn.terms).timeout;
             self.arm(net, id, span);
         }

@@ -54,7 +54,7 @@ impl<N: Net> Answering<'_, N> {
     ) -> &mut ServedConnection {
         let mut out = core::mem::take(&mut self.carrier.scratch);
         out.clear();
-        head::write(&mut out, reply, self.carrier.server_header, self.carrier.date, told);
+        head::write(&mut out, reply, self.carrier.common.server, self.carrier.date, told);
         self.net.send_bytes(id, &out);
         let line = match self.carrier.logs.get(self.slot) {
             Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),

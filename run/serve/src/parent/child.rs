@@ -74,8 +74,10 @@ impl Child {
             command.env(takeover::VARIABLE, control);
             OWN_VARIABLES.iter().for_each(|name| _ = command.env_remove(name));
         }
+        let left = crate::left::hand_on(&mut command).map_err(told)?;
         // Waited for by the parent, with all that end.
         let child = command.spawn().map_err(told)?;
+        drop(left);
         let (pid, channel) = (child.id(), Arc::new(ours));
         Ok(Self { pid, role: Role::Coming, channel, deadline: None, silent: false, heard: Quota::default() })
     }

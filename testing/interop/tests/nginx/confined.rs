@@ -38,7 +38,7 @@ fn ask(path: &str, body: &[u8]) -> Answer {
 }
 
 /// Lines of an error log: how severe, and what.
-fn lines(text: &str) -> Vec<String> {
+pub(crate) fn lines(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let (level, rest) = line.split_once(" [")?.1.split_once("] ")?;
         Some(format!("{level} {}", rest.split_once(": *")?.1.split_once(' ')?.1))

@@ -23,10 +23,6 @@ pub(crate) struct Difference {
 /// All of them.
 const ALL: Range<Version> = Version(0, 0, 0)..Version(u32::MAX, 0, 0);
 
-const fn since(version: Version) -> Range<Version> {
-    version..ALL.end
-}
-
 const fn before(version: Version) -> Range<Version> {
     ALL.start..version
 }
@@ -48,15 +44,13 @@ const DIFFERENCES: &[Difference] = &[
     Difference { name: "host", nginx: Some(200), ours: Some(400), versions: before(STRICT_HOST) },
     Difference { name: "host-401", nginx: Some(401), ours: Some(400), versions: before(STRICT_HOST) },
     // CONNECT names a host and port, which newer ones read and refuse by the method.
-    Difference { name: "connect", nginx: Some(405), ours: Some(400), versions: since(Version(1, 29, 4)) },
+    Difference { name: "connect", nginx: Some(400), ours: Some(405), versions: before(Version(1, 29, 4)) },
     // Ranges of a file that was compressed beforehand.
     Difference { name: "packed", nginx: Some(200), ours: Some(206), versions: before(RANGES_OF_PACKED) },
     // The length of a body that came in chunks, and is not read.
     Difference { name: "chunks", nginx: Some(200), ours: Some(200), versions: ALL },
     // The target of a redirect that an error page answers stays in nginx's answer.
     Difference { name: "no-location", nginx: Some(200), ours: Some(200), versions: ALL },
-    // The connection ends after a POST of MSIE 6.
-    Difference { name: "msie6", nginx: Some(405), ours: Some(405), versions: ALL },
     // A length in a 304 is that of a 200.
     Difference { name: "no-length", nginx: Some(304), ours: Some(304), versions: ALL },
     // Answers of upstreams whose end is not clear are none; from which version on nginx
@@ -104,7 +98,7 @@ impl Difference {
 /// - `Server`, and its text at the end of pages: who serves is told truthfully.
 /// - Its address, in redirects that have no other name.
 /// - `Date`, and `Expires` as far as it follows from it.
-/// - `Connection`, where what becomes of the connection is the same.
+/// - `Connection`, where a length keeps it that nginx does not tell.
 /// - How the end of a body is told.
 /// - The text behind the status, and interim responses.
 /// - The boundary of several ranges: a number that counts up.
@@ -141,7 +135,7 @@ pub(crate) fn differing(nginx: &Answer, ours: &Answer, method: &[u8]) -> Vec<Str
         if nginx.field("transfer-encoding").is_none() {
             ours.lives = nginx.lives;
             for answer in [&mut nginx, &mut ours] {
-                answer.fields.retain(|(name, _)| name != "keep-alive");
+                answer.fields.retain(|(name, _)| name != "keep-alive" && name != "connection");
             }
         }
         nginx.fields.retain(|(name, _)| name != "transfer-encoding");
@@ -182,7 +176,6 @@ fn comparable(answer: &Answer, relative_expiry: bool) -> Answer {
     let boundary = answer.field("content-type").and_then(|value| value.split_once("boundary="));
     let boundary = boundary.map(|(_, boundary)| boundary.to_owned());
     let token = token_in_page(&mut out.body);
-    out.fields.retain(|(name, _)| name != "connection");
     for (name, value) in &mut out.fields {
         match (&**name, date, seconds(value)) {
             ("server", ..) => "a server".clone_into(value),

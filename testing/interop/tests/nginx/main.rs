@@ -17,6 +17,7 @@ mod back_pressure;
 mod confined;
 mod dates;
 mod debian;
+mod details;
 mod differences;
 mod dns;
 mod early;

@@ -278,7 +278,7 @@ fn start(folder: &Path, mut command: Command, http: &str, port: u16) -> Running 
 
 /// What an answer says, but for what each server says in its own way.
 fn said(port: u16, request: &[u8]) -> String {
-    const OWN: [&str; 6] = ["date:", "server:", "connection:", "keep-alive:", "etag:", "last-modified:"];
+    const OWN: [&str; 5] = ["date:", "server:", "keep-alive:", "etag:", "last-modified:"];
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(request).unwrap();
     let mut bytes = Vec::new();

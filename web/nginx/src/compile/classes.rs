@@ -72,7 +72,8 @@ const EVENTS: DirectiveClass = Idle("workers share connections and events otherw
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
 const BODIES: DirectiveClass = Idle("a body in memory is in one piece, and read when it is wanted");
-const LATER: DirectiveClass = Refused("there is no cache and no other protocol than HTTP to upstreams yet");
+const NO_CACHE: DirectiveClass = Refused("there is no cache of answers yet");
+const NO_PROTOCOL: DirectiveClass = Refused("upstreams are asked by HTTP, FastCGI, uwsgi and SCGI alone");
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on by its protocol");
 const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached");
 const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded by proxy_buffers, and in memory");
@@ -138,7 +139,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "open_file_cache_events",
         ],
     ),
-    (CLOSING, &["reset_timedout_connection", "keepalive_disable", "keepalive_min_timeout"]),
+    (CLOSING, &["reset_timedout_connection", "keepalive_min_timeout"]),
     (BODIES, &["client_body_in_single_buffer", "client_body_early_read"]),
     (Idle("segments are full where there is enough to send, and leave at once"), &["tcp_nopush", "tcp_nodelay"]),
     (Idle("no line of the error log is about scripts"), &["rewrite_log", "uninitialized_variable_warn"]),
@@ -198,19 +199,8 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (Offered("there is no HTTP/2 yet: HTTP/1.1 is served"), &["http2"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
     (RefusedUnless("0", "answers are not delayed yet"), &["auth_delay"]),
-    (
-        LATER,
-        &[
-            "post_action",
-            "proxy_cache_path",
-            "fastcgi_cache_path",
-            "scgi_cache_path",
-            "uwsgi_cache_path",
-            "grpc_pass",
-            "memcached_pass",
-            "tunnel_pass",
-        ],
-    ),
+    (NO_CACHE, &["proxy_cache_path", "fastcgi_cache_path", "scgi_cache_path", "uwsgi_cache_path"]),
+    (NO_PROTOCOL, &["grpc_pass", "memcached_pass", "tunnel_pass"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
     (
         MEMORY_OF_CODINGS,
@@ -226,7 +216,20 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "zstd_buffers",
         ],
     ),
-    (NOT_YET, &["mp4", "flv", "perl", "perl_modules", "perl_require", "perl_set", "xslt_stylesheet", "zstd_dict_file"]),
+    (
+        NOT_YET,
+        &[
+            "post_action",
+            "mp4",
+            "flv",
+            "perl",
+            "perl_modules",
+            "perl_require",
+            "perl_set",
+            "xslt_stylesheet",
+            "zstd_dict_file",
+        ],
+    ),
 ];
 
 /// What becomes of the other directives of a module; with `true`, of all.

@@ -92,6 +92,13 @@ impl ErrorLogTarget {
 }
 
 impl ProcessRules {
+    /// `NAME` or `NAME:GROUP`, of `user`.
+    #[must_use]
+    pub fn user_and_group(&self) -> Option<String> {
+        let user = self.user.as_ref()?;
+        Some(self.group.as_ref().map_or_else(|| user.clone(), |group| format!("{user}:{group}")))
+    }
+
     pub(super) const fn new() -> Self {
         Self {
             user: None,

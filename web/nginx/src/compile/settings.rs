@@ -13,7 +13,7 @@ use phases::program::{
     SymlinkRules, Target, TryFiles,
 };
 use phases::units::{number, offset, size, time};
-use phases::{Pattern, Value};
+use phases::{KeepAliveDisabled, Pattern, Value};
 use std::sync::Arc;
 
 /// What a directive does to the block that it stands in.
@@ -179,6 +179,7 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     plain!("lingering_time", |layer, directive| layer.block.connection.lingering = duration(directive)),
     plain!("lingering_timeout", |layer, directive| layer.block.connection.lingering_pause = duration(directive)),
     plain!("send_timeout", |layer, directive| layer.block.connection.send = duration(directive)),
+    plain!("keepalive_disable", |layer, directive| layer.block.connection.disabled = keep_alive_disabled(directive)),
     plain!("keepalive_requests", |layer, directive| layer.block.connection.requests = count(directive)),
     plain!("keepalive_time", |layer, directive| layer.block.connection.age = duration(directive)),
     plain!("absolute_redirect", |layer, directive| layer.block.redirects.absolute = is_on(directive)),
@@ -432,6 +433,12 @@ impl Compiler<'_> {
         layer.block.connection.keepalive_told = told.filter(|told| !told.is_zero());
         Ok(())
     }
+}
+
+/// `keepalive_disable`: the words are checked where they are read.
+fn keep_alive_disabled(directive: &Directive) -> KeepAliveDisabled {
+    let has = |word: &[u8]| directive.arguments.iter().any(|argument| argument.as_slice() == word);
+    KeepAliveDisabled { msie6: has(b"msie6"), safari: has(b"safari") }
 }
 
 /// `expires` without variables.

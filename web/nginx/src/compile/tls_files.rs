@@ -2,15 +2,14 @@
 //! are to be: in OpenSSL's words and with its numbers.
 
 use super::arguments::told;
-use core::cell::RefCell;
+use super::pipes;
 use core::fmt;
 use handshake::Identity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use x509::{Certificate, LibraryError, Revocation, read_certificates, read_key, read_revocations};
 use zeroize::Zeroizing;
 
@@ -19,17 +18,6 @@ const FILE_MAX: usize = 16 << 20;
 
 /// How long whoever writes to a named pipe may take for each piece.
 const PIPE_WAIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-
-thread_local! {
-    /// What named pipes gave, by their paths: once for a configuration, however many places
-    /// name them, as with nginx.
-    static PIPED: RefCell<HashMap<PathBuf, Zeroizing<Vec<u8>>>> = RefCell::default();
-}
-
-/// Forgets what named pipes gave: the next configuration reads them again.
-pub(super) fn forget_pipes() {
-    PIPED.with_borrow_mut(HashMap::clear);
-}
 
 /// What is wrong with a file.
 #[derive(Debug)]
@@ -88,10 +76,7 @@ fn read(path: &[u8]) -> Result<Zeroizing<Vec<u8>>, std::io::Error> {
         None => open(&path)?,
     };
     if file.metadata()?.file_type().is_fifo() {
-        let known = PIPED.with_borrow(|known| known.get(&path).cloned());
-        let bytes = known.map_or_else(|| piped(file), Ok)?;
-        PIPED.with_borrow_mut(|known| known.insert(path, bytes.clone()));
-        return Ok(bytes);
+        return pipes::of(&path, || piped(file));
     }
     let mut bytes = Zeroizing::new(Vec::new());
     let mut room = Zeroizing::new([0; 16 << 10]);

@@ -192,6 +192,9 @@ impl Reaches<'_> {
         if block.connection.keepalive.is_zero() {
             self.directive("keepalive_timeout", own, "the connection ends with each answer");
         }
+        if block.connection.disabled.safari {
+            self.directive("keepalive_disable", own, "browsers are looked at in each request");
+        }
         let of_first = self.program.first_block().map(|block| block.connection).unwrap_or_default();
         let is_kept = !block.connection.keepalive.is_zero();
         if is_kept && block.connection.age < of_first.age {

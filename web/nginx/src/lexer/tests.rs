@@ -37,6 +37,33 @@ fn words_are_quoted_and_escaped_as_nginx_does() {
     assert_eq!(words(r#"a "\"b\" \n\t\$x" c\;d;"#), ["a", "\"b\" \n\t\\$x", "c\\;d"]);
 }
 
+/// Blocks of Lua end at their brace, whatever is written in them.
+#[test]
+fn blocks_of_lua_are_passed_as_one() {
+    for lua in [
+        "",
+        "ngx.say('hi')",
+        "local t = { a = { 1 }, b = {} }\n",
+        "ngx.say(\"}\") ngx.say('}') ngx.say(\"\\\"}\")",
+        "-- it's a } brace\n ngx.say(1)",
+        "--[[ } ' \n } ]] ngx.say([[ } ' ]])",
+        "--[==[ ]] } ]==] local s = [=[ ]] } ]=]",
+        "local n = #t; if a[b[1]] ~= '#' then return; end",
+    ] {
+        let text = format!("content_by_lua_block {{{lua}}} next;");
+        let mut lexer = Lexer::new(text.as_bytes(), Text::File);
+        assert_eq!(lexer.next().unwrap().end, End::Open, "{lua}");
+        assert_eq!(lexer.pass_lua(), Ok(()), "{lua}");
+        let lines = 1 + lua.bytes().filter(|byte| *byte == b'\n').count() as u32;
+        let next = Statement { words: vec![b"next".to_vec()], end: End::Semicolon, line: lines };
+        assert_eq!(lexer.next(), Ok(next), "{lua}");
+    }
+    for open in ["", "{ }", "'}", "[[ }", "--[==[ } ]]", "\"\\\"}", "-- }", "'\\"] {
+        let mut lexer = Lexer::new(open.as_bytes(), Text::File);
+        assert_eq!(lexer.pass_lua().unwrap_err().0, "unexpected end of file, expecting \"}\"", "{open}");
+    }
+}
+
 #[test]
 fn braces_behind_a_dollar_belong_to_the_word() {
     assert_eq!(words("return 200 ${host}x$uri;"), ["return", "200", "${host}x$uri"]);

@@ -93,6 +93,19 @@ fn what_is_wrong_is_said_as_nginx_says_it() {
     assert!(globals(b"events {}").unwrap_err().contains("block directives are not supported in -g option"));
 }
 
+/// One reason each, and what stands behind it is read.
+#[test]
+fn programs_in_lua_are_passed_over() {
+    let text = "events {}\nhttp { init_by_lua_block { x = '}' }\nserver { location / {\n content_by_lua_block {\n \
+                ngx.say(\"}\") -- it's { \n } } foo; } }\nstream { server { preread_by_lua_block { y = '{' } } }";
+    let mut files = Made::of(&[("/c/nginx.conf", text)]);
+    let all = Configuration::read_all(&mut files, Path::new("/c/nginx.conf"), b"");
+    let said: Vec<String> = all.errors.iter().map(ToString::to_string).collect();
+    let unknown = |name: &str, line: u32| format!("[emerg] unknown directive \"{name}\" in /c/nginx.conf:{line}");
+    let wanted = [unknown("init_by_lua_block", 2), unknown("content_by_lua_block", 4), unknown("foo", 6)];
+    assert_eq!((said, all.is_cut), (wanted.into(), false));
+}
+
 #[test]
 fn what_some_of_several_words_repeats_is_a_warning() {
     let text = "http { gzip_proxied any any; }";

@@ -10,6 +10,7 @@ use crate::program::{Alias, Block, ContentRules, SymlinkKind};
 use crate::value::Value;
 use app::Body;
 use exchange::Replies;
+use files::Unread;
 use semantics::Method;
 use std::rc::Rc;
 
@@ -144,7 +145,7 @@ impl<R: Replies> Runner<'_, R> {
             self.scope().file_path(&mut path);
             path.extend_from_slice(&name);
             match self.look(&path) {
-                Ok(At::File(_)) => {
+                Ok(At::File(_) | At::Unread(Unread::File { .. } | Unread::Other)) => {
                     let uri = [self.course.uri.as_slice(), &name].concat();
                     let args = core::mem::take(&mut self.course.args);
                     return self.redirect(&uri, &args);
@@ -157,7 +158,7 @@ impl<R: Replies> Runner<'_, R> {
                     return Flow::Status(403);
                 }
                 Ok(At::Failed) => return Flow::Status(500),
-                Ok(At::Missing | At::Directory) => {}
+                Ok(At::Missing | At::Directory | At::Unread(Unread::Directory)) => {}
                 Err(flow) => return flow,
             }
             self.course.at += 1;
@@ -177,17 +178,17 @@ impl<R: Replies> Runner<'_, R> {
         let mut path = Vec::new();
         self.scope().file_path(&mut path);
         match self.look(&path)? {
-            At::Directory => Ok(path),
+            At::Directory | At::Unread(Unread::Directory) => Ok(path),
             At::Forbidden => {
                 self.tell_of_file("", &path, "is forbidden", FORBIDDEN);
                 Err(Flow::Status(403))
             }
             At::Failed => Err(Flow::Status(500)),
-            At::Missing | At::File(_) if block.autoindex.random => {
+            At::Missing | At::File(_) | At::Unread(_) if block.autoindex.random => {
                 self.tell_of_file("opendir() ", path.strip_suffix(b"/").unwrap_or(&path), "failed", MISSING);
                 Err(Flow::Status(404))
             }
-            At::Missing | At::File(_) => {
+            At::Missing | At::File(_) | At::Unread(_) => {
                 if let Some(name) = block.index.first() {
                     path.extend_from_slice(&self.scope().get(name));
                 }
@@ -240,7 +241,11 @@ impl<R: Replies> Runner<'_, R> {
                 self.tell_of_file("open() ", &path, "failed", MISSING);
                 Flow::Status(404)
             }
-            At::Forbidden => {
+            At::Unread(Unread::Other) => {
+                self.tell(ErrorLevel::CRIT, || [b"\"", &path[..], b"\" is not a regular file"].concat());
+                Flow::Status(404)
+            }
+            At::Forbidden | At::Unread(_) => {
                 self.tell_of_file("open() ", &path, "failed", FORBIDDEN);
                 Flow::Status(403)
             }

@@ -72,6 +72,8 @@ pub(crate) struct Loaded {
     pub asks_for_real_roots: bool,
     /// Some value asks for bodies of requests (`$request_body`).
     pub asks_for_bodies: bool,
+    /// Some value asks how TCP has found clients.
+    pub asks_for_paths: bool,
     /// What is known of that.
     pub real_roots: RefCell<RealRoots>,
 }
@@ -93,6 +95,7 @@ impl Loaded {
         let fronts = program.fronts();
         let asks_for_real_roots = program.variables.asks_for_real_roots();
         let asks_for_bodies = program.variables.asks_for_bodies();
+        let asks_for_paths = program.variables.asks_for_paths();
         Self {
             program,
             matcher,
@@ -110,6 +113,7 @@ impl Loaded {
             fronts,
             asks_for_real_roots,
             asks_for_bodies,
+            asks_for_paths,
             real_roots: RefCell::default(),
         }
     }
@@ -491,6 +495,7 @@ impl Course {
         self.cached.clear();
         self.captures.clear();
         self.about = replies.about(id);
+        self.secured.path = loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
         (self.peer, self.started) = (self.about.peer, replies.now());
         self.proxied = loaded.proxied(replies, id);
         if self.about.transport == Transport::Tls {

@@ -1,5 +1,6 @@
 //! Parts of what is known of a request.
 
+use app::PathFigures;
 use core::ops::Range;
 use exchange::ClientSession;
 use std::sync::Arc;
@@ -13,9 +14,11 @@ pub(crate) struct Rewritten {
     pub here: bool,
 }
 
-/// How a request's connection is secured, and what follows from that.
+/// What a request's connection is like: how it is secured, and what follows from that.
 #[derive(Debug, Default)]
 pub(crate) struct SecuredCourse {
+    /// How TCP has found its client, as far as somebody asks.
+    pub path: Option<PathFigures>,
     /// What its handshake came to.
     pub session: Option<Arc<ClientSession>>,
     /// What the request is answered with because of that, though what it says is believed.

@@ -7,6 +7,7 @@ use super::values::{Clock, Scope};
 use super::written::{put, put_address};
 use crate::ids::BlockId;
 use crate::logging::{ErrorLevel, ErrorLogUse};
+use crate::program::SymlinkKind;
 use exchange::{About, ExchangeId, Replies};
 use semantics::{Known, Request};
 use std::io::Write;
@@ -43,6 +44,16 @@ impl<R: Replies> Runner<'_, R> {
         self.tell(ErrorLevel::ERROR, || {
             [what.as_bytes(), b"\"", path, b"\" ", told.as_bytes(), b" (", why.as_bytes(), b")"].concat()
         });
+    }
+
+    /// What is only looked at may not be come to. A link that may not be followed is passed
+    /// over without a word.
+    pub(super) fn tell_of_unreached(&self, path: &[u8]) {
+        let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
+        if block.is_some_and(|block| block.symlinks.kind == SymlinkKind::Followed) {
+            let line = || [b"stat() \"", path, b"\" failed (", FORBIDDEN.as_bytes(), b")"].concat();
+            self.tell(ErrorLevel::CRIT, line);
+        }
     }
 
     /// A request is redirected within the server without end.

@@ -257,6 +257,10 @@ impl Scope<'_> {
                 true
             }
             Core::Pid => put_number(out, std::process::id().into()),
+            Core::TcpinfoRtt => course.secured.path.is_some_and(|path| put_number(out, path.rtt_us.into())),
+            Core::TcpinfoRttvar => course.secured.path.is_some_and(|path| put_number(out, path.rttvar_us.into())),
+            Core::TcpinfoSndCwnd => course.secured.path.is_some_and(|path| put_number(out, path.cwnd.into())),
+            Core::TcpinfoRcvSpace => course.secured.path.is_some_and(|path| put_number(out, path.receive_space.into())),
             _ => return None,
         })
     }

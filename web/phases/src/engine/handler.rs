@@ -81,7 +81,9 @@ impl Handler for Engine {
         let merges = default.is_none_or(|server| server.merge_slashes);
         let is_path = matches!(request.form(), Form::Origin | Form::Absolute);
         let is_path = is_path && normalise_as(request.path(), &mut rest, merges).is_ok();
-        if is_path && has_method(request) && names_a_host(request) {
+        // CONNECT names a host and a port, and is refused by its method.
+        let is_target = is_path || request.form() == Form::Authority;
+        if is_target && has_method(request) && names_a_host(request) {
             course.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.

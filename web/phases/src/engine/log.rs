@@ -78,6 +78,7 @@ impl Rest {
             return;
         }
         course.about = replies.about(id);
+        course.secured.path = course.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
         // It was counted already.
         course.about.requests = course.about.requests.saturating_sub(1);
         (course.id, course.peer, course.started) = (id, course.about.peer, clock.now);

@@ -4,7 +4,7 @@
 use super::Rest;
 use super::course::CourseState;
 use super::making::Filtering;
-use app::Body;
+use app::{Body, PathFigures};
 use core::ops::Range;
 use exchange::{About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, Upstreams};
 use rustix::fd::OwnedFd;
@@ -178,6 +178,10 @@ impl<R: Replies> Replies for Passing<'_, R> {
 
     fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
         self.replies.session(id)
+    }
+
+    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
+        self.replies.path_figures(id)
     }
 
     fn totals(&self) -> Totals {

@@ -8,7 +8,7 @@ use crate::logging::ErrorLevel;
 use crate::program::{Block, Methods, SymlinkKind, Target, VirtualServer};
 use crate::value::Value;
 use exchange::Replies;
-use files::{FileId, Files, Lead, LinkRule, Look};
+use files::{FileId, Files, Lead, LinkRule, Look, Unread};
 use semantics::{Known, Method, Request};
 use std::rc::Rc;
 
@@ -33,7 +33,10 @@ pub(super) enum At {
     File(FileAt),
     Directory,
     Missing,
+    /// It may not be come to, or not by a link.
     Forbidden,
+    /// It is there, and may not be read.
+    Unread(Unread),
     Failed,
 }
 
@@ -274,6 +277,14 @@ impl<R: Replies> Runner<'_, R> {
         }
         if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
             self.set_last();
+            return;
+        }
+        let is_post = self.course.method == Method::Post;
+        if (is_post || rules.disabled.safari) && !self.course.is_refused() {
+            let agent = self.request.known(Known::UserAgent).unwrap_or_default();
+            if rules.disabled.ends(agent, is_post) {
+                self.set_last();
+            }
         }
     }
 
@@ -345,7 +356,13 @@ impl<R: Replies> Runner<'_, R> {
                 Ok(At::File(_)) => !is_directory,
                 Ok(At::Directory) => *is_directory,
                 Ok(At::Failed) => return Flow::Status(500),
-                Ok(At::Missing | At::Forbidden) => false,
+                // Looked for, and not opened.
+                Ok(At::Unread(what)) => *is_directory == (what == Unread::Directory),
+                Ok(At::Forbidden) => {
+                    self.tell_of_unreached(&path);
+                    false
+                }
+                Ok(At::Missing) => false,
                 Err(flow) => return flow,
             };
             if found {
@@ -434,6 +451,8 @@ impl<R: Replies> Runner<'_, R> {
                     Lead::Directory => At::Directory,
                     Lead::Missing => At::Missing,
                     Lead::Forbidden => At::Forbidden,
+                    Lead::Unread(Unread::File { .. } | Unread::Other) if path.ends_with(b"/") => At::Missing,
+                    Lead::Unread(what) => At::Unread(what),
                     Lead::Failed => At::Failed,
                 })
             }

@@ -7,6 +7,7 @@ use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
 use crate::units;
 use crate::value::Value;
 use exchange::Replies;
+use files::Unread;
 use std::rc::Rc;
 
 impl<R: Replies> Runner<'_, R> {
@@ -155,11 +156,21 @@ impl<R: Replies> Runner<'_, R> {
             Condition::File { path, test, negated } => {
                 let path = self.scope().get(path);
                 let found = self.look(&path)?;
+                if matches!(found, At::Forbidden) {
+                    self.tell_of_unreached(&path);
+                }
                 let holds = match (test, found) {
                     (FileTest::File, At::File(_)) | (FileTest::Directory, At::Directory) => true,
-                    (FileTest::Exists, At::File(_) | At::Directory | At::Forbidden) => true,
+                    (FileTest::File, At::Unread(Unread::File { .. })) => true,
+                    (FileTest::Directory, At::Unread(Unread::Directory)) => true,
+                    // A pipe or a device is none of them.
+                    (
+                        FileTest::Exists,
+                        At::File(_) | At::Directory | At::Unread(Unread::File { .. } | Unread::Directory),
+                    ) => true,
                     (FileTest::Executable, At::File(file)) => file.executable,
-                    (FileTest::Executable, At::Directory) => true,
+                    (FileTest::Executable, At::Unread(Unread::File { executable })) => executable,
+                    (FileTest::Executable, At::Directory | At::Unread(Unread::Directory)) => true,
                     _ => false,
                 };
                 holds != *negated

@@ -3,7 +3,7 @@
 
 use super::sub_course::SubId;
 use super::subs::{SubEvent, SubTable};
-use app::{Body, ConnectError};
+use app::{Body, ConnectError, PathFigures};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
@@ -204,6 +204,10 @@ impl Replies for SubReplies<'_> {
 
     fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
         self.replies.session(self.main(id))
+    }
+
+    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
+        self.replies.path_figures(self.main(id))
     }
 
     fn totals(&self) -> Totals {

@@ -2,7 +2,7 @@ use super::super::course::{Course, Depends, Loaded};
 use super::{ENTRIES_MAX, ReadyTable, expires_in};
 use crate::program::{Program, ServerId};
 use app::{Body, ConnId};
-use exchange::{Asked, ExchangeId, HeadWriter, LocalAddress, Reply};
+use exchange::{Asked, CommonFields, ExchangeId, HeadWriter, LocalAddress, Reply};
 use files::Stamp;
 use semantics::Known;
 use semantics::date::HttpDate;
@@ -44,12 +44,12 @@ impl Asked for Path<'_> {
 }
 
 fn heads() -> HeadWriter {
-    fn write(out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate, _names_server: bool) {
+    fn write(out: &mut Vec<u8>, reply: &Reply<'_>, date: &HttpDate, _common: CommonFields) {
         for part in [b"Date: ", &date.as_bytes()[..], b"\r\n", reply.fields, b"\r\n"] {
             out.extend_from_slice(part);
         }
     }
-    HeadWriter::new(6, |_, _, _| {}).with_replies(write, false)
+    HeadWriter::new(6, |_, _, _| {}).with_replies(write, CommonFields::default())
 }
 
 fn course(fields: &[u8], expires_after: Option<i64>) -> Course {
