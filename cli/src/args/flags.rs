@@ -96,7 +96,7 @@ impl Typed {
             Self::Packet(args) => Command::Packet(args.plan()?),
             Self::Links(args) => Command::Links(args.plan()),
             Self::Status(args) => Command::Status(args.plan()?),
-            Self::Watch(args) => Command::Watch(Box::new(args.plan())),
+            Self::Watch(args) => Command::Watch(Box::new(args.plan()?)),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Node(args) => Command::Node(args.plan()),
             Self::Import(args) => Command::Import(args.plan()),
