@@ -170,13 +170,15 @@ fn text(plan: &ServersPlan) -> Result<String, Failure> {
     ))
 }
 
-/// The programs that are started, where both are nginx or say so: each tells by -V how it was built.
+/// The programs that are started, where both are nginx, and two of them: each tells by -V how it was built.
+/// One with two configurations has one build.
 fn builds(starts: &[Option<String>; 2]) -> Option<[String; 2]> {
     let program = |start: &Option<String>| {
         let mut words = start.as_deref()?.split_ascii_whitespace();
         words.find(|word| word.rsplit('/').next() == Some("nginx")).map(str::to_owned)
     };
-    Some([program(&starts[0])?, program(&starts[1])?])
+    let (first, second) = (program(&starts[0])?, program(&starts[1])?);
+    (first != second).then_some([first, second])
 }
 
 /// In a sentence: which is faster, or why nobody can tell.
