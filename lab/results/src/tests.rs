@@ -239,3 +239,16 @@ fn trials_beside_several_backgrounds_are_several_things() {
     assert!(of(&trial(None, 9)).iter().all(|of| of.starts_with("probe")));
     assert!(one(&trial(Some("x"), 9)).doubt().is_some_and(|doubt| doubt.contains("late")));
 }
+
+/// Numbers at the ends of what JSON holds make no figure that nobody can show.
+#[test]
+fn what_is_beyond_all_numbers_is_no_figure() {
+    let sample = |at: u64, count: f64| json!({ "schema": 1, "at": at, "counts": { "interrupts": count, "forks": at } });
+    let text = format!("{}\n{}\n", sample(1_000_000_000, -1e308), sample(2_000_000_000, 1e308));
+    let read = read_text("x", &text).expect("a recording");
+    assert!(read.figures.iter().all(|figure| figure.value.is_finite()), "{:?}", read.figures);
+    assert_eq!(read.figures.len(), 1, "the other is as it was counted: {:?}", read.figures);
+    let loss = json!({ "results": [{ "size": 64, "loss": [{ "share": 1.0, "offered": 1e-308, "lost": 1e308 }] }],
+                       "latency_definition": "" });
+    assert!(one(&loss).figures.is_empty(), "{loss}");
+}
