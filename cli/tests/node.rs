@@ -202,3 +202,28 @@ fn a_managed_node_is_left_alone_and_its_manager_is_given_the_plan() {
     assert!(given.contains("include=openshift-node-performance-fast"), "{given}");
     assert_eq!(folder.says(SACK), "0");
 }
+
+/// What nobody knows, or the node does not tell, is no failure unless it is asked for.
+#[test]
+fn strict_makes_a_failure_of_what_is_not_known() {
+    let folder = Folder::new("strict");
+    folder.put("proc/sys/kernel/some_new_thing", "1");
+    folder.put("new.conf", "kernel.some_new_thing = 2");
+    folder.put(
+        "profile.yaml",
+        "apiVersion: performance.openshift.io/v2\nkind: PerformanceProfile\nmetadata: {name: q}\nspec:\n  cpu: \
+         {isolated: \"2-7\", reserved: \"0-1\"}\n  nodeSelector: {node-role.kubernetes.io/worker: \"\"}",
+    );
+    let (settings, profile) = (folder.0.join("new.conf"), folder.0.join("profile.yaml"));
+    let (settings, profile) = (settings.display().to_string(), profile.display().to_string());
+    for (words, said) in [
+        (["audit", "--of", &settings].as_slice(), "1 not known"),
+        (&["profile", "explain", &settings], "1 not known"),
+        (&["profile", "check", &profile], "not told by the node"),
+    ] {
+        let as_it_is = folder.node(words);
+        assert!(as_it_is.status.code() == Some(0) && text(&as_it_is).contains(said), "{words:?}: {}", text(&as_it_is));
+        let strict = folder.node(&[words, &["--strict"]].concat());
+        assert!(strict.status.code() == Some(4) && text(&strict).contains(said), "{words:?}: {}", text(&strict));
+    }
+}

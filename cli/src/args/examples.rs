@@ -165,6 +165,8 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside watch --line --record today.ndjson",
             "nearside watch --replay today.ndjson --cores --ports",
             "nearside watch --pid 4711 --trace syscalls,mallocs,symbols",
+            "nearside watch --pid 4711 -g",
+            "nearside watch --trace mallocs",
             "nearside watch --ndjson --openmetrics 127.0.0.1:9477",
         ],
     ),

@@ -122,7 +122,7 @@ impl Typed {
             Self::Judge { .. } => return Err("results are judged by nearside lab judge FILE…".to_owned()),
             Self::Lab(args) => Command::Lab(args.plan()?),
             Self::Packet(args) => Command::Packet(args.plan()?),
-            Self::Watch(args) => Command::Watch(Box::new(args.plan())),
+            Self::Watch(args) => Command::Watch(Box::new(args.plan()?)),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Node(args) => Command::Node(args.plan()),
             Self::Completions { shell } => Command::Completions(shell),

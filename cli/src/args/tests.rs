@@ -1,3 +1,5 @@
+mod tools;
+
 use super::kernel::{Probes, buffer, file_mode};
 use super::*;
 use driver::Role;
@@ -419,18 +421,6 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         let told = refusal(&line);
         assert!(told.contains(reason), "{line}: {told}");
     }
-}
-
-#[test]
-fn demo_is_short_only_if_asked() {
-    let Command::Demo(long) = plan("demo") else { panic!("not demo") };
-    let Command::Demo(quick) = plan("demo --quick --cores 1,0") else { panic!("not demo") };
-    assert!(long.rounds > quick.rounds && long.duration > quick.duration);
-    assert_eq!(quick.cores, Some((1, 0)));
-    assert!(long.first_look && !quick.first_look);
-    let Command::Demo(named) = plan("demo --nginx /usr/sbin/nginx,/opt/nginx") else { panic!("not demo") };
-    assert_eq!(named.nginx, ["/usr/sbin/nginx", "/opt/nginx"].map(std::path::PathBuf::from));
-    assert!(long.nginx.is_empty());
 }
 
 #[test]

@@ -22,6 +22,7 @@
 //! | [`table`] | text for the terminal |
 #![forbid(unsafe_code)]
 
+mod builds;
 pub mod builtin;
 pub mod compare;
 pub mod experiment;

@@ -471,3 +471,43 @@ fn the_largest_share_of_kept_connections_is_printed() {
         assert_eq!(number(most), printed, "{}: {counts:?}\n{text}", arm.name);
     }
 }
+
+/// Two builds of a server: what each says of itself is read, what differs is told, and sides that
+/// are one build are no comparison.
+#[test]
+fn what_differs_between_two_builds_is_named_and_the_same_build_twice_is_found() {
+    let text = r#"
+schema = 1
+name = "builds"
+title = "builds"
+rounds = 2
+[command]
+figures = [{ name = "rate", pointer = "/rate", better = "higher" }]
+[[command.arms]]
+name = "plain"
+command = ["echo", '{"rate": 5}']
+build = ["sh", "-c", "echo 'configure arguments: --with-threads' >&2"]
+[[command.arms]]
+name = "debug"
+command = ["echo", '{"rate": 4}']
+build = ["sh", "-c", "echo 'configure arguments: --with-threads --with-debug' >&2"]
+"#;
+    let run = |text: &str| {
+        let experiment = Experiment::parse("x", text, &[]).expect("good");
+        let folder = Folder::new();
+        let interrupt = Interrupt::watch().expect("signals");
+        crate::runner::run(&experiment, &folder.0, &interrupt).map(|(results, _)| results)
+    };
+    let results = run(text).expect("it runs");
+    let told = table::render(&results);
+    assert!(told.contains("note: builds: --with-debug: debug alone (its places for the debugging log"), "{told}");
+    assert_eq!(results.checks.len(), 1);
+    assert!(results.checks[0].kept == Some(true) && results.is_as_expected(), "{:?}", results.checks);
+
+    let same = run(&text.replace(" --with-debug", "")).expect("it runs");
+    assert!(same.checks[0].kept == Some(false) && !same.is_as_expected(), "{:?}", same.checks);
+    assert!(same.checks[0].found.contains("say the same of themselves"), "{:?}", same.checks);
+
+    let why = run(&text.replace("--with-debug' >&2", "' >&2; echo no such option; exit 3")).expect_err("no build");
+    assert!(why.to_string().contains("how debug was built, ended with") && why.to_string().contains("no such option"));
+}

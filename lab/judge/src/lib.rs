@@ -40,8 +40,21 @@ pub struct Source {
 /// If it is of no known tool, cut off, of another locale, not text, or longer
 /// than [`LONGEST_FILE`]: the line, and what is wrong with it.
 pub fn read(name: &str, input: impl BufRead) -> Result<Source, ReadError> {
-    let text = text::Text::read(input)?;
-    Ok(Source { name: name.to_owned(), runs: tools::parse(text)? })
+    let parsed = text::Text::read(input).and_then(tools::parse);
+    let mut runs = parsed.map_err(|error| ReadError { why: obeyed_by_none(&error.why), ..error })?;
+    runs.iter_mut().for_each(|run| run.name = obeyed_by_none(&run.name));
+    Ok(Source { name: name.to_owned(), runs })
+}
+
+/// What a terminal would obey is shown as it is written elsewhere: lines have lost it, but TOML and
+/// JSON can name it. Messages of their readers have lines.
+fn obeyed_by_none(text: &str) -> String {
+    let one = |char: char| match char {
+        '\n' => "\n".to_owned(),
+        char if char.is_control() => char.escape_default().to_string(),
+        char => char.to_string(),
+    };
+    text.chars().map(one).collect()
 }
 
 /// What is impossible or unproven in these files, taken as the sides of one
@@ -56,6 +69,12 @@ pub fn judge(sources: &[Source], link: Option<f64>) -> Vec<Finding> {
         }
     }
     found.extend(checks::compare::sides(sources));
+    for finding in &mut found {
+        for words in [&mut finding.run, &mut finding.says, &mut finding.by, &mut finding.arithmetic, &mut finding.proof]
+        {
+            *words = obeyed_by_none(words);
+        }
+    }
     found.sort_by_key(|finding| core::cmp::Reverse(finding.severity));
     found
 }

@@ -5,8 +5,8 @@
 //! signature 32 | lane 8 | sequence 48 | time 40 | check 16
 //! ```
 //!
-//! The signature is the run's own, so that two testers on one wire tell their
-//! frames apart. The check covers all before it; a sum would not see bytes
+//! The signature is the trial's own, so that two testers on one wire tell their
+//! frames apart, and one tells those of its trials. The check covers all before it; a sum would not see bytes
 //! that changed places.
 
 /// Bytes of a mark.
@@ -24,7 +24,7 @@ pub const SEQUENCE_LIMIT: u64 = 1 << SEQUENCE_BITS;
 /// What a mark says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// The run.
+    /// The trial.
     pub signature: u32,
     /// The stream and direction.
     pub lane: u8,
@@ -39,8 +39,8 @@ pub struct Mark {
 pub enum Read {
     /// A mark of this signature.
     Ours(Mark),
-    /// A whole mark of another run.
-    Theirs,
+    /// A whole mark of another trial, which has this signature.
+    Theirs(u32),
     /// No mark, or one that is damaged; whether it has our signature.
     Broken(bool),
 }
@@ -70,7 +70,7 @@ impl Mark {
             return Read::Broken(theirs == signature);
         }
         if theirs != signature {
-            return Read::Theirs;
+            return Read::Theirs(theirs);
         }
         Read::Ours(Self {
             signature,
@@ -126,7 +126,7 @@ mod tests {
         ) {
             let mark = Mark { signature, lane, sequence, time };
             prop_assert_eq!(Mark::read(&bytes(&mark), signature), Read::Ours(mark));
-            prop_assert_eq!(Mark::read(&bytes(&mark), !signature), Read::Theirs);
+            prop_assert_eq!(Mark::read(&bytes(&mark), !signature), Read::Theirs(signature));
         }
 
         #[test]

@@ -353,7 +353,7 @@ fn broadcast_mark(frame: &[u8], signature: u32) -> Option<Mark> {
     let at = [ETHERNET, ETHERNET + TAG].into_iter().find(|at| be16(frame, at - 2) == Some(frames::EXPERIMENTAL))?;
     match Mark::read(frame.get(at..)?.first_chunk::<{ mark::LEN }>()?, signature) {
         Read::Ours(mark) => Some(mark),
-        Read::Theirs | Read::Broken(_) => None,
+        Read::Theirs(_) | Read::Broken(_) => None,
     }
 }
 

@@ -375,8 +375,8 @@ pub enum Seen {
     Ours(Mark, usize),
     /// One of ours, of which nobody can say which.
     Damaged,
-    /// Another tester's.
-    Theirs,
+    /// One with the mark of another trial, which has this signature.
+    Theirs(u32),
     /// Anything else.
     Other,
 }
@@ -400,7 +400,7 @@ pub fn look(frame: &[u8], signature: u32) -> Seen {
                 Some((ETHER_PTP, at)) => {
                     return match ptp::look(frame, at, signature) {
                         Some((Read::Ours(mark), at)) => Seen::Ours(mark, at),
-                        Some((Read::Theirs, _)) => Seen::Theirs,
+                        Some((Read::Theirs(whose), _)) => Seen::Theirs(whose),
                         Some((Read::Broken(true), _)) => Seen::Damaged,
                         Some((Read::Broken(false), _)) | None => Seen::Other,
                     };
@@ -415,7 +415,7 @@ pub fn look(frame: &[u8], signature: u32) -> Seen {
             let sound = header.is_none_or(|header| sum(&frame[header]).finish() == 0);
             if sound { Seen::Ours(mark, at) } else { Seen::Damaged }
         }
-        Read::Theirs => Seen::Theirs,
+        Read::Theirs(whose) => Seen::Theirs(whose),
         Read::Broken(true) => Seen::Damaged,
         // Ours by the port, which a device may have swapped with the other.
         Read::Broken(false) => match (be16(frame, at - UDP_HEADER), be16(frame, at - UDP_HEADER + 2)) {
@@ -464,7 +464,7 @@ mod tests {
                 let at = 14 + tag + ptp::HEADER;
                 assert_eq!(look(&slot[..len], 9), Seen::Ours(mark, at));
                 assert!(frames.is_whole(&slot[..len], at));
-                assert_eq!(look(&slot[..len], 8), Seen::Theirs);
+                assert_eq!(look(&slot[..len], 8), Seen::Theirs(9));
                 slot[at + 9] ^= 1;
                 assert_eq!(look(&slot[..len], 9), Seen::Damaged);
                 // Cut within the mark, or a message of a clock's.
@@ -495,7 +495,7 @@ mod tests {
                     let Seen::Ours(seen, at) = look(frame, 0xfeed_beef) else { panic!("{shape:?}") };
                     assert_eq!(seen, mark(sequence));
                     assert!(frames.is_whole(frame, at));
-                    assert_eq!(look(frame, 1), Seen::Theirs);
+                    assert_eq!(look(frame, 1), Seen::Theirs(0xfeed_beef));
                 }
             }
         }

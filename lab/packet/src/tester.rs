@@ -89,8 +89,11 @@ pub struct Plan {
     /// rings would make it late. Only where frames are far apart, and no probe's
     /// arrival is waited for. Nothing: not at all.
     pub eager: Duration,
-    /// Tells this run's frames from others'.
+    /// Tells this trial's frames from others'.
     pub signature: u32,
+    /// The signatures of trials that the same program had before over these links: a device, or
+    /// a queue on the way, may still hold frames of theirs.
+    pub earlier: Vec<u32>,
     /// For flows drawn at random.
     pub seed: u64,
     /// Another rate, from some time on.
@@ -126,6 +129,7 @@ impl Default for Plan {
             give_up: Duration::from_millis(1),
             eager: Duration::ZERO,
             signature: 1,
+            earlier: Vec::new(),
             seed: 1,
             stage: None,
             tag_after: None,
@@ -206,7 +210,7 @@ pub struct Tester {
     slice_end: u64,
     stopped: Option<u64>,
     stalls: Stalls,
-    others: [u64; 3],
+    others: [u64; 4],
     has_replay: bool,
     late: u64,
     give_up: u64,
@@ -225,6 +229,7 @@ pub struct Tester {
 const DAMAGED: usize = 0;
 const THEIRS: usize = 1;
 const FOREIGN: usize = 2;
+const EARLIER: usize = 3;
 
 impl Tester {
     /// A trial that begins at `start`, over one port or two, on a clock of
@@ -275,7 +280,7 @@ impl Tester {
             slice_end: start.saturating_add(hz / calm::SLICES),
             stopped: None,
             stalls: Stalls::default(),
-            others: [0; 3],
+            others: [0; 4],
             has_replay: plan.streams.iter().any(|stream| stream.shape.replay.is_some()),
             sent_to: [false; 2],
             apart: Apart::default(),
@@ -448,7 +453,8 @@ impl Tester {
             }
         }
         self.others[match seen {
-            Seen::Theirs => THEIRS,
+            Seen::Theirs(whose) if self.plan.earlier.contains(&whose) => EARLIER,
+            Seen::Theirs(_) => THEIRS,
             Seen::Other => FOREIGN,
             Seen::Damaged | Seen::Ours(..) => DAMAGED,
         }] += 1;
@@ -570,6 +576,7 @@ impl Tester {
             complete: self.stopped.is_none() && now >= self.over,
             lanes: lanes.collect(),
             damaged_unknown: self.others[DAMAGED],
+            earlier_marks: self.others[EARLIER],
             others_marks: self.others[THEIRS],
             foreign: self.others[FOREIGN],
             stalls: self.stalls.told(self.hz),

@@ -406,7 +406,11 @@ pub struct TrialResult {
     /// Frames that came damaged, so that nobody can say which they were, or made
     /// up; those of ours that did not come otherwise count as lost.
     pub damaged_unknown: u64,
-    /// Frames that another tester marked.
+    /// Frames of trials that the same program had before.
+    #[serde(default)]
+    pub earlier_marks: u64,
+    /// Frames with the mark of a trial that was none of this program's: whose it was cannot be
+    /// seen.
     pub others_marks: u64,
     /// Anything else that came.
     pub foreign: u64,

@@ -88,10 +88,19 @@ impl fmt::Display for Validity {
     }
 }
 
-/// What frames with another trial's marks come to. On a link that nobody else has they are this
-/// tester's own.
-const OTHERS: &str = "frames of another trial came: of an earlier one, which the device held for longer than the \
-                      drain, or of another tester on the wire";
+/// Frames of a trial of this program's that is over: what held them was asked to wait for them.
+const EARLIER: &str = "frames of an earlier trial of this program came: the device, or a queue on the way, held them \
+                       for longer than the drain (--drain)";
+
+/// Of frames with a mark that is no trial's of this program the mark is all that is seen. Nobody
+/// else need be there: a link of two programs' own may still hold what an earlier one sent.
+const OTHERS: &str = "frames had the mark of a trial that was none of this program's, and whose it was cannot be \
+                      seen: did an earlier run leave frames in the device or on the link, is a capture of one sent \
+                      here, or does another tester run?";
+
+/// What a frame that is there before it left comes to.
+const BACKWARDS: &str = "frames came before they left, by their marks and the clock: it stepped, or differs from core \
+                         to core";
 
 /// Why a trial is none, if it is none: the tester did not do what it was to.
 /// `late_limit` is the share of frames that may be late or missing.
@@ -107,8 +116,9 @@ pub fn spoilt(result: &TrialResult, late_limit: f64) -> Option<String> {
             100.0 * late,
             100.0 * late_limit
         )),
-        () if backwards > 0 => Some("the clock stepped".to_owned()),
+        () if backwards > 0 => Some(BACKWARDS.to_owned()),
         () if stamps.is_some() => stamps,
+        () if result.earlier_marks > 0 => Some(EARLIER.to_owned()),
         () if result.others_marks > 0 => Some(OTHERS.to_owned()),
         () => None,
     }
@@ -146,7 +156,13 @@ mod tests {
         let of = |late| TrialResult { complete: true, lanes: vec![lane(late)], ..TrialResult::default() };
         assert_eq!(spoilt(&of(1), 0.001), None);
         assert!(spoilt(&of(2), 0.001).is_some_and(|why| why.contains("0.200 %")));
-        assert!(spoilt(&TrialResult { others_marks: 1, ..of(0) }, 0.1).is_some());
+        // No more is said than a mark shows: whose frames these are is asked.
+        let others = spoilt(&TrialResult { others_marks: 1, ..of(0) }, 0.1).expect("spoilt");
+        assert!(others.contains("cannot be seen") && others.ends_with('?'), "{others}");
+        let earlier = spoilt(&TrialResult { earlier_marks: 1, ..of(0) }, 0.1).expect("spoilt");
+        assert!(earlier.contains("of this program came") && !earlier.contains("tester"), "{earlier}");
+        let lanes = vec![LaneResult { backwards: 1, ..lane(0) }];
+        assert!(spoilt(&TrialResult { lanes, ..of(0) }, 0.1).is_some_and(|why| why.contains("differs from core")));
         assert!(spoilt(&TrialResult { complete: false, ..of(0) }, 0.1).is_some());
     }
 }

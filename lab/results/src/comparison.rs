@@ -152,9 +152,9 @@ impl fmt::Display for SidesCompared {
         for one in &self.figures {
             let [before, after] = one.shown();
             let name = if several { format!("{}, {}", one.of, one.figure) } else { one.figure.clone() };
-            let mut ratio = one.ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));
+            let mut ratio = one.ratio.map_or_else(|| "-".to_owned(), factor);
             if let Some((low, high)) = one.interval {
-                let _ = write!(ratio, " ({low:.3} to {high:.3})");
+                let _ = write!(ratio, " ({} to {})", factor(low), factor(high));
             }
             // Where no interval can be had, one line below says so for all.
             let word = one.verdict.clone().filter(|_| one.interval.is_some()).unwrap_or_default();
@@ -301,6 +301,12 @@ fn short(value: &str) -> String {
         Some((at, _)) => format!("{}…", &value[..at]),
         None => value.to_owned(),
     }
+}
+
+/// A ratio, with three digits however small it is.
+fn factor(ratio: f64) -> String {
+    let zeros = if ratio > 0.0 && ratio < 0.1 { (-ratio.log10()).floor().min(9.0) as usize } else { 0 };
+    format!("{ratio:.*}", 3 + zeros)
 }
 
 impl KnownResult {

@@ -67,6 +67,12 @@ const ASKED: [&str; 13] = [
 /// The same of streams without end.
 const ASKED_BULK: [&str; 4] = ["path", "way", "up_streams", "down_streams"];
 
+/// Those that are numbers: what is beyond them, of counts at the ends of what JSON holds, is none.
+pub(super) fn shown(mut figures: Vec<RunFigure>) -> Vec<RunFigure> {
+    figures.retain(|figure| figure.value.is_finite());
+    figures
+}
+
 fn at(value: &Value, of: &str, places: &[Place]) -> Vec<RunFigure> {
     let one = |&(path, figure, better, unit): &Place| {
         let value = value.pointer(path)?.as_f64()?;
@@ -201,6 +207,6 @@ pub fn recording(name: &str, text: &str) -> Result<KnownResult, ResultError> {
     }
     let reason = if cut { "its last line is cut off" } else { "it has one sample: nothing was counted between two" };
     let verdict = (cut || nanos == 0).then(|| OwnVerdict { worth: Worth::Partial, reasons: vec![reason.to_owned()] });
-    let asked = BTreeMap::new();
+    let (asked, figures) = (BTreeMap::new(), shown(figures));
     Ok(KnownResult { name: name.to_owned(), kind: ResultKind::Recording, verdict, machine: None, asked, figures })
 }

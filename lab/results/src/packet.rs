@@ -26,7 +26,10 @@ pub fn figures(kind: ResultKind, whole: &Value) -> Result<Vec<RunFigure>, serde_
     Ok(match kind {
         ResultKind::PacketLoad => {
             let kept: Kept = serde_json::from_value(whole.clone())?;
-            of_trial(&kept.result)
+            // One of several, beside another background each.
+            let beside = whole.get("beside").and_then(Value::as_str).map(|beside| format!("{beside}: "));
+            let name = |of: &str| format!("{}{of}", beside.as_deref().unwrap_or_default());
+            of_trial(&kept.result).into_iter().map(|one| RunFigure { of: name(&one.of), ..one }).collect()
         }
         ResultKind::PacketLatency => of_runs(list("/runs"))?,
         ResultKind::ZeroLoss => of_runs(list("/measured/runs"))?,

@@ -108,10 +108,10 @@ pub fn of_value(name: &str, whole: &Value) -> Result<KnownResult, ResultError> {
         verdict: OwnVerdict::of(whole),
         machine,
         asked: figures::asked(kind, whole),
-        figures: match packet::is_one(kind) {
+        figures: figures::shown(match packet::is_one(kind) {
             true => packet::figures(kind, whole).map_err(|why| ResultError(format!("{}: {why}", kind.command())))?,
             false => figures::of(kind, whole),
-        },
+        }),
     })
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use environment::Fingerprint;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 fn machine(memory: u64) -> Value {
     let one = Fingerprint { memory_mib: memory, virtual_machine: true, ..Fingerprint::default() };
@@ -211,4 +212,43 @@ fn a_recording_is_counted_by_second_and_one_that_was_cut_off_says_so() {
     assert!(cut.doubt().is_some_and(|doubt| doubt.contains("cut off")), "{cut:?}");
     let single = read_text("x.ndjson", &sample(3, 5)).expect("one line");
     assert!(single.figures.is_empty());
+}
+
+/// Of a folder with a trial beside each background none is another's repetition, and each says of
+/// itself what it is worth.
+#[test]
+fn trials_beside_several_backgrounds_are_several_things() {
+    use ::packet::trial::{LaneResult, TrialResult};
+    let trial = |beside: Option<&str>, received: u64| {
+        let lane = LaneResult { stream: "probe".into(), received, ..LaneResult::default() };
+        let result = TrialResult { seconds: 1.0, complete: true, lanes: vec![lane], ..TrialResult::default() };
+        let mut whole = json!({
+            "kind": "packet-load", "schema": environment::SCHEMA, "command": [], "complete": true, "links": [],
+            "clock": { "told": "" }, "threshold_ns": 1, "result": result,
+            "verdict": { "word": "INVALID", "reasons": ["late"] },
+        });
+        if let Some(beside) = beside {
+            whole["beside"] = json!(beside);
+        }
+        whole
+    };
+    let of = |whole: &Value| one(whole).figures.into_iter().map(|one| one.of).collect::<BTreeSet<String>>();
+    let (alone, beside) = (of(&trial(Some("no background"), 9)), of(&trial(Some("1 k/s"), 9)));
+    assert!(!alone.is_empty() && alone.is_disjoint(&beside), "{alone:?} {beside:?}");
+    assert!(alone.iter().all(|of| of.starts_with("no background: probe")), "{alone:?}");
+    assert!(of(&trial(None, 9)).iter().all(|of| of.starts_with("probe")));
+    assert!(one(&trial(Some("x"), 9)).doubt().is_some_and(|doubt| doubt.contains("late")));
+}
+
+/// Numbers at the ends of what JSON holds make no figure that nobody can show.
+#[test]
+fn what_is_beyond_all_numbers_is_no_figure() {
+    let sample = |at: u64, count: f64| json!({ "schema": 1, "at": at, "counts": { "interrupts": count, "forks": at } });
+    let text = format!("{}\n{}\n", sample(1_000_000_000, -1e308), sample(2_000_000_000, 1e308));
+    let read = read_text("x", &text).expect("a recording");
+    assert!(read.figures.iter().all(|figure| figure.value.is_finite()), "{:?}", read.figures);
+    assert_eq!(read.figures.len(), 1, "the other is as it was counted: {:?}", read.figures);
+    let loss = json!({ "results": [{ "size": 64, "loss": [{ "share": 1.0, "offered": 1e-308, "lost": 1e308 }] }],
+                       "latency_definition": "" });
+    assert!(one(&loss).figures.is_empty(), "{loss}");
 }

@@ -63,7 +63,7 @@ impl<'a> Case<'a> {
         let digits = self.value.trim().strip_prefix('-').unwrap_or_default();
         let below_zero = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let why = match below_zero {
-            true => "is below zero: the kernel takes it, and nothing says what it does with it",
+            true => "is below zero: the kernel takes it, and what it does with it was not tried",
             false => "is no number",
         };
         Finding::new(Verdict::WorseThanDefault, why)

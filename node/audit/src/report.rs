@@ -140,6 +140,9 @@ impl Rule {
         if let Some(finding) = self.outside_kernel(case.evidence) {
             return finding;
         }
+        if let Some(finding) = crate::value::below_zero(self.key, case.value) {
+            return finding;
+        }
         let number = || case.number().ok_or_else(|| case.no_number());
         match self.judge {
             Judge::By(judge) => judge(case),

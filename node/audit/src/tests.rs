@@ -1,5 +1,6 @@
 //! The catalogue as a whole, and what it says of published sets.
 
+mod below;
 mod container;
 mod inputs;
 mod keys;

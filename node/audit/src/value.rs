@@ -8,11 +8,13 @@
 //! `do_proc_doulongvec_minmax`, `proc_do_large_bitmap`), and a kernel that was
 //! asked (`tests::values`).
 
+mod below;
 mod meant;
 mod shapes;
 mod words;
 
 use crate::text::quoted;
+pub(crate) use below::below_zero;
 pub use meant::near;
 pub(crate) use meant::{key_meant, meant, number_meant};
 #[cfg(test)]

@@ -117,8 +117,16 @@ fn named(pmu: &str, event: &str) -> io::Result<Dynamic> {
     builder.build().map_err(io::Error::other)
 }
 
-/// The PMU "uprobe", Linux 4.17.
 fn uprobe(file: &Path, offset: u64, whose: Whose) -> io::Result<Counter> {
+    let (builder, path) = uprobe_event(file, offset)?;
+    let counter = built(builder, whose);
+    // The kernel reads the path while the counter is made.
+    drop(path);
+    counter
+}
+
+/// An event of the PMU "uprobe", Linux 4.17, and the path that must live until it is made.
+pub(crate) fn uprobe_event(file: &Path, offset: u64) -> io::Result<(Builder<'static>, CString)> {
     let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
     let kind = kind.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
     let path = CString::new(file.as_os_str().as_bytes())?;
@@ -129,10 +137,7 @@ fn uprobe(file: &Path, offset: u64, whose: Whose) -> io::Result<Counter> {
     attributes.config = 0;
     attributes.uprobe_path = path.as_ptr() as u64;
     attributes.probe_offset = offset;
-    let counter = built(builder, whose);
-    // The kernel reads the path while the counter is made.
-    drop(path);
-    counter
+    Ok((builder, path))
 }
 
 #[cfg(test)]

@@ -20,13 +20,16 @@ mod tracefs;
 pub use counter::Count;
 pub use format::{Field, Format};
 pub use osnoise::Osnoise;
-pub use places::{Place, Places};
+pub use places::{Caller, Place, Places};
 pub use ring::{Record, Ring, TraceEvent};
 pub use symbols::Symbols;
 pub use tracefs::Tracefs;
 
 /// Why something cannot be had, as a sentence's end: "not permitted (…)".
 pub type Why = String;
+
+/// Why an event is not to be had that a processor counts.
+pub const NO_PMU: &str = "this processor, or its hypervisor, has none";
 
 /// What an error of perf_event_open(2) means for who asked.
 #[must_use]
@@ -36,9 +39,7 @@ pub fn explain(error: &std::io::Error) -> Why {
             let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
             format!("not permitted: needs root or CAP_PERFMON (kernel.perf_event_paranoid is {})", level.trim())
         }
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-            "this processor, or its hypervisor, has none".to_owned()
-        }
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => NO_PMU.to_owned(),
         Some(libc::ENOSYS) => "the kernel was built without perf events".to_owned(),
         Some(libc::EMFILE) => "too many open files (ulimit -n)".to_owned(),
         _ => error.to_string(),

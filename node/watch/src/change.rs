@@ -1,12 +1,12 @@
 //! What happened between two samples.
 
 use crate::read::outward;
-use crate::sample::{Bypass, CoreCounters, DomainCounters, PortCounters, Process, Sample};
+use crate::sample::{Bypass, CoreCounters, DomainCounters, Mallocs, PortCounters, Process, Sample};
 use std::collections::BTreeMap;
 
 mod rows;
 
-pub use rows::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES};
+pub use rows::{BypassRow, Change, CoreRow, DomainRow, Figure, MallocRow, PortRow, Presence, ProcessRow, TIMES};
 
 /// How much a counter grew. One that is less than before has wrapped, if it may
 /// have 32 bits, or was begun again.
@@ -40,6 +40,8 @@ impl Change {
             machine: BTreeMap::new(),
             totals: span.totals(),
             process: span.process(),
+            mallocs: span.mallocs(),
+            notes: span.notes(),
             cores,
             ports,
             domains,
@@ -316,20 +318,6 @@ impl Span<'_> {
         {
             figures.insert("receives per request".to_owned(), Figure::Is(received / asked));
         }
-        let hits: BTreeMap<&String, u64> = known
-            .symbols
-            .iter()
-            .map(|(name, count)| {
-                let earlier = before.and_then(|process| process.symbols.get(name)).copied().unwrap_or(0);
-                (name, count.saturating_sub(earlier))
-            })
-            .filter(|(_, hits)| *hits > 0)
-            .collect();
-        let all: u64 = hits.values().sum();
-        let mut symbols: Vec<(String, f64)> =
-            hits.into_iter().map(|(name, hits)| (name.clone(), hits as f64 / all.max(1) as f64)).collect();
-        symbols.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-        symbols.truncate(SYMBOLS_SHOWN);
         let bytes: u64 = known.placed.values().sum();
         let placed = known.placed.iter().map(|(domain, part)| (*domain, *part as f64 / bytes.max(1) as f64)).collect();
         Some(ProcessRow {
@@ -337,9 +325,33 @@ impl Span<'_> {
             name: known.name.clone(),
             presence: presence(before, now),
             figures,
-            symbols,
+            symbols: shares(before.map(|process| &process.symbols), &known.symbols),
+            chains: shares(before.map(|process| &process.chains), &known.chains),
             placed,
         })
+    }
+
+    /// What a reader should know once.
+    fn notes(&self) -> Vec<String> {
+        let mallocs = self.now.missing.get("mallocs").map(|why| format!("mallocs: {why}"));
+        let process = self.now.process.iter().flat_map(|process| process.notes.iter().cloned());
+        process.chain(mallocs).collect()
+    }
+
+    /// Who asks malloc most stands first; who asked for nothing has no row.
+    fn mallocs(&self) -> Vec<MallocRow> {
+        let row = |(pid, mallocs): (&u32, &Mallocs)| {
+            let before = self.before.mallocs.get(pid).filter(|before| before.name == mallocs.name);
+            // Who is new has counted from nothing, unless nobody was counted before.
+            let earlier = before.map(|before| before.count).or((!self.before.mallocs.is_empty()).then_some(0));
+            let per_second = self.rate(earlier, Some(mallocs.count));
+            let row = MallocRow { pid: *pid, name: mallocs.name.clone(), per_second };
+            (row.per_second != Figure::Is(0.0)).then_some(row)
+        };
+        let mut rows: Vec<MallocRow> = self.now.mallocs.iter().filter_map(row).collect();
+        let rate = |row: &MallocRow| row.per_second.value().unwrap_or(0.0);
+        rows.sort_by(|one, other| rate(other).total_cmp(&rate(one)).then(one.pid.cmp(&other.pid)));
+        rows
     }
 
     /// Counters' growth per second, and levels, under the names of samples.
@@ -457,6 +469,21 @@ const fn told(figure: &Figure) -> &str {
 
 /// Functions told of a process.
 const SYMBOLS_SHOWN: usize = 10;
+
+/// Of what was found meanwhile, by name: shares, the largest first.
+fn shares(before: Option<&BTreeMap<String, u64>>, now: &BTreeMap<String, u64>) -> Vec<(String, f64)> {
+    let meanwhile = |(name, count): (&String, &u64)| {
+        let earlier = before.and_then(|before| before.get(name)).copied().unwrap_or(0);
+        Some((name.clone(), count.saturating_sub(earlier))).filter(|(_, hits)| *hits > 0)
+    };
+    let hits: Vec<(String, u64)> = now.iter().filter_map(meanwhile).collect();
+    let all: u64 = hits.iter().map(|(_, hits)| hits).sum();
+    let mut shares: Vec<(String, f64)> =
+        hits.into_iter().map(|(name, hits)| (name, hits as f64 / all.max(1) as f64)).collect();
+    shares.sort_by(|one, other| other.1.total_cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    shares.truncate(SYMBOLS_SHOWN);
+    shares
+}
 
 /// Shares of a core's time, as [`TIMES`]. A tick that was taken back, as the
 /// kernel does with waiting for disks, counts as none.

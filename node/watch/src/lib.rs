@@ -21,9 +21,13 @@ pub mod show;
 mod tables;
 mod text;
 
-pub use change::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES, grown};
+pub use change::{
+    BypassRow, Change, CoreRow, DomainRow, Figure, MallocRow, PortRow, Presence, ProcessRow, TIMES, grown,
+};
 pub use channels::ChannelCounter;
 pub use metrics::{MEDIA_TYPE, openmetrics};
 pub use read::{ReadOptions, Reader, outward};
-pub use sample::{Bypass, CoreCounters, DomainCounters, LINE_LIMIT, PortCounters, Process, Sample, SampleReader};
+pub use sample::{
+    Bypass, CoreCounters, DomainCounters, LINE_LIMIT, Mallocs, PortCounters, Process, Sample, SampleReader,
+};
 pub use saturation::Saturation;

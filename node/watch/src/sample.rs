@@ -62,6 +62,9 @@ pub struct Sample {
     /// The process that is looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
+    /// Calls of malloc by process, where they are asked for of the whole machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mallocs: BTreeMap<u32, Mallocs>,
     /// What is missing, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
@@ -163,12 +166,27 @@ pub struct Process {
     /// Where the processor was when it was looked, by function.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub symbols: BTreeMap<String, u64>,
+    /// The same with who called, by function from the outermost in, `;` between them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub chains: BTreeMap<String, u64>,
+    /// What a reader of its figures should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Bytes of its memory by domain.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub placed: BTreeMap<u16, u64>,
     /// What is missing, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
+}
+
+/// What a process asked malloc for, of the whole machine's.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Mallocs {
+    /// Its name.
+    pub name: String,
+    /// How often since the looking began, from the part of the time that was looked at.
+    pub count: u64,
 }
 
 /// The most samples of a recording that are read; a week of seconds is fewer.
@@ -256,11 +274,14 @@ impl Sample {
             plain(&mut page.label);
             page.silos.iter_mut().for_each(plain_names);
         }
+        self.mallocs.values_mut().for_each(|process| plain(&mut process.name));
         if let Some(process) = &mut self.process {
             plain(&mut process.name);
             plain_names(&mut process.counts);
             plain_names(&mut process.levels);
             plain_names(&mut process.symbols);
+            plain_names(&mut process.chains);
+            process.notes.iter_mut().for_each(plain);
             plain_names(&mut process.missing);
             process.missing.values_mut().for_each(plain);
         }

@@ -1,6 +1,6 @@
 //! A change in rows for people: one line, or tables.
 
-use crate::change::{BypassRow, Change, CoreRow, DomainRow, Figure, PortRow, Presence, ProcessRow, TIMES};
+use crate::change::{BypassRow, Change, CoreRow, DomainRow, Figure, MallocRow, PortRow, Presence, ProcessRow, TIMES};
 use std::collections::BTreeMap;
 
 /// A column of the line: its figure, its head, its width, and what it is divided
@@ -93,7 +93,7 @@ pub fn missing(change: &Change) -> Vec<String> {
         }
         _ => None,
     };
-    COLUMNS.iter().filter_map(reason).collect()
+    COLUMNS.iter().filter_map(reason).chain(change.notes.iter().cloned()).collect()
 }
 
 /// A value right-aligned in so many characters: with fewer places, then with a
@@ -317,10 +317,37 @@ pub fn process(row: &ProcessRow) -> String {
     for (name, share) in &row.symbols {
         text += &format!("    {:>5.1} %  {name}\n", share * 100.0);
     }
+    if !row.chains.is_empty() {
+        text += "  by whom it came there, as far as frame pointers lead\n";
+    }
+    for (chain, share) in &row.chains {
+        let inwards: Vec<&str> = chain.rsplit(';').collect();
+        text += &format!("    {:>5.1} %  {}\n", share * 100.0, inwards.join(" ← "));
+    }
     if !row.placed.is_empty() {
         let all: Vec<String> =
             row.placed.iter().map(|(domain, share)| format!("domain {domain} {:.1} %", share * 100.0)).collect();
         text += &format!("  memory: {}\n", all.join(", "));
+    }
+    text
+}
+
+/// Processes that are told of, of those that ask malloc.
+const MALLOCS_SHOWN: usize = 20;
+
+/// Calls of malloc by process.
+#[must_use]
+pub fn mallocs(rows: &[MallocRow]) -> String {
+    let mut text = String::from("     pid  name               mallocs/s\n");
+    if rows.is_empty() {
+        text += "  nobody asked malloc for anything in the time that was looked at\n";
+    }
+    for row in rows.iter().take(MALLOCS_SHOWN) {
+        let rate = cell(row.per_second.value(), 10, 0);
+        text += &format!("{:>8}  {:<16} {rate}\n", row.pid, row.name);
+    }
+    if let Some(more) = rows.len().checked_sub(MALLOCS_SHOWN).filter(|more| *more > 0) {
+        text += &format!("  and {more} more\n");
     }
     text
 }
@@ -340,6 +367,8 @@ mod tests {
             domains: vec![],
             bypass: vec![],
             process: None,
+            mallocs: vec![],
+            notes: vec![],
         }
     }
 
@@ -430,8 +459,29 @@ mod tests {
             presence: Presence::Gone,
             figures: BTreeMap::new(),
             symbols: vec![],
+            chains: vec![],
             placed: BTreeMap::new(),
         };
         assert_eq!(process(&ended), "process 7 web: it has ended\n");
+        let chains = vec![("main (web);serve (web);copy (libc.so.6)".to_owned(), 0.25)];
+        let text = process(&ProcessRow { presence: Presence::Here, chains, ..ended });
+        assert!(text.ends_with("     25.0 %  copy (libc.so.6) ← serve (web) ← main (web)\n"), "{text}");
+    }
+
+    #[test]
+    fn who_asks_malloc_most_stands_first_and_what_is_left_out_is_counted() {
+        assert!(mallocs(&[]).contains("nobody asked malloc"));
+        let row = |pid| MallocRow { pid, name: "web".into(), per_second: Figure::Is(1_500.0) };
+        let rows: Vec<MallocRow> = (1..=23).map(row).collect();
+        let text = mallocs(&rows);
+        assert!(text.contains("       1  web                    1500\n"), "{text}");
+        assert!(text.ends_with("      20  web                    1500\n  and 3 more\n"), "{text}");
+        assert!(!mallocs(&rows[..20]).contains("more"), "{text}");
+    }
+
+    #[test]
+    fn what_a_reader_should_know_stands_with_what_is_missing() {
+        let change = Change { notes: vec!["a child serves".into()], ..empty() };
+        assert_eq!(missing(&change), ["a child serves"]);
     }
 }

@@ -136,12 +136,17 @@ fn text(plan: &ServersPlan) -> Result<String, Failure> {
     let own = programs::serving()?;
     let own = own.to_str().ok_or("this program's path is no text")?.to_owned();
     let seconds = format!("{}ms", plan.duration.as_millis());
-    let arm = |url: &String, name: String| -> Result<String, Failure> {
+    let builds = builds(&plan.starts);
+    let arm = |number: usize, url: &String, name: String| -> Result<String, Failure> {
         let mut words = vec![own.clone(), "load".into(), url.clone(), "--json".into()];
         words.extend(["-c".to_owned(), plan.connections.to_string(), "-d".to_owned(), seconds.clone()]);
         words.extend(plan.load.clone());
         let (name, words) = (serde_json::to_string(&name)?, serde_json::to_string(&words)?);
-        Ok(format!("[[command.arms]]\nname = {name}\ncommand = {words}\n"))
+        let build = match &builds {
+            Some(builds) => format!("build = {}\n", serde_json::to_string(&[&builds[number], "-V"])?),
+            None => String::new(),
+        };
+        Ok(format!("[[command.arms]]\nname = {name}\ncommand = {words}\n{build}"))
     };
     let [first, second] = &plan.urls;
     let other = if first == second { format!("{second} (second)") } else { second.clone() };
@@ -160,9 +165,20 @@ fn text(plan: &ServersPlan) -> Result<String, Failure> {
          timeout-seconds = {timeout}\nfigures = [{}]\n{}{}",
         plan.rounds,
         figures.join(", "),
-        arm(first, first.clone())?,
-        arm(second, other)?
+        arm(0, first, first.clone())?,
+        arm(1, second, other)?
     ))
+}
+
+/// The programs that are started, where both are nginx, and two of them: each tells by -V how it was built.
+/// One with two configurations has one build.
+fn builds(starts: &[Option<String>; 2]) -> Option<[String; 2]> {
+    let program = |start: &Option<String>| {
+        let mut words = start.as_deref()?.split_ascii_whitespace();
+        words.find(|word| word.rsplit('/').next() == Some("nginx")).map(str::to_owned)
+    };
+    let (first, second) = (program(&starts[0])?, program(&starts[1])?);
+    (first != second).then_some([first, second])
 }
 
 /// In a sentence: which is faster, or why nobody can tell.

@@ -184,7 +184,7 @@ pub struct WatchPlan {
     pub ports: bool,
     /// A process's.
     pub pid: Option<u32>,
-    /// What of it costs it time.
+    /// What of it costs it time; without a process calls of malloc, of everybody.
     pub tracing: Tracing,
     /// The length of an interval.
     pub interval: Duration,
@@ -224,4 +224,6 @@ pub struct Tracing {
     pub mallocs: bool,
     /// The functions that it is in.
     pub symbols: bool,
+    /// Who called them.
+    pub graphs: bool,
 }

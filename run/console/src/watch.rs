@@ -2,9 +2,11 @@
 //! happened between them, shown as asked for.
 
 mod gather;
+mod mallocs;
 mod metrics;
 mod process;
 mod profile;
+mod serving;
 mod view;
 
 use crate::plan::{WatchForm, WatchPlan};
@@ -51,7 +53,12 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     }
     let server = plan.openmetrics.map(Server::listen).transpose()?;
     let mut screen = if live { Some(Screen::take()?) } else { None };
-    let mut shown = Shown { plan, saturation: Saturation::default(), changes: 0, view: View::of(plan.pid.is_some()) };
+    let mut shown = Shown {
+        plan,
+        saturation: Saturation::default(),
+        changes: 0,
+        view: View::of(plan.pid.is_some() || plan.tracing.mallocs),
+    };
     let mut before: Option<Sample> = None;
     let mut waits = Waits { next: perf::clock::raw(), length: plan.interval };
     while !stop.load(Ordering::Relaxed) {
@@ -187,7 +194,8 @@ impl Shown<'_> {
 
     fn text(&self, out: &mut impl Write, change: &Change) -> std::io::Result<()> {
         let plan = self.plan;
-        let tables = plan.cores || plan.domains || plan.ports || plan.pid.is_some();
+        let mallocs = (plan.tracing.mallocs && plan.pid.is_none()) || !change.mallocs.is_empty();
+        let tables = plan.cores || plan.domains || plan.ports || plan.pid.is_some() || mallocs;
         if self.changes == 1 {
             for why in show::missing(change) {
                 writeln!(out, "{why}")?;
@@ -209,6 +217,9 @@ impl Shown<'_> {
         }
         if plan.ports {
             write!(out, "{}{}", show::ports(&change.ports, &change.bypass), show::tcp(change))?;
+        }
+        if mallocs {
+            write!(out, "{}", show::mallocs(&change.mallocs))?;
         }
         match &change.process {
             Some(row) => write!(out, "{}", show::process(row))?,

@@ -178,6 +178,16 @@ mod tests {
         assert!(with(900_000).since(&before, 1).others <= cores());
     }
 
+    /// Ticks and waits that are counted late may be of a time before: a share is of what there is.
+    #[test]
+    fn no_share_is_of_more_than_there_is() {
+        let start = Time::from_millis(5);
+        let before = machine(start, 0, &[(2, 2, "nginx", 0, 0)], &[]);
+        let late = machine(start + ms(1_000), 90_000_000, &[(2, 2, "nginx", 900, 5_000)], &[]).since(&before, 1);
+        assert_eq!((late.stolen, late.waited), (cores(), 1.0));
+        assert!(late.others <= cores() && cores().is_finite(), "{late:?}");
+    }
+
     #[test]
     fn the_kernels_files_are_read() {
         let stat = "77 (a) S 1 (b) R 5 0 0 0 0 0 0 0 0 0 30 12 100 50 20 0 1 0 100 1 1\n";

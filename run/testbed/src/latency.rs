@@ -4,7 +4,7 @@
 use crate::LatencyPlan;
 use crate::clocks::Timed;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed, surroundings};
+use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed, surroundings, worth};
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use core::fmt::Write;
@@ -143,7 +143,8 @@ impl Keeper<'_> {
         drop(progress);
         self.written_at = now;
         let run = kept(&self.plan.links, self.clock, self.plan.threshold, &result);
-        let written = write_whole(&place(folder, number), &told(self.environment, &run));
+        let name = self.plan.rates.get(number).copied().map(name).unwrap_or_default();
+        let written = write_whole(&place(folder, number), &told(self.environment, &name, &run, self.plan.late_limit));
         // A disk that is full does not end a run of hours.
         if let Err(why) = written
             && !core::mem::replace(&mut self.complained, true)
@@ -153,9 +154,12 @@ impl Keeper<'_> {
     }
 }
 
-/// A result with what it belongs to, as it is kept.
-fn told(environment: &Fingerprint, run: &Kept) -> String {
+/// A result with what it belongs to, as it is kept: its background, so that those of one folder are
+/// not taken for the same run again, and what it is worth by itself.
+fn told(environment: &Fingerprint, name: &str, run: &Kept, late_limit: f64) -> String {
     let mut value = json!(run);
+    value["beside"] = json!(name);
+    value["verdict"] = json!(worth(&run.result, late_limit));
     value["kind"] = json!(ResultKind::PacketLoad);
     value["schema"] = json!(SCHEMA);
     value["environment"] = json!(environment);
@@ -253,8 +257,8 @@ fn rfc8219(lane: &LaneResult) -> Option<(u64, u64, u64)> {
 /// Results of each rate in files, and a page of them all.
 fn keep(plan: &LatencyPlan, environment: &Fingerprint, runs: &[(String, Kept)]) -> Result<(), Failure> {
     let Some(folder) = &plan.out else { return Ok(()) };
-    for (number, (_, run)) in runs.iter().enumerate() {
-        write_whole(&place(folder, number), &told(environment, run))?;
+    for (number, (name, run)) in runs.iter().enumerate() {
+        write_whole(&place(folder, number), &told(environment, name, run, plan.late_limit))?;
     }
     let page = folder.join("latency.html");
     write_whole(&page, &render(runs))?;

@@ -256,7 +256,7 @@ pub fn begun(kind: ResultKind) -> Value {
 }
 
 /// What one trial is worth: of what it was to send, this share may be late.
-fn worth(result: &TrialResult, late_limit: f64) -> Validity {
+pub fn worth(result: &TrialResult, late_limit: f64) -> Validity {
     let mut verdict = Validity::default();
     match spoilt(result, late_limit) {
         _ if !result.complete => verdict.lacks("it ended early: it was stopped, or a link was down"),

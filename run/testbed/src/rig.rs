@@ -14,6 +14,7 @@ use packet::trial::{LatencyDistribution, Stamped, TrialResult};
 use page::Writer;
 use say::Failure;
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -44,6 +45,9 @@ const PROOF: Duration = Duration::from_millis(300);
 const PROOF_LIMIT: Duration = Duration::from_secs(3);
 const PROOF_FRAMES: u64 = 5;
 const PROOF_DRAIN: Duration = Duration::from_millis(50);
+
+/// Of so many trials frames are known as this program's when they come later.
+const TRIALS_REMEMBERED: usize = 64;
 
 /// How often clocks of stamps are read.
 const READ_EVERY: Duration = Duration::from_millis(100);
@@ -241,12 +245,14 @@ pub struct Rig<L> {
     stamps: Option<Arc<Clocks>>,
     /// Frames are stamped, or that was given up.
     proved: bool,
+    /// The signatures of the last trials.
+    earlier: VecDeque<u32>,
 }
 
 impl<L: Link> Rig<L> {
     /// A tester over these.
     pub const fn new(links: Vec<L>, ticks: Ticks) -> Self {
-        Self { links, ticks, writer: None, stamps: None, proved: false }
+        Self { links, ticks, writer: None, stamps: None, proved: false, earlier: VecDeque::new() }
     }
 
     /// Latency of probes is by stamps of these clocks.
@@ -303,6 +309,8 @@ impl<L: Link> Rig<L> {
         let mtus: Vec<u16> = self.links.iter().map(|link| link.capabilities().mtu).collect();
         plan.check_links(&mtus)?;
         self.prove(&plan, watch)?;
+        plan.earlier = self.earlier.iter().copied().collect();
+        self.remember(plan.signature);
         plan.stamped_by = self.stamps.as_ref().and_then(|stamps| stamps.by());
         let span = |time: Duration| (time.as_nanos() * u128::from(ticks.hz()) / 1_000_000_000) as u64;
         let (look_every, tell_every) = (span(LOOK_EVERY), span(TELL_EVERY));
@@ -354,6 +362,12 @@ impl<L: Link> Rig<L> {
         }
     }
 
+    /// Its frames may come while a later trial runs.
+    fn remember(&mut self, signature: u32) {
+        self.earlier.truncate(TRIALS_REMEMBERED - 1);
+        self.earlier.push_front(signature);
+    }
+
     /// Tries, once, whether frames like a plan's probes, or like those that it tags,
     /// are stamped as they leave and come. What never comes shows nothing: of that
     /// the trial tells.
@@ -373,6 +387,7 @@ impl<L: Link> Rig<L> {
         let duration = proof_of(&streams);
         let plan = Plan { streams, duration, drain: PROOF_DRAIN, signature, stamped_by, ..Plan::default() };
         let ticks = self.ticks;
+        self.remember(signature);
         let mut tester = Tester::new(plan, self.links.len(), ticks.hz(), ticks.now());
         self.set_apart(&mut tester);
         while tester.stage(ticks.now()) != TrialStage::Over && !watch.is_stopped() {

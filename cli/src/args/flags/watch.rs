@@ -25,14 +25,23 @@ pub(in crate::args) struct WatchArgs {
     #[arg(long)]
     ports: bool,
 
-    /// Look at this process
+    /// Look at this process, or at its child that serves, where it is the parent of one
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
     /// Look at the process also by what costs it time: a system call or a receive some 0.1 us, a
-    /// malloc 1 to 2 us in a tenth of each interval, symbols 100 interrupts a second
-    #[arg(long, value_enum, value_name = "WHAT,…", value_delimiter = ',', requires = "pid")]
+    /// malloc 1 to 2 us in a tenth of a second of each interval, symbols 100 interrupts a second
+    ///
+    /// mallocs without --pid are those of every process.
+    #[arg(long, value_enum, value_name = "WHAT,…", value_delimiter = ',', conflicts_with_all = ["replay", "root"])]
     trace: Vec<TypedTracing>,
+
+    /// Look also at who called the functions that the process's time goes to
+    ///
+    /// Callers are found by frame pointers: of what is built without them (as most C programs
+    /// and libraries are) none are known.
+    #[arg(long, short = 'g', requires = "pid")]
+    call_graph: bool,
 
     /// The length of an interval
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = nonzero_duration)]
@@ -80,7 +89,19 @@ enum TypedTracing {
 }
 
 impl WatchArgs {
-    pub(super) fn plan(self) -> WatchPlan {
+    /// What only a process has is not asked for without one.
+    pub(super) fn plan(self) -> Result<WatchPlan, String> {
+        let alone = self.trace.iter().find(|what| **what != TypedTracing::Mallocs);
+        if let (None, Some(what)) = (self.pid, alone) {
+            let name = what.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+            return Err(format!(
+                "--trace {name} is of one process: name it with --pid; without one there is --trace mallocs"
+            ));
+        }
+        Ok(self.planned())
+    }
+
+    fn planned(self) -> WatchPlan {
         let asked = |what| self.trace.contains(&what);
         let tables = self.cores || self.domains || self.ports;
         let form = match () {
@@ -99,7 +120,8 @@ impl WatchArgs {
                 syscalls: asked(TypedTracing::Syscalls),
                 receives: asked(TypedTracing::Receives),
                 mallocs: asked(TypedTracing::Mallocs),
-                symbols: asked(TypedTracing::Symbols),
+                symbols: asked(TypedTracing::Symbols) || self.call_graph,
+                graphs: self.call_graph,
             },
             interval: self.interval,
             count: self.count,

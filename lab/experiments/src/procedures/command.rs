@@ -2,9 +2,10 @@
 //! command, each figure a place in what it prints.
 
 use crate::Failure;
+use crate::builds::{self, Build};
 use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
-use crate::runs::{Direction, Figure, Run, RunVerdict};
-use demo::child::Program;
+use crate::runs::{ArmResults, Check, Direction, Figure, Run, RunVerdict};
+use demo::child::{Interrupt, Program};
 use demo::scratch::Scratch;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,10 @@ pub struct CommandSide {
     pub name: String,
     /// The program and its arguments. NEARSIDE_LAB_SEED is in its environment.
     pub command: Vec<String>,
+    /// What prints how the program was built that is measured, as in
+    /// ["/opt/one/sbin/nginx", "-V"]: what differs between the arms is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Vec<String>>,
     /// What must be alike in a comparison, such as connections and the
     /// response's size.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -68,7 +73,12 @@ pub struct CommandSide {
 pub struct Command {
     settings: Settings,
     scratch: Scratch,
+    /// Of the arms that name one, by their names.
+    builds: Vec<(String, Build)>,
 }
+
+/// What prints how a program was built does so at once.
+const BUILD_LIMIT: Duration = Duration::from_secs(30);
 
 impl Command {
     /// # Errors
@@ -83,8 +93,45 @@ impl Command {
         if let Some(reading) = settings.figures.iter().find(|reading| !reading.pointer.starts_with('/')) {
             return Err(format!("command: the pointer of {} begins with /, as in /latency/p99", reading.name).into());
         }
-        Ok(Self { settings: settings.clone(), scratch: Scratch::make()? })
+        let scratch = Scratch::make()?;
+        let mut builds = Vec::new();
+        for side in &settings.arms {
+            if let Some(words) = &side.build {
+                builds.push((side.name.clone(), build(side, words, &scratch)?));
+            }
+        }
+        Ok(Self { settings: settings.clone(), scratch, builds })
     }
+
+    /// What differs between the first arm's build and each other's.
+    fn differences(&self) -> Vec<Vec<String>> {
+        let Some(((name, first), others)) = self.builds.split_first() else { return Vec::new() };
+        others.iter().map(|(other, build)| builds::differences((name, first), (other, build))).collect()
+    }
+}
+
+/// What an arm's program says of its build, on either output: nginx says it on the second.
+fn build(side: &CommandSide, words: &[String], scratch: &Scratch) -> Result<Build, Failure> {
+    let Some(program) = words.first() else {
+        return Err(format!("command: the build of {} names no program", side.name).into());
+    };
+    let mut line = ["sh", "-c", "exec \"$0\" \"$@\" 2>&1"].map(str::to_owned).to_vec();
+    line.extend(words.iter().cloned());
+    let interrupt = Interrupt::watch()?;
+    let mut running = Program { name: "build", netns: None, core: None, words: line }.start(scratch.path())?;
+    let status = running.ended(BUILD_LIMIT, &interrupt)?;
+    let printed = running.output();
+    if !status.success() {
+        let last = printed.trim().lines().next_back().unwrap_or("nothing");
+        return Err(
+            format!("{program}, which is to say how {} was built, ended with {status}: {last}", side.name).into()
+        );
+    }
+    if printed.len() > MAX_OUTPUT {
+        return Err(format!("{program} printed more than {MAX_OUTPUT} bytes").into());
+    }
+    let found = Build::parse(&printed);
+    found.ok_or_else(|| format!("{program}, which is to say how {} was built, printed nothing", side.name).into())
 }
 
 impl ProcedureSettings for Settings {
@@ -106,6 +153,33 @@ impl Procedure for Command {
     fn figures(&self) -> Vec<Figure> {
         let figure = |r: &Reading| Figure { name: r.name.clone(), unit: r.unit.clone(), better: r.better };
         self.settings.figures.iter().map(figure).collect()
+    }
+
+    fn tools(&self) -> BTreeMap<String, String> {
+        self.builds.iter().map(|(name, build)| (name.clone(), build.told())).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.differences().into_iter().flatten().map(|one| format!("builds: {one}")).collect()
+    }
+
+    /// Whether there is another build to be compared at all.
+    fn checks(&self, _: &[ArmResults]) -> Vec<Check> {
+        let found = self.differences().into_iter().zip(self.builds.iter().skip(1)).map(|(differences, (name, _))| {
+            let count = differences.len();
+            let found = match count {
+                0 => "they say the same of themselves: what is measured between them is their configuration, or noise"
+                    .to_owned(),
+                1 => "in one thing".to_owned(),
+                _ => format!("in {count} things"),
+            };
+            Check {
+                what: format!("the build of {name} differs from {}'s", self.builds[0].0),
+                found,
+                kept: Some(count > 0),
+            }
+        });
+        found.collect()
     }
 
     fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {

@@ -1,7 +1,7 @@
 //! hey (`requester/print.go`) and oha (`src/printer.rs`), whose form is alike.
 
 use crate::figure::Interval;
-use crate::relation::Order::Equal;
+use crate::relation::Order::{AtMost, Equal};
 use crate::relation::Relation;
 use crate::run::{Latency, Little, PublishedRun};
 use crate::text::{AtLine, ReadError, Text, once};
@@ -10,9 +10,8 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     let name = if text.starts("Success rate:") { "oha" } else { "hey" };
     let mut run = PublishedRun { name: name.into(), tool: name, little: Little::Not, ..PublishedRun::default() };
     let mut latency = Latency { name: "response time".into(), off: Some(0.02), ..Latency::default() };
-    let (mut counted, mut failed, mut refused) = (None::<Interval>, None::<Interval>, None::<Interval>);
+    let [mut counted, mut failed, mut refused, mut cut] = [None::<Interval>; 4];
     let (mut distribution, mut codes, mut answered, mut parts) = (false, "", true, false);
-    let mut cut = None::<Interval>;
     for (number, line) in text.numbered() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
@@ -59,8 +58,10 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
         (latency, distribution) = (Latency::default(), true);
         counted = Some(Interval::exact(0.0, failed.line));
     }
-    let (Some(rate), Some(time), true) = (run.rate, run.seconds, distribution) else {
-        return Err(text.cut("the summary, or the latency distribution"));
+    let (rate, time) = match (run.rate, run.seconds, distribution) {
+        (Some(rate), Some(time), true) => (rate, time),
+        (Some(rate), Some(time), _) if answered && is_alone(text, codes) => return Ok(alone(run, latency, rate, time)),
+        _ => return Err(text.cut("the summary, or the latency distribution")),
     };
     let Some(counted) = counted else { return Err(text.cut("the status code distribution")) };
     let unknown = name == "oha" && failed.or(cut).is_none();
@@ -74,6 +75,27 @@ pub(super) fn parse(text: &Text) -> Result<PublishedRun, ReadError> {
     // The rate was checked with the errors in it.
     run.seconds = run.seconds.filter(|_| failed.or(cut).is_none() && !unknown);
     Ok(run)
+}
+
+/// Whether nothing stands behind the summary.
+fn is_alone(text: &Text, codes: &str) -> bool {
+    codes.is_empty() && !text.starts("Response time histogram:")
+}
+
+/// The block of the summary alone, as articles print it: how many were answered is not in it, nor
+/// how many failed. Responses are no more than what the rate and the time make.
+fn alone(mut run: PublishedRun, mut latency: Latency, rate: Interval, time: Interval) -> PublishedRun {
+    let all = rate * time;
+    latency.samples = Some(all.middle());
+    if let (Some(total), Some(size)) = (run.received, run.size.take()) {
+        let size = Interval { low: size.low, high: size.high + 1.0, line: size.line };
+        let says = "the total is more than all requests times the size of one";
+        let arithmetic = format!("{rate}/s × {time} s × {size} B = {} B; {total} B are said", all * size);
+        let triple = (total, AtMost, all * size);
+        run.relations.push(Relation::new("transfer", triple, says, arithmetic, "bytes counted at the interface"));
+    }
+    run.latency.push(latency);
+    run
 }
 
 /// Of percentiles that it has too few samples for, hey prints 0 % and 0.

@@ -35,6 +35,8 @@ pub(crate) const PLANTED: &[Row] = &[
     (&["wrk-link.txt"], Some(100e6), &[("link", Impossible)]),
     (&["wrk2-twice.txt"], None, &[("printed-twice", Impossible)]),
     (&["hey-mean.txt"], None, &[("mean", Impossible)]),
+    (&["hey-summary-mean.txt"], None, &[("mean", Impossible)]),
+    (&["hey-summary-bytes.txt"], None, &[("transfer", Impossible)]),
     (&["oha-count.txt"], None, &[("rate", Impossible), ("transfer", Impossible)]),
     (&["k6-waiting.txt"], None, &[("mean", Impossible)]),
     (&["k6-vus.txt"], None, &[("littles-law", Unproven)]),

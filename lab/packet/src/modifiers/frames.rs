@@ -129,7 +129,7 @@ pub(super) fn routed_mark(frame: &[u8], signature: u32) -> Option<Mark> {
     }
     match Mark::read(frame.get(at + UDP_HEADER..)?.first_chunk::<{ mark::LEN }>()?, signature) {
         Read::Ours(mark) => Some(mark),
-        Read::Theirs | Read::Broken(_) => None,
+        Read::Theirs(_) | Read::Broken(_) => None,
     }
 }
 

@@ -386,6 +386,32 @@ fn two_testers_on_one_wire_do_not_take_each_others_frames() {
 }
 
 #[test]
+fn frames_of_a_trial_before_are_known_as_the_programs_own() {
+    let one = stream("one", rate(100_000));
+    let config = PairConfig { ring: 256, ..PairConfig::default() };
+    let (mut a, mut b) = Pair::new(config);
+    let before = || Plan { signature: 77, ..plan(vec![one.clone()], millis(1)) };
+    let mut first = Tester::new(before(), 1, HZ, 0);
+    for now in (0..1_500_000).step_by(500) {
+        first.turn(core::slice::from_mut(&mut a), &mut || now, Time::ZERO);
+    }
+    // They lay in the ring until the next trial began.
+    for (earlier, expected) in [(vec![5, 77], (100, 0)), (vec![5], (0, 100))] {
+        let next = Plan { signature: 78, earlier, ..plan(vec![one.clone()], millis(1)) };
+        let mut second = Tester::new(next, 1, HZ, 2_000_000);
+        for now in (2_000_000..4_000_000).step_by(500) {
+            second.turn(core::slice::from_mut(&mut b), &mut || now, Time::ZERO);
+        }
+        let result = second.result(4_000_000);
+        assert_eq!((result.earlier_marks, result.others_marks), expected);
+        let mut again = Tester::new(before(), 1, HZ, 4_000_000);
+        for now in (4_000_000..5_500_000).step_by(500) {
+            again.turn(core::slice::from_mut(&mut a), &mut || now, Time::ZERO);
+        }
+    }
+}
+
+#[test]
 fn a_device_that_swaps_addresses_and_ports_is_no_fault() {
     let mut world = World::new(plan(vec![stream("load", rate(1_000_000))], millis(5)), 1, Faults::default());
     let settings = crate::forward::Settings { mode: crate::forward::Mode::FiveTuple, ..Default::default() };

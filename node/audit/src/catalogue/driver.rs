@@ -246,7 +246,7 @@ fn segmentation(case: &Case<'_>) -> Finding {
 }
 
 fn merging(case: &Case<'_>) -> Finding {
-    let forwards = case.evidence.sysctl("net.ipv4.ip_forward") == Some("1");
+    let forwards = case.evidence.sysctl("net.ipv4.ip_forward").is_some_and(|value| value != "0");
     if has(case.value, "lro on") && forwards {
         return Finding::new(
             Verdict::Conflicts,

@@ -86,6 +86,12 @@ pub struct Change {
     /// The process that is looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<ProcessRow>,
+    /// Calls of malloc by process, the most first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mallocs: Vec<MallocRow>,
+    /// What a reader of the figures should know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A core's row.
@@ -210,6 +216,20 @@ pub struct ProcessRow {
     pub figures: BTreeMap<String, Figure>,
     /// Where its processor time went, by function: shares, the largest first.
     pub symbols: Vec<(String, f64)>,
+    /// The same with who called: shares, the largest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<(String, f64)>,
     /// Shares of its memory by domain.
     pub placed: BTreeMap<u16, f64>,
+}
+
+/// A process's calls of malloc, of the whole machine's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct MallocRow {
+    /// Its number.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// Calls per second.
+    pub per_second: Figure,
 }

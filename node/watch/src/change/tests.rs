@@ -205,3 +205,48 @@ fn a_recording_of_two_sockets_shows_what_is_remote() {
         assert!(crate::show::totals(&change).contains("3 running"), "{}", crate::show::totals(&change));
     }
 }
+
+/// Who began meanwhile has counted from nothing; who asked for nothing, or has ended, has no row.
+#[test]
+fn calls_of_malloc_by_process_are_rates_and_the_most_comes_first() {
+    let mallocs = |count| Mallocs { name: "web".into(), count };
+    let change = two(|sample, later| {
+        sample.mallocs.insert(7, mallocs(if later { 30 } else { 10 }));
+        sample.mallocs.insert(8, mallocs(5));
+        if later {
+            sample.mallocs.insert(9, mallocs(1_000));
+            sample.mallocs.insert(10, Mallocs { name: "other".into(), count: 8 });
+        } else {
+            sample.mallocs.insert(10, mallocs(90));
+            sample.mallocs.insert(11, mallocs(90));
+        }
+        sample.missing.insert("mallocs".into(), "2 calls were lost".into());
+    });
+    let rows: Vec<(u32, f64)> =
+        change.mallocs.iter().filter_map(|row| Some((row.pid, row.per_second.value()?))).collect();
+    assert_eq!(rows, [(9, 500.0), (7, 10.0), (10, 4.0)]);
+    assert_eq!(change.notes, ["mallocs: 2 calls were lost"]);
+    // Of the first look nothing is known before it.
+    let first = two(|sample, later| {
+        if later {
+            sample.mallocs.insert(7, mallocs(30));
+        }
+    });
+    assert!(first.mallocs[0].per_second.value().is_none() && first.mallocs.len() == 1, "{:?}", first.mallocs);
+}
+
+#[test]
+fn chains_are_shares_of_what_was_found_meanwhile() {
+    let process = |hits: &[(&str, u64)]| Process {
+        pid: 7,
+        chains: hits.iter().map(|(name, hits)| ((*name).to_owned(), *hits)).collect(),
+        notes: vec!["a child serves".into()],
+        ..Process::default()
+    };
+    let change = two(|sample, later| {
+        sample.process = Some(process(if later { &[("a;b", 10), ("a;c", 9)] } else { &[("a;b", 9), ("a;c", 6)] }));
+    });
+    let row = change.process.expect("a row");
+    assert_eq!(row.chains, [("a;c".to_owned(), 0.75), ("a;b".to_owned(), 0.25)]);
+    assert_eq!(change.notes, ["a child serves"]);
+}

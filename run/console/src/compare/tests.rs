@@ -67,3 +67,21 @@ fn a_plain_command_takes_the_shells_place() {
     assert_eq!(words("nginx -c x"), ["sh", "-c", "exec nginx -c x"]);
     assert_eq!(words("cd x && ./serve"), ["sh", "-c", "cd x && ./serve"]);
 }
+
+/// Two builds of nginx say how each was built; one with two configurations is one build, and of
+/// what is no nginx nothing is asked.
+#[test]
+fn two_builds_of_nginx_are_asked_how_they_were_built() {
+    let of = |first: &str, second: &str| {
+        let plan = ServersPlan {
+            starts: [first, second].map(|start| Some(start.to_owned())),
+            ..plan(["http://a/", "http://b/"])
+        };
+        let experiment = Experiment::parse("x", &text(&plan).expect("text"), &[]).expect("good");
+        experiment.command.expect("commands").arms.into_iter().map(|arm| arm.build).collect::<Vec<_>>()
+    };
+    let built = |program: &str| Some([program, "-V"].map(str::to_owned).to_vec());
+    assert_eq!(of("/a/nginx -c x", "exec /b/nginx -c y"), [built("/a/nginx"), built("/b/nginx")]);
+    assert_eq!(of("/a/nginx -c x", "/a/nginx -c y"), [None, None]);
+    assert_eq!(of("/a/nginx", "nearside serve /srv"), [None, None]);
+}

@@ -1,6 +1,7 @@
 //! A sample of this machine: its files, its system calls, and what processes of
 //! ours publish.
 
+use super::mallocs::Callers;
 use super::process::Looker;
 use crate::plan::WatchPlan;
 use ::watch::{Bypass, ChannelCounter, ReadOptions, Reader, Sample};
@@ -20,6 +21,8 @@ pub(super) struct Gatherer {
     own: bool,
     calls: Result<Calls, String>,
     looker: Option<Looker>,
+    callers: Option<Callers>,
+    callers_nanos: u64,
     channels: Result<Channels, String>,
     ticks: u64,
     last: u64,
@@ -72,6 +75,8 @@ impl Gatherer {
             own,
             calls,
             looker,
+            callers: (plan.pid.is_none() && plan.tracing.mallocs).then(Callers::new),
+            callers_nanos: 0,
             channels,
             ticks: rustix::param::clock_ticks_per_second(),
             last: 0,
@@ -84,6 +89,7 @@ impl Gatherer {
 
     /// As it is now.
     pub(super) fn sample(&mut self) -> Sample {
+        let calls = self.callers.as_mut().map(Callers::look);
         let probes = self.looker.as_mut().map(|looker| looker.look());
         let now = perf::clock::raw().max(self.last + 1);
         self.last = now;
@@ -103,6 +109,12 @@ impl Gatherer {
         }
         if self.own {
             sample.bypass = pages();
+        }
+        if let Some(calls) = calls {
+            self.callers_nanos += calls.cost_nanos;
+            sample.probe_nanos = sample.probe_nanos.saturating_add(self.callers_nanos);
+            sample.mallocs = calls.by_process;
+            sample.missing.extend(calls.untold.map(|why| ("mallocs".to_owned(), why)));
         }
         if let Some((process, nanos)) = probes {
             sample.process = process;

@@ -1,34 +1,27 @@
 //! One process: what `/proc` tells of it, and what is counted where it runs.
 
+use super::mallocs::{SAMPLED, UPROBE_NANOS, place_of_malloc};
 use super::profile::Profile;
+use super::serving::{Serving, serving};
 use crate::plan::Tracing;
 use ::watch::Process;
-use object::{Object, ObjectSegment, ObjectSymbol};
 use perf::counter::{Count, What, Whose};
 use perf::{Tracefs, cost};
 use say::Failure;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Threads that are looked at, at most: each has counters of its own.
 const THREADS_LIMIT: usize = 512;
 
-/// Calls of malloc are counted for so long in each interval, which stands for
-/// the whole.
-const SAMPLED: Duration = Duration::from_millis(100);
-
-/// A uprobe costs so much each time, nanoseconds: what was found on several
-/// machines is 1 to 2 us.
-const UPROBE_NANOS: f64 = 1_500.0;
-
-/// Files of programs that are read for names are no longer, bytes.
-const LONGEST_FILE: u64 = 512 << 20;
-
 /// Looks at a process.
 pub(super) struct Looker {
     pid: u32,
+    /// Who was named, where its child is looked at in its place.
+    named: u32,
+    tracing: Tracing,
+    notes: Vec<String>,
     /// By thread: each figure's counter.
     counters: HashMap<u32, Vec<(&'static str, Count)>>,
     /// What threads counted that have ended.
@@ -54,6 +47,24 @@ impl Looker {
         if !Path::new(&format!("/proc/{pid}")).exists() {
             return Err(format!("there is no process {pid}, or none that this user may see (proc's hidepid)").into());
         }
+        let mut looker = Self::of(Serving { pid, notes: Vec::new() }, pid, tracing);
+        looker.go_on();
+        Ok(looker)
+    }
+
+    /// Looks at who serves now for the process that was named: another one where a parent
+    /// started it anew.
+    fn go_on(&mut self) {
+        let serving = serving(self.named);
+        if serving.pid != self.pid {
+            *self = Self::of(serving, self.named, self.tracing);
+        } else {
+            self.notes = serving.notes;
+        }
+    }
+
+    fn of(serving: Serving, named: u32, tracing: Tracing) -> Self {
+        let Serving { pid, notes } = serving;
         let mut missing = BTreeMap::new();
         let mut tracepoints = Vec::new();
         for (asked, figure, name) in [
@@ -74,7 +85,7 @@ impl Looker {
             }
             None => None,
         };
-        let profile = match tracing.symbols.then(|| Profile::of(pid)) {
+        let profile = match tracing.symbols.then(|| Profile::of(pid, tracing.graphs)) {
             Some(Ok(profile)) => Some(profile),
             Some(Err(why)) => {
                 missing.insert("symbols".to_owned(), why);
@@ -83,8 +94,11 @@ impl Looker {
             None => None,
         };
         let nanos_each = if tracepoints.is_empty() { 0.0 } else { cost::of_a_tracepoint(false).unwrap_or(0.0) };
-        Ok(Self {
+        Self {
             pid,
+            named,
+            tracing,
+            notes,
             counters: HashMap::new(),
             ended: BTreeMap::new(),
             missing,
@@ -98,14 +112,18 @@ impl Looker {
             last: 0,
             looks: 0,
             placed: BTreeMap::new(),
-        })
+        }
     }
 
     /// As it is now, `None` if it has ended; and what looking has made it spend,
     /// nanoseconds.
     pub(super) fn look(&mut self) -> (Option<Process>, u64) {
         self.sample_mallocs();
-        let process = self.process();
+        let process = self.process().or_else(|| {
+            // A parent may have started another one.
+            (self.pid != self.named).then(|| self.go_on())?;
+            self.process()
+        });
         (process, self.probe_nanos as u64)
     }
 
@@ -128,7 +146,7 @@ impl Looker {
         }
         process.counts.insert("microseconds that looking cost it".to_owned(), (self.probe_nanos / 1e3) as u64);
         if let Some(profile) = &mut self.profile {
-            process.symbols = profile.look();
+            (process.symbols, process.chains) = profile.look();
         }
         // Walking its page tables holds its lock: seldom.
         if self.looks.is_multiple_of(10) {
@@ -137,6 +155,10 @@ impl Looker {
         self.looks += 1;
         process.placed.clone_from(&self.placed);
         process.missing.clone_from(&self.missing);
+        process.notes.clone_from(&self.notes);
+        if process.missing.get(CYCLES).is_some_and(|why| why == perf::NO_PMU) {
+            process.notes.push(unanswered(self.pid));
+        }
         Some(process)
     }
 
@@ -188,7 +210,7 @@ impl Looker {
 
     fn begin(&mut self, thread: u32) -> Vec<(&'static str, Count)> {
         let usual = [
-            ("cycles", What::Cycles),
+            (CYCLES, What::Cycles),
             ("instructions", What::Instructions),
             ("misses of the last cache", What::CacheMisses),
             ("misses of the TLB", What::TlbMisses),
@@ -232,6 +254,20 @@ impl Looker {
         self.mallocs += hits as f64 * since as f64 / took as f64;
         self.probe_nanos += hits as f64 * UPROBE_NANOS;
     }
+}
+
+const CYCLES: &str = "cycles";
+
+/// Which questions stay open on a machine that does not show its counters, and who could answer
+/// them.
+fn unanswered(pid: u32) -> String {
+    format!(
+        "no counters of the processor (PMU) are shown here, so nobody can tell how much of its cycles is waiting for \
+         memory (instructions per cycle), nor which loads miss the caches or the TLB, and from which domain they are \
+         served (perf mem, perf c2c). On bare metal, or in a guest that is given a PMU (qemu: -cpu host,pmu=on), perf \
+         stat -d -p {pid} and perf mem record -p {pid} can; what there is without are page faults, memory by domain, \
+         and --trace symbols"
+    )
 }
 
 /// A process's threads, as many as are looked at.
@@ -287,53 +323,6 @@ fn placed(text: &str) -> BTreeMap<u16, u64> {
     sums
 }
 
-/// Where malloc is in the file that a process has it from: its C library, or an
-/// allocator that was put before it.
-fn place_of_malloc(pid: u32) -> Result<(PathBuf, u64), String> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(|why| format!("its maps: {why}"))?;
-    let mut files: Vec<&str> = Vec::new();
-    for line in maps.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(rights), Some(path)) = (words.nth(1), words.nth(3)) else { continue };
-        if rights.contains('x') && path.starts_with('/') && !files.contains(&path) {
-            files.push(path);
-        }
-    }
-    let is_allocator = |path: &&str| ["malloc", "mimalloc"].iter().any(|name| path.contains(name));
-    let is_libc = |path: &&str| path.contains("/libc.so") || path.contains("/libc-") || path.contains("ld-musl");
-    let candidates = files
-        .iter()
-        .filter(|path| is_allocator(path))
-        .chain(files.iter().filter(|path| is_libc(path)))
-        .chain(files.first());
-    for path in candidates {
-        // As the process sees it.
-        let seen = PathBuf::from(format!("/proc/{pid}/root{path}"));
-        if let Some(offset) = offset_of(&seen, "malloc") {
-            return Ok((seen, offset));
-        }
-    }
-    Err("no malloc is found in its files".to_owned())
-}
-
-fn offset_of(path: &Path, function: &str) -> Option<u64> {
-    if fs::metadata(path).ok()?.len() > LONGEST_FILE {
-        return None;
-    }
-    let bytes = fs::read(path).ok()?;
-    let file = object::File::parse(&*bytes).ok()?;
-    let symbol = file
-        .dynamic_symbols()
-        .chain(file.symbols())
-        .find(|symbol| symbol.is_definition() && symbol.name() == Ok(function))?;
-    // A symbol has an address; a probe is put at a place in the file.
-    file.segments().find_map(|segment| {
-        let within = symbol.address().checked_sub(segment.address())?;
-        let (start, length) = segment.file_range();
-        (within < length).then_some(start + within)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,10 +357,14 @@ mod tests {
     }
 
     #[test]
-    fn malloc_is_found_or_told_of() {
-        match place_of_malloc(std::process::id()) {
-            Ok((path, offset)) => assert!(offset > 0, "{path:?}"),
-            Err(why) => assert!(!why.is_empty()),
-        }
+    fn what_only_a_pmu_tells_is_named_where_there_is_none() {
+        let own = std::process::id();
+        let (process, _) = Looker::new(own, Tracing::default()).expect("it is there").look();
+        let process = process.expect("it lives");
+        let named = process.notes.iter().any(|note| note.contains("perf mem record -p"));
+        // With counters, and where they are not permitted, that question is another.
+        assert_eq!(named, process.missing.get(CYCLES).is_some_and(|why| why == perf::NO_PMU), "{process:?}");
+        let all = unanswered(7);
+        assert!(all.contains("TLB") && all.contains("perf mem record -p 7") && all.contains("pmu=on"), "{all}");
     }
 }

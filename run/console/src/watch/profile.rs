@@ -13,6 +13,12 @@ const HERTZ: u64 = 99;
 /// Functions told apart; more are told together.
 const FUNCTIONS_LIMIT: usize = 10_000;
 
+/// Callers that are told of a place.
+const DEPTH_LIMIT: usize = 32;
+
+/// In the place of callers that frame pointers do not lead to.
+const UNKNOWN: &str = "callers not known";
+
 /// Files that are read for names, and the longest of them in bytes.
 const FILES_LIMIT: usize = 256;
 const LONGEST_FILE: u64 = 512 << 20;
@@ -24,7 +30,9 @@ pub(super) struct Profile {
     kernel: Symbols,
     maps: Vec<Mapped>,
     files: HashMap<String, Functions>,
+    graphs: bool,
     found: BTreeMap<String, u64>,
+    chains: BTreeMap<String, u64>,
 }
 
 /// A part of a file that a process runs.
@@ -40,43 +48,63 @@ struct Mapped {
 struct Functions(Vec<(u64, u64, String)>);
 
 impl Profile {
-    pub(super) fn of(pid: u32) -> Result<Self, String> {
-        let places = Places::of_cores(&perf::thread::online(), HERTZ)?;
+    /// With `graphs` it is looked who called, too.
+    pub(super) fn of(pid: u32, graphs: bool) -> Result<Self, String> {
+        let places = Places::of_cores(&perf::thread::online(), HERTZ, graphs)?;
         Ok(Self {
             pid,
             places,
             kernel: Symbols::kernel(),
             maps: Vec::new(),
             files: HashMap::new(),
+            graphs,
             found: BTreeMap::new(),
+            chains: BTreeMap::new(),
         })
     }
 
-    /// How often it was found in each function so far.
-    pub(super) fn look(&mut self) -> BTreeMap<String, u64> {
+    /// How often it was found in each function so far, and in each chain of callers.
+    pub(super) fn look(&mut self) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
         self.maps = mapped(&fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default());
         while let Some(place) = self.places.poll() {
             if place.process != self.pid {
                 continue;
             }
-            let name = self.name(place);
-            if self.found.len() < FUNCTIONS_LIMIT || self.found.contains_key(&name) {
-                *self.found.entry(name).or_default() += 1;
-            } else {
-                *self.found.entry("others".to_owned()).or_default() += 1;
+            let name = self.name(place.address, place.kernel);
+            if self.graphs {
+                let chain = self.chain(&place, &name);
+                add(&mut self.chains, chain);
             }
+            add(&mut self.found, name);
         }
-        self.found.clone()
+        (self.found.clone(), self.chains.clone())
     }
 
-    fn name(&mut self, place: Place) -> String {
-        if place.kernel {
+    /// A place's callers from the outermost in, and itself.
+    fn chain(&mut self, place: &Place, name: &str) -> String {
+        let mut names: Vec<String> = Vec::new();
+        if place.callers.len() > DEPTH_LIMIT {
+            names.push("…".to_owned());
+        }
+        if !place.kernel && place.callers.is_empty() {
+            names.push(UNKNOWN.to_owned());
+        }
+        for caller in place.callers.iter().take(DEPTH_LIMIT).rev() {
+            // It goes on behind the call, which may be another function's beginning.
+            names.push(self.name(caller.address.saturating_sub(1), caller.kernel));
+        }
+        names.push(name.to_owned());
+        names.iter().map(|name| name.replace(';', ":")).collect::<Vec<_>>().join(";")
+    }
+
+    fn name(&mut self, address: u64, kernel: bool) -> String {
+        if kernel {
             return self
                 .kernel
-                .name(place.address)
+                .name(address)
                 .map_or_else(|| "the kernel".to_owned(), |name| format!("{name} (kernel)"));
         }
-        let Some(mapped) = self.maps.iter().find(|mapped| mapped.addresses.contains(&place.address)) else {
+        let Some(mapped) = self.maps.iter().find(|mapped| mapped.addresses.contains(&address)) else {
             return "memory of no file".to_owned();
         };
         let file = mapped.path.rsplit('/').next().unwrap_or_default();
@@ -84,12 +112,18 @@ impl Profile {
             let functions = Functions::of(&format!("/proc/{}/root{}", self.pid, mapped.path));
             self.files.insert(mapped.path.clone(), functions);
         }
-        let at = place.address - mapped.addresses.start + mapped.offset;
+        let at = address - mapped.addresses.start + mapped.offset;
         match self.files.get(&mapped.path).and_then(|functions| functions.name(at)) {
             Some(name) => format!("{name} ({file})"),
             None => format!("{file}, without a name"),
         }
     }
+}
+
+/// One more of a name; beyond the limit they are told together.
+fn add(found: &mut BTreeMap<String, u64>, name: String) {
+    let name = if found.len() < FUNCTIONS_LIMIT || found.contains_key(&name) { name } else { "others".to_owned() };
+    *found.entry(name).or_default() += 1;
 }
 
 /// What of `/proc/PID/maps` is run.
@@ -178,6 +212,28 @@ mod tests {
         let all = mapped(text);
         assert_eq!(all[0], Mapped { addresses: 0x10..0x20, offset: 5, path: "/bin/a".into() });
         assert_eq!((all.len(), all[1].path.as_str()), (2, "[vdso]"));
+    }
+
+    #[test]
+    fn a_chain_begins_with_the_outermost_and_says_where_callers_are_not_known() {
+        let places = match Places::of_cores(&[], HERTZ, true) {
+            Ok(places) => places,
+            Err(why) => panic!("no core is asked for: {why}"),
+        };
+        let kernel = Symbols::parse("1000 T entry\n2000 T send\n3000 T copy\n");
+        let (files, found, chains) = (HashMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut profile = Profile { pid: 1, places, kernel, maps: vec![], files, graphs: true, found, chains };
+        let caller = |address| perf::Caller { address, kernel: true };
+        let mut place =
+            Place { process: 1, address: 0x3001, kernel: true, callers: vec![caller(0x3000), caller(0x1100)] };
+        // The call was the last instruction of what stands before.
+        assert_eq!(profile.chain(&place, "copy (kernel)"), "entry (kernel);send (kernel);copy (kernel)");
+        place.callers = vec![caller(0x1100); DEPTH_LIMIT + 5];
+        let deep = profile.chain(&place, "a;b");
+        assert!(deep.starts_with("…;entry") && deep.ends_with(";a:b"), "{deep}");
+        assert_eq!(deep.split(';').count(), DEPTH_LIMIT + 2);
+        let alone = Place { callers: vec![], kernel: false, ..place };
+        assert_eq!(profile.chain(&alone, "x"), "callers not known;x");
     }
 
     #[test]

@@ -167,6 +167,9 @@ impl View {
             Below::Cores => ("cores", show::totals(change) + &show::cores(&change.cores)),
             Below::Ports => ("ports", show::tcp(change) + &show::ports(&change.ports, &change.bypass)),
             Below::Domains => ("domains", show::domains(&change.domains)),
+            Below::Process if change.process.is_none() && !change.mallocs.is_empty() => {
+                ("mallocs", show::mallocs(&change.mallocs))
+            }
             Below::Process => (
                 "process",
                 change.process.as_ref().map_or_else(|| "none: name one with --pid".to_owned(), show::process),

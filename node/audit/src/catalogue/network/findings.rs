@@ -283,7 +283,7 @@ pub(super) fn rp_filter(case: &Case<'_>) -> Finding {
 }
 
 pub(super) fn redirects(case: &Case<'_>) -> Finding {
-    let router = case.evidence.sysctl("net.ipv4.ip_forward") == Some("1");
+    let router = case.evidence.sysctl("net.ipv4.ip_forward").is_some_and(|value| value != "0");
     match case.value {
         "0" => Finding::ok("redirects are ignored"),
         _ if router => Finding::ok("a router ignores redirects unless all and the interface both take them"),
