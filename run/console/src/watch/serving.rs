@@ -4,7 +4,7 @@
 //! the work: nginx's master has workers, and this program's server a child of another user. Whoever
 //! asks for the parent's number would see a process that does nothing.
 
-use silo::page::living_of_user;
+use page::living_of_user;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -29,7 +29,7 @@ struct Child {
 
 /// Who serves for this process.
 pub(super) fn serving(pid: u32) -> Serving {
-    let pages: BTreeSet<u32> = living_of_user().unwrap_or_default().iter().map(silo::page::Reader::pid).collect();
+    let pages: BTreeSet<u32> = living_of_user().unwrap_or_default().iter().map(::page::Reader::pid).collect();
     decide(pid, user_of(pid), &children_of(pid), &pages)
 }
 
