@@ -35,6 +35,7 @@ mod effort;
 mod failure;
 pub mod hello;
 mod layer;
+mod odd;
 mod peers;
 mod resolver;
 mod secured;
@@ -51,7 +52,7 @@ pub use connector::{ConnectOutcome, ConnectStep, Connected, Connector, EarlySent
 pub use demand::{CertificateFiles, CertificateSource, Demand, OwnCertificateSource, OwnDemand};
 pub use effort::Effort;
 pub use failure::Failure;
-pub use hello::{First, HELLO_MAX, Hello, HelloError};
+pub use hello::{First, HELLO_MAX, Hello, HelloError, OddName};
 pub use secured::{Cipher, Direction, Secured, Session, SuiteHash, Version};
 pub use server::{Identity, ServerError, ServerRules, ServerTls};
 pub use sessions::SessionCache;

@@ -6,6 +6,7 @@ use crate::clients::{ClientVerifier, Clients};
 use crate::compressed;
 use crate::effort::Effort;
 use crate::hello::Hello;
+use crate::odd::with_transcript;
 use crate::resolver::Resolver;
 use crate::sessions::{BoundSessions, SessionCache};
 use crate::staple::Staple;
@@ -140,7 +141,8 @@ impl ServerTls {
     pub fn new(rules: ServerRules) -> Result<Self, ServerError> {
         let mut provider = default_provider();
         let used = |on: bool, suites: &Suites| if on { suites.0.clone() } else { Vec::new() };
-        provider.cipher_suites = [used(rules.tls13, &rules.suites13), used(rules.tls12, &rules.suites12)].concat();
+        let suites = [used(rules.tls13, &rules.suites13), used(rules.tls12, &rules.suites12)].concat();
+        provider.cipher_suites = suites.into_iter().map(with_transcript).collect();
         provider.kx_groups = rules.groups.0;
         let versions: Vec<_> = match (rules.tls13, rules.tls12) {
             (true, true) if rules.suites12 == Suites::none() => vec![&TLS13],

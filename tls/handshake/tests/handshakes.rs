@@ -25,6 +25,8 @@ use x509::{Certificate, Store, read_certificates, read_key, read_revocations};
 mod connecting;
 #[path = "handshakes/early.rs"]
 mod early;
+#[path = "handshakes/names.rs"]
+mod names;
 #[path = "handshakes/strings.rs"]
 mod strings;
 
@@ -345,18 +347,20 @@ fn sessions_go_on_from_a_cache() {
     }
 }
 
+/// Clients have to show a certificate of our authority, of which those of a list are taken back.
+fn clients(revoked: Option<&str>) -> Option<Clients> {
+    let authorities = read_certificates(&file("ca.pem")).expect("authorities");
+    let lists = revoked.map(|name| read_revocations(&file(name)).expect("lists")).unwrap_or_default();
+    Some(Clients {
+        mode: ClientMode::Required,
+        store: Store::new(&authorities, &lists).expect("a store"),
+        authorities: authorities.iter().map(Certificate::subject_der).collect(),
+        depth: 1,
+    })
+}
+
 #[test]
 fn clients_are_verified_as_openssl_does() {
-    let clients = |revoked: Option<&str>| {
-        let authorities = read_certificates(&file("ca.pem")).expect("authorities");
-        let lists = revoked.map(|name| read_revocations(&file(name)).expect("lists")).unwrap_or_default();
-        Some(Clients {
-            mode: ClientMode::Required,
-            store: Store::new(&authorities, &lists).expect("a store"),
-            authorities: authorities.iter().map(Certificate::subject_der).collect(),
-            depth: 1,
-        })
-    };
     for suite in [ALL_CIPHER_SUITES[0], ALL_CIPHER_SUITES[4]] {
         for (revoked, name, told) in [
             (None, None, "none"),
