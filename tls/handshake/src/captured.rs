@@ -63,16 +63,16 @@ pub(crate) fn as_sent(bytes: &[u8]) -> Cow<'_, [u8]> {
     })
 }
 
-/// What rustls read of a ClientHello; whether that is what was read before.
-pub(crate) fn note_hello<'a>(name: Option<&str>, protocols: impl Iterator<Item = &'a [u8]>) -> bool {
+/// What rustls read of a ClientHello. What was read before, if that is the same.
+pub(crate) fn note_hello<'a>(name: Option<&str>, protocols: impl Iterator<Item = &'a [u8]>) -> Option<Arc<Hello>> {
     TOLD.with_borrow_mut(|told| {
-        let Some(hello) = &told.hello else { return false };
+        let hello = told.hello.as_ref()?;
         let named = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
         // One that is none of DNS was not shown.
         let expected = if hello.odd_name.is_some() { None } else { hello.server_name.as_deref() };
         let agrees = named.as_deref() == expected && protocols.eq(hello.protocols.iter().map(|protocol| &**protocol));
         told.differs |= !agrees;
-        agrees
+        agrees.then(|| Arc::clone(hello))
     })
 }
 
