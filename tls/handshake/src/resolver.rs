@@ -11,6 +11,8 @@ use std::sync::Arc;
 /// The certificates of a server.
 #[derive(Debug)]
 pub(crate) struct Resolver {
+    /// In their order: of two whose keys sign alike the later counts, as with OpenSSL, where it takes the
+    /// place of the former.
     pub keys: Vec<Arc<Staple>>,
     pub preference: Preference,
 }
@@ -33,7 +35,7 @@ impl Resolver {
         let schemes: Vec<_> = hello.schemes.iter().map(|scheme| SignatureScheme::from(*scheme)).collect();
         let best = || {
             let can = |key: &&Arc<Staple>, scheme| key.key().key.choose_scheme(&[scheme]).is_some();
-            schemes.iter().flat_map(|scheme| self.keys.iter().find(|key| can(key, *scheme))).next()
+            schemes.iter().flat_map(|scheme| self.keys.iter().rfind(|key| can(key, *scheme))).next()
         };
         let is_newest = self.preference.tls13 && hello.versions.contains(&u16::from(ProtocolVersion::TLSv1_3));
         if is_newest || self.keys.len() < 2 {
@@ -43,7 +45,7 @@ impl Resolver {
         let ours = &self.preference.suites;
         let (order, others) = if self.preference.prefers_own { (ours, &theirs) } else { (&theirs, ours) };
         let mut common = order.iter().filter(|suite| others.contains(suite));
-        common.find_map(|suite| self.keys.iter().find(|key| goes_with(key, *suite, &schemes))).or_else(best)
+        common.find_map(|suite| self.keys.iter().rfind(|key| goes_with(key, *suite, &schemes))).or_else(best)
     }
 }
 

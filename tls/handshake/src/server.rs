@@ -26,8 +26,8 @@ use x509::{Certificate, KeyDer};
 /// What a server is told.
 #[derive(Debug)]
 pub struct ServerRules {
-    /// Its certificates, one for each type of key, in the order in which they are preferred by
-    /// us; a client's order of signatures goes first, and with TLS 1.2 that of suites.
+    /// Its certificates, one for each type of key: of two of one type the later counts. A client's order of
+    /// signatures chooses among them, and with TLS 1.2 that of suites.
     pub identities: Vec<Identity>,
     /// Whether it speaks TLS 1.2.
     pub tls12: bool,

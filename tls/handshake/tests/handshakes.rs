@@ -532,6 +532,30 @@ fn cipher_strings_mean_what_openssl_has_them_mean() {
     assert_eq!(missing, ["TLS_AES_128_CCM_SHA256"]);
 }
 
+/// As OpenSSL has it: by the order of suites where TLS 1.2 is spoken, and the last of those with keys of one
+/// type.
+#[test]
+fn a_certificate_is_chosen_by_suites_and_the_later_of_two_counts() {
+    let ecdsa_first = [ALL_CIPHER_SUITES[3], ALL_CIPHER_SUITES[6]];
+    let rsa_first = [ALL_CIPHER_SUITES[6], ALL_CIPHER_SUITES[3]];
+    for (names, prefers_own, own, theirs, chosen) in [
+        (["ec", "rsa"], false, "ALL", &ecdsa_first[..], "ec"),
+        (["ec", "rsa"], false, "ALL", &rsa_first, "rsa"),
+        (["ec", "rsa"], true, "aRSA:ALL", &ecdsa_first, "rsa"),
+        (["ec", "rsa"], true, "ECDSA:ALL", &rsa_first, "ec"),
+        (["ec", "other"], false, "ALL", &ecdsa_first, "other"),
+        (["other", "ec"], false, "ALL", &ecdsa_first, "ec"),
+        (["ec", "other"], false, "ALL", &ALL_CIPHER_SUITES[..1], "other"),
+    ] {
+        let suites12 = Suites::of_tls12(own).expect("suites");
+        let server = server(ServerRules { suites12, prefers_own, ..rules(&names) });
+        let (client, secured) = shake(&server, &Arc::new(client(theirs, None)), 1_000);
+        assert!(secured.is_ok(), "{names:?}");
+        let shown = client.peer_certificates().and_then(|chain| chain.first()).expect("a certificate");
+        assert_eq!(shown.as_ref(), identity(chosen).chain[0].der(), "{names:?} {own} {prefers_own}");
+    }
+}
+
 /// What each side seals the other opens: the keys, numbers and secrets are handed over whole.
 #[test]
 fn records_go_both_ways_after_the_handshake() {
