@@ -5,7 +5,7 @@
 //! thread, so that this is where it lands.
 
 use crate::hello::Hello;
-use crate::odd::Shown;
+use crate::shown::Shown;
 use rustls::KeyLog;
 use std::borrow::Cow;
 use std::cell::RefCell;

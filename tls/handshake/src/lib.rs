@@ -41,6 +41,7 @@ mod resolver;
 mod secured;
 mod server;
 mod sessions;
+mod shown;
 mod staple;
 mod suites;
 mod tickets;
