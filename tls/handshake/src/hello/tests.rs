@@ -162,7 +162,7 @@ fn names_mean_the_hosts_that_they_mean_to_nginx() {
     // A number that the client uses itself is not taken for another extension.
     let taken: Vec<_> = PRIVATE.take(20).map(|number| extension(number, &[])).chain([name("a b")]).collect();
     let First::Whole(hello, _) = first(&record(&message(&taken))) else { panic!("whole") };
-    assert_eq!(hello.odd_name.map(|odd| odd.number), PRIVATE.nth(20));
+    assert_eq!(hello.odd_name.map(|odd| odd.number), PRIVATE.clone().nth(20));
 }
 
 #[test]
