@@ -7,13 +7,16 @@ use crate::early::EarlyRecords;
 use crate::effort::Effort;
 use crate::failure::Failure;
 use crate::hello::Hello;
+use crate::odd::{Held, Release};
 use crate::secured::{Cipher, Direction, Secured, Session, SuiteHash, Version};
 use crate::server::ServerTls;
+use crate::shown::Shown;
 use crate::suites::{group_name, suite_name};
 use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{ConnectionTrafficSecrets, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
+use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -42,6 +45,9 @@ pub struct Acceptor {
     takes_early: bool,
     /// What rustls still looks at.
     waiting: Vec<u8>,
+    /// What of a ClientHello it is not given yet, and what it was given for one.
+    held: Held,
+    shown: Vec<Shown>,
     received: usize,
     records: u32,
     secrets: TrafficSecrets,
@@ -85,9 +91,20 @@ impl Acceptor {
         // It is not needed again, and may be long.
         hello.ticket = None;
         let (hello, secrets) = (Arc::new(hello), TrafficSecrets::default());
-        let waiting = Vec::new();
-        let (demand, received, records) = (None, 0, 0);
-        Self { connection, server, demand, hello, effort, takes_early, waiting, received, records, secrets }
+        Self {
+            connection,
+            server,
+            demand: None,
+            hello,
+            effort,
+            takes_early,
+            waiting: Vec::new(),
+            held: Held::default(),
+            shown: Vec::new(),
+            received: 0,
+            records: 0,
+            secrets,
+        }
     }
 
     /// The same, whose certificates are found first, by whoever works on it.
@@ -102,6 +119,8 @@ impl Acceptor {
             effort: Effort::Long,
             takes_early: false,
             waiting: Vec::new(),
+            held: Held::default(),
+            shown: Vec::new(),
             received: 0,
             records: 0,
             secrets: TrafficSecrets::default(),
@@ -159,8 +178,8 @@ impl Acceptor {
         let outcome = loop {
             let Some(one) = bytes.get(consumed..).and_then(record) else { break Outcome::Waits };
             consumed += one.len();
-            if !self.note(one) {
-                break Outcome::Failed(Failure::TooLong);
+            if let Err(why) = self.note(one) {
+                break Outcome::Failed(why);
             }
             match self.work(&mut out) {
                 Outcome::Waits if self.goes_early() => break self.early(),
@@ -171,17 +190,42 @@ impl Acceptor {
         Step { consumed, out, outcome }
     }
 
-    /// Takes a record in. Whether there are not too many.
-    fn note(&mut self, one: &[u8]) -> bool {
+    /// Takes a record in, if there are not too many.
+    fn note(&mut self, one: &[u8]) -> Result<(), Failure> {
         self.received += one.len();
         self.records += 1;
         let fits = one.len() <= RECORD_MAX && self.received <= RECEIVED_MAX && self.records <= RECORDS_MAX;
-        if fits {
-            self.waiting.extend_from_slice(one);
-        } else {
-            self.connection = None;
+        let given = match fits {
+            false => Err(Failure::TooLong),
+            true if self.is_of_hello(one) => match self.held.take(one, &mut self.shown) {
+                Release::Nothing => Ok(Cow::default()),
+                Release::Records(records) => Ok(Cow::Owned(records)),
+                Release::Differs => Err(Failure::Differs),
+            },
+            true => Ok(Cow::Borrowed(one)),
+        };
+        match given {
+            Ok(records) => self.waiting.extend_from_slice(&records),
+            Err(why) => {
+                self.connection = None;
+                return Err(why);
+            }
         }
-        fits
+        Ok(())
+    }
+
+    /// Whether a record is of a ClientHello whose name rustls would refuse: of the first, or of the second,
+    /// where that was asked for.
+    fn is_of_hello(&self, one: &[u8]) -> bool {
+        let retried = |connection: &UnbufferedServerConnection| {
+            connection.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest)
+        };
+        let expects = match self.shown.len() {
+            0 => true,
+            1 => self.connection.as_deref().is_some_and(retried),
+            _ => false,
+        };
+        self.hello.odd_name.is_some() && expects && one.first() == Some(&22)
     }
 
     /// Takes a record of `length` bytes away that is data from before the handshake, and not wanted (RFC 8446
@@ -229,6 +273,8 @@ impl Acceptor {
             effort: self.effort,
             takes_early: false,
             waiting: core::mem::take(&mut self.waiting),
+            held: Held::default(),
+            shown: core::mem::take(&mut self.shown),
             received: self.received,
             records: self.records,
             secrets: TrafficSecrets::default(),
@@ -255,7 +301,8 @@ impl Acceptor {
         let Some(connection) = self.connection.as_mut() else { return Outcome::Failed(Failure::Over) };
         let waiting = &mut self.waiting;
         let mut early = Vec::new();
-        let (result, differs) = during(&self.hello, &mut self.secrets, || drive(connection, waiting, out, &mut early));
+        let work = || drive(connection, waiting, out, &mut early);
+        let (result, differs) = during(&self.hello, &mut self.secrets, &mut self.shown, work);
         debug_assert!(early.is_empty(), "see `goes_early`");
         if differs {
             self.connection = None;
@@ -330,13 +377,11 @@ impl EarlyRecords for Acceptor {
     /// What rustls would send is not: all that it has to say was said, but for alerts, which are not its own
     /// to number any more.
     fn on_record(&mut self, one: &[u8], plain: &mut Vec<u8>) -> Result<bool, Failure> {
-        if !self.note(one) {
-            return Err(Failure::TooLong);
-        }
+        self.note(one)?;
         let Some(connection) = self.connection.as_mut() else { return Err(Failure::Over) };
         let (waiting, mut unsent) = (&mut self.waiting, Vec::new());
         let work = || drive(connection, waiting, &mut unsent, plain);
-        let (result, _) = wiping::during(|| during(&self.hello, &mut self.secrets, work));
+        let (result, _) = wiping::during(|| during(&self.hello, &mut self.secrets, &mut self.shown, work));
         if result == Ok(true) {
             // With what rustls has of keys.
             wiping::during(|| self.connection = None);

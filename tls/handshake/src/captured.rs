@@ -5,7 +5,9 @@
 //! thread, so that this is where it lands.
 
 use crate::hello::Hello;
+use crate::shown::Shown;
 use rustls::KeyLog;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -24,31 +26,53 @@ struct Told {
     hello: Option<Arc<Hello>>,
     differs: bool,
     secrets: TrafficSecrets,
+    /// What it was shown in the place of what the client sent.
+    shown: Vec<Shown>,
 }
 
 thread_local! {
     static TOLD: RefCell<Told> = RefCell::new(Told::default());
 }
 
-/// Has `work` work on the handshake that began with `hello`. Returns what it returns, whether rustls
-/// read another ClientHello than that, and adds secrets to `secrets`.
-pub(crate) fn during<T>(hello: &Arc<Hello>, secrets: &mut TrafficSecrets, work: impl FnOnce() -> T) -> (T, bool) {
-    TOLD.set(Told { hello: Some(Arc::clone(hello)), differs: false, secrets: core::mem::take(secrets) });
+/// Has `work` work on the handshake that began with `hello`, of which rustls was shown `shown`. Returns what
+/// it returns, whether rustls read another ClientHello than that, and adds secrets to `secrets`.
+pub(crate) fn during<T>(
+    hello: &Arc<Hello>,
+    secrets: &mut TrafficSecrets,
+    shown: &mut Vec<Shown>,
+    work: impl FnOnce() -> T,
+) -> (T, bool) {
+    let (secrets_then, shown_then) = (core::mem::take(secrets), core::mem::take(shown));
+    TOLD.set(Told { hello: Some(Arc::clone(hello)), differs: false, secrets: secrets_then, shown: shown_then });
     let result = work();
     let told = TOLD.take();
-    *secrets = told.secrets;
+    (*secrets, *shown) = (told.secrets, told.shown);
     (result, told.differs)
 }
 
-/// What rustls read of a ClientHello; whether that is what was read before.
-pub(crate) fn note_hello<'a>(name: Option<&str>, protocols: impl Iterator<Item = &'a [u8]>) -> bool {
+/// Whether rustls was shown anything else than its client sent.
+pub(crate) fn is_shown_another() -> bool {
+    TOLD.with_borrow(|told| !told.shown.is_empty())
+}
+
+/// What the client sent where these are bytes that rustls was shown, and the same bytes otherwise.
+pub(crate) fn as_sent(bytes: &[u8]) -> Cow<'_, [u8]> {
+    TOLD.with_borrow(|told| {
+        let sent = told.shown.iter().find_map(|shown| shown.as_sent(bytes));
+        sent.map_or(Cow::Borrowed(bytes), Cow::Owned)
+    })
+}
+
+/// What rustls read of a ClientHello. What was read before, if that is the same.
+pub(crate) fn note_hello<'a>(name: Option<&str>, protocols: impl Iterator<Item = &'a [u8]>) -> Option<Arc<Hello>> {
     TOLD.with_borrow_mut(|told| {
-        let Some(hello) = &told.hello else { return false };
+        let hello = told.hello.as_ref()?;
         let named = name.map(|name| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase());
-        let agrees = named.as_deref() == hello.server_name.as_deref()
-            && protocols.eq(hello.protocols.iter().map(|protocol| &**protocol));
+        // One that is none of DNS was not shown.
+        let expected = if hello.odd_name.is_some() { None } else { hello.server_name.as_deref() };
+        let agrees = named.as_deref() == expected && protocols.eq(hello.protocols.iter().map(|protocol| &**protocol));
         told.differs |= !agrees;
-        agrees
+        agrees.then(|| Arc::clone(hello))
     })
 }
 

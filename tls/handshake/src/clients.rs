@@ -2,6 +2,7 @@
 //! when the handshake is over, as nginx has it: a client whose certificate is not trusted
 //! gets an answer that says so.
 
+use crate::captured;
 use crate::tickets::unix_second;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
@@ -184,7 +185,7 @@ impl ClientCertVerifier for ClientVerifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.verify12(message, certificate, signed)
+        self.verify12(&captured::as_sent(message), certificate, signed)
     }
 
     fn verify_tls13_signature(

@@ -6,7 +6,9 @@
 //! name, and costs neither memory nor a signature.
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+
+use rustls::pki_types::DnsName;
 
 /// Bytes of records that a ClientHello may take. Those with keys of ML-KEM have 1,700, those
 /// with a ticket that holds a client's certificate some thousands.
@@ -26,8 +28,10 @@ const HANDSHAKE: u8 = 22;
 /// What a client says first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Hello {
-    /// The name that it asks for, in lower case, without a dot behind it.
+    /// The host that it asks for, in lower case, without a dot or a port behind it.
     pub server_name: Option<Box<str>>,
+    /// Its name is none of DNS.
+    pub odd_name: Option<OddName>,
     /// The protocols that it speaks (RFC 7301), in its order.
     pub protocols: Vec<Box<[u8]>>,
     /// The versions of TLS that it speaks, in its order.
@@ -43,6 +47,16 @@ pub struct Hello {
     pub ticket: Option<Box<[u8]>>,
     /// It sends data before it has had an answer (RFC 8446 section 4.2.10).
     pub early_data: bool,
+}
+
+/// Where a name stands that is none of DNS: rustls would refuse it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OddName {
+    /// Where its extension begins in the message, whose own head counts.
+    pub at: usize,
+    /// A number for it that says nothing to rustls (RFC 8446 section 11 keeps it for private use), and
+    /// that no extension of this client has.
+    pub number: u16,
 }
 
 /// What the first bytes of a connection are.
@@ -70,6 +84,8 @@ pub enum HelloError {
     Malformed,
     /// A record is longer than any may be.
     Overflow,
+    /// Its name has a zero, or more than 255 bytes.
+    Name,
     /// It is longer than [`HELLO_MAX`]. Nobody has read it then, so that it is not said that it conforms to
     /// the syntax, which is what illegal_parameter says.
     TooLong,
@@ -84,6 +100,7 @@ impl HelloError {
             Self::Unexpected => 10,
             Self::Malformed | Self::TooLong => 50,
             Self::Overflow => 22,
+            Self::Name => 112,
         };
         [21, 3, 3, 0, 2, 2, description]
     }
@@ -97,6 +114,7 @@ impl core::fmt::Display for HelloError {
             Self::Unexpected => "error:0A0000F4:SSL routines::unexpected message",
             Self::Malformed => "error:0A00009F:SSL routines::length mismatch",
             Self::Overflow => "error:0A0000C6:SSL routines::packet length too long",
+            Self::Name => "error:0A00006E:SSL routines::bad extension",
             Self::TooLong => "error:0A000098:SSL routines::excessive message size",
         })
     }
@@ -200,8 +218,9 @@ fn read(body: &[u8]) -> Result<Hello, HelloError> {
     if !rest.0.is_empty() {
         return Err(HelloError::Malformed);
     }
-    let mut seen = Vec::new();
+    let (mut seen, mut odd_at) = (Vec::new(), None);
     while !extensions.0.is_empty() {
+        let at = HEAD + body.len() - extensions.0.len();
         let (kind, data) = (extensions.number()?, Fields(extensions.long()?));
         // RFC 8446 section 4.2: none may be there twice.
         if seen.contains(&kind) || seen.len() >= EXTENSIONS_MAX {
@@ -209,7 +228,11 @@ fn read(body: &[u8]) -> Result<Hello, HelloError> {
         }
         seen.push(kind);
         match kind {
-            SERVER_NAME => hello.server_name = server_name(data)?,
+            SERVER_NAME => {
+                let name = server_name(data)?;
+                hello.server_name = host(name);
+                odd_at = DnsName::try_from(name).is_err().then_some(at);
+            }
             GROUPS => hello.groups = numbers(data.only_long()?)?,
             PROTOCOLS => hello.protocols = protocols(data)?,
             VERSIONS => hello.versions = numbers(data.only_short()?)?,
@@ -223,8 +246,17 @@ fn read(body: &[u8]) -> Result<Hello, HelloError> {
     if hello.versions.is_empty() {
         hello.versions = vec![version];
     }
+    // There are more of these numbers than extensions.
+    let number = PRIVATE.into_iter().find(|number| !seen.contains(number));
+    hello.odd_name = odd_at.zip(number).map(|(at, number)| OddName { at, number });
     Ok(hello)
 }
+
+/// Bytes before the body of a message: its kind and length.
+const HEAD: usize = 4;
+
+/// Numbers of extensions that nobody has but by agreement; some beside them are in use.
+const PRIVATE: core::ops::RangeInclusive<u16> = 0xff02..=0xff9f;
 
 /// Extensions of one ClientHello, at most: browsers send some twenty.
 const EXTENSIONS_MAX: usize = 128;
@@ -237,24 +269,45 @@ const KEYS: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const VERSIONS: u16 = 43;
 
-/// RFC 6066 section 3. An address is no name: it is as if none was asked for.
-fn server_name(data: Fields<'_>) -> Result<Option<Box<str>>, HelloError> {
+/// RFC 6066 section 3: the name that is asked for, whatever it is, but for what OpenSSL refuses.
+fn server_name(data: Fields<'_>) -> Result<&[u8], HelloError> {
     let mut names = Fields(data.only_long()?);
     let kind = *names.take(1)?.first().ok_or(HelloError::Malformed)?;
     let name = names.long()?;
     // One of a kind, and there is but one kind.
-    if kind != 0 || !names.0.is_empty() || name.is_empty() {
+    if kind != 0 || !names.0.is_empty() {
         return Err(HelloError::Malformed);
     }
-    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
-    // One in whose labels there is nothing may lead out of a folder, where files have their names by it.
-    let is_empty = name == b"." || name.windows(2).any(|two| two == b"..");
-    if name.len() > 255 || is_empty || !name.iter().all(is_of_name) {
-        return Err(HelloError::Malformed);
-    }
-    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-    let name = name.strip_suffix('.').unwrap_or(&name);
-    Ok((name.parse::<core::net::IpAddr>().is_err()).then(|| name.into()))
+    if name.len() > 255 || name.contains(&0) { Err(HelloError::Name) } else { Ok(name) }
+}
+
+/// The host that a name means, as nginx reads it, which is as it reads a Host field (RFC 3986 section 3.2).
+/// None, where it is no host: then no name was asked for. No host leads out of a folder where files have
+/// their names by it: there is no slash in it, and no two dots stand together.
+fn host(name: &[u8]) -> Option<Box<str>> {
+    let literal = name.first() == Some(&b'[');
+    let end = match literal {
+        true => 1 + name.iter().position(|byte| *byte == b']')?,
+        false => name.iter().position(|byte| *byte == b':').unwrap_or(name.len()),
+    };
+    let (host, behind) = name.split_at(end);
+    let port = match behind.split_first() {
+        None => &[][..],
+        Some((b':', port)) => port,
+        Some(_) => return None,
+    };
+    let is_port = port.iter().all(u8::is_ascii_digit)
+        && port.iter().fold(0_u32, |number, digit| number.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
+            <= u32::from(u16::MAX);
+    let inner = if literal { &host[1..host.len() - 1] } else { host };
+    let is_of_host = |byte: &u8| {
+        let marks: &[u8] = if literal { b":" } else { b"%" };
+        byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(byte) || marks.contains(byte)
+    };
+    let is_host = inner.iter().all(is_of_host) && !inner.windows(2).any(|two| two == b"..");
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    let host = core::str::from_utf8(host).ok().filter(|host| is_port && is_host && !host.is_empty())?;
+    Some(host.to_ascii_lowercase().into())
 }
 
 /// RFC 7301 section 3.1.

@@ -6,7 +6,8 @@ use crate::clients::{ClientVerifier, Clients};
 use crate::compressed;
 use crate::effort::Effort;
 use crate::hello::Hello;
-use crate::resolver::Resolver;
+use crate::odd::with_transcript;
+use crate::resolver::{Preference, Resolver};
 use crate::sessions::{BoundSessions, SessionCache};
 use crate::staple::Staple;
 use crate::suites::{Groups, Suites};
@@ -18,15 +19,15 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ProtocolVersion, SignatureScheme};
+use rustls::{ProtocolVersion, SignatureScheme, SupportedCipherSuite};
 use std::sync::Arc;
 use x509::{Certificate, KeyDer};
 
 /// What a server is told.
 #[derive(Debug)]
 pub struct ServerRules {
-    /// Its certificates, one for each type of key, in the order in which they are preferred by
-    /// us; a client's order of signatures goes first.
+    /// Its certificates, one for each type of key: of two of one type the later counts. A client's order of
+    /// signatures chooses among them, and with TLS 1.2 that of suites.
     pub identities: Vec<Identity>,
     /// Whether it speaks TLS 1.2.
     pub tls12: bool,
@@ -121,6 +122,7 @@ struct Shared {
     clients: Option<Arc<Clients>>,
     rejects: bool,
     kernel: bool,
+    preference: Preference,
 }
 
 impl fmt::Debug for ServerTls {
@@ -140,8 +142,14 @@ impl ServerTls {
     pub fn new(rules: ServerRules) -> Result<Self, ServerError> {
         let mut provider = default_provider();
         let used = |on: bool, suites: &Suites| if on { suites.0.clone() } else { Vec::new() };
-        provider.cipher_suites = [used(rules.tls13, &rules.suites13), used(rules.tls12, &rules.suites12)].concat();
+        let suites = [used(rules.tls13, &rules.suites13), used(rules.tls12, &rules.suites12)].concat();
+        provider.cipher_suites = suites.into_iter().map(with_transcript).collect();
         provider.kx_groups = rules.groups.0;
+        let preference = Preference {
+            suites: rules.suites12.0.iter().map(SupportedCipherSuite::suite).collect(),
+            prefers_own: rules.prefers_own,
+            tls13: rules.tls13,
+        };
         let versions: Vec<_> = match (rules.tls13, rules.tls12) {
             (true, true) if rules.suites12 == Suites::none() => vec![&TLS13],
             (true, true) => vec![&TLS13, &TLS12],
@@ -153,7 +161,7 @@ impl ServerTls {
             .with_protocol_versions(&versions)
             .map_err(|_| ServerError::NoSuite)?;
         let verifier = Arc::new(ClientVerifier::new(rules.clients.as_ref()));
-        let resolver = Arc::new(Resolver { keys: Vec::new() });
+        let resolver = Arc::new(Resolver { keys: Vec::new(), preference: Preference::default() });
         let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
         config.cert_compressors = if rules.compresses { compressed::compressors() } else { Vec::new() };
         config.ignore_client_order = rules.prefers_own;
@@ -168,6 +176,7 @@ impl ServerTls {
             clients: rules.clients.map(Arc::new),
             rejects: rules.rejects,
             kernel: rules.kernel,
+            preference,
         };
         Self::of(config, &rules.identities, shared)
     }
@@ -188,7 +197,7 @@ impl ServerTls {
         }
         let (certificates, bare) = (keys.len(), Arc::new(config.clone()));
         let (lifetime, binding) = (shared.lifetime, binding(identities, shared.clients.as_deref()));
-        let resolver = Arc::new(Resolver { keys });
+        let resolver = Arc::new(Resolver { keys, preference: shared.preference.clone() });
         config.cert_resolver = resolver.clone();
         let early = shared.early.clone().map(|cache| EarlySessions::new(&config, cache, (binding, lifetime)));
         let ticketer = shared.tickets.clone().map(|keys| Arc::new(Ticketer { keys, binding, lifetime }));
@@ -231,9 +240,8 @@ impl ServerTls {
         if self.shared.rejects {
             return Effort::Short;
         }
-        let schemes: Vec<_> = hello.schemes.iter().map(|scheme| SignatureScheme::from(*scheme)).collect();
         let quick = [SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::ED25519];
-        let found = self.resolver.find(&schemes);
+        let found = self.resolver.find(hello);
         if found.is_none_or(|key| key.key().key.choose_scheme(&quick).is_some()) {
             return Effort::Middle;
         }

@@ -25,6 +25,8 @@ use x509::{Certificate, Store, read_certificates, read_key, read_revocations};
 mod connecting;
 #[path = "handshakes/early.rs"]
 mod early;
+#[path = "handshakes/names.rs"]
+mod names;
 #[path = "handshakes/strings.rs"]
 mod strings;
 
@@ -345,18 +347,20 @@ fn sessions_go_on_from_a_cache() {
     }
 }
 
+/// Clients have to show a certificate of our authority, of which those of a list are taken back.
+fn clients(revoked: Option<&str>) -> Option<Clients> {
+    let authorities = read_certificates(&file("ca.pem")).expect("authorities");
+    let lists = revoked.map(|name| read_revocations(&file(name)).expect("lists")).unwrap_or_default();
+    Some(Clients {
+        mode: ClientMode::Required,
+        store: Store::new(&authorities, &lists).expect("a store"),
+        authorities: authorities.iter().map(Certificate::subject_der).collect(),
+        depth: 1,
+    })
+}
+
 #[test]
 fn clients_are_verified_as_openssl_does() {
-    let clients = |revoked: Option<&str>| {
-        let authorities = read_certificates(&file("ca.pem")).expect("authorities");
-        let lists = revoked.map(|name| read_revocations(&file(name)).expect("lists")).unwrap_or_default();
-        Some(Clients {
-            mode: ClientMode::Required,
-            store: Store::new(&authorities, &lists).expect("a store"),
-            authorities: authorities.iter().map(Certificate::subject_der).collect(),
-            depth: 1,
-        })
-    };
     for suite in [ALL_CIPHER_SUITES[0], ALL_CIPHER_SUITES[4]] {
         for (revoked, name, told) in [
             (None, None, "none"),
@@ -526,6 +530,30 @@ fn cipher_strings_mean_what_openssl_has_them_mean() {
     assert_eq!(Suites::of_tls13("TLS_AES_128_CCM_SHA256"), Err(SuitesError::NoneOfOurs));
     let (_, missing) = Suites::of_tls13("TLS_AES_128_CCM_SHA256:TLS_AES_128_GCM_SHA256").expect("one stays");
     assert_eq!(missing, ["TLS_AES_128_CCM_SHA256"]);
+}
+
+/// As OpenSSL has it: by the order of suites where TLS 1.2 is spoken, and the last of those with keys of one
+/// type.
+#[test]
+fn a_certificate_is_chosen_by_suites_and_the_later_of_two_counts() {
+    let ecdsa_first = [ALL_CIPHER_SUITES[3], ALL_CIPHER_SUITES[6]];
+    let rsa_first = [ALL_CIPHER_SUITES[6], ALL_CIPHER_SUITES[3]];
+    for (names, prefers_own, own, theirs, chosen) in [
+        (["ec", "rsa"], false, "ALL", &ecdsa_first[..], "ec"),
+        (["ec", "rsa"], false, "ALL", &rsa_first, "rsa"),
+        (["ec", "rsa"], true, "aRSA:ALL", &ecdsa_first, "rsa"),
+        (["ec", "rsa"], true, "ECDSA:ALL", &rsa_first, "ec"),
+        (["ec", "other"], false, "ALL", &ecdsa_first, "other"),
+        (["other", "ec"], false, "ALL", &ecdsa_first, "ec"),
+        (["ec", "other"], false, "ALL", &ALL_CIPHER_SUITES[..1], "other"),
+    ] {
+        let suites12 = Suites::of_tls12(own).expect("suites");
+        let server = server(ServerRules { suites12, prefers_own, ..rules(&names) });
+        let (client, secured) = shake(&server, &Arc::new(client(theirs, None)), 1_000);
+        assert!(secured.is_ok(), "{names:?}");
+        let shown = client.peer_certificates().and_then(|chain| chain.first()).expect("a certificate");
+        assert_eq!(shown.as_ref(), identity(chosen).chain[0].der(), "{names:?} {own} {prefers_own}");
+    }
 }
 
 /// What each side seals the other opens: the keys, numbers and secrets are handed over whole.

@@ -221,11 +221,21 @@ const PREMATURE: &str = "OCSP responder prematurely closed connection";
 /// The content of a response, or why it has none; `None` while it is not whole. `over`: nothing more
 /// follows.
 fn content(mut received: &[u8], over: bool) -> Option<Result<Vec<u8>, String>> {
-    let (mut reader, limits) = (ResponseReader::new(), ResponseLimits { head: HEAD_MAX as u16, ..Default::default() });
+    // As with nginx, lines of a head may end in LF alone.
+    let limits = ResponseLimits { head: HEAD_MAX as u16, line_feeds: true, ..Default::default() };
+    let mut reader = ResponseReader::new();
     let mut content = Vec::new();
     let mut until_end = false;
     loop {
-        let consumed = match reader.on_bytes(received, Method::Get, &limits) {
+        let head;
+        let mut event = reader.on_bytes(received, Method::Get, &limits);
+        let mut of_line_feeds = None;
+        if let ResponseEvent::LineFeeds { consumed } = event {
+            head = h1::canonical(received.get(..consumed).unwrap_or_default());
+            of_line_feeds = Some(consumed);
+            event = reader.on_bytes(&head, Method::Get, &limits);
+        }
+        let consumed = match event {
             ResponseEvent::NeedMore if over && until_end => return Some(Ok(content)),
             ResponseEvent::NeedMore => return None,
             ResponseEvent::Interim { consumed, .. } => consumed,
@@ -250,7 +260,7 @@ fn content(mut received: &[u8], over: bool) -> Option<Result<Vec<u8>, String>> {
                 return Some(Err("OCSP responder sent invalid response".to_owned()));
             }
         };
-        received = received.get(consumed..).unwrap_or_default();
+        received = received.get(of_line_feeds.unwrap_or(consumed)..).unwrap_or_default();
     }
 }
 
@@ -288,6 +298,9 @@ mod tests {
         let open = format!("{head}\r\nabc");
         assert_eq!(content(open.as_bytes(), false), None);
         assert_eq!(content(open.as_bytes(), true), Some(Ok(b"abc".to_vec())));
+        let line_feeds = told.replace('\r', "");
+        assert_eq!(content(line_feeds.as_bytes(), false), Some(Ok(b"abc".to_vec())));
+        assert_eq!(content(&line_feeds.as_bytes()[..line_feeds.len() - 1], false), None);
         for (bad, why) in [
             ("HTTP/1.0 404 No\r\nContent-Length: 0\r\n\r\n", "OCSP responder sent invalid \"404\" status"),
             (

@@ -1,17 +1,17 @@
 use super::*;
 
 /// An extension.
-fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
+pub(crate) fn extension(kind: u16, data: &[u8]) -> Vec<u8> {
     [&kind.to_be_bytes()[..], &(data.len() as u16).to_be_bytes(), data].concat()
 }
 
-fn name(text: &str) -> Vec<u8> {
+pub(crate) fn name(text: &str) -> Vec<u8> {
     let entry = [&[0][..], &(text.len() as u16).to_be_bytes(), text.as_bytes()].concat();
     extension(SERVER_NAME, &[&(entry.len() as u16).to_be_bytes()[..], &entry].concat())
 }
 
 /// A ClientHello with these extensions, without records.
-fn message(extensions: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn message(extensions: &[Vec<u8>]) -> Vec<u8> {
     let extensions = extensions.concat();
     let body = [
         &[3, 3][..],
@@ -26,7 +26,7 @@ fn message(extensions: &[Vec<u8>]) -> Vec<u8> {
     [&[1, 0][..], &(body.len() as u16).to_be_bytes(), &body].concat()
 }
 
-fn record(content: &[u8]) -> Vec<u8> {
+pub(crate) fn record(content: &[u8]) -> Vec<u8> {
     [&[22, 3, 1][..], &(content.len() as u16).to_be_bytes(), content].concat()
 }
 
@@ -70,7 +70,7 @@ fn each_part_waits_for_the_rest() {
 
 #[test]
 fn what_is_no_hello_is_refused() {
-    use HelloError::{Malformed, Overflow, TooLong, Unexpected, Version};
+    use HelloError::{Malformed, Name, Overflow, TooLong, Unexpected, Version};
     // RFC 8446 section 6.2: decode_error, where a length is wrong.
     assert_eq!([Malformed, TooLong].map(|why| why.alert()[6]), [50, 50]);
     let whole = usual();
@@ -89,8 +89,11 @@ fn what_is_no_hello_is_refused() {
         (record(&two), Unexpected),
         ([record(&whole[..9]), vec![21, 3, 3, 0, 2, 2, 0]].concat(), Unexpected),
         (record(&message(&[name("a"), name("a")])), Malformed),
-        (record(&message(&[name("a b")])), Malformed),
-        (record(&message(&[name("")])), Malformed),
+        (record(&message(&[name("a\0b")])), Name),
+        (record(&message(&[name(&"a".repeat(256))])), Name),
+        (record(&message(&[extension(SERVER_NAME, &[])])), Malformed),
+        (record(&message(&[extension(SERVER_NAME, &[0, 4, 1, 0, 1, b'a'])])), Malformed),
+        (record(&message(&[extension(SERVER_NAME, &[0, 7, 0, 0, 1, b'a', 0, 0, 0])])), Malformed),
         (record(&message(&[extension(VERSIONS, &[3, 3, 4, 3])])), Malformed),
         (record(&message(&[extension(PROTOCOLS, &[0, 1, 0])])), Malformed),
         (record(&message(&[vec![0, 0, 0]])), Malformed),
@@ -109,12 +112,57 @@ fn what_is_no_hello_is_refused() {
         assert_eq!(first(plain), First::Plain);
     }
     assert_eq!(first(b""), First::Partial(1));
-    for wrong in [".", "..", "...", "a..b", "a/b", "../a", "a\0b"] {
-        assert!(matches!(first(&record(&message(&[name(wrong)]))), First::Refused(_)), "{wrong}");
+}
+
+/// As nginx reads a name: (what is sent, the host that it means, whether it is one of DNS).
+#[test]
+fn names_mean_the_hosts_that_they_mean_to_nginx() {
+    for (sent, host, of_dns) in [
+        ("a.Example.", Some("a.example"), true),
+        ("a_b.example", Some("a_b.example"), true),
+        ("a.example:443", Some("a.example"), false),
+        ("a.example.:443", Some("a.example"), false),
+        ("a.example:", Some("a.example"), false),
+        ("a.example:65535", Some("a.example"), false),
+        ("a.example:65536", None, false),
+        ("a.example:99999999999", None, false),
+        ("a.example:x", None, false),
+        ("a:1:2", None, false),
+        (":443", None, false),
+        (".example", Some(".example"), false),
+        ("-a.example", Some("-a.example"), false),
+        ("*.example", Some("*.example"), false),
+        ("a%20b", Some("a%20b"), false),
+        ("192.0.2.1", Some("192.0.2.1"), false),
+        ("::1", None, false),
+        ("[::1]", Some("[::1]"), false),
+        ("[::1]:443", Some("[::1]"), false),
+        ("[::1]443", None, false),
+        ("[::1", None, false),
+        ("[a%b]", None, false),
+        ("", None, false),
+        (".", None, false),
+        ("..", None, false),
+        ("a..b", None, false),
+        ("a.example..", None, false),
+        ("a/b", None, false),
+        ("../a", None, false),
+        ("a b", None, false),
+        ("a\u{1}b", None, false),
+        ("ä.example", None, false),
+    ] {
+        let bytes = record(&message(&[extension(VERSIONS, &[2, 3, 4]), name(sent)]));
+        let First::Whole(hello, _) = first(&bytes) else { panic!("{sent}") };
+        assert_eq!(hello.server_name.as_deref(), host, "{sent}");
+        assert_eq!(hello.odd_name.is_none(), of_dns, "{sent}");
+        if let Some(odd) = hello.odd_name {
+            assert_eq!(bytes[5 + odd.at..][..2], SERVER_NAME.to_be_bytes(), "{sent}");
+        }
     }
-    assert!(
-        matches!(first(&record(&message(&[name("192.0.2.1")]))), First::Whole(hello, _) if hello.server_name.is_none())
-    );
+    // A number that the client uses itself is not taken for another extension.
+    let taken: Vec<_> = PRIVATE.take(20).map(|number| extension(number, &[])).chain([name("a b")]).collect();
+    let First::Whole(hello, _) = first(&record(&message(&taken))) else { panic!("whole") };
+    assert_eq!(hello.odd_name.map(|odd| odd.number), PRIVATE.clone().nth(20));
 }
 
 #[test]

@@ -329,17 +329,18 @@ impl Scope<'_> {
                 let Some(until) = certificate.valid_to_second() else { return false };
                 ((until - now).max(0) / 86_400).to_string().into_bytes()
             }
-            TlsValue::ClientRawCert => raw(&certificate),
-            // In a field: lines that go on begin with a tab.
-            TlsValue::ClientCert => {
-                raw(&certificate).split_inclusive(|byte| *byte == b'\n').fold(Vec::new(), |mut all: Vec<u8>, line| {
+            TlsValue::ClientRawCert => certificate.pem(),
+            // In a field: lines that go on begin with a tab, and the last has no end.
+            TlsValue::ClientCert => without_end(certificate.pem()).split_inclusive(|byte| *byte == b'\n').fold(
+                Vec::new(),
+                |mut all: Vec<u8>, line| {
                     if !all.is_empty() {
                         all.push(b'\t');
                     }
                     all.extend_from_slice(line);
                     all
-                })
-            }
+                },
+            ),
             // But for what may stand in a component of an address (RFC 3986 section 2.3).
             TlsValue::ClientEscapedCert => {
                 let is_encoded = |byte: u8| !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte);
@@ -354,9 +355,7 @@ impl Scope<'_> {
     }
 }
 
-/// As PEM, without the end of the last line.
-fn raw(certificate: &Certificate) -> Vec<u8> {
-    let mut pem = certificate.pem();
+fn without_end(mut pem: Vec<u8>) -> Vec<u8> {
     if pem.last() == Some(&b'\n') {
         pem.pop();
     }
