@@ -5,6 +5,7 @@
 mod examples;
 mod flags;
 mod habits;
+mod help;
 mod kernel;
 mod rates;
 mod settings;
@@ -12,7 +13,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 use console::{ImportPlan, LabPlan, NodePlan, NumaPlan, ServersPlan, StatusPlan, WatchPlan};
@@ -94,9 +94,10 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let arguments = joined(named(arguments.into_iter().map(Into::into).collect()));
+    let (arguments, topic) = help::topic(joined(named(arguments.into_iter().map(Into::into).collect())));
     let merged = settings::merge(arguments, settings).map_err(|why| refusal("serve", &why))?;
-    let matches = definition().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
+    let definition = help::shown(definition(), topic);
+    let matches = definition.try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
         _ if !merged.has_file() => match habits::answer(&error, &merged.arguments) {
             Some((name, told)) => refusal(name, &told),
@@ -215,13 +216,7 @@ pub fn definition() -> clap::Command {
 /// The same without examples, which a manual page has in a section of its own.
 #[must_use]
 pub fn definition_alone() -> clap::Command {
-    // Of the group for links, these are for kernel sockets too: a heading holds
-    // for all that follows it.
-    let common = ["idle", "congestion", "user_timeout", "status_page"];
-    let alone = |command: clap::Command, arg| command.mut_arg(arg, |arg| arg.help_heading(Resettable::<Str>::Reset));
-    ["serve", "load", "nginx"].into_iter().fold(flags::Cli::command(), |definition, name| {
-        definition.mut_subcommand(name, |command| common.into_iter().fold(command, alone))
-    })
+    help::grouped(flags::Cli::command())
 }
 
 /// Examples of the command with these words, as in `lab run`.

@@ -193,7 +193,9 @@ pub struct StatusPlan {
     pub health: Option<SocketAddr>,
     /// Print JSON.
     pub json: bool,
-    /// Show what they do, look by look.
+    /// Print all counters once, also where the output is a terminal.
+    pub counters: bool,
+    /// Show what they do, look by look; without this and the above, where there is a terminal.
     pub live: bool,
     /// The same, a line of JSON for each process and look.
     pub ndjson: bool,

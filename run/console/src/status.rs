@@ -29,7 +29,7 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
     if plan.listening {
         return listening(plan.json);
     }
-    if plan.live || plan.ndjson {
+    if plan.live || plan.ndjson || is_watched(plan, live::has_terminal()) {
         return live::live(plan);
     }
     let readers = match &plan.page {
@@ -56,6 +56,11 @@ pub fn status(plan: &StatusPlan) -> Result<(), Failure> {
         writeln!(out, "{}", Value::Array(pages))?;
     }
     Ok(())
+}
+
+/// Whether somebody sits before it who asked for nothing in particular.
+const fn is_watched(plan: &StatusPlan, has_terminal: bool) -> bool {
+    has_terminal && !plan.json && !plan.counters
 }
 
 /// Listening sockets of all processes, and how full their queues are.
@@ -212,5 +217,28 @@ fn place(reader: &Reader, silo: &SiloSnapshot) -> String {
     match PLACE.map(value) {
         [Some(1), Some(core), Some(domain)] => format!(": core {core}, domain {domain}"),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_shows_what_happens_unless_something_else_was_asked_for() {
+        let plan = StatusPlan {
+            page: None,
+            listening: false,
+            health: None,
+            json: false,
+            counters: false,
+            live: false,
+            ndjson: false,
+            interval: INTERVAL,
+            count: None,
+        };
+        assert!(is_watched(&plan, true) && !is_watched(&plan, false));
+        assert!(!is_watched(&StatusPlan { json: true, ..plan.clone() }, true));
+        assert!(!is_watched(&StatusPlan { counters: true, ..plan }, true));
     }
 }

@@ -33,8 +33,7 @@ pub(super) fn live(plan: &StatusPlan) -> Result<(), Failure> {
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let is_terminal = stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal();
-    let mut screen = if is_terminal && !plan.ndjson { Some(Screen::take()?) } else { None };
+    let mut screen = if has_terminal() && !plan.ndjson { Some(Screen::take()?) } else { None };
     let mut shown = View::default();
     let mut before: BTreeMap<u32, PageLook> = look(plan)?;
     let (mut count, mut next) = (0, Clock.now() + plan.interval);
@@ -54,6 +53,11 @@ pub(super) fn live(plan: &StatusPlan) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether there is a screen to draw on, and keys.
+pub(super) fn has_terminal() -> bool {
+    stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal()
 }
 
 fn look(plan: &StatusPlan) -> Result<BTreeMap<u32, PageLook>, Failure> {

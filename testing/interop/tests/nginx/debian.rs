@@ -21,7 +21,7 @@ fn is_installed(package: &str) -> bool {
 }
 
 /// Has this thread, and what it starts, see folders of its own where it is written.
-fn keep_apart() {
+pub(crate) fn keep_apart() {
     // SAFETY: takes flags by value and moves only this thread.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", std::io::Error::last_os_error());
     let mount = |words: &[&str]| {
