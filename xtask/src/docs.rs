@@ -244,4 +244,27 @@ mod tests {
         }
         assert!(text("docs/b.html").contains("<td>1</td>"));
     }
+    /// The places that a page leads to.
+    fn led(page: &str) -> impl Iterator<Item = &str> {
+        page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next())
+    }
+
+    #[test]
+    fn our_documents_lead_to_nothing_that_their_site_has_not() {
+        let site = Site::make(&Workspace::read().unwrap()).unwrap();
+        let mut count = 0;
+        for (name, content) in site.files.iter().filter(|(name, _)| name.ends_with(".html")) {
+            let page = String::from_utf8_lossy(content);
+            let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
+            for target in led(&page).filter(|target| !target.contains("://") && !target.starts_with("mailto:")) {
+                let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+                let path = if path.is_empty() { name.clone() } else { resolve(folder, path) };
+                let there = site.files.get(&path).unwrap_or_else(|| panic!("{name}: {target} is not in the site"));
+                let id = format!("id=\"{anchor}\"");
+                assert!(anchor.is_empty() || String::from_utf8_lossy(there).contains(&id), "{name}: {target}");
+                count += 1;
+            }
+        }
+        assert!(count > 300, "{count}");
+    }
 }

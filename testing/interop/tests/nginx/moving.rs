@@ -111,7 +111,7 @@ impl Host {
             fs::create_dir_all(folder.join(below)).unwrap();
         }
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
-        write("www/index.html", &"<p>one\n".repeat(200));
+        write("www/index.html", &"<p>one\n".repeat(40));
         write("www/missing.html", "<p>not here\n");
         write("www/staff/index.html", "<p>staff\n");
         write("www/app.php", "<?php header('Content-Type: text/plain'); echo 'hello';");
@@ -214,7 +214,8 @@ fn seen(port: u16) -> Vec<String> {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}Connection: close\r\n\r\n");
         let answer = Connection::open(&format!("127.0.0.1:{port}")).ask(request.as_bytes(), b"GET");
         let told = ["content-type", "content-encoding", "www-authenticate", "location"].map(|name| answer.field(name));
-        let body = String::from_utf8_lossy(&answer.plain_body()).into_owned();
+        // Pages that are made for errors end with the server's name.
+        let body = String::from_utf8_lossy(&answer.plain_body()).replace("<center>nearside</", "<center>nginx</");
         seen.push(format!("{host}{path} {fields:?}: {:?} {told:?} {body}", answer.status()));
     }
     let mut tunnel = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -244,22 +245,20 @@ fn certificate() -> String {
     told.lines().find_map(|line| line.strip_prefix("subject=")).unwrap_or_default().replace(' ', "")
 }
 
-/// Log lines without what is another's each time: of access logs the time, of error logs
-/// all that is before the text.
+/// Log lines without what is another's each time: of access logs the time, and the bytes,
+/// which count how a body is coded and framed; of error logs all that is before the text.
 fn lines(name: &str) -> Vec<String> {
     let text = fs::read_to_string(Path::new("/var/log/nginx").join(name)).unwrap_or_default();
-    let mut lines: Vec<String> = text
-        .lines()
-        .map(|line| match (line.split_once(" ["), line.split_once("] \"")) {
-            (Some((who, _)), Some((_, what))) if name.starts_with("access") => format!("{who} \"{what}"),
-            _ => line
-                .split_once(": *")
-                .and_then(|(_, rest)| rest.split_once(' '))
-                .map_or("", |(_, text)| text)
-                .to_owned(),
-        })
-        .filter(|line| !line.is_empty())
-        .collect();
+    let access = |line: &str| {
+        let ((who, _), (_, what)) = (line.split_once(" [")?, line.split_once("] \"")?);
+        let (request, rest) = what.split_once("\" ")?;
+        let (status, rest) = rest.split_once(' ')?;
+        let (_, rest) = rest.split_once(' ')?;
+        Some(format!("{who} {request} {status} {rest}"))
+    };
+    let error = |line: &str| Some(line.split_once(": *")?.1.split_once(' ')?.1.to_owned());
+    let one = |line: &str| if name.starts_with("access") { access(line) } else { error(line) };
+    let mut lines: Vec<String> = text.lines().filter_map(one).collect();
     lines.sort();
     lines
 }
