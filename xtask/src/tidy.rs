@@ -45,7 +45,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 21] = [
+const RULES: [(&str, Rule); 22] = [
     ("banned names and words", words::banned),
     ("what lies below a root", roots::left),
     ("line length", words::long_lines),
@@ -65,6 +65,7 @@ const RULES: [(&str, Rule); 21] = [
     ("reasons for dependencies", manifests::dependencies_have_reasons),
     ("lints of crates", manifests::lints_are_shared),
     ("links in documents", documents::links),
+    ("the first document", documents::first),
     ("promises with commands", documents::promises),
     ("fenced commands", documents::commands),
 ];

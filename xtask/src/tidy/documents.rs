@@ -7,6 +7,40 @@ use crate::workspace::Workspace;
 
 const SPECIFICATION: &str = "SPECIFICATION.md";
 
+/// What is read first.
+const README: &str = "README.md";
+
+/// How long it may be: who has read it knows whether to go on.
+const README_LINES: usize = 200;
+
+/// What people search for who want to know whether this is for them; an answer may be no.
+const SOUGHT: [&str; 12] = [
+    "nginx.conf",
+    "reverse proxy",
+    "load balancing",
+    "WebSocket",
+    "rate limit",
+    "basic auth",
+    "brotli",
+    "HTTP/2",
+    "TLS",
+    "cache",
+    "zero downtime",
+    "library",
+];
+
+/// The first document is short, and has the words that people search for.
+pub(super) fn first(workspace: &Workspace) -> Vec<Complaint> {
+    let Some(source) = workspace.source(README) else {
+        return vec![Complaint::file(README, "is missing")];
+    };
+    let lines = source.lines.len();
+    let long = (lines > README_LINES).then(|| format!("has {lines} lines, more than {README_LINES}: docs/ has room"));
+    let has = |word: &str| source.lines.iter().any(|line| line.contains(word));
+    let silent = SOUGHT.iter().filter(|word| !has(word)).map(|word| format!("says nothing of {word}"));
+    long.into_iter().chain(silent).map(|text| Complaint::file(README, text)).collect()
+}
+
 /// Every relative link in Markdown leads to a file, and to a heading in it if it names one.
 pub(super) fn links(workspace: &Workspace) -> Vec<Complaint> {
     let mut found = Vec::new();
@@ -206,6 +240,19 @@ mod tests {
         for bad in ["none", "`make nothing`", "`cargo test -p b`", "`cargo test -p a lost`", "`rm`"] {
             assert_eq!(promises(&workspace(&table(bad))).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn the_first_document_is_short_and_has_the_words_that_are_sought() {
+        let complaints = |text: &str| {
+            let mut workspace = workspace("");
+            workspace.sources.push(Source::new(README, text));
+            first(&workspace).len()
+        };
+        let all = SOUGHT.join("\n") + "\n";
+        assert_eq!(complaints(&all), 0);
+        assert_eq!(complaints(&all.replace("WebSocket", "")), 1);
+        assert_eq!(complaints(&(all + &"more\n".repeat(200))), 1);
     }
 
     #[test]
