@@ -39,7 +39,7 @@ SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
 .PHONY: help build install uninstall deb image test-deb test-image demo test test-vm bench soak
-.PHONY: fuzz-libfuzzer format lint tidy deny audit rfc man
+.PHONY: fuzz-libfuzzer format lint tidy deny audit rfc man docs
 
 help: ## say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 22
@@ -159,6 +159,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"$(RESTARTS) restarts under load|$(RUN) --package service -- --restarts $(RESTARTS) --nearside $(NEARSIDE)" \
 		"40 sites of nested places beside nginx|NEARSIDE_NESTING=40 $(CARGO) test -q --locked -p interop nesting" \
 		"a quiet server, all of it|NEARSIDE_QUIET_WHOLE=1 $(CARGO) test -q --locked -p sim --test web quiet" \
+		"nginx, ours, nginx within 0.5 s each|NEARSIDE_GAP_MS=500 $(CARGO) test -q --locked -p interop moving" \
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
 		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
@@ -217,6 +218,9 @@ audit: ## compare dependencies with the advisories of RustSec; needs a network
 
 rfc: ## list the sections of RFCs cited at code and at tests
 	@$(CARGO) xtask rfc
+
+docs: ## make a site of the documents in out/docs, which nearside serve out/docs serves
+	@$(CARGO) xtask docs
 
 man: build ## write manual pages into out/man
 	@$(NEARSIDE) man out/man

@@ -5,6 +5,7 @@
 mod examples;
 mod flags;
 mod habits;
+mod help;
 mod kernel;
 mod rates;
 mod settings;
@@ -12,7 +13,6 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-use clap::builder::{Resettable, Str};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
 use console::{LabPlan, NodePlan, NumaPlan, ServersPlan, WatchPlan};
@@ -148,10 +148,11 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let arguments = joined(named(arguments.into_iter().map(Into::into).collect()));
+    let (arguments, topic) = help::topic(joined(named(arguments.into_iter().map(Into::into).collect())));
     let refusal = |name: &str, why: &str| refusal(known, name, why);
     let merged = settings::merge(arguments, settings).map_err(|why| refusal("serve", &why))?;
-    let matches = (known.definition)().try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
+    let definition = help::shown((known.definition)(), topic);
+    let matches = definition.try_get_matches_from(&merged.arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => error,
         _ if !merged.has_file() => match habits::answer(&error, &merged.arguments) {
             Some((name, told)) => refusal(name, &told),
@@ -269,22 +270,12 @@ pub fn definition() -> clap::Command {
 /// The same without examples, which a manual page has in a section of its own.
 #[must_use]
 pub fn definition_alone() -> clap::Command {
-    with_common(flags::Cli::command(), &["serve", "load", "nginx"])
+    help::grouped(flags::Cli::command())
 }
 
 /// What the program that serves knows of it.
 fn serving_definition() -> clap::Command {
-    examples::add(with_common(flags::ServingCli::command(), &["serve", "nginx"]), "")
-}
-
-/// Of the group for links, some are for kernel sockets too: a heading holds for all
-/// that follows it.
-fn with_common(definition: clap::Command, commands: &[&str]) -> clap::Command {
-    let common = ["idle", "congestion", "user_timeout", "status_page"];
-    let alone = |command: clap::Command, arg| command.mut_arg(arg, |arg| arg.help_heading(Resettable::<Str>::Reset));
-    commands.iter().fold(definition, |definition, name| {
-        definition.mut_subcommand(*name, |command| common.into_iter().fold(command, alone))
-    })
+    examples::add(help::grouped(flags::ServingCli::command()), "")
 }
 
 /// Examples of the command with these words, as in `lab run`.

@@ -14,6 +14,7 @@ fn no_command_complains_of_a_reader_that_has_gone() {
         "serve --respond 1 --listen 127.0.0.1:65000 --check",
         "serve --respond 1 --link memif:@nobody --addr 10.0.0.2/24 --plan",
         "serve --respond 1 --link memif:@nobody --addr 10.0.0.2/24 --plan --json",
+        "nginx --directives",
         "status",
         "status --json",
         "numa",

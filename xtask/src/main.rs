@@ -5,6 +5,8 @@
 mod audit;
 mod busy;
 mod deny;
+mod docs;
+mod markdown;
 mod rfc;
 mod source;
 mod suite;
@@ -18,6 +20,7 @@ const USAGE: &str = "usage: cargo xtask tidy    check what the compiler does not
        cargo xtask deny    check licences, sources, bans and versions of dependencies
        cargo xtask audit [REPOSITORY]
                            compare dependencies with the advisories of RustSec; needs a network
+       cargo xtask docs    make a site of the documents in out/docs
        cargo xtask rfc     list the sections of RFCs cited at code and at tests
        cargo xtask suite [--rounds N] [--busy] [--one-core] [--again M] [--limit MINUTES]
                          [-- ARGUMENTS OF cargo test]
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         ["audit", from] => audit::run(&root(), Some(*from)),
         ["suite", plan @ ..] => suite::Plan::parse(plan).and_then(|plan| suite::run(&plan)),
         ["busy"] => be_busy(),
+        ["docs"] => workspace::Workspace::read().and_then(|workspace| docs::run(&workspace)),
         ["rfc"] => workspace::Workspace::read().map(|workspace| rfc::run(&workspace)),
         _ => Err(USAGE.to_owned()),
     };

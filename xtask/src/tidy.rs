@@ -67,6 +67,7 @@ const RULES: [(&str, Rule); 22] = [
     ("reasons for dependencies", manifests::dependencies_have_reasons),
     ("lints of crates", manifests::lints_are_shared),
     ("links in documents", documents::links),
+    ("the first document", documents::first),
     ("promises with commands", documents::promises),
     ("fenced commands", documents::commands),
 ];

@@ -35,6 +35,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside nginx -t -q --explain --json",
             "nearside nginx -c /etc/nginx/nginx.conf -g 'daemon off;'",
             "nearside nginx -s reload",
+            "nearside nginx --directives",
         ],
     ),
     (
@@ -152,6 +153,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
             "nearside status",
             "nearside status --json | head",
             "nearside status --live",
+            "nearside status --counters /run/near/status",
             "nearside status --ndjson --interval 5s | jq .places",
             "nearside status --listening",
             "nearside status --health 127.0.0.1:9145",
@@ -268,6 +270,7 @@ pub(super) fn add(command: Command, words: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use super::super::help::BOTH;
     use super::super::{definition, definition_alone, parse};
     use super::*;
 
@@ -341,8 +344,8 @@ mod tests {
             ("workers", Some("Kernel sockets (without --link)")),
             ("loss", Some("Fault injection (both directions of this side's link)")),
             ("listen", None),
-            ("idle", None),
-            ("status-page", None),
+            ("idle", Some(BOTH)),
+            ("status-page", Some(BOTH)),
         ] {
             for subcommand in ["serve", "load"] {
                 let of = command.find_subcommand(subcommand).expect("it is there");

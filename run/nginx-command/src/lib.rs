@@ -51,6 +51,10 @@ pub fn nginx(plan: &NginxPlan, again: fn(Option<File>) -> Result<ServePlan, Stri
             version::tell(whole);
             Ok(ExitCode::SUCCESS)
         }
+        NginxAction::Directives => {
+            say::print!("{}", nginx::listing());
+            Ok(ExitCode::SUCCESS)
+        }
         NginxAction::Signal(wanted) => Ok(signal::send(plan, wanted)),
         NginxAction::Test { dump, explain } => test::test(plan, dump, explain),
         NginxAction::Serve => start::start(plan, again),

@@ -77,6 +77,8 @@ pub enum NginxAction {
     },
     /// `-s`: tell the process that serves.
     Signal(NginxSignal),
+    /// `--directives`: print all of them, with what becomes of each.
+    Directives,
     /// `-v`, or `-V`.
     Version {
         /// What it is built of, too.

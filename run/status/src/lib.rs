@@ -41,7 +41,9 @@ pub struct StatusPlan {
     pub health: Option<SocketAddr>,
     /// Print JSON.
     pub json: bool,
-    /// Tell what they do, look by look.
+    /// Print all counters once, also where the output is a terminal.
+    pub counters: bool,
+    /// Tell what they do, look by look; without this and the above, where there is a terminal.
     pub live: bool,
     /// The same, a line of JSON for each process and look.
     pub ndjson: bool,
@@ -56,7 +58,13 @@ impl StatusPlan {
     /// `console::status`, which this crate need not know.
     #[must_use]
     pub fn has_screen(&self) -> bool {
-        self.live && !self.ndjson && stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal()
+        self.is_watched(stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal())
+    }
+
+    /// Whether somebody sits before it who asked for this, or for nothing in particular.
+    const fn is_watched(&self, has_terminal: bool) -> bool {
+        let once = self.json || self.counters || self.listening || self.health.is_some();
+        has_terminal && !self.ndjson && !once
     }
 }
 
@@ -254,5 +262,29 @@ fn place(reader: &Reader, silo: &SiloSnapshot) -> String {
     match PLACE.map(value) {
         [Some(1), Some(core), Some(domain)] => format!(": core {core}, domain {domain}"),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_shows_what_happens_unless_something_else_was_asked_for() {
+        let plan = StatusPlan {
+            page: None,
+            listening: false,
+            health: None,
+            json: false,
+            counters: false,
+            live: false,
+            ndjson: false,
+            interval: INTERVAL,
+            count: None,
+        };
+        assert!(plan.is_watched(true) && !plan.is_watched(false));
+        assert!(!StatusPlan { json: true, ..plan.clone() }.is_watched(true));
+        assert!(!StatusPlan { listening: true, ..plan.clone() }.is_watched(true));
+        assert!(!StatusPlan { counters: true, ..plan }.is_watched(true));
     }
 }

@@ -56,13 +56,22 @@ const ROWS: &[(&str, &str)] = &[
 
 /// What could stand in the place of a directive that is refused.
 pub(crate) fn of_directive(name: &str) -> Option<&'static str> {
-    let is_it = |row: &str| match (row.strip_prefix('*'), row.strip_suffix('*')) {
+    ROWS.iter().find(|(row, _)| fits(row, name)).map(|(_, what)| *what)
+}
+
+/// Whether a name is one of a row's.
+pub(crate) fn fits(row: &str, name: &str) -> bool {
+    match (row.strip_prefix('*'), row.strip_suffix('*')) {
         (None, None) => row == name,
         (None, Some(start)) => name.starts_with(start),
         (Some(end), None) => name.ends_with(end),
         (Some(_), Some(_)) => name.contains(row.trim_matches('*')),
-    };
-    ROWS.iter().find(|(row, _)| is_it(row)).map(|(_, what)| *what)
+    }
+}
+
+/// All names, or their beginnings and ends, with what to write.
+pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    ROWS.iter().copied()
 }
 
 /// What could stand in the place of what a message refuses.

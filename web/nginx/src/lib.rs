@@ -17,6 +17,7 @@ mod compile;
 mod explain;
 mod instead;
 mod lexer;
+mod listing;
 mod message;
 mod reader;
 mod rules;
@@ -31,6 +32,7 @@ pub use explain::{
     Accepting, Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower,
     Whereabouts, explain,
 };
+pub use listing::listing;
 pub use message::{ConfError, Level, Message, Place, SourceId};
 pub use phases::units::{BadValue, offset, size, time};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};

@@ -1,42 +1,86 @@
 //! Rules on documents: what they point to must be there.
 
 use super::Complaint;
+use crate::markdown::{anchors, prose};
 use crate::source::{Source, resolve};
 use crate::workspace::Workspace;
 
 const SPECIFICATION: &str = "SPECIFICATION.md";
 
-/// Every relative link in Markdown leads to a file.
+/// What is read first.
+const README: &str = "README.md";
+
+/// How long it may be: who has read it knows whether to go on.
+const README_LINES: usize = 200;
+
+/// What people search for who want to know whether this is for them; an answer may be no.
+const SOUGHT: [&str; 12] = [
+    "nginx.conf",
+    "reverse proxy",
+    "load balancing",
+    "WebSocket",
+    "rate limit",
+    "basic auth",
+    "brotli",
+    "HTTP/2",
+    "TLS",
+    "cache",
+    "zero downtime",
+    "library",
+];
+
+/// The first document is short, and has the words that people search for.
+pub(super) fn first(workspace: &Workspace) -> Vec<Complaint> {
+    let Some(source) = workspace.source(README) else {
+        return vec![Complaint::file(README, "is missing")];
+    };
+    let lines = source.lines.len();
+    let long = (lines > README_LINES).then(|| format!("has {lines} lines, more than {README_LINES}: docs/ has room"));
+    let has = |word: &str| source.lines.iter().any(|line| line.contains(word));
+    let silent = SOUGHT.iter().filter(|word| !has(word)).map(|word| format!("says nothing of {word}"));
+    long.into_iter().chain(silent).map(|text| Complaint::file(README, text)).collect()
+}
+
+/// Every relative link in Markdown leads to a file, and to a heading in it if it names one.
 pub(super) fn links(workspace: &Workspace) -> Vec<Complaint> {
     let mut found = Vec::new();
     for source in workspace.sources.iter().filter(|source| source.path.ends_with(".md")) {
-        let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         for (number, target) in targets(source) {
-            let path = target.split('#').next().unwrap_or_default();
-            let outside = path.contains("://") || path.starts_with("mailto:");
-            if path.is_empty() || outside || workspace.exists(&resolve(folder, path)) {
-                continue;
-            }
-            found.push(Complaint::at(&source.path, number, format!("the link to {target} leads nowhere")));
+            found.extend(why_dead(workspace, source, &target).map(|why| Complaint::at(&source.path, number, why)));
         }
     }
     found
 }
 
-/// The targets of `[text](target)`, outside of code.
+/// Why a link of a document leads nowhere, if so.
+fn why_dead(workspace: &Workspace, from: &Source, target: &str) -> Option<String> {
+    let (path, anchor) = target.split_once('#').map_or((target, None), |(path, anchor)| (path, Some(anchor)));
+    if path.contains("://") || path.starts_with("mailto:") {
+        return None;
+    }
+    let folder = from.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let path = if path.is_empty() { from.path.clone() } else { resolve(folder, path) };
+    if !workspace.exists(&path) {
+        return Some(format!("the link to {target} leads nowhere"));
+    }
+    let anchor = anchor.filter(|_| path.ends_with(".md"))?;
+    let has_heading = workspace.source(&path).is_some_and(|to| anchors(to).iter().any(|known| known == anchor));
+    (!has_heading).then(|| format!("the link to {target} leads to no heading of {path}"))
+}
+
+/// The targets of `[text](target)` and `[name]: target`, outside of code.
 fn targets(source: &Source) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    let mut fenced = false;
-    for (number, line) in source.numbered() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        }
-        if fenced {
-            continue;
-        }
-        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
-        let parts = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
-        found.extend(parts.map(|(target, _)| (number, target.trim().to_owned())));
+    for (number, line) in prose(source) {
+        let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        let parts = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
+        let named = text.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
+        let inline = parts.map(|(target, _)| target);
+        found.extend(inline.chain(named).map(|target| {
+            // A title may follow.
+            let target = target.trim().split(' ').next().unwrap_or_default();
+            (number, target.to_owned())
+        }));
     }
     found
 }
@@ -102,7 +146,7 @@ fn why_not(workspace: &Workspace, command: &str) -> Option<String> {
             .filter(|target| !target.contains('='))
             .find(|target| !has_target(workspace, target))
             .map(|target| format!("the Makefile has no target {target}")),
-        ["cargo", "xtask", "tidy" | "rfc"] => None,
+        ["cargo", "xtask", "tidy" | "rfc" | "docs"] => None,
         ["cargo", "test", rest @ ..] => test_missing(workspace, rest),
         ["nearside" | "cargo", ..] => None,
         _ => Some(format!("'{command}' is no make target, test, xtask or nearside command")),
@@ -179,9 +223,12 @@ mod tests {
 
     #[test]
     fn links_lead_somewhere() {
-        let good = "[a](a/src/lib.rs) [b](#here) [c](https://x) `[d](e)` [f](./a/../Makefile)\n```\n[g](h)\n```\n";
+        let good = "# Here\n[a](a/src/lib.rs#L1) [b](#here) [c](https://x#y) `[d](e)` [f](./a/../Makefile \"t\")\n\
+                    ```\n[g](h)\n```\n[h]: Makefile\n[i](SPECIFICATION.md#here)\n";
         assert_eq!(links(&workspace(good)), []);
-        assert_eq!(links(&workspace("[a](b.md)\n")).len(), 1);
+        for bad in ["[a](b.md)\n", "[a](#there)\n# Here\n", "[a](SPECIFICATION.md#there)\n", "[a]: b.md\n"] {
+            assert_eq!(links(&workspace(bad)).len(), 1, "{bad}");
+        }
     }
 
     #[test]
@@ -193,6 +240,19 @@ mod tests {
         for bad in ["none", "`make nothing`", "`cargo test -p b`", "`cargo test -p a lost`", "`rm`"] {
             assert_eq!(promises(&workspace(&table(bad))).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn the_first_document_is_short_and_has_the_words_that_are_sought() {
+        let complaints = |text: &str| {
+            let mut workspace = workspace("");
+            workspace.sources.push(Source::new(README, text));
+            first(&workspace).len()
+        };
+        let all = SOUGHT.join("\n") + "\n";
+        assert_eq!(complaints(&all), 0);
+        assert_eq!(complaints(&all.replace("WebSocket", "")), 1);
+        assert_eq!(complaints(&(all + &"more\n".repeat(200))), 1);
     }
 
     #[test]

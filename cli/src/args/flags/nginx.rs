@@ -44,7 +44,7 @@ pub(in crate::args) struct NginxArgs {
     /// Where seven of eight connections are open, tunnels and requests that wait
     /// for an upstream give way whose client, an IPv4 address or an IPv6 /64, has
     /// more than a quarter. Those of set_real_ip_from are left out, too.
-    #[arg(long, value_name = "ADDRESS[/BITS]")]
+    #[arg(long, value_name = "ADDRESS[/BITS]", help_heading = "Connections")]
     exempt_source: Vec<Prefix>,
 
     /// Say whether the configuration is good, and exit
@@ -80,13 +80,17 @@ pub(in crate::args) struct NginxArgs {
     #[arg(short = 'V')]
     all_of_version: bool,
 
+    /// Print all directives with what becomes of each, in Markdown, and exit
+    #[arg(long)]
+    directives: bool,
+
     /// How workers come by new connections, whatever each listen says [default: least
     /// where listen has no reuseport, reuseport where it has]
     ///
     /// Without reuseport a connection goes to the worker with the least to do, as from a
     /// queue that all share; where the eBPF program for it cannot be had (it takes Linux
     /// 5.5, and root's rights), workers share one queue (exclusive).
-    #[arg(long, value_enum, value_name = "MODEL", conflicts_with = "link")]
+    #[arg(long, value_enum, value_name = "MODEL", conflicts_with = "link", help_heading = "Connections")]
     accept: Option<Accept>,
 
     #[command(flatten)]
@@ -114,6 +118,7 @@ impl NginxArgs {
         };
         let action = match (self.signal, self.version || self.all_of_version) {
             (_, true) => NginxAction::Version { whole: self.all_of_version },
+            _ if self.directives => NginxAction::Directives,
             (Some(signal), _) => NginxAction::Signal(match signal {
                 ServerSignal::Stop => NginxSignal::Stop,
                 ServerSignal::Quit => NginxSignal::Quit,

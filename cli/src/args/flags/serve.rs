@@ -53,16 +53,6 @@ pub(in crate::args) struct ServeArgs {
     #[arg(conflicts_with_all = ["folder", "respond", "settings", "listen", "plan_only"])]
     site: Option<PathBuf>,
 
-    /// With --site: say what becomes of it, and exit: in words, as json, or as
-    /// the nginx.conf that says the same
-    #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, default_missing_value = "words")]
-    #[arg(requires = "site", conflicts_with = "check")]
-    explain: Option<ExplainedAs>,
-
-    /// Print the JSON schema of files for --site, and exit
-    #[arg(long, exclusive = true)]
-    site_schema: bool,
-
     /// Say whether the command line and --settings make sense and what they
     /// name is there, and exit without serving
     #[arg(long, conflicts_with_all = ["take_over", "plan_only"])]
@@ -72,20 +62,6 @@ pub(in crate::args) struct ServeArgs {
     /// a size as in 2649 or 64K (write text:64K to mean the text)
     #[arg(long, value_name = "TEXT|SIZE", value_parser = values::respond, conflicts_with = "folder")]
     respond: Option<Respond>,
-
-    /// For experiments: have each request cost so much of the worker's processor
-    /// time before it is answered, as a program behind the server would:
-    /// burn:1.8ms, of 1us to 1s
-    ///
-    /// Requests are worked on one after the other, in the order in which they
-    /// came, one in each turn of a silo or worker: what else the turn is for
-    /// (acknowledgements, timers, new connections) is late by one request's work
-    /// at most. The thread's own clock says when it is done, so that time in which
-    /// something else ran does not count. A request that waits for longer than
-    /// --header-timeout is answered 503; requests that are no requests, and methods
-    /// that are refused, cost nothing.
-    #[arg(long, value_name = "burn:TIME", value_parser = values::work, conflicts_with_all = ["site", "site_schema"])]
-    work: Option<RequestWork>,
 
     /// Listen here: PORT, ADDRESS:PORT, [ADDRESS]:PORT, unix:PATH, or systemd;
     /// repeat for more
@@ -100,6 +76,7 @@ pub(in crate::args) struct ServeArgs {
     /// Hold at most this many connections, all workers together; for each more,
     /// one that is idle is closed, and where none is, it waits
     #[arg(long, value_name = "N", default_value = "100k")]
+    #[arg(help_heading = "Limits and times")]
     max_connections: Count,
 
     /// Hold at most this many connections of one client, an IPv4 address or an
@@ -109,6 +86,7 @@ pub(in crate::args) struct ServeArgs {
     /// or one translated address are one; see --exempt-source.
     /// [default: any number]
     #[arg(long, value_name = "N")]
+    #[arg(help_heading = "Limits and times")]
     max_per_source: Option<Count>,
 
     /// Let this address or network have any number, as that of a proxy; repeat for more
@@ -116,10 +94,12 @@ pub(in crate::args) struct ServeArgs {
     /// Neither --max-per-source holds for it, nor that a client with more than a
     /// quarter of --max-connections gives way where seven of eight are open.
     #[arg(long, value_name = "ADDRESS[/BITS]")]
+    #[arg(help_heading = "Limits and times")]
     exempt_source: Vec<Prefix>,
 
     /// Keep at most this much file content in memory; larger files are streamed
     #[arg(long, value_name = "SIZE", default_value = "256M", conflicts_with = "respond")]
+    #[arg(help_heading = "Files")]
     cache_size: Size,
 
     /// Keep at most this much file content in more than one NUMA domain: a size, or off
@@ -130,34 +110,41 @@ pub(in crate::args) struct ServeArgs {
     /// from the one domain that has it, and counted as crossing.
     /// [default: a quarter of --cache-size]
     #[arg(long, value_name = "SIZE|off", value_parser = values::copies, requires = "link", conflicts_with = "respond")]
+    #[arg(help_heading = "Files")]
     cache_copies: Option<Size>,
 
     /// Which symbolic links below the folder are followed
     #[arg(long, value_enum, default_value_t = Symlinks::Off, conflicts_with = "respond")]
+    #[arg(help_heading = "Files")]
     symlinks: Symlinks,
 
     /// Wait this long for the complete head of a request, then answer 408
     /// (as nginx's client_header_timeout)
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    #[arg(help_heading = "Limits and times")]
     header_timeout: Duration,
 
     /// Wait this long for more of a request's body, then answer 408
     /// (as nginx's client_body_timeout)
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    #[arg(help_heading = "Limits and times")]
     body_timeout: Duration,
 
     /// Keep an idle connection open for this long (as nginx's keepalive_timeout)
     #[arg(long, value_name = "TIME", default_value = "65s", value_parser = values::nonzero_duration)]
+    #[arg(help_heading = "Limits and times")]
     keep_alive_timeout: Duration,
 
     /// Wait at most this long for a client to take more of a response, then
     /// reset (as nginx's send_timeout)
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::nonzero_duration)]
+    #[arg(help_heading = "Limits and times")]
     send_timeout: Duration,
 
     /// Finish responses under way for this long when told to stop, then reset
     /// (as nginx's worker_shutdown_timeout)
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
+    #[arg(help_heading = "Limits and times")]
     drain_timeout: Duration,
 
     /// Write an access log: off, - for standard
@@ -182,9 +169,30 @@ pub(in crate::args) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", value_parser = values::metrics_address)]
     metrics: Option<SocketAddr>,
 
-    /// With --plan: print it as JSON
-    #[arg(long, requires = "plan_only")]
-    json: bool,
+    /// With --site: say what becomes of it, and exit: in words, as json, or as
+    /// the nginx.conf that says the same
+    #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, default_missing_value = "words")]
+    #[arg(requires = "site", conflicts_with = "check", help_heading = "Sites (with --site)")]
+    explain: Option<ExplainedAs>,
+
+    /// Print the JSON schema of files for --site, and exit
+    #[arg(long, exclusive = true, help_heading = "Sites (with --site)")]
+    site_schema: bool,
+
+    /// For experiments: have each request cost so much of the worker's processor
+    /// time before it is answered, as a program behind the server would:
+    /// burn:1.8ms, of 1us to 1s
+    ///
+    /// Requests are worked on one after the other, in the order in which they
+    /// came, one in each turn of a silo or worker: what else the turn is for
+    /// (acknowledgements, timers, new connections) is late by one request's work
+    /// at most. The thread's own clock says when it is done, so that time in which
+    /// something else ran does not count. A request that waits for longer than
+    /// --header-timeout is answered 503; requests that are no requests, and methods
+    /// that are refused, cost nothing.
+    #[arg(long, value_name = "burn:TIME", value_parser = values::work, help_heading = "Experiments")]
+    #[arg(conflicts_with_all = ["site", "site_schema"])]
+    work: Option<RequestWork>,
 
     #[command(flatten)]
     privileges: PrivilegeArgs,
@@ -194,6 +202,10 @@ pub(in crate::args) struct ServeArgs {
 
     #[command(flatten)]
     restart: RestartArgs,
+
+    /// With --plan: print it as JSON
+    #[arg(long, requires = "plan_only", help_heading = "Links (with --link)")]
+    json: bool,
 
     #[command(flatten)]
     host: HostArgs,

@@ -29,9 +29,13 @@ pub(in crate::args) struct StatusArgs {
     #[arg(long)]
     json: bool,
 
+    /// Print all counters and their rates once, as where the output is no terminal
+    #[arg(long, conflicts_with_all = ["listening", "health", "json", "live", "ndjson"])]
+    counters: bool,
+
     /// Show rates from look to look, by silo or worker, and by host and location
     /// with p50 and p99 where the process was started with --metrics; and what was
-    /// at its limit first
+    /// at its limit first [default where there is a terminal]
     #[arg(long, conflicts_with_all = ["listening", "json"])]
     live: bool,
 
@@ -63,6 +67,7 @@ impl StatusArgs {
             listening: self.listening,
             health,
             json: self.json,
+            counters: self.counters,
             live: self.live,
             ndjson: self.ndjson,
             interval: self.interval,

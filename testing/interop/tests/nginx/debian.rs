@@ -86,7 +86,7 @@ fn mount(words: &[&str]) {
 
 /// Has this thread, and what it starts, see folders of its own where it is written, and
 /// the packages' files beside those that are installed.
-fn keep_apart(unpacked: Option<&Path>) {
+pub(crate) fn keep_apart(unpacked: Option<&Path>) {
     // SAFETY: takes flags by value and moves only this thread.
     assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNS) }, 0, "{}", std::io::Error::last_os_error());
     mount(&["--make-rprivate", "/"]);

@@ -28,6 +28,7 @@ mod kept;
 mod keys;
 mod line_feeds;
 mod meanings;
+mod moving;
 mod nesting;
 mod operators;
 mod programs;
