@@ -46,7 +46,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 22] = [
+const RULES: [(&str, Rule); 23] = [
     ("banned names and words", words::banned),
     ("what lies below a root", roots::left),
     ("line length", words::long_lines),
