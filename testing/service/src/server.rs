@@ -186,7 +186,26 @@ pub fn has_ended(pid: u32) -> bool {
     let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
     // Not ours while its parent lives.
     let _ = waitpid(Some(id), WaitOptions::NOHANG);
-    !Path::new(&format!("/proc/{pid}")).exists()
+    !is_below_us(pid)
+}
+
+/// Whether this number is that of a process below this one, as all are that were started
+/// from here: those whose parent ends are given to us. The number of one that has ended
+/// may be another's since, or that of another's thread.
+fn is_below_us(pid: u32) -> bool {
+    let of = |pid: u32, name: &str| -> Option<u32> {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    };
+    let own = std::process::id();
+    let mut at = of(pid, "Tgid:").filter(|process| *process == pid);
+    while let Some(process) = at.filter(|process| *process > 1) {
+        if process == own {
+            return true;
+        }
+        at = of(process, "PPid:");
+    }
+    false
 }
 
 /// `size` bytes of which each word is another.

@@ -4,7 +4,7 @@ use interop::Nearside;
 use rustix::process::Signal;
 use service::clients::{Clients, habits};
 use service::restarts;
-use service::server::{Server, signal};
+use service::server::{Server, has_ended, signal};
 use service::wait_for;
 use std::fs;
 use std::io::{Read, Write};
@@ -169,4 +169,23 @@ fn whoever_cannot_take_over_says_why() {
         server.wait_until_said("the successor failed: the other process went away").unwrap();
     });
     server.stop().unwrap();
+}
+
+#[test]
+fn a_process_has_ended_whoever_has_its_number_since() {
+    let mut child = Command::new("sleep").arg("600").spawn().expect("sleep starts");
+    assert!(!has_ended(child.id()));
+    child.kill().expect("it takes signals");
+    child.wait().expect("a child can be waited for");
+    assert!(has_ended(child.id()));
+    // As a thread's number, and as that of a process which is nobody's of ours.
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let living = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()).expect("somebody asks");
+        let _ = ended.recv();
+    });
+    assert!(has_ended(told.recv().expect("it lives")) && has_ended(1));
+    drop(end);
+    living.join().expect("it ends");
 }
