@@ -16,7 +16,7 @@ use demo::child::{Interrupt, Program, Running};
 use demo::scratch::Scratch;
 use say::{Failure, eprintln, print, println};
 use stats::Verdict;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ pub fn compare(plan: &ServersPlan) -> Result<ExitCode, Failure> {
         started.push(running);
     }
     alike(plan, &targets)?;
-    let experiment = Experiment::parse("compare", &text(plan)?, &[])?;
+    let experiment = Experiment::parse("compare", &text(plan, &programs::serving()?)?, &[])?;
     let folder = plan.out.clone().unwrap_or_else(|| fresh("compare"));
     let (results, outcome) = runner::run(&experiment, &folder, &interrupt)?;
     for running in &mut started {
@@ -132,8 +132,7 @@ fn alike(plan: &ServersPlan, targets: &[Target; 2]) -> Result<(), Failure> {
 }
 
 /// The experiment, as the lab reads it. JSON's strings are strings of TOML.
-fn text(plan: &ServersPlan) -> Result<String, Failure> {
-    let own = programs::serving()?;
+fn text(plan: &ServersPlan, own: &Path) -> Result<String, Failure> {
     let own = own.to_str().ok_or("this program's path is no text")?.to_owned();
     let seconds = format!("{}ms", plan.duration.as_millis());
     let builds = builds(&plan.starts);

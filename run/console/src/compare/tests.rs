@@ -18,7 +18,8 @@ fn plan(urls: [&str; 2]) -> ServersPlan {
 #[test]
 fn an_experiment_is_made_of_any_two_addresses() {
     for urls in [["http://a/", "http://b/\"x\\"], ["http://a/", "http://a/"]] {
-        let experiment = Experiment::parse("x", &text(&plan(urls)).expect("text"), &[]).expect("good");
+        let experiment = Experiment::parse("x", &text(&plan(urls), Path::new("/usr/bin/nearside")).expect("text"), &[])
+            .expect("good");
         let arms = experiment.command.expect("commands").arms;
         assert_eq!(arms[1].command[2], urls[1], "the address is not changed by quoting");
         assert_eq!(arms[0].command.last().map(String::as_str), Some("browser \"x\""));
@@ -77,7 +78,8 @@ fn two_builds_of_nginx_are_asked_how_they_were_built() {
             starts: [first, second].map(|start| Some(start.to_owned())),
             ..plan(["http://a/", "http://b/"])
         };
-        let experiment = Experiment::parse("x", &text(&plan).expect("text"), &[]).expect("good");
+        let experiment =
+            Experiment::parse("x", &text(&plan, Path::new("/usr/bin/nearside")).expect("text"), &[]).expect("good");
         experiment.command.expect("commands").arms.into_iter().map(|arm| arm.build).collect::<Vec<_>>()
     };
     let built = |program: &str| Some([program, "-V"].map(str::to_owned).to_vec());

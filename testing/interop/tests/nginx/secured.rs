@@ -158,9 +158,9 @@ const ASKED: &[&str] = &[
 const OF_OURS: [(&str, &str); 8] = [
     ("get two / --tlsv1.3; echo $?", "35\n"),
     // Who was asked for a certificate for one host asks no other, whether that verifies clients or not.
-    // No name leads out of a folder: it is none.
-    ("named ../one", "SSL alert number 50\n"),
-    ("named ..", "SSL alert number 50\n"),
+    // No name leads out of a folder: there is no such certificate.
+    ("named ../one", "SSL alert number 80\n"),
+    ("named ..", "SSL alert number 80\n"),
     ("code optional one.example", "421\n"),
     ("code any optional.example", "421\n"),
     ("resumed -tls1_2 two.example", "New, TLSv1.2\nHTTP/1.1 200\nReused, TLSv1.2\nHTTP/1.1 200\n"),
