@@ -72,6 +72,27 @@ fn a_large_file_arrives_intact_over_ipv6_with_loss_and_reordering() {
     fetches_intact(1, &HARM);
 }
 
+/// A client whose address of the network is not settled yet (RFC 4862) asks from its
+/// link-local one, which is on every link (RFC 4291 section 2.5.6): with a route of its
+/// own or none, and where a gateway has all other routes.
+#[test]
+fn a_client_with_a_link_local_address_is_served() {
+    for gateway in [&[][..], &["--gateway", "fd09::3"]] {
+        in_namespace(&[CURL], move || {
+            let server = Nearside::serve([&[site().to_str().unwrap(), "--link", TAP], gateway].concat());
+            ip("-6 address flush dev near0 scope global");
+            ip("-6 route replace fd09::/64 dev near0");
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--show-error", "--fail", "--globoff", "--max-time", "60", "--retry", "10"]);
+            // None of its addresses may be settled at first.
+            curl.args(["--retry-all-errors", "--output", "/dev/null", "--write-out", "%{local_ip} %{http_code}"]);
+            let said = output(curl.arg(format!("http://{}/{}", STACK[1], SITE_SMALL.0)));
+            assert!(said.starts_with("fe80::") && said.ends_with(" 200"), "{said}");
+            server.stop();
+        });
+    }
+}
+
 /// What curl asks beside a plain GET, and what it must see.
 #[test]
 fn curl_understands_every_kind_of_answer() {

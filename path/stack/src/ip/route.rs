@@ -1,7 +1,7 @@
 //! Where a packet goes next, and how large it may be on the way.
 
 use crate::config::Config;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use wire::Time;
@@ -21,6 +21,9 @@ const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
 /// Smaller MTUs are taken as this: a router that claims less is not believed
 /// (Linux's `ip_rt_min_pmtu`, net/ipv4/route.c).
 pub(super) const LEAST_MTU_V4: u32 = 552;
+
+/// What is of the link's own scope lies in these 64 bits (RFC 4291 section 2.5.6).
+const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 
 /// Routes by longest prefix (RFC 1122 section 3.3.1).
 #[derive(Debug, Default)]
@@ -53,7 +56,10 @@ impl Route {
 
 impl Routes {
     pub fn new() -> Self {
-        Self::default()
+        let mut routes = Self::default();
+        // On every link, whatever its addresses: who has no other yet asks from one of these.
+        routes.add_on_link(IpAddr::V6(LINK_LOCAL), 64);
+        routes
     }
 
     /// Those that a stack's settings say.
@@ -262,9 +268,9 @@ mod tests {
         assert_eq!(next(&routes, "10.0.1.77"), Some(ip("10.0.0.254")));
         assert_eq!(next(&routes, "172.31.255.255"), Some(ip("10.0.0.253")));
         assert_eq!(next(&routes, "172.16.5.9"), Some(ip("10.0.0.252")));
-        // The families are apart.
+        // The families are apart, and what is of the link's own scope stays on it.
         assert_eq!(next(&routes, "2001:db8::1"), None);
-        assert!(routes.add_on_link(ip("fe80::1"), 64));
+        assert_eq!(next(&routes, "fe80::98"), Some(ip("fe80::98")));
         assert!(routes.add_default(ip("fe80::2")));
         assert_eq!(next(&routes, "2001:db8::1"), Some(ip("fe80::2")));
         assert_eq!(next(&routes, "fe80::99"), Some(ip("fe80::99")));
