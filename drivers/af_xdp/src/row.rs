@@ -95,7 +95,7 @@ impl Driver for Config {
 
 impl Open for Config {
     const KIND: Kind = Kind {
-        copies: Copies::Bonds,
+        copies: Copies::Loops,
         beside_kernel: true,
         counts: COUNTS,
         hands_over: true,

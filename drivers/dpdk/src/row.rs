@@ -82,8 +82,7 @@ impl OwnClock for PortClock {
 
 impl Open for Config {
     const KIND: Kind = Kind {
-        // Where nothing opens, copies of the whole stack that could not run would be a quarter of the build.
-        copies: if cfg!(feature = "libdpdk") { Copies::Bonds } else { Copies::Shared },
+        copies: if cfg!(feature = "libdpdk") { Copies::Loops } else { Copies::Shared },
         spreads: true,
         stamps: true,
         as_root: Some("drivers of DPDK open devices and memory while they run"),

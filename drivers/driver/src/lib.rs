@@ -34,7 +34,7 @@ pub struct Kind {
     pub counts: &'static [&'static str],
     /// The names of threads that help its links, which do what a silo does.
     pub threads: &'static [&'static str],
-    /// For what the stack is compiled with its links as a type.
+    /// What is compiled with its links as a type.
     pub copies: Copies,
     /// Its open links can be given to another process ([`Opened::handover`]).
     pub hands_over: bool,
@@ -42,8 +42,7 @@ pub struct Kind {
     /// side chooses the queue.
     pub spreads: bool,
     /// The host's kernel has its interface, too: what it has for the addresses
-    /// served there comes by kernel sockets in the same silos, with a copy of
-    /// the stack for that.
+    /// served there comes by kernel sockets in the same silos.
     pub beside_kernel: bool,
     /// It pushes back, and is in no need of pause frames.
     pub in_memory: bool,
@@ -79,17 +78,18 @@ impl Kind {
     }
 }
 
-/// What the stack is compiled for with a driver's links as a type: every
-/// instruction beside them counts, and a copy takes seconds to build.
+/// What is compiled with a driver's links as a type. A copy of the stack takes seconds to
+/// build and is in the program, whether it is run or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Copies {
-    /// For nothing: it uses the copy for links of any kind, whose call more for
-    /// each frame is nothing beside what the link costs.
+    /// Nothing: it uses the copies for links of any kind, whose calls through a table are
+    /// nothing beside what the link costs.
     Shared,
-    /// For silos that have a queue each.
-    Queues,
-    /// And for servers' silos that have several.
-    Bonds,
+    /// Loops that do nothing but move frames: a call is much beside what they do.
+    Loops,
+    /// Those, and the stack for silos that have a queue each: memory is all that the link
+    /// touches, so that the calls would be seen.
+    Stack,
 }
 
 /// Which side of a link a process is, where the link's text does not say.

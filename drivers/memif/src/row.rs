@@ -40,7 +40,7 @@ impl Driver for Config {
 
 impl Open for Config {
     const KIND: Kind = Kind {
-        copies: Copies::Queues,
+        copies: Copies::Stack,
         in_memory: true,
         threads: &["memif-bell"],
         ..Kind::new("memif", "memif:SOCKET", "memif:/run/nearside.sock", HELP)

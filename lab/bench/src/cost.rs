@@ -207,7 +207,7 @@ pub struct CostArgs {
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Count by steps of this processor: a cipher has instructions that callgrind has not
-    #[arg(long, conflicts_with_all = ["silos", "bonded"])]
+    #[arg(long, conflicts_with_all = ["silos", "bonded", "by_table"])]
     steps: bool,
     /// Functions told of each case
     #[arg(long, value_name = "N", default_value_t = 24)]
@@ -218,6 +218,30 @@ pub struct CostArgs {
     /// With the link as it is, and as the only port of an aggregation
     #[arg(long, conflicts_with_all = ["silos", "side"])]
     bonded: bool,
+    /// With the link as it is, and by the copy of the stack that links share
+    #[arg(long, conflicts_with_all = ["silos", "side", "bonded"])]
+    by_table: bool,
+}
+
+/// What the server's link has around it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Around {
+    /// Nothing
+    Nothing,
+    /// An aggregation whose only port it is
+    Bond,
+    /// The table by which links are called that have no copy of the stack
+    Table,
+}
+
+impl Around {
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Nothing => "the link",
+            Self::Bond => "it as an aggregation's only port",
+            Self::Table => "it by the copy of the stack that links share",
+        }
+    }
 }
 
 impl CostArgs {
@@ -229,7 +253,8 @@ impl CostArgs {
         let counter = if self.steps { Counter::Steps } else { Counter::Callgrind };
         let requests = self.requests.unwrap_or(counter.usual_requests());
         match self.silos.is_empty() {
-            _ if self.bonded => run_bonded(&self.cases, requests).map(|()| true),
+            _ if self.bonded => run_around(&self.cases, requests, Around::Bond).map(|()| true),
+            _ if self.by_table => run_around(&self.cases, requests, Around::Table).map(|()| true),
             true => run(&self.cases, self.side, requests, self.functions, counter),
             false => run_silos(&self.cases, &self.silos, requests),
         }
@@ -333,17 +358,18 @@ fn run_silos(cases: &[Case], silos: &[u16], requests: u64) -> Result<bool, Bench
 ///
 /// # Errors
 /// As for [`run`].
-fn run_bonded(cases: &[Case], requests: u64) -> Result<(), BenchError> {
+fn run_around(cases: &[Case], requests: u64, around: Around) -> Result<(), BenchError> {
     let cases = if cases.is_empty() { &[Case::SmallSingle, Case::SmallBurst] } else { cases };
-    println!("instructions per request, server's side, wire to wire: the link, and it as an aggregation's only port");
+    let [alone, wrapped] = [Around::Nothing, around].map(Around::title);
+    println!("instructions per request, server's side, wire to wire: {alone}, and {wrapped}");
     for case in cases {
         let mut arguments = case_arguments(*case, CostSide::Server, requests).to_vec();
         let bare = callgrind::profile(&arguments, "*counted_turn*")?;
-        arguments.push("--bonded".into());
-        let bonded = callgrind::profile(&arguments, "*counted_turn*")?;
+        arguments.extend(["--around".into(), name_of(around)]);
+        let wrapped = callgrind::profile(&arguments, "*counted_turn*")?;
         let each = |profile: &Profile| Ok::<_, BenchError>(profile.total() as f64 / profile.said("requests")? as f64);
-        let (bare, bonded) = (each(&bare)?, each(&bonded)?);
-        println!("{bare:9.1} {bonded:9.1} {:+9.1}  {}", bonded - bare, case.title());
+        let (bare, wrapped) = (each(&bare)?, each(&wrapped)?);
+        println!("{bare:9.1} {wrapped:9.1} {:+9.1}  {}", wrapped - bare, case.title());
     }
     Ok(())
 }
@@ -376,7 +402,7 @@ fn print_profile(case: Case, profile: &Profile, requests: u64, turns: u64, funct
 ///
 /// # Errors
 /// If the case does not work.
-pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: bool) -> Result<(), BenchError> {
+pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, around: Around) -> Result<(), BenchError> {
     let site = Scratch::make()?;
     std::fs::write(site.path().join("page.html"), [b'x'; FILE_BYTES])?;
     let config = || {
@@ -413,9 +439,10 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, bonded: b
     if matches!(case, Case::SealedSingle | Case::SealedBurst | Case::SealedFileBurst) {
         return run_rig(Rig::secured(config, case.plan())?, side, requests);
     }
-    match bonded {
-        false => run_rig(Rig::new(config, case.plan())?, side, requests),
-        true => run_rig(Rig::bonded(config, case.plan())?, side, requests),
+    match around {
+        Around::Nothing => run_rig(Rig::new(config, case.plan())?, side, requests),
+        Around::Bond => run_rig(Rig::bonded(config, case.plan())?, side, requests),
+        Around::Table => run_rig(Rig::by_table(config, case.plan())?, side, requests),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `bench`: runs one experiment and prints what it shows.
 
-use bench::cost::{self, Case, CostArgs, CostSide};
+use bench::cost::{self, Around, Case, CostArgs, CostSide};
 use bench::{
     BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers,
     sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
@@ -236,8 +236,8 @@ enum Command {
         requests: u64,
         #[arg(long, default_value_t = 1)]
         silos: u16,
-        #[arg(long)]
-        bonded: bool,
+        #[arg(long, value_enum, default_value_t = Around::Nothing)]
+        around: Around,
     },
 }
 
@@ -312,8 +312,8 @@ fn call(command: Command) -> Result<bool, BenchError> {
         Command::Goodput(args) => goodput::run(&args.plan()),
         Command::Valgrind { words } => Err(valgrind::exec(&words)),
         Command::ConnectionsSide(side) => connections::secured::run(&side).map(|()| true),
-        Command::CostCase { case, side, requests, silos, bonded } => {
-            cost::run_case(case, side, requests, silos, bonded).map(|()| true)
+        Command::CostCase { case, side, requests, silos, around } => {
+            cost::run_case(case, side, requests, silos, around).map(|()| true)
         }
         Command::Demo { quick, out, nearside } => beside_nginx(quick, out, &program(nearside)?),
     }

@@ -8,12 +8,14 @@ use app::App;
 use bond::{Bond, Member, Setup};
 use core::net::IpAddr;
 use core::time::Duration;
-use link::{Link, Pair, PairConfig, PairLink};
+use link::{Capabilities, Counters, Link, LinkState, Pair, PairConfig, PairLink};
 use load::{Load, Plan, Request, Stage, Stop};
 use record::TlsSide;
 use server::{Config, Server, WallClock};
 use silo::{Silo, Turn};
 use stack::{Address, LinkOffload, Seeds, Stack};
+use std::io;
+use std::os::fd::BorrowedFd;
 use steer::{Mesh, MeshConfig, SiloSpec, Spread, Steered};
 use wire::{Mac, Time};
 
@@ -108,6 +110,48 @@ impl Rig<Bond<PairLink>> {
             Ok(bond)
         };
         Self::with(config, plan, &[], bond, Ok, |server| server)
+    }
+}
+
+/// A pair's end without a copy of the stack.
+#[derive(Debug)]
+pub struct ByTable(PairLink);
+
+impl Link for ByTable {
+    const OWN_COPY: bool = false;
+
+    type Rx<'a> = <PairLink as Link>::Rx<'a>;
+    type Tx<'a> = <PairLink as Link>::Tx<'a>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    #[inline]
+    fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>) {
+        self.0.split()
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        self.0.poll_control(now)
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        self.0.wait(wake, timeout)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+impl Rig<ByTable> {
+    /// The same, the server's link being one of those that share a copy of the stack.
+    ///
+    /// # Errors
+    /// As [`Rig::new`].
+    pub fn by_table(config: Config, plan: Plan) -> Result<Self, BenchError> {
+        Self::with(config, plan, &[], |near, _| Ok(ByTable(near)), Ok, |server| server)
     }
 }
 

@@ -97,6 +97,11 @@ pub const NAP: Duration = Duration::from_micros(200);
 
 /// A link: one queue pair to the outside, owned by one silo.
 pub trait Link {
+    /// The stack is compiled for the halves of this very link. All others share
+    /// one copy of it, which calls theirs through a table
+    /// ([`Receive::as_table`], [`Transmit::as_table`]).
+    const OWN_COPY: bool = true;
+
     /// The receive half, while it is lent: for a link that has its halves as
     /// values, `&'a mut` of one. A link made of others lends what it made of
     /// their halves, without copying a frame.
@@ -220,6 +225,16 @@ pub trait Receive {
 
     /// Gives the burst's slots back to the link.
     fn release(&mut self);
+
+    /// This half, to be called through a table: the one that it stands for, where
+    /// it does nothing of its own.
+    #[inline]
+    fn as_table(&mut self) -> &mut dyn Receive
+    where
+        Self: Sized,
+    {
+        self
+    }
 }
 
 /// The transmit half of a link.
@@ -254,6 +269,15 @@ pub trait Transmit {
     #[inline]
     fn departed(&mut self, each: &mut dyn FnMut(&[u8], u64)) {
         let _ = each;
+    }
+
+    /// As [`Receive::as_table`].
+    #[inline]
+    fn as_table(&mut self) -> &mut dyn Transmit
+    where
+        Self: Sized,
+    {
+        self
     }
 }
 

@@ -61,11 +61,12 @@ impl<L: Link, A: App> Silo<L, A> {
     #[inline(never)]
     pub fn turn_counted(&mut self, now: Time, far: &mut Far) -> Turn {
         let Self { link, stack, app } = self;
-        let (mut rx, mut tx) = link.split();
-        let far = RefCell::new(far);
-        let mut out = TransmitSlots(FarTx::new(&mut tx, &far));
-        let turn = walk(FarRx::new(&mut rx, &far), &mut out, stack, app, now);
-        drop((rx, tx));
+        let turn = {
+            let (mut rx, mut tx) = link.split();
+            let far = RefCell::new(far);
+            let (mut rx, mut tx) = (FarRx::new(rx.as_table(), &far), FarTx::new(tx.as_table(), &far));
+            walk_by_table(&mut rx, &mut tx, stack, app, now)
+        };
         let open = self.stack.connections() + self.stack.half_open();
         self.link.set_load(Load { working: self.app.working(), open: open as u32 });
         turn
@@ -75,25 +76,18 @@ impl<L: Link, A: App> Silo<L, A> {
     /// connect to.
     pub(crate) fn turn_alone(&mut self, now: Time) {
         let Self { link, stack, .. } = self;
-        let (mut rx, tx) = link.split();
-        let out = &mut TransmitSlots(tx);
-        let frames = rx.receive(now, BURST);
-        stack.begin_turn(now);
-        for index in 0..frames {
-            _ = stack.on_frame(rx.frame(index), rx.verified(index), out);
-            rx.taken(index);
-        }
-        rx.release();
-        stack.on_timers(out);
-        stack.poll_transmit(out);
-        out.0.flush(now);
+        let (mut rx, mut tx) = link.split();
+        take_alone(rx.as_table(), tx.as_table(), stack, now);
     }
 
     #[inline(always)]
     fn take_turn(&mut self, now: Time) -> Turn {
         let Self { link, stack, app } = self;
-        let (rx, tx) = link.split();
-        walk(rx, &mut TransmitSlots(tx), stack, app, now)
+        let (mut rx, mut tx) = link.split();
+        match L::OWN_COPY {
+            true => walk(rx, &mut TransmitSlots(tx), stack, app, now),
+            false => walk_by_table(rx.as_table(), tx.as_table(), stack, app, now),
+        }
     }
 
     /// [`Silo::turn`] in which each short way is held against the general one,
@@ -126,6 +120,35 @@ impl<L: Link, A: App> Silo<L, A> {
     pub fn stack_deadline(&self) -> Time {
         self.stack.next_deadline().unwrap_or(Time::MAX)
     }
+}
+
+/// [`Silo::turn_alone`], for whatever link.
+#[inline(never)]
+fn take_alone(rx: &mut dyn Receive, tx: &mut dyn Transmit, stack: &mut Stack, now: Time) {
+    let out = &mut TransmitSlots(tx);
+    let frames = rx.receive(now, BURST);
+    stack.begin_turn(now);
+    for index in 0..frames {
+        _ = stack.on_frame(rx.frame(index), rx.verified(index), out);
+        rx.taken(index);
+    }
+    rx.release();
+    stack.on_timers(out);
+    stack.poll_transmit(out);
+    out.0.flush(now);
+}
+
+/// The walk over whatever link: one copy of it, and of the stack, for all links that have
+/// none of their own.
+#[inline(never)]
+fn walk_by_table<A: App>(
+    rx: &mut dyn Receive,
+    tx: &mut dyn Transmit,
+    stack: &mut Stack,
+    app: &mut A,
+    now: Time,
+) -> Turn {
+    walk(rx, &mut TransmitSlots(tx), stack, app, now)
 }
 
 /// The walk of a burst's requests.

@@ -89,8 +89,6 @@ impl LoadingSilos<'_> {
 impl SiloWork for LoadingSilos<'_> {
     type Outcome = Side;
 
-    const BONDS: bool = false;
-
     fn sources(&self) -> Vec<IpAddr> {
         self.plan.sources.clone()
     }

@@ -11,8 +11,8 @@ use std::os::fd::BorrowedFd;
 use steer::Rss;
 use wire::Time;
 
-/// A link of any kind, captured or harmed or not: where a call more for each
-/// frame does not matter, and a copy of the whole stack for each kind would.
+/// A queue of any kind, captured or harmed or not: where calls through a table for each
+/// frame do not matter, and a copy of all that runs over it for each kind would.
 pub struct AnyLink(Box<dyn AnyQueue>);
 
 impl AnyLink {
@@ -130,8 +130,6 @@ impl Link for AnyLink {
 }
 
 impl Port for AnyLink {
-    const BESIDE: bool = true;
-
     fn counts(&self, take: Take<'_>) {
         self.0.counts(take);
     }

@@ -85,8 +85,6 @@ macro_rules! drivers {
             }
 
             impl Port for $queue {
-                const BESIDE: bool = <$settings as Open>::KIND.beside_kernel;
-
                 fn counts(&self, take: Take<'_>) {
                     let mut names = <$settings as Open>::KIND.counts.iter();
                     Queue::counts(self, &mut |value| names.next().into_iter().for_each(|name| take(name, value)));
@@ -119,11 +117,10 @@ drivers! {
 
 /// A driver of the table, as a type.
 pub trait Row: Open<Queue: Port + Into<AnyLink>> {
-    /// There is a copy of the stack for its queues, and for several of them in
-    /// one silo.
-    const HAS_QUEUES: bool = !matches!(Self::KIND.copies, Copies::Shared);
-    /// See [`Row::HAS_QUEUES`].
-    const HAS_BONDS: bool = matches!(Self::KIND.copies, Copies::Bonds);
+    /// There are copies for its queues of what only moves frames.
+    const HAS_LOOPS: bool = !matches!(Self::KIND.copies, Copies::Shared);
+    /// And of the stack.
+    const HAS_STACK: bool = matches!(Self::KIND.copies, Copies::Stack);
 
     /// Its settings, if they are its.
     fn of(driver: &DriverSpec) -> Option<&Self>;

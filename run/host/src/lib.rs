@@ -8,7 +8,7 @@
 //! | `silos`, `cores`, `machine` | how many silos and workers, on which cores, within which limits |
 //! | `layout` | which silo has which core, memory domain and queues; shown |
 //! | `drivers` | the table of drivers, and a link by its text |
-//! | `port`, `any` | a silo's link; one of whatever driver |
+//! | `port`, `any`, `silo_link` | a silo's link; a queue of whatever driver; what a silo has of them |
 //! | `ports` | links opened, wrapped, and dealt out to the silos |
 //! | `own` | addresses that the host has, and our stack cannot have |
 //! | `notices` | what an operator is to hear of links and addresses |
@@ -42,6 +42,7 @@ mod ports;
 mod published;
 pub mod quota;
 pub mod sched;
+mod silo_link;
 mod silos;
 mod spread;
 pub mod values;
@@ -57,6 +58,7 @@ pub use plan::{BesideLinks, CONNECTIONS_MAX, HostPlan, OnLinkLoss};
 pub use port::Port;
 pub use ports::{names, open_for_another};
 pub use published::Take;
+pub use silo_link::SiloLink;
 pub use silos::{SILOS_MAX, Silos};
 pub use work::{WORK_SPANS, burn};
 

@@ -47,8 +47,6 @@ pub trait Port: Link {
 }
 
 impl<L: Port> Port for Bond<L> {
-    const BESIDE: bool = L::BESIDE;
-
     fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
         self.members().for_each(|member| member.link.gone(&mut |_, gone| each(Some(member.port), gone)));
     }
@@ -90,8 +88,6 @@ impl<L: Port> Port for Bond<L> {
 }
 
 impl<L: Port> Port for Steered<L> {
-    const BESIDE: bool = L::BESIDE;
-
     fn gone(&self, each: &mut dyn FnMut(Option<u16>, bool)) {
         self.inner().gone(each);
     }

@@ -10,7 +10,7 @@ use bond::Member;
 use core::net::IpAddr;
 use core::time::Duration;
 use cpu::Clock;
-use driver::{Claim, Copies};
+use driver::Claim;
 use link::{Capture, CaptureConfig, FaultPlan, Faults, Impairment, Reopened, Wanted};
 use say::Failure;
 use std::fs::File;
@@ -23,8 +23,7 @@ pub fn names(host: &HostPlan, layout: &Layout, take: Take<'_>) {
     let kind = host.links.first().map(|link| link.driver.kind());
     if !layout.is_single() {
         steer_names().for_each(|name| take(name, 0));
-        let fast = kind.is_none_or(|kind| kind.copies != Copies::Shared);
-        if !layout.is_plain() || wrapped || !fast {
+        if !layout.is_plain() {
             aggregation::names(&host.bond, layout.ports.len(), take);
             BOND.into_iter().for_each(|name| take(name, 0));
         }

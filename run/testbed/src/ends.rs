@@ -46,7 +46,7 @@ impl<U: OverLinks> DriverUser for Opener<'_, U> {
     fn with<D: Row>(self) -> Self::Outcome {
         let of_kind: Option<Vec<&D>> = self.links.iter().map(|link| D::of(&link.driver)).collect();
         // A constant, so that no loop is built for what never runs it.
-        if D::HAS_QUEUES
+        if D::HAS_LOOPS
             && let Some(drivers) = of_kind
         {
             let opened = drivers.into_iter().map(|driver| Ok(driver.open(whole(self.queues))?.queues));

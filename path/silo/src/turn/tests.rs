@@ -2,8 +2,11 @@ use super::*;
 use app::{Closed, Net};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
-use link::{Pair, PairConfig, PairLink};
+use link::{Capabilities, Counters, LinkState, Pair, PairConfig, PairLink};
 use stack::{Address, LinkOffload, Seeds};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use wire::Mac;
 
 const PORT: u16 = 80;
@@ -79,6 +82,10 @@ impl App for Client {
 }
 
 fn silo<A>(link: PairLink, host: u8, listen: Vec<u16>, app: A) -> Silo<PairLink, A> {
+    with_link(link, host, listen, app)
+}
+
+fn with_link<L: Link, A>(link: L, host: u8, listen: Vec<u16>, app: A) -> Silo<L, A> {
     let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, host]), 1500);
     config.addresses = vec![Address { ip: address(host), prefix_len: 8 }];
     config.listen = listen;
@@ -114,4 +121,131 @@ fn a_resumed_connection_is_taken_on_in_the_same_turn() {
         assert!(turns <= BYTES.len() as u32 + 2, "a turn for each byte");
         assert!(now < Time::from_millis(1_000), "it is stuck");
     }
+}
+
+/// A link without a copy of the stack, whose halves are there to be called through the
+/// table and not by themselves.
+struct ByTable(PairLink);
+
+struct Unasked<T>(T);
+
+impl Link for ByTable {
+    const OWN_COPY: bool = false;
+
+    type Rx<'a> = Unasked<<PairLink as Link>::Rx<'a>>;
+    type Tx<'a> = Unasked<<PairLink as Link>::Tx<'a>>;
+
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    fn split(&mut self) -> (Self::Rx<'_>, Self::Tx<'_>) {
+        let (rx, tx) = self.0.split();
+        (Unasked(rx), Unasked(tx))
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        self.0.poll_control(now)
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        self.0.wait(wake, timeout)
+    }
+
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+}
+
+impl<R: Receive> Receive for Unasked<R> {
+    fn receive(&mut self, _now: Time, _max: usize) -> usize {
+        panic!("received from beside the table")
+    }
+
+    fn frame(&self, _index: usize) -> &[u8] {
+        panic!("read beside the table")
+    }
+
+    fn release(&mut self) {
+        panic!("released beside the table")
+    }
+
+    fn as_table(&mut self) -> &mut dyn Receive {
+        &mut self.0
+    }
+}
+
+impl<T: Transmit> Transmit for Unasked<T> {
+    fn room(&self) -> usize {
+        panic!("asked for room beside the table")
+    }
+
+    fn slot(&mut self) -> Option<&mut [u8]> {
+        panic!("asked for a slot beside the table")
+    }
+
+    fn commit(&mut self, _len: usize, _offload: Offload) {
+        panic!("committed beside the table")
+    }
+
+    /// Once in a turn, by whoever has the link as a type.
+    fn flush(&mut self, now: Time) {
+        self.0.flush(now);
+    }
+
+    fn as_table(&mut self) -> &mut dyn Transmit {
+        &mut self.0
+    }
+}
+
+/// Both copies of the walk do the same, turn by turn and frame by frame; so does a turn
+/// that counts far pages, and a stack's alone, which all links have by the table.
+#[test]
+fn a_link_without_a_copy_of_the_stack_is_served_alike() {
+    const BYTES: &[u8] = &[b'x'; 50];
+    let direct = serve(BYTES, |link| link, |server, now| server.turn(now));
+    let by_table = serve(BYTES, ByTable, |server, now| server.turn(now));
+    let counted = serve(BYTES, ByTable, |server, now| {
+        let turn = server.turn_counted(now, &mut Far::new(Arc::default()));
+        server.flush(now);
+        turn
+    });
+    assert_eq!(direct.1.rx_frames.min(direct.1.tx_frames).min(3), 3);
+    assert_eq!(by_table, direct);
+    assert_eq!(counted, direct);
+
+    // A segment for a port that nobody listens on is refused by a stack alone, too.
+    let (near, far) = Pair::new(PairConfig::default());
+    let mut server = with_link(ByTable(near), 1, vec![PORT], Worker::default());
+    let mut client = silo(far, 2, Vec::new(), Client(BYTES));
+    let mut now = Time::from_millis(1);
+    assert!(client.stack.connect(None, SocketAddr::new(address(1), PORT + 1)).is_ok());
+    for _ in 0..8 {
+        now = now + Duration::from_micros(10);
+        client.turn(now);
+        server.turn_alone(now);
+    }
+    assert!(server.link.counters().tx_frames >= 2, "an ARP reply and a reset");
+    assert_eq!(client.stack.connections(), 0, "it was refused");
+}
+
+/// What each turn was like until all bytes were worked on, and what passed.
+fn serve<L: Link>(
+    bytes: &'static [u8],
+    make: impl FnOnce(PairLink) -> L,
+    turn: impl Fn(&mut Silo<L, Worker>, Time) -> Turn,
+) -> (Vec<Turn>, Counters) {
+    let (near, far) = Pair::new(PairConfig::default());
+    let mut server = with_link(make(near), 1, vec![PORT], Worker::default());
+    let mut client = silo(far, 2, Vec::new(), Client(bytes));
+    client.stack.connect(None, SocketAddr::new(address(1), PORT)).expect("a connection");
+    let mut now = Time::from_millis(1);
+    let mut turns = Vec::new();
+    while server.app.done < bytes.len() as u32 {
+        now = now + Duration::from_micros(10);
+        client.turn(now);
+        turns.push(turn(&mut server, now));
+        assert!(now < Time::from_millis(1_000), "it is stuck");
+    }
+    (turns, server.link.counters())
 }

@@ -67,8 +67,6 @@ struct StreamingSilos<'a> {
 impl SiloWork for StreamingSilos<'_> {
     type Outcome = BulkSide;
 
-    const BONDS: bool = false;
-
     fn sources(&self) -> Vec<IpAddr> {
         self.plan.sources.clone()
     }
