@@ -38,7 +38,7 @@ ENGINE ?= $(shell command -v docker || command -v podman || echo docker)
 SUDO ?= $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help build install uninstall deb image test-deb test-image demo test test-vm bench soak
+.PHONY: help build try install uninstall deb image test-deb test-image demo test test-vm bench soak
 .PHONY: fuzz-libfuzzer format lint tidy deny audit rfc man docs
 
 help: ## say what there is
@@ -48,6 +48,13 @@ build: ## build both programs: target/release/nearside and nearside-tools; with 
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(NEARSIDE)"
 	@scripts/build.sh --package cli --locked $(WITH_DPDK)
+
+# Without optimization of the whole program: not what is measured or installed.
+try: ## build both programs soon, to try them or to work on them: target/try/nearside and nearside-tools
+	@scripts/need.sh $(if $(DPDK),dpdk,build)
+	@echo "== building $(TARGET)/try/nearside"
+	@PROFILE=try scripts/build.sh --package cli --locked $(WITH_DPDK)
+	@echo "$(TARGET)/try/nearside and $(TARGET)/try/nearside-tools lie side by side; make build makes those that are measured"
 
 # What is there is installed as it is: sudo need not build.
 install: ## install both programs, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
@@ -93,7 +100,7 @@ test: ## run everything that must pass: format, tidy, dependencies, tests and th
 	@$(LINTED) $(SUITE) --again 2 $(TESTS)
 	@[ -n "$(TESTED_DPDK)" ] || \
 		echo "libdpdk is not installed here (apt-get install libdpdk-dev): its tests are left out"
-	@[ -z "$(TESTED_DPDK)" ] || $(CARGO) check --package dpdk --lib --locked
+	@[ -z "$(TESTED_DPDK)" ] || $(CARGO) check --package nearside-dpdk --lib --locked
 
 test-vm: build ## boot machines with NUMA domains, lossy links, several queues; VM=NAME for one scenario
 	@scripts/need.sh vm
@@ -163,7 +170,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
 		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
-		"2 times 500 lying peers over memif|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p memif --lib hostile" \
+		"2 times 500 lying peers over memif|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
 		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
@@ -202,7 +209,7 @@ lint: format ## check format and lints, without any test
 		echo "clippy is not installed here (Debian 12 has no package of it): left out"; \
 	fi
 	@if $(CARGO) clippy --version >/dev/null 2>&1 && [ -n "$(TESTED_DPDK)" ]; then \
-		$(CARGO) clippy --package dpdk --all-targets --locked -- --deny warnings; \
+		$(CARGO) clippy --package nearside-dpdk --all-targets --locked -- --deny warnings; \
 	fi
 
 tidy: ## check what the compiler does not: names, lengths, links, layers

@@ -4,10 +4,11 @@
 #
 #   scripts/build.sh --package cli --locked
 #
-# The arguments are those of `cargo build`, in the release profile.
+# The arguments are those of `cargo build`, in the release profile, or in PROFILE.
 set -eu
 
 cargo=${CARGO:-cargo}
+profile=${PROFILE:-release}
 began=$(date +%s)
 # A quiet cargo draws its bar only if it is told to, and needs to be told how
 # wide where it sees no terminal.
@@ -23,10 +24,10 @@ step() { tail -c 1000 "$1" | tr '\r' '\n' | sed -n 's/.*\] *\([0-9][0-9]*\/[0-9]
 
 status=0
 if [ -t 2 ]; then
-    CARGO_TERM_PROGRESS_WIDTH=${COLUMNS:-80} $cargo build --release --quiet "$@" || status=$?
+    CARGO_TERM_PROGRESS_WIDTH=${COLUMNS:-80} $cargo build --profile "$profile" --quiet "$@" || status=$?
 else
     said=$(mktemp)
-    CARGO_TERM_PROGRESS_WIDTH=100 $cargo build --release --quiet "$@" 2>"$said" &
+    CARGO_TERM_PROGRESS_WIDTH=100 $cargo build --profile "$profile" --quiet "$@" 2>"$said" &
     build=$!
     trap 'kill $build 2>/dev/null || true; rm -f "$said"' EXIT
     trap 'exit 130' INT TERM

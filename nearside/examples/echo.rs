@@ -6,13 +6,14 @@
 //! echo ask:/tmp/echo.sock TEXT  the other side of it: asks once, and prints the answer
 //! ```
 
-use memif::{Memif, MemifLink, Role};
+use nearside::memif::{self, Memif, MemifLink, Role};
 use nearside::{Address, App, Bypass, Closed, ConnId, Kernel, Net, Opened, Wake, wire};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static STOP: AtomicBool = AtomicBool::new(false);
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 const PORT: u16 = 7;
@@ -52,6 +53,7 @@ impl App for Echo {
 struct Ask {
     text: String,
     asked: bool,
+    stop: Arc<AtomicBool>,
 }
 
 impl App for Ask {
@@ -74,7 +76,7 @@ impl App for Ask {
 
     fn on_close<N: Net>(&mut self, _net: &mut N, _id: ConnId, _why: Closed) {
         println!();
-        STOP.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -87,23 +89,28 @@ fn open(socket: &str, role: Role) -> Result<MemifLink, Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let stop = Arc::new(AtomicBool::new(false));
+    // Ctrl-C, and what service managers send: what is under way is finished.
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
     let address = |ip| Address { ip, prefix_len: 24 };
     match words.as_slice() {
         [place] if place.starts_with("memif:") => {
             let link = open(&place["memif:".len()..], Role::Server)?;
             let mac = wire::Mac([2, 0, 0, 0, 0, 1]);
-            Bypass::new(link, mac, &[address(SERVER)], &[PORT], Echo::default())?.run(&STOP)?;
+            Bypass::new(link, mac, &[address(SERVER)], &[PORT], Echo::default())?.run(&stop)?;
         }
         [place, text] if place.starts_with("ask:") => {
             let link = open(&place["ask:".len()..], Role::Client)?;
             let mac = wire::Mac([2, 0, 0, 0, 0, 2]);
-            let ask = Ask { text: (*text).to_owned(), asked: false };
-            Bypass::new(link, mac, &[address(CLIENT)], &[], ask)?.run(&STOP)?;
+            let ask = Ask { text: (*text).to_owned(), asked: false, stop: Arc::clone(&stop) };
+            Bypass::new(link, mac, &[address(CLIENT)], &[], ask)?.run(&stop)?;
         }
         [place] => {
             let echo = Kernel::listen(&[place.parse()?], Echo::default())?;
             eprintln!("echoing on {}", echo.endpoints()[0]);
-            echo.run(&STOP)?;
+            echo.run(&stop)?;
         }
         _ => return Err("usage: echo ADDRESS:PORT | echo memif:SOCKET | echo ask:SOCKET TEXT".into()),
     }

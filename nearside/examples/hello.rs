@@ -6,14 +6,13 @@
 //!                               --link memif:/tmp/hello.sock --addr 192.0.2.2/24 http://192.0.2.1/
 //! ```
 
-use memif::{Memif, MemifLink, Role};
-use nearside::semantics::Method;
-use nearside::{Address, Bypass, Http, Kernel, Reply, Request, Service, Status, wire};
+use nearside::memif::{self, Memif, MemifLink, Role};
+use nearside::{Address, Bypass, Http, Kernel, Method, Reply, Request, Service, Status, wire};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::error::Error;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Counts, and gives back what it is posted.
 #[derive(Default)]
@@ -52,17 +51,22 @@ fn open(socket: &str, role: Role) -> Result<MemifLink, Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let place = std::env::args().nth(1).ok_or("usage: hello ADDRESS:PORT | hello memif:SOCKET")?;
+    let stop = Arc::new(AtomicBool::new(false));
+    // Ctrl-C, and what service managers send: what is under way is finished.
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
     let hello = Http::new(Hello::default())?;
     match place.strip_prefix("memif:") {
         Some(socket) => {
             let link = open(socket, Role::Server)?;
             let own = Address { ip: Ipv4Addr::new(192, 0, 2, 1).into(), prefix_len: 24 };
-            Bypass::new(link, wire::Mac([2, 0, 0, 0, 0, 1]), &[own], &[80], hello)?.run(&STOP)?;
+            Bypass::new(link, wire::Mac([2, 0, 0, 0, 0, 1]), &[own], &[80], hello)?.run(&stop)?;
         }
         None => {
             let hello = Kernel::listen(&[place.parse()?], hello)?;
             eprintln!("http://{}/", hello.endpoints()[0]);
-            hello.run(&STOP)?;
+            hello.run(&stop)?;
         }
     }
     Ok(())

@@ -12,6 +12,7 @@ pub enum RunError {
     /// The kernel refuses what a worker needs.
     Start(StartError),
     /// The operating system gives no random bits.
+    #[cfg(feature = "bypass")]
     Random(io::Error),
     /// The data path cannot be waited on any more.
     Wait(io::Error),
@@ -22,6 +23,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Bind(why) => write!(f, "{why}"),
             Self::Start(why) => write!(f, "{why}"),
+            #[cfg(feature = "bypass")]
             Self::Random(why) => write!(f, "no random bits from the operating system: {why}"),
             Self::Wait(why) => write!(f, "cannot wait for the network: {why}"),
         }
@@ -33,7 +35,9 @@ impl core::error::Error for RunError {
         match self {
             Self::Bind(why) => Some(why),
             Self::Start(why) => Some(why),
-            Self::Random(why) | Self::Wait(why) => Some(why),
+            #[cfg(feature = "bypass")]
+            Self::Random(why) => Some(why),
+            Self::Wait(why) => Some(why),
         }
     }
 }

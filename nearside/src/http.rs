@@ -1,14 +1,21 @@
 //! An HTTP/1.1 service: requests in, replies out.
 
+use crate::{BadReply, Reply};
 use app::{App, Closed, ConnId, Net, Opened, Wake};
-use core::fmt;
 use core::time::Duration;
 use cpu::Clock;
 use h1::server::{RequestLimits, Timeouts};
+#[cfg(feature = "tls")]
+use handshake::{Hello, ServerTls};
 use semantics::{OwnedRequest, Request, Status};
 use server::exchange::{self, ExchangeId, Handler, Piece, Replies, RequestBody};
+#[cfg(feature = "tls")]
+use server::exchange::{ChosenTls, LocalAddress};
 use server::{Config, ConfigError, Respond, Server, WallClock};
 use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 use wire::Time;
 
 /// Bytes of bodies that are not whole yet, of all clients together. What would
@@ -23,6 +30,12 @@ pub trait Service {
     /// A request, with all of its body; the reply is sent when this returns.
     /// Whoever sends nothing but [`Reply::status`] has an empty body.
     fn on_request(&mut self, request: &Request<'_>, body: &[u8], reply: &mut Reply);
+
+    /// A reply to this request could not be sent as it was told, and its client was answered
+    /// 500: for a log. Does nothing by default.
+    fn on_bad_reply(&mut self, request: &Request<'_>, why: BadReply) {
+        let _ = (request, why);
+    }
 }
 
 impl<F: FnMut(&Request<'_>, &[u8], &mut Reply)> Service for F {
@@ -31,65 +44,17 @@ impl<F: FnMut(&Request<'_>, &[u8], &mut Reply)> Service for F {
     }
 }
 
-/// A reply: 200 with an empty body, until something else is said.
-#[derive(Debug)]
-pub struct Reply {
-    status: Status,
-    fields: Vec<u8>,
-    body: Vec<u8>,
-}
-
-/// A field that no head may have: its name is no token, or its value has CR, LF
-/// or NUL in it (RFC 9110 sections 5.1 and 5.5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BadField;
-
-impl fmt::Display for BadField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the field's name is no token, or its value has CR, LF or NUL in it")
-    }
-}
-
-impl core::error::Error for BadField {}
-
-impl Reply {
-    const fn new() -> Self {
-        Self { status: Status::OK, fields: Vec::new(), body: Vec::new() }
-    }
-
-    fn clear(&mut self) {
-        self.status = Status::OK;
-        self.fields.clear();
-        self.body.clear();
-    }
-
-    /// Answers with this status.
-    pub const fn status(&mut self, status: Status) -> &mut Self {
-        self.status = status;
-        self
-    }
-
-    /// Adds a field. `Date`, `Content-Length` and `Connection` are written
-    /// anyway.
-    ///
-    /// # Errors
-    /// If no head may have it; then it is not added.
-    pub fn field(&mut self, name: &str, value: &[u8]) -> Result<&mut Self, BadField> {
-        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.is_empty() || !name.bytes().all(token) || value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-            return Err(BadField);
-        }
-        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-            self.fields.extend_from_slice(part);
-        }
-        Ok(self)
-    }
-
-    /// Adds to the body.
-    pub fn body(&mut self, bytes: &[u8]) -> &mut Self {
-        self.body.extend_from_slice(bytes);
-        self
-    }
+/// What an [`Http`] is told. The default is what is usual: see [`RequestLimits`] and
+/// [`Timeouts`]; and plain text.
+#[derive(Clone, Debug, Default)]
+pub struct HttpConfig {
+    /// Bounds on requests.
+    pub limits: RequestLimits,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
+    /// What clients shake hands with: all of them speak HTTPS then.
+    #[cfg(feature = "tls")]
+    pub tls: Option<Arc<ServerTls>>,
 }
 
 /// A service as an application, for either data path.
@@ -115,6 +80,10 @@ struct Answers<S> {
     held: usize,
     next: u32,
     reply: Reply,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<ServerTls>>,
+    #[cfg(feature = "compress")]
+    codings: gzip::Whole,
 }
 
 impl<S: Service> Http<S> {
@@ -123,19 +92,29 @@ impl<S: Service> Http<S> {
     /// # Errors
     /// The system has no more descriptors.
     pub fn new(service: S) -> Result<Self, ConfigError> {
-        Self::with(service, RequestLimits::default(), Timeouts::default())
+        Self::with(service, HttpConfig::default())
     }
 
-    /// With limits and timeouts of the caller's own.
+    /// With settings of the caller's own.
     ///
     /// # Errors
     /// As [`Http::new`].
-    pub fn with(service: S, limits: RequestLimits, timeouts: Timeouts) -> Result<Self, ConfigError> {
+    pub fn with(service: S, settings: HttpConfig) -> Result<Self, ConfigError> {
         let mut config = Config::respond(Respond::Text(String::new()));
         config.server_header = false;
-        config.limits.http = limits;
-        config.timeouts.http = timeouts;
-        let answers = Answers { service, bodies: HashMap::new(), held: 0, next: 0, reply: Reply::new() };
+        config.limits.http = settings.limits;
+        config.timeouts.http = settings.timeouts;
+        let answers = Answers {
+            service,
+            bodies: HashMap::new(),
+            held: 0,
+            next: 0,
+            reply: Reply::new(),
+            #[cfg(feature = "tls")]
+            tls: settings.tls,
+            #[cfg(feature = "compress")]
+            codings: gzip::Whole::default(),
+        };
         let clock = WallClock::new(Time::ZERO, Duration::ZERO);
         Ok(Self { server: Server::with_handler(config, answers, clock)?, clock: Clock, look: Time::ZERO })
     }
@@ -157,7 +136,12 @@ impl<S: Service> Answers<S> {
     fn answer<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: &[u8]) {
         self.reply.clear();
         self.service.on_request(request, body, &mut self.reply);
-        let Reply { status, fields, body } = &self.reply;
+        if let Some(why) = self.reply.mend() {
+            self.service.on_bad_reply(request, why);
+        }
+        #[cfg(feature = "compress")]
+        crate::compress::compress(request, &mut self.reply, &mut self.codings);
+        let Reply { status, fields, body, .. } = &self.reply;
         // RFC 9110 section 8.6: neither 204 nor 304 has a body, and the length
         // of the former is not told.
         let bare = *status == Status::NO_CONTENT || *status == Status::NOT_MODIFIED;
@@ -178,6 +162,21 @@ impl<S: Service> Answers<S> {
 impl<S: Service> Handler for Answers<S> {
     fn takes_body(&self, _request: &Request<'_>) -> bool {
         true
+    }
+
+    #[cfg(feature = "tls")]
+    fn speaks_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    #[cfg(feature = "tls")]
+    fn begins_with_handshake(&self, _local: LocalAddress) -> bool {
+        self.tls.is_some()
+    }
+
+    #[cfg(feature = "tls")]
+    fn choose_tls(&mut self, _local: LocalAddress, _hello: &Hello) -> Option<ChosenTls> {
+        Some(ChosenTls { tls: Arc::clone(self.tls.as_ref()?), by_name: false, demand: None })
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
@@ -254,6 +253,18 @@ impl<S: Service> App for Http<S> {
         self.server.on_turn(net)
     }
 
+    fn on_turn_over(&mut self, now: Time) {
+        self.server.on_turn_over(now);
+    }
+
+    fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.server.on_worn(net, id);
+    }
+
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.server.wake_fd()
+    }
+
     fn has_work(&self) -> bool {
         self.server.has_work()
     }
@@ -272,18 +283,5 @@ impl<S: Service> App for Http<S> {
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {
         self.server.drain(net)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_field_that_would_split_the_head_is_refused() {
-        let mut reply = Reply::new();
-        assert!(reply.field("Location", b"/a\r\nSet-Cookie: b=c").is_err());
-        assert!(reply.field("X Y", b"1").is_err() && reply.field("", b"1").is_err());
-        assert!(reply.fields.is_empty());
     }
 }

@@ -24,10 +24,24 @@
 //! | --- | --- |
 //! | [`App`], [`Net`] | an application, and what it acts through |
 //! | [`Kernel`] | an application on kernel sockets: epoll, io_uring |
-//! | [`Bypass`] | the same application on our own stack, over any [`link::Link`] |
+//! | `Bypass` | the same application on our own stack, over any link (feature `bypass`) |
 //! | [`Service`], [`Http`] | an HTTP/1.1 service: requests in, replies out |
-//! | [`app`], [`link`], [`stack`], [`silo`], [`sockets`] | the data paths behind them |
+//! | [`query_pairs`], [`percent_decoded`] | what a request's target says |
+//! | `ServerTls`, `server_tls` | the same by HTTPS (feature `tls`) |
+//! | [`app`], [`silo`], [`sockets`]; `link`, `stack` with `bypass` | the data paths behind them |
 //! | [`h1`], [`semantics`], [`wire`] | the protocols |
+//! | [`server`] | the web server: files, ranges, several hosts, handlers of one's own |
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `bypass` | our own stack, and the links: `af_packet`, `af_xdp`, `bond`, `dpdk`, `memif`, `steer`, `tap` |
+//! | `tls` | HTTPS: [`HttpConfig`]'s `tls`, and `handshake` |
+//! | `compress` | [`Reply`]'s `compressed` |
+//! | `dpdk` | the distribution's DPDK, for links over it |
+//!
+//! The first three are on unless `default-features = false` leaves them out.
 //!
 //! `docs/library.md` is the guide; `examples/` has an echo server and a small
 //! HTTP service, each on both data paths.
@@ -49,21 +63,44 @@
 //! `panic = "abort"` the process ends instead.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "bypass")]
+mod bypass;
+#[cfg(feature = "compress")]
+mod compress;
+mod decode;
 mod error;
 mod http;
+mod reply;
 mod run;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub use app::{self, App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
+pub use decode::{BadEscape, QueryPair, percent_decoded, query_pairs};
 pub use error::RunError;
 pub use h1;
-pub use http::{BadField, Http, Reply, Service};
-pub use link;
-pub use run::{Bypass, DRAIN, Kernel};
-pub use semantics::{self, Request, Status};
+pub use http::{Http, HttpConfig, Service};
+pub use reply::{BadReply, Reply};
+pub use run::{DRAIN, Kernel};
+pub use semantics::{self, Method, Request, Status};
+pub use server;
 pub use silo;
 pub use sockets::{self, Endpoint};
-pub use stack::{self, Address};
 pub use wire;
 
-#[cfg(test)]
+#[cfg(feature = "bypass")]
+pub use {
+    af_packet, af_xdp, bond,
+    bypass::Bypass,
+    dpdk, driver, link, memif,
+    stack::{self, Address},
+    steer, tap,
+};
+#[cfg(feature = "tls")]
+pub use {
+    handshake::{self, ServerTls},
+    tls::{TlsError, server_tls},
+};
+
+#[cfg(all(test, feature = "bypass"))]
 mod tests;

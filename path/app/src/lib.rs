@@ -25,7 +25,7 @@ pub use sources::{Prefix, PrefixError, SourceKey, SourceRule, Sources};
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use wire::Time;
@@ -480,6 +480,14 @@ pub trait App {
     #[inline]
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
         let _ = (id, now);
+        None
+    }
+
+    /// Readable when a thread of the application's own has something for it: a data path that
+    /// sleeps wakes, and calls [`App::on_turn`], which sees to it that this is readable no more.
+    /// None by default: then nothing but the network and timers wakes it.
+    #[inline]
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 

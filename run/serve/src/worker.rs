@@ -3,6 +3,7 @@
 
 use super::orders::{Orders, PathSettings, Stage};
 use super::wakes::Wakes;
+use app::App;
 use core::time::Duration;
 use cpu::Clock;
 use host::figures::Column;

@@ -21,42 +21,84 @@
 //! | [`Secured`], [`Session`] | what it comes to |
 //! | [`TicketKeys`], [`SessionCache`] | sessions that go on |
 //! | [`Suites`], [`Groups`] | by the names that OpenSSL has |
+//! All of that is behind the feature `tls`, which is on unless it is left out: without it
+//! there are the same names without values (`absent.rs`), [`hello`] and [`Effort`], and no rustls
+//! is built.
 #![forbid(unsafe_code)]
 
+#[cfg(not(feature = "tls"))]
+mod absent;
+#[cfg(feature = "tls")]
 mod acceptor;
+#[cfg(feature = "tls")]
 mod captured;
+#[cfg(feature = "tls")]
 mod client;
+#[cfg(feature = "tls")]
 mod clients;
+#[cfg(feature = "tls")]
 mod compressed;
+#[cfg(feature = "tls")]
 mod connector;
+#[cfg(feature = "tls")]
 mod demand;
+#[cfg(feature = "tls")]
 mod early;
 mod effort;
+#[cfg(feature = "tls")]
 mod failure;
 pub mod hello;
+#[cfg(feature = "tls")]
 mod layer;
+#[cfg(feature = "tls")]
 mod odd;
+#[cfg(feature = "tls")]
 mod peers;
+#[cfg(feature = "tls")]
 mod resolver;
+#[cfg(feature = "tls")]
 mod secured;
+#[cfg(feature = "tls")]
 mod server;
+#[cfg(feature = "tls")]
 mod sessions;
+#[cfg(feature = "tls")]
 mod shown;
+#[cfg(feature = "tls")]
 mod staple;
+#[cfg(feature = "tls")]
 mod suites;
+#[cfg(feature = "tls")]
 mod tickets;
 
+#[cfg(not(feature = "tls"))]
+pub use absent::{
+    Acceptor, ClientTls, ConnectOutcome, ConnectStep, Connected, Connector, Demand, Failure, Outcome, Secured,
+    ServerSession, ServerTls, Session, Sought, Step,
+};
+#[cfg(feature = "tls")]
 pub use acceptor::{Acceptor, Outcome, Step};
+#[cfg(feature = "tls")]
 pub use client::{ClientError, ClientRules, ClientTls, OwnCertificate, ServerVerdict, Servers};
+#[cfg(feature = "tls")]
 pub use clients::{ClientMode, ClientVerdict, Clients};
+#[cfg(feature = "tls")]
 pub use connector::{ConnectOutcome, ConnectStep, Connected, Connector, EarlySent, ServerSession, Sought};
+#[cfg(feature = "tls")]
 pub use demand::{CertificateFiles, CertificateSource, Demand, OwnCertificateSource, OwnDemand};
 pub use effort::Effort;
+#[cfg(feature = "tls")]
 pub use failure::Failure;
 pub use hello::{First, HELLO_MAX, Hello, HelloError, OddName};
+#[cfg(feature = "tls")]
 pub use secured::{Cipher, Direction, Secured, Session, SuiteHash, Version};
+#[cfg(feature = "tls")]
 pub use server::{Identity, ServerError, ServerRules, ServerTls};
+#[cfg(feature = "tls")]
 pub use sessions::SessionCache;
+#[cfg(feature = "tls")]
 pub use staple::Staple;
+#[cfg(feature = "tls")]
 pub use suites::{Groups, GroupsError, Suites, SuitesError, group_name_of, suite_name_of};
+#[cfg(feature = "tls")]
 pub use tickets::{TicketKeyLength, TicketKeys};

@@ -39,6 +39,7 @@ pub struct Buffering {
     pub flush: Option<Duration>,
     /// Compressed at this level, 1 to 9: what is written at once is a member of
     /// its own (RFC 1952 section 2.2).
+    #[cfg(feature = "compress")]
     pub gzip: Option<u8>,
 }
 

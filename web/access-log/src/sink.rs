@@ -195,6 +195,7 @@ impl Appended {
     }
 
     /// Appends what has no lines.
+    #[cfg(feature = "compress")]
     pub fn append_whole(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)
     }

@@ -197,18 +197,28 @@ impl Target {
         if pending.is_empty() {
             return;
         }
-        let level = self.buffering.as_ref().and_then(|buffering| buffering.gzip);
-        let written = match (level, &mut self.way) {
-            // What is compressed has no lines that could be torn.
-            (Some(level), Way::File(_, file)) => file.append_whole(&gzip::member(&pending, level)),
-            _ => self.put(&Record { log: 0, path: b"", root: b"", lines: &pending }, &writing.hurry),
-        };
+        let written = self
+            .put_compressed(&pending)
+            .unwrap_or_else(|| self.put(&Record { log: 0, path: b"", root: b"", lines: &pending }, &writing.hurry));
         if written.is_err() {
             writing.lose(lines);
         }
         pending.clear();
         pending.shrink_to(KEPT);
         self.pending = pending;
+    }
+
+    /// What is compressed has no lines that could be torn. None is, unless it is a file's.
+    #[cfg(feature = "compress")]
+    fn put_compressed(&mut self, lines: &[u8]) -> Option<io::Result<()>> {
+        let level = self.buffering.as_ref()?.gzip?;
+        let Way::File(_, file) = &mut self.way else { return None };
+        Some(file.append_whole(&gzip::member(lines, level)))
+    }
+
+    #[cfg(not(feature = "compress"))]
+    const fn put_compressed(&mut self, _lines: &[u8]) -> Option<io::Result<()>> {
+        None
     }
 
     fn put(&mut self, record: &Record<'_>, hurry: &AtomicBool) -> io::Result<()> {

@@ -28,6 +28,7 @@ mod content;
 mod fields;
 mod hot;
 mod index;
+mod names;
 mod proxy_protocol;
 mod ready;
 mod security;
@@ -40,6 +41,7 @@ pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::{Hot, equal as equal_paths};
 pub use index::Index;
+pub use names::{NameError, Names, lower_name};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
@@ -54,6 +56,13 @@ use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
+
+/// So many terms of heads there may be, by the numbers that [`Handler::terms_at`] gives.
+pub const HEAD_TERMS_MAX: usize = 8;
+
+/// So many terms of exchanges there may be, by the numbers that [`Handler::terms_at`] and
+/// [`Replies::set_terms`] give.
+pub const EXCHANGE_TERMS_MAX: usize = 32;
 
 /// An exchange: the connection that carries it, and which of the connection's
 /// it is. A handle kept past the exchange's end names nothing.

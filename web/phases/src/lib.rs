@@ -31,7 +31,6 @@ mod locations;
 pub mod logging;
 pub mod maps;
 mod markup;
-mod names;
 pub mod program;
 pub mod proxying;
 mod reach;
@@ -54,8 +53,8 @@ pub mod zone;
 
 pub use browsers::KeepAliveDisabled;
 pub use engine::{Engine, EngineParts, NewProgram, PrepareError};
+pub use exchange::{NameError, Names};
 pub use locations::{Location, LocationError, Locations, Pattern};
-pub use names::{NameError, Names};
 pub use program::{
     Block, BlockId, CertificatesByValue, ListenerRules, Program, ProgramSummary, ServerId, UpstreamGroupId,
     VirtualServer,

@@ -2,9 +2,9 @@
 
 use crate::ids::{BlockId, ServerId};
 use crate::locations::Locations;
-use crate::names::Names;
 use crate::terms::HeadRules;
 use crate::value::Value;
+use exchange::Names;
 use handshake::{CertificateSource, ClientMode, ServerTls};
 use std::net::SocketAddr;
 use std::path::PathBuf;

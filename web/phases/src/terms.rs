@@ -87,10 +87,10 @@ impl fmt::Display for TooManyTerms {
 
 impl ProgramTerms {
     /// Terms of heads that differ, at most.
-    pub const HEADS_MAX: usize = 8;
+    pub const HEADS_MAX: usize = exchange::HEAD_TERMS_MAX;
 
     /// Terms of exchanges that differ, at most.
-    pub const EXCHANGES_MAX: usize = 32;
+    pub const EXCHANGES_MAX: usize = exchange::EXCHANGE_TERMS_MAX;
 
     /// Those of a program: of its listeners, what the first server takes of heads and its
     /// block; and of all blocks.

@@ -173,13 +173,6 @@ impl Server {
         Self::assemble(config, site, handlers, (heads, event), clock)
     }
 
-    /// Readable when a helper thread has an answer: a silo that sleeps waits
-    /// for it too. It becomes unreadable in the next `on_turn`.
-    #[must_use]
-    pub fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.event.as_fd())
-    }
-
     /// Looks for roots again, which may be other directories by now, and at
     /// every file before it is next sent; opens access logs again. Nothing
     /// that is under way is touched: a response that has begun is finished
@@ -564,6 +557,11 @@ impl<H: Handler> App for Server<H> {
             && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
             && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
         waits.then(|| conn.last.passed(now))
+    }
+
+    /// Readable when a helper thread has an answer.
+    fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.event.as_fd())
     }
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {

@@ -1,12 +1,13 @@
 //! What the server is told: typed, with every limit named and defaulted.
 
+use crate::program::Program;
 use access_log::{AccessLog, LineFormat};
 use app::Prefix;
 use core::net::SocketAddr;
 use core::time::Duration;
+use exchange::NameError;
 use files::{Directory, SMALL_CHUNK};
 use latency::SeriesBoard;
-use phases::{NameError, PrepareError, Program, ProgramTerms};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -30,10 +31,10 @@ pub struct Config {
     /// How long peers may take.
     pub timeouts: Timeouts,
     /// Limits and times of heads, by the numbers that a handler gives addresses, in
-    /// place of those above; [`HEAD_TERMS_MAX`] at most. Default: none.
+    /// place of those above; [`exchange::HEAD_TERMS_MAX`] at most. Default: none.
     pub head_terms: Vec<HeadTerms>,
     /// Times of exchanges, by the numbers that a handler gives them, in place of those
-    /// above; [`EXCHANGE_TERMS_MAX`] at most. Default: none.
+    /// above; [`exchange::EXCHANGE_TERMS_MAX`] at most. Default: none.
     pub exchange_terms: Vec<ExchangeTerms>,
     /// Hosts with names of their own. What clients ask for by any other name,
     /// or by none, is `content`. Default: none.
@@ -76,9 +77,6 @@ pub enum Content {
     Program(Arc<Program>, Directory),
 }
 
-/// So many terms of heads there may be.
-pub const HEAD_TERMS_MAX: usize = ProgramTerms::HEADS_MAX;
-
 /// How a silo numbers its connections: with those of others no number is twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ConnectionNumbers {
@@ -101,9 +99,6 @@ impl Default for ConnectionNumbers {
         Self::of(0, 1)
     }
 }
-
-/// So many terms of exchanges there may be.
-pub const EXCHANGE_TERMS_MAX: usize = ProgramTerms::EXCHANGES_MAX;
 
 /// What is taken of heads, and waited for them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -434,16 +429,6 @@ impl From<access_log::Error> for ConfigError {
         match error {
             access_log::Error::Open(path, error) => Self::Log(path, error),
             access_log::Error::Helper(error) => Self::Helper(error),
-        }
-    }
-}
-
-impl From<PrepareError> for ConfigError {
-    fn from(why: PrepareError) -> Self {
-        match why {
-            PrepareError::Log(why) => why.into(),
-            PrepareError::Folder(why) => Self::BodyFolder(why.to_string()),
-            PrepareError::Resolver(why) => Self::Helper(why),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::config::{ConfigError, Content, RequestWork, Respond};
 use crate::fixed::Fixed;
+use crate::program::{Engine, EngineParts, NewProgram};
 use crate::work::Worked;
 use app::Wake;
 use core::net::IpAddr;
@@ -12,7 +13,6 @@ use exchange::{
 };
 use files::{Directory, Files, Reader};
 use handshake::Hello;
-use phases::{Engine, EngineParts, NewProgram};
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;

@@ -11,20 +11,22 @@ mod clock;
 mod config;
 mod fixed;
 mod handler;
+mod program;
 mod work;
 
 pub use app::Prefix;
 pub use clock::WallClock;
 pub use config::{
-    Config, ConfigError, ConnectionNumbers, Content, EXCHANGE_TERMS_MAX, ExchangeTerms, HEAD_TERMS_MAX, HeadTerms,
-    Host, Limits, RESPOND_SIZE_MAX, RequestWork, Respond, Timeouts,
+    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, RESPOND_SIZE_MAX,
+    RequestWork, Respond, Timeouts,
 };
+pub use exchange::{EXCHANGE_TERMS_MAX, HEAD_TERMS_MAX};
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
 pub use work::Worked;
 
 use access_log::AccessLog;
-use phases::Names;
+use exchange::Names;
 
 /// What is served by one name, or by all that no other host has. Its place in
 /// the site is its handler's and its log's, too.

@@ -10,6 +10,7 @@ use super::beside::{self, Beside, Served};
 use super::own_ports::OwnPorts;
 use super::share_out;
 use crate::plan::{PortPlan, ServePath, ServePlan};
+use app::App;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::time::Duration;
 use cpu::Clock;

@@ -1,9 +1,9 @@
 //! The host that a request names, and the address that it came to.
 
-use crate::names::lower;
 use crate::program::{ListenerRules, Program};
 use core::net::SocketAddr;
 use exchange::LocalAddress;
+use exchange::lower_name;
 use semantics::{Form, Known, Request};
 use std::os::unix::ffi::OsStrExt;
 
@@ -53,7 +53,7 @@ pub(crate) fn host_of(authority: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(authority);
     let name = &mut out[start..];
-    let has_colon = lower(name);
+    let has_colon = lower_name(name);
     let end = match name {
         [b'[', ..] => name.iter().position(|byte| *byte == b']').map_or(name.len(), |end| end + 1),
         _ if has_colon => name.iter().position(|byte| *byte == b':').unwrap_or(name.len()),

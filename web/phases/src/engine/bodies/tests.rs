@@ -2,13 +2,13 @@
 
 use crate::engine::{Engine, EngineParts, NewProgram};
 use crate::logging::{ErrorLevel, ErrorLogUse, LogTarget};
-use crate::names::Names;
 use crate::program::{Block, BodyFiles, BodyRules, ContentRules, ListenerRules, Program, TempFolderRules};
 use crate::program::{BlockId, ServerId, VirtualServer};
 use access_log::LogPlace;
 use app::{Body, ConnId};
 use core::ops::Range;
 use core::time::Duration;
+use exchange::Names;
 use exchange::{About, BodyCut, ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals};
 use files::{Directory, FileLimits, ReaderKind};
 use h1::Framing;

@@ -3,7 +3,6 @@
 
 use crate::engine::{Engine, EngineParts, NewProgram};
 use crate::ids::UpstreamGroupId;
-use crate::names::Names;
 use crate::program::{Block, BlockId, ContentRules, ListenerRules, Program, ServerId, UpstreamGroup, VirtualServer};
 use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
 use crate::value::Value;
@@ -12,6 +11,7 @@ use app::{Body, Closed, ConnId, ConnectError};
 use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
+use exchange::Names;
 use exchange::{
     About, ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals, UpstreamAddress,
     UpstreamEvent, UpstreamId, Upstreams,

@@ -226,14 +226,14 @@ fn key<'a>(authority: &[u8], memory: &'a mut [u8]) -> Option<&'a [u8]> {
     }
     let key = memory.get_mut(..name.len())?;
     key.copy_from_slice(name);
-    let has_port = lower(key) && name.len() == authority.len() && authority.first() != Some(&b'[');
+    let has_port = lower_name(key) && name.len() == authority.len() && authority.first() != Some(&b'[');
     let end = if has_port { key.iter().position(|&byte| byte == b':').unwrap_or(key.len()) } else { key.len() };
     let key = &key[..end];
     Some(key.strip_suffix(b".").unwrap_or(key)).filter(|key| key.len() <= NAME_MAX)
 }
 
 /// Makes letters small, eight at a time, and tells whether there is a colon.
-pub(crate) fn lower(text: &mut [u8]) -> bool {
+pub fn lower_name(text: &mut [u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
     // Of a word: whether a byte is a colon, and the word in small letters.
