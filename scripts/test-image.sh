@@ -86,6 +86,8 @@ started() {
         # Words with blanks in them stay what they are.
         of_image '{{range .Config.Entrypoint}}{{println .}}{{end}}{{range .Config.Cmd}}{{println .}}{{end}}' |
             grep . >"$work/command"
+        # Before the process begins, whose first child is looked for.
+        root=$($engine image mount "localhost/$image")
         mounted=$image
         # As an engine does, the streams are pipes that are root's.
         rm -f "$work/out" "$work/err"
@@ -106,7 +108,7 @@ started() {
             set --
             while IFS= read -r word; do set -- "$@" "$word"; done <"$work/command"
             exec setpriv $limits chroot $identity "$root" env -i $variables "$@"
-        ' sh "$work" "$($engine image mount "localhost/$image")" "$user" "$variables" "$binds" "$tmpfs" "$rights" \
+        ' sh "$work" "$root" "$user" "$variables" "$binds" "$tmpfs" "$rights" \
             </dev/null >"$work/out" 2>"$work/err" &
         unshare=$!
         first=""

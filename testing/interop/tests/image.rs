@@ -136,6 +136,15 @@ impl Container {
         kill_process(Pid::from_raw(children.trim().parse().unwrap()).unwrap(), signal).unwrap();
     }
 
+    /// How it ended before it served anybody, and what it said.
+    fn refused(mut self) -> (Option<i32>, String, String) {
+        wait_for("the end of the start", || {
+            assert!(TcpStream::connect("127.0.0.1:80").is_err(), "it serves: {}", self.err.said());
+            self.first.has_ended()
+        });
+        self.ended()
+    }
+
     /// How it ended, and what it said on both streams.
     fn ended(mut self) -> (Option<i32>, String, String) {
         wait_for("the container's end", || self.first.has_ended() && self.out.has_ended() && self.err.has_ended());
@@ -212,7 +221,7 @@ fn on_a_root_that_nothing_writes_to_templates_go_to_a_tmpfs_or_the_start_says_so
 
         image.write("etc/nginx/templates/a/site.conf.template", "server { listen 80; return 200 \"by $NAME\"; }");
         let variables = ["NAME=me", "NGINX_ENVSUBST_OUTPUT_DIR=/etc/nginx/conf.d"];
-        let (code, out, err) = image.start("ro", &["/run", "/tmp"], &variables).ended();
+        let (code, out, err) = image.start("ro", &["/run", "/tmp"], &variables).refused();
         assert_eq!(code, Some(1), "{out}{err}");
         assert!(err.contains("/etc/nginx/conf.d/a/site.conf cannot be written: give the container a tmpfs"), "{err}");
         assert!(err.contains("(--tmpfs /etc/nginx/conf.d)") && err.contains("nothing is started: "), "{err}");
@@ -241,7 +250,7 @@ fn a_script_that_fails_stops_the_start_and_others_change_what_they_say() {
         let own = image.read("etc/nginx/conf.d/default.conf");
         image.script("35-fails.sh", "#!/bin/sh\nexit 7\n");
         image.write("etc/nginx/nginx.conf", "worker_processes 7;\nevents {}\n");
-        let (code, out, err) = image.start("rw", &[], &["NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1"]).ended();
+        let (code, out, err) = image.start("rw", &[], &["NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1"]).refused();
         assert_eq!(code, Some(7), "{out}{err}");
         assert!(err.contains("nothing is started: /docker-entrypoint.d/35-fails.sh failed"), "{err}");
         assert_eq!(image.read("etc/nginx/nginx.conf"), "worker_processes auto;\nevents {}\n");
@@ -254,7 +263,7 @@ fn a_script_that_fails_stops_the_start_and_others_change_what_they_say() {
         // A site of anybody else's stays, and so do streams, which are none of ours.
         image.write("etc/nginx/conf.d/default.conf", "# mine\nlisten 80;\n");
         image.write("etc/nginx/templates/a.conf.stream-template", "");
-        let (code, _, err) = image.start("rw", &[], &[]).ended();
+        let (code, _, err) = image.start("rw", &[], &[]).refused();
         assert_eq!(code, Some(1), "{err}");
         assert!(err.contains("a.conf.stream-template is for nginx's module stream"), "{err}");
         assert_eq!(image.read("etc/nginx/conf.d/default.conf"), "# mine\nlisten 80;\n");
