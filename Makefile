@@ -50,7 +50,7 @@ build: ## build both programs: target/release/nearside and nearside-tools; with 
 	@scripts/build.sh --package cli --locked $(WITH_DPDK)
 
 # What is there is installed as it is: sudo need not build.
-install: ## install both programs, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
+install: ## install both programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh $(NEARSIDE)
 

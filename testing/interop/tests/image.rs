@@ -95,6 +95,10 @@ impl Image {
 
     /// As an engine starts it: with pipes for what it says, and the image's own command.
     fn start(&self, access: &str, tmpfs: &[&str], variables: &[&str]) -> Container {
+        self.start_by("nginx", access, tmpfs, variables)
+    }
+
+    fn start_by(&self, name: &str, access: &str, tmpfs: &[&str], variables: &[&str]) -> Container {
         let streams = ["out", "err"].map(|name| {
             let pipe = self.0.with_file_name(name);
             let _ = fs::remove_file(&pipe);
@@ -106,7 +110,7 @@ impl Image {
         command.args(["-c", "exec \"$@\" >\"$OUT\" 2>\"$ERR\"", "sh"]).env("OUT", to_out).env("ERR", to_err);
         command.args(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", BEGIN, "sh"]);
         command.arg(&self.0).arg(access).args(tmpfs).arg("--").arg(Nearside::command([""; 0]).get_program());
-        command.args(variables).args(["/docker-entrypoint.sh", "nginx", "-g", "daemon off;"]);
+        command.args(variables).args(["/docker-entrypoint.sh", name, "-g", "daemon off;"]);
         Container { first: Running::start(&mut command), out, err }
     }
 }
@@ -227,7 +231,7 @@ fn on_a_root_that_nothing_writes_to_templates_go_to_a_tmpfs_or_the_start_says_so
         assert!(err.contains("(--tmpfs /etc/nginx/conf.d)") && err.contains("nothing is started: "), "{err}");
 
         image.write("etc/nginx/templates/site.conf.template", "server { listen 80; return 200 \"by $NAME\"; }");
-        let mut container = image.start("ro", &["/run", "/etc/nginx/conf.d"], &variables);
+        let mut container = image.start_by("nginx-debug", "ro", &["/run", "/etc/nginx/conf.d"], &variables);
         assert!(container.ask("/").ends_with("by me"));
         container.signal(Signal::TERM);
         assert_eq!(container.ended().0, Some(0));

@@ -36,9 +36,9 @@ if [ "$serves" ] && [ -d "$folder" ]; then
                 fi
                 tell "$name"
                 running=$name
+                # shellcheck disable=SC1090
                 case $name in
                     *.sh) "$name" ;;
-                    # shellcheck disable=SC1090
                     *) . "$name" ;;
                 esac
                 running=""
