@@ -57,7 +57,7 @@ try: ## build both programs soon, to try them or to work on them: target/try/nea
 	@echo "$(TARGET)/try/nearside and $(TARGET)/try/nearside-tools lie side by side; make build makes those that are measured"
 
 # What is there is installed as it is: sudo need not build.
-install: ## install both programs, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
+install: ## install both programs, manual, documents, completions and units below PREFIX (/usr/local), in DESTDIR if set
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' scripts/install.sh $(NEARSIDE)
 
@@ -68,15 +68,16 @@ deb: ## make a package for Debian: out/nearside_VERSION_ARCH.deb
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@scripts/deb.sh $(NEARSIDE) out
 
-image: ## build the container image nearside, with docker or podman (ENGINE)
+image: ## build the container images nearside and nearside:nginx, with docker or podman (ENGINE)
 	@$(ENGINE) build -t nearside -f packaging/container/Dockerfile .
+	@$(ENGINE) build -t nearside:nginx --target nginx -f packaging/container/Dockerfile .
 
 # What a machine lacks for them is named, and is no failure.
 test-deb: deb ## install the package in a copy of this machine: serve, rotate logs, remove, purge
 	@scripts/need.sh deb
 	@$(SUDO) scripts/test-deb.sh $$(ls -t out/nearside_*.deb | head -n 1) || [ $$? = 77 ]
 
-test-image: ## build the image with the program that is built, run it without rights, reload, stop
+test-image: ## build both images with the program that is built, run them, reload, stop
 	@[ -x $(NEARSIDE) ] || $(MAKE) --no-print-directory build
 	@$(SUDO) scripts/test-image.sh $(NEARSIDE) || [ $$? = 77 ]
 

@@ -48,11 +48,10 @@ install -m 644 "$deb/copyright" "$doc/copyright"
 install -m 644 "$deb/README.Debian" "$doc/README.Debian"
 install -m 644 "$deb/lintian-overrides" "$tree/usr/share/lintian/overrides/nearside"
 {
-    printf 'nearside (%s) unstable; urgency=medium\n\n  * See /usr/share/doc/nearside/CHANGELOG.md.gz.\n\n' "$version"
+    printf 'nearside (%s) unstable; urgency=medium\n\n  * See /usr/share/doc/nearside/CHANGELOG.md.\n\n' "$version"
     printf ' -- %s  %s\n' "$maintainer" "$(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")"
 } >"$doc/changelog"
-install -m 644 "$here/CHANGELOG.md" "$doc/CHANGELOG.md"
-gzip -9n "$doc/changelog" "$doc/CHANGELOG.md" "$tree"/usr/share/man/man1/*.1
+gzip -9n "$doc/changelog" "$tree"/usr/share/man/man1/*.1
 
 # The packages that have the libraries, and the C library that has what is asked of
 # it.

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs both programs with their manual pages, completions and systemd units
-# below $PREFIX (/usr/local), in $DESTDIR if that is set; or removes them.
+# Installs both programs with their manual pages, completions and systemd units, the
+# documents, the schema of sites, alerts and the dashboard below $PREFIX (/usr/local), in
+# $DESTDIR if that is set; or removes them.
 #
 # nearside-tools lies beside the program that is named; people call nearside alone,
 # which finds the other below lib.
@@ -18,6 +19,8 @@ bash=$to/share/bash-completion/completions
 zsh=$to/share/zsh/site-functions
 fish=$to/share/fish/vendor_completions.d
 units=$to/lib/systemd/system
+doc=$to/share/doc/nearside
+share=$to/share/nearside
 
 if [ "${1:-}" = --remove ]; then
     # What is named nearside there is ours.
@@ -25,6 +28,7 @@ if [ "${1:-}" = --remove ]; then
     rm -f "$man/nearside.1" "$man"/nearside-*.1 "$bash/nearside" "$zsh/_nearside" \
         "$fish/nearside.fish" "$units/nearside.service" "$units/nearside.socket" \
         "$units/nearside-link@.service" "$units/nearside-nginx.service"
+    rm -rf "$doc" "$share"
     [ ! -d "$lib" ] || rmdir --ignore-fail-on-non-empty "$lib"
     echo "removed from $to"
     exit 0
@@ -33,7 +37,8 @@ fi
 program=${1:?which program}
 tools=$(dirname "$program")/nearside-tools
 [ -x "$tools" ] || { echo "$tools is missing: make build" >&2; exit 1; }
-mkdir -p "$bin" "$lib" "$man" "$bash" "$zsh" "$fish" "$units" || {
+mkdir -p "$bin" "$lib" "$man" "$bash" "$zsh" "$fish" "$units" \
+    "$doc/docs" "$doc/examples" "$share/alerts" "$share/dashboard" || {
     echo "cannot write below $to: try sudo make install, or make install PREFIX=\$HOME/.local" >&2
     exit 1
 }
@@ -47,13 +52,20 @@ chmod 644 "$man"/nearside*.1
 "$program" completions bash >"$bash/nearside"
 "$program" completions zsh >"$zsh/_nearside"
 "$program" completions fish >"$fish/nearside.fish"
-here=$(dirname "$0")
+top=$(dirname "$0")/..
 for unit in nearside.service nearside.socket nearside-link@.service nearside-nginx.service; do
-    sed "s|/usr/bin/nearside|$prefix/bin/nearside|" "$here/../packaging/systemd/$unit" >"$units/$unit"
+    sed "s|/usr/bin/nearside|$prefix/bin/nearside|" "$top/packaging/systemd/$unit" >"$units/$unit"
 done
+# As they lie in the sources, so that their links lead from one to the other.
+install -m 644 "$top"/*.md "$doc"
+install -m 644 "$top"/docs/*.md "$doc/docs"
+install -m 644 "$top"/packaging/systemd/examples/*.conf "$doc/examples"
+install -m 644 "$top/docs/site.schema.json" "$share"
+install -m 644 "$top/packaging/alerts/nearside.rules.yml" "$share/alerts"
+install -m 644 "$top/packaging/dashboard/nearside.json" "$share/dashboard"
 size() { du -h "$1" | cut -f 1; }
 echo "installed $bin/nearside ($(size "$bin/nearside")), $lib/nearside-tools ($(size "$lib/nearside-tools"))," \
-    "their manual, completions and units below $to"
+    "their manual, documents, completions and units below $to"
 
 case ":$PATH:" in
     *":$prefix/bin:"*) ;;

@@ -78,6 +78,16 @@ owner=$(stat -c %U:%G:%a /var/log/nearside)
 [ "$owner" = nearside:adm:750 ] || fail "the folder of logs: $owner"
 nearside --version >/dev/null
 zcat /usr/share/man/man1/nearside-nginx.1.gz | grep -q explain || fail "no manual"
+# The second program is found by the first, and by nobody's PATH.
+nearside load --help | grep -q warmup || fail "the tools are not found"
+if command -v nearside-tools >/dev/null; then fail "the tools are a command of their own"; fi
+for file in doc/nearside/README.md doc/nearside/CHANGELOG.md doc/nearside/docs/site.md \
+    doc/nearside/examples/alias.conf nearside/alerts/nearside.rules.yml nearside/dashboard/nearside.json; do
+    # Images of containers keep documents out.
+    grep -rqs "path-exclude.*/usr/share/doc" /etc/dpkg && [ "${file#doc/}" != "$file" ] && continue
+    [ -s "/usr/share/$file" ] || fail "no /usr/share/$file"
+done
+nearside serve --site-schema | cmp -s - /usr/share/nearside/site.schema.json || fail "the schema is another's"
 if command -v systemd-analyze >/dev/null 2>&1; then
     mkdir -p /srv/www
     units="nearside.service nearside.socket nearside-nginx.service nearside-link@lo.service"
@@ -87,6 +97,23 @@ if command -v systemd-analyze >/dev/null 2>&1; then
     [ -z "$said" ] || fail "units: $said"
     unit=$(cd /lib/systemd/system && grep -h ^ExecStart= nearside.service nearside.service.d/package.conf | tail -n 1)
     [ "$unit" != "${unit#*serve.toml}" ] || fail "settings are not the unit's: $unit"
+fi
+alias=/etc/systemd/system/nginx.service
+if command -v systemctl >/dev/null 2>&1 && [ -s /usr/share/doc/nearside/examples/alias.conf ]; then
+    step "the name nginx.service, on request"
+    drop_ins=/etc/systemd/system/nearside-nginx.service.d
+    [ ! -e $alias ] || fail "the name was taken without being asked for"
+    install -D -m 644 -t $drop_ins /usr/share/doc/nearside/examples/*.conf
+    systemctl enable nearside-nginx 2>/tmp/said || fail "$(cat /tmp/said)"
+    [ "$(basename "$(readlink $alias)")" = nearside-nginx.service ] || fail "no alias: $(ls -l /etc/systemd/system)"
+    # It says that the two exclude each other no more, being one.
+    said=$(systemd-analyze verify --man=no nearside-nginx.service 2>&1 | grep -i nearside |
+        grep -v "is dropped, as nginx.service is merged" || true)
+    [ -z "$said" ] || fail "units: $said"
+    systemctl disable nearside-nginx 2>/dev/null
+    [ ! -h $alias ] || fail "the name is not given back"
+    # As an operator has it who forgets that.
+    systemctl enable nearside-nginx nearside.service nearside-link@lo.service 2>/tmp/said || fail "$(cat /tmp/said)"
 fi
 
 step "serves /srv/www by its settings, as its user"
@@ -120,15 +147,33 @@ step "logrotate, under load: serve"
 rotate_under_load /etc/logrotate.d/nearside http://127.0.0.1:8080/index.html /var/log/nearside/access.log
 [ "$(stat -c %U:%G:%a /var/log/nearside/access.log)" = nearside:adm:640 ] || fail "the new log's mode"
 
+step "upgraded while it serves, without systemd: logs are opened again, and a successor is the new program"
+dpkg --force-depends -i /tmp/nearside.deb >/tmp/said 2>&1 || fail "$(cat /tmp/said)"
+was=$(readlink "/proc/$main/exe")
+[ "$was" = "/usr/bin/nearside (deleted)" ] || fail "not upgraded: $was"
+mv /var/log/nearside/access.log /var/log/nearside/access.log.old
+/usr/lib/nearside/reopen-logs
+until_true test -e /var/log/nearside/access.log
+kill -USR2 "$main"
+# The parent stays, and what it starts is what is installed now.
+is_new() {
+    for pid in $(ps -o pid= --ppid "$main"); do
+        [ "$(readlink "/proc/$pid/exe")" != /usr/bin/nearside ] || return 0
+    done
+    return 1
+}
+until_true is_new
+nearside load http://127.0.0.1:8080/index.html -n 10 >/dev/null 2>&1 || fail "the successor does not serve"
+
 step "a link in the folder of logs leads root nowhere"
 echo precious >/root/precious && chmod 600 /root/precious
 rm /var/log/nearside/access.log && ln -s /root/precious /var/log/nearside/access.log
-kill -USR1 $main
+kill -USR1 "$main"
 nearside load http://127.0.0.1:8080/index.html -n 10 >/dev/null 2>&1
 until_true grep -q "cannot open" /tmp/serve.log
 [ "$(cat /root/precious)" = precious ] || fail "root wrote where a link led"
-kill -TERM $main
-wait $main || fail "did not end well"
+kill -TERM "$main"
+wait "$main" || fail "did not end well"
 
 if [ -f /etc/logrotate.d/nginx ] && [ -x /etc/init.d/nginx ] && id www-data >/dev/null 2>&1; then
     step "logrotate, under load: nginx.conf, by the rules of Debian's nginx"
@@ -158,6 +203,8 @@ echo '# mine' >>/etc/nearside/serve.toml
 dpkg -r nearside >/tmp/said 2>&1 || fail "$(cat /tmp/said)"
 grep -q '# mine' /etc/nearside/serve.toml || fail "a conffile is gone"
 [ ! -e /usr/bin/nearside ] || fail "the program is there"
+[ ! -h $alias ] || fail "the name nginx.service leads to a unit that is gone"
+rm -rf /etc/systemd/system/nearside-nginx.service.d
 
 step "purged: nothing stays"
 dpkg -P nearside >/tmp/said 2>&1 || fail "$(cat /tmp/said)"

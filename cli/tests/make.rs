@@ -67,14 +67,39 @@ fn what_is_installed_is_whole_and_is_removed_again() {
         ("lib/systemd/system/nearside.service", "ExecStart=/opt/near/bin/nearside serve"),
         ("lib/systemd/system/nearside-link@.service", "ExecStart=/opt/near/bin/nearside serve"),
         ("lib/systemd/system/nearside.socket", "ListenStream"),
+        ("share/nearside/alerts/nearside.rules.yml", "alert:"),
+        ("share/nearside/dashboard/nearside.json", "\"panels\""),
+        ("share/doc/nearside/examples/alias.conf", "[Install]\nAlias=nginx.service\n"),
+        ("share/doc/nearside/examples/metrics.conf", "[Service]\nEnvironment=NEARSIDE_METRICS="),
     ] {
         let text = fs::read_to_string(to.join("opt/near").join(file)).expect(file);
         assert!(text.contains(words), "{file}");
     }
+    let schema = run(Command::new(&program).args(["serve", "--site-schema"])).stdout;
+    let installed = fs::read(to.join("opt/near/share/nearside/site.schema.json")).expect("the schema");
+    assert!(installed == schema, "the schema is not this program's");
+    let lost = lost_links(&to.join("opt/near/share/doc/nearside"));
+    assert!(lost.is_empty(), "documents name others that are not installed: {lost:?}");
     let foreign = to.join("opt/near/bin/other");
     fs::write(&foreign, "").expect("a file");
     install("--remove");
     assert_eq!(files(&to), [foreign], "what is not ours stays");
+}
+
+/// Links from one document to another that is not there. Those into the sources lead
+/// nowhere from an installation, and the README of a package says so.
+fn lost_links(documents: &Path) -> Vec<String> {
+    let of = |path: &PathBuf| {
+        let text = fs::read_to_string(path).expect("a document");
+        let folder = path.parent().expect("a folder");
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+        let lost = targets.filter(|target| target.ends_with(".md") && !target.contains("://"));
+        lost.filter(|target| !folder.join(target).exists()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all: Vec<PathBuf> =
+        files(documents).into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    assert!(all.len() > 15, "documents: {all:?}");
+    all.iter().flat_map(of).collect()
 }
 
 /// A build that draws its bar 300 times, warns, and ends as asked.

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -25,11 +25,16 @@ const TOLD_MAX: usize = 3;
 
 /// Opens the access log for a process that becomes `identity`. Where others than
 /// root could have put something else in its place, it is opened with that
-/// user's rights, and no more: a link would lead root to any file of theirs.
+/// user's rights, and no more: a link would lead root to any file of theirs. A stream
+/// of this process is not opened a second time, which nobody may do with a socket or with
+/// another's pipe: it is the same one under another number.
 ///
 /// # Errors
 /// As open(2).
 pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd> {
+    if let Some(stream) = own_stream(path) {
+        return stream.try_clone_to_owned();
+    }
     match identity {
         Some(user) if !is_roots_own(path) => as_user(user, || append(path)).or_else(|why| match why.kind() {
             // Where a group may write to /var/log, and the user not to the folder in
@@ -46,6 +51,9 @@ pub fn open_log(path: &Path, identity: Option<&Identity>) -> io::Result<OwnedFd>
 /// # Errors
 /// As open(2).
 pub fn can_open_log(path: &Path, identity: Option<&Identity>) -> io::Result<()> {
+    if own_stream(path).is_some() {
+        return Ok(());
+    }
     match identity {
         Some(user) if !is_roots_own(path) => as_user(user, || can_append(path)).or_else(|why| {
             let is_new = std::fs::symlink_metadata(path).is_err_and(|why| why.kind() == io::ErrorKind::NotFound);
@@ -54,6 +62,26 @@ pub fn can_open_log(path: &Path, identity: Option<&Identity>) -> io::Result<()> 
         }),
         _ => can_append(path),
     }
+}
+
+/// The stream of this process that `path` is, or leads to by way of links: as images for
+/// containers have them in the places of logs.
+fn own_stream(path: &Path) -> Option<BorrowedFd<'static>> {
+    const FOLDERS: [&str; 2] = ["/proc/self/fd", "/dev/fd"];
+    let mut at = std::path::absolute(path).ok()?;
+    for _ in 0..LINKS_MAX {
+        let (folder, name) = (at.parent()?, at.file_name()?);
+        if FOLDERS.iter().any(|own| folder == Path::new(own)) {
+            return match name.to_str()? {
+                "1" => Some(rustix::stdio::stdout()),
+                "2" => Some(rustix::stdio::stderr()),
+                _ => None,
+            };
+        }
+        let target = std::fs::read_link(&at).ok()?;
+        at = folder.join(target);
+    }
+    None
 }
 
 /// Whether a file could be opened to be appended to, or made, with the rights of this
@@ -272,6 +300,24 @@ mod tests {
             println!("left out: this user is not root");
         }
         root.then(|| Identity::find("4321:4321").expect("numbers"))
+    }
+
+    #[test]
+    fn a_link_to_a_stream_of_ours_is_that_stream() {
+        let folder = Folder::new("places-stream");
+        let of = |target: &str| {
+            let link = folder.0.join("link");
+            let _ = std::fs::remove_file(&link);
+            symlink(target, &link).expect("a link");
+            symlink("link", folder.0.join("again")).expect("a link");
+            let found = own_stream(&folder.0.join("again")).map(|stream| stream.as_raw_fd());
+            std::fs::remove_file(folder.0.join("again")).expect("made above");
+            found
+        };
+        assert_eq!((of("/dev/stdout"), of("/dev/stderr")), (Some(1), Some(2)));
+        assert_eq!((of("/proc/self/fd/1"), of("/dev/fd/2")), (Some(1), Some(2)));
+        assert_eq!((of("/proc/self/fd/0"), of("/dev/null"), of("again"), of("/nowhere")), (None, None, None, None));
+        assert!(own_stream(Path::new("/dev/stdout")).is_some() && can_open_log(Path::new("/dev/stderr"), None).is_ok());
     }
 
     #[test]

@@ -146,3 +146,36 @@ fn the_unit_files_are_what_systemd_and_the_program_take() {
         Err(why) => println!("systemd-analyze is not here ({why}): the units were read, not verified"),
     }
 }
+
+/// The name of nginx's unit is ours where an operator asks for it, by the drop-in that is
+/// among the examples, and nginx's again afterwards.
+#[test]
+fn the_name_of_nginx_s_unit_is_taken_on_request_and_given_back() {
+    let root = scratch("alias");
+    let _ = fs::remove_dir_all(&root);
+    let (own, etc) = (root.join("lib/systemd/system"), root.join("etc/systemd/system"));
+    let drop_ins = etc.join("nearside-nginx.service.d");
+    for folder in [&own, &drop_ins] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::copy(units().join("nearside-nginx.service"), own.join("nearside-nginx.service")).unwrap();
+    fs::write(own.join("nginx.service"), "[Service]\nExecStart=/usr/sbin/nginx\n").unwrap();
+    let name = etc.join("nginx.service");
+    let systemctl = |word: &str| {
+        let done = Command::new("systemctl").arg("--root").arg(&root).args([word, "nearside-nginx"]).output();
+        done.inspect(|done| assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr)))
+    };
+    if let Err(why) = systemctl("enable") {
+        println!("left out: systemctl is not here ({why})");
+        return;
+    }
+    assert!(!name.is_symlink(), "without being asked for");
+    for example in ["alias.conf", "metrics.conf"] {
+        fs::copy(units().join("examples").join(example), drop_ins.join(example)).unwrap();
+    }
+    systemctl("enable").unwrap();
+    let leads = fs::read_link(&name).unwrap();
+    assert_eq!(leads.file_name().and_then(|name| name.to_str()), Some("nearside-nginx.service"), "{}", leads.display());
+    systemctl("disable").unwrap();
+    assert!(!name.is_symlink(), "it is given back");
+}
