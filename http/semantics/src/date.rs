@@ -66,6 +66,37 @@ pub fn parse(text: &[u8], now: u64) -> Option<u64> {
     }
 }
 
+/// The same of what merely looks like one of these dates, as nginx reads it: the day's
+/// name, the time zone and what stands behind the time are not looked at, and the day of an
+/// `asctime` date may have one digit. There is no leap second.
+#[must_use]
+pub fn parse_leniently(text: &[u8], now: u64) -> Option<u64> {
+    let stop = text.iter().position(|byte| matches!(byte, b',' | b' '))?;
+    let rest = text.get(stop + 1..)?.trim_ascii_start();
+    let (year, month, day, clock) = match rest {
+        // `Nov  6 08:49:37 1994`
+        [m1, m2, m3, b' ', behind @ ..] if text[stop] == b' ' => {
+            let behind = behind.strip_prefix(b" ").unwrap_or(behind);
+            let (day, behind) = behind.split_at_checked(behind.iter().position(|byte| *byte == b' ')?)?;
+            let (clock, year) = (behind.get(1..9)?, behind.get(9..)?.strip_prefix(b" ")?.get(..4)?);
+            let day = digits(day).filter(|_| day.len() <= 2)?;
+            (digits(year)?, month(&[*m1, *m2, *m3])?, day, clock)
+        }
+        // `06 Nov 1994 08:49:37`
+        [d1, d2, b' ', m1, m2, m3, b' ', behind @ ..] if text[stop] == b',' => {
+            let (year, clock) = (behind.get(..4)?, behind.get(4..)?.strip_prefix(b" ")?.get(..8)?);
+            (digits(year)?, month(&[*m1, *m2, *m3])?, digits(&[*d1, *d2])?, clock)
+        }
+        // `06-Nov-94 08:49:37`
+        [d1, d2, b'-', m1, m2, m3, b'-', behind @ ..] if text[stop] == b',' => {
+            let (year, clock) = (behind.get(..2)?, behind.get(2..)?.strip_prefix(b" ")?.get(..8)?);
+            (recent(digits(year)?, now), month(&[*m1, *m2, *m3])?, digits(&[*d1, *d2])?, clock)
+        }
+        _ => return None,
+    };
+    unix(year, month, day, time(clock).filter(|_| clock[6..] != *b"60")?)
+}
+
 /// `Sun, 06 Nov 1994 08:49:37 GMT`
 fn imf_fixdate(text: &[u8]) -> Option<u64> {
     let text: &[u8; 29] = text.try_into().ok()?;
@@ -94,16 +125,19 @@ fn rfc850(text: &[u8], comma: usize, now: u64) -> Option<u64> {
         return None;
     }
     let (month, day, time) = (month(&rest[5..8])?, digits(&rest[2..4])?, time(&rest[12..20])?);
+    unix(recent(digits(&rest[9..11])?, now), month, day, time)
+}
+
+/// The year that two digits mean. RFC 9110 section 5.6.7: one that appears to be more than
+/// 50 years in the future is the most recent year in the past with these digits.
+fn recent(digits: u64, now: u64) -> u64 {
     let (this_year, ..) = civil(now.min(LAST) / DAY);
-    let year = this_year / 100 * 100 + digits(&rest[9..11])?;
-    // RFC 9110 section 5.6.7: one that appears to be more than 50 years in
-    // the future is the most recent year in the past with these digits.
-    let year = match year {
+    let year = this_year / 100 * 100 + digits;
+    match year {
         _ if year > this_year + 50 => year - 100,
         _ if year + 50 <= this_year => year + 100,
         _ => year,
-    };
-    unix(year, month, day, time)
+    }
 }
 
 /// `Sun Nov  6 08:49:37 1994`

@@ -9,6 +9,12 @@ pub enum RequestBody {
     Length(u64),
     /// Bytes up to an end that its carrier will see.
     Unknown,
+    /// The same, of which all came along with the head: so many bytes, or none. Told where
+    /// [`crate::Handler::asks_for_bodies`].
+    AtHand(u64),
+    /// By what came along with the head there is no such end: nothing of it is offered, and
+    /// the answer is the connection's last. Told where [`crate::Handler::asks_for_bodies`].
+    Malformed,
 }
 
 /// Why a body that a handler reads will not be whole.

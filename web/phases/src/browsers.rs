@@ -73,6 +73,10 @@ mod tests {
             ("Mozilla/4.0 (compatible; MSIE 7.0; Windows NT 6.0)", false, false),
             ("Mozilla/4.0 (compatible; MSIE 6.0; X11) Opera 8.5", false, false),
             ("MSIE 6.", false, false),
+            ("MSIE 5.", false, false),
+            ("Mozilla/5.0 (Macintosh; Mac OS X) Gecko/2009 Safari/533", false, false),
+            ("Opera/9 (Macintosh; Mac OS X) Safari/533", false, false),
+            ("Mozilla/4.0 (compatible; MSIE 7.0; Mac OS X) Safari/533", false, false),
             (
                 "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_6) AppleWebKit/533 (KHTML, like Gecko) Safari/533",
                 false,
@@ -80,6 +84,7 @@ mod tests {
             ),
             ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_6) AppleWebKit/533 Chrome/5 Safari/533", false, false),
             ("Mozilla/5.0 (X11; Linux) AppleWebKit/533 Safari/533", false, false),
+            ("Lynx (Macintosh; Mac OS X)", false, false),
             ("", false, false),
         ] {
             let (old, apple) = (KeepAliveDisabled::default(), KeepAliveDisabled { msie6: false, safari: true });

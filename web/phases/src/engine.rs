@@ -7,7 +7,7 @@
 //! | `values`, `facts`, `written`, `host` | what variables stand for |
 //! | `content`, `pages` | what answers |
 //! | `errors` | what the error log is told |
-//! | `reply`, `ranges`, `text`, `put` | its fields, and how it is sent |
+//! | `reply`, `conditions`, `ranges`, `text`, `put` | its fields, and how it is sent |
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
@@ -18,6 +18,7 @@
 mod bodies;
 mod chosen;
 mod coding;
+mod conditions;
 mod content;
 mod course;
 mod course_body;
@@ -104,11 +105,10 @@ use semantics::date::HttpDate;
 use semantics::{Form, Method, OwnedRequest, Request, Status};
 use spare::Spare;
 use squeeze::Squeezer;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::{cmp::Reverse, collections::BinaryHeap};
 use subs::Subs;
 use values::Clock;
 use wire::Time;

@@ -9,7 +9,7 @@ use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::{BodyCut, Ending, ExchangeId, Handler, Replies, RequestBody};
-use h1::server::{RequestEvent, RequestReader, Transfer};
+use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
 
@@ -51,7 +51,7 @@ impl<H: Handler> Server<H> {
                     let span = self.carrier.terms.soonest(conn.terms);
                     self.carrier.arm(net, id, span);
                 }
-                self.on_request(net, id, &request, &transfer);
+                self.on_request(net, id, &request, &transfer, rest.get(consumed..).unwrap_or_default());
                 Some(consumed)
             }
             RequestEvent::LineFeeds { consumed } => self.on_line_feeds(net, id, rest, consumed),
@@ -228,10 +228,10 @@ impl<H: Handler> Server<H> {
     /// slots of a memif link that copies nothing). What is decided by it more
     /// than once, or remembered of it, is read from a copy, so that it is one
     /// and the same each time; a head that became another since is no request.
-    fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>, transfer: &Transfer) {
+    fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>, transfer: &Transfer, behind: &[u8]) {
         self.carrier.conns[id.index()].ending = ending(transfer, self.carrier.common.persistence);
         if !net.shares_frames() {
-            self.on_own_request(net, id, seen, transfer);
+            self.on_own_request(net, id, seen, transfer, behind);
             return;
         }
         let mut head = core::mem::take(&mut self.head);
@@ -242,7 +242,8 @@ impl<H: Handler> Server<H> {
             RequestEvent::Request { request, transfer: again, consumed }
                 if consumed == head.len() && ends_alike(&again, transfer) =>
             {
-                self.on_own_request(net, id, &request, transfer);
+                // What stands behind it may become another, too.
+                self.on_own_request(net, id, &request, transfer, b"");
             }
             _ => {
                 self.carrier.counters.parse_errors += 1;
@@ -252,20 +253,34 @@ impl<H: Handler> Server<H> {
         self.head = head;
     }
 
-    /// As [`Server::on_request`], from memory that is ours alone.
-    fn on_own_request<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer) {
+    /// As [`Server::on_request`], from memory that is ours alone; `behind` came with it.
+    fn on_own_request<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        request: &Request<'_>,
+        transfer: &Transfer,
+        behind: &[u8],
+    ) {
         let slot = self.hosts.slot(|| request.authority());
         if transfer.framing() == Framing::None {
             self.respond(net, id, request, slot, RequestBody::None);
         } else {
-            self.begin_body(net, id, request, transfer, slot);
+            self.begin_body(net, id, request, (transfer, behind), slot);
         }
     }
 
     /// A body follows. It is read to its end, and discarded, before the
     /// request is answered (RFC 9112 §9.3: all of it, or close), unless its
     /// handler takes it.
-    fn begin_body<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, transfer: &Transfer, slot: u16) {
+    fn begin_body<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        request: &Request<'_>,
+        (transfer, behind): (&Transfer, &[u8]),
+        slot: u16,
+    ) {
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let takes = handler.takes_body(request);
         let judges = handler.judges_bodies();
@@ -303,11 +318,21 @@ impl<H: Handler> Server<H> {
         // A handler that asks for bodies says when it reads one.
         more.pace = (!takes || !later).then(|| BodyPace::begin(net.now()));
         if takes {
-            conn.flags |= TAKES_BODY;
             let body = match transfer.framing() {
                 Framing::Length(length) => RequestBody::Length(length),
+                _ if later => {
+                    body_at_hand(self.carrier.conns[id.index()].engine, behind, &self.carrier.head_limits(id))
+                }
                 _ => RequestBody::Unknown,
             };
+            let conn = &mut self.carrier.conns[id.index()];
+            if body == RequestBody::Malformed {
+                // There is nothing to take, and nothing after it can be understood.
+                self.carrier.counters.parse_errors += 1;
+                conn.ending = conn.ending.and(false);
+            } else {
+                conn.flags |= TAKES_BODY;
+            }
             self.respond(net, id, request, slot, body);
             return;
         }
@@ -463,6 +488,24 @@ impl Carrier {
             self.arm(net, id, span);
         }
     }
+}
+
+/// What there is of a body in chunks, of which these bytes came along with its head. They are
+/// read again as the body is taken.
+fn body_at_hand(mut engine: RequestReader, mut bytes: &[u8], limits: &RequestLimits) -> RequestBody {
+    let mut length = 0;
+    while !bytes.is_empty() {
+        match engine.on_bytes(bytes, limits) {
+            RequestEvent::Body { bytes: some, consumed } => {
+                length += some.len() as u64;
+                bytes = bytes.get(consumed..).unwrap_or_default();
+            }
+            RequestEvent::EndOfBody { .. } => return RequestBody::AtHand(length),
+            RequestEvent::Reject { status: Status::BAD_REQUEST, .. } => return RequestBody::Malformed,
+            _ => break,
+        }
+    }
+    RequestBody::Unknown
 }
 
 /// Whether the connection's engine stands where it would after either.

@@ -81,3 +81,53 @@ fn every_day_is_read_as_it_was_written() {
         seconds += 734_567;
     }
 }
+
+#[test]
+fn what_looks_like_a_date_is_one_to_the_lenient() {
+    const SECOND: u64 = 1_289_383_810;
+    for text in [
+        "Wed, 10 Nov 2010 10:10:10 GMT",
+        "Wed, 10 Nov 2010 10:10:10",
+        "Wed, 10 Nov 2010 10:10:10 +0200",
+        "Wed, 10 Nov 2010 10:10:10GMT",
+        "Xyz, 10 Nov 2010 10:10:10 and more",
+        ",10 Nov 2010 10:10:10",
+        "Wed,  10 Nov 2010 10:10:10",
+        "Wednesday, 10-Nov-10 10:10:10",
+        "Wed, 10-Nov-10 10:10:10 GMT",
+        "Wed Nov 10 10:10:10 2010",
+        "x Nov 10 10:10:10 2010 x",
+    ] {
+        assert_eq!(parse_leniently(text.as_bytes(), SECOND), Some(SECOND), "{text}");
+    }
+    for text in ["Wed Nov  9 10:10:10 2010", "Wed Nov 9 10:10:10 2010"] {
+        assert_eq!(parse_leniently(text.as_bytes(), SECOND), Some(SECOND - 86_400), "{text}");
+    }
+    for text in [
+        "",
+        ",",
+        " ",
+        "x",
+        "Wed, 1",
+        "Wed, 10 Nov 2010",
+        "Wed, 10 Nov 2010 10:10:1",
+        "Wed, 10 Nov 2010  10:10:10 GMT",
+        "Wed, 10 Nov 2010 10:10:60 GMT",
+        "Wed, 10 Nov 2010 24:10:10 GMT",
+        "Wed, 30 Feb 2010 10:10:10 GMT",
+        "Wed, 10-Nov-2010 10:10:10 GMT",
+        "Wed, 10 nov 2010 10:10:10 GMT",
+        "10 Nov 2010 10:10:10 GMT",
+        "Wed Nov 100 10:10:10 2010",
+        "Wed Nov  10:10:10 2010",
+        "Wed Nov 10 10:10:10 201",
+        "Wed Nov 10 10:10:10",
+        "Wed, 10-Nov-10 ",
+    ] {
+        assert_eq!(parse_leniently(text.as_bytes(), SECOND), None, "{text}");
+    }
+    // Whatever is a date is the same one.
+    for text in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+        assert_eq!(parse_leniently(text.as_bytes(), SECOND), parse(text.as_bytes(), SECOND), "{text}");
+    }
+}

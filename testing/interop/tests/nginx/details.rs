@@ -282,6 +282,8 @@ fn programs_get_bodies_in_chunks_as_they_come() {
                     ("Content-Length: 10", &["", "01234", "56789"][..]),
                     ("Transfer-Encoding: chunked", &["", "5\r\n01234\r\n", "5\r\n56789\r\n0\r\n\r\n"]),
                     ("Transfer-Encoding: chunked", &["", "0\r\n\r\n"]),
+                    ("Transfer-Encoding: chunked", &["\r\n5\r\n01234\r\n5\r\n56789\r\n0\r\n\r\n"]),
+                    ("Transfer-Encoding: chunked", &["\r\n0\r\n\r\n"]),
                 ] {
                     let mut stream = TcpStream::connect(ADDRESS).unwrap();
                     stream.set_nodelay(true).unwrap();
@@ -306,7 +308,10 @@ fn programs_get_bodies_in_chunks_as_they_come() {
         });
         assert_eq!(seen[0], seen[1]);
         let bodies: Vec<&str> = seen[1].iter().map(|(_, _, body)| body.as_str()).collect();
-        assert_eq!(bodies, ["[10] 0123456789", "[] 0123456789", "[] ", "[10] 0123456789", "[10] 0123456789", "[0] "]);
+        let known = ["[10] 0123456789", "[10] 0123456789", "[0] "];
+        // What came with the head has its length; what comes later has none as it comes.
+        let off = ["[10] 0123456789", "[] 0123456789", "[] ", "[10] 0123456789", "[0] "];
+        assert_eq!(bodies, [&off[..], &known, &known[1..]].concat());
     });
 }
 

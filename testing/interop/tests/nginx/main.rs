@@ -42,6 +42,7 @@ mod requests;
 mod resolved;
 mod secured;
 mod secured_upstreams;
+mod sent;
 mod sizes;
 mod stapled;
 mod theirs;

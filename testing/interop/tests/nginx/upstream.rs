@@ -82,7 +82,7 @@ pub(crate) fn request_line(stream: &mut TcpStream) -> Option<String> {
 }
 
 /// A head, and its body.
-fn request(stream: &mut TcpStream, arrived: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
+pub(crate) fn request(stream: &mut TcpStream, arrived: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
     let mut more = |arrived: &mut Vec<u8>| {
         let mut piece = [0; 16_384];
         match stream.read(&mut piece) {

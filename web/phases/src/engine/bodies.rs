@@ -64,6 +64,9 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(failure) = body.failure.take() {
             return self.body_failed(failure);
         }
+        if body.is_malformed {
+            return self.refuse_body();
+        }
         match &body.state {
             BodyState::Left => {}
             BodyState::Kept(received) if received.content().is_none() => return Flow::Waits(On::Source),

@@ -22,6 +22,8 @@ pub(super) struct Answer {
     /// Unix seconds, and the entity tag.
     pub modified: Option<u64>,
     pub etag: Option<String>,
+    /// How the site writes when it was modified, in place of that date.
+    pub modified_text: Option<Vec<u8>>,
     pub location: Option<Vec<u8>>,
     pub takes_ranges: bool,
     /// What an upstream says of ranges does not hold any more.
@@ -74,6 +76,7 @@ impl Answer {
             body,
             modified: None,
             etag: None,
+            modified_text: None,
             location: None,
             takes_ranges: false,
             is_unranged: false,
@@ -88,12 +91,18 @@ impl Answer {
 
 impl Answer {
     /// Its bytes become others: there are no ranges of them, and its tag names what it
-    /// was made of.
+    /// was made of. One without quotes is none, and cannot be made weak.
     pub fn changes(&mut self) {
         (self.takes_ranges, self.is_unranged) = (false, true);
+        self.etag.take_if(|etag| !etag.starts_with("W/") && !etag.starts_with('"'));
         if let Some(etag) = self.etag.as_mut().filter(|etag| !etag.starts_with("W/")) {
             etag.insert_str(0, "W/");
         }
+    }
+
+    /// Nothing tells its content from another any more.
+    pub fn clear_validators(&mut self) {
+        (self.modified, self.modified_text, self.etag) = (None, None, None);
     }
 }
 
@@ -268,7 +277,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// The media type of what the path names.
     pub(super) fn media_type(&self, block: &Block) -> Vec<u8> {
-        if let Some(kept) = &self.course.kept_type {
+        if let Some(kept) = &self.course.kept.media_type {
             return kept.clone();
         }
         block.types.of(&self.course.uri).unwrap_or(&block.default_type).to_vec()

@@ -1,7 +1,7 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::course_body::CourseBody;
-use super::course_parts::{Captures, Rewritten, SecuredCourse};
+use super::course_parts::{Captures, KeptContent, Rewritten, SecuredCourse};
 use super::making::Filtering;
 use super::named::Names;
 use super::paced::Paced;
@@ -361,9 +361,9 @@ pub(crate) struct Course {
     pub relay: Option<Box<Relay>>,
     pub relay_body: Option<BodyContent>,
     pub tries: Vec<UpstreamTry>,
-    /// Fields of the answer that came, and a media type that whatever answers has.
+    /// Fields of the answer that came, and what whatever answers has of it.
     pub answered: Vec<u8>,
-    pub kept_type: Option<Vec<u8>>,
+    pub kept: KeptContent,
     /// The server that was asked, where something else answers now: for people.
     pub passed_to: Option<Vec<u8>>,
     /// What `$proxy_host` and `$proxy_port` stand for.
@@ -458,7 +458,7 @@ impl Course {
             relay_body: None,
             tries: Vec::new(),
             answered: Vec::new(),
-            kept_type: None,
+            kept: KeptContent::default(),
             passed_to: None,
             proxy_host: Vec::new(),
             proxy_port: None,

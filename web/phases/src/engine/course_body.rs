@@ -11,6 +11,10 @@ use exchange::RequestBody;
 pub(super) struct CourseBody {
     /// Its bytes, if they were told.
     pub length: Option<u64>,
+    /// Of one in chunks: its bytes, if all of it came along with the head.
+    pub at_hand: Option<u64>,
+    /// What came along with the head are no chunks.
+    pub is_malformed: bool,
     pub state: BodyState,
     /// All of it came.
     pub ended: bool,
@@ -60,14 +64,18 @@ pub(super) enum BodyFailure {
 impl CourseBody {
     /// What follows a request's head.
     pub fn of(body: RequestBody) -> Option<Box<Self>> {
-        let length = match body {
+        let (length, at_hand) = match body {
             RequestBody::None => return None,
-            RequestBody::Length(length) => Some(length),
-            RequestBody::Unknown => None,
+            RequestBody::Length(length) => (Some(length), None),
+            RequestBody::AtHand(length) => (None, Some(length)),
+            RequestBody::Unknown | RequestBody::Malformed => (None, None),
         };
+        let is_malformed = body == RequestBody::Malformed;
         let (state, failure) = (BodyState::Left, None);
         Some(Box::new(Self {
             length,
+            at_hand,
+            is_malformed,
             state,
             ended: false,
             wire: 0,
@@ -92,7 +100,18 @@ impl CourseBody {
         let BodyState::Kept(received) = &self.state else { return None };
         let state = BodyState::Kept(Box::new(received.share()?));
         let (length, most) = (self.length, self.most);
-        Some(Box::new(Self { length, state, ended: true, wire: 0, most, failure: None, is_told: true, copy: None }))
+        Some(Box::new(Self {
+            length,
+            at_hand: None,
+            is_malformed: false,
+            state,
+            ended: true,
+            wire: 0,
+            most,
+            failure: None,
+            is_told: true,
+            copy: None,
+        }))
     }
 
     /// So many bytes of it were handed on.
@@ -125,11 +144,11 @@ impl CourseBody {
         }
     }
 
-    /// Bytes of it that were read, once it has ended.
+    /// Bytes of it that were read, once it has ended; or that are known to follow.
     pub fn read(&self) -> Option<u64> {
         match &self.state {
             BodyState::Kept(received) => self.ended.then(|| received.received()),
-            BodyState::Streamed(bytes) => self.ended.then_some(*bytes),
+            BodyState::Streamed(bytes) => self.ended.then_some(*bytes).or(self.at_hand),
             _ => None,
         }
     }

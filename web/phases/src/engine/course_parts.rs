@@ -55,3 +55,12 @@ impl Captures {
         self.subject.get(self.groups.get(group)?.clone()?)
     }
 }
+
+/// What stays of an upstream's answer, of its content, whatever answers.
+#[derive(Debug, Default)]
+pub(crate) struct KeptContent {
+    /// Its media type, where it was given up for another (`X-Accel-Redirect`).
+    pub media_type: Option<Vec<u8>>,
+    /// The charset that it asks for (`X-Accel-Charset`).
+    pub charset: Option<Vec<u8>>,
+}

@@ -32,7 +32,7 @@ impl<R: Replies> Runner<'_, R> {
             making.pipeline.push(Filter::Ssi(Box::new(Ssi::new(Arc::clone(&block.ssi)))));
             answer.changes();
             if !block.ssi.last_modified {
-                (answer.modified, answer.etag) = (None, None);
+                answer.clear_validators();
             }
             making.is_open = true;
             making.postponed.get_or_insert_default();
@@ -90,7 +90,7 @@ impl<R: Replies> Runner<'_, R> {
         answer.changes();
         answer.is_unranged = is_unranged;
         if !rules.last_modified {
-            (answer.modified, answer.etag) = (None, None);
+            answer.clear_validators();
         }
     }
 

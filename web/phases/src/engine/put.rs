@@ -59,7 +59,8 @@ type Head = (u16, Option<u64>, Vec<u8>);
 impl<R: Replies> Runner<'_, R> {
     /// Queues an answer as it is.
     pub(super) fn put(&mut self, (status, length, fields): Head, pieces: Pieces) -> Flow {
-        let Some(told) = Status::from_code(status) else { return Flow::HangUp };
+        // Of an interim status its client would wait for another.
+        let Some(told) = Status::from_code(status).filter(|_| status >= 200) else { return Flow::HangUp };
         self.course.sent.length = length;
         let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
         let pace = if bytes > 0 { self.pace(bytes) } else { None };

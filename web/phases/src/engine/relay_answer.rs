@@ -10,6 +10,7 @@ use super::tunnel_pace::TunnelPace;
 use super::waits::On;
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
+use crate::program::FilterSet;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use core::mem;
 use core::ops::Range;
@@ -195,7 +196,7 @@ impl<R: Replies> Runner<'_, R> {
         if !may_ask(&self.course.answered) {
             return None;
         }
-        let (mut to, mut rate, mut buffering, mut media_type) = (None, None, None, None);
+        let (mut to, mut rate, mut buffering, mut media_type, mut charset) = (None, None, None, None, None);
         for Field { name, value } in Fields::new(&self.course.answered) {
             let place = match AnswerField::of(name) {
                 AnswerField::ContentType => &mut media_type,
@@ -203,6 +204,11 @@ impl<R: Replies> Runner<'_, R> {
                 AnswerField::Accel(Accel::Redirect) => &mut to,
                 AnswerField::Accel(Accel::LimitRate) => &mut rate,
                 AnswerField::Accel(Accel::Buffering) => &mut buffering,
+                AnswerField::Accel(Accel::Charset) => {
+                    // Of several the last counts.
+                    charset = Some(value.to_vec());
+                    continue;
+                }
                 _ => continue,
             };
             // Of several the first counts.
@@ -210,6 +216,7 @@ impl<R: Replies> Runner<'_, R> {
         }
         let (rate, buffering) = (rate.and_then(accel::limit_rate), buffering.and_then(accel::buffering));
         let to = to.map(|to| (to.to_vec(), media_type.map(<[u8]>::to_vec)));
+        self.course.kept.charset = charset.filter(|charset| !charset.is_empty());
         if rate.is_some() {
             self.course.limit_rate = rate;
         }
@@ -217,7 +224,7 @@ impl<R: Replies> Runner<'_, R> {
             relay.buffering = on;
         }
         let (to, media_type) = to?;
-        self.course.kept_type = media_type;
+        self.course.kept.media_type = media_type;
         self.keep_along(rules);
         let redirect = accel::redirect(&to);
         self.give_up_relay();
@@ -266,25 +273,26 @@ impl<R: Replies> Runner<'_, R> {
         answer.of_upstream = true;
         answer.takes_ranges = rules.forces_ranges || slice.is_some();
         let mut lines = core::mem::take(&mut self.course.kept_fields);
-        let mut charset = None;
         for field in Fields::new(&answered) {
             let what = AnswerField::of(field.name);
-            if what == AnswerField::Accel(Accel::Charset) {
-                charset = Some(field.value.to_vec()).filter(|_| !rules.ignored.has(Accel::Charset));
-            }
             // Those of a slice are not those of the whole.
             let of_slice = slice.is_some() && (field.is("content-range") || field.is("accept-ranges"));
             if !of_slice && !rules.hides.has(field.name) {
                 self.take_field(&mut answer, (what, field), rules, &mut lines);
             }
         }
-        if let (Some(charset), Some(media_type)) = (charset, answer.media_type.as_mut())
-            && !media_type.windows(8).any(|part| part.eq_ignore_ascii_case(b"charset="))
-        {
-            media_type.extend_from_slice(&[b"; charset=", charset.as_slice()].concat());
-        }
         (self.course.kept_fields, self.course.answered) = (lines, answered);
+        if answer.media_type.is_none() {
+            // That of an answer which was given up for this one stays.
+            answer.media_type.clone_from(&self.course.kept.media_type);
+        }
         answer
+    }
+
+    /// Whether `gunzip` is on here.
+    fn unpacks(&self) -> bool {
+        let block = Self::block(&self.loaded, self.course).map(|at| &self.loaded.program.blocks[at]);
+        block.is_some_and(|block| block.filters.has(FilterSet::GUNZIP))
     }
 
     /// One field of an answer.
@@ -308,9 +316,10 @@ impl<R: Replies> Runner<'_, R> {
                 None => put_field(name, value, lines),
             },
             AnswerField::ContentEncoding => match coding_of(value) {
-                Some(coding) => answer.coding = Some(coding),
-                None => {
-                    answer.is_coded = !value.eq_ignore_ascii_case(b"identity");
+                // Its name goes on as it is written, unless content may be taken out of it.
+                Some(coding) if value == coding.token() || self.unpacks() => answer.coding = Some(coding),
+                _ => {
+                    answer.is_coded = !value.is_empty();
                     put_field(name, value, lines);
                 }
             },

@@ -147,9 +147,10 @@ impl<R: Replies> Runner<'_, R> {
     fn body_stream(&self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, ()> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
-        let stream = BodyStream { length: body.length, records: false, held: false };
+        // The length of chunks is known, where all of them are there.
+        let stream = BodyStream { length: body.length.or(body.at_hand), records: false, held: false };
         // Without chunks there is no telling where it ends.
-        let may = has_end || body.length.is_some();
+        let may = has_end || stream.length.is_some();
         match body.state {
             BodyState::Streamed(0) if may => Ok(Some(stream)),
             BodyState::Streamed(_) => Err(()),

@@ -9,7 +9,8 @@ use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
 use crate::filters::Filter;
-use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules, IfModifiedSince};
+use crate::logging::ErrorLevel;
+use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules};
 use exchange::{FieldLines, Part, Replies};
 use semantics::date::{self, HttpDate};
 use semantics::{Known, Method};
@@ -104,14 +105,26 @@ impl<R: Replies> Runner<'_, R> {
         {
             let mut media_type = b"text/html".to_vec();
             // That of an answer which was given up for another stays (X-Accel-Redirect).
-            let kept = self.course.kept_type.as_deref().unwrap_or_default();
+            let kept = self.course.kept.media_type.as_deref().unwrap_or_default();
             if let Some((_, charset)) = kept.split_at(bare_type(kept).len()).1.split_first() {
                 media_type.extend_from_slice(&[b"; ", charset.trim_ascii()].concat());
             }
             answer.media_type = Some(media_type);
         }
         answer.location = self.location.take();
-        self.send(answer)
+        self.send_on(answer)
+    }
+
+    /// Whether its body is no chunks, by what came along with the head: the connection ends
+    /// with its answer, whatever that is.
+    pub(super) fn is_body_malformed(&self) -> bool {
+        self.course.body.as_ref().is_some_and(|body| body.is_malformed)
+    }
+
+    /// The request is refused for that.
+    pub(super) fn refuse_body(&mut self) -> Flow {
+        self.tell(ErrorLevel::ERROR, || b"client sent invalid chunked body".to_vec());
+        Flow::Status(400)
     }
 
     /// Whether the client is one that has pages of its own for short ones.
@@ -128,8 +141,16 @@ impl<R: Replies> Runner<'_, R> {
         }
     }
 
+    /// Sends an answer, but for a request whose body is seen to be none.
+    pub(super) fn send(&mut self, answer: Answer) -> Flow {
+        if !answer.of_upstream && self.is_body_malformed() {
+            return self.refuse_body();
+        }
+        self.send_on(answer)
+    }
+
     /// Sends an answer: it passes what nginx's filters do, in their order.
-    pub(super) fn send(&mut self, mut answer: Answer) -> Flow {
+    fn send_on(&mut self, mut answer: Answer) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::HangUp };
         let block = &loaded.program.blocks[at];
@@ -140,16 +161,11 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(flow) = self.sort_out_slices(&answer) {
             return flow;
         }
-        if answer.status == 200 && !answer.of_upstream {
-            match self.precondition(&answer, block) {
-                Precondition::Holds => {}
-                Precondition::NotModified => {
-                    answer.status = 304;
-                    (answer.media_type, answer.coding) = (None, None);
-                    answer.takes_ranges = false;
-                }
-                Precondition::Fails => return Flow::Status(412),
-            }
+        if answer.status == 200
+            && !answer.of_upstream
+            && let Some(flow) = self.heed_conditions(&mut answer, block)
+        {
+            return flow;
         }
         self.course.sent.status = answer.status;
         if let Some(series) = loaded.series(self.replies, self.course.server, self.course.place) {
@@ -163,7 +179,7 @@ impl<R: Replies> Runner<'_, R> {
             self.add_fields(&mut answer, &block.fields, &mut added);
         }
         let mut making = making_of(&answer);
-        if block.filters.any() {
+        if block.filters.any() || self.course.kept.charset.is_some() {
             self.filter(&mut answer, block, &added, &mut making);
         } else if let Some(media_type) = answer.media_type.take() {
             answer.media_type = Some(self.scope().with_charset(media_type, block, answer.status));
@@ -300,8 +316,10 @@ impl<R: Replies> Runner<'_, R> {
         if let Some(media_type) = answer.media_type.as_ref().filter(|_| answer.status != 204 || answer.of_upstream) {
             fields.field("Content-Type", media_type);
         }
-        // What an upstream says of its answer stands with any status.
-        if let Some(modified) =
+        // What an upstream or the site says of an answer stands with any status.
+        if let Some(text) = &answer.modified_text {
+            fields.field("Last-Modified", text);
+        } else if let Some(modified) =
             answer.modified.filter(|_| answer.of_upstream || matches!(answer.status, 200 | 206 | 304))
         {
             fields.last_modified(&HttpDate::from_unix(modified));
@@ -320,70 +338,6 @@ impl<R: Replies> Runner<'_, R> {
         if answer.vary {
             fields.field("Vary", b"Accept-Encoding");
         }
-    }
-
-    /// Whether the request's conditions hold, in nginx's order.
-    fn precondition(&mut self, answer: &Answer, block: &Block) -> Precondition {
-        let (request, second) = (self.request, self.clock.second);
-        if request.is_plain() || self.course.sub.is_some() {
-            return Precondition::Holds;
-        }
-        self.course.depends.on(Depends::OTHER);
-        let etag = answer.etag.as_deref().unwrap_or_default().as_bytes();
-        let time = |known: Known| request.known(known).map(|value| date::parse(value, second));
-        if let Some(since) = time(Known::IfUnmodifiedSince)
-            && since.zip(answer.modified).is_none_or(|(since, modified)| modified > since)
-        {
-            return Precondition::Fails;
-        }
-        if let Some(wanted) = request.known(Known::IfMatch)
-            && !matches_etag(wanted, etag, false)
-        {
-            return Precondition::Fails;
-        }
-        let since = time(Known::IfModifiedSince);
-        let none_match = request.known(Known::IfNoneMatch);
-        if since.is_none() && none_match.is_none() {
-            return Precondition::Holds;
-        }
-        if let Some(since) = since {
-            let is_modified = match (block.fields.if_modified_since, since) {
-                (IfModifiedSince::Off, _) | (_, None) => true,
-                (_, Some(since)) if answer.modified == Some(since) => false,
-                (IfModifiedSince::Exact, _) => true,
-                (IfModifiedSince::Before, Some(since)) => answer.modified.is_none_or(|modified| since < modified),
-            };
-            if is_modified {
-                return Precondition::Holds;
-            }
-        }
-        if none_match.is_some_and(|wanted| !matches_etag(wanted, etag, true)) {
-            return Precondition::Holds;
-        }
-        Precondition::NotModified
-    }
-
-    /// Which ranges of so many bytes a client asks for.
-    pub(super) fn ranges(&mut self, answer: &Answer, length: u64, most: Option<u32>) -> Ranged {
-        let value = self.request.known(Known::Range).filter(|_| self.course.sub.is_none());
-        let Some(value) = value else { return Ranged::Whole };
-        self.course.depends.on(Depends::OTHER);
-        // Of what an upstream gives by slices there are parts for any method.
-        let any = answer.of_upstream && self.course.slices.is_some();
-        if !any && self.course.method != Method::Get && self.course.method != Method::Head {
-            return Ranged::Whole;
-        }
-        if let Some(wanted) = self.request.known(Known::IfRange) {
-            let same = if wanted.len() >= 2 && wanted.ends_with(b"\"") {
-                answer.etag.as_deref().is_some_and(|etag| etag.as_bytes() == wanted)
-            } else {
-                date::parse(wanted, self.clock.second).is_some_and(|wanted| Some(wanted) == answer.modified)
-            };
-            if !same {
-                return Ranged::Whole;
-            }
-        }
-        ranges::parse(value, length, most)
     }
 
     /// What is known of an answer's fields before the configuration adds others,
@@ -422,15 +376,37 @@ impl<R: Replies> Runner<'_, R> {
     fn add_field(&mut self, answer: &mut Answer, field: &AddedField, out: &mut Vec<u8>) {
         let value = self.scope().get(&field.value);
         let is = |name: &[u8]| field.name.eq_ignore_ascii_case(name);
-        if is(b"Last-Modified") {
-            answer.modified = None;
+        // These stand in place of what the answer has, and of such before them: where its
+        // content becomes another they change with it.
+        let told = if is(b"Last-Modified") {
+            (answer.modified, answer.modified_text) = (date::parse_leniently(&value, self.clock.second), None);
+            answer.modified_text = Some(value).filter(|value| !value.is_empty());
+            (&b"Last-Modified"[..], answer.modified_text.as_deref())
         } else if is(b"ETag") {
-            answer.etag = None;
-        }
-        if value.is_empty() {
+            take_line(out, b"ETag: ");
+            match String::from_utf8(value) {
+                Ok(value) => answer.etag = Some(value).filter(|value| !value.is_empty()),
+                Err(value) => {
+                    answer.etag = None;
+                    put_field(b"ETag", value.as_bytes(), out);
+                    return;
+                }
+            }
+            (&b"ETag"[..], answer.etag.as_deref().map(str::as_bytes))
+        } else {
+            if !value.is_empty() {
+                put_field(&field.name, &value, out);
+            }
             return;
+        };
+        if self.loaded.asks_for_sent {
+            let (name, value) = told;
+            let fields = &mut self.course.sent.fields;
+            take_line(fields, &[name, b": "].concat());
+            if let Some(value) = value {
+                put_field(name, value, fields);
+            }
         }
-        put_field(&field.name, &value, out);
     }
 
     /// `expires`: what it says stands in place of what an upstream says.
@@ -569,29 +545,4 @@ fn making_of(answer: &Answer) -> Making {
     }
     making.is_open = matches!(answer.body, AnswerBody::Upstream(None));
     making
-}
-
-/// Whether a request's conditions hold.
-enum Precondition {
-    Holds,
-    NotModified,
-    Fails,
-}
-
-/// Whether a list of entity tags has this one, or is `*`.
-fn matches_etag(list: &[u8], etag: &[u8], weak: bool) -> bool {
-    if list == b"*" {
-        return true;
-    }
-    if etag.is_empty() {
-        return false;
-    }
-    let bare = |tag: &'_ [u8]| tag.strip_prefix(b"W/").unwrap_or(tag).to_vec();
-    if !weak && etag.starts_with(b"W/") {
-        return false;
-    }
-    let etag = if weak { bare(etag) } else { etag.to_vec() };
-    list.split(|byte| *byte == b',')
-        .map(<[u8]>::trim_ascii)
-        .any(|tag| if weak { bare(tag) == etag } else { tag == etag })
 }

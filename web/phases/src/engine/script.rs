@@ -183,6 +183,9 @@ impl<R: Replies> Runner<'_, R> {
         if status == 444 {
             return Flow::HangUp;
         }
+        if (text.is_some() || status < 400) && self.is_body_malformed() {
+            return self.refuse_body();
+        }
         if text.is_some() {
             // Which it may tell.
             self.course.sent.status = status;

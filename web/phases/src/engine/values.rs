@@ -143,6 +143,12 @@ impl<'a> Scope<'a> {
                 out.extend_from_slice(if self.course.about.goes_on { b"keep-alive" } else { b"close" });
                 return true;
             }
+            // The answer's own, which stand first, and not what the site adds.
+            b"content_type" | b"location" => {
+                let first = named_fields(&sent.fields, name).next();
+                first.inspect(|(_, value)| out.extend_from_slice(value));
+                return first.is_some();
+            }
             _ => {}
         }
         named_field(&sent.fields, name, out)
@@ -206,19 +212,31 @@ impl<'a> Scope<'a> {
         (coded, hears): (bool, bool),
     ) -> (Option<Vec<u8>>, Option<Arc<Recoding>>) {
         let rules = &block.charset;
-        let Some(charset) = &rules.charset else { return (None, None) };
-        let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-        let is_among = |types: &Vec<Box<[u8]>>| types.iter().any(|known| known.eq_ignore_ascii_case(bare));
-        // What says itself which it is in is of that one, whatever its type is.
         let own = charset_of(media_type);
-        let counts = match own {
-            Some(_) => rules.overrides,
-            None => rules.types.as_ref().is_none_or(is_among),
+        let charset = match (self.course.kept.charset.clone(), &rules.charset) {
+            // What the upstream asks for, if the configuration names it anywhere.
+            (Some(asked), _) if self.program().charsets.find(&asked).is_some() => asked,
+            (Some(asked), _) => {
+                if hears {
+                    self.tell(|| [&b"unknown charset \""[..], &asked, b"\" to override"].concat());
+                }
+                return (None, None);
+            }
+            (None, None) => return (None, None),
+            (None, Some(charset)) => {
+                let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+                let is_among = |types: &Vec<Box<[u8]>>| types.iter().any(|known| known.eq_ignore_ascii_case(bare));
+                // What says itself which it is in is of that one, whatever its type is.
+                let counts = match own {
+                    Some(_) => rules.overrides,
+                    None => rules.types.as_ref().is_none_or(is_among),
+                };
+                if !counts {
+                    return (None, None);
+                }
+                self.get(charset)
+            }
         };
-        if !counts {
-            return (None, None);
-        }
-        let charset = self.get(charset);
         let source = match (own, &rules.source) {
             (Some(own), _) => own.to_vec(),
             (None, Some(source)) => self.get(source),
@@ -436,12 +454,23 @@ impl Scope<'_> {
 /// Writes the fields of these lines, which are ours, that have this name, in lower case
 /// with `_` for `-`, with commas between; whether there is one.
 fn named_field(lines: &[u8], name: &[u8], out: &mut Vec<u8>) -> bool {
-    let fields = lines.split(|byte| *byte == b'\n').filter_map(|line| {
+    put_joined(named_fields(lines, name), name, b", ", out)
+}
+
+/// These fields, with their values.
+fn named_fields<'l>(lines: &'l [u8], name: &[u8]) -> impl Iterator<Item = (&'l [u8], &'l [u8])> {
+    lines.split(|byte| *byte == b'\n').filter_map(move |line| {
         let (known, rest) = line.split_at_checked(name.len())?;
         let value = rest.strip_prefix(b": ")?;
-        Some((known, value.strip_suffix(b"\r").unwrap_or(value)))
-    });
-    put_joined(fields, name, b", ", out)
+        is_named(known, name).then(|| (known, value.strip_suffix(b"\r").unwrap_or(value)))
+    })
+}
+
+/// Whether a variable's name stands for a field: there are no hyphens and no large letters
+/// in it.
+fn is_named(field: &[u8], name: &[u8]) -> bool {
+    let plain = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
+    field.len() == name.len() && field.iter().map(plain).eq(name.iter().copied())
 }
 
 /// Writes the values of all fields that a variable of this name stands for; whether
@@ -452,11 +481,9 @@ pub(super) fn put_joined<'f>(
     separator: &[u8],
     out: &mut Vec<u8>,
 ) -> bool {
-    // In names of variables there are no hyphens and no large letters.
-    let plain = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_lowercase() };
     let mut found = false;
     for (known, value) in fields {
-        if known.len() == name.len() && known.iter().map(plain).eq(name.iter().copied()) {
+        if is_named(known, name) {
             if found {
                 out.extend_from_slice(separator);
             }
