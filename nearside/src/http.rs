@@ -210,10 +210,11 @@ impl<S: Service> Handler for Answers<S> {
         }
     }
 
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         if let Some((request, _)) = self.forget(replies.mark(id)) {
             replies.reply_status(id, &request.get(), Status::REQUEST_TIMEOUT, b"");
         }
+        false
     }
 
     fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {

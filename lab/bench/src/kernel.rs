@@ -18,6 +18,7 @@ use demo::child::{Interrupt, Program, Running};
 use demo::kernel::Kernel;
 use demo::measure::{Connections, SMALL_BODY};
 use demo::netns::SERVER;
+use stats::median;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -227,11 +228,25 @@ pub(crate) fn word(kept: bool) -> &'static str {
     if kept { "kept" } else { "NOT KEPT" }
 }
 
-/// Least, median and largest.
-pub(crate) fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
-    values.sort_unstable_by(f64::total_cmp);
-    match (values.first(), values.get(values.len() / 2), values.last()) {
-        (Some(low), Some(median), Some(high)) => (*low, *median, *high),
-        _ => (f64::NAN, f64::NAN, f64::NAN),
+/// Least, median and largest. Of an even number the median is between the two in the
+/// middle: either of them alone would favour one side.
+pub(crate) fn spread(values: Vec<f64>) -> (f64, f64, f64) {
+    let low = values.iter().copied().min_by(f64::total_cmp);
+    let high = values.iter().copied().max_by(f64::total_cmp);
+    // Nothing that is compared with a bound holds where nothing was measured.
+    low.zip(high).map_or((f64::NAN, f64::NAN, f64::NAN), |(low, high)| (low, median(&values), high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_of_an_even_number_favours_nobody() {
+        assert_eq!(spread(vec![3.0, 1.0, 2.0]), (1.0, 2.0, 3.0));
+        assert_eq!(spread(vec![3.0, 1.0]), (1.0, 2.0, 3.0));
+        assert_eq!(spread(vec![4.0, 1.0, 2.0, 9.0]), (1.0, 3.0, 9.0));
+        let (low, middle, high) = spread(Vec::new());
+        assert!(low.is_nan() && middle.is_nan() && high.is_nan());
     }
 }

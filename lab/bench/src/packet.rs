@@ -180,10 +180,9 @@ impl Bench<'_> {
 }
 
 /// Least, median and most.
-fn spread(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_unstable_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    [values[0], values[last / 2], values[last]]
+fn spread(values: Vec<f64>) -> [f64; 3] {
+    let (low, median, high) = crate::kernel::spread(values);
+    [low, median, high]
 }
 
 struct Bench<'a> {

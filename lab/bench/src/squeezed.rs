@@ -130,7 +130,7 @@ pub fn run(plan: &Plan) -> Result<bool, BenchError> {
     let (low, rate, high) = ratio(|sample| sample.rate);
     let (_, length, _) = ratio(|sample| sample.body);
     let (least, others, most) = spread(ours.iter().map(|sample| sample.others).collect());
-    let whole = ours.iter().all(|sample| sample.errors == 0);
+    let whole = ours.iter().chain(theirs).all(|sample| sample.errors == 0);
     let held = [rate >= BOUND && whole, length <= LENGTH, others <= OTHERS];
     println!("  {rate:.2} times nginx's rate ({low:.2} to {high:.2}), at least {BOUND}: {}", word(held[0]));
     println!("  {length:.3} times nginx's length, at most {LENGTH}: {}", word(held[1]));

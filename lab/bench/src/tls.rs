@@ -442,9 +442,10 @@ fn print(row: &Row, names: &[&str], samples: &[Vec<Sample>]) -> bool {
             (Bound::Cost(most), _) => Some((cost.ratio <= most, format!("CPU for each at most {most}"))),
             _ => None,
         };
+        let whole = samples.iter().chain(nginx).all(|sample| sample.errors == 0);
         let told = held.map(|(held, told)| {
-            kept &= held && errors == 0;
-            format!("; {told}: {}", crate::kernel::word(held && errors == 0))
+            kept &= held && whole;
+            format!("; {told}: {}", crate::kernel::word(held && whole))
         });
         println!("                 rate {rate}, CPU for each {cost} times nginx's{}", told.unwrap_or_default());
     }

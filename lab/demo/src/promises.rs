@@ -1,7 +1,7 @@
 //! What the specification promises of the demo's rows, and whether this run
 //! kept it.
 
-use crate::measure::{Connections, Contender, Content, Heads, PERCENTILES, Scenario, Stage};
+use crate::measure::{Connections, Contender, Content, Heads, PERCENTILES, Scenario, Stage, thousands};
 use crate::results::DemoResults;
 use crate::summary::{Summary, summaries};
 
@@ -67,22 +67,35 @@ pub fn promises(results: &DemoResults) -> Vec<Promise> {
             let what = format!("{}, {}", results.name(ours.contender), scenario.title());
             let promised = RATIOS.iter().find(|(row, who, _)| *row == scenario && *who == ours.contender);
             let ratio = ours.ratio.zip(promised).map(|(ratio, (_, _, least))| (ratio.median, *least));
+            // A row with failures shows how fast a server fails, and is held against none.
+            let failed = failures(nginx, ours);
+            let (failed, whole) = (failed.as_deref().unwrap_or_default(), failed.is_none());
             promises.extend(ratio.map(|(ratio, least)| Promise {
                 what: format!("{what}: requests/s"),
-                found: format!("{ratio:.2} times nginx's, at least {least}"),
-                kept: ratio >= least,
+                found: format!("{ratio:.2} times nginx's, at least {least}{failed}"),
+                kept: ratio >= least && whole,
             }));
             if ours.contender != Contender::Sockets {
                 let (theirs, ours) = (tail(nginx), tail(ours));
                 promises.push(Promise {
                     what: format!("{what}: p{TAIL:.0}"),
-                    found: format!("{ours:.0} us, below nginx's {theirs:.0} us"),
-                    kept: ours < theirs,
+                    found: format!("{ours:.0} us, below nginx's {theirs:.0} us{failed}"),
+                    kept: ours < theirs && whole,
                 });
             }
         }
     }
     promises
+}
+
+/// What failed on either side, in words; none if nothing did.
+fn failures(nginx: &Summary, ours: &Summary) -> Option<String> {
+    let told = |whose, errors| format!("; {whose} {} requests or connections failed", thousands(errors as f64));
+    match (ours.errors, nginx.errors) {
+        (0, 0) => None,
+        (0, theirs) => Some(told("of nginx's", theirs)),
+        (errors, _) => Some(told("of ours", errors)),
+    }
 }
 
 fn tail(row: &Summary) -> f64 {

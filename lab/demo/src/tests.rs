@@ -199,6 +199,26 @@ fn a_promise_that_is_not_kept_is_told() {
 }
 
 #[test]
+fn a_row_in_which_requests_failed_keeps_no_promise() {
+    for who in [Contender::Memif, Contender::Nginx] {
+        let mut results = invented();
+        rows_of(&mut results, Contender::Memif).flat_map(|row| &mut row.rounds).for_each(|round| {
+            round.requests_per_second *= 2.0;
+        });
+        let row = rows_of(&mut results, who).next().expect("it is measured");
+        row.rounds[1].errors = 1_234;
+        let scenario = row.scenario;
+        let all = promises(&results);
+        let (missed, kept): (Vec<_>, Vec<_>) = all.iter().partition(|promise| !promise.kept);
+        assert!(!missed.is_empty() && !kept.is_empty(), "{who:?}: {all:?}");
+        for promise in missed {
+            assert!(promise.what.contains(&scenario.title()), "{promise:?}");
+            assert!(promise.found.contains("1,234 requests or connections failed"), "{promise:?}");
+        }
+    }
+}
+
+#[test]
 fn the_report_needs_nothing_but_itself() {
     let page = report::render(&invented());
     for foreign in ["http://", "https://", "src=", "@import", "url(", "<script"] {

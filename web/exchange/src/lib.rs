@@ -373,9 +373,11 @@ pub trait Handler {
     }
 
     /// An exchange that nothing was answered to waits for longer than clients
-    /// do.
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    /// do. Whether it goes on all the same: if it waits for something else now, it may do
+    /// so for as long again. One that neither is answered nor goes on is aborted.
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let _ = (replies, id);
+        false
     }
 
     /// The client has left before the end of the exchange, and so many of the bytes that

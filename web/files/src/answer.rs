@@ -69,18 +69,19 @@ impl Handler for Files {
     }
 
     /// The reader does not answer: a disk or a server behind it hangs.
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        let Some(work) = self.work_of(id, replies.mark(id)) else { return };
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+        let Some(work) = self.work_of(id, replies.mark(id)) else { return false };
         if self.works.get(work).is_none_or(|work| work.request.is_none()) {
-            return;
+            return false;
         }
         self.counters.timeouts_file += 1;
-        let Some(Work { request: Some(request), wait, stream, .. }) = self.works.take(work) else { return };
+        let Some(Work { request: Some(request), wait, stream, .. }) = self.works.take(work) else { return false };
         self.working -= u32::from(wait.is_some());
         if let Some(stream) = stream {
             self.stream_ended(&stream);
         }
         replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, RETRY);
+        false
     }
 
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {

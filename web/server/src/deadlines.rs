@@ -87,8 +87,14 @@ impl<H: Handler> Server<H> {
     fn on_late<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let soonest = self.carrier.terms_of(id).keep_alive;
         self.carrier.arm(net, id, soonest);
-        self.tell(net, id, None, |handler, replies| handler.on_late(replies, ExchangeId::of(id)));
-        if self.carrier.conn(id).is_some_and(|conn| conn.state == State::Waiting) {
+        let mut goes_on = false;
+        self.tell(net, id, None, |handler, replies| goes_on = handler.on_late(replies, ExchangeId::of(id)));
+        let Some(conn) = self.carrier.conn(id).filter(|conn| conn.state == State::Waiting) else { return };
+        if goes_on {
+            conn.last = Tick::of(net.now());
+            let span = self.carrier.terms.head(self.carrier.conns[id.index()].terms).timeout;
+            self.carrier.arm(net, id, span);
+        } else {
             self.carrier.counters.timeouts_file += 1;
             net.abort(id);
         }

@@ -280,8 +280,8 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_room(replies, id));
     }
 
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        each!(self, handler => handler.on_late(replies, id));
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+        each!(self, handler => handler.on_late(replies, id))
     }
 
     fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {

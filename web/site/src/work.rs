@@ -112,12 +112,13 @@ impl<H: Handler> Handler for Worked<H> {
     /// It has waited for as long as clients do.
     #[cold]
     #[inline(never)]
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let mark = replies.mark(id);
         match self.place(id, mark).and_then(Option::take) {
             Some((id, request)) => {
                 self.waiting -= 1;
                 replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"");
+                false
             }
             None => self.inner.on_late(replies, id),
         }

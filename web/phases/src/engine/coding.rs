@@ -9,11 +9,16 @@ use super::waits::On;
 use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompressed, RequestFacts, ResponseFacts};
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
+use core::time::Duration;
 use exchange::Replies;
 use semantics::{Known, Method, date};
+use std::cmp::Reverse;
 
 /// Answers that are made at a time, beyond which no more are compressed by the piece.
 const ENCODED_MAX: usize = 2_048;
+
+/// How long a request waits for its content to be compressed; then it is sent as it is.
+const SQUEEZE_WAIT: Duration = Duration::from_secs(5);
 
 /// The level that is used by the piece: the highest of Brotli and Zstandard take longer for
 /// a piece than others may wait.
@@ -127,7 +132,8 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// Has a file's content compressed, if it is to be and is not yet: then the
-    /// request waits.
+    /// request waits, but once, and for [`SQUEEZE_WAIT`] at most. Who compresses stays
+    /// behind all others on its core: on a busy one a long file takes it any time.
     pub(super) fn squeeze(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
         let follows = block.symlinks.kind == SymlinkKind::Followed;
@@ -139,14 +145,16 @@ impl<R: Replies> Runner<'_, R> {
         let Chosen { coding: Some(coding), .. } = self.choose(answer, block, b"", &making) else { return None };
         let level = block.compression.of(coding).level;
         let (key, content) = self.squeezable(file, coding, level)?;
-        if !matches!(self.rest.squeezer.as_mut()?.find(key), Squeeze::Unknown) {
+        let is_known = !matches!(self.rest.squeezer.as_mut()?.find(key), Squeeze::Unknown);
+        if is_known || self.course.squeezed_by.is_some() {
             return None;
         }
         let ticket = self.rest.next_ticket(self.token);
         if !self.rest.squeezer.as_mut()?.ask(key, content, ticket) {
             return None;
         }
-        self.course.ticket = Some(ticket);
+        (self.course.ticket, self.course.squeezed_by) = (Some(ticket), Some(ticket));
+        self.rest.delayed.push(Reverse((self.clock.now + SQUEEZE_WAIT, ticket)));
         Some(Flow::Waits(On::Helper))
     }
 

@@ -347,6 +347,8 @@ pub(crate) struct Course {
     /// What the verifier, or who wakes it later, knows it by, and said.
     pub ticket: Option<u64>,
     pub verdict: Option<Verdict>,
+    /// The ticket with which it waited for its content to be compressed: it does so once.
+    pub squeezed_by: Option<u64>,
     /// The file of users that its password was found in.
     pub known_to: Option<Vec<u8>>,
     /// What is sent no faster than it may be.
@@ -449,6 +451,7 @@ impl Course {
             held: Vec::new(),
             ticket: None,
             verdict: None,
+            squeezed_by: None,
             known_to: None,
             paced: None,
             is_told: Cell::new(false),

@@ -190,10 +190,15 @@ impl Handler for Engine {
         self.files.on_room(&mut passing, id);
     }
 
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        let Some(token) = replies.mark(id) else { return };
-        let inner = self.rest.peek(token, id).filter(|course| course.state == CourseState::Looks);
-        let Some(inner) = inner.map(|course| course.inner) else { return };
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+        let Some(token) = replies.mark(id) else { return false };
+        let course = self.rest.peek(token, id);
+        if let Some(ticket) = course.and_then(|course| course.ticket.filter(|_| course.squeezed_by == course.ticket)) {
+            // Nothing is wrong with the file: it is sent as it is.
+            return self.go_on_by(replies, ticket, None);
+        }
+        let inner = course.filter(|course| course.state == CourseState::Looks);
+        let Some(inner) = inner.map(|course| course.inner) else { return false };
         self.files.on_gone(id, inner);
         if let Some(course) = self.rest.courses[token as usize].take() {
             if let Some(request) = &course.request {
@@ -201,6 +206,7 @@ impl Handler for Engine {
             }
             self.rest.give_back(token, course);
         }
+        false
     }
 
     fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {

@@ -8,7 +8,7 @@
 //!   body, a file's reader by [`Passing`](super::passing::Passing), a subrequest as what came of
 //!   it is handed over.
 //! - [`On::Helper`]: by a thread's answer, taken in the turn, with the ticket or the mark that it
-//!   was asked with.
+//!   was asked with; where content is compressed by the clock, too, if that takes long.
 //! - [`On::Place`]: by [`Rest::wake_line`], where a subrequest is over; by [`Rest::wake_active`],
 //!   where its client waits for it from now on.
 //! - [`On::Clock`]: by [`Rest::later`], with a ticket.

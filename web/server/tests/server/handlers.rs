@@ -81,12 +81,13 @@ impl Handler for Echo {
         replies.end(id);
     }
 
-    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         self.late += 1;
         let mark = replies.mark(id).expect("it was left");
         if let Some((_, _, Some(request))) = self.begun.remove(&mark) {
             replies.reply_status(id, &request.get(), Status::GATEWAY_TIMEOUT, b"");
         }
+        false
     }
 
     fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {
