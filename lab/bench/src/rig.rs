@@ -114,7 +114,6 @@ impl Rig<Bond<PairLink>> {
 }
 
 /// A pair's end without a copy of the stack.
-#[derive(Debug)]
 pub struct ByTable(PairLink);
 
 impl Link for ByTable {
