@@ -263,6 +263,7 @@ fn seeds() -> u64 {
 
 #[test]
 fn a_lying_client_harms_only_itself() {
+    let mut disconnects = 0;
     let address = address();
     for seed in 0..seeds() {
         let copy = seed % 2 == 1;
@@ -299,13 +300,17 @@ fn a_lying_client_harms_only_itself() {
             }
         }
         let counters = server.counters();
-        assert!(counters.rx_dropped > 100 && counters.disconnects > 2, "seed {seed}: {counters:?}");
+        disconnects += counters.disconnects;
+        assert!(counters.rx_dropped > 100, "seed {seed}: {counters:?}");
         assert!(counters.rx_frames > 100 && sum > 0, "seed {seed}: {counters:?}");
     }
+    // How often is decided by what a seed draws.
+    assert!(disconnects > 2 * seeds(), "{disconnects}");
 }
 
 #[test]
 fn a_lying_server_harms_only_itself() {
+    let mut disconnects = 0;
     for seed in 0..seeds() {
         let address = address();
         let copy = seed % 2 == 1;
@@ -344,9 +349,12 @@ fn a_lying_server_harms_only_itself() {
             }
         }
         let counters = client.counters();
-        assert!(counters.rx_dropped > 100 && counters.disconnects > 2, "seed {seed}: {counters:?}");
+        disconnects += counters.disconnects;
+        assert!(counters.rx_dropped > 100, "seed {seed}: {counters:?}");
         assert!(counters.rx_frames > 100, "seed {seed}: {counters:?}");
     }
+    // How often is decided by what a seed draws.
+    assert!(disconnects > 2 * seeds(), "{disconnects}");
 }
 
 #[test]

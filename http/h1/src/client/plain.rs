@@ -92,11 +92,11 @@ fn number(value: &[u8]) -> Option<(u32, &[u8])> {
     let mut number = 0;
     let mut rest = value;
     while let [digit @ b'0'..=b'9', next @ ..] = rest {
-        number = number * 10 + u32::from(digit - b'0');
-        rest = next;
-        if value.len() - rest.len() > 9 {
+        if value.len() - rest.len() == 9 {
             return None;
         }
+        number = number * 10 + u32::from(digit - b'0');
+        rest = next;
     }
     match rest {
         [b'\r', b'\n', after @ ..] if rest.len() < value.len() => Some((number, after)),

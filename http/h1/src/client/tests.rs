@@ -455,3 +455,16 @@ fn written_responses_are_read() {
         );
     }
 }
+
+/// A length of ten digits and more is the general way's: it fits no number here.
+#[test]
+fn a_plain_length_has_at_most_nine_digits() {
+    let limits = ResponseLimits::default();
+    for (length, is_plain) in [("999999999", true), ("1000000000", false), ("9999999999", false)] {
+        let bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        assert_eq!(super::plain::parse(bytes.as_bytes(), &limits).is_some(), is_plain, "{length}");
+        let seen = all(&bytes);
+        let told = |seen: &Seen| matches!(seen, Seen::Response { framing: Framing::Length(told), .. } if told.to_string() == length);
+        assert!(seen.first().is_some_and(told), "{seen:?}");
+    }
+}

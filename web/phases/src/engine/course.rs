@@ -341,8 +341,7 @@ pub(crate) struct Course {
     /// Fields that whatever answers has.
     pub kept_fields: Vec<u8>,
     /// What limits said of it, and the connections that it counts as.
-    pub requests_status: Option<LimitStatus>,
-    pub connections_status: Option<LimitStatus>,
+    pub limits_said: LimitsSaid,
     pub held: Vec<HeldCount>,
     /// What the verifier, or who wakes it later, knows it by, and said.
     pub ticket: Option<u64>,
@@ -405,6 +404,15 @@ pub(crate) enum CourseState {
     Over,
 }
 
+/// What limits said of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LimitsSaid {
+    /// `limit_req`.
+    pub requests: Option<LimitStatus>,
+    /// `limit_conn`.
+    pub connections: Option<LimitStatus>,
+}
+
 impl Course {
     pub fn new(loaded: Rc<Loaded>, id: ExchangeId) -> Self {
         Self {
@@ -446,8 +454,7 @@ impl Course {
             limit_rate: None,
             link_expires: None,
             kept_fields: Vec::new(),
-            requests_status: None,
-            connections_status: None,
+            limits_said: LimitsSaid::default(),
             held: Vec::new(),
             ticket: None,
             verdict: None,

@@ -281,11 +281,11 @@ impl Scope<'_> {
             Core::RequestTime => put_seconds(out, self.clock.now.since(course.started)),
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
             Core::GzipRatio => sent.packed.is_some_and(|(whole, packed)| put(out, ratio(whole, packed))),
-            Core::LimitReqStatus => course.requests_status.is_some_and(|status| {
+            Core::LimitReqStatus => course.limits_said.requests.is_some_and(|status| {
                 out.extend_from_slice(status.text());
                 true
             }),
-            Core::LimitConnStatus => course.connections_status.is_some_and(|status| {
+            Core::LimitConnStatus => course.limits_said.connections.is_some_and(|status| {
                 out.extend_from_slice(status.text());
                 true
             }),

@@ -86,11 +86,11 @@ impl<R: Replies> Runner<'_, R> {
         self.course.depends.on(Depends::OTHER);
         let zones = &loaded.program.zones;
         // Each is asked once for a request, wherever it is redirected to.
-        if self.course.requests_status.is_none() && !rules.requests.is_empty() {
+        if self.course.limits_said.requests.is_none() && !rules.requests.is_empty() {
             let now = self.clock.now.as_nanos() / 1_000_000;
             let mut scope = self.scope();
             let limited = rules.request(zones, &mut |value, out| scope.write(value, out), now);
-            self.course.requests_status = limited.status;
+            self.course.limits_said.requests = limited.status;
             match limited.decision {
                 LimitDecision::Pass => match limited.status {
                     Some(LimitStatus::DelayedDryRun) => self.tell(rules.requests_level.milder(), || {
@@ -115,12 +115,12 @@ impl<R: Replies> Runner<'_, R> {
                 }
             }
         }
-        if self.course.connections_status.is_none() && !rules.connections.is_empty() {
+        if self.course.limits_said.connections.is_none() && !rules.connections.is_empty() {
             let mut held = core::mem::take(&mut self.course.held);
             let mut scope = self.scope();
             let limited = rules.connection(zones, &mut |value, out| scope.write(value, out), &mut held);
             self.course.held = held;
-            self.course.connections_status = limited.status;
+            self.course.limits_said.connections = limited.status;
             let is_refused = limited.decision == LimitDecision::Refuse;
             if is_refused || limited.status == Some(LimitStatus::RejectedDryRun) {
                 self.tell(rules.connections_level, || {

@@ -16,12 +16,12 @@
 //! lent to whichever subrequest runs.
 
 use super::content::{Answer, AnswerBody};
-use super::course::{Course, Loaded};
+use super::course::{Course, LimitsSaid, Loaded};
 use super::run::{Flow, Runner};
 use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
 use super::waits::Line;
 use crate::filters::SsiValues;
-use crate::limits::{HeldCount, LimitStatus};
+use crate::limits::HeldCount;
 use crate::logging::ErrorLevel;
 use app::Body;
 use core::ops::Range;
@@ -148,8 +148,7 @@ impl Subs {
 pub(crate) struct SharedValues {
     slots: Vec<Option<Box<[u8]>>>,
     cached: Vec<(u16, Option<Box<[u8]>>)>,
-    requests_status: Option<LimitStatus>,
-    connections_status: Option<LimitStatus>,
+    limits_said: LimitsSaid,
     held: Vec<HeldCount>,
     ssi: Option<Box<SsiValues>>,
 }
@@ -158,8 +157,7 @@ impl SharedValues {
     fn swap(&mut self, course: &mut Course) {
         core::mem::swap(&mut self.slots, &mut course.slots);
         core::mem::swap(&mut self.cached, &mut course.cached);
-        core::mem::swap(&mut self.requests_status, &mut course.requests_status);
-        core::mem::swap(&mut self.connections_status, &mut course.connections_status);
+        core::mem::swap(&mut self.limits_said, &mut course.limits_said);
         core::mem::swap(&mut self.held, &mut course.held);
         core::mem::swap(&mut self.ssi, &mut course.ssi);
     }
@@ -243,7 +241,7 @@ impl super::Rest {
             course.method = parent.method;
             // It may outlive the request, and has its variables as they are now.
             course.slots.clone_from(&parent.slots);
-            (course.requests_status, course.connections_status) = (parent.requests_status, parent.connections_status);
+            course.limits_said = parent.limits_said;
         }
         if matches!(asked.purpose, SubUse::Slice(_)) {
             course.go_on_as(parent);
