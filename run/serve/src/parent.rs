@@ -109,7 +109,7 @@ pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
         asked: (Time::ZERO, 0),
         stopping: false,
         end_at: None,
-        outcome: 0,
+        outcome: None,
     };
     parent.begin()?;
     while parent.stays(Clock.now()) {
@@ -124,7 +124,7 @@ pub fn run(plan: &ServePlan, decision: Decision) -> Result<ExitCode, Failure> {
         }
     }
     parent.finish();
-    Ok(ExitCode::from(parent.outcome))
+    Ok(ExitCode::from(parent.outcome.unwrap_or(0)))
 }
 
 struct Counted {
@@ -171,8 +171,8 @@ struct Parent {
     stopping: bool,
     /// When whoever is left is ended.
     end_at: Option<Time>,
-    /// How it is to end.
-    outcome: u8,
+    /// How it is to end: as the one that served, once that has ended.
+    outcome: Option<u8>,
 }
 
 impl Parent {
@@ -228,8 +228,12 @@ impl Parent {
             }
             (Role::Leaving, _) if status.exit_status() == Some(0) => {}
             (Role::Leaving, _) => say::warning(format_args!("process {pid}, which served before, {}", ended(status))),
+            // It would have followed one that has ended meanwhile, as it was asked to.
+            (Role::Coming, None) if self.outcome.is_some() => {
+                say::error(format_args!("the successor ended before it served: {}", told(status)));
+            }
             (Role::Coming | Role::Serving, _) => {
-                self.outcome = code(status);
+                self.outcome = Some(code(status));
                 if status.exit_status().is_none() {
                     say::error(format_args!("process {pid}, which served, {}", ended(status)));
                 }

@@ -443,7 +443,9 @@ fn what_comes_of_a_reload_is_told_by_the_command() {
         assert!(site.says("the third") && !other.says("the third"));
     }
     assert!(site.call(&["-s", "quit"]).0);
-    assert!(child.wait().unwrap().success());
+    let ended = child.wait().unwrap();
+    let log = || fs::read_to_string(site.folder.join("logs/error.log")).unwrap_or_default();
+    assert!(ended.success(), "{ended}:\n{}", log());
 }
 
 /// What was not changed is not said to be left as it was, by a process that has given

@@ -8,8 +8,6 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
-use rustls::pki_types::DnsName;
-
 /// Bytes of records that a ClientHello may take. Those with keys of ML-KEM have 1,700, those
 /// with a ticket that holds a client's certificate some thousands.
 pub const HELLO_MAX: usize = 48 << 10;
@@ -231,7 +229,7 @@ fn read(body: &[u8]) -> Result<Hello, HelloError> {
             SERVER_NAME => {
                 let name = server_name(data)?;
                 hello.server_name = host(name);
-                odd_at = DnsName::try_from(name).is_err().then_some(at);
+                odd_at = is_refused(name).then_some(at);
             }
             GROUPS => hello.groups = numbers(data.only_long()?)?,
             PROTOCOLS => hello.protocols = protocols(data)?,
@@ -268,6 +266,18 @@ const TICKET: u16 = 35;
 const KEYS: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const VERSIONS: u16 = 43;
+
+/// Whether the library would refuse this name.
+#[cfg(feature = "tls")]
+fn is_refused(name: &[u8]) -> bool {
+    rustls::pki_types::DnsName::try_from(name).is_err()
+}
+
+/// Without a library none is refused.
+#[cfg(not(feature = "tls"))]
+const fn is_refused(_: &[u8]) -> bool {
+    false
+}
 
 /// RFC 6066 section 3: the name that is asked for, whatever it is, but for what OpenSSL refuses.
 fn server_name(data: Fields<'_>) -> Result<&[u8], HelloError> {

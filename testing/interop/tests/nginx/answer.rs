@@ -35,6 +35,13 @@ impl Answer {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
+    /// Has it say that the connection ends, as one that ends should.
+    pub(crate) fn say_close(&mut self) {
+        for (_, value) in self.fields.iter_mut().filter(|(name, _)| name == "connection") {
+            "close".clone_into(value);
+        }
+    }
+
     /// The body without its content coding.
     pub(crate) fn plain_body(&self) -> Vec<u8> {
         if self.field("content-encoding") != Some("gzip") || self.body.is_empty() {

@@ -60,8 +60,6 @@ const DIFFERENCES: &[Difference] = &[
     Difference { name: "hints", nginx: Some(200), ours: Some(200), versions: before(Version(1, 29, 0)) },
     // A protocol that nobody asked for.
     Difference { name: "unasked", nginx: Some(101), ours: Some(502), versions: ALL },
-    // A body in chunks goes on in chunks, though all of it is there.
-    Difference { name: "as-chunks", nginx: Some(200), ours: Some(200), versions: ALL },
     // What came before the upstream was silent is passed on.
     Difference { name: "part", nginx: Some(200), ours: Some(200), versions: ALL },
     // A field that programs take for something of their own is not told.

@@ -142,6 +142,7 @@ impl Twins {
         let closes = answers[0].lives && answers[1..].iter().all(|answer| !answer.lives);
         if closes && self.ask(0, asked) == Answer::default() {
             answers[0].lives = false;
+            answers[0].say_close();
         }
         if !answers.iter().all(|answer| answer.lives) {
             self.kept = [None, None, None];
