@@ -54,7 +54,7 @@ try: ## build both programs soon, to try them or to work on them: target/try/nea
 	@scripts/need.sh $(if $(DPDK),dpdk,build)
 	@echo "== building $(TARGET)/try/nearside"
 	@PROFILE=try scripts/build.sh --package cli --locked $(WITH_DPDK)
-	@echo "$(TARGET)/try/nearside and $(TARGET)/try/nearside-tools lie side by side; make build makes those that are measured"
+	@echo "$(TARGET)/try/nearside and nearside-tools lie side by side; make build makes those that are measured"
 
 # What is there is installed as it is: sudo need not build.
 install: ## install both programs, manual, completions and units below PREFIX (/usr/local), in DESTDIR if set
@@ -169,7 +169,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
 		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
-		"2 times 500 lying peers over memif|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
+		"2 x 500 lying memif peers|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
 		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \

@@ -1,5 +1,6 @@
 //! The same over sockets of this machine: who gives way where nearly all places are taken.
 
+use app::App;
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use nginx::{ConfFiles, Configuration, Surroundings};
