@@ -171,7 +171,8 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"$(RELOADS) reloads of an nginx.conf|NEARSIDE_RELOADS=$(RELOADS) $(CARGO) test -q --locked -p interop reloads" \
 		"1 GB passed on to a client that takes 10 Mbit/s|$(SUDO) $(RUN) --package bench -- slow --nearside $(NEARSIDE)" \
 		"noise at line rate for $(NOISE_SECONDS) s|$(RUN) --package hostile -- --seconds $(NOISE_SECONDS)" \
-		"2 times 500 lying peers|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
+		"the library, feature by feature, and packed for a registry|CARGO='$(CARGO)' scripts/library.sh" \
+		"2 x 500 lying memif peers|NEARSIDE_MEMIF_SEEDS=500 $(CARGO) test -q --locked -p nearside-memif --lib hostile" \
 		"each fuzz target for $(FUZZ_SECONDS) s|$(FUZZ) all --seconds $(FUZZ_SECONDS) --artifacts out/fuzz" \
 		"$(SEEDS) seeds of the simulator|$(RUN) --package sim -- --seeds $(SEEDS)" \
 		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \

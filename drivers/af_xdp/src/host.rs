@@ -7,18 +7,10 @@
 //!
 //! RFC 3549; rtnetlink(7); `include/uapi/linux/{rtnetlink,neighbour}.h`.
 
+use crate::netlink::{self, Message, attribute, attributes, byte, long, short};
 use core::net::IpAddr;
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkMessage, LinkXdp};
-use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
-};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteType};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 use rustix::io::Errno;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::RecvFlags;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,17 +20,70 @@ use wire::Mac;
 /// addresses and routes of both families.
 const GROUPS: u32 = 0x1 | 0x4 | 0x10 | 0x40 | 0x100 | 0x400;
 
-/// Bytes of the largest message: what iproute2 reads with.
-const MESSAGE_LIMIT: usize = 32 << 10;
-
 /// Datagrams taken in one poll; more wait for the next.
 const POLL_LIMIT: usize = 64;
 
-/// How often a dump that was interrupted by a change is begun again.
-const DUMP_TRIES: usize = 8;
+/// Kinds of messages (`RTM_*`).
+const NEW_LINK: u16 = 16;
+const GET_LINK: u16 = 18;
+const NEW_ADDRESS: u16 = 20;
+const DEL_ADDRESS: u16 = 21;
+const GET_ADDRESS: u16 = 22;
+const NEW_ROUTE: u16 = 24;
+const DEL_ROUTE: u16 = 25;
+const GET_ROUTE: u16 = 26;
+const NEW_NEIGHBOUR: u16 = 28;
+const DEL_NEIGHBOUR: u16 = 29;
+const GET_NEIGHBOUR: u16 = 30;
 
-/// The kernel's main routing table.
-const MAIN_TABLE: u32 = RouteHeader::RT_TABLE_MAIN as u32;
+/// Lengths of their headers: `struct ifinfomsg`, `ifaddrmsg`, `rtmsg`, `ndmsg`.
+const LINK: usize = 16;
+const ADDRESS: usize = 8;
+const ROUTE: usize = 12;
+const NEIGHBOUR: usize = 12;
+
+/// Of a link: its MTU, and the program that it has (`IFLA_*`), which is by number one of
+/// these (`IFLA_XDP_*`): any, the driver's, the kernel's, the NIC's.
+const MTU: u16 = 4;
+const XDP: u16 = 43;
+const PROGRAMS: core::ops::RangeInclusive<u16> = 4..=7;
+
+/// Of an address: itself, or its peer's on a link of two (`IFA_*`); not to be used, as it
+/// is not known yet that nobody else has it, or somebody has (`IFA_F_*`).
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const TENTATIVE: u8 = 0x40;
+const DAD_FAILED: u8 = 0x08;
+
+/// Of a route (`RTA_*`).
+const DESTINATION: u16 = 1;
+const OUT: u16 = 4;
+const GATEWAY: u16 = 5;
+const PRIORITY: u16 = 6;
+const MULTIPATH: u16 = 9;
+const TABLE: u16 = 15;
+/// One that leads somewhere (`RTN_UNICAST`).
+const UNICAST: u8 = 1;
+/// The kernel's main routing table (`RT_TABLE_MAIN`).
+const MAIN_TABLE: u32 = 254;
+/// `struct rtnexthop`, before what belongs to one of several ways.
+const HOP: usize = 8;
+
+/// Of a neighbour (`NDA_*`), and its states (`NUD_*`).
+const NEIGHBOUR_IP: u16 = 1;
+const NEIGHBOUR_MAC: u16 = 2;
+const REACHABLE: u16 = 0x02;
+const STALE: u16 = 0x04;
+const DELAY: u16 = 0x08;
+const PROBE: u16 = 0x10;
+const FAILED: u16 = 0x20;
+const PERMANENT: u16 = 0x80;
+/// It is used (`NTF_USE`).
+const USE: u8 = 1;
+
+/// Families of addresses, as these messages have them.
+const INET: u8 = 2;
+const INET6: u8 = 10;
 
 /// An address of the host on the interface, with its prefix length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,8 +158,14 @@ impl HostView {
     /// The system's; of kind `NotFound` if there is no such interface.
     pub fn open(name: &str) -> io::Result<Self> {
         let interface = crate::interface::Interface::open(name)?.index();
-        let socket = route_socket(GROUPS)?;
-        Ok(Self { interface, socket, events: VecDeque::new(), routes_changed: false, buffer: vec![0; MESSAGE_LIMIT] })
+        let socket = netlink::socket(GROUPS)?;
+        Ok(Self {
+            interface,
+            socket,
+            events: VecDeque::new(),
+            routes_changed: false,
+            buffer: vec![0; netlink::DATAGRAM_LIMIT],
+        })
     }
 
     /// The host's addresses on the interface: those that may be used.
@@ -122,11 +173,10 @@ impl HostView {
     /// # Errors
     /// The system's.
     pub fn addresses(&self) -> io::Result<Vec<HostAddress>> {
-        let all = dump(Message::GetAddress(AddressMessage::default()), |message| match message {
-            Message::NewAddress(message) => self.address(&message),
+        netlink::dump(GET_ADDRESS, &[0; ADDRESS], |message| match message.kind {
+            NEW_ADDRESS => self.address(message.body),
             _ => None,
-        })?;
-        Ok(all)
+        })
     }
 
     /// Where the kernel sends packets through the interface, best last: its
@@ -135,11 +185,10 @@ impl HostView {
     /// # Errors
     /// The system's.
     pub fn routes(&self) -> io::Result<Vec<HostRoute>> {
-        let routes = dump(Message::GetRoute(RouteMessage::default()), |message| match message {
-            Message::NewRoute(message) => self.route(&message),
+        let mut routes = netlink::dump(GET_ROUTE, &[0; ROUTE], |message| match message.kind {
+            NEW_ROUTE => self.route(message.body),
             _ => None,
-        });
-        let mut routes = routes?;
+        })?;
         routes.sort_by_key(|route| core::cmp::Reverse(route.metric));
         Ok(routes)
     }
@@ -147,21 +196,19 @@ impl HostView {
     /// Makes the kernel resolve a neighbour, or see whether it is still there,
     /// and tell what it knows. What the network answers comes when it does.
     pub fn ask(&mut self, ip: IpAddr) {
-        let mut message = NeighbourMessage::default();
-        message.header.family = family(ip);
-        message.header.ifindex = self.interface;
-        message.attributes.push(NeighbourAttribute::Destination(match ip {
-            IpAddr::V4(ip) => NeighbourAddress::Inet(ip),
-            IpAddr::V6(ip) => NeighbourAddress::Inet6(ip),
-        }));
+        let about = |flags: u8| {
+            let mut body = vec![if ip.is_ipv4() { INET } else { INET6 }, 0, 0, 0];
+            body.extend(self.interface.to_ne_bytes());
+            // No state, and no type.
+            body.extend([0, 0, flags, 0]);
+            netlink::put_address(&mut body, NEIGHBOUR_IP, ip);
+            body
+        };
         // What is known, then a use of it: that of an entry that is not there
         // makes it (`neigh_add` in net/core/neighbour.c).
-        let known = Message::GetNeighbour(message.clone());
-        message.header.state = NeighbourState::None;
-        message.header.flags = NeighbourFlags::Use;
         // A request that finds no room is made again at the stack's next try.
-        let _ = send(&self.socket, known, NLM_F_REQUEST);
-        let _ = send(&self.socket, Message::NewNeighbour(message), NLM_F_REQUEST | NLM_F_CREATE);
+        let _ = netlink::send(&self.socket, GET_NEIGHBOUR, netlink::REQUEST, &about(0));
+        let _ = netlink::send(&self.socket, NEW_NEIGHBOUR, netlink::REQUEST | netlink::CREATE, &about(USE));
     }
 
     /// The next of what changed; `None` if nothing did. Never blocks.
@@ -174,12 +221,7 @@ impl HostView {
                 Ok((len, _)) => {
                     let len = len.min(self.buffer.len());
                     let buffer = core::mem::take(&mut self.buffer);
-                    each_message(&buffer[..len], |payload| {
-                        if let NetlinkPayload::InnerMessage(message) = payload {
-                            self.on_message(&message);
-                        }
-                        true
-                    });
+                    netlink::messages(&buffer[..len]).for_each(|message| self.on_message(message));
                     self.buffer = buffer;
                 }
                 // More happened than fits: what neighbours there are is asked
@@ -201,261 +243,123 @@ impl HostView {
         self.events.pop_front()
     }
 
-    fn on_message(&mut self, message: &Message) {
-        match message {
-            Message::NewNeighbour(entry) => self.events.extend(self.neighbour(entry)),
-            Message::DelNeighbour(entry) => {
-                let gone = self.neighbour_ip(entry).map(HostEvent::NeighbourGone);
+    fn on_message(&mut self, Message { kind, body, .. }: Message<'_>) {
+        match kind {
+            NEW_NEIGHBOUR => self.events.extend(self.neighbour(body)),
+            DEL_NEIGHBOUR => {
+                let gone = self.neighbour_ip(body).map(HostEvent::NeighbourGone);
                 self.events.extend(gone);
             }
-            Message::NewAddress(entry) => self.events.extend(self.address(entry).map(HostEvent::Address)),
-            Message::DelAddress(entry) => {
-                let gone = self.address(entry).map(|address| HostEvent::AddressGone(address.ip));
+            NEW_ADDRESS => self.events.extend(self.address(body).map(HostEvent::Address)),
+            DEL_ADDRESS => {
+                let gone = self.address(body).map(|address| HostEvent::AddressGone(address.ip));
                 self.events.extend(gone);
             }
-            Message::NewRoute(_) | Message::DelRoute(_) => self.routes_changed = true,
-            Message::NewLink(link) if link.header.index == self.interface => {
-                let mtu = link.attributes.iter().find_map(|attribute| match attribute {
-                    LinkAttribute::Mtu(mtu) => Some(HostEvent::Mtu(*mtu)),
-                    _ => None,
-                });
-                self.events.extend(mtu);
+            NEW_ROUTE | DEL_ROUTE => self.routes_changed = true,
+            NEW_LINK if long(body, 4) == Some(self.interface) => {
+                let mtu = body.get(LINK..).and_then(|body| long(attribute(body, MTU)?, 0));
+                self.events.extend(mtu.map(HostEvent::Mtu));
             }
             _ => {}
         }
     }
 
-    fn neighbour_ip(&self, entry: &NeighbourMessage) -> Option<IpAddr> {
-        if entry.header.ifindex != self.interface {
+    /// Whose entry it is, if that is behind this interface.
+    fn neighbour_ip(&self, body: &[u8]) -> Option<IpAddr> {
+        if long(body, 4)? != self.interface {
             return None;
         }
-        entry.attributes.iter().find_map(|attribute| match attribute {
-            NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => Some(IpAddr::V4(*ip)),
-            NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => Some(IpAddr::V6(*ip)),
-            _ => None,
-        })
+        netlink::address(attribute(body.get(NEIGHBOUR..)?, NEIGHBOUR_IP)?)
     }
 
-    fn neighbour(&self, entry: &NeighbourMessage) -> Option<HostEvent> {
-        let ip = self.neighbour_ip(entry)?;
-        let proven = match entry.header.state {
-            NeighbourState::Reachable | NeighbourState::Permanent => true,
-            NeighbourState::Stale | NeighbourState::Delay | NeighbourState::Probe => false,
-            NeighbourState::Failed => return Some(HostEvent::NeighbourGone(ip)),
+    fn neighbour(&self, body: &[u8]) -> Option<HostEvent> {
+        let ip = self.neighbour_ip(body)?;
+        let proven = match short(body, 8)? {
+            REACHABLE | PERMANENT => true,
+            STALE | DELAY | PROBE => false,
+            FAILED => return Some(HostEvent::NeighbourGone(ip)),
             // Being asked for; or of groups, which have no neighbours.
             _ => return None,
         };
-        let mac = entry.attributes.iter().find_map(|attribute| match attribute {
-            NeighbourAttribute::LinkLayerAddress(bytes) => Some(Mac(bytes.as_slice().try_into().ok()?)),
-            _ => None,
-        })?;
+        let mac = Mac(attribute(body.get(NEIGHBOUR..)?, NEIGHBOUR_MAC)?.try_into().ok()?);
         Some(HostEvent::Neighbour { ip, mac, proven })
     }
 
-    fn address(&self, entry: &AddressMessage) -> Option<HostAddress> {
-        if entry.header.index != self.interface {
+    fn address(&self, body: &[u8]) -> Option<HostAddress> {
+        if long(body, 4)? != self.interface {
             return None;
         }
         // Not before it is known that nobody else has it (RFC 4862 section
         // 5.4); the kernel tells once more when it is.
-        if entry.header.flags.intersects(AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed) {
+        if byte(body, 2)? & (TENTATIVE | DAD_FAILED) != 0 {
             return None;
         }
-        let find = |local: bool| {
-            entry.attributes.iter().find_map(|attribute| match attribute {
-                AddressAttribute::Local(ip) if local => Some(*ip),
-                AddressAttribute::Address(ip) if !local => Some(*ip),
-                _ => None,
-            })
-        };
+        let of = |kind| netlink::address(attribute(body.get(ADDRESS..)?, kind)?);
         // The one is the peer's where there is the other (ifaddrs of a
         // point-to-point interface).
-        let ip = find(true).or_else(|| find(false))?;
-        Some(HostAddress { ip, prefix_len: entry.header.prefix_len })
+        let ip = of(IFA_LOCAL).or_else(|| of(IFA_ADDRESS))?;
+        Some(HostAddress { ip, prefix_len: byte(body, 1)? })
     }
 
-    fn route(&self, entry: &RouteMessage) -> Option<HostRoute> {
+    fn route(&self, body: &[u8]) -> Option<HostRoute> {
         let (mut table, mut through, mut gateway, mut destination, mut metric) =
-            (u32::from(entry.header.table), None, None, None, 0);
-        for attribute in &entry.attributes {
-            match attribute {
-                RouteAttribute::Table(number) => table = *number,
-                RouteAttribute::Oif(index) => through = Some(*index),
-                RouteAttribute::Gateway(address) => gateway = route_ip(address),
-                RouteAttribute::Destination(address) => destination = route_ip(address),
-                RouteAttribute::Priority(number) => metric = *number,
-                RouteAttribute::MultiPath(hops) => {
+            (u32::from(byte(body, 4)?), None, None, None, 0);
+        for (kind, value) in attributes(body.get(ROUTE..)?) {
+            match kind {
+                TABLE => table = long(value, 0)?,
+                OUT => through = long(value, 0),
+                GATEWAY => gateway = netlink::address(value),
+                DESTINATION => destination = netlink::address(value),
+                PRIORITY => metric = long(value, 0)?,
+                MULTIPATH => {
                     // Of several routers the first on this interface.
-                    if let Some(hop) = hops.iter().find(|hop| hop.interface_index == self.interface) {
-                        through = Some(hop.interface_index);
-                        gateway = hop.attributes.iter().find_map(|attribute| match attribute {
-                            RouteAttribute::Gateway(address) => route_ip(address),
-                            _ => None,
-                        });
+                    if let Some(hop) = hops(value).find(|hop| long(hop, 4) == Some(self.interface)) {
+                        through = Some(self.interface);
+                        gateway = hop.get(HOP..).and_then(|hop| netlink::address(attribute(hop, GATEWAY)?));
                     }
                 }
                 _ => {}
             }
         }
-        let any = match entry.header.address_family {
-            AddressFamily::Inet => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
-            AddressFamily::Inet6 => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
+        let any = match byte(body, 0)? {
+            INET => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+            INET6 => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
             _ => return None,
         };
-        let ours = table == MAIN_TABLE && through == Some(self.interface) && entry.header.kind == RouteType::Unicast;
-        let prefix_len = entry.header.destination_prefix_length;
-        ours.then(|| HostRoute { destination: destination.unwrap_or(any), prefix_len, gateway, metric })
+        let ours = table == MAIN_TABLE && through == Some(self.interface) && byte(body, 7)? == UNICAST;
+        ours.then_some(HostRoute {
+            destination: destination.unwrap_or(any),
+            prefix_len: byte(body, 1)?,
+            gateway,
+            metric,
+        })
     }
+}
+
+/// Each of several ways of a route, as far as lengths are true.
+fn hops(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    core::iter::from_fn(move || {
+        let length = usize::from(short(bytes, 0)?);
+        let hop = bytes.get(..length).filter(|_| length >= HOP)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some(hop)
+    })
 }
 
 /// The number of the XDP program on an interface, if it has one.
 pub(crate) fn attached_program(interface: u32) -> Option<u32> {
-    let mut message = LinkMessage::default();
-    message.header.index = interface;
-    let socket = route_socket(0).ok()?;
-    send(&socket, Message::GetLink(message), NLM_F_REQUEST).ok()?;
-    let mut buffer = vec![0; MESSAGE_LIMIT];
+    let socket = netlink::socket(0).ok()?;
+    let mut body = [0; LINK];
+    body[4..8].copy_from_slice(&interface.to_ne_bytes());
+    netlink::send(&socket, GET_LINK, netlink::REQUEST, &body).ok()?;
+    let mut buffer = vec![0; netlink::DATAGRAM_LIMIT];
     let (len, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty()).ok()?;
-    let mut found = None;
-    each_message(&buffer[..len.min(MESSAGE_LIMIT)], |payload| {
-        if let NetlinkPayload::InnerMessage(Message::NewLink(link)) = payload {
-            found = found.or(link.attributes.iter().find_map(program_of));
-        }
-        true
-    });
-    found
-}
-
-fn program_of(attribute: &LinkAttribute) -> Option<u32> {
-    let LinkAttribute::Xdp(attributes) = attribute else { return None };
-    attributes.iter().find_map(|attribute| match attribute {
-        LinkXdp::ProgId(id) | LinkXdp::DrvProgId(id) | LinkXdp::SkbProgId(id) | LinkXdp::HwProgId(id) => {
-            Some(*id).filter(|id| *id != 0)
-        }
-        _ => None,
+    let mut links = netlink::messages(&buffer[..len.min(buffer.len())]).filter(|message| message.kind == NEW_LINK);
+    links.find_map(|link| {
+        let mut all = attributes(attribute(link.body.get(LINK..)?, XDP)?);
+        all.find_map(|(kind, value)| long(value, 0).filter(|id| PROGRAMS.contains(&kind) && *id != 0))
     })
 }
 
-const fn family(ip: IpAddr) -> AddressFamily {
-    if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
-}
-
-const fn route_ip(address: &RouteAddress) -> Option<IpAddr> {
-    match address {
-        RouteAddress::Inet(ip) => Some(IpAddr::V4(*ip)),
-        RouteAddress::Inet6(ip) => Some(IpAddr::V6(*ip)),
-        _ => None,
-    }
-}
-
-fn route_socket(groups: u32) -> io::Result<OwnedFd> {
-    // Without a number the protocol is NETLINK_ROUTE, which is 0.
-    let family = rustix::net::AddressFamily::NETLINK;
-    let socket = rustix::net::socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
-    Ok(socket)
-}
-
-fn send(socket: &OwnedFd, message: Message, flags: u16) -> io::Result<()> {
-    let mut header = NetlinkHeader::default();
-    header.flags = flags;
-    let mut message = NetlinkMessage::new(header, NetlinkPayload::from(message));
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    let kernel = SocketAddrNetlink::new(0, 0);
-    rustix::net::sendto(socket, &bytes, SendFlags::DONTWAIT, &kernel)?;
-    Ok(())
-}
-
-/// All that the kernel has of a kind, as far as `take` wants it.
-fn dump<T>(request: Message, mut take: impl FnMut(Message) -> Option<T>) -> io::Result<Vec<T>> {
-    let mut buffer = vec![0; MESSAGE_LIMIT];
-    for _ in 0..DUMP_TRIES {
-        // One of its own, so that no news are taken for answers.
-        let socket = route_socket(0)?;
-        send(&socket, request.clone(), NLM_F_REQUEST | NLM_F_DUMP)?;
-        let (mut all, mut done, mut failure, mut interrupted) = (Vec::new(), false, None, false);
-        while !done {
-            let (len, _) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::empty())?;
-            if len == 0 || len > buffer.len() {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            interrupted |= has_interrupted_flag(&buffer[..len]);
-            each_message(&buffer[..len], |payload| {
-                match payload {
-                    NetlinkPayload::Done(_) => done = true,
-                    NetlinkPayload::Error(error) => failure = Some(error.to_io()),
-                    NetlinkPayload::InnerMessage(message) => all.extend(take(message)),
-                    _ => {}
-                }
-                !done && failure.is_none()
-            });
-            if let Some(failure) = failure {
-                return Err(failure);
-            }
-        }
-        if !interrupted {
-            return Ok(all);
-        }
-    }
-    Err(io::ErrorKind::Interrupted.into())
-}
-
-/// Whether the table changed while it was dumped (`NLM_F_DUMP_INTR`): the
-/// flags follow four bytes of length and two of type.
-fn has_interrupted_flag(bytes: &[u8]) -> bool {
-    const DUMP_INTERRUPTED: u16 = 0x10;
-    bytes.get(6..8).is_some_and(|flags| u16::from_ne_bytes([flags[0], flags[1]]) & DUMP_INTERRUPTED != 0)
-}
-
-/// Gives each message of a datagram to `take`, until it returns false. What
-/// cannot be read is left out.
-fn each_message(mut bytes: &[u8], mut take: impl FnMut(NetlinkPayload<Message>) -> bool) {
-    // A header's length (RFC 3549 section 2.3.2).
-    const HEADER: usize = 16;
-    while let Some(length) = bytes.first_chunk::<4>() {
-        let length = u32::from_ne_bytes(*length) as usize;
-        let Some(message) = bytes.get(..length).filter(|_| length >= HEADER) else { return };
-        if let Ok(message) = NetlinkMessage::<Message>::deserialize(message)
-            && !take(message.payload)
-        {
-            return;
-        }
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datagrams_that_lie_about_lengths_are_left_out() {
-        let mut seen = 0;
-        for bytes in [
-            &[][..],
-            &[0; 3],
-            &[0; 16],
-            &[15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            &[255, 255, 255, 255, 28, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-            &[17, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9],
-        ] {
-            each_message(bytes, |_| {
-                seen += 1;
-                true
-            });
-        }
-        assert_eq!(seen, 0);
-    }
-
-    #[test]
-    fn the_loopback_is_known() {
-        let view = HostView::open("lo").unwrap();
-        // A fresh namespace has its loopback down, and then no address.
-        assert!(view.addresses().unwrap().iter().all(|address| address.ip.is_loopback()));
-        assert!(view.routes().unwrap().iter().all(|route| route.gateway.is_none()));
-        let missing = HostView::open("no-such-nic").unwrap_err();
-        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
-    }
-}
+mod tests;

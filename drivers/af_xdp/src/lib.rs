@@ -53,6 +53,7 @@ mod handover;
 mod host;
 mod interface;
 mod link;
+mod netlink;
 mod open;
 mod orders;
 mod port;

@@ -107,4 +107,4 @@ pub(crate) fn new_mark() -> Result<u64, rustix::io::Errno> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -49,7 +49,7 @@ fn an_answer_is_not_an_earlier_ones() {
 /// Runs `test` on a thread in a new network namespace with a pair of veth
 /// interfaces, `a` and `b`, which ends with it. Without the right to make one it
 /// says so, unless `CI` or `NEARSIDE_REQUIRE_TOOLS` says that it must run.
-fn with_veth(test: impl FnOnce() + Send + 'static) {
+pub(crate) fn with_veth(test: impl FnOnce() + Send + 'static) {
     let run = move || {
         // SAFETY: takes flags by value and moves only this thread.
         let moved = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
