@@ -456,13 +456,13 @@ impl Engine {
         };
         if course.state == CourseState::Sends {
             // The file was another when it was to be sent.
-            if course.again {
+            if course.again.sent {
                 let id = course.id;
                 replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
                 self.rest.give_back(token, course);
                 return;
             }
-            course.again = true;
+            course.again.sent = true;
             course.filtering = None;
             course.sent.fields.clear();
         } else {

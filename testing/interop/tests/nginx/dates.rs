@@ -82,7 +82,11 @@ fn ready_answers_have_the_time_and_follow_their_files() {
         fs::write(folder.join("www/page.html"), page.replace("can be", "may be")).unwrap();
         fs::write(folder.join("www/later.html"), "now").unwrap();
         let mut shows = |path: &str, coding: &str, text: &str| {
-            wait_for(path, || get(&mut connection, path, coding).plain_body().starts_with(text.as_bytes()));
+            wait_for(path, || {
+                // Connections end after so many requests (`keepalive_requests`).
+                connection = Connection::open(ADDRESS);
+                get(&mut connection, path, coding).plain_body().starts_with(text.as_bytes())
+            });
         };
         shows("/page.html", "gzip", "a page that may be");
         shows("/page.html", "", "a page that may be");

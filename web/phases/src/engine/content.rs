@@ -1,6 +1,7 @@
 //! What answers a request: files, folders, text.
 
 use super::course::Phase;
+use super::course_parts::Tried;
 use super::errors::{FORBIDDEN, MISSING};
 use super::run::{At, FileAt, Flow, Runner};
 use super::text::{Escape, escape};
@@ -246,6 +247,12 @@ impl<R: Replies> Runner<'_, R> {
                 }
             }
             At::Directory => self.redirect_to_slash(),
+            // It was there when it was tried, and is gone.
+            At::Missing if self.course.again.tried == Tried::Found && block.try_files.is_some() => {
+                self.course.again.tried = Tried::Again;
+                self.course.enter(Phase::Try);
+                Flow::On
+            }
             At::Missing => {
                 self.tell_of_file("open() ", &path, "failed", MISSING);
                 Flow::Status(404)

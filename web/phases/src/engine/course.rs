@@ -1,7 +1,7 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::course_body::CourseBody;
-use super::course_parts::{Captures, KeptContent, Rewritten, SecuredCourse};
+use super::course_parts::{Again, Captures, KeptContent, LimitsSaid, Rewritten, SecuredCourse};
 use super::making::Filtering;
 use super::named::Names;
 use super::paced::Paced;
@@ -10,7 +10,7 @@ use super::roots::RealRoots;
 use super::sliced::Slices;
 use super::sub_course::{ChildCourses, SubCourse};
 use crate::filters::{Include, SsiValues};
-use crate::limits::{HeldCount, LimitStatus};
+use crate::limits::HeldCount;
 use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
@@ -312,8 +312,8 @@ pub(crate) struct Course {
     pub waited: bool,
     /// The last place whose root was looked for ([`RealRoots`]).
     pub real_root: Option<BlockId>,
-    /// A file was another when it was to be sent.
-    pub again: bool,
+    /// What of a file was another than when it was looked for.
+    pub again: Again,
     /// What it is refused with, whatever its location says, and by what answers
     /// those who name no host.
     pub refused: Option<u16>,
@@ -404,15 +404,6 @@ pub(crate) enum CourseState {
     Over,
 }
 
-/// What limits said of a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LimitsSaid {
-    /// `limit_req`.
-    pub requests: Option<LimitStatus>,
-    /// `limit_conn`.
-    pub connections: Option<LimitStatus>,
-}
-
 impl Course {
     pub fn new(loaded: Rc<Loaded>, id: ExchangeId) -> Self {
         Self {
@@ -437,7 +428,7 @@ impl Course {
             whole_path: false,
             waited: false,
             real_root: None,
-            again: false,
+            again: Again::default(),
             refused: None,
             secured: SecuredCourse::default(),
             too_long: false,

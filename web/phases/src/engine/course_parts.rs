@@ -1,5 +1,6 @@
 //! Parts of what is known of a request.
 
+use crate::limits::LimitStatus;
 use app::PathFigures;
 use core::ops::Range;
 use exchange::ClientSession;
@@ -12,6 +13,36 @@ pub(crate) struct Rewritten {
     pub ever: bool,
     /// The location's prefix is no part of it.
     pub here: bool,
+}
+
+/// What of a file was another than when it was looked for, and is done once more.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Again {
+    /// It was another when it was to be sent.
+    pub sent: bool,
+    /// It was gone after `try_files` had found it.
+    pub tried: Tried,
+}
+
+/// What `try_files` has done for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Tried {
+    /// Nothing yet.
+    #[default]
+    No,
+    /// It has found a file.
+    Found,
+    /// That was gone when it was to be answered, and others have been tried.
+    Again,
+}
+
+/// What limits said of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LimitsSaid {
+    /// `limit_req`.
+    pub requests: Option<LimitStatus>,
+    /// `limit_conn`.
+    pub connections: Option<LimitStatus>,
 }
 
 /// What a request's connection is like: how it is secured, and what follows from that.

@@ -1,6 +1,7 @@
 //! A request runs through its phases.
 
 use super::course::{Course, Depends, Loaded, Phase};
+use super::course_parts::Tried;
 use super::values::{Clock, Scope};
 use super::waits::On;
 use super::{Rest, host::host_of};
@@ -366,6 +367,9 @@ impl<R: Replies> Runner<'_, R> {
                 Err(flow) => return flow,
             };
             if found {
+                if self.course.again.tried == Tried::No {
+                    self.course.again.tried = Tried::Found;
+                }
                 self.take_tried(block, name, *is_directory);
                 self.course.enter(Phase::Content);
                 return Flow::On;

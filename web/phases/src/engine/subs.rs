@@ -16,7 +16,8 @@
 //! lent to whichever subrequest runs.
 
 use super::content::{Answer, AnswerBody};
-use super::course::{Course, LimitsSaid, Loaded};
+use super::course::{Course, Loaded};
+use super::course_parts::LimitsSaid;
 use super::run::{Flow, Runner};
 use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
 use super::waits::Line;
