@@ -4,6 +4,8 @@ use crate::Transport;
 use app::{ConnId, Net};
 use core::net::SocketAddr;
 use core::time::Duration;
+use semantics::date::HttpDate;
+use wire::Time;
 
 /// Where a client connected to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,4 +70,15 @@ pub struct Totals {
     pub requests: u64,
     /// Those connections of which a part of a request's head has come.
     pub reading: u64,
+}
+
+/// When something happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// The time of the data path's turn, in which it does not move.
+    pub now: Time,
+    /// The unix second.
+    pub second: u64,
+    /// Its date.
+    pub date: HttpDate,
 }

@@ -28,19 +28,21 @@ mod content;
 mod fields;
 mod hot;
 mod index;
+mod listeners;
 mod names;
 mod proxy_protocol;
 mod ready;
 mod security;
 mod upstreams;
 
-pub use about::{About, LocalAddress, Totals};
+pub use about::{About, LocalAddress, Totals, Turn};
 pub use asked::Asked;
 pub use body::{BodyCut, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::{Hot, equal as equal_paths};
 pub use index::Index;
+pub use listeners::{ChooseTls, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
@@ -50,18 +52,17 @@ pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 use app::{Body, ConnId, PathFigures, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
-use handshake::Hello;
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
 
-/// So many terms of heads there may be, by the numbers that [`Handler::terms_at`] gives.
+/// So many terms of heads there may be, by the numbers that [`HttpOpening::terms`] has.
 pub const HEAD_TERMS_MAX: usize = 8;
 
-/// So many terms of exchanges there may be, by the numbers that [`Handler::terms_at`] and
-/// [`Replies::set_terms`] give.
+/// So many terms of exchanges there may be, by the numbers that [`HttpOpening::terms`] and
+/// [`Replies::set_terms`] have.
 pub const EXCHANGE_TERMS_MAX: usize = 32;
 
 /// An exchange: the connection that carries it, and which of the connection's
@@ -399,13 +400,6 @@ pub trait Handler {
         None
     }
 
-    /// Whether an address is that of somebody who is believed when he tells of clients: a
-    /// proxy in front, whose connections are many clients'.
-    fn is_front(&self, address: IpAddr) -> bool {
-        let _ = address;
-        false
-    }
-
     /// The exchange is over without its end: the client left, or was closed.
     /// `mark` was left with it.
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
@@ -539,41 +533,6 @@ pub trait Handler {
     /// else the carrier holds them against the host's limit.
     fn judges_bodies(&self) -> bool {
         false
-    }
-
-    /// The numbers of the terms that a connection to this address begins with: of heads
-    /// and of exchanges. Asked where the carrier was told of any.
-    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
-        let _ = local;
-        (0, 0)
-    }
-
-    /// Whether clients of some address begin with a header of the PROXY protocol.
-    fn is_behind_proxies(&self) -> bool {
-        false
-    }
-
-    /// Whether those that connect to this address do.
-    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
-        let _ = local;
-        false
-    }
-
-    /// Whether clients of some address begin with a handshake of TLS.
-    fn speaks_tls(&self) -> bool {
-        false
-    }
-
-    /// Whether those that connect to this address do.
-    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
-        let _ = local;
-        false
-    }
-
-    /// With whom a client of this address shakes hands; `None`: with nobody.
-    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
-        let _ = (local, hello);
-        None
     }
 
     /// A handshake came to nothing, and its connection ends: for a log.

@@ -51,8 +51,6 @@ pub struct Carrier {
     pub tells_all: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
-    /// Whether some connections begin with a header of the PROXY protocol.
-    pub behind_proxies: bool,
     /// How connections are secured, by index; empty where none is.
     pub security: Vec<Security>,
     /// Where latencies are counted.

@@ -136,6 +136,7 @@ impl Server {
         (self.hosts.site, self.config) = (site, config);
         self.free_idle();
         self.settle_slots();
+        self.settle_listeners();
         // A new log learns the time, and a new response its date.
         self.carrier.next_second = Time::ZERO;
         Replaced { _logs: logs }

@@ -8,10 +8,9 @@
 use crate::Server;
 use crate::carrier::{Carrier, Drain};
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, OLD, PARTIAL, PAUSED, State, Tick};
-use crate::terms::Terms;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{ExchangeId, Handler, HandshakeFault, LocalAddress};
+use exchange::{ExchangeId, Handler, HandshakeFault};
 use h1::server::{RequestLimits, Waiting};
 use semantics::Status;
 use site::ExchangeTerms;
@@ -350,18 +349,6 @@ impl Carrier {
         }
         // What clients of tunnels have sent is sent first.
         self.counters.connections_open == 0 && (late || self.upstreams.leaving() == 0)
-    }
-}
-
-impl<H: Handler> Server<H> {
-    /// The terms of a connection that begins.
-    pub(crate) fn terms_of<N: Net>(&self, net: &N, id: ConnId) -> Terms {
-        if !self.carrier.terms.by_address {
-            return Terms::FIRST;
-        }
-        let local = LocalAddress::of(net, id);
-        let (head, exchange) = self.handlers.first().map_or((0, 0), |handler| handler.terms_at(local));
-        Terms::of(head, exchange)
     }
 }
 

@@ -87,7 +87,7 @@ use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, 
 use core::time::Duration;
 use crowded::Crowding;
 use dialled::DialledTable;
-use exchange::{Handler, HeadWriter};
+use exchange::{Handler, HeadWriter, Listeners, LocalAddress, Speaks};
 use h1::server::Waiting;
 use handshakes::Handshakes;
 use latency::Recorder;
@@ -98,7 +98,7 @@ use security::Security;
 use semantics::date::HttpDate;
 use site::{Making, ServedHost, Site};
 use std::sync::Arc;
-use terms::TermTable;
+use terms::{TermTable, Terms};
 use wire::Time;
 
 /// The server application of one silo. Not `Send`: made on the silo's thread.
@@ -112,6 +112,8 @@ pub struct Server<H = SiteHandler> {
     /// [`Carrier::logs`].
     handlers: Vec<H>,
     hosts: Hosts,
+    /// What clients speak, by where they connect.
+    listeners: Listeners,
     may_rest: Rest,
     /// The same, but where places are scarce, which is looked at in each turn then.
     rest: Rest,
@@ -170,7 +172,10 @@ impl Server {
         let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: config.work };
         let make = |host: &ServedHost| SiteHandler::new(&host.content, &making, &config.helper_cpus);
         let handlers = site.hosts().iter().map(make).collect::<Result<Vec<_>, _>>()?;
-        Self::assemble(config, site, handlers, (heads, event), clock)
+        let mut server = Self::assemble(config, site, handlers, (heads, event), clock)?;
+        server.settle_listeners();
+        server.start_helper();
+        Ok(server)
     }
 
     /// Looks for roots again, which may be other directories by now, and at
@@ -206,6 +211,12 @@ impl Server {
         self.handlers.iter().for_each(|handler| handler.memory(each));
     }
 
+    /// What clients speak follows from the configuration that is served, if one is.
+    fn settle_listeners(&mut self) {
+        let engine = self.handlers.iter().find_map(SiteHandler::engine);
+        self.listen(engine.map_or_else(Listeners::default, site::Engine::listeners));
+    }
+
     /// What was counted, by name.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.snapshot().iter()
@@ -233,7 +244,8 @@ impl Server {
 
 impl<H: Handler> Server<H> {
     /// A server whose requests are all answered by `handler`. Of `config`
-    /// counts what is not content.
+    /// counts what is not content. Its clients speak HTTP without TLS, unless
+    /// [`Server::speaking`] says something else.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -247,6 +259,28 @@ impl<H: Handler> Server<H> {
         });
         let heads = head::writer(head::common(&config));
         Self::assemble(config, site, vec![handler], (heads, new_event()?), clock)
+    }
+
+    /// The same, whose clients speak what `listeners` say.
+    #[must_use]
+    pub fn speaking(mut self, listeners: Listeners) -> Self {
+        self.listen(listeners);
+        self.start_helper();
+        self
+    }
+
+    /// Starts the helper of handshakes, where there are any.
+    fn start_helper(&mut self) {
+        if self.handshakes.on {
+            self.handshakes.start_helper(&self.config.helper_cpus);
+        }
+    }
+
+    /// Clients that connect from now on speak what these say.
+    fn listen(&mut self, listeners: Listeners) {
+        self.handshakes.on |= listeners.secures;
+        self.listeners = listeners;
+        self.settle_rest();
     }
 
     fn assemble(
@@ -271,7 +305,6 @@ impl<H: Handler> Server<H> {
             logs_any: true,
             tells_all: true,
             notes_ready: true,
-            behind_proxies: false,
             security: Vec::new(),
             recorder: config.latency.clone().map(|board| Box::new(Recorder::new(board))),
             series: Vec::new(),
@@ -295,6 +328,7 @@ impl<H: Handler> Server<H> {
         let mut server = Self {
             carrier,
             hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), site },
+            listeners: Listeners::default(),
             handlers,
             may_rest: Rest::Never,
             rest: Rest::Never,
@@ -310,9 +344,6 @@ impl<H: Handler> Server<H> {
             crowding: Crowding::default(),
         };
         server.settle_slots();
-        if server.handshakes.on {
-            server.handshakes.start_helper(&server.config.helper_cpus);
-        }
         Ok(server)
     }
 
@@ -321,8 +352,6 @@ impl<H: Handler> Server<H> {
         let hosts = &mut self.hosts;
         hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
         self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
-        self.carrier.behind_proxies = self.handlers.iter().any(Handler::is_behind_proxies);
-        self.handshakes.on |= self.handlers.iter().any(Handler::speaks_tls);
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.carrier.tells_all = self.carrier.logs_any || trace::is_on();
         self.settle_rest();
@@ -391,16 +420,21 @@ impl<H: Handler> App for Server<H> {
             self.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
         }
         let now = net.now();
-        let behind = self.carrier.behind_proxies && self.begins_with_proxy_header(net, id);
-        let state = match behind {
-            true => State::Proxied,
-            false if self.begins_with_handshake(net, id) => State::Handshake,
-            false => State::Ready,
+        let Speaks::Http(opening) = self.listeners.speaks(|| LocalAddress::of(net, id)) else {
+            // Nobody is there for it.
+            self.carrier.counters.connections_refused += 1;
+            net.abort(id);
+            return;
         };
+        let state = match opening {
+            opening if opening.proxied => State::Proxied,
+            opening if opening.tls.is_some() => State::Handshake,
+            _ => State::Ready,
+        };
+        let terms = Terms::of(opening.terms.0, opening.terms.1);
         self.carrier.beginnings.begin(index, now);
         self.carrier.counters.connections += 1;
         self.carrier.counters.connections_open += 1;
-        let terms = self.terms_of(net, id);
         let header = self.carrier.terms.head(terms).timeout;
         let short = self.carrier.terms.soonest(terms) < header;
         self.carrier.conns[index] = ServedConnection {

@@ -30,11 +30,11 @@ pub struct Config {
     pub limits: Limits,
     /// How long peers may take.
     pub timeouts: Timeouts,
-    /// Limits and times of heads, by the numbers that a handler gives addresses, in
-    /// place of those above; [`exchange::HEAD_TERMS_MAX`] at most. Default: none.
+    /// Limits and times of heads, by the numbers that listeners have, in place of those
+    /// above; [`exchange::HEAD_TERMS_MAX`] at most. Default: none.
     pub head_terms: Vec<HeadTerms>,
-    /// Times of exchanges, by the numbers that a handler gives them, in place of those
-    /// above; [`exchange::EXCHANGE_TERMS_MAX`] at most. Default: none.
+    /// Times of exchanges, by the numbers that listeners have, and handlers give exchanges,
+    /// in place of those above; [`exchange::EXCHANGE_TERMS_MAX`] at most. Default: none.
     pub exchange_terms: Vec<ExchangeTerms>,
     /// Hosts with names of their own. What clients ask for by any other name,
     /// or by none, is `content`. Default: none.

@@ -8,11 +8,10 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, HeadWriter, LocalAddress, Ready, Replies,
-    RequestBody, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Handler, HandshakeFault, HeadWriter, Ready, Replies, RequestBody, UpstreamEvent,
+    UpstreamId,
 };
 use files::{Directory, Files, Reader};
-use handshake::Hello;
 use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
 use std::os::fd::OwnedFd;
@@ -296,10 +295,6 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.client_of(id, mark))
     }
 
-    fn is_front(&self, address: IpAddr) -> bool {
-        each!(self, handler => handler.is_front(address))
-    }
-
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
         each!(self, handler => handler.on_gone(id, mark));
     }
@@ -406,30 +401,6 @@ impl Handler for SiteHandler {
 
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         each!(self, handler => handler.on_refused(replies, id, status, line))
-    }
-
-    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
-        each!(self, handler => handler.terms_at(local))
-    }
-
-    fn is_behind_proxies(&self) -> bool {
-        each!(self, handler => handler.is_behind_proxies())
-    }
-
-    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
-        each!(self, handler => handler.begins_with_proxy_header(local))
-    }
-
-    fn speaks_tls(&self) -> bool {
-        each!(self, handler => handler.speaks_tls())
-    }
-
-    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
-        each!(self, handler => handler.begins_with_handshake(local))
-    }
-
-    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
-        each!(self, handler => handler.choose_tls(local, hello))
     }
 
     fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {

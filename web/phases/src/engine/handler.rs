@@ -13,10 +13,9 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, LocalAddress, Ready, Replies, RequestBody,
-    Transport, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Handler, HandshakeFault, Ready, Replies, RequestBody, Transport, UpstreamEvent,
+    UpstreamId,
 };
-use handshake::Hello;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
@@ -224,10 +223,6 @@ impl Handler for Engine {
         course.peer.filter(|_| course.peer != course.about.peer).map(|client| client.ip())
     }
 
-    fn is_front(&self, address: IpAddr) -> bool {
-        self.loaded.fronts.iter().any(|prefix| prefix.contains(address))
-    }
-
     fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
         let Some(token) = mark else { return };
         if self.rest.peek(token, id).is_none() {
@@ -412,32 +407,6 @@ impl Handler for Engine {
         self.rest.clock.now = replies.now();
         self.run(replies, token, course, &request);
         true
-    }
-
-    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
-        self.loaded.program.terms.of_listener(Self::listener(&self.loaded, self.single, || local))
-    }
-
-    fn is_behind_proxies(&self) -> bool {
-        self.loaded.is_behind_proxies()
-    }
-
-    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
-        let listener = Self::listener(&self.loaded, self.single, || local);
-        self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.proxy_protocol)
-    }
-
-    fn speaks_tls(&self) -> bool {
-        self.loaded.program.speaks_tls()
-    }
-
-    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
-        let listener = Self::listener(&self.loaded, self.single, || local);
-        self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.tls)
-    }
-
-    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
-        self.choose_server(local, hello)
     }
 
     fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
