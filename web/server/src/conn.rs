@@ -16,6 +16,7 @@ use wire::Time;
 /// ```text
 ///  open, behind a proxy ──► Proxied ──► Ready
 ///  open, by TLS ──► Handshake ──► Ready; behind a proxy as well
+///  open, of another protocol ──► Service
 ///
 ///                    ┌──── body read ─────┐
 ///                    ▼                    │
@@ -74,6 +75,8 @@ pub enum State {
     Tunnel,
     /// They are ignored: the last response is queued, and FIN behind it.
     Closing,
+    /// They are a [service](crate::Service)'s, from the first on.
+    Service,
 }
 
 impl State {
@@ -89,6 +92,7 @@ impl State {
             Self::Replying => "replying",
             Self::Tunnel => "tunnel",
             Self::Closing => "closing",
+            Self::Service => "service",
         }
     }
 }
@@ -233,6 +237,16 @@ impl ServedConnection {
     /// When that was.
     pub const fn closing(&self) -> Tick {
         Tick(self.mark)
+    }
+
+    /// Notes whose it is that speaks something else, in place of a mark.
+    pub const fn set_service(&mut self, number: u8) {
+        self.mark = number as u32;
+    }
+
+    /// The number of the service whose it is, if it is one's.
+    pub const fn service(&self) -> Option<usize> {
+        if matches!(self.state, State::Service) { Some(self.mark as usize) } else { None }
     }
 
     /// Lets go of what only a request needed.

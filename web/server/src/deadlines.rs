@@ -38,6 +38,7 @@ impl<H: Handler> Server<H> {
         let conn = &self.carrier.conns[id.index()];
         match conn.state {
             State::Vacant => {}
+            State::Service => _ = self.tell_service(id, |service| service.on_timer(net, id)),
             State::Tunnel => self.carrier.check_tunnel(net, id),
             State::Proxied => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),

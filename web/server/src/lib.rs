@@ -19,6 +19,7 @@
 //! | `security` | how connections are secured |
 //! | `proxied` | what proxies say before a connection's first request |
 //! | `ready` | from a request to a response that is ready |
+//! | `opened` | connections of clients, as they begin |
 //! | `offered` | bytes, by what is expected of their connection |
 //! | `requests` | from a request to its handler |
 //! | `carrier` | from a handler to a response |
@@ -29,6 +30,7 @@
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
+//! | `service` | applications that have the silo together with the server |
 //! | `endless` | connections that nothing would end: none |
 //! | `crowded`, `pace` | what gives way where nearly all places are taken |
 //! | `rest` | when there is nothing to do of itself |
@@ -52,6 +54,7 @@ mod handshakes;
 mod head;
 mod line;
 mod offered;
+mod opened;
 mod pace;
 mod page;
 mod proxied;
@@ -60,6 +63,7 @@ mod ready;
 mod requests;
 mod rest;
 mod security;
+mod service;
 mod streamed;
 mod terms;
 mod times;
@@ -73,6 +77,7 @@ pub use counters::Counters;
 pub use endless::{Endless, EndlessKind, Timers};
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
+pub use service::Service;
 pub use site::{
     Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, Prefix, RESPOND_SIZE_MAX,
     RequestWork, Respond, SiteHandler, Timeouts, WallClock,
@@ -87,7 +92,7 @@ use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, 
 use core::time::Duration;
 use crowded::Crowding;
 use dialled::DialledTable;
-use exchange::{Handler, HeadWriter, Listeners, LocalAddress, Speaks};
+use exchange::{Handler, HeadWriter, Listeners};
 use h1::server::Waiting;
 use handshakes::Handshakes;
 use latency::Recorder;
@@ -98,7 +103,7 @@ use security::Security;
 use semantics::date::HttpDate;
 use site::{Making, ServedHost, Site};
 use std::sync::Arc;
-use terms::{TermTable, Terms};
+use terms::TermTable;
 use wire::Time;
 
 /// The server application of one silo. Not `Send`: made on the silo's thread.
@@ -114,6 +119,8 @@ pub struct Server<H = SiteHandler> {
     hosts: Hosts,
     /// What clients speak, by where they connect.
     listeners: Listeners,
+    /// Who answers to those who speak something else, by number.
+    services: Vec<Box<dyn Service>>,
     may_rest: Rest,
     /// The same, but where places are scarce, which is looked at in each turn then.
     rest: Rest,
@@ -211,12 +218,6 @@ impl Server {
         self.handlers.iter().for_each(|handler| handler.memory(each));
     }
 
-    /// What clients speak follows from the configuration that is served, if one is.
-    fn settle_listeners(&mut self) {
-        let engine = self.handlers.iter().find_map(SiteHandler::engine);
-        self.listen(engine.map_or_else(Listeners::default, site::Engine::listeners));
-    }
-
     /// What was counted, by name.
     pub fn counters(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         self.snapshot().iter()
@@ -259,28 +260,6 @@ impl<H: Handler> Server<H> {
         });
         let heads = head::writer(head::common(&config));
         Self::assemble(config, site, vec![handler], (heads, new_event()?), clock)
-    }
-
-    /// The same, whose clients speak what `listeners` say.
-    #[must_use]
-    pub fn speaking(mut self, listeners: Listeners) -> Self {
-        self.listen(listeners);
-        self.start_helper();
-        self
-    }
-
-    /// Starts the helper of handshakes, where there are any.
-    fn start_helper(&mut self) {
-        if self.handshakes.on {
-            self.handshakes.start_helper(&self.config.helper_cpus);
-        }
-    }
-
-    /// Clients that connect from now on speak what these say.
-    fn listen(&mut self, listeners: Listeners) {
-        self.handshakes.on |= listeners.secures;
-        self.listeners = listeners;
-        self.settle_rest();
     }
 
     fn assemble(
@@ -329,6 +308,7 @@ impl<H: Handler> Server<H> {
             carrier,
             hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), site },
             listeners: Listeners::default(),
+            services: Vec::new(),
             handlers,
             may_rest: Rest::Never,
             rest: Rest::Never,
@@ -409,49 +389,7 @@ impl<H: Handler> App for Server<H> {
         if how == Opened::Connected {
             return self.on_upstream_open(net, id);
         }
-        let index = id.index();
-        if index >= self.carrier.limits.connections {
-            self.carrier.counters.connections_refused += 1;
-            net.abort(id);
-            return;
-        }
-        if index >= self.carrier.conns.len() {
-            // Within the capacity taken at the start.
-            self.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
-        }
-        let now = net.now();
-        let Speaks::Http(opening) = self.listeners.speaks(|| LocalAddress::of(net, id)) else {
-            // Nobody is there for it.
-            self.carrier.counters.connections_refused += 1;
-            net.abort(id);
-            return;
-        };
-        let state = match opening {
-            opening if opening.proxied => State::Proxied,
-            opening if opening.tls.is_some() => State::Handshake,
-            _ => State::Ready,
-        };
-        let terms = Terms::of(opening.terms.0, opening.terms.1);
-        self.carrier.beginnings.begin(index, now);
-        self.carrier.counters.connections += 1;
-        self.carrier.counters.connections_open += 1;
-        let header = self.carrier.terms.head(terms).timeout;
-        let short = self.carrier.terms.soonest(terms) < header;
-        self.carrier.conns[index] = ServedConnection {
-            generation: id.generation(),
-            last: Tick::of(now),
-            state,
-            terms,
-            flags: if short { FIRST } else { 0 },
-            ..ServedConnection::vacant()
-        };
-        trace::accepted(net, id, &self.carrier.beginnings, self.carrier.counters.connections_open);
-        if self.carrier.draining.is_some() {
-            self.carrier.counters.connections_refused += 1;
-            self.carrier.close_after_queue(net, id);
-        } else {
-            self.carrier.arm(net, id, header);
-        }
+        self.open(net, id);
     }
 
     #[inline(always)]
@@ -475,6 +413,7 @@ impl<H: Handler> App for Server<H> {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
             State::Handshake => self.on_handshake_end(net, id),
+            State::Service => _ = self.tell_service(id, |service| service.on_end(net, id, held)),
             State::Ready if held > 0 && self.handshakes.early.goes_on(id) => net.resume(id),
             State::Proxied | State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
                 self.carrier.close_after_queue(net, id)
@@ -509,15 +448,19 @@ impl<H: Handler> App for Server<H> {
                 return;
             }
         }
-        if matches!(self.carrier.conns[id.index()].state, State::Replying | State::Tunnel) {
-            self.on_room(net, id);
+        match self.carrier.conns[id.index()].state {
+            State::Replying | State::Tunnel => self.on_room(net, id),
+            State::Service => _ = self.tell_service(id, |service| service.on_sent(net, id)),
+            _ => {}
         }
     }
 
     /// Its next answer is its last.
-    fn on_worn<N: Net>(&mut self, _net: &mut N, id: ConnId) {
-        if let Some(conn) = self.carrier.conn(id) {
-            conn.requests |= conn::OLD;
+    fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        match self.carrier.conn(id) {
+            Some(conn) if conn.state == State::Service => net.finish(id),
+            Some(conn) => conn.requests |= conn::OLD,
+            None => {}
         }
     }
 
@@ -530,8 +473,10 @@ impl<H: Handler> App for Server<H> {
         let Some(conn) = conn else { return self.on_upstream_closed(net, id, why) };
         self.carrier.counters.connections_open -= 1;
         self.carrier.reading.remove(id.index());
-        if conn.is_asked() {
-            self.left(net, id);
+        match conn.state {
+            State::Service => _ = self.tell_service(id, |service| service.on_close(net, id, why)),
+            _ if conn.is_asked() => self.left(net, id),
+            _ => {}
         }
         if self.handshakes.on {
             self.handshakes.remove(id);
@@ -599,7 +544,7 @@ impl<H: Handler> App for Server<H> {
     }
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {
-        self.drain_more(net)
+        self.drain_services(net) & self.drain_more(net)
     }
 }
 
@@ -621,6 +566,9 @@ impl<H: Handler> Server<H> {
             let mut replies =
                 Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None, series: None };
             wake = wake.earlier(handler.on_turn(&mut replies));
+        }
+        if !self.services.is_empty() {
+            wake = wake.earlier(self.services_turn(net));
         }
         // A handler may have taken the signal along, which is the same for all helpers.
         if self.handshakes.has_arrived() { Wake::Now } else { wake }

@@ -31,6 +31,11 @@ impl<H: Handler> Server<H> {
             let conn = &mut self.carrier.conns[id.index()];
             match conn.state {
                 State::Vacant => return data.len(),
+                State::Service => {
+                    let rest = data.get(used..).unwrap_or_default();
+                    let taken = self.tell_service(id, |service| service.on_data(net, id, rest));
+                    return used + taken.map_or(rest.len(), |taken| taken.min(rest.len()));
+                }
                 State::Closing => {
                     conn.last = Tick::of(net.now());
                     return data.len();
