@@ -27,6 +27,7 @@ mod body;
 mod content;
 mod fields;
 mod hot;
+mod id;
 mod index;
 mod listeners;
 mod names;
@@ -41,6 +42,7 @@ pub use body::{BodyCut, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::{Hot, equal as equal_paths};
+pub use id::{EXCHANGE_SLOTS_MAX, ExchangeId, ExchangePlace, ExchangeSlots};
 pub use index::Index;
 pub use listeners::{ChooseTls, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
@@ -49,7 +51,7 @@ pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{Body, ConnId, PathFigures, Wake};
+use app::{Body, PathFigures, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use semantics::date::HttpDate;
@@ -64,31 +66,6 @@ pub const HEAD_TERMS_MAX: usize = 8;
 /// So many terms of exchanges there may be, by the numbers that [`HttpOpening::terms`] and
 /// [`Replies::set_terms`] have.
 pub const EXCHANGE_TERMS_MAX: usize = 32;
-
-/// An exchange: the connection that carries it, and which of the connection's
-/// it is. A handle kept past the exchange's end names nothing.
-///
-/// HTTP/1.1 has one at a time for each connection.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ExchangeId {
-    conn: ConnId,
-}
-
-impl ExchangeId {
-    /// The one exchange of a connection that has one at a time.
-    #[inline]
-    #[must_use]
-    pub const fn of(conn: ConnId) -> Self {
-        Self { conn }
-    }
-
-    /// The connection that carries it.
-    #[inline]
-    #[must_use]
-    pub const fn conn(self) -> ConnId {
-        self.conn
-    }
-}
 
 /// A reply's head, but for what is the carrier's to say: date, server, and how
 /// the message ends.

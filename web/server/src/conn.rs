@@ -3,8 +3,9 @@
 use crate::pace::{BodyPace, Traffic};
 use crate::terms::Terms;
 use access_log::OpenLine;
+use app::ConnId;
 use core::time::Duration;
-use exchange::{Ending, ProxiedAddresses};
+use exchange::{Ending, ExchangeId, ProxiedAddresses};
 use h1::Version;
 use h1::server::{RequestReader, Transfer};
 use semantics::OwnedRequest;
@@ -291,6 +292,15 @@ impl ServedConnection {
     /// Requests answered.
     pub const fn answered(&self) -> u32 {
         self.requests & !OLD
+    }
+
+    /// The exchange that is under way, or where none is, the next one: as the connection with
+    /// this index.
+    #[inline]
+    pub const fn exchange(&self, index: usize) -> ExchangeId {
+        // One whose answer was begun is counted.
+        let begun = matches!(self.state, State::Replying | State::Tunnel) as u32;
+        ExchangeId::of_connection(ConnId::new(index as u32, self.generation), self.answered().wrapping_sub(begun))
     }
 
     /// The slot of the host whose exchange is under way.

@@ -10,7 +10,7 @@ use crate::carrier::{Carrier, Drain};
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, OLD, PARTIAL, PAUSED, State, Tick};
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{ExchangeId, Handler, HandshakeFault};
+use exchange::{Handler, HandshakeFault};
 use h1::server::{RequestLimits, Waiting};
 use semantics::Status;
 use site::ExchangeTerms;
@@ -88,7 +88,7 @@ impl<H: Handler> Server<H> {
         let soonest = self.carrier.terms_of(id).keep_alive;
         self.carrier.arm(net, id, soonest);
         let mut goes_on = false;
-        self.tell(net, id, None, |handler, replies| goes_on = handler.on_late(replies, ExchangeId::of(id)));
+        self.tell(net, id, None, |handler, replies, exchange| goes_on = handler.on_late(replies, exchange));
         let Some(conn) = self.carrier.conn(id).filter(|conn| conn.state == State::Waiting) else { return };
         if goes_on {
             conn.last = Tick::of(net.now());

@@ -24,7 +24,7 @@ use crate::pace::PATIENCE;
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
-use exchange::{ChosenTls, ClientSession, ExchangeId, Handler, HandshakeFault, LocalAddress, Transport, Turn};
+use exchange::{ChosenTls, ClientSession, Handler, HandshakeFault, LocalAddress, Transport, Turn};
 use handshake::{Acceptor, Connected, Connector, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -521,8 +521,9 @@ impl<H: Handler> Server<H> {
         self.handshakes.remove(id);
         self.carrier.counters.handshakes_failed += 1;
         if let Some(handler) = self.handlers.first_mut() {
+            let exchange = self.carrier.exchange_of(id);
             let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-            handler.on_handshake_fault(&mut replies, ExchangeId::of(id), fault);
+            handler.on_handshake_fault(&mut replies, exchange, fault);
         }
         if !alert.is_empty() {
             self.carrier.send(net, id, alert);

@@ -421,9 +421,7 @@ impl<H: Handler> App for Server<H> {
             // Nor will a request's body.
             State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
             State::Waiting | State::Replying if held == 0 => {
-                self.tell(net, id, None, |handler, replies| {
-                    handler.on_client_end(replies, exchange::ExchangeId::of(id));
-                });
+                self.tell(net, id, None, |handler, replies, exchange| handler.on_client_end(replies, exchange));
             }
             // What is held of a tunnel's client is still its handler's.
             State::Tunnel if held == 0 => self.on_tunnel_dry(net, id),

@@ -4,7 +4,7 @@ use crate::Server;
 use crate::conn::{DRY, ENDED, State, TAKES_BODY, Tick};
 use crate::handshakes::Shaken;
 use app::{ConnId, Net};
-use exchange::{ExchangeId, Handler};
+use exchange::Handler;
 use h1::server::RequestEvent;
 
 impl<H: Handler> Server<H> {
@@ -101,6 +101,6 @@ impl<H: Handler> Server<H> {
 
     /// The peer has taken some of a reply.
     pub(crate) fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies| handler.on_room(replies, ExchangeId::of(id)));
+        self.tell(net, id, None, |handler, replies, exchange| handler.on_room(replies, exchange));
     }
 }

@@ -17,8 +17,8 @@ impl<H: Handler> Server<H> {
         head.extend_from_slice(bytes.get(..bytes.len().min(PROXY_HEADER_MAX)).unwrap_or_default());
         let read = ProxyHeader::read(&head);
         if read.is_err() {
-            let told = |handler: &mut H, replies: &mut Answering<'_, N>| {
-                handler.on_bad_proxy_header(replies, ExchangeId::of(id), &head);
+            let told = |handler: &mut H, replies: &mut Answering<'_, N>, exchange: ExchangeId| {
+                handler.on_bad_proxy_header(replies, exchange, &head);
             };
             self.tell(net, id, Some(id), told);
         }

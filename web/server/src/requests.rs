@@ -17,17 +17,18 @@ use semantics::{Request, Status};
 const AHEAD: usize = 16;
 
 impl<H: Handler> Server<H> {
-    /// Tells a connection's handler something.
+    /// Tells a connection's handler something of its exchange.
     pub(crate) fn tell<N: Net>(
         &mut self,
         net: &mut N,
         id: ConnId,
         within: Option<ConnId>,
-        tell: impl FnOnce(&mut H, &mut Answering<'_, N>),
+        tell: impl FnOnce(&mut H, &mut Answering<'_, N>, ExchangeId),
     ) {
-        let slot = self.carrier.conns.get(id.index()).map_or(0, crate::conn::ServedConnection::slot);
+        let Some(conn) = self.carrier.conns.get(id.index()) else { return };
+        let (slot, exchange) = (conn.slot(), conn.exchange(id.index()));
         if let Some(handler) = self.handlers.get_mut(slot) {
-            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within, series: None });
+            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within, series: None }, exchange);
         }
     }
 
@@ -147,7 +148,7 @@ impl<H: Handler> Server<H> {
             _ => BodyCut::Malformed,
         };
         let mut sees = false;
-        self.tell(net, id, Some(id), |handler, replies| sees = handler.on_body_cut(replies, ExchangeId::of(id), why));
+        self.tell(net, id, Some(id), |handler, replies, exchange| sees = handler.on_body_cut(replies, exchange, why));
         sees
     }
 
@@ -179,8 +180,9 @@ impl<H: Handler> Server<H> {
         conn.clear_more();
         conn.flags &= !TAKES_BODY;
         (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);
+        let exchange = conn.exchange(id.index());
         let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-        let ends = handler.on_refused(&mut replies, ExchangeId::of(id), status, line);
+        let ends = handler.on_refused(&mut replies, exchange, status, line);
         if !ends {
             self.carrier.conns[id.index()].state = State::Ready;
         }
@@ -200,6 +202,7 @@ impl<H: Handler> Server<H> {
     fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, by_us: bool) {
         let unsent = net.unsent(id) as u64;
         let slot = self.carrier.conns[id.index()].slot();
+        let exchange = self.carrier.exchange_of(id);
         let mut mark = None;
         if let Some(more) = self.carrier.conns[id.index()].more.as_deref_mut() {
             more.sent = more.sent.saturating_sub(unsent);
@@ -207,8 +210,8 @@ impl<H: Handler> Server<H> {
         }
         if let Some(handler) = self.handlers.get_mut(slot) {
             match by_us {
-                true => handler.on_given_up(ExchangeId::of(id), mark, unsent, net.now()),
-                false => handler.on_left(ExchangeId::of(id), mark, unsent, net.now()),
+                true => handler.on_given_up(exchange, mark, unsent, net.now()),
+                false => handler.on_left(exchange, mark, unsent, net.now()),
             }
         }
         self.gone(net, id);
@@ -220,7 +223,7 @@ impl<H: Handler> Server<H> {
         let conn = &self.carrier.conns[id.index()];
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         if let Some(handler) = self.handlers.get_mut(conn.slot()) {
-            handler.on_gone(ExchangeId::of(id), mark);
+            handler.on_gone(conn.exchange(id.index()), mark);
         }
     }
 
@@ -299,8 +302,9 @@ impl<H: Handler> Server<H> {
             conn.ending = conn.ending.and(false);
             conn.state = State::Waiting;
             let (net, carrier) = (&mut *net, &mut self.carrier);
+            let exchange = carrier.exchange_of(id);
             let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id), series: None };
-            replies.reply_status(ExchangeId::of(id), request, status, fields);
+            replies.reply_status(exchange, request, status, fields);
             return;
         }
         let later = handler.asks_for_bodies();
@@ -351,8 +355,8 @@ impl<H: Handler> Server<H> {
         (consumed, unread): (usize, Duration),
     ) -> Option<usize> {
         let mut taken = 0;
-        self.tell(net, id, Some(id), |handler, replies| {
-            taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
+        self.tell(net, id, Some(id), |handler, replies, exchange| {
+            taken = handler.on_body(replies, exchange, bytes).min(bytes.len());
         });
         let left = bytes.len() - taken;
         let conn = &mut self.carrier.conns[id.index()];
@@ -381,7 +385,7 @@ impl<H: Handler> Server<H> {
         conn.last = now;
         if conn.flags & TAKES_BODY != 0 {
             conn.flags &= !TAKES_BODY;
-            self.tell(net, id, Some(id), |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
+            self.tell(net, id, Some(id), |handler, replies, exchange| handler.on_body_end(replies, exchange));
             return;
         }
         conn.state = State::Ready;
@@ -404,6 +408,7 @@ impl<H: Handler> Server<H> {
             trace::begin(beginnings, &mut conns[id.index()], id, request, net.now());
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
+        let exchange = self.carrier.exchange_of(id);
         let mut replies = Answering {
             net: &mut *net,
             carrier: &mut self.carrier,
@@ -411,7 +416,7 @@ impl<H: Handler> Server<H> {
             within: Some(id),
             series: None,
         };
-        handler.on_request(&mut replies, ExchangeId::of(id), request, body);
+        handler.on_request(&mut replies, exchange, request, body);
         let conn = &mut self.carrier.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());

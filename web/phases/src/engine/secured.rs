@@ -215,7 +215,7 @@ impl ListenerTls {
         };
         let chosen = ChosenTls { tls: Arc::clone(tls), by_name: false, demand: None };
         // As nginx has it: by a request that nobody made.
-        let mut course = Course::new(Rc::clone(&self.loaded), ExchangeId::of(app::ConnId::new(0, 0)));
+        let mut course = Course::new(Rc::clone(&self.loaded), ExchangeId::NOBODY);
         course.slots.resize(self.loaded.program.variables.slots(), None);
         (course.about.local, course.about.transport) = (local, Transport::Tls);
         course.listener = self.listener;

@@ -24,7 +24,7 @@ use wire::Time;
 /// How long a helper thread may take for anything.
 const PATIENCE: i64 = 60;
 
-const ID: ExchangeId = ExchangeId::of(ConnId::new(0, 1));
+const ID: ExchangeId = ExchangeId::of_connection(ConnId::new(0, 1), 0);
 
 /// What a carrier knows of the one connection there is.
 #[derive(Debug, Default)]
