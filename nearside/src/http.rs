@@ -8,7 +8,7 @@ use h1::server::{RequestLimits, Timeouts};
 #[cfg(feature = "tls")]
 use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
-use server::exchange::{self, ExchangeId, Handler, Piece, Replies, RequestBody};
+use server::exchange::{self, Bodies, ExchangeId, Handler, Intake, Piece, Replies, RequestBody};
 #[cfg(feature = "tls")]
 use server::exchange::{Listeners, Speaks};
 use server::{Config, ConfigError, Respond, Server, WallClock};
@@ -162,8 +162,8 @@ impl<S: Service> Answers<S> {
 }
 
 impl<S: Service> Handler for Answers<S> {
-    fn takes_body(&self, _request: &Request<'_>) -> bool {
-        true
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Taken, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {

@@ -38,7 +38,7 @@ mod upstreams;
 
 pub use about::{About, LocalAddress, Totals, Turn};
 pub use asked::Asked;
-pub use body::{BodyCut, RequestBody};
+pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::{Hot, equal as equal_paths};
@@ -55,7 +55,7 @@ use app::{Body, PathFigures, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use semantics::date::HttpDate;
-use semantics::{Method, Request, Status};
+use semantics::{Request, Status};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
@@ -277,31 +277,15 @@ pub trait Replies: Upstreams {
 
 /// What answers requests. One value for each silo, which shares nothing.
 pub trait Handler {
-    /// The status that `method` is refused with, whatever is asked for, and
-    /// fields to be told with it: before a body is waited for.
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        let _ = method;
-        None
+    /// What it takes of requests: the same as long as it is there. Asked where a body
+    /// follows. By default no body is for it.
+    fn intake(&self) -> Intake {
+        Intake::default()
     }
 
     /// A request, and whether its `body` follows: only to a handler that takes
     /// it. Any other's was read and discarded.
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody);
-
-    /// Whether the bodies of such requests are for the handler: then
-    /// [`Handler::on_body`] and [`Handler::on_body_end`] follow its
-    /// [`Handler::on_request`].
-    fn takes_body(&self, request: &Request<'_>) -> bool {
-        let _ = request;
-        false
-    }
-
-    /// Whether clients that wait for a word before they send a body (RFC 9110 section
-    /// 10.1.1) wait until it is [read](Replies::read_body): one whose request is
-    /// answered before that gets none.
-    fn asks_for_bodies(&self) -> bool {
-        false
-    }
 
     /// Some of a body, in order. Returns how many bytes were taken, from the
     /// front; the rest is offered again with what arrives next, or after
@@ -502,13 +486,6 @@ pub trait Handler {
     /// first line. Whether this handler ends it; else the carrier does.
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         let _ = (replies, id, status, line);
-        false
-    }
-
-    /// Whether it says itself which bodies are too long ([`Replies::refuse_body`], and the
-    /// limit of [`Replies::read_body`]), for which paths may decide that requests find late;
-    /// else the carrier holds them against the host's limit.
-    fn judges_bodies(&self) -> bool {
         false
     }
 

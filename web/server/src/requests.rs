@@ -8,7 +8,7 @@ use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{BodyCut, Ending, ExchangeId, Handler, Replies, RequestBody};
+use exchange::{Bodies, BodyCut, Ending, ExchangeId, Handler, Intake, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -284,15 +284,14 @@ impl<H: Handler> Server<H> {
         (transfer, behind): (&Transfer, &[u8]),
         slot: u16,
     ) {
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
-        let takes = handler.takes_body(request);
-        let judges = handler.judges_bodies();
-        let most = if judges { u64::MAX } else { self.body_max(request) };
         let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
+        let Intake { methods, bodies } = handler.intake();
+        let (takes, judges) = (bodies != Bodies::Dropped, bodies == Bodies::Asked);
+        let most = if judges { u64::MAX } else { self.body_max(request) };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
-        let refused = if awaits { handler.refuses(request.method()) } else { None };
+        let refused = if awaits { methods.refuse(request.method()) } else { None };
         let refused = if too_long { Some((Status::CONTENT_TOO_LARGE, &b""[..])) } else { refused };
         if let Some((status, fields)) = refused {
             // Answered at once. Whether the body follows all the same is not
@@ -307,8 +306,7 @@ impl<H: Handler> Server<H> {
             replies.reply_status(exchange, request, status, fields);
             return;
         }
-        let later = handler.asks_for_bodies();
-        if awaits && !later {
+        if awaits && !judges {
             self.carrier.go_ahead(net, id);
         }
         let now = Tick::of(net.now());
@@ -318,13 +316,13 @@ impl<H: Handler> Server<H> {
             conn.engine.limit_body(most);
         }
         let more = conn.more();
-        (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && later);
+        (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && judges);
         // A handler that asks for bodies says when it reads one.
-        more.pace = (!takes || !later).then(|| BodyPace::begin(net.now()));
+        more.pace = (!judges).then(|| BodyPace::begin(net.now()));
         if takes {
             let body = match transfer.framing() {
                 Framing::Length(length) => RequestBody::Length(length),
-                _ if later => {
+                _ if judges => {
                     body_at_hand(self.carrier.conns[id.index()].engine, behind, &self.carrier.head_limits(id))
                 }
                 _ => RequestBody::Unknown,

@@ -8,12 +8,12 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Handler, HandshakeFault, HeadWriter, Ready, Replies, RequestBody, UpstreamEvent,
-    UpstreamId,
+    Asked, BodyCut, ExchangeId, Handler, HandshakeFault, HeadWriter, Intake, Ready, Replies, RequestBody,
+    UpstreamEvent, UpstreamId,
 };
 use files::{Directory, Files, Reader};
 use semantics::date::HttpDate;
-use semantics::{Method, Request, Status};
+use semantics::{Request, Status};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
@@ -233,20 +233,12 @@ impl HandlerChange {
 }
 
 impl Handler for SiteHandler {
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        each!(self, handler => handler.refuses(method))
+    fn intake(&self) -> Intake {
+        each!(self, handler => handler.intake())
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         each!(self, handler => handler.on_request(replies, id, request, body));
-    }
-
-    fn takes_body(&self, request: &Request<'_>) -> bool {
-        each!(self, handler => handler.takes_body(request))
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        each!(self, handler => handler.asks_for_bodies())
     }
 
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
@@ -405,9 +397,5 @@ impl Handler for SiteHandler {
 
     fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
         each!(self, handler => handler.on_handshake_fault(replies, id, fault));
-    }
-
-    fn judges_bodies(&self) -> bool {
-        each!(self, handler => handler.judges_bodies())
     }
 }

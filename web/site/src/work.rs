@@ -4,9 +4,9 @@
 use crate::config::RequestWork;
 use app::Wake;
 use core::ops::Range;
-use exchange::{Asked, ExchangeId, Handler, Replies, RequestBody};
+use exchange::{Asked, ExchangeId, Handler, Intake, Replies, RequestBody};
 use semantics::date::HttpDate;
-use semantics::{Method, OwnedRequest, Request, Status};
+use semantics::{OwnedRequest, Request, Status};
 use std::collections::VecDeque;
 use wire::Time;
 
@@ -90,8 +90,8 @@ impl<H> Worked<H> {
 impl<H: Handler> Handler for Worked<H> {
     #[cold]
     #[inline(never)]
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        self.inner.refuses(method)
+    fn intake(&self) -> Intake {
+        self.inner.intake()
     }
 
     #[cold]

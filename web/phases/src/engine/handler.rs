@@ -13,8 +13,8 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Handler, HandshakeFault, Ready, Replies, RequestBody, Transport, UpstreamEvent,
-    UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Transport,
+    UpstreamEvent, UpstreamId,
 };
 use passwords::Verifier;
 use semantics::date::HttpDate;
@@ -130,12 +130,8 @@ impl Handler for Engine {
     }
 
     /// What nothing reads is dropped once its request is answered.
-    fn takes_body(&self, _request: &Request<'_>) -> bool {
-        true
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        true
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Asked, ..Intake::default() }
     }
 
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
@@ -411,10 +407,6 @@ impl Handler for Engine {
 
     fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
         self.tell_of_handshake(replies, id, fault);
-    }
-
-    fn judges_bodies(&self) -> bool {
-        true
     }
 
     fn reopen_logs(&self) {

@@ -6,7 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    BodyCut, ExchangeId, Handler, HttpOpening, Listeners, Replies, Reply, RequestBody, Speaks, UpstreamAddress,
+    Bodies, BodyCut, ExchangeId, Handler, HttpOpening, Intake, Listeners, Replies, Reply, RequestBody, Speaks,
+    UpstreamAddress,
 };
 use server::{Config, Respond};
 use std::collections::BTreeMap;
@@ -26,12 +27,8 @@ struct Holds {
 }
 
 impl Handler for Holds {
-    fn takes_body(&self, _: &Request<'_>) -> bool {
-        true
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        true
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Asked, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {

@@ -5,7 +5,7 @@ use app::{Body, Closed};
 use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
-use server::exchange::{BodyCut, ExchangeId, Handler, Piece, Replies, Reply, RequestBody};
+use server::exchange::{Bodies, BodyCut, ExchangeId, Handler, Intake, MethodRules, Piece, Replies, Reply, RequestBody};
 use std::collections::HashMap;
 
 /// Answers with what it is sent: `PUT /echo`, a reply of the body's length;
@@ -31,16 +31,13 @@ impl Echo {
 }
 
 impl Handler for Echo {
-    fn takes_body(&self, request: &Request<'_>) -> bool {
-        request.path() == b"/echo"
-    }
-
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        (method == Method::Delete).then_some((Status::METHOD_NOT_ALLOWED, b"Allow: GET, PUT\r\n"))
+    fn intake(&self) -> Intake {
+        let methods = MethodRules { answered: &[Method::Get, Method::Put], allow: b"Allow: GET, PUT\r\n" };
+        Intake { methods, bodies: Bodies::Taken }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
-        assert_eq!(body != RequestBody::None, request.path() == b"/echo");
+        assert_eq!(body != RequestBody::None, matches!(request.path(), b"/echo" | b"/early"));
         match request.path() {
             b"/echo" => self.keep(replies, id, 0, request),
             b"/late" => self.keep(replies, id, 0, request),
@@ -210,16 +207,8 @@ struct Reads {
 }
 
 impl Handler for Reads {
-    fn takes_body(&self, _: &Request<'_>) -> bool {
-        true
-    }
-
-    fn judges_bodies(&self) -> bool {
-        true
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        true
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Asked, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
