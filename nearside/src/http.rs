@@ -8,7 +8,7 @@ use h1::server::{RequestLimits, Timeouts};
 #[cfg(feature = "tls")]
 use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
-use server::exchange::{self, Bodies, ExchangeId, Handler, Intake, Piece, Replies, RequestBody};
+use server::exchange::{self, Bodies, ExchangeId, Gone, Handler, Intake, Piece, Replies, RequestBody};
 #[cfg(feature = "tls")]
 use server::exchange::{Listeners, Speaks};
 use server::{Config, ConfigError, Respond, Server, WallClock};
@@ -204,7 +204,7 @@ impl<S: Service> Handler for Answers<S> {
         false
     }
 
-    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {
+    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>, _why: Gone) {
         self.forget(mark);
     }
 }

@@ -82,3 +82,26 @@ pub struct Turn {
     /// Its date.
     pub date: HttpDate,
 }
+
+/// Why an exchange is over before its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// Nothing more is to be done for it: what its client sends is no rest of its body, or
+    /// whoever made it wants no more of it.
+    Cut,
+    /// Its client has left, at this time, and so many bytes that were queued for it were not sent.
+    Left {
+        /// The time.
+        now: Time,
+        /// Those bytes.
+        unsent: u64,
+    },
+    /// Its carrier ended it so, because others need its connection's place: the client did not
+    /// leave.
+    GivenUp {
+        /// The time.
+        now: Time,
+        /// Bytes that were queued and not sent.
+        unsent: u64,
+    },
+}

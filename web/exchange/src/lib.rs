@@ -36,7 +36,7 @@ mod ready;
 mod security;
 mod upstreams;
 
-pub use about::{About, LocalAddress, Totals, Turn};
+pub use about::{About, Gone, LocalAddress, Totals, Turn};
 pub use asked::Asked;
 pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
@@ -342,18 +342,6 @@ pub trait Handler {
         false
     }
 
-    /// The client has left before the end of the exchange, and so many of the bytes that
-    /// were queued for it were not sent. [`Handler::on_gone`] follows.
-    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        let _ = (id, mark, unsent, now);
-    }
-
-    /// The exchange is ended by its carrier, because others need its connection's place: as
-    /// [`Handler::on_left`], but the client did not leave. [`Handler::on_gone`] follows.
-    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        self.on_left(id, mark, unsent, now);
-    }
-
     /// Whom an exchange is with, where somebody who is believed told of another than its
     /// connection's peer.
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
@@ -361,10 +349,9 @@ pub trait Handler {
         None
     }
 
-    /// The exchange is over without its end: the client left, or was closed.
-    /// `mark` was left with it.
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
-        let _ = (id, mark);
+    /// The exchange is over before its end. `mark` was left with it.
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
+        let _ = (id, mark, why);
     }
 
     /// Once per turn: take finished work from helper threads.

@@ -10,7 +10,7 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Asked, Composed, ExchangeId, FieldLines, Handler, Intake, MethodRules, Part, Piece, Ready, Replies, Reply,
+    Asked, Composed, ExchangeId, FieldLines, Gone, Handler, Intake, MethodRules, Part, Piece, Ready, Replies, Reply,
     RequestBody, compose, is_selected_whole,
 };
 use semantics::date::HttpDate;
@@ -79,7 +79,7 @@ impl Handler for Files {
         false
     }
 
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, _why: Gone) {
         let Some(work) = self.work_of(id, mark).and_then(|work| self.works.take(work)) else { return };
         self.working -= u32::from(work.wait.is_some());
         if let Some(stream) = work.stream {

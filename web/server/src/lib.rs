@@ -88,7 +88,7 @@ use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use beginnings::Beginnings;
 use carrier::{Answering, Carrier};
 use change::{new_event, start_log};
-use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
+use conn::{DRY, ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
 use crowded::Crowding;
 use dialled::DialledTable;

@@ -8,7 +8,7 @@ use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{Bodies, BodyCut, Ending, ExchangeId, Handler, Intake, Replies, RequestBody};
+use exchange::{Bodies, BodyCut, Ending, ExchangeId, Gone, Handler, Intake, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -115,7 +115,7 @@ impl<H: Handler> Server<H> {
                 return;
             }
             // The handler takes a body that will never be whole.
-            self.gone(net, id);
+            self.gone(net, id, Gone::Cut);
         }
         if replying {
             // Part of another answer is out: nothing but a reset says so.
@@ -159,7 +159,7 @@ impl<H: Handler> Server<H> {
         if self.is_cut_by_handler(net, id, Status::BAD_REQUEST) {
             return;
         }
-        self.gone(net, id);
+        self.gone(net, id, Gone::Cut);
         if replying {
             self.carrier.conns[id.index()].state = State::Closing;
             net.abort(id);
@@ -191,39 +191,31 @@ impl<H: Handler> Server<H> {
 
     /// The client has left before the end of its exchange.
     pub(crate) fn left<N: Net>(&mut self, net: &N, id: ConnId) {
-        self.broken_off(net, id, false);
+        let why = Gone::Left { now: net.now(), unsent: net.unsent(id) as u64 };
+        self.broken_off(net, id, why);
     }
 
     /// We end an exchange before its end: others need its place.
     pub(crate) fn given_up<N: Net>(&mut self, net: &N, id: ConnId) {
-        self.broken_off(net, id, true);
+        let why = Gone::GivenUp { now: net.now(), unsent: net.unsent(id) as u64 };
+        self.broken_off(net, id, why);
     }
 
-    fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, by_us: bool) {
+    fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
         let unsent = net.unsent(id) as u64;
-        let slot = self.carrier.conns[id.index()].slot();
-        let exchange = self.carrier.exchange_of(id);
-        let mut mark = None;
         if let Some(more) = self.carrier.conns[id.index()].more.as_deref_mut() {
             more.sent = more.sent.saturating_sub(unsent);
-            mark = more.mark;
         }
-        if let Some(handler) = self.handlers.get_mut(slot) {
-            match by_us {
-                true => handler.on_given_up(exchange, mark, unsent, net.now()),
-                false => handler.on_left(exchange, mark, unsent, net.now()),
-            }
-        }
-        self.gone(net, id);
+        self.gone(net, id, why);
     }
 
     /// The exchange of a connection is over without its end.
-    pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId) {
+    pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
         self.carrier.close_line(id, net.now());
         let conn = &self.carrier.conns[id.index()];
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         if let Some(handler) = self.handlers.get_mut(conn.slot()) {
-            handler.on_gone(conn.exchange(id.index()), mark);
+            handler.on_gone(conn.exchange(id.index()), mark, why);
         }
     }
 

@@ -113,6 +113,8 @@ impl<H: Handler> Server<H> {
 
     /// Services end; whether nothing is left of them.
     pub(crate) fn drain_services<N: Net>(&mut self, net: &mut N) -> bool {
-        self.services.iter_mut().fold(true, |all, service| service.drain(net) && all)
+        // Each is told.
+        let left = self.services.iter_mut().filter_map(|service| (!service.drain(net)).then_some(()));
+        left.count() == 0
     }
 }

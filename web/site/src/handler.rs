@@ -8,7 +8,7 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Handler, HandshakeFault, HeadWriter, Intake, Ready, Replies, RequestBody,
+    Asked, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, HeadWriter, Intake, Ready, Replies, RequestBody,
     UpstreamEvent, UpstreamId,
 };
 use files::{Directory, Files, Reader};
@@ -275,20 +275,12 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_late(replies, id))
     }
 
-    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        each!(self, handler => handler.on_left(id, mark, unsent, now));
-    }
-
-    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        each!(self, handler => handler.on_given_up(id, mark, unsent, now));
-    }
-
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
         each!(self, handler => handler.client_of(id, mark))
     }
 
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
-        each!(self, handler => handler.on_gone(id, mark));
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
+        each!(self, handler => handler.on_gone(id, mark, why));
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {

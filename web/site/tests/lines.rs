@@ -4,7 +4,7 @@
 
 use app::{Body, Wake};
 use core::ops::Range;
-use exchange::{ExchangeId, ExchangeSlots, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody};
+use exchange::{ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody};
 use files::{Directory, ReaderKind};
 use semantics::date::HttpDate;
 use semantics::{Method, Offsets, Request, Status};
@@ -264,7 +264,7 @@ fn a_connection_carries_many_exchanges() {
         assert!(!next.contains(id) && files.lines.mark(*id).is_none());
         files.lines.bytes(*id, b"late");
         files.lines.end(*id);
-        files.handler.on_gone(*id, Some(0));
+        files.handler.on_gone(*id, Some(0), Gone::Cut);
     }
     let all = files.answers();
     assert!(all.len() == 4 && all.iter().all(|(id, _, body)| next.contains(id) && *body == large));

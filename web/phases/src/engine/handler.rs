@@ -13,7 +13,7 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Transport,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Transport,
     UpstreamEvent, UpstreamId,
 };
 use passwords::Verifier;
@@ -194,7 +194,7 @@ impl Handler for Engine {
         }
         let inner = course.filter(|course| course.state == CourseState::Looks);
         let Some(inner) = inner.map(|course| course.inner) else { return false };
-        self.files.on_gone(id, inner);
+        self.files.on_gone(id, inner, Gone::Cut);
         if let Some(course) = self.rest.courses[token as usize].take() {
             if let Some(request) = &course.request {
                 replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
@@ -204,28 +204,20 @@ impl Handler for Engine {
         false
     }
 
-    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
-        self.rest.log_left(token, unsent, now, CLIENT_LEFT);
-    }
-
-    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
-        self.rest.log_left(token, unsent, now, 503);
-    }
-
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
         let course = self.rest.peek(mark?, id)?;
         course.peer.filter(|_| course.peer != course.about.peer).map(|client| client.ip())
     }
 
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
-        let Some(token) = mark else { return };
-        if self.rest.peek(token, id).is_none() {
-            return;
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
+        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
+        match why {
+            Gone::Cut => {}
+            Gone::Left { now, unsent } => self.rest.log_left(token, unsent, now, CLIENT_LEFT),
+            Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
         let Some(course) = self.rest.courses[token as usize].take() else { return };
-        self.files.on_gone(id, course.inner);
+        self.files.on_gone(id, course.inner, Gone::Cut);
         let has_children = course.children.is_some();
         self.rest.give_back(token, course);
         if has_children {

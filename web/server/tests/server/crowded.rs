@@ -6,7 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Handler, HttpOpening, Intake, Listeners, Replies, Reply, RequestBody, Speaks,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, RequestBody, Speaks,
     UpstreamAddress,
 };
 use server::{Config, Respond};
@@ -73,15 +73,12 @@ impl Handler for Holds {
         true
     }
 
-    fn on_given_up(&mut self, _: ExchangeId, _: Option<u32>, _: u64, _: wire::Time) {
-        self.given_up += 1;
-    }
-
-    fn on_left(&mut self, _: ExchangeId, _: Option<u32>, _: u64, _: wire::Time) {
-        assert!(self.leaves, "nobody leaves");
-    }
-
-    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>) {
+    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>, why: Gone) {
+        match why {
+            Gone::GivenUp { .. } => self.given_up += 1,
+            Gone::Left { .. } => assert!(self.leaves, "nobody leaves"),
+            Gone::Cut => {}
+        }
         self.gone += 1;
     }
 
@@ -272,7 +269,8 @@ fn a_client_is_who_asks() {
     ];
     for (from, ended) in cases {
         let fronts = vec!["198.51.100.1".parse().unwrap()];
-        let listeners = Listeners { fronts, ..Listeners::default() };
+        let mut listeners = Listeners::default();
+        listeners.fronts = fronts;
         let mut world = listening(16, Holds::default(), &["203.0.113.0/24"], listeners);
         for at in 0..14 {
             open(&mut world, from[at % from.len()], 1, "/tunnel");

@@ -5,7 +5,9 @@ use app::{Body, Closed};
 use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
-use server::exchange::{Bodies, BodyCut, ExchangeId, Handler, Intake, MethodRules, Piece, Replies, Reply, RequestBody};
+use server::exchange::{
+    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, RequestBody,
+};
 use std::collections::HashMap;
 
 /// Answers with what it is sent: `PUT /echo`, a reply of the body's length;
@@ -87,7 +89,7 @@ impl Handler for Echo {
         false
     }
 
-    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {
+    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>, _: Gone) {
         let mark = mark.expect("it was left");
         assert!(self.begun.remove(&mark).is_some(), "told once");
         self.gone.push(mark);
@@ -253,7 +255,7 @@ impl Handler for Reads {
         true
     }
 
-    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>) {
+    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>, _: Gone) {
         self.gone += 1;
     }
 }

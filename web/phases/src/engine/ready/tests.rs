@@ -1,7 +1,7 @@
 use super::super::course::{Course, Depends, Loaded};
 use super::{ENTRIES_MAX, ReadyTable, expires_in};
 use crate::program::{Program, ServerId};
-use app::{Body, ConnId};
+use app::Body;
 use exchange::{Asked, CommonFields, ExchangeId, HeadWriter, LocalAddress, Reply};
 use files::Stamp;
 use semantics::Known;

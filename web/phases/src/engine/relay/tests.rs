@@ -13,7 +13,7 @@ use core::ops::Range;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, ExchangeId, ExchangePlace, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
+    About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
     UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use files::{Directory, FileLimits, ReaderKind};
@@ -425,7 +425,7 @@ fn step(engine: &mut Engine, world: &mut World, random: &mut Random) {
             if world.clients[client].outcome == Outcome::UnderWay {
                 world.clients[client].outcome = Outcome::Left;
                 let (id, mark) = (id_of(client, world.clients[client].tag), world.clients[client].mark);
-                engine.on_gone(id, mark);
+                engine.on_gone(id, mark, Gone::Cut);
             }
         }
         _ if world.links.is_empty() => {}
