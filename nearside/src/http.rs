@@ -6,11 +6,11 @@ use core::time::Duration;
 use cpu::Clock;
 use h1::server::{RequestLimits, Timeouts};
 #[cfg(feature = "tls")]
-use handshake::{Hello, ServerTls};
+use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
-use server::exchange::{self, ExchangeId, Handler, Piece, Replies, RequestBody};
+use server::exchange::{self, Bodies, ExchangeId, Gone, Handler, Intake, Piece, Replies, RequestBody};
 #[cfg(feature = "tls")]
-use server::exchange::{ChosenTls, LocalAddress};
+use server::exchange::{Listeners, Speaks};
 use server::{Config, ConfigError, Respond, Server, WallClock};
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -80,8 +80,6 @@ struct Answers<S> {
     held: usize,
     next: u32,
     reply: Reply,
-    #[cfg(feature = "tls")]
-    tls: Option<Arc<ServerTls>>,
     #[cfg(feature = "compress")]
     codings: gzip::Whole,
 }
@@ -110,13 +108,17 @@ impl<S: Service> Http<S> {
             held: 0,
             next: 0,
             reply: Reply::new(),
-            #[cfg(feature = "tls")]
-            tls: settings.tls,
             #[cfg(feature = "compress")]
             codings: gzip::Whole::default(),
         };
         let clock = WallClock::new(Time::ZERO, Duration::ZERO);
-        Ok(Self { server: Server::with_handler(config, answers, clock)?, clock: Clock, look: Time::ZERO })
+        let server = Server::with_handler(config, answers, clock)?;
+        #[cfg(feature = "tls")]
+        let server = match settings.tls {
+            Some(tls) => server.speaking(Listeners::everywhere(Speaks::https(tls))),
+            None => server,
+        };
+        Ok(Self { server, clock: Clock, look: Time::ZERO })
     }
 
     /// What answers.
@@ -160,23 +162,8 @@ impl<S: Service> Answers<S> {
 }
 
 impl<S: Service> Handler for Answers<S> {
-    fn takes_body(&self, _request: &Request<'_>) -> bool {
-        true
-    }
-
-    #[cfg(feature = "tls")]
-    fn speaks_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    #[cfg(feature = "tls")]
-    fn begins_with_handshake(&self, _local: LocalAddress) -> bool {
-        self.tls.is_some()
-    }
-
-    #[cfg(feature = "tls")]
-    fn choose_tls(&mut self, _local: LocalAddress, _hello: &Hello) -> Option<ChosenTls> {
-        Some(ChosenTls { tls: Arc::clone(self.tls.as_ref()?), by_name: false, demand: None })
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Taken, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
@@ -217,7 +204,7 @@ impl<S: Service> Handler for Answers<S> {
         false
     }
 
-    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {
+    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>, _why: Gone) {
         self.forget(mark);
     }
 }

@@ -4,6 +4,8 @@ use crate::Transport;
 use app::{ConnId, Net};
 use core::net::SocketAddr;
 use core::time::Duration;
+use semantics::date::HttpDate;
+use wire::Time;
 
 /// Where a client connected to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,4 +70,38 @@ pub struct Totals {
     pub requests: u64,
     /// Those connections of which a part of a request's head has come.
     pub reading: u64,
+}
+
+/// When something happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// The time of the data path's turn, in which it does not move.
+    pub now: Time,
+    /// The unix second.
+    pub second: u64,
+    /// Its date.
+    pub date: HttpDate,
+}
+
+/// Why an exchange is over before its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// Nothing more is to be done for it: what its client sends is no rest of its body, or
+    /// whoever made it wants no more of it.
+    Cut,
+    /// Its client has left, at this time, and so many bytes that were queued for it were not sent.
+    Left {
+        /// The time.
+        now: Time,
+        /// Those bytes.
+        unsent: u64,
+    },
+    /// Its carrier ended it so, because others need its connection's place: the client did not
+    /// leave.
+    GivenUp {
+        /// The time.
+        now: Time,
+        /// Bytes that were queued and not sent.
+        unsent: u64,
+    },
 }

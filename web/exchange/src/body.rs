@@ -1,5 +1,57 @@
 //! Bodies of requests.
 
+use semantics::{Method, Status};
+
+/// What a handler takes of requests.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Intake {
+    /// The methods that it answers. A client that waits for a word before it sends the body of
+    /// another is refused at once.
+    pub methods: MethodRules,
+    /// What becomes of bodies.
+    pub bodies: Bodies,
+}
+
+/// What becomes of bodies of requests.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Bodies {
+    /// Each is read to its end, and dropped, before its request is told of.
+    #[default]
+    Dropped,
+    /// They are the handler's, as they come: [`crate::Handler::on_body`] and
+    /// [`crate::Handler::on_body_end`] follow its [`crate::Handler::on_request`].
+    Taken,
+    /// The same, where the handler says which is read, and how long it may be
+    /// ([`crate::Replies::read_body`], [`crate::Replies::refuse_body`]): for which paths may
+    /// decide that requests find late. Clients that wait for a word before they send a body
+    /// (RFC 9110 section 10.1.1) wait until then: one whose request is answered before that
+    /// gets none.
+    Asked,
+}
+
+/// Which methods are answered.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct MethodRules {
+    /// These; all, if there are none of them.
+    pub answered: &'static [Method],
+    /// The line of a field that says which these are, told with others' refusal (RFC 9110
+    /// section 10.2.1).
+    pub allow: &'static [u8],
+}
+
+impl MethodRules {
+    /// The status and the fields that a method is refused with, if it is.
+    #[must_use]
+    pub fn refuse(&self, method: Method) -> Option<(Status, &'static [u8])> {
+        match method {
+            _ if self.answered.is_empty() || self.answered.contains(&method) => None,
+            // RFC 9110 section 9.1: unknown anywhere, as against not allowed here.
+            Method::Other => Some((Status::NOT_IMPLEMENTED, b"")),
+            _ => Some((Status::METHOD_NOT_ALLOWED, self.allow)),
+        }
+    }
+}
+
 /// What of a request's body follows its head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestBody {
@@ -10,10 +62,10 @@ pub enum RequestBody {
     /// Bytes up to an end that its carrier will see.
     Unknown,
     /// The same, of which all came along with the head: so many bytes, or none. Told where
-    /// [`crate::Handler::asks_for_bodies`].
+    /// [`Bodies::Asked`].
     AtHand(u64),
     /// By what came along with the head there is no such end: nothing of it is offered, and
-    /// the answer is the connection's last. Told where [`crate::Handler::asks_for_bodies`].
+    /// the answer is the connection's last. Told where [`Bodies::Asked`].
     Malformed,
 }
 

@@ -27,67 +27,45 @@ mod body;
 mod content;
 mod fields;
 mod hot;
+mod id;
 mod index;
+mod listeners;
 mod names;
 mod proxy_protocol;
 mod ready;
 mod security;
 mod upstreams;
 
-pub use about::{About, LocalAddress, Totals};
+pub use about::{About, Gone, LocalAddress, Totals, Turn};
 pub use asked::Asked;
-pub use body::{BodyCut, RequestBody};
+pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::{Hot, equal as equal_paths};
+pub use id::{EXCHANGE_SLOTS_MAX, ExchangeId, ExchangePlace, ExchangeSlots};
 pub use index::Index;
+pub use listeners::{ChooseTls, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{Body, ConnId, PathFigures, Wake};
+use app::{Body, PathFigures, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
-use handshake::Hello;
 use semantics::date::HttpDate;
-use semantics::{Method, Request, Status};
+use semantics::{Request, Status};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
 
-/// So many terms of heads there may be, by the numbers that [`Handler::terms_at`] gives.
+/// So many terms of heads there may be, by the numbers that [`HttpOpening::terms`] has.
 pub const HEAD_TERMS_MAX: usize = 8;
 
-/// So many terms of exchanges there may be, by the numbers that [`Handler::terms_at`] and
-/// [`Replies::set_terms`] give.
+/// So many terms of exchanges there may be, by the numbers that [`HttpOpening::terms`] and
+/// [`Replies::set_terms`] have.
 pub const EXCHANGE_TERMS_MAX: usize = 32;
-
-/// An exchange: the connection that carries it, and which of the connection's
-/// it is. A handle kept past the exchange's end names nothing.
-///
-/// HTTP/1.1 has one at a time for each connection.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ExchangeId {
-    conn: ConnId,
-}
-
-impl ExchangeId {
-    /// The one exchange of a connection that has one at a time.
-    #[inline]
-    #[must_use]
-    pub const fn of(conn: ConnId) -> Self {
-        Self { conn }
-    }
-
-    /// The connection that carries it.
-    #[inline]
-    #[must_use]
-    pub const fn conn(self) -> ConnId {
-        self.conn
-    }
-}
 
 /// A reply's head, but for what is the carrier's to say: date, server, and how
 /// the message ends.
@@ -299,31 +277,15 @@ pub trait Replies: Upstreams {
 
 /// What answers requests. One value for each silo, which shares nothing.
 pub trait Handler {
-    /// The status that `method` is refused with, whatever is asked for, and
-    /// fields to be told with it: before a body is waited for.
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        let _ = method;
-        None
+    /// What it takes of requests: the same as long as it is there. Asked where a body
+    /// follows. By default no body is for it.
+    fn intake(&self) -> Intake {
+        Intake::default()
     }
 
     /// A request, and whether its `body` follows: only to a handler that takes
     /// it. Any other's was read and discarded.
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody);
-
-    /// Whether the bodies of such requests are for the handler: then
-    /// [`Handler::on_body`] and [`Handler::on_body_end`] follow its
-    /// [`Handler::on_request`].
-    fn takes_body(&self, request: &Request<'_>) -> bool {
-        let _ = request;
-        false
-    }
-
-    /// Whether clients that wait for a word before they send a body (RFC 9110 section
-    /// 10.1.1) wait until it is [read](Replies::read_body): one whose request is
-    /// answered before that gets none.
-    fn asks_for_bodies(&self) -> bool {
-        false
-    }
 
     /// Some of a body, in order. Returns how many bytes were taken, from the
     /// front; the rest is offered again with what arrives next, or after
@@ -380,18 +342,6 @@ pub trait Handler {
         false
     }
 
-    /// The client has left before the end of the exchange, and so many of the bytes that
-    /// were queued for it were not sent. [`Handler::on_gone`] follows.
-    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        let _ = (id, mark, unsent, now);
-    }
-
-    /// The exchange is ended by its carrier, because others need its connection's place: as
-    /// [`Handler::on_left`], but the client did not leave. [`Handler::on_gone`] follows.
-    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        self.on_left(id, mark, unsent, now);
-    }
-
     /// Whom an exchange is with, where somebody who is believed told of another than its
     /// connection's peer.
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
@@ -399,17 +349,9 @@ pub trait Handler {
         None
     }
 
-    /// Whether an address is that of somebody who is believed when he tells of clients: a
-    /// proxy in front, whose connections are many clients'.
-    fn is_front(&self, address: IpAddr) -> bool {
-        let _ = address;
-        false
-    }
-
-    /// The exchange is over without its end: the client left, or was closed.
-    /// `mark` was left with it.
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
-        let _ = (id, mark);
+    /// The exchange is over before its end. `mark` was left with it.
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
+        let _ = (id, mark, why);
     }
 
     /// Once per turn: take finished work from helper threads.
@@ -532,48 +474,6 @@ pub trait Handler {
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         let _ = (replies, id, status, line);
         false
-    }
-
-    /// Whether it says itself which bodies are too long ([`Replies::refuse_body`], and the
-    /// limit of [`Replies::read_body`]), for which paths may decide that requests find late;
-    /// else the carrier holds them against the host's limit.
-    fn judges_bodies(&self) -> bool {
-        false
-    }
-
-    /// The numbers of the terms that a connection to this address begins with: of heads
-    /// and of exchanges. Asked where the carrier was told of any.
-    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
-        let _ = local;
-        (0, 0)
-    }
-
-    /// Whether clients of some address begin with a header of the PROXY protocol.
-    fn is_behind_proxies(&self) -> bool {
-        false
-    }
-
-    /// Whether those that connect to this address do.
-    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
-        let _ = local;
-        false
-    }
-
-    /// Whether clients of some address begin with a handshake of TLS.
-    fn speaks_tls(&self) -> bool {
-        false
-    }
-
-    /// Whether those that connect to this address do.
-    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
-        let _ = local;
-        false
-    }
-
-    /// With whom a client of this address shakes hands; `None`: with nobody.
-    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
-        let _ = (local, hello);
-        None
     }
 
     /// A handshake came to nothing, and its connection ends: for a log.

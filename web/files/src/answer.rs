@@ -10,8 +10,8 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Asked, Composed, ExchangeId, FieldLines, Handler, Part, Piece, Ready, Replies, Reply, RequestBody, compose,
-    is_selected_whole,
+    Asked, Composed, ExchangeId, FieldLines, Gone, Handler, Intake, MethodRules, Part, Piece, Ready, Replies, Reply,
+    RequestBody, compose, is_selected_whole,
 };
 use semantics::date::HttpDate;
 use semantics::path::encode_directory;
@@ -30,6 +30,7 @@ const READER_POLL: Duration = Duration::from_micros(200);
 
 /// What is served of a file, to anyone (RFC 9110 section 15.5.6).
 const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+const METHODS: MethodRules = MethodRules { answered: &[Method::Get, Method::Head, Method::Options], allow: ALLOW };
 
 /// At a limit of ours: a moment's rest.
 const RETRY: &[u8] = b"Retry-After: 1\r\n";
@@ -45,14 +46,8 @@ enum Answer {
 }
 
 impl Handler for Files {
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        match method {
-            Method::Get | Method::Head | Method::Options => None,
-            // RFC 9110 section 9.1: unknown anywhere, as against not allowed
-            // here.
-            Method::Other => Some((Status::NOT_IMPLEMENTED, b"")),
-            _ => Some((Status::METHOD_NOT_ALLOWED, ALLOW)),
-        }
+    fn intake(&self) -> Intake {
+        Intake { methods: METHODS, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
@@ -84,7 +79,7 @@ impl Handler for Files {
         false
     }
 
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, _why: Gone) {
         let Some(work) = self.work_of(id, mark).and_then(|work| self.works.take(work)) else { return };
         self.working -= u32::from(work.wait.is_some());
         if let Some(stream) = work.stream {
@@ -228,7 +223,7 @@ impl Files {
             replies.reply_status(id, request, status, fields);
             Answer::Done
         };
-        if let Some((refused, fields)) = self.refuses(request.method()) {
+        if let Some((refused, fields)) = METHODS.refuse(request.method()) {
             return status(replies, refused, fields);
         }
         if request.method() == Method::Options {

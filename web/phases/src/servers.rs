@@ -4,9 +4,10 @@ use crate::ids::{BlockId, ServerId};
 use crate::locations::Locations;
 use crate::terms::HeadRules;
 use crate::value::Value;
-use exchange::Names;
+use exchange::{LocalAddress, Names};
 use handshake::{CertificateSource, ClientMode, ServerTls};
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +26,18 @@ pub struct ListenerRules {
     pub proxy_protocol: bool,
     /// They begin with a handshake of TLS (`ssl`), behind that header.
     pub tls: bool,
+}
+
+impl ListenerRules {
+    /// Where clients connect to that come to it.
+    #[must_use]
+    pub fn at(&self) -> LocalAddress {
+        match (self.address, &self.path) {
+            (Some(address), _) => LocalAddress::Inet(address),
+            (None, Some(path)) => LocalAddress::Unix(app::path_number(path.as_os_str().as_bytes())),
+            (None, None) => LocalAddress::Unknown,
+        }
+    }
 }
 
 /// Certificates whose paths are known when a client asks.

@@ -16,8 +16,8 @@ use app::{Body, ConnId, Net, PathFigures};
 use core::net::SocketAddr;
 use core::ops::Range;
 use exchange::{
-    About, ClientSession, CommonFields, Ending, ExchangeId, LocalAddress, Piece, ProxiedAddresses, Ready, Replies,
-    Reply, Totals,
+    About, ClientSession, CommonFields, Ending, ExchangeId, ExchangePlace, LocalAddress, Piece, ProxiedAddresses,
+    Ready, Replies, Reply, Totals,
 };
 use h1::response;
 use latency::Recorder;
@@ -51,8 +51,6 @@ pub struct Carrier {
     pub tells_all: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
-    /// Whether some connections begin with a header of the PROXY protocol.
-    pub behind_proxies: bool,
     /// How connections are secured, by index; empty where none is.
     pub security: Vec<Security>,
     /// Where latencies are counted.
@@ -113,6 +111,19 @@ impl Carrier {
     pub fn conn(&mut self, id: ConnId) -> Option<&mut ServedConnection> {
         let conn = self.conns.get_mut(id.index())?;
         (conn.state != State::Vacant && conn.generation == id.generation()).then_some(conn)
+    }
+
+    /// The exchange of a connection.
+    pub fn exchange_of(&self, id: ConnId) -> ExchangeId {
+        self.conns[id.index()].exchange(id.index())
+    }
+
+    /// The connection of an exchange that is not over.
+    #[inline]
+    pub fn conn_of(&self, id: ExchangeId) -> Option<(ConnId, &ServedConnection)> {
+        let ExchangePlace::Connection(index) = id.place() else { return None };
+        let conn = self.conns.get(index).filter(|conn| conn.state != State::Vacant && conn.exchange(index) == id)?;
+        Some((ConnId::new(index as u32, conn.generation), conn))
     }
 
     /// Whether the connection serves another request after this one.
@@ -238,19 +249,21 @@ impl Carrier {
 impl<N: Net> Answering<'_, N> {
     /// The exchange's connection, if nothing was answered yet, and how its
     /// response ends.
-    pub(crate) fn unanswered(&mut self, id: ExchangeId) -> Option<(ConnId, Ending)> {
-        let conn = self.carrier.conn(id.conn())?;
-        if conn.state != State::Waiting {
-            return None;
-        }
-        let ending = conn.ending;
-        Some((id.conn(), ending.and(self.carrier.goes_on(id.conn()))))
+    pub(crate) fn unanswered(&self, id: ExchangeId) -> Option<(ConnId, Ending)> {
+        let (id, conn) = self.carrier.conn_of(id).filter(|(_, conn)| conn.state == State::Waiting)?;
+        Some((id, conn.ending.and(self.carrier.goes_on(id))))
     }
 
     /// The exchange's connection, if its reply was begun and not ended.
-    pub(crate) fn begun(&mut self, id: ExchangeId) -> Option<ConnId> {
-        let conn = self.carrier.conn(id.conn())?;
-        matches!(conn.state, State::Replying | State::Tunnel).then_some(id.conn())
+    pub(crate) fn begun(&self, id: ExchangeId) -> Option<ConnId> {
+        let (id, conn) = self.carrier.conn_of(id)?;
+        matches!(conn.state, State::Replying | State::Tunnel).then_some(id)
+    }
+
+    /// Its connection, if it is under way.
+    pub(crate) fn asked(&mut self, id: ExchangeId) -> Option<(ConnId, &mut ServedConnection)> {
+        let (id, _) = self.carrier.conn_of(id).filter(|(_, conn)| conn.is_asked())?;
+        Some((id, &mut self.carrier.conns[id.index()]))
     }
 
     /// A whole response is queued: `head` and `body` bytes of it.
@@ -416,10 +429,7 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn abort(&mut self, id: ExchangeId) {
-        let id = id.conn();
-        if self.carrier.conn(id).is_none_or(|conn| !conn.is_asked()) {
-            return;
-        }
+        let Some((id, _)) = self.asked(id) else { return };
         self.carrier.close_line(id, self.net.now());
         self.carrier.conns[id.index()].state = State::Closing;
         self.net.abort(id);
@@ -438,15 +448,16 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn resume(&mut self, id: ExchangeId) {
-        self.net.resume(id.conn());
+        if let Some((id, _)) = self.asked(id) {
+            self.net.resume(id);
+        }
     }
 
     fn read_body(&mut self, id: ExchangeId, most: u64) {
-        let id = id.conn();
-        let takes = |conn: &&mut ServedConnection| conn.is_asked() && conn.flags & crate::conn::TAKES_BODY != 0;
         let begins = self.net.now();
         let now = Tick::of(begins);
-        let Some(conn) = self.carrier.conn(id).filter(takes) else { return };
+        let asked = self.asked(id).filter(|(_, conn)| conn.flags & crate::conn::TAKES_BODY != 0);
+        let Some((id, conn)) = asked else { return };
         conn.engine.limit_body(most);
         (conn.more().reads, conn.last) = (true, now);
         conn.more().pace = Some(BodyPace::begin(begins));
@@ -462,41 +473,38 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn body_received(&self, id: ExchangeId) -> u64 {
-        let conn = self.carrier.conns.get(id.conn().index());
-        let conn = conn.filter(|conn| conn.generation == id.conn().generation());
-        conn.and_then(|conn| conn.more.as_ref()).map_or(0, |more| more.received)
+        let conn = self.carrier.conn_of(id);
+        conn.and_then(|(_, conn)| conn.more.as_ref()).map_or(0, |more| more.received)
     }
 
     fn about(&self, id: ExchangeId) -> About {
-        let id = id.conn();
-        let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
+        let Some((id, conn)) = self.carrier.conn_of(id) else { return About::default() };
         About {
             peer: self.net.peer(id),
             local: LocalAddress::of(self.net, id),
             connection: self.carrier.beginnings.number(id.index()),
             age: self.carrier.beginnings.age(id.index(), self.net.now()),
-            requests: conn.map_or(0, ServedConnection::answered),
-            http10: conn.is_some_and(|conn| conn.ending.is_http10()),
-            goes_on: conn.is_some_and(|conn| conn.ending.goes_on()) && self.carrier.goes_on(id),
+            requests: conn.answered(),
+            http10: conn.ending.is_http10(),
+            goes_on: conn.ending.goes_on() && self.carrier.goes_on(id),
             transport: self.carrier.transport(id),
         }
     }
 
     fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
-        self.net.peer(id.conn())
+        self.net.peer(self.carrier.conn_of(id)?.0)
     }
 
     fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.net.path_figures(id.conn())
+        self.net.path_figures(self.carrier.conn_of(id)?.0)
     }
 
     fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
-        self.carrier.session(id.conn())
+        self.carrier.session(self.carrier.conn_of(id)?.0)
     }
 
     fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
-        let conn = self.carrier.conns.get(id.conn().index())?;
-        if conn.generation == id.conn().generation() { conn.more.as_ref()?.proxied.clone() } else { None }
+        self.carrier.conn_of(id)?.1.more.as_ref()?.proxied.clone()
     }
 
     fn totals(&self) -> Totals {
@@ -514,21 +522,20 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn set_last(&mut self, id: ExchangeId) {
-        if let Some(conn) = self.carrier.conn(id.conn()) {
+        if let Some((_, conn)) = self.asked(id) {
             conn.ending = conn.ending.and(false);
         }
     }
 
     fn refuse_body(&mut self, id: ExchangeId) {
-        if let Some(conn) = self.carrier.conn(id.conn()) {
+        if let Some((_, conn)) = self.asked(id) {
             conn.ending = conn.ending.and(false);
             self.carrier.counters.bodies_refused += 1;
         }
     }
 
     fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        let id = id.conn();
-        if self.carrier.conn(id).is_some_and(|conn| conn.terms.exchange() != number) {
+        if let Some((id, _)) = self.asked(id).filter(|(_, conn)| conn.terms.exchange() != number) {
             self.carrier.change_terms(self.net, id, number);
         }
     }
@@ -543,12 +550,11 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn unsent(&self, id: ExchangeId) -> usize {
-        self.net.unsent(id.conn())
+        self.carrier.conn_of(id).map_or(0, |(id, _)| self.net.unsent(id))
     }
 
     fn taken(&self, id: ExchangeId) -> u32 {
-        let queued = self.carrier.conns.get(id.conn().index()).map_or(0, |conn| conn.queued);
-        queued.wrapping_sub(self.net.unsent(id.conn()) as u32)
+        self.carrier.conn_of(id).map_or(0, |(id, conn)| conn.queued.wrapping_sub(self.net.unsent(id) as u32))
     }
 
     fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
@@ -557,14 +563,14 @@ impl<N: Net> Replies for Answering<'_, N> {
 
     fn set_series(&mut self, id: ExchangeId, series: u16) {
         self.series = Some(series);
-        if let Some(more) = self.carrier.conn(id.conn()).and_then(|conn| conn.more.as_mut()) {
+        if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
             more.series = Some(series);
         }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
         let (slot, series) = (self.slot as u16, self.series);
-        if let Some(conn) = self.carrier.conn(id.conn()).filter(|conn| conn.is_asked()) {
+        if let Some((_, conn)) = self.asked(id) {
             let more = conn.more();
             (more.mark, more.slot) = (Some(mark), slot);
             more.series = series.or(more.series);
@@ -572,8 +578,7 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
-        let conn = self.carrier.conns.get(id.conn().index())?;
-        if conn.generation == id.conn().generation() { conn.more.as_ref()?.mark } else { None }
+        self.carrier.conn_of(id)?.1.more.as_ref()?.mark
     }
 }
 

@@ -136,6 +136,7 @@ impl Server {
         (self.hosts.site, self.config) = (site, config);
         self.free_idle();
         self.settle_slots();
+        self.settle_listeners();
         // A new log learns the time, and a new response its date.
         self.carrier.next_second = Time::ZERO;
         Replaced { _logs: logs }
@@ -238,7 +239,7 @@ impl Carrier {
             }
             State::Proxied | State::Handshake | State::Waiting => Some(self.terms.head(conn.terms).timeout),
             // For our FIN's answer; that limit never changes.
-            State::Vacant => None,
+            State::Vacant | State::Service => None,
             State::Tunnel if conn.flags & MARKED == 0 => None,
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,
             // Some must be taken within the time, which is counted anew.

@@ -3,8 +3,9 @@
 use crate::pace::{BodyPace, Traffic};
 use crate::terms::Terms;
 use access_log::OpenLine;
+use app::ConnId;
 use core::time::Duration;
-use exchange::{Ending, ProxiedAddresses};
+use exchange::{Ending, ExchangeId, ProxiedAddresses};
 use h1::Version;
 use h1::server::{RequestReader, Transfer};
 use semantics::OwnedRequest;
@@ -16,6 +17,7 @@ use wire::Time;
 /// ```text
 ///  open, behind a proxy ──► Proxied ──► Ready
 ///  open, by TLS ──► Handshake ──► Ready; behind a proxy as well
+///  open, of another protocol ──► Service
 ///
 ///                    ┌──── body read ─────┐
 ///                    ▼                    │
@@ -74,6 +76,8 @@ pub enum State {
     Tunnel,
     /// They are ignored: the last response is queued, and FIN behind it.
     Closing,
+    /// They are a [service](crate::Service)'s, from the first on.
+    Service,
 }
 
 impl State {
@@ -89,6 +93,7 @@ impl State {
             Self::Replying => "replying",
             Self::Tunnel => "tunnel",
             Self::Closing => "closing",
+            Self::Service => "service",
         }
     }
 }
@@ -235,6 +240,16 @@ impl ServedConnection {
         Tick(self.mark)
     }
 
+    /// Notes whose it is that speaks something else, in place of a mark.
+    pub const fn set_service(&mut self, number: u8) {
+        self.mark = number as u32;
+    }
+
+    /// The number of the service whose it is, if it is one's.
+    pub const fn service(&self) -> Option<usize> {
+        if matches!(self.state, State::Service) { Some(self.mark as usize) } else { None }
+    }
+
     /// Lets go of what only a request needed.
     pub fn clear_more(&mut self) {
         match &mut self.more {
@@ -277,6 +292,15 @@ impl ServedConnection {
     /// Requests answered.
     pub const fn answered(&self) -> u32 {
         self.requests & !OLD
+    }
+
+    /// The exchange that is under way, or where none is, the next one: as the connection with
+    /// this index.
+    #[inline]
+    pub const fn exchange(&self, index: usize) -> ExchangeId {
+        // One whose answer was begun is counted.
+        let begun = matches!(self.state, State::Replying | State::Tunnel) as u32;
+        ExchangeId::of_connection(ConnId::new(index as u32, self.generation), self.answered().wrapping_sub(begun))
     }
 
     /// The slot of the host whose exchange is under way.

@@ -24,7 +24,7 @@ use crate::pace::PATIENCE;
 use crate::page::Page;
 use app::{App, ConnId, Net, SourceKey, Wake};
 use core::time::Duration;
-use exchange::{ExchangeId, Handler, HandshakeFault};
+use exchange::{Handler, HandshakeFault};
 use semantics::Status;
 use wire::Time;
 
@@ -226,11 +226,11 @@ impl<H: Handler> Server<H> {
         }
         let more = conn.more.as_deref();
         let handler = self.handlers.get(conn.slot()).filter(|_| conn.is_asked());
-        let told = handler.and_then(|handler| handler.client_of(ExchangeId::of(id), more?.mark));
+        let told = handler.and_then(|handler| handler.client_of(conn.exchange(index), more?.mark));
         let told = told.or_else(|| Some(more?.proxied.as_ref()?.source.ip()));
         let client = told.or_else(|| Some(net.peer(id)?.ip()))?.to_canonical();
-        let is_exempt = self.carrier.limits.exempt.iter().any(|prefix| prefix.contains(client))
-            || self.handlers.iter().any(|handler| handler.is_front(client));
+        let is_exempt =
+            self.carrier.limits.exempt.iter().any(|prefix| prefix.contains(client)) || self.listeners.is_front(client);
         (!is_exempt).then(|| SourceKey::of(client))
     }
 

@@ -8,10 +8,9 @@
 use crate::Server;
 use crate::carrier::{Carrier, Drain};
 use crate::conn::{DRY, ENDED, FINISHED, MARKED, OLD, PARTIAL, PAUSED, State, Tick};
-use crate::terms::Terms;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{ExchangeId, Handler, HandshakeFault, LocalAddress};
+use exchange::{Handler, HandshakeFault};
 use h1::server::{RequestLimits, Waiting};
 use semantics::Status;
 use site::ExchangeTerms;
@@ -39,6 +38,7 @@ impl<H: Handler> Server<H> {
         let conn = &self.carrier.conns[id.index()];
         match conn.state {
             State::Vacant => {}
+            State::Service => _ = self.tell_service(id, |service| service.on_timer(net, id)),
             State::Tunnel => self.carrier.check_tunnel(net, id),
             State::Proxied => match conn.last.left(header, net.now()) {
                 Some(left) => self.carrier.arm(net, id, left),
@@ -88,7 +88,7 @@ impl<H: Handler> Server<H> {
         let soonest = self.carrier.terms_of(id).keep_alive;
         self.carrier.arm(net, id, soonest);
         let mut goes_on = false;
-        self.tell(net, id, None, |handler, replies| goes_on = handler.on_late(replies, ExchangeId::of(id)));
+        self.tell(net, id, None, |handler, replies, exchange| goes_on = handler.on_late(replies, exchange));
         let Some(conn) = self.carrier.conn(id).filter(|conn| conn.state == State::Waiting) else { return };
         if goes_on {
             conn.last = Tick::of(net.now());
@@ -350,18 +350,6 @@ impl Carrier {
         }
         // What clients of tunnels have sent is sent first.
         self.counters.connections_open == 0 && (late || self.upstreams.leaving() == 0)
-    }
-}
-
-impl<H: Handler> Server<H> {
-    /// The terms of a connection that begins.
-    pub(crate) fn terms_of<N: Net>(&self, net: &N, id: ConnId) -> Terms {
-        if !self.carrier.terms.by_address {
-            return Terms::FIRST;
-        }
-        let local = LocalAddress::of(net, id);
-        let (head, exchange) = self.handlers.first().map_or((0, 0), |handler| handler.terms_at(local));
-        Terms::of(head, exchange)
     }
 }
 

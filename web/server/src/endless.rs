@@ -13,7 +13,7 @@ use crate::Server;
 use crate::conn::{ServedConnection, State};
 use app::ConnId;
 use core::fmt;
-use exchange::{ExchangeId, UpstreamId};
+use exchange::UpstreamId;
 use site::SiteHandler;
 
 /// A connection without an end, and what should have a timer.
@@ -95,7 +95,7 @@ impl Server {
         let engine = handler.and_then(SiteHandler::engine)?;
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         let is_armed = |link: UpstreamId| timers.is_armed(link.conn());
-        let is_timed = mark.is_some_and(|mark| engine.is_timed(ExchangeId::of(id), mark, &is_armed));
+        let is_timed = mark.is_some_and(|mark| engine.is_timed(conn.exchange(id.index()), mark, &is_armed));
         (!is_timed).then_some(EndlessKind::Request(conn.state.name()))
     }
 }

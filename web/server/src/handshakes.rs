@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  bytes ─► a whole ClientHello ─► a server by its name ─► Acceptor ─┐  at once, in one of the
-//!    ▲      (they wait with the     (Handler::choose_tls)            │  next turns, or by the
+//!    ▲      (they wait with the     (HttpOpening::tls)               │  next turns, or by the
 //!    │       data path until then)                                   ▼  helper (`allowance`)
 //!    └─────────── more from its client ◄── what is to be sent ◄──────┤
 //!                                                                    └─► Net::secure
@@ -24,7 +24,7 @@ use crate::pace::PATIENCE;
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
-use exchange::{ChosenTls, ClientSession, ExchangeId, Handler, HandshakeFault, LocalAddress, Transport};
+use exchange::{ChosenTls, ClientSession, Handler, HandshakeFault, LocalAddress, Transport, Turn};
 use handshake::{Acceptor, Connected, Connector, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -233,15 +233,6 @@ impl Carrier {
 }
 
 impl<H: Handler> Server<H> {
-    /// Whether a connection begins with a handshake.
-    pub(crate) fn begins_with_handshake<N: Net>(&self, net: &N, id: ConnId) -> bool {
-        if !self.handshakes.on {
-            return false;
-        }
-        let local = LocalAddress::of(net, id);
-        self.handlers.iter().any(|handler| handler.begins_with_handshake(local))
-    }
-
     /// Takes what a connection sends before it is secured, as far as that can be worked on.
     #[cold]
     #[inline(never)]
@@ -325,7 +316,9 @@ impl<H: Handler> Server<H> {
             }
         }
         let local = LocalAddress::of(net, id);
-        let Some(mut chosen) = self.handlers.iter_mut().find_map(|handler| handler.choose_tls(local, &hello)) else {
+        let turn = Turn { now: net.now(), second: self.carrier.second, date: self.carrier.date };
+        let tls = self.listeners.opening(|| local).and_then(|opening| opening.tls.as_ref());
+        let Some(mut chosen) = tls.and_then(|tls| tls.choose(local, &hello, &turn)) else {
             self.fail(net, id, &HandshakeFault::NoServer, &HelloError::Unexpected.alert());
             return Shaken::Taken(0);
         };
@@ -528,8 +521,9 @@ impl<H: Handler> Server<H> {
         self.handshakes.remove(id);
         self.carrier.counters.handshakes_failed += 1;
         if let Some(handler) = self.handlers.first_mut() {
+            let exchange = self.carrier.exchange_of(id);
             let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-            handler.on_handshake_fault(&mut replies, ExchangeId::of(id), fault);
+            handler.on_handshake_fault(&mut replies, exchange, fault);
         }
         if !alert.is_empty() {
             self.carrier.send(net, id, alert);

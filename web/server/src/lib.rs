@@ -19,6 +19,7 @@
 //! | `security` | how connections are secured |
 //! | `proxied` | what proxies say before a connection's first request |
 //! | `ready` | from a request to a response that is ready |
+//! | `opened` | connections of clients, as they begin |
 //! | `offered` | bytes, by what is expected of their connection |
 //! | `requests` | from a request to its handler |
 //! | `carrier` | from a handler to a response |
@@ -29,6 +30,7 @@
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
 //! | `deadlines` | timers, draining |
+//! | `service` | applications that have the silo together with the server |
 //! | `endless` | connections that nothing would end: none |
 //! | `crowded`, `pace` | what gives way where nearly all places are taken |
 //! | `rest` | when there is nothing to do of itself |
@@ -52,6 +54,7 @@ mod handshakes;
 mod head;
 mod line;
 mod offered;
+mod opened;
 mod pace;
 mod page;
 mod proxied;
@@ -60,6 +63,7 @@ mod ready;
 mod requests;
 mod rest;
 mod security;
+mod service;
 mod streamed;
 mod terms;
 mod times;
@@ -73,6 +77,7 @@ pub use counters::Counters;
 pub use endless::{Endless, EndlessKind, Timers};
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
+pub use service::Service;
 pub use site::{
     Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, Prefix, RESPOND_SIZE_MAX,
     RequestWork, Respond, SiteHandler, Timeouts, WallClock,
@@ -83,11 +88,11 @@ use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use beginnings::Beginnings;
 use carrier::{Answering, Carrier};
 use change::{new_event, start_log};
-use conn::{DRY, ENDED, FIRST, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
+use conn::{DRY, ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
 use core::time::Duration;
 use crowded::Crowding;
 use dialled::DialledTable;
-use exchange::{Handler, HeadWriter};
+use exchange::{Handler, HeadWriter, Listeners};
 use h1::server::Waiting;
 use handshakes::Handshakes;
 use latency::Recorder;
@@ -112,6 +117,10 @@ pub struct Server<H = SiteHandler> {
     /// [`Carrier::logs`].
     handlers: Vec<H>,
     hosts: Hosts,
+    /// What clients speak, by where they connect.
+    listeners: Listeners,
+    /// Who answers to those who speak something else, by number.
+    services: Vec<Box<dyn Service>>,
     may_rest: Rest,
     /// The same, but where places are scarce, which is looked at in each turn then.
     rest: Rest,
@@ -170,7 +179,10 @@ impl Server {
         let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: config.work };
         let make = |host: &ServedHost| SiteHandler::new(&host.content, &making, &config.helper_cpus);
         let handlers = site.hosts().iter().map(make).collect::<Result<Vec<_>, _>>()?;
-        Self::assemble(config, site, handlers, (heads, event), clock)
+        let mut server = Self::assemble(config, site, handlers, (heads, event), clock)?;
+        server.settle_listeners();
+        server.start_helper();
+        Ok(server)
     }
 
     /// Looks for roots again, which may be other directories by now, and at
@@ -233,7 +245,8 @@ impl Server {
 
 impl<H: Handler> Server<H> {
     /// A server whose requests are all answered by `handler`. Of `config`
-    /// counts what is not content.
+    /// counts what is not content. Its clients speak HTTP without TLS, unless
+    /// [`Server::speaking`] says something else.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -271,7 +284,6 @@ impl<H: Handler> Server<H> {
             logs_any: true,
             tells_all: true,
             notes_ready: true,
-            behind_proxies: false,
             security: Vec::new(),
             recorder: config.latency.clone().map(|board| Box::new(Recorder::new(board))),
             series: Vec::new(),
@@ -295,6 +307,8 @@ impl<H: Handler> Server<H> {
         let mut server = Self {
             carrier,
             hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), site },
+            listeners: Listeners::default(),
+            services: Vec::new(),
             handlers,
             may_rest: Rest::Never,
             rest: Rest::Never,
@@ -310,9 +324,6 @@ impl<H: Handler> Server<H> {
             crowding: Crowding::default(),
         };
         server.settle_slots();
-        if server.handshakes.on {
-            server.handshakes.start_helper(&server.config.helper_cpus);
-        }
         Ok(server)
     }
 
@@ -321,8 +332,6 @@ impl<H: Handler> Server<H> {
         let hosts = &mut self.hosts;
         hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
         self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
-        self.carrier.behind_proxies = self.handlers.iter().any(Handler::is_behind_proxies);
-        self.handshakes.on |= self.handlers.iter().any(Handler::speaks_tls);
         self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
         self.carrier.tells_all = self.carrier.logs_any || trace::is_on();
         self.settle_rest();
@@ -380,44 +389,7 @@ impl<H: Handler> App for Server<H> {
         if how == Opened::Connected {
             return self.on_upstream_open(net, id);
         }
-        let index = id.index();
-        if index >= self.carrier.limits.connections {
-            self.carrier.counters.connections_refused += 1;
-            net.abort(id);
-            return;
-        }
-        if index >= self.carrier.conns.len() {
-            // Within the capacity taken at the start.
-            self.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
-        }
-        let now = net.now();
-        let behind = self.carrier.behind_proxies && self.begins_with_proxy_header(net, id);
-        let state = match behind {
-            true => State::Proxied,
-            false if self.begins_with_handshake(net, id) => State::Handshake,
-            false => State::Ready,
-        };
-        self.carrier.beginnings.begin(index, now);
-        self.carrier.counters.connections += 1;
-        self.carrier.counters.connections_open += 1;
-        let terms = self.terms_of(net, id);
-        let header = self.carrier.terms.head(terms).timeout;
-        let short = self.carrier.terms.soonest(terms) < header;
-        self.carrier.conns[index] = ServedConnection {
-            generation: id.generation(),
-            last: Tick::of(now),
-            state,
-            terms,
-            flags: if short { FIRST } else { 0 },
-            ..ServedConnection::vacant()
-        };
-        trace::accepted(net, id, &self.carrier.beginnings, self.carrier.counters.connections_open);
-        if self.carrier.draining.is_some() {
-            self.carrier.counters.connections_refused += 1;
-            self.carrier.close_after_queue(net, id);
-        } else {
-            self.carrier.arm(net, id, header);
-        }
+        self.open(net, id);
     }
 
     #[inline(always)]
@@ -441,6 +413,7 @@ impl<H: Handler> App for Server<H> {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
             State::Handshake => self.on_handshake_end(net, id),
+            State::Service => _ = self.tell_service(id, |service| service.on_end(net, id, held)),
             State::Ready if held > 0 && self.handshakes.early.goes_on(id) => net.resume(id),
             State::Proxied | State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
                 self.carrier.close_after_queue(net, id)
@@ -448,9 +421,7 @@ impl<H: Handler> App for Server<H> {
             // Nor will a request's body.
             State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
             State::Waiting | State::Replying if held == 0 => {
-                self.tell(net, id, None, |handler, replies| {
-                    handler.on_client_end(replies, exchange::ExchangeId::of(id));
-                });
+                self.tell(net, id, None, |handler, replies, exchange| handler.on_client_end(replies, exchange));
             }
             // What is held of a tunnel's client is still its handler's.
             State::Tunnel if held == 0 => self.on_tunnel_dry(net, id),
@@ -475,15 +446,19 @@ impl<H: Handler> App for Server<H> {
                 return;
             }
         }
-        if matches!(self.carrier.conns[id.index()].state, State::Replying | State::Tunnel) {
-            self.on_room(net, id);
+        match self.carrier.conns[id.index()].state {
+            State::Replying | State::Tunnel => self.on_room(net, id),
+            State::Service => _ = self.tell_service(id, |service| service.on_sent(net, id)),
+            _ => {}
         }
     }
 
     /// Its next answer is its last.
-    fn on_worn<N: Net>(&mut self, _net: &mut N, id: ConnId) {
-        if let Some(conn) = self.carrier.conn(id) {
-            conn.requests |= conn::OLD;
+    fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        match self.carrier.conn(id) {
+            Some(conn) if conn.state == State::Service => net.finish(id),
+            Some(conn) => conn.requests |= conn::OLD,
+            None => {}
         }
     }
 
@@ -496,8 +471,10 @@ impl<H: Handler> App for Server<H> {
         let Some(conn) = conn else { return self.on_upstream_closed(net, id, why) };
         self.carrier.counters.connections_open -= 1;
         self.carrier.reading.remove(id.index());
-        if conn.is_asked() {
-            self.left(net, id);
+        match conn.state {
+            State::Service => _ = self.tell_service(id, |service| service.on_close(net, id, why)),
+            _ if conn.is_asked() => self.left(net, id),
+            _ => {}
         }
         if self.handshakes.on {
             self.handshakes.remove(id);
@@ -565,7 +542,7 @@ impl<H: Handler> App for Server<H> {
     }
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {
-        self.drain_more(net)
+        self.drain_services(net) & self.drain_more(net)
     }
 }
 
@@ -587,6 +564,9 @@ impl<H: Handler> Server<H> {
             let mut replies =
                 Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None, series: None };
             wake = wake.earlier(handler.on_turn(&mut replies));
+        }
+        if !self.services.is_empty() {
+            wake = wake.earlier(self.services_turn(net));
         }
         // A handler may have taken the signal along, which is the same for all helpers.
         if self.handshakes.has_arrived() { Wake::Now } else { wake }

@@ -4,7 +4,7 @@ use crate::Server;
 use crate::conn::{DRY, ENDED, State, TAKES_BODY, Tick};
 use crate::handshakes::Shaken;
 use app::{ConnId, Net};
-use exchange::{ExchangeId, Handler};
+use exchange::Handler;
 use h1::server::RequestEvent;
 
 impl<H: Handler> Server<H> {
@@ -31,6 +31,11 @@ impl<H: Handler> Server<H> {
             let conn = &mut self.carrier.conns[id.index()];
             match conn.state {
                 State::Vacant => return data.len(),
+                State::Service => {
+                    let rest = data.get(used..).unwrap_or_default();
+                    let taken = self.tell_service(id, |service| service.on_data(net, id, rest));
+                    return used + taken.map_or(rest.len(), |taken| taken.min(rest.len()));
+                }
                 State::Closing => {
                     conn.last = Tick::of(net.now());
                     return data.len();
@@ -96,6 +101,6 @@ impl<H: Handler> Server<H> {
 
     /// The peer has taken some of a reply.
     pub(crate) fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies| handler.on_room(replies, ExchangeId::of(id)));
+        self.tell(net, id, None, |handler, replies, exchange| handler.on_room(replies, exchange));
     }
 }

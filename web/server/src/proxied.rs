@@ -7,13 +7,6 @@ use app::{ConnId, Net};
 use exchange::{BadProxyHeader, ExchangeId, Handler, LocalAddress, PROXY_HEADER_MAX, ProxyHeader};
 
 impl<H: Handler> Server<H> {
-    /// Whether a connection begins with what a proxy says of it.
-    #[cold]
-    pub(crate) fn begins_with_proxy_header<N: Net>(&self, net: &N, id: ConnId) -> bool {
-        let local = LocalAddress::of(net, id);
-        self.handlers.iter().any(|handler| handler.begins_with_proxy_header(local))
-    }
-
     /// Reads the header that a connection begins with. Returns the bytes consumed, or
     /// `None` if there is more to come. The time that its client has for the head of
     /// its request has begun when it connected.
@@ -24,8 +17,8 @@ impl<H: Handler> Server<H> {
         head.extend_from_slice(bytes.get(..bytes.len().min(PROXY_HEADER_MAX)).unwrap_or_default());
         let read = ProxyHeader::read(&head);
         if read.is_err() {
-            let told = |handler: &mut H, replies: &mut Answering<'_, N>| {
-                handler.on_bad_proxy_header(replies, ExchangeId::of(id), &head);
+            let told = |handler: &mut H, replies: &mut Answering<'_, N>, exchange: ExchangeId| {
+                handler.on_bad_proxy_header(replies, exchange, &head);
             };
             self.tell(net, id, Some(id), told);
         }
@@ -44,7 +37,8 @@ impl<H: Handler> Server<H> {
                 if told.is_some() {
                     conn.more().proxied = told;
                 }
-                if self.begins_with_handshake(net, id) {
+                let opening = self.listeners.opening(|| LocalAddress::of(net, id));
+                if opening.is_some_and(|opening| opening.tls.is_some()) {
                     self.carrier.conns[id.index()].state = State::Handshake;
                 }
                 Some(length)

@@ -12,7 +12,7 @@ use crate::trace;
 use app::{ConnId, Net};
 use core::cell::OnceCell;
 use core::hint::cold_path;
-use exchange::{Asked, Ending, ExchangeId, Handler, LocalAddress, Ready, Transport};
+use exchange::{Asked, Ending, Handler, LocalAddress, Ready, Transport};
 use h1::Framing;
 use h1::server::{Plain, RequestEvent, Transfer};
 use semantics::{Form, Known, Method, Request, Status};
@@ -447,8 +447,9 @@ impl<H: Handler> Server<H> {
     ) {
         let slot = usize::from(slot);
         let Some(handler) = self.handlers.get_mut(slot) else { return };
+        let exchange = self.carrier.exchange_of(id);
         let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: Some(id), series: None };
-        handler.on_ready_sent(&mut replies, ExchangeId::of(id), request, sent);
+        handler.on_ready_sent(&mut replies, exchange, request, sent);
     }
 }
 

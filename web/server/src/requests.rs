@@ -8,7 +8,7 @@ use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{BodyCut, Ending, ExchangeId, Handler, Replies, RequestBody};
+use exchange::{Bodies, BodyCut, Ending, ExchangeId, Gone, Handler, Intake, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
 use h1::{Framing, Version, response};
 use semantics::{Request, Status};
@@ -17,17 +17,18 @@ use semantics::{Request, Status};
 const AHEAD: usize = 16;
 
 impl<H: Handler> Server<H> {
-    /// Tells a connection's handler something.
+    /// Tells a connection's handler something of its exchange.
     pub(crate) fn tell<N: Net>(
         &mut self,
         net: &mut N,
         id: ConnId,
         within: Option<ConnId>,
-        tell: impl FnOnce(&mut H, &mut Answering<'_, N>),
+        tell: impl FnOnce(&mut H, &mut Answering<'_, N>, ExchangeId),
     ) {
-        let slot = self.carrier.conns.get(id.index()).map_or(0, crate::conn::ServedConnection::slot);
+        let Some(conn) = self.carrier.conns.get(id.index()) else { return };
+        let (slot, exchange) = (conn.slot(), conn.exchange(id.index()));
         if let Some(handler) = self.handlers.get_mut(slot) {
-            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within, series: None });
+            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within, series: None }, exchange);
         }
     }
 
@@ -114,7 +115,7 @@ impl<H: Handler> Server<H> {
                 return;
             }
             // The handler takes a body that will never be whole.
-            self.gone(net, id);
+            self.gone(net, id, Gone::Cut);
         }
         if replying {
             // Part of another answer is out: nothing but a reset says so.
@@ -147,7 +148,7 @@ impl<H: Handler> Server<H> {
             _ => BodyCut::Malformed,
         };
         let mut sees = false;
-        self.tell(net, id, Some(id), |handler, replies| sees = handler.on_body_cut(replies, ExchangeId::of(id), why));
+        self.tell(net, id, Some(id), |handler, replies, exchange| sees = handler.on_body_cut(replies, exchange, why));
         sees
     }
 
@@ -158,7 +159,7 @@ impl<H: Handler> Server<H> {
         if self.is_cut_by_handler(net, id, Status::BAD_REQUEST) {
             return;
         }
-        self.gone(net, id);
+        self.gone(net, id, Gone::Cut);
         if replying {
             self.carrier.conns[id.index()].state = State::Closing;
             net.abort(id);
@@ -179,8 +180,9 @@ impl<H: Handler> Server<H> {
         conn.clear_more();
         conn.flags &= !TAKES_BODY;
         (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);
+        let exchange = conn.exchange(id.index());
         let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-        let ends = handler.on_refused(&mut replies, ExchangeId::of(id), status, line);
+        let ends = handler.on_refused(&mut replies, exchange, status, line);
         if !ends {
             self.carrier.conns[id.index()].state = State::Ready;
         }
@@ -189,38 +191,31 @@ impl<H: Handler> Server<H> {
 
     /// The client has left before the end of its exchange.
     pub(crate) fn left<N: Net>(&mut self, net: &N, id: ConnId) {
-        self.broken_off(net, id, false);
+        let why = Gone::Left { now: net.now(), unsent: net.unsent(id) as u64 };
+        self.broken_off(net, id, why);
     }
 
     /// We end an exchange before its end: others need its place.
     pub(crate) fn given_up<N: Net>(&mut self, net: &N, id: ConnId) {
-        self.broken_off(net, id, true);
+        let why = Gone::GivenUp { now: net.now(), unsent: net.unsent(id) as u64 };
+        self.broken_off(net, id, why);
     }
 
-    fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, by_us: bool) {
+    fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
         let unsent = net.unsent(id) as u64;
-        let slot = self.carrier.conns[id.index()].slot();
-        let mut mark = None;
         if let Some(more) = self.carrier.conns[id.index()].more.as_deref_mut() {
             more.sent = more.sent.saturating_sub(unsent);
-            mark = more.mark;
         }
-        if let Some(handler) = self.handlers.get_mut(slot) {
-            match by_us {
-                true => handler.on_given_up(ExchangeId::of(id), mark, unsent, net.now()),
-                false => handler.on_left(ExchangeId::of(id), mark, unsent, net.now()),
-            }
-        }
-        self.gone(net, id);
+        self.gone(net, id, why);
     }
 
     /// The exchange of a connection is over without its end.
-    pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId) {
+    pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
         self.carrier.close_line(id, net.now());
         let conn = &self.carrier.conns[id.index()];
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         if let Some(handler) = self.handlers.get_mut(conn.slot()) {
-            handler.on_gone(ExchangeId::of(id), mark);
+            handler.on_gone(conn.exchange(id.index()), mark, why);
         }
     }
 
@@ -281,15 +276,14 @@ impl<H: Handler> Server<H> {
         (transfer, behind): (&Transfer, &[u8]),
         slot: u16,
     ) {
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
-        let takes = handler.takes_body(request);
-        let judges = handler.judges_bodies();
-        let most = if judges { u64::MAX } else { self.body_max(request) };
         let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
+        let Intake { methods, bodies } = handler.intake();
+        let (takes, judges) = (bodies != Bodies::Dropped, bodies == Bodies::Asked);
+        let most = if judges { u64::MAX } else { self.body_max(request) };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
-        let refused = if awaits { handler.refuses(request.method()) } else { None };
+        let refused = if awaits { methods.refuse(request.method()) } else { None };
         let refused = if too_long { Some((Status::CONTENT_TOO_LARGE, &b""[..])) } else { refused };
         if let Some((status, fields)) = refused {
             // Answered at once. Whether the body follows all the same is not
@@ -299,12 +293,12 @@ impl<H: Handler> Server<H> {
             conn.ending = conn.ending.and(false);
             conn.state = State::Waiting;
             let (net, carrier) = (&mut *net, &mut self.carrier);
+            let exchange = carrier.exchange_of(id);
             let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id), series: None };
-            replies.reply_status(ExchangeId::of(id), request, status, fields);
+            replies.reply_status(exchange, request, status, fields);
             return;
         }
-        let later = handler.asks_for_bodies();
-        if awaits && !later {
+        if awaits && !judges {
             self.carrier.go_ahead(net, id);
         }
         let now = Tick::of(net.now());
@@ -314,13 +308,13 @@ impl<H: Handler> Server<H> {
             conn.engine.limit_body(most);
         }
         let more = conn.more();
-        (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && later);
+        (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && judges);
         // A handler that asks for bodies says when it reads one.
-        more.pace = (!takes || !later).then(|| BodyPace::begin(net.now()));
+        more.pace = (!judges).then(|| BodyPace::begin(net.now()));
         if takes {
             let body = match transfer.framing() {
                 Framing::Length(length) => RequestBody::Length(length),
-                _ if later => {
+                _ if judges => {
                     body_at_hand(self.carrier.conns[id.index()].engine, behind, &self.carrier.head_limits(id))
                 }
                 _ => RequestBody::Unknown,
@@ -351,8 +345,8 @@ impl<H: Handler> Server<H> {
         (consumed, unread): (usize, Duration),
     ) -> Option<usize> {
         let mut taken = 0;
-        self.tell(net, id, Some(id), |handler, replies| {
-            taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
+        self.tell(net, id, Some(id), |handler, replies, exchange| {
+            taken = handler.on_body(replies, exchange, bytes).min(bytes.len());
         });
         let left = bytes.len() - taken;
         let conn = &mut self.carrier.conns[id.index()];
@@ -381,7 +375,7 @@ impl<H: Handler> Server<H> {
         conn.last = now;
         if conn.flags & TAKES_BODY != 0 {
             conn.flags &= !TAKES_BODY;
-            self.tell(net, id, Some(id), |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
+            self.tell(net, id, Some(id), |handler, replies, exchange| handler.on_body_end(replies, exchange));
             return;
         }
         conn.state = State::Ready;
@@ -404,6 +398,7 @@ impl<H: Handler> Server<H> {
             trace::begin(beginnings, &mut conns[id.index()], id, request, net.now());
         }
         let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
+        let exchange = self.carrier.exchange_of(id);
         let mut replies = Answering {
             net: &mut *net,
             carrier: &mut self.carrier,
@@ -411,7 +406,7 @@ impl<H: Handler> Server<H> {
             within: Some(id),
             series: None,
         };
-        handler.on_request(&mut replies, ExchangeId::of(id), request, body);
+        handler.on_request(&mut replies, exchange, request, body);
         let conn = &mut self.carrier.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());

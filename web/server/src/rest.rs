@@ -18,7 +18,7 @@ impl<H: Handler> Server<H> {
     /// What follows for it from who answers.
     pub(crate) fn settle_rest(&mut self) {
         self.may_rest = match self.handlers.as_slice() {
-            _ if self.handshakes.on || self.carrier.logs_any => Rest::Never,
+            _ if self.handshakes.on || self.carrier.logs_any || !self.services.is_empty() => Rest::Never,
             handlers if handlers.iter().all(Handler::is_passive) => Rest::Always,
             [handler] if handler.may_rest() => Rest::AsHandler,
             _ => Rest::Never,

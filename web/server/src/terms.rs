@@ -52,8 +52,6 @@ const _: () = assert!(HEAD_TERMS_MAX * EXCHANGE_TERMS_MAX == 1 << u8::BITS && EX
 pub struct TermTable {
     heads: [HeadTerms; HEAD_TERMS_MAX],
     exchanges: [ExchangeTerms; EXCHANGE_TERMS_MAX],
-    /// Whether connections differ in the first of them.
-    pub by_address: bool,
     /// What no terms of heads fall below.
     pub plain: RequestLimits,
 }
@@ -70,12 +68,7 @@ impl TermTable {
             linger_most: config.timeouts.linger,
             lingers: true,
         };
-        let mut table = Self {
-            heads: [head; HEAD_TERMS_MAX],
-            exchanges: [exchange; EXCHANGE_TERMS_MAX],
-            by_address: !config.head_terms.is_empty(),
-            plain: *http,
-        };
+        let mut table = Self { heads: [head; HEAD_TERMS_MAX], exchanges: [exchange; EXCHANGE_TERMS_MAX], plain: *http };
         for (place, told) in table.heads.iter_mut().zip(&config.head_terms) {
             *place = *told;
             let (plain, told) = (&mut table.plain, &told.limits);
@@ -145,13 +138,13 @@ mod tests {
     fn where_none_are_told_the_first_hold() {
         let mut config = Config::respond(site::Respond::Text(String::new()));
         let plain = TermTable::of(&config);
-        assert!(!plain.by_address && plain.plain == config.limits.http);
+        assert_eq!(plain.plain, config.limits.http);
         let first = HeadTerms { limits: config.limits.http, timeout: Duration::from_secs(60) };
         let mut other = first;
         (other.limits.head, other.timeout) = (1_000, Duration::from_secs(1));
         config.head_terms = vec![first, other];
         let table = TermTable::of(&config);
-        assert!(table.by_address && table.plain.head == 1_000);
+        assert_eq!(table.plain.head, 1_000);
         assert_eq!(table.head(Terms::of_heads(1)), &other);
         assert_eq!(table.head(Terms::of_heads(7)), plain.head(Terms::FIRST));
         assert!(table.is_shorter(&plain) && !plain.is_shorter(&table));

@@ -13,8 +13,8 @@ impl<H: Handler> Server<H> {
     pub(crate) fn on_tunnelled<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
         let mut taken = 0;
         if !bytes.is_empty() {
-            self.tell(net, id, Some(id), |handler, replies| {
-                taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
+            self.tell(net, id, Some(id), |handler, replies, exchange| {
+                taken = handler.on_body(replies, exchange, bytes).min(bytes.len());
             });
             if let Some(more) = self.carrier.conns.get_mut(id.index()).and_then(|conn| conn.more.as_mut()) {
                 more.tunnelled = more.tunnelled.wrapping_add(taken as u32);
@@ -30,7 +30,7 @@ impl<H: Handler> Server<H> {
 
     /// The client of a tunnel has ended, and its handler has all that it sent.
     pub(crate) fn on_tunnel_dry<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
+        self.tell(net, id, None, |handler, replies, exchange| handler.on_body_end(replies, exchange));
     }
 }
 
@@ -49,7 +49,7 @@ impl<N: Net> Answering<'_, N> {
 
     /// Its handler has time limits of its own.
     pub(crate) fn set_patient(&mut self, id: ExchangeId) {
-        if let Some(conn) = self.carrier.conn(id.conn()).filter(|conn| conn.is_asked()) {
+        if let Some((_, conn)) = self.asked(id) {
             conn.more().patient = true;
         }
     }
@@ -57,8 +57,7 @@ impl<N: Net> Answering<'_, N> {
     /// What is queued of a reply is sent, and no more; its client can tell that something
     /// is missing.
     pub(crate) fn cut_reply(&mut self, id: ExchangeId) {
-        let id = id.conn();
-        let Some(conn) = self.carrier.conn(id).filter(|conn| conn.is_asked()) else { return };
+        let Some((id, conn)) = self.asked(id) else { return };
         let told = conn.state == State::Replying
             && conn.more.as_ref().is_some_and(|more| !more.until_close)
             && conn.flags & FINISHED == 0;

@@ -8,7 +8,7 @@ use crate::Server;
 use crate::carrier::{Answering, Carrier};
 use crate::conn::State;
 use crate::dialled::Dialled;
-use app::{Closed, ConnId, ConnectError, Net};
+use app::{Closed, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
@@ -34,7 +34,8 @@ impl<H: Handler> Server<H> {
 
     /// A connection of ours was answered.
     pub(crate) fn on_upstream_open<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        if self.tell_upstream(net, id, UpstreamEvent::Opened).is_none() {
+        let told = self.tell_service(id, |service| service.on_open(net, id, Opened::Connected));
+        if told.or_else(|| self.tell_upstream(net, id, UpstreamEvent::Opened).map(|_| ())).is_none() {
             // Nobody waits for it any more.
             net.abort(id);
         }
@@ -51,6 +52,9 @@ impl<H: Handler> Server<H> {
         if let Some(taken) = self.on_dialled_bytes(net, id, data) {
             return taken;
         }
+        if let Some(taken) = self.tell_service(id, |service| service.on_data(net, id, data)) {
+            return taken.min(data.len());
+        }
         let taken = self.tell_upstream(net, id, UpstreamEvent::Data(data));
         taken.map_or(data.len(), |taken| taken.min(data.len()))
     }
@@ -62,7 +66,9 @@ impl<H: Handler> Server<H> {
     }
 
     pub(crate) fn on_upstream_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
-        if self.on_dialled_end(net, id, held) {
+        if self.on_dialled_end(net, id, held)
+            || self.tell_service(id, |service| service.on_end(net, id, held)).is_some()
+        {
             return;
         }
         if net.was_broken(id) {
@@ -75,13 +81,18 @@ impl<H: Handler> Server<H> {
     }
 
     pub(crate) fn on_upstream_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        if self.handshakes.dialled_mut(id).is_some() {
+        if self.handshakes.dialled_mut(id).is_some()
+            || self.tell_service(id, |service| service.on_sent(net, id)).is_some()
+        {
             return;
         }
         let _ = self.tell_upstream(net, id, UpstreamEvent::Room);
     }
 
     pub(crate) fn on_upstream_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.tell_service(id, |service| service.on_timer(net, id)).is_some() {
+            return;
+        }
         if self.tell_upstream(net, id, UpstreamEvent::Timer).is_none() {
             match self.carrier.upstreams.look_at_leaving(id, net.unsent(id)) {
                 Some(span) => net.set_timer(id, Some(net.now() + span)),
@@ -93,6 +104,9 @@ impl<H: Handler> Server<H> {
 
     pub(crate) fn on_upstream_closed<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
         self.handshakes.remove_dialled(id);
+        if self.tell_service(id, |service| service.on_close(net, id, why)).is_some() {
+            return;
+        }
         let _ = self.tell_upstream(net, id, UpstreamEvent::Closed(why));
         let _ = self.carrier.upstreams.remove(id);
         self.carrier.upstreams.left(id);

@@ -5,7 +5,7 @@ use access_log::{AccessLog, LineFormat};
 use app::Prefix;
 use core::net::SocketAddr;
 use core::time::Duration;
-use exchange::NameError;
+use exchange::{EXCHANGE_SLOTS_MAX, NameError};
 use files::{Directory, SMALL_CHUNK};
 use latency::SeriesBoard;
 use std::path::PathBuf;
@@ -30,11 +30,11 @@ pub struct Config {
     pub limits: Limits,
     /// How long peers may take.
     pub timeouts: Timeouts,
-    /// Limits and times of heads, by the numbers that a handler gives addresses, in
-    /// place of those above; [`exchange::HEAD_TERMS_MAX`] at most. Default: none.
+    /// Limits and times of heads, by the numbers that listeners have, in place of those
+    /// above; [`exchange::HEAD_TERMS_MAX`] at most. Default: none.
     pub head_terms: Vec<HeadTerms>,
-    /// Times of exchanges, by the numbers that a handler gives them, in place of those
-    /// above; [`exchange::EXCHANGE_TERMS_MAX`] at most. Default: none.
+    /// Times of exchanges, by the numbers that listeners have, and handlers give exchanges,
+    /// in place of those above; [`exchange::EXCHANGE_TERMS_MAX`] at most. Default: none.
     pub exchange_terms: Vec<ExchangeTerms>,
     /// Hosts with names of their own. What clients ask for by any other name,
     /// or by none, is `content`. Default: none.
@@ -158,8 +158,8 @@ pub struct Host {
 /// Upper bounds on what peers can make us hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections with state here. Default 1,048,576; 64 bytes of address
-    /// space each, touched on use. One more is reset and counted.
+    /// Connections with state here. Default 1,048,576, at most 2^30; 64 bytes of
+    /// address space each, touched on use. One more is reset and counted.
     pub connections: usize,
     /// Of these, those that only kernel sockets beside a silo's stack can be, which has a
     /// table of its own: upstreams, mostly. Default none.
@@ -274,7 +274,7 @@ impl Config {
     pub fn checked(mut self) -> Result<Self, ConfigError> {
         let limits = &mut self.limits;
         limits.unsent_bytes = limits.unsent_bytes.max(app::SEND_LOW_WATER + 1);
-        limits.connections = limits.connections.clamp(1, u32::MAX as usize);
+        limits.connections = limits.connections.clamp(1, EXCHANGE_SLOTS_MAX as usize);
         limits.waiting = limits.waiting.max(1);
         limits.stream_window = limits.stream_window.max(SMALL_CHUNK);
         self.content.check()?;

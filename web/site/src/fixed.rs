@@ -3,9 +3,17 @@
 use crate::config::Respond;
 use app::Body;
 use core::ops::Range;
-use exchange::{Asked, ExchangeId, Handler, HeadWriter, JOINED_MAX, Meta, Ready, Replies, RequestBody};
+use exchange::{
+    Asked, ExchangeId, Handler, HeadWriter, Intake, JOINED_MAX, Meta, MethodRules, Ready, Replies, RequestBody,
+};
 use semantics::date::HttpDate;
-use semantics::{Method, Request, Status};
+use semantics::{Method, Request};
+
+/// Those that name no content are not among them.
+const METHODS: MethodRules = MethodRules {
+    answered: &[Method::Get, Method::Head, Method::Post, Method::Put, Method::Delete, Method::Options],
+    allow: b"Allow: GET, HEAD, OPTIONS\r\n",
+};
 
 /// The same bytes for every target and any method but CONNECT and TRACE: for
 /// measuring.
@@ -38,16 +46,12 @@ impl Fixed {
 }
 
 impl Handler for Fixed {
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        match method {
-            Method::Other => Some((Status::NOT_IMPLEMENTED, b"")),
-            Method::Connect | Method::Trace => Some((Status::METHOD_NOT_ALLOWED, b"Allow: GET, HEAD, OPTIONS\r\n")),
-            _ => None,
-        }
+    fn intake(&self) -> Intake {
+        Intake { methods: METHODS, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
-        match self.refuses(request.method()) {
+        match METHODS.refuse(request.method()) {
             Some((status, fields)) => replies.reply_status(id, request, status, fields),
             None => replies.reply_ready(id, request, &self.ready),
         }

@@ -8,13 +8,12 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, HeadWriter, LocalAddress, Ready, Replies,
-    RequestBody, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, HeadWriter, Intake, Ready, Replies, RequestBody,
+    UpstreamEvent, UpstreamId,
 };
 use files::{Directory, Files, Reader};
-use handshake::Hello;
 use semantics::date::HttpDate;
-use semantics::{Method, Request, Status};
+use semantics::{Request, Status};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
@@ -234,20 +233,12 @@ impl HandlerChange {
 }
 
 impl Handler for SiteHandler {
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        each!(self, handler => handler.refuses(method))
+    fn intake(&self) -> Intake {
+        each!(self, handler => handler.intake())
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         each!(self, handler => handler.on_request(replies, id, request, body));
-    }
-
-    fn takes_body(&self, request: &Request<'_>) -> bool {
-        each!(self, handler => handler.takes_body(request))
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        each!(self, handler => handler.asks_for_bodies())
     }
 
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
@@ -284,24 +275,12 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_late(replies, id))
     }
 
-    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        each!(self, handler => handler.on_left(id, mark, unsent, now));
-    }
-
-    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        each!(self, handler => handler.on_given_up(id, mark, unsent, now));
-    }
-
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
         each!(self, handler => handler.client_of(id, mark))
     }
 
-    fn is_front(&self, address: IpAddr) -> bool {
-        each!(self, handler => handler.is_front(address))
-    }
-
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
-        each!(self, handler => handler.on_gone(id, mark));
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
+        each!(self, handler => handler.on_gone(id, mark, why));
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
@@ -408,35 +387,7 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_refused(replies, id, status, line))
     }
 
-    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
-        each!(self, handler => handler.terms_at(local))
-    }
-
-    fn is_behind_proxies(&self) -> bool {
-        each!(self, handler => handler.is_behind_proxies())
-    }
-
-    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
-        each!(self, handler => handler.begins_with_proxy_header(local))
-    }
-
-    fn speaks_tls(&self) -> bool {
-        each!(self, handler => handler.speaks_tls())
-    }
-
-    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
-        each!(self, handler => handler.begins_with_handshake(local))
-    }
-
-    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
-        each!(self, handler => handler.choose_tls(local, hello))
-    }
-
     fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
         each!(self, handler => handler.on_handshake_fault(replies, id, fault));
-    }
-
-    fn judges_bodies(&self) -> bool {
-        each!(self, handler => handler.judges_bodies())
     }
 }

@@ -23,6 +23,7 @@ pub use config::{
 pub use exchange::{EXCHANGE_TERMS_MAX, HEAD_TERMS_MAX};
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};
+pub use program::Engine;
 pub use work::Worked;
 
 use access_log::AccessLog;

@@ -4,9 +4,9 @@
 use crate::config::RequestWork;
 use app::Wake;
 use core::ops::Range;
-use exchange::{Asked, ExchangeId, Handler, Replies, RequestBody};
+use exchange::{Asked, ExchangeId, Gone, Handler, Intake, Replies, RequestBody};
 use semantics::date::HttpDate;
-use semantics::{Method, OwnedRequest, Request, Status};
+use semantics::{OwnedRequest, Request, Status};
 use std::collections::VecDeque;
 use wire::Time;
 
@@ -90,8 +90,8 @@ impl<H> Worked<H> {
 impl<H: Handler> Handler for Worked<H> {
     #[cold]
     #[inline(never)]
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        self.inner.refuses(method)
+    fn intake(&self) -> Intake {
+        self.inner.intake()
     }
 
     #[cold]
@@ -126,18 +126,10 @@ impl<H: Handler> Handler for Worked<H> {
 
     #[cold]
     #[inline(never)]
-    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        if self.place(id, mark).is_none() {
-            self.inner.on_left(id, mark, unsent, now);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
         match self.place(id, mark).and_then(Option::take) {
             Some(_) => self.waiting -= 1,
-            None => self.inner.on_gone(id, mark),
+            None => self.inner.on_gone(id, mark, why),
         }
     }
 

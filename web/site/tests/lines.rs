@@ -1,32 +1,53 @@
-//! The program's handlers, carried by another protocol than HTTP/1.1: a line
-//! with a path is asked, and a line with status and length and the body are
-//! answered. So no handler knows who carries it.
+//! The program's handlers, carried by another protocol than HTTP/1.1: lines with paths are
+//! asked, many at a time on one connection, and each is answered with a line of status and
+//! length, and the body. So no handler knows who carries it.
 
-use app::{Body, ConnId, Wake};
+use app::{Body, Wake};
 use core::ops::Range;
-use exchange::{ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody};
+use exchange::{ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody};
 use files::{Directory, ReaderKind};
 use semantics::date::HttpDate;
 use semantics::{Method, Offsets, Request, Status};
 use site::{Config, Content, Making, Respond, SiteHandler};
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::Time;
 
-/// One connection, whose peer takes everything at once.
-#[derive(Debug, Default)]
+/// What its peer takes of each answer in a turn.
+const TAKEN: usize = 64 << 10;
+
+/// One connection.
+#[derive(Debug)]
 struct Lines {
-    out: Vec<u8>,
+    ids: ExchangeSlots,
+    /// By place.
+    asked: Vec<Asked>,
+    /// What was answered, in the order in which it was over.
+    over: Vec<(ExchangeId, String, Vec<u8>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Asked {
     mark: Option<u32>,
-    /// A request is not answered yet; a reply is not ended yet.
-    asked: bool,
-    begun: bool,
+    /// The line, once it is answered.
+    line: Option<String>,
+    out: Vec<u8>,
+    unsent: usize,
 }
 
 impl Lines {
-    fn head(&mut self, status: Status, length: Option<u64>) {
-        self.asked = false;
-        self.out.extend_from_slice(format!("{} {}\n", status.code(), length.unwrap_or(0)).as_bytes());
+    fn get(&mut self, id: ExchangeId) -> Option<&mut Asked> {
+        let at = self.ids.find(id)?;
+        self.asked.get_mut(at)
+    }
+
+    fn begin_exchange(&mut self) -> ExchangeId {
+        let id = self.ids.begin().expect("a slot");
+        let at = self.ids.find(id).expect("its place");
+        self.asked.resize(self.asked.len().max(at + 1), Asked::default());
+        self.asked[at] = Asked::default();
+        id
     }
 }
 
@@ -62,10 +83,11 @@ impl Replies for Lines {
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
         self.reply(id, request, &Reply { status, length: None, fields }, &[]);
     }
-    fn begin(&mut self, _id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>) {
-        assert!(core::mem::take(&mut self.asked), "one answer to one request");
-        self.begun = true;
-        self.head(reply.status, reply.length);
+    fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>) {
+        if let Some(asked) = self.get(id) {
+            let line = format!("{} {}", reply.status.code(), reply.length.unwrap_or(0));
+            assert!(asked.line.replace(line).is_none(), "one answer to one request");
+        }
     }
     fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, _chunked: bool) {
         self.begin(id, request, reply);
@@ -73,9 +95,12 @@ impl Replies for Lines {
     fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
         self.bytes(id, &body.as_slice()[range.start as usize..range.end as usize]);
     }
-    fn bytes(&mut self, _id: ExchangeId, bytes: &[u8]) {
-        assert!(self.begun);
-        self.out.extend_from_slice(bytes);
+    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
+        if let Some(asked) = self.get(id) {
+            assert!(asked.line.is_some());
+            asked.out.extend_from_slice(bytes);
+            asked.unsent += bytes.len();
+        }
     }
     fn file(&mut self, _id: ExchangeId, _file: &Arc<OwnedFd>, _range: Range<u64>) -> bool {
         false
@@ -85,89 +110,174 @@ impl Replies for Lines {
     }
     fn finish(&mut self, _id: ExchangeId) {}
     fn finish_with(&mut self, _id: ExchangeId, _trailers: &[u8]) {}
-    fn end(&mut self, _id: ExchangeId) {
-        assert!(core::mem::take(&mut self.begun), "ended once");
+    fn end(&mut self, id: ExchangeId) {
+        if let Some(Asked { line: Some(line), out, .. }) = self.get(id).map(core::mem::take) {
+            self.over.push((id, line, out));
+            self.ids.end(id);
+        }
     }
-    fn abort(&mut self, _id: ExchangeId) {
-        panic!("nothing breaks here");
+    fn abort(&mut self, id: ExchangeId) {
+        assert!(!self.ids.end(id), "nothing breaks here");
     }
     fn resume(&mut self, _id: ExchangeId) {}
     fn about(&self, _id: ExchangeId) -> exchange::About {
         exchange::About::default()
     }
-
     fn totals(&self) -> exchange::Totals {
         exchange::Totals::default()
     }
-
     fn head_len(&self) -> u64 {
         0
     }
-
     fn set_last(&mut self, _id: ExchangeId) {}
-
     fn hang_up(&mut self, _id: ExchangeId) {}
-
-    fn unsent(&self, _id: ExchangeId) -> usize {
-        0
+    fn unsent(&self, id: ExchangeId) -> usize {
+        self.ids.find(id).map_or(0, |at| self.asked[at].unsent)
     }
-    fn taken(&self, _id: ExchangeId) -> u32 {
-        self.out.len() as u32
+    fn taken(&self, id: ExchangeId) -> u32 {
+        self.ids.find(id).map_or(0, |at| (self.asked[at].out.len() - self.asked[at].unsent) as u32)
     }
-    fn set_mark(&mut self, _id: ExchangeId, mark: u32) {
-        self.mark = Some(mark);
+    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        if let Some(asked) = self.get(id) {
+            asked.mark = Some(mark);
+        }
     }
-    fn mark(&self, _id: ExchangeId) -> Option<u32> {
-        self.mark
+    fn mark(&self, id: ExchangeId) -> Option<u32> {
+        self.asked[self.ids.find(id)?].mark
     }
 }
 
-/// Asks a handler for `path`.
-fn ask(handler: &mut SiteHandler, path: &str) -> (String, Vec<u8>) {
-    let mut lines = Lines { asked: true, ..Lines::default() };
-    // The image of a request that was never HTTP/1.1.
-    let image = format!("GET {path}\r\n\r\n").into_bytes();
-    let end = 4 + path.len() as u16;
-    let mut at = Offsets::NONE;
-    (at.method, at.path_start, at.path_end, at.target_end, at.fields_start) = (Method::Get, 4, end, end, end + 2);
-    let id = ExchangeId::of(ConnId::new(0, 1));
-    handler.on_second(lines.second(), &lines.date(), lines.now());
-    handler.on_request(&mut lines, id, &Request::new(&image, at), RequestBody::None);
-    while lines.asked || lines.begun {
-        let wake = handler.on_turn(&mut lines);
-        assert!(wake == Wake::Now || !lines.asked && !lines.begun, "the reader is at work");
+/// A handler, and what asks it.
+struct World {
+    handler: SiteHandler,
+    lines: Lines,
+}
+
+impl World {
+    fn new(content: &Content) -> Self {
+        let heads = HeadWriter::new(0, |out, meta, date| {
+            out.extend_from_slice(date.as_bytes());
+            out.extend_from_slice(meta.content_type.as_bytes());
+        });
+        let event = Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an event"));
+        let limits = Config::respond(Respond::Size(0)).limits.files();
+        let making = Making { heads: &heads, event: &event, limits, work: None };
+        let mut handler = SiteHandler::new(content, &making, &[]).expect("what it serves");
+        let lines = Lines { ids: ExchangeSlots::carried(), asked: Vec::new(), over: Vec::new() };
+        handler.on_second(lines.second(), &lines.date(), lines.now());
+        Self { handler, lines }
     }
-    assert!(handler.is_idle() && handler.working() == 0);
-    let line = lines.out.iter().position(|&byte| byte == b'\n').expect("a line");
-    let body = lines.out.split_off(line + 1);
-    (String::from_utf8(lines.out).expect("text"), body)
+
+    /// Asks for a path: its answer may come later.
+    fn ask(&mut self, path: &str) -> ExchangeId {
+        // The image of a request that was never HTTP/1.1.
+        let image = format!("GET {path}\r\n\r\n").into_bytes();
+        let end = 4 + path.len() as u16;
+        let mut at = Offsets::NONE;
+        (at.method, at.path_start, at.path_end, at.target_end, at.fields_start) = (Method::Get, 4, end, end, end + 2);
+        let id = self.lines.begin_exchange();
+        self.handler.on_request(&mut self.lines, id, &Request::new(&image, at), RequestBody::None);
+        id
+    }
+
+    /// The answers to all of these, in their order.
+    fn answers(&mut self, all: &[ExchangeId]) -> Vec<(ExchangeId, String, Vec<u8>)> {
+        while !self.lines.ids.is_empty() {
+            let wake = self.handler.on_turn(&mut self.lines);
+            let mut took = false;
+            for id in all {
+                let taken = self.lines.unsent(*id).min(TAKEN);
+                if let Some(asked) = self.lines.get(*id).filter(|_| taken > 0) {
+                    asked.unsent -= taken;
+                    self.handler.on_room(&mut self.lines, *id);
+                    took = true;
+                }
+            }
+            assert!(took || wake == Wake::Now || self.lines.ids.is_empty(), "the reader is at work");
+        }
+        assert!(self.handler.is_idle() && self.handler.working() == 0);
+        core::mem::take(&mut self.lines.over)
+    }
+
+    fn answer(&mut self, path: &str) -> (String, Vec<u8>) {
+        let id = self.ask(path);
+        let mut all = self.answers(&[id]);
+        let (answered, line, body) = all.remove(0);
+        assert!(answered == id && all.is_empty(), "one answer");
+        (line, body)
+    }
+}
+
+/// A folder that goes away.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, large: &[u8]) -> Self {
+        let root = std::env::temp_dir().join(format!("nearside-site-lines-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(root.join("folder")).expect("a folder");
+        std::fs::write(root.join("small"), "small").expect("a file");
+        std::fs::write(root.join("large"), large).expect("a file");
+        Self(root)
+    }
+
+    fn content(&self) -> Content {
+        Content::Directory(Directory { reader: ReaderKind::Inline, ..Directory::new(&*self.0 as &Path) })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn large() -> Vec<u8> {
+    (0..3 << 20).map(|at: u32| at as u8).collect()
 }
 
 #[test]
 fn handlers_do_not_know_who_carries_them() {
-    let root = std::env::temp_dir().join(format!("nearside-site-lines-{}", std::process::id()));
-    std::fs::create_dir_all(root.join("folder")).expect("a folder");
-    let large: Vec<u8> = (0..3 << 20).map(|at: u32| at as u8).collect();
-    std::fs::write(root.join("small"), "small").expect("a file");
-    std::fs::write(root.join("large"), &large).expect("a file");
-    let heads = HeadWriter::new(0, |out, meta, date| {
-        out.extend_from_slice(date.as_bytes());
-        out.extend_from_slice(meta.content_type.as_bytes());
-    });
-    let event = Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an event"));
-    let config = Config::directory(&root);
-    let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: None };
-    let directory = Directory { reader: ReaderKind::Inline, ..Directory::new(&root) };
-    let mut files = SiteHandler::new(&Content::Directory(directory), &making, &[]).expect("a root");
+    let large = large();
+    let folder = Folder::new("each", &large);
+    let mut files = World::new(&folder.content());
     for _ in 0..2 {
-        assert_eq!(ask(&mut files, "/small"), ("200 5\n".into(), b"small".to_vec()));
-        assert_eq!(ask(&mut files, "/none"), ("404 0\n".into(), Vec::new()));
-        assert_eq!(ask(&mut files, "/folder"), ("301 0\n".into(), Vec::new()));
-        assert_eq!(ask(&mut files, "/../small"), ("400 0\n".into(), Vec::new()));
-        let (line, body) = ask(&mut files, "/large");
-        assert_eq!((line.as_str(), body == large), ("200 3145728\n", true));
+        assert_eq!(files.answer("/small"), ("200 5".into(), b"small".to_vec()));
+        assert_eq!(files.answer("/none"), ("404 0".into(), Vec::new()));
+        assert_eq!(files.answer("/folder"), ("301 0".into(), Vec::new()));
+        assert_eq!(files.answer("/../small"), ("400 0".into(), Vec::new()));
+        let (line, body) = files.answer("/large");
+        assert_eq!((line.as_str(), body == large), ("200 3145728", true));
     }
-    let mut fixed = SiteHandler::new(&Content::Respond(Respond::Text("ok".into())), &making, &[]).expect("text");
-    assert_eq!(ask(&mut fixed, "/any"), ("200 2\n".into(), b"ok".to_vec()));
-    std::fs::remove_dir_all(root).expect("what was made");
+    let mut fixed = World::new(&Content::Respond(Respond::Text("ok".into())));
+    assert_eq!(fixed.answer("/any"), ("200 2".into(), b"ok".to_vec()));
+}
+
+/// Many are under way at once, each with an answer of its own: one that is asked for late
+/// overtakes a long one, and who is over has no name any more.
+#[test]
+fn a_connection_carries_many_exchanges() {
+    let large = large();
+    let folder = Folder::new("many", &large);
+    let mut files = World::new(&folder.content());
+    let long: Vec<_> = (0..3).map(|_| files.ask("/large")).collect();
+    let _ = files.handler.on_turn(&mut files.lines);
+    let short = files.ask("/small");
+    let all = files.answers(&[&long[..], &[short]].concat());
+    let (first, line, body) = all.first().expect("an answer");
+    assert_eq!((*first, line.as_str(), body.len()), (short, "200 5", 5));
+    for id in &long {
+        let (_, line, body) = all.iter().find(|(answered, ..)| answered == id).expect("an answer");
+        assert_eq!((line.as_str(), *body == large), ("200 3145728", true));
+    }
+    assert_eq!(all.len(), 4);
+    // Their slots have other exchanges now.
+    let next: Vec<_> = (0..4).map(|_| files.ask("/large")).collect();
+    for id in long.iter().chain([&short]) {
+        assert!(!next.contains(id) && files.lines.mark(*id).is_none());
+        files.lines.bytes(*id, b"late");
+        files.lines.end(*id);
+        files.handler.on_gone(*id, Some(0), Gone::Cut);
+    }
+    let all = files.answers(&next);
+    assert!(all.len() == 4 && all.iter().all(|(id, _, body)| next.contains(id) && *body == large));
 }

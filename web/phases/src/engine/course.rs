@@ -154,10 +154,6 @@ impl Loaded {
         self.finds_clients
     }
 
-    pub const fn is_behind_proxies(&self) -> bool {
-        self.behind_proxies
-    }
-
     /// What a proxy said of an exchange's client.
     #[inline]
     pub fn proxied(&self, replies: &dyn Replies, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {

@@ -16,7 +16,7 @@ use crate::value::Value;
 use app::{Body, Wake};
 use core::ops::Range;
 use core::time::Duration;
-use exchange::{ExchangeId, Handler, Replies, Reply};
+use exchange::{ExchangeId, Gone, Handler, Replies, Reply};
 use files::Rate;
 use std::rc::Rc;
 
@@ -320,7 +320,7 @@ impl Engine {
             }
             Progress::Broken => {
                 if of_file {
-                    self.files.on_gone(id, inner);
+                    self.files.on_gone(id, inner, Gone::Cut);
                 }
                 self.rest.end(replies, token, false);
                 replies.abort(id);
@@ -330,7 +330,7 @@ impl Engine {
                 // The file has given all. That its client has taken all is not waited for,
                 // who may be gone by then.
                 if of_file {
-                    self.files.on_gone(id, inner);
+                    self.files.on_gone(id, inner, Gone::Cut);
                 }
                 self.rest.end(replies, token, true);
                 replies.end(id);

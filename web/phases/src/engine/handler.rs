@@ -13,10 +13,9 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ChosenTls, ExchangeId, Handler, HandshakeFault, LocalAddress, Ready, Replies, RequestBody,
-    Transport, UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Transport,
+    UpstreamEvent, UpstreamId,
 };
-use handshake::Hello;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
@@ -131,12 +130,8 @@ impl Handler for Engine {
     }
 
     /// What nothing reads is dropped once its request is answered.
-    fn takes_body(&self, _request: &Request<'_>) -> bool {
-        true
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        true
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Asked, ..Intake::default() }
     }
 
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
@@ -199,7 +194,7 @@ impl Handler for Engine {
         }
         let inner = course.filter(|course| course.state == CourseState::Looks);
         let Some(inner) = inner.map(|course| course.inner) else { return false };
-        self.files.on_gone(id, inner);
+        self.files.on_gone(id, inner, Gone::Cut);
         if let Some(course) = self.rest.courses[token as usize].take() {
             if let Some(request) = &course.request {
                 replies.reply_status(id, &request.get(), Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n");
@@ -209,32 +204,20 @@ impl Handler for Engine {
         false
     }
 
-    fn on_left(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
-        self.rest.log_left(token, unsent, now, CLIENT_LEFT);
-    }
-
-    fn on_given_up(&mut self, id: ExchangeId, mark: Option<u32>, unsent: u64, now: Time) {
-        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
-        self.rest.log_left(token, unsent, now, 503);
-    }
-
     fn client_of(&self, id: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
         let course = self.rest.peek(mark?, id)?;
         course.peer.filter(|_| course.peer != course.about.peer).map(|client| client.ip())
     }
 
-    fn is_front(&self, address: IpAddr) -> bool {
-        self.loaded.fronts.iter().any(|prefix| prefix.contains(address))
-    }
-
-    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>) {
-        let Some(token) = mark else { return };
-        if self.rest.peek(token, id).is_none() {
-            return;
+    fn on_gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone) {
+        let Some(token) = mark.filter(|token| self.rest.peek(*token, id).is_some()) else { return };
+        match why {
+            Gone::Cut => {}
+            Gone::Left { now, unsent } => self.rest.log_left(token, unsent, now, CLIENT_LEFT),
+            Gone::GivenUp { now, unsent } => self.rest.log_left(token, unsent, now, 503),
         }
         let Some(course) = self.rest.courses[token as usize].take() else { return };
-        self.files.on_gone(id, course.inner);
+        self.files.on_gone(id, course.inner, Gone::Cut);
         let has_children = course.children.is_some();
         self.rest.give_back(token, course);
         if has_children {
@@ -414,38 +397,8 @@ impl Handler for Engine {
         true
     }
 
-    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
-        self.loaded.program.terms.of_listener(Self::listener(&self.loaded, self.single, || local))
-    }
-
-    fn is_behind_proxies(&self) -> bool {
-        self.loaded.is_behind_proxies()
-    }
-
-    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
-        let listener = Self::listener(&self.loaded, self.single, || local);
-        self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.proxy_protocol)
-    }
-
-    fn speaks_tls(&self) -> bool {
-        self.loaded.program.speaks_tls()
-    }
-
-    fn begins_with_handshake(&self, local: LocalAddress) -> bool {
-        let listener = Self::listener(&self.loaded, self.single, || local);
-        self.loaded.program.listeners.get(usize::from(listener)).is_some_and(|listener| listener.tls)
-    }
-
-    fn choose_tls(&mut self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
-        self.choose_server(local, hello)
-    }
-
     fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
         self.tell_of_handshake(replies, id, fault);
-    }
-
-    fn judges_bodies(&self) -> bool {
-        true
     }
 
     fn reopen_logs(&self) {

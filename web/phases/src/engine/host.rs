@@ -5,7 +5,6 @@ use core::net::SocketAddr;
 use exchange::LocalAddress;
 use exchange::lower_name;
 use semantics::{Form, Known, Request};
-use std::os::unix::ffi::OsStrExt;
 
 /// Whether a request names a host by a name that may be one, or none. Paths are made of it
 /// (`root /srv/$host`): what leads up, or to hidden files, is no name.
@@ -79,34 +78,10 @@ impl Program {
     }
 }
 
-/// The listener at an address: the very one, or the one for all at its port.
+/// The number of the listener that takes connections to an address; of none, if there is no such.
 pub(super) fn listener_at(program: &Program, local: LocalAddress) -> u16 {
-    let local = match local {
-        LocalAddress::Inet(local) => local,
-        LocalAddress::Unix(number) => {
-            let is = |listener: &ListenerRules| {
-                let path = listener.path.as_ref().map(|path| path.as_os_str().as_bytes());
-                path.is_some_and(|path| app::path_number(path) == number)
-            };
-            return program.listeners.iter().position(is).map_or(u16::MAX, |at| at as u16);
-        }
-        LocalAddress::Unknown => {
-            return program.listeners.iter().position(|listener| listener.address.is_none()).unwrap_or(0) as u16;
-        }
-    };
-    let local = SocketAddr::new(local.ip().to_canonical(), local.port());
-    let at = |wanted: &dyn Fn(&SocketAddr) -> bool| {
-        program.listeners.iter().position(|listener| listener.address.is_some_and(|address| wanted(&address)))
-    };
-    let exact = at(&|address| *address == local);
-    let family = || {
-        at(&|address| {
-            address.port() == local.port() && address.ip().is_unspecified() && address.is_ipv4() == local.is_ipv4()
-        })
-    };
-    let port = || at(&|address| address.port() == local.port() && address.ip().is_unspecified());
-    // A connection outlives the listener that took it: nobody else answers there.
-    exact.or_else(family).or_else(port).map_or(u16::MAX, |at| at as u16)
+    let at = exchange::listener_at(program.listeners.iter().map(ListenerRules::at), local);
+    at.map_or(u16::MAX, |at| at as u16)
 }
 
 #[cfg(test)]

@@ -12,7 +12,10 @@ use crate::logging::ErrorLevel;
 use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;
 use core::sync::atomic::Ordering;
-use exchange::{Asked, ChosenTls, ClientSession, ExchangeId, HandshakeFault, LocalAddress, Replies, Transport};
+use exchange::{
+    Asked, ChooseTls, ChosenTls, ClientSession, ExchangeId, HandshakeFault, HttpOpening, Listeners, LocalAddress,
+    Replies, Speaks, Transport, Turn,
+};
 use handshake::{
     CertificateFiles, ClientMode, ClientVerdict, Demand, Failure, Hello, ServerTls, Session, Version, group_name_of,
     suite_name_of,
@@ -152,6 +155,109 @@ fn server_at<'a>(listener: &ListenerRules, loaded: &'a Loaded, place: u16) -> Op
     loaded.program.servers.get(usize::from(server.0))
 }
 
+/// With whom clients of a listener shake hands, by a silo's program.
+#[derive(Debug)]
+struct ListenerTls {
+    loaded: Rc<Loaded>,
+    listener: u16,
+}
+
+impl ChooseTls for ListenerTls {
+    /// By the name that it asks for.
+    fn choose(&self, local: LocalAddress, hello: &Hello, turn: &Turn) -> Option<ChosenTls> {
+        let listener = self.loaded.program.listeners.get(usize::from(self.listener))?;
+        let mut by_name = false;
+        let place = hello.server_name.as_deref().map_or(0, |name| {
+            let matches = |expression, name: &[u8]| self.loaded.matches(expression, name);
+            match listener.names.find_known(name.as_bytes(), matches) {
+                Some(place) => {
+                    by_name = true;
+                    place
+                }
+                None => 0,
+            }
+        });
+        // One without certificates of its own has those of the first.
+        let has_own = server_at(listener, &self.loaded, place)?.security.is_some();
+        let place = if has_own { place } else { 0 };
+        let (id, server) = (*listener.servers.get(usize::from(place))?, server_at(listener, &self.loaded, place)?);
+        let tls = Arc::clone(server.security.as_ref()?);
+        let by_value = server.certificates.as_ref().filter(|_| !tls.rejects());
+        let demand = by_value.map(|by_value| Box::new(self.demand((id, server), by_value, (local, &tls, hello), turn)));
+        Some(ChosenTls { tls, by_name, demand })
+    }
+}
+
+impl ListenerTls {
+    /// Which certificates a client is shown that says this: their paths, by what is known of its handshake.
+    #[cold]
+    fn demand(
+        &self,
+        (id, server): (ServerId, &VirtualServer),
+        by_value: &CertificatesByValue,
+        (local, tls, hello): (LocalAddress, &Arc<ServerTls>, &Hello),
+        turn: &Turn,
+    ) -> Demand {
+        let version = if hello.versions.contains(&0x0304) { Version::Tls13 } else { Version::Tls12 };
+        let session = Session {
+            version,
+            suite: "",
+            group: "",
+            protocol: None,
+            server_name: hello.server_name.clone(),
+            id: [0; 32],
+            resumed: false,
+            client: Box::default(),
+            verdict: ClientVerdict::NotAsked,
+            offered: hello.suites.as_slice().into(),
+            groups: hello.groups.as_slice().into(),
+            early: None,
+        };
+        let chosen = ChosenTls { tls: Arc::clone(tls), by_name: false, demand: None };
+        // As nginx has it: by a request that nobody made.
+        let mut course = Course::new(Rc::clone(&self.loaded), ExchangeId::NOBODY);
+        course.slots.resize(self.loaded.program.variables.slots(), None);
+        (course.about.local, course.about.transport) = (local, Transport::Tls);
+        course.listener = self.listener;
+        (course.server, course.place, course.block) = (id, server.block, server.block);
+        course.secured.session = Some(Arc::new(ClientSession { chosen, session }));
+        let (request, clock) = (Request::NONE, Clock::new(turn.second, turn.date, turn.now));
+        let (loaded, course) = (&*self.loaded, &mut course);
+        let mut scope = Scope { loaded, course, request: &request, clock: &clock, depth: 0, escapes_captures: false };
+        let mut path = |value| {
+            let path = scope.get(value);
+            if path.starts_with(b"/") { path } else { [&by_value.folder, &*path].concat() }
+        };
+        let files = by_value.files.iter();
+        let files = files.map(|(certificate, key)| CertificateFiles { certificate: path(certificate), key: path(key) });
+        Demand { source: Arc::clone(&by_value.source), files: files.collect() }
+    }
+}
+
+impl Engine {
+    /// What clients speak, by where they connect.
+    #[must_use]
+    pub fn listeners(&self) -> Listeners {
+        let program = &self.loaded.program;
+        let speaks = |(at, rules): (usize, &ListenerRules)| {
+            let listener = at as u16;
+            let tls: Option<Rc<dyn ChooseTls>> = match rules.tls {
+                true => Some(Rc::new(ListenerTls { loaded: Rc::clone(&self.loaded), listener })),
+                false => None,
+            };
+            let terms = program.terms.of_listener(listener);
+            (rules.at(), Speaks::Http(HttpOpening { proxied: rules.proxy_protocol, tls, terms }))
+        };
+        let mut listeners = Listeners::new(program.listeners.iter().enumerate().map(speaks).collect());
+        if self.moved {
+            listeners.look_for_all();
+        }
+        listeners.fronts.clone_from(&self.loaded.fronts);
+        listeners.secures = program.speaks_tls();
+        listeners
+    }
+}
+
 impl Engine {
     /// What class of clients a request's is of, for what may be ready.
     #[inline]
@@ -178,73 +284,6 @@ impl Engine {
     pub(super) fn may_be_ready(&self, transport: Transport, server: ServerId) -> bool {
         let server = self.loaded.program.servers.get(usize::from(server.0));
         transport == Transport::Tls && server.is_some_and(|server| server.verifies.is_none())
-    }
-
-    /// With whom a client shakes hands that asks for this name at this address.
-    pub(super) fn choose_server(&self, local: LocalAddress, hello: &Hello) -> Option<ChosenTls> {
-        let at = Self::listener(&self.loaded, self.single, || local);
-        let listener = self.loaded.program.listeners.get(usize::from(at)).filter(|listener| listener.tls)?;
-        let mut by_name = false;
-        let place = hello.server_name.as_deref().map_or(0, |name| {
-            let matches = |expression, name: &[u8]| self.loaded.matches(expression, name);
-            match listener.names.find_known(name.as_bytes(), matches) {
-                Some(place) => {
-                    by_name = true;
-                    place
-                }
-                None => 0,
-            }
-        });
-        // One without certificates of its own has those of the first.
-        let has_own = server_at(listener, &self.loaded, place)?.security.is_some();
-        let place = if has_own { place } else { 0 };
-        let (id, server) = (*listener.servers.get(usize::from(place))?, server_at(listener, &self.loaded, place)?);
-        let tls = Arc::clone(server.security.as_ref()?);
-        let by_value = server.certificates.as_ref().filter(|_| !tls.rejects());
-        let demand = by_value.map(|by_value| Box::new(self.demand((at, id, server), by_value, (local, &tls, hello))));
-        Some(ChosenTls { tls, by_name, demand })
-    }
-
-    /// Which certificates a client is shown that says this: their paths, by what is known of its handshake.
-    #[cold]
-    fn demand(
-        &self,
-        (listener, id, server): (u16, ServerId, &VirtualServer),
-        by_value: &CertificatesByValue,
-        (local, tls, hello): (LocalAddress, &Arc<ServerTls>, &Hello),
-    ) -> Demand {
-        let version = if hello.versions.contains(&0x0304) { Version::Tls13 } else { Version::Tls12 };
-        let session = Session {
-            version,
-            suite: "",
-            group: "",
-            protocol: None,
-            server_name: hello.server_name.clone(),
-            id: [0; 32],
-            resumed: false,
-            client: Box::default(),
-            verdict: ClientVerdict::NotAsked,
-            offered: hello.suites.as_slice().into(),
-            groups: hello.groups.as_slice().into(),
-            early: None,
-        };
-        let chosen = ChosenTls { tls: Arc::clone(tls), by_name: false, demand: None };
-        // As nginx has it: by a request that nobody made.
-        let mut course = Course::new(Rc::clone(&self.loaded), ExchangeId::of(app::ConnId::new(0, 0)));
-        course.slots.resize(self.loaded.program.variables.slots(), None);
-        (course.about.local, course.about.transport) = (local, Transport::Tls);
-        (course.listener, course.server, course.place, course.block) = (listener, id, server.block, server.block);
-        course.secured.session = Some(Arc::new(ClientSession { chosen, session }));
-        let (request, clock) = (Request::NONE, self.rest.clock);
-        let (loaded, course) = (&*self.loaded, &mut course);
-        let mut scope = Scope { loaded, course, request: &request, clock: &clock, depth: 0, escapes_captures: false };
-        let mut path = |value| {
-            let path = scope.get(value);
-            if path.starts_with(b"/") { path } else { [&by_value.folder, &*path].concat() }
-        };
-        let files = by_value.files.iter();
-        let files = files.map(|(certificate, key)| CertificateFiles { certificate: path(certificate), key: path(key) });
-        Demand { source: Arc::clone(&by_value.source), files: files.collect() }
     }
 
     /// Responders are asked from a silo's first second on, not while a configuration is tested. The

@@ -1,30 +1,21 @@
 //! What is known of a request within another, and of one that has made such.
 
 use super::sliced::SliceAsked;
-use app::ConnId;
-use exchange::ExchangeId;
+use exchange::{ExchangeId, ExchangePlace};
 use semantics::Method;
 
-/// The slot of ids that no connection has.
-const SLOT: u32 = u32::MAX;
-
-/// A subrequest, by a number of its own.
+/// A subrequest: an exchange within another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct SubId(u32);
+pub(crate) struct SubId(ExchangeId);
 
 impl SubId {
-    /// The one of this number.
-    pub const fn new(number: u32) -> Self {
-        Self(number)
-    }
-
     /// That of an exchange, if it is one.
     pub const fn of(id: ExchangeId) -> Option<Self> {
-        if id.conn().index() == SLOT as usize { Some(Self(id.conn().generation())) } else { None }
+        if matches!(id.place(), ExchangePlace::Within(_)) { Some(Self(id)) } else { None }
     }
 
     pub const fn exchange_id(self) -> ExchangeId {
-        ExchangeId::of(ConnId::new(SLOT, self.0))
+        self.0
     }
 }
 

@@ -8,7 +8,7 @@ use super::subs::{SubEvent, SubRecord, SubWork};
 use super::within::SubReplies;
 use crate::logging::ErrorLevel;
 use app::Wake;
-use exchange::{ExchangeId, Handler, Replies, UpstreamEvent, UpstreamId};
+use exchange::{ExchangeId, Gone, Handler, Replies, UpstreamEvent, UpstreamId};
 
 /// Bytes that are kept for a variable, whatever a place says.
 const MEMORY_MAX: usize = 1 << 20;
@@ -141,7 +141,7 @@ impl Engine {
         let Some(course) = self.rest.peek(token, main) else { return };
         let inner = course.inner;
         let begun = course.state == CourseState::Sends;
-        self.files.on_gone(main, inner);
+        self.files.on_gone(main, inner, Gone::Cut);
         if !begun && let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut) {
             course.sent.status = CLOSED;
         }
@@ -199,7 +199,7 @@ impl Engine {
         if !begun && let Some(course) = self.rest.course_of(replies, id) {
             (course.sent.status, course.told) = (LEFT, None);
         }
-        self.files.on_gone(id, inner);
+        self.files.on_gone(id, inner, Gone::Cut);
         self.rest.end(replies, token, false);
         replies.abort(id);
         self.drop_subs(id);
@@ -215,7 +215,7 @@ impl Engine {
             let Some(course) = self.rest.courses.get_mut(record.token as usize).and_then(Option::take) else {
                 continue;
             };
-            self.files.on_gone(id.exchange_id(), course.inner);
+            self.files.on_gone(id.exchange_id(), course.inner, Gone::Cut);
             self.rest.give_back(record.token, course);
         }
     }

@@ -1,7 +1,7 @@
 //! Requests within requests: what is known of each, and of all of a silo.
 //!
 //! A subrequest is a course as any other: its head is that of the request that made it,
-//! its id none of the carrier's. It runs by [`SubReplies`](super::within::SubReplies),
+//! its id the engine's own ([`ExchangeSlots::within`]). It runs by [`SubReplies`](super::within::SubReplies),
 //! which keeps what it is answered in its record; after each step the engine hands that to
 //! the request that asked, which goes on. Nothing runs within the step of another request:
 //! what is to be done is queued here, and done in the turn.
@@ -26,7 +26,7 @@ use crate::limits::HeldCount;
 use crate::logging::ErrorLevel;
 use app::Body;
 use core::ops::Range;
-use exchange::ExchangeId;
+use exchange::{ExchangeId, ExchangeSlots};
 use semantics::Request;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -110,19 +110,34 @@ pub(super) enum SubWork {
 }
 
 /// The subrequests of a silo.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Subs {
+    ids: ExchangeSlots,
     pub(super) table: SubTable,
     pub(super) work: VecDeque<SubWork>,
     /// Those that wait for a place.
     pub(super) line: Line,
-    last: u32,
     mirrors: usize,
     /// Those whose courses are not over.
     pub alive: usize,
     /// What is the main request's, while its subrequest that was running is over.
     returned: Option<SharedValues>,
     pub results: Vec<(SubId, SubResult)>,
+}
+
+impl Default for Subs {
+    fn default() -> Self {
+        Self {
+            ids: ExchangeSlots::within(),
+            table: SubTable::default(),
+            work: VecDeque::new(),
+            line: Line::default(),
+            mirrors: 0,
+            alive: 0,
+            returned: None,
+            results: Vec::new(),
+        }
+    }
 }
 
 impl Subs {
@@ -134,6 +149,7 @@ impl Subs {
     pub(super) fn remove(&mut self, id: SubId) -> Option<SubRecord> {
         let record = self.table.remove(&id)?;
         self.mirrors -= usize::from(record.is_mirror);
+        self.ids.end(id.exchange_id());
         Some(record)
     }
 
@@ -223,11 +239,10 @@ impl super::Rest {
         if children.count >= COUNT_MAX {
             return Err(SubRefusal::TooMany);
         }
+        let id = self.subs.ids.begin().and_then(SubId::of).ok_or(SubRefusal::TooMany)?;
         children.count += 1;
         self.subs.mirrors += usize::from(is_mirror);
         self.subs.alive += 1;
-        self.subs.last = self.subs.last.wrapping_add(1);
-        let id = SubId::new(self.subs.last);
         let loaded = Rc::clone(&parent.loaded);
         let mut course =
             self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(&loaded), id.exchange_id())));
@@ -270,6 +285,7 @@ impl super::Rest {
             _ => None,
         };
         if !is_mirror && self.peek(parent.0, parent.1).is_none() {
+            self.subs.ids.end(id.exchange_id());
             self.recycle(course);
             return false;
         }

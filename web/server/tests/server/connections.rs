@@ -3,9 +3,13 @@
 use crate::support::{Response, Site, World, directory};
 use app::{App, Net};
 use core::time::Duration;
+use handshake::Hello;
 use semantics::Request;
-use server::exchange::{ExchangeId, Handler, LocalAddress, Replies, RequestBody};
+use server::exchange::{
+    ChooseTls, ChosenTls, ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Replies, RequestBody, Speaks, Turn,
+};
 use server::{Config, Respond};
+use std::rc::Rc;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const SECOND: Duration = Duration::from_secs(1);
@@ -529,13 +533,15 @@ impl Handler for Shakes {
     fn on_request<R: Replies>(&mut self, _: &mut R, _: ExchangeId, _: &Request<'_>, _: RequestBody) {
         unreachable!("no handshake ends here");
     }
+}
 
-    fn speaks_tls(&self) -> bool {
-        true
-    }
+/// No server is there for a whole ClientHello.
+#[derive(Debug)]
+struct NoServer;
 
-    fn begins_with_handshake(&self, _: LocalAddress) -> bool {
-        true
+impl ChooseTls for NoServer {
+    fn choose(&self, _: LocalAddress, _: &Hello, _: &Turn) -> Option<ChosenTls> {
+        unreachable!("no ClientHello is whole")
     }
 }
 
@@ -546,7 +552,8 @@ fn handshakes_that_do_not_end_give_way() {
     for (most, stay) in [(8, false), (9, false), (10, true)] {
         let mut config = Config::respond(Respond::Text(String::new()));
         config.limits.connections = most;
-        let mut world = World::with_handler(config, Shakes);
+        let opening = HttpOpening { tls: Some(Rc::new(NoServer)), ..HttpOpening::default() };
+        let mut world = World::speaking(config, Shakes, Listeners::everywhere(Speaks::Http(opening)));
         let all: Vec<_> = (0..8).map(|_| world.open()).collect();
         for byte in [22, 3, 1, 2, 0, 1] {
             all.iter().for_each(|id| world.send(*id, [byte]));

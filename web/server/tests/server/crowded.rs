@@ -5,7 +5,10 @@ use app::{App, Closed, ConnId, Prefix, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
-use server::exchange::{BodyCut, ExchangeId, Handler, LocalAddress, Replies, Reply, RequestBody, UpstreamAddress};
+use server::exchange::{
+    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, RequestBody, Speaks,
+    UpstreamAddress,
+};
 use server::{Config, Respond};
 use std::collections::BTreeMap;
 
@@ -14,33 +17,18 @@ use std::collections::BTreeMap;
 struct Holds {
     /// Whom requests are with, by their marks, as somebody told who is believed.
     told: BTreeMap<u32, IpAddr>,
-    front: Option<IpAddr>,
     /// Whether it takes what comes of bodies.
     takes: bool,
     /// Whether clients may leave what they asked for.
     leaves: bool,
-    /// Whether proxies say first whom they speak for.
-    proxied: bool,
     given_up: u32,
     gone: u32,
     marks: u32,
 }
 
 impl Handler for Holds {
-    fn takes_body(&self, _: &Request<'_>) -> bool {
-        true
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        true
-    }
-
-    fn is_behind_proxies(&self) -> bool {
-        self.proxied
-    }
-
-    fn begins_with_proxy_header(&self, _: LocalAddress) -> bool {
-        self.proxied
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Asked, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
@@ -85,32 +73,35 @@ impl Handler for Holds {
         true
     }
 
-    fn on_given_up(&mut self, _: ExchangeId, _: Option<u32>, _: u64, _: wire::Time) {
-        self.given_up += 1;
-    }
-
-    fn on_left(&mut self, _: ExchangeId, _: Option<u32>, _: u64, _: wire::Time) {
-        assert!(self.leaves, "nobody leaves");
-    }
-
-    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>) {
+    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>, why: Gone) {
+        match why {
+            Gone::GivenUp { .. } => self.given_up += 1,
+            Gone::Left { .. } => assert!(self.leaves, "nobody leaves"),
+            Gone::Cut => {}
+        }
         self.gone += 1;
     }
 
     fn client_of(&self, _: ExchangeId, mark: Option<u32>) -> Option<IpAddr> {
         self.told.get(&mark?).copied()
     }
-
-    fn is_front(&self, address: IpAddr) -> bool {
-        self.front == Some(address)
-    }
 }
 
 fn holding(places: usize, handler: Holds, exempt: &[&str]) -> World<Holds> {
+    listening(places, handler, exempt, Listeners::default())
+}
+
+/// Proxies say first whom they speak for.
+fn proxied(places: usize) -> World<Holds> {
+    let opening = HttpOpening { proxied: true, ..HttpOpening::default() };
+    listening(places, Holds::default(), &[], Listeners::everywhere(Speaks::Http(opening)))
+}
+
+fn listening(places: usize, handler: Holds, exempt: &[&str], listeners: Listeners) -> World<Holds> {
     let mut config = Config::respond(Respond::Text(String::new()));
     config.limits.connections = places;
     config.limits.exempt = exempt.iter().map(|text| text.parse::<Prefix>().unwrap()).collect();
-    World::with_handler(config, handler)
+    World::speaking(config, handler, listeners)
 }
 
 fn count<H: Handler>(world: &World<H>, name: &str) -> u64 {
@@ -277,8 +268,10 @@ fn a_client_is_who_asks() {
         (&["::ffff:198.51.100.1"], 0),
     ];
     for (from, ended) in cases {
-        let handler = Holds { front: Some("198.51.100.1".parse().unwrap()), ..Holds::default() };
-        let mut world = holding(16, handler, &["203.0.113.0/24"]);
+        let fronts = vec!["198.51.100.1".parse().unwrap()];
+        let mut listeners = Listeners::default();
+        listeners.fronts = fronts;
+        let mut world = listening(16, Holds::default(), &["203.0.113.0/24"], listeners);
         for at in 0..14 {
             open(&mut world, from[at % from.len()], 1, "/tunnel");
         }
@@ -336,7 +329,7 @@ fn places_beside_are_no_clients() {
 #[test]
 fn a_client_is_whom_a_proxy_tells_of() {
     for (clients, ended) in [(1, 10), (14, 0)] {
-        let mut world = holding(16, Holds { proxied: true, ..Holds::default() }, &[]);
+        let mut world = proxied(16);
         for at in 0..14 {
             let id = world.open();
             world.send(id, format!("PROXY TCP4 203.0.113.{} 198.51.100.1 56324 443\r\n", at % clients));
@@ -352,7 +345,7 @@ fn a_client_is_whom_a_proxy_tells_of() {
 #[test]
 fn headers_of_proxies_that_do_not_end_give_way() {
     for (places, ended) in [(8, true), (10, false)] {
-        let mut world = holding(places, Holds { proxied: true, ..Holds::default() }, &[]);
+        let mut world = proxied(places);
         let all: Vec<ConnId> = (0..8).map(|_| world.open()).collect();
         all.iter().for_each(|id| world.send(*id, "PROXY TCP4 203.0"));
         pass(&mut world, 2, |_| {});

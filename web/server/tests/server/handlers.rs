@@ -5,7 +5,9 @@ use app::{Body, Closed};
 use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
-use server::exchange::{BodyCut, ExchangeId, Handler, Piece, Replies, Reply, RequestBody};
+use server::exchange::{
+    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, RequestBody,
+};
 use std::collections::HashMap;
 
 /// Answers with what it is sent: `PUT /echo`, a reply of the body's length;
@@ -31,16 +33,13 @@ impl Echo {
 }
 
 impl Handler for Echo {
-    fn takes_body(&self, request: &Request<'_>) -> bool {
-        request.path() == b"/echo"
-    }
-
-    fn refuses(&self, method: Method) -> Option<(Status, &'static [u8])> {
-        (method == Method::Delete).then_some((Status::METHOD_NOT_ALLOWED, b"Allow: GET, PUT\r\n"))
+    fn intake(&self) -> Intake {
+        let methods = MethodRules { answered: &[Method::Get, Method::Put], allow: b"Allow: GET, PUT\r\n" };
+        Intake { methods, bodies: Bodies::Taken }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
-        assert_eq!(body != RequestBody::None, request.path() == b"/echo");
+        assert_eq!(body != RequestBody::None, matches!(request.path(), b"/echo" | b"/early"));
         match request.path() {
             b"/echo" => self.keep(replies, id, 0, request),
             b"/late" => self.keep(replies, id, 0, request),
@@ -90,7 +89,7 @@ impl Handler for Echo {
         false
     }
 
-    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>) {
+    fn on_gone(&mut self, _id: ExchangeId, mark: Option<u32>, _: Gone) {
         let mark = mark.expect("it was left");
         assert!(self.begun.remove(&mark).is_some(), "told once");
         self.gone.push(mark);
@@ -210,16 +209,8 @@ struct Reads {
 }
 
 impl Handler for Reads {
-    fn takes_body(&self, _: &Request<'_>) -> bool {
-        true
-    }
-
-    fn judges_bodies(&self) -> bool {
-        true
-    }
-
-    fn asks_for_bodies(&self) -> bool {
-        true
+    fn intake(&self) -> Intake {
+        Intake { bodies: Bodies::Asked, ..Intake::default() }
     }
 
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
@@ -264,7 +255,7 @@ impl Handler for Reads {
         true
     }
 
-    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>) {
+    fn on_gone(&mut self, _: ExchangeId, _: Option<u32>, _: Gone) {
         self.gone += 1;
     }
 }
@@ -376,4 +367,57 @@ fn who_waits_for_a_word_has_it_once_the_body_is_wanted() {
     assert_eq!(Response::parse(&world.got(id), false).0.status, 403);
     world.send(id, "helloGET /refused HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(Response::parse(&world.got(id), false).0.status, 403);
+}
+
+/// Keeps the name of the first exchange, and uses it in the next one.
+#[derive(Debug, Default)]
+struct Late {
+    first: Option<ExchangeId>,
+}
+
+impl Handler for Late {
+    fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
+        if let Some(first) = self.first.replace(id) {
+            assert_ne!(first, id);
+            replies.set_mark(id, 7);
+            // The connection is the same, but the exchange is another.
+            replies.reply_status(first, request, Status::FORBIDDEN, b"");
+            replies.set_mark(first, 8);
+            replies.set_last(first);
+            replies.hang_up(first);
+            replies.abort(first);
+            assert_eq!((replies.mark(first), replies.mark(id)), (None, Some(7)));
+            assert_eq!((replies.peer(first), replies.peer(id).is_some()), (None, true));
+            let reply = Reply { status: Status::OK, length: Some(2), fields: b"" };
+            replies.begin(id, request, &reply);
+            replies.bytes(first, b"no");
+            replies.end(first);
+            replies.bytes(id, b"ok");
+            assert_eq!((replies.unsent(first), replies.unsent(id) > 0), (0, true));
+            replies.finish(id);
+            replies.end(id);
+        } else {
+            replies.reply_status(id, request, Status::NOT_FOUND, b"");
+        }
+    }
+}
+
+#[test]
+fn the_name_of_an_exchange_names_no_other_of_its_connection() {
+    let config = Config::respond(server::Respond::Text(String::new()));
+    let mut world = World::with_handler(config, Late::default());
+    let id = world.open();
+    for (at, status) in [404, 200, 200].into_iter().enumerate() {
+        world.send(id, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let got = world.got(id);
+        let (response, rest) = Response::parse(&got, false);
+        assert_eq!((response.status, rest), (status, &b""[..]), "{at}");
+        assert!(!world.conn(id).finished, "it goes on");
+    }
+    // Nor of the connection that has its slot behind it.
+    world.end(id);
+    let next = world.open();
+    assert_eq!((next.index(), world.is_open(next)), (id.index(), true));
+    world.send(next, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(Response::parse(&world.got(next), false).0.text(), "ok");
 }

@@ -4,7 +4,9 @@ use crate::support::World;
 use app::ConnId;
 use core::time::Duration;
 use semantics::{Request, Status};
-use server::exchange::{ExchangeId, Handler, LocalAddress, Piece, Replies, Reply, RequestBody};
+use server::exchange::{
+    ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Piece, Replies, Reply, RequestBody, Speaks,
+};
 use server::{Config, Respond};
 
 const HEADER: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 443\r\n";
@@ -15,14 +17,6 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 struct Behind;
 
 impl Handler for Behind {
-    fn is_behind_proxies(&self) -> bool {
-        true
-    }
-
-    fn begins_with_proxy_header(&self, local: LocalAddress) -> bool {
-        local.inet().is_some_and(|local| local.port() == 80)
-    }
-
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         let text = replies.proxied(id).map_or_else(|| "nobody".to_owned(), |told| told.source.to_string());
         let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"" };
@@ -30,8 +24,16 @@ impl Handler for Behind {
     }
 }
 
+/// Clients of port 80 come through proxies, those of others do not.
+fn behind(config: Config) -> World<Behind> {
+    let opening = HttpOpening { proxied: true, ..HttpOpening::default() };
+    let at = |port| LocalAddress::Inet(([0, 0, 0, 0], port).into());
+    let listeners = Listeners::new(vec![(at(8080), Speaks::PLAIN), (at(80), Speaks::Http(opening))]);
+    World::speaking(config, Behind, listeners)
+}
+
 fn world() -> World<Behind> {
-    World::with_handler(Config::respond(Respond::Text(String::new())), Behind)
+    behind(Config::respond(Respond::Text(String::new())))
 }
 
 fn asked(world: &mut World<Behind>, id: ConnId) -> String {
@@ -99,7 +101,7 @@ fn who_never_sends_the_header_is_closed() {
     let mut config = Config::respond(Respond::Text(String::new()));
     config.timeouts.http.header = Duration::from_secs(10);
     for drip in [&b""[..], HEADER] {
-        let mut world = World::with_handler(config.clone(), Behind);
+        let mut world = behind(config.clone());
         let id = world.open();
         for byte in drip.iter().take(20) {
             world.send(id, [*byte]);
@@ -109,7 +111,7 @@ fn who_never_sends_the_header_is_closed() {
         assert!(world.conn(id).finished && world.got(id).is_empty());
     }
     // One who ends within the header is gone at once.
-    let mut world = World::with_handler(config, Behind);
+    let mut world = behind(config);
     let id = world.open();
     world.send(id, &HEADER[..9]);
     world.end(id);

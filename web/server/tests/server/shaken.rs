@@ -2,8 +2,8 @@
 
 use crate::support::World;
 use app::{App, ConnId, Net};
-use exchange::{ChosenTls, ExchangeId, Handler, LocalAddress, Replies, RequestBody};
-use handshake::{ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connector, Groups, Hello, Identity};
+use exchange::{ExchangeId, Handler, Listeners, Replies, RequestBody, Speaks};
+use handshake::{ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connector, Groups, Identity};
 use handshake::{ServerRules, ServerTls, Sought, Suites, TicketKeys};
 use semantics::{Request, Status};
 use server::exchange;
@@ -12,22 +12,10 @@ use std::process::Command;
 use std::sync::Arc;
 use x509::{read_certificates, read_key};
 
-/// Begins with handshakes, and knows nothing else.
-struct Secure(Arc<ServerTls>);
+/// Knows nothing.
+struct Nothing;
 
-impl Handler for Secure {
-    fn speaks_tls(&self) -> bool {
-        true
-    }
-
-    fn begins_with_handshake(&self, _: LocalAddress) -> bool {
-        true
-    }
-
-    fn choose_tls(&mut self, _: LocalAddress, _: &Hello) -> Option<ChosenTls> {
-        Some(ChosenTls { tls: Arc::clone(&self.0), by_name: false, demand: None })
-    }
-
+impl Handler for Nothing {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _: RequestBody) {
         replies.reply_status(id, request, Status::NOT_FOUND, b"");
     }
@@ -82,7 +70,7 @@ fn hello(connector: &mut Connector) -> Vec<u8> {
 }
 
 /// One that has the server's answer, and what it says last.
-fn answered(world: &mut World<Secure>) -> (ConnId, Vec<u8>) {
+fn answered(world: &mut World<Nothing>) -> (ConnId, Vec<u8>) {
     let (id, mut connector) = (world.open(), client());
     world.send(id, hello(&mut connector));
     let ConnectStep { out, outcome, .. } = connector.on_bytes(&world.got(id));
@@ -93,7 +81,8 @@ fn answered(world: &mut World<Secure>) -> (ConnId, Vec<u8>) {
 /// Tickets are a segment of their own, if they are sent before what stands behind the client's last word.
 #[test]
 fn what_is_said_last_waits_for_the_answer_to_what_came_with_it() {
-    let mut world = World::with_handler(Config::respond(Respond::Text(String::new())), Secure(server()));
+    let listeners = Listeners::everywhere(Speaks::https(server()));
+    let mut world = World::speaking(Config::respond(Respond::Text(String::new())), Nothing, listeners);
     let (at_once, last) = answered(&mut world);
     world.send(at_once, last);
     let tickets = world.got(at_once).len();

@@ -4,7 +4,7 @@ use crate::support::World;
 use app::{App as _, ConnId};
 use core::time::Duration;
 use semantics::{Request, Status};
-use server::exchange::{ExchangeId, Handler, LocalAddress, Piece, Replies, Reply, RequestBody};
+use server::exchange::{ExchangeId, Handler, HttpOpening, Listeners, Piece, Replies, Reply, RequestBody, Speaks};
 use server::{Config, ExchangeTerms, HeadTerms, Respond};
 
 const fn seconds(count: u64) -> Duration {
@@ -15,11 +15,6 @@ const fn seconds(count: u64) -> Duration {
 struct Told;
 
 impl Handler for Told {
-    fn terms_at(&self, local: LocalAddress) -> (u8, u8) {
-        assert!(local.inet().is_some());
-        (1, 2)
-    }
-
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, _body: RequestBody) {
         replies.set_terms(id, request.path()[1] - b'0');
         let long = vec![b'x'; 400_000];
@@ -45,7 +40,8 @@ fn world() -> World<Told> {
     };
     let closes = ExchangeTerms { lingers: false, ..terms(60, 60) };
     config.exchange_terms = vec![terms(60, 60), terms(10, 16), terms(100, 160), terms(2, 60), closes];
-    World::with_handler(config, Told)
+    let opening = HttpOpening { terms: (1, 2), ..HttpOpening::default() };
+    World::speaking(config, Told, Listeners::everywhere(Speaks::Http(opening)))
 }
 
 fn ask(world: &mut World<Told>, id: ConnId, path: &str) {

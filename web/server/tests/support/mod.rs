@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
 pub use meanwhile::Meanwhile;
-use server::exchange::Handler;
+use server::exchange::{Handler, Listeners};
 use server::{Config, Server, WallClock};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -253,6 +253,12 @@ impl<H: Handler> World<H> {
     /// Whose requests are all answered by `handler`.
     pub fn with_handler(config: Config, handler: H) -> Self {
         Self::of(Server::with_handler(config, handler, clock()).expect("the configuration is valid"))
+    }
+
+    /// The same, whose clients speak what `listeners` say.
+    pub fn speaking(config: Config, handler: H, listeners: Listeners) -> Self {
+        let server = Server::with_handler(config, handler, clock()).expect("the configuration is valid");
+        Self::of(server.speaking(listeners))
     }
 
     fn of(server: Server<H>) -> Self {

@@ -3,7 +3,7 @@
 
 use crate::ConfigError;
 use core::net::SocketAddr;
-use exchange::{ExchangeId, Handler, HeadWriter, Replies, RequestBody, UpstreamId};
+use exchange::{ExchangeId, Handler, HeadWriter, Listeners, Replies, RequestBody, UpstreamId};
 use files::{Directory, FileLimits, Files};
 use semantics::Request;
 use std::os::fd::OwnedFd;
@@ -94,6 +94,12 @@ impl Engine {
     /// Lines of logs that were lost.
     #[must_use]
     pub const fn log_drops(&self) -> u64 {
+        match self.0 {}
+    }
+
+    /// What clients speak, by where they connect.
+    #[must_use]
+    pub fn listeners(&self) -> Listeners {
         match self.0 {}
     }
 

@@ -9,7 +9,9 @@ use app::{Body, ConnId};
 use core::ops::Range;
 use core::time::Duration;
 use exchange::Names;
-use exchange::{About, BodyCut, ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals};
+use exchange::{
+    About, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
+};
 use files::{Directory, FileLimits, ReaderKind};
 use h1::Framing;
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
@@ -24,7 +26,7 @@ use wire::Time;
 /// How long a helper thread may take for anything.
 const PATIENCE: i64 = 60;
 
-const ID: ExchangeId = ExchangeId::of(ConnId::new(0, 1));
+const ID: ExchangeId = ExchangeId::of_connection(ConnId::new(0, 1), 0);
 
 /// What a carrier knows of the one connection there is.
 #[derive(Debug, Default)]
@@ -268,7 +270,7 @@ impl World {
 
     fn cut(&mut self, why: BodyCut) {
         if !self.carried.over && !self.engine.on_body_cut(&mut self.carried, ID, why) {
-            self.engine.on_gone(ID, self.carried.mark);
+            self.engine.on_gone(ID, self.carried.mark, Gone::Cut);
         }
     }
 
@@ -439,7 +441,7 @@ fn a_client_that_leaves_leaves_nothing() {
                         world.cut(BodyCut::Ended);
                         assert!(world.carried.hung_up && world.answers().is_empty(), "{end}");
                     } else {
-                        world.engine.on_gone(ID, world.carried.mark);
+                        world.engine.on_gone(ID, world.carried.mark, Gone::Cut);
                     }
                     (world.reader, world.held, world.carried) = (RequestReader::new(), Vec::new(), Carried::default());
                 }

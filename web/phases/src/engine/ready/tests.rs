@@ -1,7 +1,7 @@
 use super::super::course::{Course, Depends, Loaded};
 use super::{ENTRIES_MAX, ReadyTable, expires_in};
 use crate::program::{Program, ServerId};
-use app::{Body, ConnId};
+use app::Body;
 use exchange::{Asked, CommonFields, ExchangeId, HeadWriter, LocalAddress, Reply};
 use files::Stamp;
 use semantics::Known;
@@ -54,7 +54,7 @@ fn heads() -> HeadWriter {
 
 fn course(fields: &[u8], expires_after: Option<i64>) -> Course {
     let loaded = Rc::new(Loaded::new(Arc::new(Program::default()), None, None, None));
-    let mut course = Course::new(loaded, ExchangeId::of(ConnId::new(0, 0)));
+    let mut course = Course::new(loaded, ExchangeId::NOBODY);
     course.sent.fields = fields.to_vec();
     course.expires_after = expires_after;
     course.looked(Stamp::default());

@@ -13,8 +13,8 @@ use core::ops::Range;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, ExchangeId, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals, UpstreamAddress,
-    UpstreamEvent, UpstreamId, Upstreams,
+    About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
+    UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use files::{Directory, FileLimits, ReaderKind};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
@@ -82,6 +82,8 @@ struct Link {
 struct World {
     now: Time,
     clients: Vec<Client>,
+    /// What is said to the client of an exchange that is over.
+    nobody: Client,
     links: Vec<Link>,
     dialled: u32,
     refuses: bool,
@@ -92,8 +94,20 @@ struct World {
 }
 
 impl World {
+    /// The client of an exchange that is not over.
     fn client(&mut self, id: ExchangeId) -> &mut Client {
-        &mut self.clients[id.conn().index()]
+        match self.place(id) {
+            Some(place) => &mut self.clients[place],
+            None => {
+                self.nobody = Client::default();
+                &mut self.nobody
+            }
+        }
+    }
+
+    fn place(&self, id: ExchangeId) -> Option<usize> {
+        let ExchangePlace::Connection(place) = id.place() else { return None };
+        self.clients.get(place).filter(|client| id_of(place, client.tag) == id).map(|_| place)
     }
 
     fn link(&mut self, id: UpstreamId) -> Option<&mut Link> {
@@ -253,7 +267,7 @@ impl Replies for World {
         self.client(id).outcome = Outcome::Cut;
     }
     fn unsent(&self, id: ExchangeId) -> usize {
-        self.clients[id.conn().index()].unsent
+        self.place(id).map_or(0, |place| self.clients[place].unsent)
     }
     fn taken(&self, _: ExchangeId) -> u32 {
         0
@@ -262,7 +276,7 @@ impl Replies for World {
         self.client(id).mark = Some(mark);
     }
     fn mark(&self, id: ExchangeId) -> Option<u32> {
-        let client = &self.clients[id.conn().index()];
+        let client = &self.clients[self.place(id)?];
         client.mark.filter(|_| client.outcome == Outcome::UnderWay)
     }
 }
@@ -340,7 +354,7 @@ fn below(random: &mut Random, most: usize) -> usize {
 }
 
 fn id_of(client: usize, generation: u32) -> ExchangeId {
-    ExchangeId::of(ConnId::new(client as u32, generation))
+    ExchangeId::of_connection(ConnId::new(client as u32, 1), generation)
 }
 
 fn ask(engine: &mut Engine, world: &mut World, client: usize, tag: u32) {
@@ -411,7 +425,7 @@ fn step(engine: &mut Engine, world: &mut World, random: &mut Random) {
             if world.clients[client].outcome == Outcome::UnderWay {
                 world.clients[client].outcome = Outcome::Left;
                 let (id, mark) = (id_of(client, world.clients[client].tag), world.clients[client].mark);
-                engine.on_gone(id, mark);
+                engine.on_gone(id, mark, Gone::Cut);
             }
         }
         _ if world.links.is_empty() => {}
@@ -497,6 +511,7 @@ pub(in crate::engine) fn ask_with(
     let mut world = World {
         now: Time::from_millis(1_000),
         clients: (0..CLIENTS).map(|_| Client::default()).collect(),
+        nobody: Client::default(),
         links: Vec::new(),
         dialled: 0,
         refuses: false,

@@ -47,7 +47,7 @@ fn a_thousand_faulty_answers_within_others_harm_nobody() {
     });
     assert!(whole > 200 && left > 20 && longer > 50, "{whole} {left} {longer}");
     assert!(engine.rest.subs.is_idle() && engine.rest.subs.results.is_empty(), "{:?}", engine.rest.subs);
-    assert_eq!((engine.rest.subs.alive, engine.rest.subs.mirrors), (0, 0));
+    assert_eq!((engine.rest.subs.alive, engine.rest.subs.mirrors, engine.rest.subs.ids.len()), (0, 0, 0));
 }
 
 #[test]
