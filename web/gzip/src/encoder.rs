@@ -30,9 +30,28 @@ pub struct Encoder {
 
 enum State {
     Gzip(Compress),
-    /// It writes into memory of its own.
-    Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
+    Brotli(Box<dyn Brotli>),
     Zstd(CCtx<'static>),
+}
+
+/// A Brotli encoder that writes into memory of its own. Behind a table, for it is generic to
+/// the last: each crate that may drop one would be compiled with all of it again.
+trait Brotli: Write {
+    /// Appends what is written to `out`.
+    fn take(&mut self, out: &mut Vec<u8>);
+
+    /// Ends the body, appends what is left to `out`, and begins another.
+    fn restart(&mut self, level: u8, out: &mut Vec<u8>);
+}
+
+impl Brotli for brotli::CompressorWriter<Vec<u8>> {
+    fn take(&mut self, out: &mut Vec<u8>) {
+        out.append(self.get_mut());
+    }
+
+    fn restart(&mut self, level: u8, out: &mut Vec<u8>) {
+        out.append(&mut core::mem::replace(self, brotli(level)).into_inner());
+    }
 }
 
 impl core::fmt::Debug for Encoder {
@@ -72,7 +91,7 @@ impl Encoder {
             State::Brotli(writer) => {
                 // Memory takes all.
                 let _ = writer.write_all(input);
-                out.append(writer.get_mut());
+                writer.take(out);
             }
             State::Zstd(context) => zstd(context, input, End::ZSTD_e_continue, out),
         }
@@ -85,7 +104,7 @@ impl Encoder {
             State::Gzip(state) => deflate(state, b"", FlushCompress::Sync, out),
             State::Brotli(writer) => {
                 let _ = writer.flush();
-                out.append(writer.get_mut());
+                writer.take(out);
             }
             State::Zstd(context) => zstd(context, b"", End::ZSTD_e_flush, out),
         }
@@ -99,10 +118,7 @@ impl Encoder {
                 deflate(state, b"", FlushCompress::Finish, out);
                 state.reset();
             }
-            State::Brotli(writer) => {
-                let finished = core::mem::replace(&mut **writer, brotli(self.level));
-                out.append(&mut finished.into_inner());
-            }
+            State::Brotli(writer) => writer.restart(self.level, out),
             State::Zstd(context) => {
                 zstd(context, b"", End::ZSTD_e_end, out);
                 // It fails where a body is under way.
