@@ -28,14 +28,11 @@ impl<H: Handler> Server<H> {
             self.on_room(net, id);
         }
         let paused = loop {
+            let rest = data.get(used..).unwrap_or_default();
             let conn = &mut self.carrier.conns[id.index()];
             match conn.state {
                 State::Vacant => return data.len(),
-                State::Service => {
-                    let rest = data.get(used..).unwrap_or_default();
-                    let taken = self.tell_service(id, |service| service.on_data(net, id, rest));
-                    return used + taken.map_or(rest.len(), |taken| taken.min(rest.len()));
-                }
+                State::Service => return used + self.on_service_data(net, id, rest),
                 State::Closing => {
                     conn.last = Tick::of(net.now());
                     return data.len();
@@ -43,11 +40,11 @@ impl<H: Handler> Server<H> {
                 State::Waiting | State::Replying if conn.flags & TAKES_BODY == 0 => break false,
                 State::Ready if used >= data.len() && seen.is_none() => break false,
                 State::Tunnel => {
-                    used += self.on_tunnelled(net, id, data.get(used..).unwrap_or_default());
+                    used += self.on_tunnelled(net, id, rest);
                     break false;
                 }
                 State::Handshake => {
-                    match self.on_handshake_bytes(net, id, data.get(used..).unwrap_or_default()) {
+                    match self.on_handshake_bytes(net, id, rest) {
                         Shaken::Taken(consumed) => used += consumed,
                         Shaken::Waits => break false,
                         Shaken::Secured(consumed) => return used + consumed,
@@ -55,14 +52,12 @@ impl<H: Handler> Server<H> {
                     continue;
                 }
                 State::Proxied => {
-                    let header = self.on_proxy_header(net, id, data.get(used..).unwrap_or_default());
-                    let Some(consumed) = header else { break false };
+                    let Some(consumed) = self.on_proxy_header(net, id, rest) else { break false };
                     used += consumed;
                     continue;
                 }
                 _ => {}
             }
-            let rest = data.get(used..).unwrap_or_default();
             let event = match seen.take() {
                 Some(event) => *event,
                 None if conn.state == State::Ready && net.unsent(id) >= self.carrier.unsent_max => break true,

@@ -105,6 +105,12 @@ impl<H: Handler> Server<H> {
         let _ = self.tell_service(id, |service| service.on_open(net, id, Opened::Accepted));
     }
 
+    /// Bytes of a connection that is a service's; how many were taken.
+    pub(crate) fn on_service_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        let taken = self.tell_service(id, |service| service.on_data(net, id, data));
+        taken.map_or(data.len(), |taken| taken.min(data.len()))
+    }
+
     /// Services have their turn.
     #[cold]
     pub(crate) fn services_turn<N: Net>(&mut self, net: &mut N) -> Wake {
