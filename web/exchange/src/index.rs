@@ -38,6 +38,14 @@ impl Index {
     #[must_use]
     pub fn hash(&self, path: &[u8], seed: u64) -> u64 {
         let [a, b] = self.keys;
+        fold(self.path_hash(path) ^ a, seed ^ b)
+    }
+
+    /// The hash of `path`, where it is all that counts.
+    #[inline(always)]
+    #[must_use]
+    pub fn path_hash(&self, path: &[u8]) -> u64 {
+        let [a, b] = self.keys;
         let (first, last) = ends(path);
         let mut hash = fold(first ^ a, last ^ b ^ path.len() as u64);
         if path.len() > 16 {
@@ -45,7 +53,12 @@ impl Index {
                 hash = fold(hash ^ a, u64::from_le_bytes(*word) ^ b);
             }
         }
-        fold(hash ^ a, seed ^ b)
+        hash
+    }
+
+    /// Forgets all places.
+    pub fn clear(&mut self) {
+        self.buckets.fill(EMPTY);
     }
 
     /// The first place with this hash that `is` it.

@@ -124,8 +124,6 @@ const ACKNOWLEDGED: u32 = (1 << 28) - 1;
 pub struct More {
     /// A request whose body is being discarded.
     pub request: Option<OwnedRequest>,
-    /// Whose exchange it is: the host's slot.
-    pub slot: u16,
     /// What the handler left with the exchange.
     pub mark: Option<u32>,
     /// The handler has left some of a body, which is to be offered again.
@@ -277,11 +275,6 @@ impl ServedConnection {
     /// Requests answered.
     pub const fn answered(&self) -> u32 {
         self.requests & !OLD
-    }
-
-    /// The slot of the host whose exchange is under way.
-    pub fn slot(&self) -> usize {
-        self.more.as_ref().map_or(0, |more| usize::from(more.slot))
     }
 }
 

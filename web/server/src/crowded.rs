@@ -225,12 +225,12 @@ impl<H: Handler> Server<H> {
             return None;
         }
         let more = conn.more.as_deref();
-        let handler = self.handlers.get(conn.slot()).filter(|_| conn.is_asked());
-        let told = handler.and_then(|handler| handler.client_of(ExchangeId::of(id), more?.mark));
+        let asked = more.filter(|_| conn.is_asked());
+        let told = asked.and_then(|more| self.handler.client_of(ExchangeId::of(id), more.mark));
         let told = told.or_else(|| Some(more?.proxied.as_ref()?.source.ip()));
         let client = told.or_else(|| Some(net.peer(id)?.ip()))?.to_canonical();
-        let is_exempt = self.carrier.limits.exempt.iter().any(|prefix| prefix.contains(client))
-            || self.handlers.iter().any(|handler| handler.is_front(client));
+        let is_exempt =
+            self.carrier.limits.exempt.iter().any(|prefix| prefix.contains(client)) || self.handler.is_front(client);
         (!is_exempt).then(|| SourceKey::of(client))
     }
 

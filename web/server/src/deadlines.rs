@@ -360,7 +360,7 @@ impl<H: Handler> Server<H> {
             return Terms::FIRST;
         }
         let local = LocalAddress::of(net, id);
-        let (head, exchange) = self.handlers.first().map_or((0, 0), |handler| handler.terms_at(local));
+        let (head, exchange) = self.handler.terms_at(local);
         Terms::of(head, exchange)
     }
 }

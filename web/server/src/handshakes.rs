@@ -239,7 +239,7 @@ impl<H: Handler> Server<H> {
             return false;
         }
         let local = LocalAddress::of(net, id);
-        self.handlers.iter().any(|handler| handler.begins_with_handshake(local))
+        self.handler.begins_with_handshake(local)
     }
 
     /// Takes what a connection sends before it is secured, as far as that can be worked on.
@@ -325,7 +325,7 @@ impl<H: Handler> Server<H> {
             }
         }
         let local = LocalAddress::of(net, id);
-        let Some(mut chosen) = self.handlers.iter_mut().find_map(|handler| handler.choose_tls(local, &hello)) else {
+        let Some(mut chosen) = self.handler.choose_tls(local, &hello) else {
             self.fail(net, id, &HandshakeFault::NoServer, &HelloError::Unexpected.alert());
             return Shaken::Taken(0);
         };
@@ -527,10 +527,8 @@ impl<H: Handler> Server<H> {
     pub(crate) fn fail<N: Net>(&mut self, net: &mut N, id: ConnId, fault: &HandshakeFault, alert: &[u8]) {
         self.handshakes.remove(id);
         self.carrier.counters.handshakes_failed += 1;
-        if let Some(handler) = self.handlers.first_mut() {
-            let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-            handler.on_handshake_fault(&mut replies, ExchangeId::of(id), fault);
-        }
+        let mut replies = Answering { net, carrier: &mut self.carrier, within: Some(id), series: None };
+        self.handler.on_handshake_fault(&mut replies, ExchangeId::of(id), fault);
         if !alert.is_empty() {
             self.carrier.send(net, id, alert);
         }

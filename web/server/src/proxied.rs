@@ -11,7 +11,7 @@ impl<H: Handler> Server<H> {
     #[cold]
     pub(crate) fn begins_with_proxy_header<N: Net>(&self, net: &N, id: ConnId) -> bool {
         let local = LocalAddress::of(net, id);
-        self.handlers.iter().any(|handler| handler.begins_with_proxy_header(local))
+        self.handler.begins_with_proxy_header(local)
     }
 
     /// Reads the header that a connection begins with. Returns the bytes consumed, or

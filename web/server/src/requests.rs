@@ -25,10 +25,7 @@ impl<H: Handler> Server<H> {
         within: Option<ConnId>,
         tell: impl FnOnce(&mut H, &mut Answering<'_, N>),
     ) {
-        let slot = self.carrier.conns.get(id.index()).map_or(0, crate::conn::ServedConnection::slot);
-        if let Some(handler) = self.handlers.get_mut(slot) {
-            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within, series: None });
-        }
+        tell(&mut self.handler, &mut Answering { net, carrier: &mut self.carrier, within, series: None });
     }
 
     /// One event that is not a ready request. Returns the bytes consumed, or
@@ -168,19 +165,18 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// Whether the first handler ends an exchange of no request.
+    /// Whether the handler ends an exchange of no request.
     #[cold]
     fn is_refused_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) -> bool {
         let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
-        let Some(handler) = self.handlers.first_mut() else { return false };
         let now = Tick::of(net.now());
         self.carrier.reading.remove(id.index());
         let conn = &mut self.carrier.conns[id.index()];
         conn.clear_more();
         conn.flags &= !TAKES_BODY;
         (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);
-        let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-        let ends = handler.on_refused(&mut replies, ExchangeId::of(id), status, line);
+        let mut replies = Answering { net, carrier: &mut self.carrier, within: Some(id), series: None };
+        let ends = self.handler.on_refused(&mut replies, ExchangeId::of(id), status, line);
         if !ends {
             self.carrier.conns[id.index()].state = State::Ready;
         }
@@ -199,17 +195,14 @@ impl<H: Handler> Server<H> {
 
     fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, by_us: bool) {
         let unsent = net.unsent(id) as u64;
-        let slot = self.carrier.conns[id.index()].slot();
         let mut mark = None;
         if let Some(more) = self.carrier.conns[id.index()].more.as_deref_mut() {
             more.sent = more.sent.saturating_sub(unsent);
             mark = more.mark;
         }
-        if let Some(handler) = self.handlers.get_mut(slot) {
-            match by_us {
-                true => handler.on_given_up(ExchangeId::of(id), mark, unsent, net.now()),
-                false => handler.on_left(ExchangeId::of(id), mark, unsent, net.now()),
-            }
+        match by_us {
+            true => self.handler.on_given_up(ExchangeId::of(id), mark, unsent, net.now()),
+            false => self.handler.on_left(ExchangeId::of(id), mark, unsent, net.now()),
         }
         self.gone(net, id);
     }
@@ -219,9 +212,7 @@ impl<H: Handler> Server<H> {
         self.carrier.close_line(id, net.now());
         let conn = &self.carrier.conns[id.index()];
         let mark = conn.more.as_ref().and_then(|more| more.mark);
-        if let Some(handler) = self.handlers.get_mut(conn.slot()) {
-            handler.on_gone(ExchangeId::of(id), mark);
-        }
+        self.handler.on_gone(ExchangeId::of(id), mark);
     }
 
     /// A request's head was read, perhaps where the peer still writes to (the
@@ -262,11 +253,10 @@ impl<H: Handler> Server<H> {
         transfer: &Transfer,
         behind: &[u8],
     ) {
-        let slot = self.hosts.slot(|| request.authority());
         if transfer.framing() == Framing::None {
-            self.respond(net, id, request, slot, RequestBody::None);
+            self.respond(net, id, request, RequestBody::None);
         } else {
-            self.begin_body(net, id, request, (transfer, behind), slot);
+            self.begin_body(net, id, request, (transfer, behind));
         }
     }
 
@@ -279,13 +269,11 @@ impl<H: Handler> Server<H> {
         id: ConnId,
         request: &Request<'_>,
         (transfer, behind): (&Transfer, &[u8]),
-        slot: u16,
     ) {
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
+        let handler = &self.handler;
         let takes = handler.takes_body(request);
         let judges = handler.judges_bodies();
-        let most = if judges { u64::MAX } else { self.body_max(request) };
-        let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
+        let most = if judges { u64::MAX } else { self.config.limits.http.body };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
@@ -299,7 +287,7 @@ impl<H: Handler> Server<H> {
             conn.ending = conn.ending.and(false);
             conn.state = State::Waiting;
             let (net, carrier) = (&mut *net, &mut self.carrier);
-            let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id), series: None };
+            let mut replies = Answering { net, carrier, within: Some(id), series: None };
             replies.reply_status(ExchangeId::of(id), request, status, fields);
             return;
         }
@@ -314,7 +302,7 @@ impl<H: Handler> Server<H> {
             conn.engine.limit_body(most);
         }
         let more = conn.more();
-        (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && later);
+        (more.began, more.expects) = (Some(net.now()), awaits && later);
         // A handler that asks for bodies says when it reads one.
         more.pace = (!takes || !later).then(|| BodyPace::begin(net.now()));
         if takes {
@@ -333,7 +321,7 @@ impl<H: Handler> Server<H> {
             } else {
                 conn.flags |= TAKES_BODY;
             }
-            self.respond(net, id, request, slot, body);
+            self.respond(net, id, request, body);
             return;
         }
         conn.more().request = Some((*request).into());
@@ -391,34 +379,24 @@ impl<H: Handler> Server<H> {
         if let Some(request) = request {
             // The site may have become another meanwhile.
             let request = request.get();
-            let slot = self.hosts.slot(|| request.authority());
-            self.respond(net, id, &request, slot, RequestBody::None);
+            self.respond(net, id, &request, RequestBody::None);
         }
     }
 
-    /// Hands a request to the handler in `slot`.
-    fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16, body: RequestBody) {
+    /// Hands a request to the handler.
+    fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, body: RequestBody) {
         self.carrier.conns[id.index()].state = State::Waiting;
         if self.carrier.tells_all {
             let Carrier { beginnings, conns, .. } = &mut self.carrier;
             trace::begin(beginnings, &mut conns[id.index()], id, request, net.now());
         }
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
-        let mut replies = Answering {
-            net: &mut *net,
-            carrier: &mut self.carrier,
-            slot: usize::from(slot),
-            within: Some(id),
-            series: None,
-        };
-        handler.on_request(&mut replies, ExchangeId::of(id), request, body);
+        let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, within: Some(id), series: None };
+        self.handler.on_request(&mut replies, ExchangeId::of(id), request, body);
         let conn = &mut self.carrier.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());
-            let more = conn.more();
-            more.slot = slot;
-            more.began.get_or_insert(net.now());
-            self.looks_ahead = handler.looks_ahead();
+            conn.more().began.get_or_insert(net.now());
+            self.looks_ahead = self.handler.looks_ahead();
         }
     }
 
@@ -429,7 +407,6 @@ impl<H: Handler> Server<H> {
         if conn.state != State::Waiting {
             return;
         }
-        let slot = conn.slot();
         let mut engine = conn.engine;
         let limits = self.carrier.head_limits(id);
         for _ in 0..AHEAD {
@@ -438,20 +415,10 @@ impl<H: Handler> Server<H> {
                 return;
             }
             rest = rest.get(consumed..).unwrap_or_default();
-            if usize::from(self.hosts.slot(|| request.authority())) != slot {
-                continue;
-            }
-            let Some(handler) = self.handlers.get_mut(slot) else { return };
-            if !handler.look_ahead(&request, net.now()) {
+            if !self.handler.look_ahead(&request, net.now()) {
                 return;
             }
         }
-    }
-
-    /// Bytes that a request's body may have.
-    fn body_max(&self, request: &Request<'_>) -> u64 {
-        let place = self.hosts.site.find(request.authority());
-        self.hosts.site.hosts().get(usize::from(place)).map_or(u64::MAX, |host| host.body)
     }
 }
 

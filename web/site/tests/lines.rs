@@ -137,7 +137,7 @@ fn ask(handler: &mut SiteHandler, path: &str) -> (String, Vec<u8>) {
         let wake = handler.on_turn(&mut lines);
         assert!(wake == Wake::Now || !lines.asked && !lines.begun, "the reader is at work");
     }
-    assert!(handler.is_idle() && handler.working() == 0);
+    assert_eq!(handler.working(), 0);
     let line = lines.out.iter().position(|&byte| byte == b'\n').expect("a line");
     let body = lines.out.split_off(line + 1);
     (String::from_utf8(lines.out).expect("text"), body)

@@ -330,6 +330,8 @@ pub(crate) struct Course {
     pub depends: Depends,
     /// Where paths led that decided of its answer.
     pub stamps: Vec<Stamp>,
+    /// What answers it is text of the configuration, made of nothing but what it depends on.
+    pub is_text: bool,
     /// `Expires` is so many seconds after the date.
     pub expires_after: Option<i64>,
     pub peer: Option<SocketAddr>,
@@ -439,6 +441,7 @@ impl Course {
             captures: Captures::default(),
             depends: Depends::default(),
             stamps: Vec::new(),
+            is_text: false,
             expires_after: None,
             peer: None,
             proxied: None,
