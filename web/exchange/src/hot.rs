@@ -1,6 +1,6 @@
 //! From a path as it was sent straight to what is known of it.
 
-use crate::index::Index;
+use crate::index::{Index, equal};
 
 /// Longer paths take the long way (normalisation) every time.
 const PATH_MAX: usize = 256;
@@ -58,7 +58,8 @@ impl<T: Copy> Hot<T> {
         }
         let hash = self.index.path_hash(path);
         let places = &self.places;
-        if let Some(at) = self.index.find(hash, |at| places.get(at as usize).is_some_and(|place| *place.path == *path)) {
+        if let Some(at) = self.index.find(hash, |at| places.get(at as usize).is_some_and(|place| *place.path == *path))
+        {
             self.places[at as usize].entry = entry;
             return;
         }
@@ -75,31 +76,6 @@ impl<T: Copy> Hot<T> {
         self.index.remove(self.index.path_hash(&old.path), at as u32);
         self.index.insert(hash, at as u32);
     }
-}
-
-/// The first and the last eight bytes, which overlap in paths shorter than
-/// sixteen; with the length they are all of such a path.
-#[inline(always)]
-pub(crate) fn ends(path: &[u8]) -> (u64, u64) {
-    if let (Some(first), Some(last)) = (path.first_chunk::<8>(), path.last_chunk::<8>()) {
-        return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
-    }
-    if let (Some(first), Some(last)) = (path.first_chunk::<4>(), path.last_chunk::<4>()) {
-        return (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into());
-    }
-    match *path {
-        [a] => (a.into(), 0),
-        [a, b] => (a.into(), b.into()),
-        [a, b, c] => (u64::from(a) << 8 | u64::from(b), c.into()),
-        _ => (0, 0),
-    }
-}
-
-/// As `==`, without a call for short paths.
-#[inline(always)]
-#[must_use]
-pub fn equal(kept: &[u8], path: &[u8]) -> bool {
-    kept.len() == path.len() && if path.len() <= 16 { ends(kept) == ends(path) } else { kept == path }
 }
 
 #[cfg(test)]

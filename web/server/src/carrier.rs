@@ -45,9 +45,7 @@ pub struct Carrier {
     pub unsent_max: usize,
     /// Requests served the short way: each a 2xx and a cache hit, too.
     pub ready: u64,
-    /// Whether a request may be logged.
-    pub logs_any: bool,
-    /// Whether one may be, or somebody traces requests: looked for once a second.
+    /// Whether a request may be logged, or somebody traces requests: looked for once a second.
     pub tells_all: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,

@@ -88,7 +88,7 @@ impl<H: Handler> Server<H> {
         let soonest = self.carrier.terms_of(id).keep_alive;
         self.carrier.arm(net, id, soonest);
         let mut goes_on = false;
-        self.tell(net, id, None, |handler, replies| goes_on = handler.on_late(replies, ExchangeId::of(id)));
+        self.tell(net, None, |handler, replies| goes_on = handler.on_late(replies, ExchangeId::of(id)));
         let Some(conn) = self.carrier.conn(id).filter(|conn| conn.state == State::Waiting) else { return };
         if goes_on {
             conn.last = Tick::of(net.now());

@@ -14,7 +14,6 @@ use crate::conn::{ServedConnection, State};
 use app::ConnId;
 use core::fmt;
 use exchange::{ExchangeId, UpstreamId};
-use site::SiteHandler;
 
 /// A connection without an end, and what should have a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

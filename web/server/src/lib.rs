@@ -399,7 +399,7 @@ impl<H: Handler> App for Server<H> {
             // Nor will a request's body.
             State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
             State::Waiting | State::Replying if held == 0 => {
-                self.tell(net, id, None, |handler, replies| {
+                self.tell(net, None, |handler, replies| {
                     handler.on_client_end(replies, exchange::ExchangeId::of(id));
                 });
             }

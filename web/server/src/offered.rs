@@ -96,6 +96,6 @@ impl<H: Handler> Server<H> {
 
     /// The peer has taken some of a reply.
     pub(crate) fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies| handler.on_room(replies, ExchangeId::of(id)));
+        self.tell(net, None, |handler, replies| handler.on_room(replies, ExchangeId::of(id)));
     }
 }

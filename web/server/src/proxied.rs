@@ -27,7 +27,7 @@ impl<H: Handler> Server<H> {
             let told = |handler: &mut H, replies: &mut Answering<'_, N>| {
                 handler.on_bad_proxy_header(replies, ExchangeId::of(id), &head);
             };
-            self.tell(net, id, Some(id), told);
+            self.tell(net, Some(id), told);
         }
         self.head = head;
         let conn = &mut self.carrier.conns[id.index()];

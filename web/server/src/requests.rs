@@ -17,11 +17,10 @@ use semantics::{Request, Status};
 const AHEAD: usize = 16;
 
 impl<H: Handler> Server<H> {
-    /// Tells a connection's handler something.
+    /// Tells the handler something.
     pub(crate) fn tell<N: Net>(
         &mut self,
         net: &mut N,
-        id: ConnId,
         within: Option<ConnId>,
         tell: impl FnOnce(&mut H, &mut Answering<'_, N>),
     ) {
@@ -144,7 +143,7 @@ impl<H: Handler> Server<H> {
             _ => BodyCut::Malformed,
         };
         let mut sees = false;
-        self.tell(net, id, Some(id), |handler, replies| sees = handler.on_body_cut(replies, ExchangeId::of(id), why));
+        self.tell(net, Some(id), |handler, replies| sees = handler.on_body_cut(replies, ExchangeId::of(id), why));
         sees
     }
 
@@ -339,7 +338,7 @@ impl<H: Handler> Server<H> {
         (consumed, unread): (usize, Duration),
     ) -> Option<usize> {
         let mut taken = 0;
-        self.tell(net, id, Some(id), |handler, replies| {
+        self.tell(net, Some(id), |handler, replies| {
             taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
         });
         let left = bytes.len() - taken;
@@ -369,7 +368,7 @@ impl<H: Handler> Server<H> {
         conn.last = now;
         if conn.flags & TAKES_BODY != 0 {
             conn.flags &= !TAKES_BODY;
-            self.tell(net, id, Some(id), |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
+            self.tell(net, Some(id), |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
             return;
         }
         conn.state = State::Ready;

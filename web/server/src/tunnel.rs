@@ -13,7 +13,7 @@ impl<H: Handler> Server<H> {
     pub(crate) fn on_tunnelled<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
         let mut taken = 0;
         if !bytes.is_empty() {
-            self.tell(net, id, Some(id), |handler, replies| {
+            self.tell(net, Some(id), |handler, replies| {
                 taken = handler.on_body(replies, ExchangeId::of(id), bytes).min(bytes.len());
             });
             if let Some(more) = self.carrier.conns.get_mut(id.index()).and_then(|conn| conn.more.as_mut()) {
@@ -30,7 +30,7 @@ impl<H: Handler> Server<H> {
 
     /// The client of a tunnel has ended, and its handler has all that it sent.
     pub(crate) fn on_tunnel_dry<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
+        self.tell(net, None, |handler, replies| handler.on_body_end(replies, ExchangeId::of(id)));
     }
 }
 

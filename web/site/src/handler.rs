@@ -73,7 +73,7 @@ pub enum HandlerChange {
     /// Another response.
     Fixed(Respond),
     /// Another configuration, for files whose content in memory stays.
-    Program(NewProgram),
+    Program(Box<NewProgram>),
 }
 
 impl SiteHandler {
@@ -144,7 +144,7 @@ impl SiteHandler {
             (Self::Worked(worked), change) => worked.inner_mut().change(change, heads),
             (Self::Files(files), HandlerChange::Files(change)) => files.change(change),
             (Self::Fixed(fixed), HandlerChange::Fixed(respond)) => fixed.change(&respond, heads),
-            (Self::Engine(engine), HandlerChange::Program(program)) => engine.change(program),
+            (Self::Engine(engine), HandlerChange::Program(program)) => engine.change(*program),
             (Self::Files(_) | Self::Fixed(_) | Self::Engine(_), _) => {}
         }
     }
@@ -169,7 +169,7 @@ impl HandlerChange {
                 Ok(Some(Self::Files(files::NewRules::prepare(now, next, heads.clone())?)))
             }
             (Content::Program(..), Content::Program(next, _)) => {
-                Ok(Some(Self::Program(NewProgram::prepare(Arc::clone(next), cpus)?)))
+                Ok(Some(Self::Program(Box::new(NewProgram::prepare(Arc::clone(next), cpus)?))))
             }
             _ => Err(ConfigError::OtherKind),
         }

@@ -296,7 +296,7 @@ impl<R: Replies> Runner<'_, R> {
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         self.course.enter(Phase::Content);
         let block = &loaded.program.blocks[at];
-        self.course.is_text = !block.filters.any();
+        self.course.sent.is_text = !block.filters.any();
         let mut answer = Answer::new(status, AnswerBody::Bytes(text));
         answer.media_type = Some(self.media_type(block));
         self.send(answer)

@@ -273,6 +273,8 @@ pub(crate) struct Sent {
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
+    /// Its content is text of the configuration, made of nothing but what it depends on.
+    pub is_text: bool,
     /// How long it was before it was compressed, and then.
     pub packed: Option<(u64, u64)>,
 }
@@ -330,8 +332,6 @@ pub(crate) struct Course {
     pub depends: Depends,
     /// Where paths led that decided of its answer.
     pub stamps: Vec<Stamp>,
-    /// What answers it is text of the configuration, made of nothing but what it depends on.
-    pub is_text: bool,
     /// `Expires` is so many seconds after the date.
     pub expires_after: Option<i64>,
     pub peer: Option<SocketAddr>,
@@ -441,7 +441,6 @@ impl Course {
             captures: Captures::default(),
             depends: Depends::default(),
             stamps: Vec::new(),
-            is_text: false,
             expires_after: None,
             peer: None,
             proxied: None,

@@ -103,7 +103,7 @@ impl<R: Replies> Runner<'_, R> {
                     None => self.remember(source, bytes),
                 },
                 (None, [Part::Bytes(text)]) => {
-                    if !self.course.is_text {
+                    if !self.course.sent.is_text {
                         // A list of files, say, or what was put into a page.
                         self.course.depends.on(Depends::SECOND);
                     }

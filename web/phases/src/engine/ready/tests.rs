@@ -113,7 +113,7 @@ fn text_of_the_configuration_is_dated_anew() {
     let mut table = ReadyTable::new(1 << 20, [1, 2]);
     let mut text = course(b"X: y\r\n", None);
     text.stamps.clear();
-    text.is_text = true;
+    text.sent.is_text = true;
     insert(&mut table, b"/a", &text, 1_000);
     date_anew(&mut table, b"/a", 1_001, false);
     assert_eq!(head(&mut table, b"/a", 1_001), Some(format!("Date: {}\r\nX: y\r\n\r\n", dated(1_001))));
