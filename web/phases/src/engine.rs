@@ -442,7 +442,10 @@ impl Engine {
         let mut wake = Wake::Idle;
         for loaded in self.retired.iter().chain([&self.loaded]) {
             if let Some(logs) = loaded.logs.borrow_mut().as_mut() {
-                wake = wake.earlier(logs.on_turn(now).map_or(Wake::Idle, Wake::At));
+                match logs.on_turn(now) {
+                    Some(at) => wake = wake.earlier(Wake::At(at)),
+                    None => loaded.is_written(),
+                }
             }
         }
         wake

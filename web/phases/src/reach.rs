@@ -86,6 +86,17 @@ impl Program {
     }
 }
 
+impl Program {
+    /// Whether its requests wait for the reader of files alone, and for nothing that goes on
+    /// where none of them is left: no upstream, no resolver, no password, no count for others.
+    #[must_use]
+    pub fn waits_for_files_alone(&self) -> bool {
+        let summary = self.summary();
+        let connects = summary.connects || summary.resolves || summary.reads || summary.tells || summary.codes;
+        !connects && self.blocks.iter().all(|block| block.access.is_empty())
+    }
+}
+
 impl Core {
     /// For which requests it stands for the same.
     #[must_use]

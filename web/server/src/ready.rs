@@ -46,7 +46,7 @@ impl<H: Handler> Server<H> {
         }
         let Some(plain) = conn.engine.plain(data, &carrier.terms.plain) else { return 0 };
         // What follows is `serve_known` for the most frequent of what is ready.
-        let Some(ready) = self.handler.ready(plain.path(data), || plain.host(data), carrier.second) else {
+        let Some(ready) = self.handler.ready(plain.path(data), || plain.host_name(data), carrier.second) else {
             cold_path();
             return self.serve_plain_for(net, id, (plain, data), now);
         };

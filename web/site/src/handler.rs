@@ -264,14 +264,19 @@ impl Handler for SiteHandler {
     }
 
     fn may_rest(&self) -> bool {
-        matches!(self, SiteHandler::Files(_))
+        match self {
+            SiteHandler::Files(_) => true,
+            SiteHandler::Engine(engine) => engine.may_rest(),
+            SiteHandler::Fixed(_) | SiteHandler::Worked(_) => false,
+        }
     }
 
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         match self {
             SiteHandler::Files(files) => files.is_at_rest(),
-            _ => false,
+            SiteHandler::Engine(engine) => engine.is_at_rest(),
+            SiteHandler::Fixed(_) | SiteHandler::Worked(_) => false,
         }
     }
 

@@ -144,6 +144,11 @@ impl Loaded {
         self.told.set(true);
     }
 
+    /// No line waits to be written.
+    pub fn is_written(&self) {
+        self.told.set(self.program.summary().logs);
+    }
+
     /// Whether lines of its logs may wait to be written, of requests or of errors.
     pub fn may_write(&self) -> bool {
         self.told.get()

@@ -320,6 +320,16 @@ impl Handler for Engine {
         self.files.memory(each);
     }
 
+    fn may_rest(&self) -> bool {
+        self.rest.by_path && self.loaded.program.waits_for_files_alone()
+    }
+
+    #[inline(always)]
+    fn is_at_rest(&self) -> bool {
+        let (rest, is_written) = (&self.rest, !self.loaded.may_write() && self.retired.is_empty());
+        rest.courses.len() == rest.free.len() && rest.hangups.is_empty() && is_written && self.files.is_at_rest()
+    }
+
     fn has_work(&self) -> bool {
         let rest = &self.rest;
         let woken = !rest.makings.ready.is_empty() || !rest.subs.work.is_empty() || rest.has_place();
