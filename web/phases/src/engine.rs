@@ -13,7 +13,7 @@
 //! | `bodies`, `course_body` | bodies of requests |
 //! | `relay…`, `tunnel_pace`, `named`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
-//! | `ready` | whole responses that are ready |
+//! | `ready`, `remember` | whole responses that are ready |
 
 mod bodies;
 mod chosen;
@@ -64,6 +64,7 @@ mod relay_run;
 mod relay_secured;
 mod relay_tunnel;
 mod relay_values;
+mod remember;
 mod reply;
 mod roots;
 mod run;
@@ -86,11 +87,11 @@ mod written;
 use crate::program::{ConnectionRules, Program};
 use crate::silos::SiloShare;
 use access_log::LogSet;
-use app::{Body, Wake};
+use app::Wake;
 use core::time::Duration;
 pub use parts::{EngineParts, NewProgram, PrepareError};
 
-use course::{Course, CourseState, Depends, Loaded};
+use course::{Course, CourseState, Loaded};
 use exchange::{ExchangeId, HeadWriter, Replies, UpstreamId};
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
@@ -102,7 +103,7 @@ use relay::{IdlePlaces, RelayStage, SecuredWays};
 use run::{Flow, Runner};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
-use semantics::{Form, Method, OwnedRequest, Request, Status};
+use semantics::{OwnedRequest, Request, Status};
 use spare::Spare;
 use squeeze::Squeezer;
 use std::hash::{BuildHasher, RandomState};
@@ -151,6 +152,9 @@ pub(crate) struct Rest {
     spare: Spare,
     heads: HeadWriter,
     ready: ReadyTable,
+    /// What is ready depends on the path alone, as far as files have it
+    /// ([`Program::answers_by_path`]).
+    by_path: bool,
     clock: Clock,
     /// Makes boundaries of several ranges differ.
     serial: u32,
@@ -210,6 +214,7 @@ impl Engine {
                 spare: Spare::default(),
                 heads: heads.clone(),
                 ready,
+                by_path: false,
                 clock: Clock::new(0, HttpDate::from_unix(0), Time::ZERO),
                 serial: 0,
                 // Started now, for a silo may start none later. Without them places
@@ -243,6 +248,7 @@ impl Engine {
         (self.logs_any, self.tells, self.codes) = (summary.logs, summary.tells, summary.codes);
         self.secures |= self.loaded.program.speaks_tls();
         self.classes = self.codes || self.secures;
+        self.rest.by_path = self.single.is_some() && !self.classes && self.loaded.program.answers_by_path();
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
         let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
@@ -266,6 +272,7 @@ impl Engine {
         self.retired.push(old);
         self.rest.courses_loaded(&self.loaded);
         self.rest.ready.clear();
+        self.files.forget_paths();
         self.settle();
     }
 
@@ -435,7 +442,10 @@ impl Engine {
         let mut wake = Wake::Idle;
         for loaded in self.retired.iter().chain([&self.loaded]) {
             if let Some(logs) = loaded.logs.borrow_mut().as_mut() {
-                wake = wake.earlier(logs.on_turn(now).map_or(Wake::Idle, Wake::At));
+                match logs.on_turn(now) {
+                    Some(at) => wake = wake.earlier(Wake::At(at)),
+                    None => loaded.is_written(),
+                }
             }
         }
         wake
@@ -560,41 +570,5 @@ impl Rest {
             self.log(&mut course, &request.get());
         }
         self.give_back(token, course);
-    }
-}
-
-impl Runner<'_> {
-    /// Whether others may have its answer, too.
-    fn is_shared(&self) -> bool {
-        let (course, request) = (&*self.course, self.request);
-        let no_query = course.depends.has(Depends::QUERY);
-        let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
-        // What most that are not depend on is asked first.
-        !course.depends.has(Depends::OTHER)
-            && course.method == Method::Get
-            && request.method() == Method::Get
-            && request.form() == Form::Origin
-            && request.is_plain()
-            // Those of others may be compressed.
-            && !course.about.http10
-            && (course.about.goes_on || !course.tells_keep_alive())
-            // Logs tell of the query: of one that a rewrite made, that it did.
-            && course.args == request.query().unwrap_or_default()
-            && !course.is_told.get()
-            && !(no_query && request.query().is_some())
-            && keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
-    }
-
-    /// Keeps an answer that others may have, too.
-    fn remember(&mut self, (body, start): (Body, u32), length: u64) {
-        if !self.is_shared() {
-            return;
-        }
-        let (course, request) = (&*self.course, self.request);
-        let no_query = course.depends.has(Depends::QUERY);
-        let Rest { ready, heads, .. } = &mut *self.rest;
-        let now = (self.clock.second, &self.clock.date);
-        let class = course.class;
-        ready.insert((request.path(), no_query, class), course, (&body, start, length), heads, now);
     }
 }

@@ -56,18 +56,16 @@ impl<N: Net> Answering<'_, N> {
         out.clear();
         head::write(&mut out, reply, self.carrier.common.server, self.carrier.date, told);
         self.net.send_bytes(id, &out);
-        let line = match self.carrier.logs.get(self.slot) {
-            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
-            _ => None,
-        };
+        let log = self.carrier.log.as_ref();
+        let line = log.map(|log| log.open_line(&line(self.net, id, request, reply.status)));
         self.carrier.count(reply.status, true);
         self.carrier.answered(self.net, id, out.len(), 0);
         self.carrier.last_head = out.len();
-        let (head, now, slot) = (out.len(), self.net.now(), self.slot as u16);
+        let (head, now) = (out.len(), self.net.now());
         self.carrier.scratch = out;
         let conn = &mut self.carrier.conns[id.index()];
         let more = conn.more();
-        (more.line, more.sent, more.slot) = (line, 0, slot);
+        (more.line, more.sent) = (line, 0);
         (more.status, more.head) = (reply.status.code(), head as u32);
         more.began.get_or_insert(now);
         conn

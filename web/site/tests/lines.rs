@@ -195,7 +195,7 @@ impl World {
             }
             assert!(took || wake == Wake::Now || self.lines.ids.is_empty(), "the reader is at work");
         }
-        assert!(self.handler.is_idle() && self.handler.working() == 0);
+        assert_eq!(self.handler.working(), 0);
         core::mem::take(&mut self.lines.over)
     }
 

@@ -144,6 +144,11 @@ impl Loaded {
         self.told.set(true);
     }
 
+    /// No line waits to be written.
+    pub fn is_written(&self) {
+        self.told.set(self.program.summary().logs);
+    }
+
     /// Whether lines of its logs may wait to be written, of requests or of errors.
     pub fn may_write(&self) -> bool {
         self.told.get()
@@ -269,6 +274,8 @@ pub(crate) struct Sent {
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
+    /// Its content is text of the configuration, made of nothing but what it depends on.
+    pub is_text: bool,
     /// How long it was before it was compressed, and then.
     pub packed: Option<(u64, u64)>,
 }
