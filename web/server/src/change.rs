@@ -5,11 +5,11 @@
 //! its own: it moves values, and no request looks for any of them anew.
 
 use crate::Server;
-use crate::carrier::Carrier;
 use crate::conn::{ENDED, FIRST, MARKED, State};
-use crate::deadlines::DRAINED;
+use crate::connections::Carrier;
+use crate::drain::DRAINED;
 use crate::handshake_helper::HandshakeHelper;
-use crate::handshakes::HANDSHAKES_MAX;
+use crate::handshake_table::HANDSHAKES_MAX;
 use crate::head;
 use crate::terms::TermTable;
 use access_log::{AccessLog, Log};

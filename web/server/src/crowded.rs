@@ -22,7 +22,7 @@ use crate::Server;
 use crate::conn::{PARTIAL, ServedConnection, State, TAKES_BODY};
 use crate::pace::PATIENCE;
 use crate::page::Page;
-use app::{App, ConnId, Net, SourceKey, Wake};
+use app::{ConnId, Net, SourceKey, Wake};
 use core::time::Duration;
 use exchange::{Handler, HandshakeFault};
 use semantics::Status;
@@ -221,7 +221,7 @@ impl<H: Handler> Server<H> {
     fn source<N: Net>(&self, net: &N, index: usize, now: Time) -> Option<SourceKey> {
         let conn = self.carrier.conns.get(index).filter(|conn| conn.state != State::Vacant)?;
         let id = ConnId::new(index as u32, conn.generation);
-        if self.idle(id, now).is_some() {
+        if self.carrier.idle(id, now).is_some() {
             return None;
         }
         let more = conn.more.as_deref();

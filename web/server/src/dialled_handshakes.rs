@@ -5,7 +5,7 @@
 
 use crate::Server;
 use crate::handshake_helper::Shaking;
-use crate::handshakes::{DialledShake, token};
+use crate::handshake_table::{DialledShake, token};
 use app::{ConnId, Net};
 use exchange::{Handler, UpstreamEvent};
 use handshake::{ConnectOutcome, ConnectStep, Connector, Failure};

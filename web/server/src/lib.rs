@@ -9,47 +9,62 @@
 //! A GET for content that is ready takes the short way (`ready`): parsed, looked
 //! up by the path as it was sent, and answered with one shared body that holds
 //! head and content. No allocation, no lock, no system call. Everything else
-//! is an exchange (`requests`, `carrier`).
+//! is an exchange (`requests`, `replies`).
 //!
 //! | module | for |
 //! | --- | --- |
 //! | [`Counters`] | what comes out |
 //! | `conn` | a connection's state, 64 bytes |
-//! | `handshakes`, `handshake_helper` | TLS before a connection's first request |
+//! | `connections` | all of them, and what they share |
+//! | `timers` | how long they may take |
+//! | `handshakes`, `handshake_table`, `handshake_helper` | TLS before a connection's first request |
 //! | `security` | how connections are secured |
 //! | `proxied` | what proxies say before a connection's first request |
 //! | `ready` | from a request to a response that is ready |
 //! | `opened` | connections of clients, as they begin |
 //! | `offered` | bytes, by what is expected of their connection |
 //! | `requests` | from a request to its handler |
-//! | `carrier` | from a handler to a response |
-//! | `page` | responses of the carrier's own |
-//! | `upstreams`, `dialled`, `tunnel` | connections to upstreams; connections that are a handler's |
+//! | `telling` | what handlers are told |
+//! | `replies`, `streamed` | from a handler to a response, whose body may come later |
+//! | `tunnel` | connections that are a handler's |
+//! | `answering` | the exchange that is answered, and how its connection goes on |
+//! | `responses`, `page` | whole responses, and those of the server's own |
+//! | `upstreams`, `dialled` | connections to upstreams |
 //! | `times` | how long requests take
 //! | `trace` | what tracers are told of requests |
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
-//! | `deadlines` | timers, draining |
+//! | `deadlines` | what happens when a timer runs out |
+//! | `drain` | the end of all connections |
 //! | `service` | applications that have the silo together with the server |
 //! | `endless` | connections that nothing would end: none |
 //! | `crowded`, `pace` | what gives way where nearly all places are taken |
-//! | `rest` | when there is nothing to do of itself |
+//! | `turn`, `rest` | what is done in each turn; when there is nothing to do of itself |
 //! | `change` | sites and settings that change meanwhile |
+//!
+//! Files call each other one way, from the top down: the server ([`Server`], `turn`), what
+//! connections bring (`opened`, `ready`, `offered`, `deadlines`, `crowded`), what that leads
+//! to (`requests`, `handshakes`, `upstreams`, `proxied`), what handlers are told (`telling`)
+//! and answer (`replies`), the exchange (`answering`), and the connections (`responses`,
+//! `timers`, `connections`).
 #![forbid(unsafe_code)]
 
 mod allowance;
+mod answering;
 mod beginnings;
-mod carrier;
 mod change;
 mod conn;
+mod connections;
 mod counters;
 mod crowded;
 mod deadlines;
 mod dialled;
 mod dialled_handshakes;
+mod drain;
 mod early;
 mod endless;
 mod handshake_helper;
+mod handshake_table;
 mod handshakes;
 mod head;
 mod line;
@@ -60,15 +75,20 @@ mod page;
 mod proxied;
 mod reading;
 mod ready;
+mod replies;
 mod requests;
+mod responses;
 mod rest;
 mod security;
 mod service;
 mod streamed;
+mod telling;
 mod terms;
+mod timers;
 mod times;
 mod trace;
 mod tunnel;
+mod turn;
 mod upstreams;
 
 pub use access_log::{AccessLog, LineFormat, SyslogLines, SyslogPlace};
@@ -86,15 +106,14 @@ pub use site::{
 use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use beginnings::Beginnings;
-use carrier::{Answering, Carrier};
 use change::{new_event, start_log};
-use conn::{DRY, ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
+use conn::{DRY, ENDED, PAUSED, ServedConnection, State, Tick};
+use connections::Carrier;
 use core::time::Duration;
 use crowded::Crowding;
 use dialled::DialledTable;
 use exchange::{Handler, HeadWriter, Listeners};
-use h1::server::Waiting;
-use handshakes::Handshakes;
+use handshake_table::Handshakes;
 use latency::Recorder;
 use reading::ReadingSet;
 use rest::Rest;
@@ -284,14 +303,6 @@ impl<H: Handler> Server<H> {
         Ok(server)
     }
 
-    /// What follows from what the handler is.
-    fn settle_handler(&mut self) {
-        self.carrier.notes_ready = self.handler.notes_ready();
-        self.carrier.tells_all = self.carrier.log.is_some() || trace::is_on();
-        self.settle_rest();
-        self.settle_series();
-    }
-
     /// What answers.
     pub const fn handler(&mut self) -> &mut H {
         &mut self.handler
@@ -318,20 +329,6 @@ impl<H: Handler> Server<H> {
     /// was told, or was silent for as long as ever. There is no way back.
     pub fn retire(&mut self) {
         self.carrier.requests_max = 0;
-    }
-
-    /// A new second began: `Date` changes, and what is held is looked over.
-    #[cold]
-    fn on_second(&mut self, now: Time) {
-        let carrier = &mut self.carrier;
-        carrier.second = carrier.clock.unix_seconds(now);
-        carrier.next_second = carrier.clock.next_second(now);
-        carrier.date = HttpDate::from_unix(carrier.second);
-        carrier.tells_all = carrier.log.is_some() || trace::is_on();
-        if let Some(log) = &mut carrier.log {
-            log.set_time(&carrier.date);
-        }
-        self.handler.on_second(carrier.second, &carrier.date, now);
     }
 }
 
@@ -473,15 +470,7 @@ impl<H: Handler> App for Server<H> {
     /// Those that wait for a request, of which nothing has come, and those that have all of
     /// their answers and go on sending.
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
-        let conn = self.carrier.conns.get(id.index())?;
-        if conn.state == State::Closing && conn.generation == id.generation() && conn.flags & (ENDED | MARKED) == 0 {
-            return Some(conn.closing().passed(now));
-        }
-        let waits = conn.generation == id.generation()
-            && matches!(conn.state, State::Proxied | State::Handshake | State::Ready)
-            && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
-            && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
-        waits.then(|| conn.last.passed(now))
+        self.carrier.idle(id, now)
     }
 
     /// Readable when a helper thread has an answer.
@@ -491,29 +480,5 @@ impl<H: Handler> App for Server<H> {
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {
         self.drain_services(net) & self.drain_more(net)
-    }
-}
-
-impl<H: Handler> Server<H> {
-    #[inline(never)]
-    fn own_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
-        if now >= self.carrier.next_second {
-            self.on_second(now);
-        }
-        let mut wake = self.make_way(net, now);
-        self.rest = if wake == Wake::Idle { self.may_rest } else { Rest::Never };
-        if self.handshakes.on {
-            wake = wake.earlier(self.handshakes_turn(net));
-        }
-        if let Some(log) = &mut self.carrier.log {
-            wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));
-        }
-        let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, within: None, series: None };
-        wake = wake.earlier(self.handler.on_turn(&mut replies));
-        if !self.services.is_empty() {
-            wake = wake.earlier(self.services_turn(net));
-        }
-        // A handler may have taken the signal along, which is the same for all helpers.
-        if self.handshakes.has_arrived() { Wake::Now } else { wake }
     }
 }

@@ -1,7 +1,7 @@
 //! What proxies say before a connection's first request (PROXY protocol).
 
 use crate::Server;
-use crate::carrier::Answering;
+use crate::answering::Answering;
 use crate::conn::{PARTIAL, State};
 use app::{ConnId, Net};
 use exchange::{BadProxyHeader, ExchangeId, Handler, LocalAddress, PROXY_HEADER_MAX, ProxyHeader};

@@ -3,8 +3,9 @@
 //! but for a connection's last request.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
+use crate::connections::Carrier;
 use crate::page::line;
 use crate::security::{Security, asks_clients, transport};
 use crate::times::record_ready;

@@ -1,35 +1,23 @@
 //! Requests, on their way to handlers.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
 use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
+use crate::connections::Carrier;
 use crate::pace::BodyPace;
 use crate::page::Page;
 use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{Bodies, BodyCut, Ending, ExchangeId, Gone, Handler, Intake, Replies, RequestBody};
+use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
-use h1::{Framing, Version, response};
+use h1::{Framing, Version};
 use semantics::{Request, Status};
 
 /// Requests behind one that waits, of which its handler is told.
 const AHEAD: usize = 16;
 
 impl<H: Handler> Server<H> {
-    /// Tells the handler something of a connection's exchange.
-    pub(crate) fn tell<N: Net>(
-        &mut self,
-        net: &mut N,
-        id: ConnId,
-        within: Option<ConnId>,
-        tell: impl FnOnce(&mut H, &mut Answering<'_, N>, ExchangeId),
-    ) {
-        let Some(conn) = self.carrier.conns.get(id.index()) else { return };
-        let exchange = conn.exchange(id.index());
-        tell(&mut self.handler, &mut Answering { net, carrier: &mut self.carrier, within, series: None }, exchange);
-    }
-
     /// One event that is not a ready request. Returns the bytes consumed, or
     /// `None` if no more are to be offered now.
     #[inline(always)]
@@ -184,34 +172,6 @@ impl<H: Handler> Server<H> {
             self.carrier.conns[id.index()].state = State::Ready;
         }
         ends
-    }
-
-    /// The client has left before the end of its exchange.
-    pub(crate) fn left<N: Net>(&mut self, net: &N, id: ConnId) {
-        let why = Gone::Left { now: net.now(), unsent: net.unsent(id) as u64 };
-        self.broken_off(net, id, why);
-    }
-
-    /// We end an exchange before its end: others need its place.
-    pub(crate) fn given_up<N: Net>(&mut self, net: &N, id: ConnId) {
-        let why = Gone::GivenUp { now: net.now(), unsent: net.unsent(id) as u64 };
-        self.broken_off(net, id, why);
-    }
-
-    fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
-        let unsent = net.unsent(id) as u64;
-        if let Some(more) = self.carrier.conns[id.index()].more.as_deref_mut() {
-            more.sent = more.sent.saturating_sub(unsent);
-        }
-        self.gone(net, id, why);
-    }
-
-    /// The exchange of a connection is over without its end.
-    pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
-        self.carrier.close_line(id, net.now());
-        let conn = &self.carrier.conns[id.index()];
-        let mark = conn.more.as_ref().and_then(|more| more.mark);
-        self.handler.on_gone(conn.exchange(id.index()), mark, why);
     }
 
     /// A request's head was read, perhaps where the peer still writes to (the
@@ -422,12 +382,6 @@ impl<H: Handler> Server<H> {
 }
 
 impl Carrier {
-    /// The client waits for a word before it sends a body, and has it.
-    pub(crate) fn go_ahead<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.send(net, id, response::CONTINUE);
-        self.counters.responses_1xx += 1;
-    }
-
     /// The end of an offer: what was left, and why.
     pub(crate) fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
         let now = net.now();

@@ -1,6 +1,6 @@
 //! When a server has nothing to do of itself in a turn.
 
-use crate::Server;
+use crate::{Server, trace};
 use exchange::Handler;
 
 /// When nothing is to be done in a turn of itself.
@@ -15,6 +15,14 @@ pub(crate) enum Rest {
 }
 
 impl<H: Handler> Server<H> {
+    /// What follows from what the handler is.
+    pub(crate) fn settle_handler(&mut self) {
+        self.carrier.notes_ready = self.handler.notes_ready();
+        self.carrier.tells_all = self.carrier.log.is_some() || trace::is_on();
+        self.settle_rest();
+        self.settle_series();
+    }
+
     /// What follows for it from who answers.
     pub(crate) fn settle_rest(&mut self) {
         self.may_rest = match &self.handler {

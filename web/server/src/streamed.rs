@@ -1,7 +1,7 @@
 //! Replies whose body comes after their head.
 
-use crate::carrier::{Answering, BodyEnd};
-use crate::conn::{ServedConnection, State, Tick};
+use crate::answering::Answering;
+use crate::conn::{ServedConnection, State};
 use crate::head;
 use crate::page::line;
 use app::{ConnId, Net};
@@ -85,12 +85,15 @@ impl<N: Net> Answering<'_, N> {
             self.carrier.send(self.net, id, response::CHUNK_END);
         }
     }
+}
 
-    pub(crate) fn note(&mut self, id: ConnId, bytes: u64) {
-        self.carrier.queued(id, bytes);
-        let now = Tick::of(self.net.now());
-        let conn = &mut self.carrier.conns[id.index()];
-        conn.last = now;
-        conn.more().sent += bytes;
-    }
+/// How the end of a reply's body is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BodyEnd {
+    /// By its length, if it has a body.
+    Length,
+    /// By its last chunk, if the client knows chunks.
+    Chunk,
+    /// By the end of the connection.
+    Connection,
 }

@@ -1,7 +1,8 @@
 //! How long requests take, where somebody asks.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
+use crate::connections::Carrier;
 use crate::trace;
 use app::{ConnId, Net};
 use core::hint::cold_path;

@@ -2,7 +2,7 @@
 //! section 7.8); and replies that end before they are whole.
 
 use crate::Server;
-use crate::carrier::Answering;
+use crate::answering::Answering;
 use crate::conn::{DRY, ENDED, FINISHED, State};
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Reply};

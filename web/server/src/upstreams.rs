@@ -5,9 +5,9 @@
 //! let go of. So what clients send by the short way is not asked whose it is.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
 use crate::conn::State;
-use crate::dialled::Dialled;
+use crate::connections::Carrier;
 use app::{Closed, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -21,15 +21,6 @@ use wire::Time;
 const LINGER: Duration = Duration::from_secs(5);
 
 impl<H: Handler> Server<H> {
-    /// Tells a handler what happened to a connection that it asked for; nothing if there is
-    /// no such connection.
-    #[inline(never)]
-    pub(crate) fn tell_upstream<N: Net>(&mut self, net: &mut N, id: ConnId, event: UpstreamEvent<'_>) -> Option<usize> {
-        let Dialled { mark, .. } = *self.carrier.upstreams.get(id)?;
-        let mut replies = Answering { net, carrier: &mut self.carrier, within: None, series: None };
-        Some(self.handler.on_upstream(&mut replies, UpstreamId::of(id), mark, event))
-    }
-
     /// A connection of ours was answered.
     pub(crate) fn on_upstream_open<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let told = self.tell_service(id, |service| service.on_open(net, id, Opened::Connected));
