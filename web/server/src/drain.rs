@@ -16,7 +16,7 @@ impl<H: Handler> Server<H> {
     /// are finished, and are the last on their connections; connections that
     /// wait for a request are closed.
     pub(crate) fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
-        self.carrier.drain_more(net)
+        self.h1.carrier.drain_more(net)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The handshakes of a silo: those under way, those that wait, and who works on them.
 
 use crate::allowance::Allowance;
-use crate::early::EarlyConnections;
 use crate::handshake_helper::{HandshakeHelper, Shaking};
 use crate::line::Line;
 use crate::pace::PATIENCE;
@@ -43,8 +42,6 @@ pub(crate) struct Handshakes {
     waiting: Line,
     /// What the silo is to work on.
     pub own: VecDeque<(u64, Shaking, Vec<u8>)>,
-    /// Those that are not over, and whose clients ask already.
-    pub early: EarlyConnections,
     /// With upstreams, by index of their connections.
     pub dialled: BTreeMap<u32, DialledShake>,
 }
@@ -173,7 +170,6 @@ impl Handshakes {
     /// One is over, or its connection.
     pub fn remove(&mut self, id: ConnId) {
         self.waiting.leave(id);
-        self.early.remove(id);
         if self.get(id).is_some()
             && let Some(shake) = self.under_way.remove(&(id.index() as u32))
         {

@@ -1,11 +1,11 @@
 //! Requests, on their way to handlers.
 
-use crate::Server;
 use crate::answering::Answering;
 use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
 use crate::connections::Carrier;
 use crate::pace::BodyPace;
 use crate::page::Page;
+use crate::protocol::H1;
 use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
@@ -17,7 +17,7 @@ use semantics::{Request, Status};
 /// Requests behind one that waits, of which its handler is told.
 const AHEAD: usize = 16;
 
-impl<H: Handler> Server<H> {
+impl<H: Handler> H1<H> {
     /// One event that is not a ready request. Returns the bytes consumed, or
     /// `None` if no more are to be offered now.
     #[inline(always)]
@@ -203,7 +203,7 @@ impl<H: Handler> Server<H> {
         self.head = head;
     }
 
-    /// As [`Server::on_request`], from memory that is ours alone; `behind` came with it.
+    /// As [`H1::on_request`], from memory that is ours alone; `behind` came with it.
     fn on_own_request<N: Net>(
         &mut self,
         net: &mut N,
@@ -231,7 +231,7 @@ impl<H: Handler> Server<H> {
     ) {
         let Intake { methods, bodies } = self.handler.intake();
         let (takes, judges) = (bodies != Bodies::Dropped, bodies == Bodies::Asked);
-        let most = if judges { u64::MAX } else { self.config.limits.http.body };
+        let most = if judges { u64::MAX } else { self.carrier.limits.http.body };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.

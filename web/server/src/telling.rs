@@ -1,12 +1,12 @@
 //! What handlers are told.
 
-use crate::Server;
 use crate::answering::Answering;
 use crate::dialled::Dialled;
+use crate::protocol::H1;
 use app::{ConnId, Net};
 use exchange::{ExchangeId, Gone, Handler, UpstreamEvent, UpstreamId};
 
-impl<H: Handler> Server<H> {
+impl<H: Handler> H1<H> {
     /// Tells the handler something of a connection's exchange.
     pub(crate) fn tell<N: Net>(
         &mut self,
