@@ -62,6 +62,8 @@ pub enum AskStep {
     /// What the server is to be shown cannot be had, which is nobody's fault but ours: to be
     /// [ended](Ask::end).
     NoCertificate,
+    /// The body that is sent cannot be read back: to be [ended](Ask::end).
+    NoBody,
 }
 
 /// A question, from when a server is looked for until its answer is whole, or nobody is
@@ -89,6 +91,7 @@ pub struct Ask {
     pub(crate) opened: u64,
     pub(crate) asked: Method,
     pub(crate) unrepeatable: bool,
+    pub(crate) head_only: bool,
     pub(crate) sending: Sending,
     pub(crate) reading: Reading,
     /// How far it is, where it is a tunnel.
@@ -183,6 +186,7 @@ impl Ask {
             opened: 0,
             asked: spec.asked,
             unrepeatable: spec.unrepeatable,
+            head_only: spec.head_only,
             sending: Sending::new(spec.head, spec.target, spec.body, spec.stream),
             reading: Reading {
                 protocol: spec.protocol,
@@ -281,18 +285,6 @@ impl Ask {
         self.reading.whole.take()
     }
 
-    /// How many bytes that is.
-    #[must_use]
-    pub fn whole_len(&self) -> usize {
-        self.reading.whole.as_ref().map_or(0, Vec::len)
-    }
-
-    /// Whether the answer is HTTP's, and not a program's.
-    #[must_use]
-    pub const fn is_http(&self) -> bool {
-        matches!(self.reading.protocol, Protocol::Http)
-    }
-
     /// Whether more is read than is taken at once, for this answer.
     pub const fn set_buffering(&mut self, on: bool) {
         self.reading.buffering = on;
@@ -303,12 +295,6 @@ impl Ask {
     pub const fn ahead_max(&self) -> usize {
         let bytes = if self.reading.buffering { self.rules.ahead } else { self.rules.head_max };
         bytes as usize
-    }
-
-    /// Whether bytes of it wait until there is room for them.
-    #[must_use]
-    pub const fn is_held(&self) -> bool {
-        self.reading.held
     }
 
     /// What is asked for at the server that is asked now: for people. Without what stands

@@ -46,9 +46,9 @@ pub enum BodyStep {
 
 impl Ask {
     /// Reads bytes of the body, of which `room` are taken: each piece by `take`. How many
-    /// bytes were taken from the front, and whether the body is over. What is left is offered
-    /// again with more, or, where that waits for room, after [`Ask::read_more`].
-    /// [`Ask::watch_body`] follows.
+    /// bytes were taken from the front, and whether the body is over: what comes behind it is
+    /// taken, and what was asked says no more. What is left is offered again with more, or,
+    /// where that waits for room, after [`Ask::read_more`]. [`Ask::watch_body`] follows.
     pub fn read_body(&mut self, now: Time, all: &[u8], room: usize, take: &mut dyn FnMut(&[u8])) -> (usize, BodyEnd) {
         let allowed = self.allowed(now);
         let offered = allowed.map_or(0, |allowed| allowed.min(all.len()));
@@ -69,7 +69,15 @@ impl Ask {
             () if reading.held => None,
             () => Some(now + self.rules.read),
         };
-        (at, end)
+        match end {
+            BodyEnd::Not => (at, end),
+            BodyEnd::Cut(_) => (all.len(), end),
+            BodyEnd::Whole(_) => {
+                self.reading.complete = true;
+                self.on_body_surplus(all.len() - at);
+                (all.len(), end)
+            }
+        }
     }
 
     /// Sets the server's timer by what was read.
@@ -159,8 +167,8 @@ impl Ask {
     }
 
     /// Bytes came behind all of the body: nothing else is read of the connection.
-    pub fn on_body_surplus(&mut self, bytes: usize) {
-        if bytes == 0 || !self.is_http() {
+    fn on_body_surplus(&mut self, bytes: usize) {
+        if bytes == 0 || self.reading.program().is_some() {
             return;
         }
         self.on_surplus(bytes);
@@ -205,9 +213,9 @@ impl Ask {
         }
     }
 
-    /// All of the body has come; or no more of it will.
-    pub const fn end_body(&mut self, is_whole: bool) {
-        self.reading.complete = is_whole;
+    /// What came as all of the body is not what was asked for.
+    pub const fn refuse_body(&mut self) {
+        self.reading.complete = false;
     }
 
     /// There is room for this much more of the body: what waits at the data path is asked
@@ -256,15 +264,6 @@ impl Ask {
     #[must_use]
     pub fn body_len(&self) -> u64 {
         self.reading.program().map_or_else(|| self.reading.reader.body_len(), |program| program.body)
-    }
-
-    /// A body that came whole with its head counts, with what nobody asked for behind it, as
-    /// nginx counts it.
-    pub fn count_whole(&mut self, surplus: usize) {
-        let whole = self.whole_len();
-        if let Some(last) = self.tries.last_mut().filter(|_| whole > 0 && self.reading.program().is_none()) {
-            last.length += (whole + surplus) as u64;
-        }
     }
 
     /// Trailers that go on are no longer than a head may be.

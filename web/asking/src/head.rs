@@ -22,11 +22,8 @@ pub enum HeadEvent {
     /// (RFC 8297). What is behind it is to be offered at once.
     Interim(Option<Vec<u8>>),
     /// The head is whole, and taken: [`Ask::status`], [`Ask::fields`] and the like tell of
-    /// it. Bytes that came behind all of the answer.
-    Head {
-        /// How many that is.
-        surplus: usize,
-    },
+    /// it.
+    Head,
     /// It is none, or one after which another server is asked.
     Step(AskStep),
 }
@@ -133,9 +130,13 @@ impl Ask {
         let surplus = if over { bytes.len() - taken } else { 0 };
         if let Some(last) = self.tries.last_mut() {
             last.received += taken as u64 + surplus as u64;
+            if taken > head && !self.head_only {
+                // As nginx counts it, with what nobody asked for.
+                last.length += (bytes.len() - head) as u64;
+            }
         }
         self.on_surplus(surplus);
-        (taken + surplus, self.on_head(turn, surplus))
+        (taken + surplus, self.on_head(turn))
     }
 
     /// Takes the body, where it has a length and all of it is there. Returns how many
@@ -155,7 +156,7 @@ impl Ask {
     }
 
     /// The head of an answer is there, in any protocol: whether it is taken.
-    fn on_head(&mut self, turn: &mut AskTurn<'_>, surplus: usize) -> HeadEvent {
+    fn on_head(&mut self, turn: &mut AskTurn<'_>) -> HeadEvent {
         let (now, status) = (turn.now, self.reading.status);
         (self.stage, self.reading.since) = (AskStage::Body, now);
         if let Some(last) = self.tries.last_mut() {
@@ -170,7 +171,7 @@ impl Ask {
         {
             return HeadEvent::Step(self.failed(turn, failure));
         }
-        HeadEvent::Head { surplus }
+        HeadEvent::Head
     }
 
     /// The server says so many bytes more than was asked for: nothing else is asked of it on
@@ -240,7 +241,7 @@ impl Ask {
                 Ok(None) => {}
                 Ok(Some((head, body))) => {
                     self.take_program_head(head, body);
-                    return (at, self.on_head(turn, 0));
+                    return (at, self.on_head(turn));
                 }
                 Err(why) => return (bytes.len(), HeadEvent::Step(self.refuse_program_head(turn, &why))),
             }

@@ -31,6 +31,7 @@
 //! | `securing` | connections are secured before anything is asked |
 //! | `sending` | the head and the body of a question |
 //! | `head`, `body` | an answer's head, and its body |
+//! | `inquiry` | a question that nobody's exchange waits for |
 //! | `program` | answers of programs (FastCGI, uwsgi, SCGI) |
 //! | `pace` | bodies that are read at a rate |
 //! | `tunnel`, `tunnel_pace` | connections that go over to another protocol |
@@ -42,6 +43,7 @@ mod body;
 mod choosing;
 mod groups;
 mod head;
+mod inquiry;
 mod kept;
 mod pace;
 mod program;
@@ -57,9 +59,13 @@ pub use ask::{Ask, AskStage, AskStep, AskTurn};
 pub use body::{BodyEnd, BodyStep};
 pub use groups::{GroupSpec, Groups, SiloGroup};
 pub use head::HeadEvent;
+pub use inquiry::{Finding, Inquiry, InquiryFault};
 pub use kept::{IDLE, KeptLinks};
 pub use program::{ProgramAnswer, ProgramProtocol, ProgramRules};
 pub use rules::{AskRules, AskSpec, NamedHost, Protocol, Servers};
 pub use sending::{BodyStream, SEND_MAX};
 pub use tries::{AskNote, AskTry, NoteLevel};
 pub use tunnel_pace::TunnelLate;
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,8 @@ pub struct AskSpec<'k> {
     pub asked: Method,
     /// Whether asking twice may do twice what is asked.
     pub unrepeatable: bool,
+    /// Whether the answer's head alone counts.
+    pub head_only: bool,
     /// The head, as it is sent.
     pub head: Vec<u8>,
     /// Where in it stands what is asked for: for people.

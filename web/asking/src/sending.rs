@@ -178,11 +178,13 @@ impl Ask {
         self.sending.piece_at = Some(at);
     }
 
-    /// A piece of the body was read back. Whether it is of use is seen here: it may have been
-    /// for another server, which is gone.
-    pub fn on_piece(&mut self, turn: &mut AskTurn<'_>, bytes: &[u8]) -> AskStep {
+    /// A piece of the body was read back; nothing if it cannot be. Whether it is of use is seen
+    /// here: it may have been for another server, which is gone.
+    pub fn on_piece(&mut self, turn: &mut AskTurn<'_>, piece: Option<&[u8]>) -> AskStep {
         let at = self.sending.piece_at.take();
-        let Some(link) = self.link.filter(|_| self.wants_pieces()) else { return AskStep::Waits };
+        let is_wanted = self.sending.begun && !self.sending.done;
+        let Some(link) = self.link.filter(|_| is_wanted) else { return AskStep::Waits };
+        let Some(bytes) = piece.filter(|bytes| !bytes.is_empty()) else { return AskStep::NoBody };
         if at != Some(self.sending.at) {
             return self.send_body(turn);
         }
@@ -205,17 +207,6 @@ impl Ask {
         turn.io.send_upstream(link, Piece::Bytes(sent));
         self.count_sent(sent.len() as u64);
         self.send_body(turn)
-    }
-
-    /// Whether a piece of its body that was read back is waited for.
-    #[must_use]
-    pub const fn wants_pieces(&self) -> bool {
-        self.link.is_some() && self.sending.begun && !self.sending.done
-    }
-
-    /// The piece of its body that is read back is of no use.
-    pub const fn drop_piece(&mut self) {
-        self.sending.piece_at = None;
     }
 
     /// Bytes of a body that goes on as it comes. How many were taken: the others are offered

@@ -186,15 +186,37 @@ impl Default for ProxyRules {
 /// The fields that requests have of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct RequestFields {
-    /// Those, in order.
+    /// Those, in order: what their lines begin with, and what follows there.
     pub fields: Vec<(Box<[u8]>, RequestField)>,
     /// Names of fields that do not go on as their clients sent them.
     pub replaced: NameSet,
 }
 
+impl RequestFields {
+    /// One more. A line that no value decides of is written here, and none where it is empty.
+    fn add(&mut self, name: &[u8], field: RequestField) {
+        let constant = if let RequestField::Value(value) = &field { value.constant() } else { None };
+        let Some(constant) = constant else {
+            self.fields.push(([name, b": "].concat().into(), field));
+            return;
+        };
+        if constant.is_empty() {
+            return;
+        }
+        let mut line = match self.fields.pop_if(|(_, last)| *last == RequestField::Lines) {
+            Some((lines, _)) => lines.into_vec(),
+            None => Vec::new(),
+        };
+        proxy::fields::put(name, constant, &mut line);
+        self.fields.push((line.into(), RequestField::Lines));
+    }
+}
+
 /// The value of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RequestField {
+    /// What the line begins with is all of it, or of several: no value decides of them.
+    Lines,
     /// A value; the field is not sent where it is empty.
     Value(Value),
     /// The host that is asked (`$proxy_host`).
@@ -256,12 +278,12 @@ impl ProxyRules {
         let mut request = RequestFields::default();
         for (name, value) in &self.set_fields {
             request.replaced.insert(name);
-            request.fields.push((name.clone(), RequestField::Value(value.clone())));
+            request.add(name, RequestField::Value(value.clone()));
         }
         for name in USUAL {
             if !request.replaced.has(name) {
                 request.replaced.insert(name);
-                request.fields.push((name.into(), usual(name)));
+                request.add(name, usual(name));
             }
         }
         self.request = Arc::new(request);

@@ -96,25 +96,12 @@ impl<R: Replies> Runner<'_, R> {
                 self.give_up_relay();
                 return Flow::Status(500);
             }
+            AskStep::NoBody => {
+                self.end_relay();
+                return Flow::Status(500);
+            }
         }
         Flow::Waits(On::Source)
-    }
-
-    /// A piece of the body was read back; nothing if it cannot be.
-    pub(super) fn on_body_piece(&mut self, piece: Option<&[u8]>) -> Flow {
-        let Some(relay) = self.relay() else { return Flow::Waits(On::Source) };
-        let wanted = relay.ask.wants_pieces();
-        match piece.filter(|bytes| !bytes.is_empty()) {
-            Some(bytes) => self.ask_step(|ask, turn| ask.on_piece(turn, bytes)),
-            None if wanted => {
-                self.end_relay();
-                Flow::Status(500)
-            }
-            None => {
-                relay.ask.drop_piece();
-                Flow::Waits(On::Source)
-            }
-        }
     }
 
     /// The request is passed on no more.

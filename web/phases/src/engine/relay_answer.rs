@@ -45,15 +45,15 @@ impl<R: Replies> Runner<'_, R> {
                     continue;
                 }
                 HeadEvent::More => Flow::Waits(On::Source),
-                HeadEvent::Head { surplus } => self.on_answer(surplus),
+                HeadEvent::Head => self.on_answer(),
                 HeadEvent::Step(step) => self.on_step(step),
             };
             return (all, flow);
         }
     }
 
-    /// The head of an answer is whole; `surplus` bytes came behind all of it.
-    fn on_answer(&mut self, surplus: usize) -> Flow {
+    /// The head of an answer is whole.
+    fn on_answer(&mut self) -> Flow {
         let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
         let (status, rules) = (relay.ask.status(), Arc::clone(&relay.rules));
         let loaded = Rc::clone(&self.loaded);
@@ -82,11 +82,6 @@ impl<R: Replies> Runner<'_, R> {
             }
             self.tell_of_upstream("upstream sent unexpected upgrade", "reading response header from upstream");
             return self.ask_step(|ask, turn| ask.failed(turn, Failure::InvalidHeader));
-        }
-        // Of an answer whose head alone counts nginx takes no more.
-        let is_head_only = self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only());
-        if let Some(relay) = self.relay().filter(|_| !is_head_only) {
-            relay.ask.count_whole(surplus);
         }
         let answer = self.answer_of(&rules, slice);
         let flow = self.send(answer);

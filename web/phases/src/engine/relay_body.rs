@@ -129,9 +129,6 @@ impl Engine {
             self.rest.pass_on(replies, token);
             return all;
         }
-        if let BodyEnd::Whole(_) = &ended {
-            self.with_runner(replies, token, |runner| runner.ask(|ask, _| ask.on_body_surplus(bytes.len() - all)));
-        }
         self.on_body_over(replies, token, ended);
         // Nothing else is read of it.
         bytes.len()
@@ -150,8 +147,8 @@ impl Engine {
         if let BodyEnd::Whole(trailers) = ended {
             course.sent.upstream_trailers.extend_from_slice(&trailers);
         }
-        if let Some(relay) = &mut course.relay {
-            relay.ask.end_body(whole);
+        if let Some(relay) = course.relay.as_deref_mut().filter(|_| !whole) {
+            relay.ask.refuse_body();
         }
         if let Some(filtering) = &mut course.filtering {
             match whole {
@@ -200,7 +197,7 @@ impl Engine {
         let Some(relay) = self.rest.relay_of(token) else { return };
         if relay.ask.stage() == AskStage::Body {
             if piece.is_some() {
-                self.with_runner(replies, token, |runner| runner.on_body_piece(piece));
+                self.with_runner(replies, token, |runner| runner.ask_step(|ask, turn| ask.on_piece(turn, piece)));
             }
             return;
         }
@@ -211,7 +208,9 @@ impl Engine {
             return;
         };
         course.state = CourseState::Runs;
-        self.run_from(replies, token, course, &request.get(), |runner| Some(runner.on_body_piece(piece)));
+        self.run_from(replies, token, course, &request.get(), |runner| {
+            Some(runner.ask_step(|ask, turn| ask.on_piece(turn, piece)))
+        });
         self.rest.spare.give_bytes(request.into_memory());
     }
 

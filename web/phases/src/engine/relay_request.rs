@@ -100,6 +100,8 @@ impl<R: Replies> Runner<'_, R> {
             from,
             asked,
             unrepeatable,
+            // Of an answer whose head alone counts nginx takes no more.
+            head_only: self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
             head,
             target,
             body: self.course.relay_body.take(),
@@ -359,9 +361,9 @@ impl<R: Replies> Runner<'_, R> {
         for (name, field) in &request.fields {
             let line = out.len();
             out.extend_from_slice(name);
-            out.extend_from_slice(b": ");
             let start = out.len();
             match field {
+                RequestField::Lines => continue,
                 RequestField::Value(value) => self.scope().write(value, out),
                 RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
                 RequestField::BodyLength => match stream {
