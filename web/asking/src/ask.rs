@@ -114,6 +114,8 @@ pub(crate) struct Reading {
     pub hints: u32,
     /// Its body, where all of it came with its head.
     pub whole: Option<Vec<u8>>,
+    /// Bytes that came behind that.
+    pub behind: usize,
     /// Bytes of the body that come, where that is known.
     pub length: Option<u64>,
     /// All of it has come.
@@ -196,6 +198,7 @@ impl Ask {
                 status: 0,
                 hints: 0,
                 whole: None,
+                behind: 0,
                 length: None,
                 complete: false,
                 keeps: false,
@@ -280,9 +283,15 @@ impl Ask {
         self.link.is_some() && !self.reading.complete
     }
 
-    /// Its body, where all of it came with its head: taken by who asks.
-    pub const fn take_whole(&mut self) -> Option<Vec<u8>> {
-        self.reading.whole.take()
+    /// Its body, where all of it came with its head: taken by who asks, and counted by that, as
+    /// nginx counts it, with what came behind it.
+    pub fn take_whole(&mut self) -> Option<Vec<u8>> {
+        let whole = self.reading.whole.take()?;
+        let counts = !self.head_only && self.reading.program().is_none();
+        if let Some(last) = self.tries.last_mut().filter(|_| counts) {
+            last.length += (whole.len() + self.reading.behind) as u64;
+        }
+        Some(whole)
     }
 
     /// Whether more is read than is taken at once, for this answer.

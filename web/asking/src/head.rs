@@ -130,11 +130,8 @@ impl Ask {
         let surplus = if over { bytes.len() - taken } else { 0 };
         if let Some(last) = self.tries.last_mut() {
             last.received += taken as u64 + surplus as u64;
-            if taken > head && !self.head_only {
-                // As nginx counts it, with what nobody asked for.
-                last.length += (bytes.len() - head) as u64;
-            }
         }
+        self.reading.behind = surplus;
         self.on_surplus(surplus);
         (taken + surplus, self.on_head(turn))
     }
