@@ -3,7 +3,7 @@
 
 use app::{App, ConnId, Net, Opened, Wake};
 use asking::{
-    AskRules, AskSpec, AskTurn, Finding, GroupSpec, Groups, Inquiry, InquiryFault, KeptLinks, Protocol, Servers,
+    AskRules, AskSpec, AskTurn, Finding, GroupSpec, Inquiry, InquiryFault, KeptLinks, Protocol, ServerGroups, Servers,
 };
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -50,7 +50,7 @@ struct Checked {
 
 /// What it takes to ask.
 struct Checks {
-    groups: Groups,
+    groups: ServerGroups,
     kept: KeptLinks,
     under_way: Option<Inquiry>,
     next: Time,
@@ -60,7 +60,7 @@ impl Checks {
     fn new(at: SocketAddr) -> Self {
         let server = GroupServer::new(at.to_string().as_bytes(), vec![PeerAddress::Inet(at)]);
         let group = Arc::new(Group::new(b"checked", Balancing::RoundRobin, &[server]).expect("a group"));
-        let groups = Groups::new([GroupSpec { group, idle: Some(IdleRules::new(1)), is_named: false }]);
+        let groups = ServerGroups::new([GroupSpec { group, idle: Some(IdleRules::new(1)), is_named: false }]);
         Self { groups, kept: KeptLinks::default(), under_way: None, next: Time::ZERO }
     }
 

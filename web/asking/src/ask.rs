@@ -1,10 +1,10 @@
 //! One question under way.
 
-use crate::groups::Groups;
+use crate::groups::ServerGroups;
 use crate::kept::KeptLinks;
 use crate::program::ProgramProtocol;
+use crate::question::Sending;
 use crate::rules::{AskRules, AskSpec, Protocol, Servers};
-use crate::sending::Sending;
 use crate::tries::{AskNote, AskTry, NoteLevel};
 use crate::tunnel_pace::TunnelPace;
 use core::net::IpAddr;
@@ -23,7 +23,7 @@ pub struct AskTurn<'a> {
     /// Those of the silo that are kept.
     pub kept: &'a mut KeptLinks,
     /// The servers.
-    pub groups: &'a Groups,
+    pub groups: &'a ServerGroups,
     /// The time of this turn.
     pub now: Time,
 }
@@ -164,7 +164,7 @@ impl Reading {
 impl Ask {
     /// A question that nobody was asked yet: [`Ask::ask`] begins.
     #[must_use]
-    pub fn new(spec: AskSpec<'_>, groups: &Groups, now: Time) -> Self {
+    pub fn new(spec: AskSpec<'_>, groups: &ServerGroups, now: Time) -> Self {
         let mut attempts = groups.begin(&spec.servers, spec.key);
         attempts.limit(spec.rules.tries);
         let mut tries = spec.tries;

@@ -1,8 +1,7 @@
 //! Servers are asked, one after the other, until one answers.
 
 use crate::ask::{Ask, AskStage, AskStep, AskTurn};
-use crate::groups::{Groups, peer_text};
-use crate::kept::KeptLink;
+use crate::groups::{KeptLink, ServerGroups, peer_text};
 use crate::rules::Servers;
 use crate::tries::{AskTry, NoteLevel};
 use crate::words::{connect_fault, link_fault};
@@ -19,7 +18,7 @@ impl Ask {
     /// Acts on the servers that it goes to.
     fn balancer<T>(
         &mut self,
-        groups: &Groups,
+        groups: &ServerGroups,
         act: impl FnOnce(&mut Balancer, &mut upstream::Attempts) -> T,
     ) -> Option<T> {
         match &mut self.servers {
@@ -120,7 +119,7 @@ impl Ask {
     }
 
     /// A peer as logs name it.
-    fn text_of(&self, groups: &Groups, peer: PeerId, address: &PeerAddress) -> Rc<[u8]> {
+    fn text_of(&self, groups: &ServerGroups, peer: PeerId, address: &PeerAddress) -> Rc<[u8]> {
         let Servers::Group(number) = &self.servers else { return peer_text(address) };
         let groups = groups.list.borrow();
         let text = groups.get(usize::from(*number)).and_then(|group| group.texts.get(peer.place()));
@@ -235,7 +234,7 @@ impl Ask {
     }
 
     /// The server that it is with is so no more; `failed` counts against that.
-    pub(crate) fn release(&mut self, groups: &Groups, now: Time, failed: bool) {
+    pub(crate) fn release(&mut self, groups: &ServerGroups, now: Time, failed: bool) {
         let _ = self.balancer(groups, |balancer, attempts| balancer.release(attempts, seconds(now), failed));
         if let Some(last) = self.tries.last_mut() {
             last.response.get_or_insert(now.since(last.began));
@@ -266,7 +265,7 @@ impl Ask {
 
     /// It is over, and so is who asked: what was chosen is released. The connection is cut
     /// when others are ([`crate::KeptLinks::cut_all`]).
-    pub fn abandon(&mut self, kept: &mut crate::KeptLinks, groups: &Groups, now: Time) {
+    pub fn abandon(&mut self, kept: &mut crate::KeptLinks, groups: &ServerGroups, now: Time) {
         if let Some(link) = self.link.take() {
             kept.hang_up(link);
         }

@@ -1,9 +1,9 @@
 //! What a silo knows of the servers that are asked.
 
-use crate::kept::KeptLink;
 use crate::rules::Servers;
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
+use exchange::UpstreamId;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +18,15 @@ pub struct GroupSpec {
     pub idle: Option<IdleRules>,
     /// Names of some of them are found out while they serve: there may be none at first.
     pub is_named: bool,
+}
+
+/// An idle connection: it, and its mark.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct KeptLink {
+    pub id: UpstreamId,
+    pub mark: u32,
+    /// How it is secured ([`crate::KeptLinks`]).
+    pub way: u32,
 }
 
 /// A group as one silo has it.
@@ -80,7 +89,7 @@ pub(crate) fn peer_text(address: &PeerAddress) -> Rc<[u8]> {
 
 /// The groups of a configuration, as one silo has them.
 #[derive(Debug)]
-pub struct Groups {
+pub struct ServerGroups {
     /// By their numbers.
     pub list: RefCell<Vec<SiloGroup>>,
     /// Others are in their place: no connection is kept any more.
@@ -88,7 +97,7 @@ pub struct Groups {
     secret: RandomState,
 }
 
-impl Groups {
+impl ServerGroups {
     /// Those of a configuration.
     #[must_use]
     pub fn new(specs: impl IntoIterator<Item = GroupSpec>) -> Self {

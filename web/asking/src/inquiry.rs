@@ -3,7 +3,7 @@
 
 use crate::ask::{Ask, AskStage, AskStep, AskTurn};
 use crate::body::{BodyEnd, BodyStep};
-use crate::groups::Groups;
+use crate::groups::ServerGroups;
 use crate::head::HeadEvent;
 use crate::rules::AskSpec;
 use exchange::UpstreamEvent;
@@ -192,7 +192,7 @@ impl Inquiry {
     }
 
     /// It is over before it is answered, by who asks: what was chosen is released.
-    pub fn abandon(&mut self, kept: &mut crate::KeptLinks, groups: &Groups, now: Time) {
+    pub fn abandon(&mut self, kept: &mut crate::KeptLinks, groups: &ServerGroups, now: Time) {
         self.ask.abandon(kept, groups, now);
     }
 }

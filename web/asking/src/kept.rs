@@ -1,6 +1,6 @@
 //! Connections that are kept for questions to come.
 
-use crate::groups::Groups;
+use crate::groups::ServerGroups;
 use exchange::{UpstreamId, Upstreams};
 use handshake::Sought;
 use std::sync::Arc;
@@ -8,15 +8,6 @@ use upstream::IdleId;
 
 /// Marks of connections that belong to no question have this bit.
 pub const IDLE: u32 = 1 << 31;
-
-/// An idle connection: it, and its mark.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct KeptLink {
-    pub id: UpstreamId,
-    pub mark: u32,
-    /// How it is secured ([`SecuredWays`]).
-    pub way: u32,
-}
 
 /// What kept connections were secured for: none serves whom it was not verified for.
 #[derive(Debug, Default)]
@@ -92,7 +83,7 @@ impl KeptLinks {
     }
 
     /// Something happened at an idle connection: it is kept no more.
-    pub fn on_event(&mut self, groups: &Groups, (io, id, mark): (&mut dyn Upstreams, UpstreamId, u32)) {
+    pub fn on_event(&mut self, groups: &ServerGroups, (io, id, mark): (&mut dyn Upstreams, UpstreamId, u32)) {
         if let Some((group, place)) = self.take(mark)
             && let Some(idle) = groups.list.borrow_mut().get_mut(usize::from(group)).and_then(|one| one.idle.as_mut())
         {
@@ -103,7 +94,7 @@ impl KeptLinks {
 
     /// Others are in the place of these groups: what is kept for them is closed soon, and
     /// nothing more is kept.
-    pub fn replace(&mut self, groups: &Groups) {
+    pub fn replace(&mut self, groups: &ServerGroups) {
         groups.is_replaced.set(true);
         for group in groups.list.borrow_mut().iter_mut() {
             while let Some(link) = group.idle.as_mut().and_then(|idle| idle.poll_any()) {
@@ -115,7 +106,7 @@ impl KeptLinks {
     }
 
     /// Closes what is kept for peers that are gone.
-    pub fn close_gone(&mut self, groups: &Groups, io: &mut dyn Upstreams) {
+    pub fn close_gone(&mut self, groups: &ServerGroups, io: &mut dyn Upstreams) {
         for group in groups.list.borrow_mut().iter_mut() {
             for link in group.gone.drain(..) {
                 let _ = self.take(link.mark);

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! An [`Ask`] is a value of whoever asks, who hands it what happens at its connection, and
-//! has back what that comes to. What a silo has for all of them is in [`Groups`] (whose turn
+//! has back what that comes to. What a silo has for all of them is in [`ServerGroups`] (whose turn
 //! it is, and kept connections by group) and [`KeptLinks`] (the marks of these). Nothing
 //! here knows what the question is asked for, nor what will be done with the answer; what
 //! there is to say to people is left with the ask ([`AskNote`]).
@@ -29,7 +29,7 @@
 //! | `ask` | one question under way |
 //! | `choosing` | servers are asked one after the other, until one answers |
 //! | `securing` | connections are secured before anything is asked |
-//! | `sending` | the head and the body of a question |
+//! | `question`, `sending` | the head and the body of a question, on their way |
 //! | `head`, `body` | an answer's head, and its body |
 //! | `inquiry` | a question that nobody's exchange waits for |
 //! | `program` | answers of programs (FastCGI, uwsgi, SCGI) |
@@ -47,6 +47,7 @@ mod inquiry;
 mod kept;
 mod pace;
 mod program;
+mod question;
 mod rules;
 mod securing;
 mod sending;
@@ -57,13 +58,14 @@ mod words;
 
 pub use ask::{Ask, AskStage, AskStep, AskTurn};
 pub use body::{BodyEnd, BodyStep};
-pub use groups::{GroupSpec, Groups, SiloGroup};
+pub use groups::{GroupSpec, ServerGroups, SiloGroup};
 pub use head::HeadEvent;
 pub use inquiry::{Finding, Inquiry, InquiryFault};
 pub use kept::{IDLE, KeptLinks};
 pub use program::{ProgramAnswer, ProgramProtocol, ProgramRules};
+pub use question::BodyStream;
 pub use rules::{AskRules, AskSpec, NamedHost, Protocol, Servers};
-pub use sending::{BodyStream, SEND_MAX};
+pub use sending::SEND_MAX;
 pub use tries::{AskNote, AskTry, NoteLevel};
 pub use tunnel_pace::TunnelLate;
 

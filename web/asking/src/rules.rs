@@ -1,7 +1,7 @@
 //! What is asked, of whom, and by which rules.
 
 use crate::program::ProgramAnswer;
-use crate::sending::BodyStream;
+use crate::question::BodyStream;
 use crate::tries::AskTry;
 use bodies::BodyContent;
 use core::net::IpAddr;
@@ -62,7 +62,7 @@ impl Default for AskRules {
 /// Whom a question may go to.
 #[derive(Debug)]
 pub enum Servers {
-    /// One of the silo's [`crate::Groups`], by its number.
+    /// One of the silo's [`crate::ServerGroups`], by its number.
     Group(u16),
     /// Servers that were found out for this question alone.
     Own(Box<Balancer>),

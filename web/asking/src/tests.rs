@@ -1,8 +1,8 @@
 //! Questions over connections that are none.
 
 use crate::{
-    AskRules, AskSpec, AskTurn, Finding, GroupSpec, Groups, IDLE, Inquiry, InquiryFault, KeptLinks, ProgramAnswer,
-    ProgramProtocol, ProgramRules, Protocol, Servers,
+    AskRules, AskSpec, AskTurn, Finding, GroupSpec, IDLE, Inquiry, InquiryFault, KeptLinks, ProgramAnswer,
+    ProgramProtocol, ProgramRules, Protocol, ServerGroups, Servers,
 };
 use app::{Closed, ConnId, ConnectError};
 use core::net::IpAddr;
@@ -63,7 +63,7 @@ impl Upstreams for Links {
 struct Silo {
     links: Links,
     kept: KeptLinks,
-    groups: Groups,
+    groups: ServerGroups,
     now: Time,
 }
 
@@ -79,7 +79,7 @@ impl Silo {
         let group = Group::new(b"a", Balancing::RoundRobin, &[server(1), server(2)]).unwrap();
         let spec = GroupSpec { group: Arc::new(group), idle: Some(IdleRules::new(4)), is_named: false };
         let now = Time::from_nanos(1_000_000_000);
-        Self { links: Links::default(), kept: KeptLinks::default(), groups: Groups::new([spec]), now }
+        Self { links: Links::default(), kept: KeptLinks::default(), groups: ServerGroups::new([spec]), now }
     }
 
     fn turn(&mut self) -> AskTurn<'_> {

@@ -57,6 +57,7 @@ mod relay_answer;
 mod relay_around;
 mod relay_body;
 mod relay_request;
+mod relay_run;
 mod relay_tunnel;
 mod relay_values;
 mod reply;

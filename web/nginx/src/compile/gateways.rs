@@ -62,7 +62,9 @@ macro_rules! gateway {
                 rules.request_buffering = is_on(one);
             }),
             gateway!(rule $prefix, $protocol, "_buffering", |rules, one| rules.ask.buffering = is_on(one)),
-            gateway!(rule $prefix, $protocol, "_buffer_size", |rules, one| rules.ask.head_max = bytes(argument(one, 0))),
+            gateway!(rule $prefix, $protocol, "_buffer_size", |rules, one| {
+                rules.ask.head_max = bytes(argument(one, 0));
+            }),
             gateway!(rule $prefix, $protocol, "_buffers", |rules, one| {
                 rules.ask.ahead = count(one).saturating_mul(bytes(argument(one, 1)));
             }),

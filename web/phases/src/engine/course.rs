@@ -15,7 +15,7 @@ use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
 use app::Prefix;
-use asking::{AskTry, GroupSpec, Groups};
+use asking::{AskTry, GroupSpec, ServerGroups};
 use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
@@ -62,7 +62,7 @@ pub(crate) struct Loaded {
     /// The error log has lines.
     told: Cell<bool>,
     /// Servers that requests are passed on to.
-    pub groups: Groups,
+    pub groups: ServerGroups,
     /// What resolves names; none where nothing does.
     pub names: RefCell<Option<Names>>,
     /// Who is believed when he tells of clients (`set_real_ip_from`), anywhere.
@@ -89,7 +89,7 @@ impl Loaded {
         let bodies = RefCell::new(bodies);
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
         let told = Cell::new(summary.logs);
-        let groups = Groups::new(program.upstreams.iter().map(|one| GroupSpec {
+        let groups = ServerGroups::new(program.upstreams.iter().map(|one| GroupSpec {
             group: Arc::clone(&one.group),
             idle: one.idle,
             is_named: one.names.is_some(),
