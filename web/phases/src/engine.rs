@@ -298,18 +298,18 @@ impl Engine {
     }
 
     /// Runs a request until it waits or was answered.
-    fn run<R: Replies>(&mut self, replies: &mut R, token: u32, course: Box<Course>, request: &Request<'_>) {
+    fn run(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>, request: &Request<'_>) {
         self.run_from(replies, token, course, request, |_| None);
     }
 
     /// The same, from what `enter` comes to.
-    fn run_from<R: Replies>(
+    fn run_from(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         token: u32,
         mut course: Box<Course>,
         request: &Request<'_>,
-        enter: impl FnOnce(&mut Runner<'_, R>) -> Option<Flow>,
+        enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
     ) {
         self.rest.clock.now = replies.now();
         let clock = self.rest.clock;
@@ -365,7 +365,7 @@ impl Engine {
         }
     }
 
-    fn keep<R: Replies>(&mut self, replies: &mut R, token: u32, mut course: Box<Course>, request: &Request<'_>) {
+    fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut course: Box<Course>, request: &Request<'_>) {
         if course.request.is_none() {
             course.request = Some(OwnedRequest::within(self.rest.spare.bytes(), *request));
         }
@@ -376,7 +376,7 @@ impl Engine {
     }
 
     /// Those that were delayed long enough go on; whether any did.
-    fn wake_delayed<R: Replies>(&mut self, replies: &mut R) -> bool {
+    fn wake_delayed(&mut self, replies: &mut dyn Replies) -> bool {
         let (now, mut any) = (replies.now(), false);
         while let Some(Reverse((at, ticket))) = self.rest.delayed.peek().copied()
             && at <= now
@@ -388,7 +388,7 @@ impl Engine {
     }
 
     /// One that waits by a ticket goes on; whether it is still there.
-    fn go_on_by<R: Replies>(&mut self, replies: &mut R, ticket: u64, verdict: Option<Verdict>) -> bool {
+    fn go_on_by(&mut self, replies: &mut dyn Replies, ticket: u64, verdict: Option<Verdict>) -> bool {
         let token = ticket as u32;
         let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
         let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
@@ -402,7 +402,7 @@ impl Engine {
     }
 
     /// Those whose content was compressed go on.
-    fn take_squeezed<R: Replies>(&mut self, replies: &mut R) -> bool {
+    fn take_squeezed(&mut self, replies: &mut dyn Replies) -> bool {
         let mut any = false;
         while let Some(tickets) = self.rest.squeezer.as_mut().and_then(Squeezer::take) {
             for ticket in tickets {
@@ -413,7 +413,7 @@ impl Engine {
     }
 
     /// Those whose passwords were looked at go on.
-    fn take_verdicts<R: Replies>(&mut self, replies: &mut R) -> bool {
+    fn take_verdicts(&mut self, replies: &mut dyn Replies) -> bool {
         let mut any = false;
         while let Some((ticket, verdict)) = self.rest.verifier.as_mut().and_then(Verifier::take) {
             any |= self.go_on_by(replies, ticket, Some(verdict));
@@ -433,7 +433,7 @@ impl Engine {
     }
 
     /// One that has waited goes on.
-    fn go_on<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    fn go_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
         let Some(mut course) = place.take() else { return };
         if course.paced.is_some() {
@@ -490,12 +490,12 @@ impl Rest {
     }
 
     /// The memory of one that is over.
-    fn begin<R: Replies>(
+    fn begin(
         &mut self,
         loaded: &Rc<Loaded>,
         id: ExchangeId,
         request: &Request<'_>,
-        replies: &R,
+        replies: &dyn Replies,
     ) -> Box<Course> {
         let mut course = self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
         course.begin(loaded, id, request, replies);
@@ -526,7 +526,7 @@ impl Rest {
     }
 
     /// The request of an exchange that is kept.
-    pub fn course_of<R: Replies>(&mut self, replies: &R, id: ExchangeId) -> Option<&mut Course> {
+    pub fn course_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<&mut Course> {
         let token = replies.mark(id)?;
         self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)
     }
@@ -539,7 +539,7 @@ impl Rest {
     }
 
     /// One that was being sent is over.
-    pub fn end<R: Replies>(&mut self, replies: &mut R, token: u32, complete: bool) {
+    pub fn end(&mut self, replies: &mut dyn Replies, token: u32, complete: bool) {
         let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
         course.sent.complete = complete;
         course.state = CourseState::Over;
@@ -554,7 +554,7 @@ impl Rest {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Whether others may have its answer, too.
     fn is_shared(&self) -> bool {
         let (course, request) = (&*self.course, self.request);

@@ -10,7 +10,6 @@ use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompress
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
 use core::time::Duration;
-use exchange::Replies;
 use semantics::{Known, Method, date};
 use std::cmp::Reverse;
 
@@ -37,7 +36,7 @@ pub(super) fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
     Accepted::of(accept_encoding, via, authorization).class()
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// What the client takes here.
     pub(super) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
         if self.course.sub.is_some() {

@@ -10,7 +10,6 @@ use crate::logging::ErrorLevel;
 use crate::program::{Alias, Block, ContentRules, SymlinkKind};
 use crate::value::Value;
 use app::Body;
-use exchange::Replies;
 use files::Unread;
 use semantics::Method;
 use std::rc::Rc;
@@ -107,7 +106,7 @@ impl Answer {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// The content phase.
     pub(super) fn content(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);

@@ -7,11 +7,10 @@ use super::run::Runner;
 use crate::compression::Coding;
 use crate::filters::{Filter, Recoder, Ssi, Substitution};
 use crate::program::{Block, FilterSet};
-use exchange::Replies;
 use gzip::Gunzip;
 use std::sync::Arc;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Adds the filters that an answer passes, which has these lines of fields, too.
     pub(super) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
         if block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip) {

@@ -10,7 +10,6 @@ use crate::program::Block;
 use asking::{BodyStream, ProgramAnswer, ProgramRules, Protocol, Servers};
 use bodies::BodyContent;
 use cgi::Params;
-use exchange::Replies;
 use proxy::next::is_unrepeatable;
 use proxy::url::{ProxyUrl, UpstreamPlace, UrlError};
 use semantics::Method;
@@ -50,7 +49,7 @@ impl Scope<'_> {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Passes the request on to a program.
     pub(super) fn pass_to_program(&mut self, block: &Block, pass: &GatewayPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);

@@ -10,7 +10,6 @@ use crate::limits::{LimitDecision, LimitStatus, Limited, Zone};
 use crate::logging::ErrorLevel;
 use crate::program::{Block, Methods, RealIpHeader};
 use core::net::IpAddr;
-use exchange::Replies;
 use passwords::{Credentials, Verdict};
 use semantics::Request;
 use std::cmp::Reverse;
@@ -65,7 +64,7 @@ fn set_address_by(block: Option<&Block>, course: &mut Course, request: &Request<
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Whose client it is: a proxy that is believed tells of another.
     pub(super) fn real_address(&mut self) {
         // What was believed once is.

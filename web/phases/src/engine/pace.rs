@@ -18,7 +18,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// How often it is looked whether the last was taken.
 const LINGER: Duration = Duration::from_millis(50);
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// How fast this answer of so many bytes may be sent, if that is limited.
     pub(super) fn pace(&mut self, length: u64) -> Option<Rate> {
         if self.is_sub() {
@@ -69,7 +69,7 @@ impl<R: Replies> Runner<'_, R> {
 
 impl Engine {
     /// Sends some more of what is sent at a pace.
-    pub(super) fn send_paced<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(super) fn send_paced(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
         let id = course.id;
@@ -88,7 +88,7 @@ impl Engine {
 
 impl Course {
     /// Sends what may be; when the next may, or nothing if all is queued.
-    fn send_some<R: Replies>(&mut self, replies: &mut R, now: Time) -> Option<Duration> {
+    fn send_some(&mut self, replies: &mut dyn Replies, now: Time) -> Option<Duration> {
         let paced = self.paced.as_mut()?;
         let mut room = paced.pace.allowed(now.since(paced.began)).saturating_sub(paced.sent);
         let before = room;

@@ -5,7 +5,7 @@ use super::making::{AnswerLength, Made, Making};
 use super::run::{FileAt, Flow, Runner};
 use app::Body;
 use core::ops::Range;
-use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
+use exchange::{Composed, FieldLines, Part, Piece, Reply};
 use files::{Rate, Streamed};
 use semantics::Status;
 
@@ -56,7 +56,7 @@ type OnDisk = (FileAt, Vec<Part>);
 /// A status, bytes of the body where these are told, and fields.
 type Head = (u16, Option<u64>, Vec<u8>);
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Queues an answer as it is.
     pub(super) fn put(&mut self, (status, length, fields): Head, pieces: Pieces) -> Flow {
         // Of an interim status its client would wait for another.

@@ -5,10 +5,9 @@
 use super::run::{Flow, Runner};
 use super::waits::On;
 use crate::logging::ErrorLevel;
-use exchange::Replies;
 use std::io;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Finds out where the root of the place lies, once for each place that the request
     /// comes to; what is to be done before it goes on.
     #[cold]

@@ -10,7 +10,7 @@ use crate::logging::ErrorLevel;
 use crate::program::FilterSet;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use asking::HeadEvent;
-use exchange::{Replies, Reply};
+use exchange::Reply;
 use proxy::accel;
 use proxy::fields::{Accel, AnswerField};
 use proxy::next::Failure;
@@ -27,7 +27,7 @@ enum Within {
     Domain,
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Bytes of an answer whose head is not whole. How many were taken, and how the request
     /// goes on.
     pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> (usize, Flow) {

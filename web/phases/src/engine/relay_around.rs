@@ -5,7 +5,6 @@ use super::course::Course;
 use super::run::Runner;
 use super::text::put_field;
 use crate::program::{Block, ContentRules};
-use exchange::Replies;
 use proxy::fields::{AnswerField, NameSet};
 use semantics::{Fields, Status};
 use std::rc::Rc;
@@ -22,7 +21,7 @@ fn put_passed(lines: &[u8], hidden: &NameSet, out: &mut Vec<u8>) {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// An interim answer with hints came, with these fields: they go on to a client that knows
     /// of them, where it is to have them.
     pub(super) fn on_hints(&mut self, lines: &[u8]) {

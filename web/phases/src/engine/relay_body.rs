@@ -14,9 +14,9 @@ const PASSED_FROM: u64 = if cfg!(test) { 6 << 10 } else { 128 << 10 };
 
 impl Engine {
     /// Something happened at a connection to an upstream.
-    pub(super) fn on_upstream_event<R: Replies>(
+    pub(super) fn on_upstream_event(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         id: UpstreamId,
         mark: u32,
         event: UpstreamEvent<'_>,
@@ -39,9 +39,9 @@ impl Engine {
     }
 
     /// Before the answer's body: the request goes on by it.
-    fn on_early_event<R: Replies>(
+    fn on_early_event(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         (id, token): (UpstreamId, u32),
         event: UpstreamEvent<'_>,
     ) -> usize {
@@ -65,11 +65,11 @@ impl Engine {
     }
 
     /// A request goes on by what `act` makes of it.
-    pub(super) fn run_early<R: Replies>(
+    pub(super) fn run_early(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         token: u32,
-        act: impl FnOnce(&mut Runner<'_, R>) -> Flow,
+        act: impl FnOnce(&mut Runner<'_>) -> Flow,
     ) {
         let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
         let Some(mut course) = place.take() else { return };
@@ -85,7 +85,7 @@ impl Engine {
     }
 
     /// While the answer's body comes.
-    fn on_body_event<R: Replies>(&mut self, replies: &mut R, token: u32, event: UpstreamEvent<'_>) -> usize {
+    fn on_body_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         match event {
             UpstreamEvent::Data(bytes) => return self.on_body_bytes(replies, token, bytes),
             UpstreamEvent::Passed(bytes) => {
@@ -108,7 +108,7 @@ impl Engine {
         0
     }
 
-    fn on_body_bytes<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> usize {
+    fn on_body_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         let mut all = 0;
         let mut is_early = self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body());
         let ended = loop {
@@ -134,7 +134,7 @@ impl Engine {
         bytes.len()
     }
 
-    fn on_body_over<R: Replies>(&mut self, replies: &mut R, token: u32, ended: BodyEnd) {
+    fn on_body_over(&mut self, replies: &mut dyn Replies, token: u32, ended: BodyEnd) {
         let ended = match self.rest.relay_of(token).and_then(|relay| relay.odd_slice()) {
             Some(why) if matches!(ended, BodyEnd::Whole(_)) => BodyEnd::Cut(why),
             _ => ended,
@@ -161,11 +161,11 @@ impl Engine {
     }
 
     /// Acts on a request that is kept.
-    pub(super) fn with_runner<R: Replies, T>(
+    pub(super) fn with_runner<T>(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         token: u32,
-        act: impl FnOnce(&mut Runner<'_, R>) -> T,
+        act: impl FnOnce(&mut Runner<'_>) -> T,
     ) -> Option<T> {
         self.rest.clock.now = replies.now();
         let clock = self.rest.clock;
@@ -193,7 +193,7 @@ impl Engine {
     }
 
     /// A piece of a body that is sent to an upstream was read back.
-    pub(super) fn on_relay_piece<R: Replies>(&mut self, replies: &mut R, token: u32, piece: Option<&[u8]>) {
+    pub(super) fn on_relay_piece(&mut self, replies: &mut dyn Replies, token: u32, piece: Option<&[u8]>) {
         let Some(relay) = self.rest.relay_of(token) else { return };
         if relay.ask.stage() == AskStage::Body {
             if piece.is_some() {
@@ -215,7 +215,7 @@ impl Engine {
     }
 
     /// Bytes of a body that goes on as it comes. How many were taken.
-    pub(super) fn on_streamed_bytes<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> usize {
+    pub(super) fn on_streamed_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         if self.rest.courses.get(token as usize).is_none_or(Option::is_none) {
             return 0;
         }
@@ -224,7 +224,7 @@ impl Engine {
     }
 
     /// A body that goes on as it comes is over, or will not be whole.
-    pub(super) fn on_streamed_end<R: Replies>(&mut self, replies: &mut R, token: u32, whole: bool) {
+    pub(super) fn on_streamed_end(&mut self, replies: &mut dyn Replies, token: u32, whole: bool) {
         let Some(relay) = self.rest.relay_of(token) else { return };
         let replying = relay.ask.stage() == AskStage::Body;
         if whole {
@@ -246,7 +246,7 @@ impl Engine {
 
     /// The client of a request that is passed on sends no more: as nginx has it, it has
     /// left.
-    pub(super) fn on_client_left<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    pub(super) fn on_client_left(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
         let Some(token) = replies.mark(id) else { return };
         let Some(relay) = self.rest.relay_of(token) else { return };
         if relay.rules.ignores_client_end {
@@ -276,7 +276,7 @@ impl Rest {
 
     /// Takes some of a body: as much as may wait for its client. How many bytes were
     /// taken, and whether it is over.
-    fn take_body<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> (usize, BodyEnd) {
+    fn take_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> (usize, BodyEnd) {
         let most = self.makings.relayed_max();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
             return (bytes.len(), BodyEnd::Not);
@@ -287,7 +287,7 @@ impl Rest {
     }
 
     /// The client has taken some: what waits at the data path is asked for again.
-    pub(super) fn read_more<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (id, room) = (course.id, course.room_ahead());
         let is_direct = course.filtering.as_deref().is_some_and(Filtering::is_direct);
@@ -298,7 +298,7 @@ impl Rest {
 
     /// Where nothing looks at the rest of a body, and it is long, it goes to the client by
     /// itself from here on, if the data path can.
-    fn pass_on<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    fn pass_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (Some(relay), Some(filtering)) = (course.relay.as_deref_mut(), course.filtering.as_deref()) else { return };
@@ -308,7 +308,7 @@ impl Rest {
     }
 
     /// Bytes of a body went to the client by themselves.
-    fn take_passed<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: u64) {
+    fn take_passed(&mut self, replies: &mut dyn Replies, token: u32, bytes: u64) {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (Some(_), Some(filtering)) = (&course.relay, course.filtering.as_deref_mut()) else { return };
         replies.note_passed(course.id, bytes);
@@ -327,7 +327,7 @@ impl Course {
 
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
     /// up to `most` bytes that are unsent; all else waits until it is made.
-    fn take_body<R: Replies>(&mut self, replies: &mut R, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
+    fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
         let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
         let room = match is_direct {
             true => most.saturating_sub(replies.unsent(self.id)),

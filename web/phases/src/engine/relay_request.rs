@@ -13,7 +13,6 @@ use app::Body;
 use asking::{Ask, AskRules, AskSpec, BodyStream, NamedHost, Protocol, Servers};
 use bodies::BodyContent;
 use core::net::{IpAddr, Ipv4Addr};
-use exchange::Replies;
 use handshake::{CertificateFiles, OwnDemand, Sought};
 use proxy::next::is_unrepeatable;
 use proxy::target::{self, TargetSource};
@@ -51,7 +50,7 @@ struct Destination {
     host: Vec<u8>,
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Passes the request on.
     pub(super) fn pass_on(&mut self, block: &Block, pass: &ProxyPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);

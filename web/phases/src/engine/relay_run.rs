@@ -29,7 +29,7 @@ impl Course {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     pub(super) fn relay(&mut self) -> Option<&mut Relay> {
         self.course.relay.as_deref_mut()
     }
@@ -119,9 +119,9 @@ impl Rest {
 
     /// Goes on with what is asked for a request that is kept. What there is to say of that
     /// waits for [`Runner::tell_notes`].
-    pub(super) fn ask_for<R: Replies, T>(
+    pub(super) fn ask_for<T>(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         token: u32,
         act: impl FnOnce(&mut Ask, &mut AskTurn<'_>) -> T,
     ) -> Option<T> {

@@ -8,12 +8,7 @@ use exchange::{ExchangeId, Replies, UpstreamEvent};
 
 impl Engine {
     /// While both sides send what they like.
-    pub(super) fn on_tunnel_event<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        token: u32,
-        event: UpstreamEvent<'_>,
-    ) -> usize {
+    pub(super) fn on_tunnel_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return 0 };
         let id = course.id;
         let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else { return 0 };
@@ -61,7 +56,7 @@ impl Engine {
     }
 
     /// Its upstream's timer is set anew; where that is late, the tunnel is over.
-    fn watch_tunnel<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    fn watch_tunnel(&mut self, replies: &mut dyn Replies, token: u32) {
         let looked = self.rest.ask_for(replies, token, |ask, turn| ask.watch_tunnel(turn));
         if looked.is_some_and(|looked| looked.is_err()) {
             self.with_runner(replies, token, |runner| runner.tell_notes());
@@ -71,7 +66,7 @@ impl Engine {
 
     /// A tunnel is over; what is queued towards its client is sent first, and what that has said
     /// is its upstream's, as long as it takes some of it.
-    fn end_tunnel<R: Replies>(&mut self, replies: &mut R, token: u32, end: TunnelEnd) {
+    fn end_tunnel(&mut self, replies: &mut dyn Replies, token: u32, end: TunnelEnd) {
         self.with_runner(replies, token, |runner| {
             runner.ask(|ask, turn| ask.end_tunnel(turn, end == TunnelEnd::Late));
             runner.forget_relay();
@@ -84,14 +79,14 @@ impl Engine {
     }
 
     /// Whether an exchange's connection is a tunnel.
-    pub(super) fn is_tunnel<R: Replies>(&mut self, replies: &R, id: ExchangeId) -> bool {
+    pub(super) fn is_tunnel(&mut self, replies: &dyn Replies, id: ExchangeId) -> bool {
         let course = self.rest.course_of(replies, id);
         let relay = course.and_then(|course| course.relay.as_deref());
         relay.is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel)
     }
 
     /// Bytes of a client whose connection is a tunnel. How many were taken.
-    pub(super) fn on_tunnel_bytes<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+    pub(super) fn on_tunnel_bytes(&mut self, replies: &mut dyn Replies, id: ExchangeId, bytes: &[u8]) -> usize {
         let Some(token) = replies.mark(id).filter(|token| self.rest.peek(*token, id).is_some()) else {
             return bytes.len();
         };
@@ -104,7 +99,7 @@ impl Engine {
     }
 
     /// The client of a tunnel has taken some.
-    pub(super) fn on_tunnel_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+    pub(super) fn on_tunnel_room(&mut self, replies: &mut dyn Replies, id: ExchangeId) -> bool {
         if !self.is_tunnel(replies, id) {
             return false;
         }
@@ -117,7 +112,7 @@ impl Engine {
     }
 
     /// The client of a tunnel sends no more.
-    pub(super) fn on_tunnel_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+    pub(super) fn on_tunnel_end(&mut self, replies: &mut dyn Replies, id: ExchangeId) -> bool {
         let Some(token) = replies.mark(id) else { return false };
         let is_tunnel = self.rest.relay_of(token).is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel);
         if is_tunnel {

@@ -11,7 +11,7 @@ use super::text::{bare_type, location_value, put_field};
 use crate::filters::Filter;
 use crate::logging::ErrorLevel;
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules};
-use exchange::{FieldLines, Part, Replies};
+use exchange::{FieldLines, Part};
 use semantics::date::{self, HttpDate};
 use semantics::{Known, Method};
 use std::rc::Rc;
@@ -25,7 +25,7 @@ const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: ";
 /// Statuses that fields are added to, unless they are for all.
 const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Ends with `status`: by its error page, if there is one for it here, or with
     /// nginx's own.
     pub(super) fn fail(&mut self, status: u16) -> Flow {

@@ -6,11 +6,10 @@ use crate::ids::BlockId;
 use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
 use crate::units;
 use crate::value::Value;
-use exchange::Replies;
 use files::Unread;
 use std::rc::Rc;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Runs the script of `block`, from where the request is in it.
     pub(super) fn script(&mut self, block: BlockId) -> Flow {
         let loaded = Rc::clone(&self.loaded);

@@ -26,7 +26,7 @@ use crate::limits::HeldCount;
 use crate::logging::ErrorLevel;
 use app::Body;
 use core::ops::Range;
-use exchange::{ExchangeId, Replies};
+use exchange::ExchangeId;
 use semantics::Request;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -398,7 +398,7 @@ impl Course {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Makes a subrequest of this request.
     pub(super) fn ask_sub(&mut self, asked: AskedSub<'_>) -> Option<SubId> {
         self.course.depends.on(super::course::Depends::OTHER);
