@@ -11,7 +11,7 @@
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
-//! | `relay…`, `tunnel_pace`, `named`, `names` | requests that are passed on to upstreams, and their answers |
+//! | `relay…`, `gateway`, `named`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
 //! | `ready`, `remember` | whole responses that are ready |
 
@@ -30,7 +30,6 @@ mod facts;
 mod filtered;
 mod filtering;
 mod gateway;
-mod gateway_answer;
 mod guard;
 mod handler;
 mod held;
@@ -57,11 +56,8 @@ mod relay;
 mod relay_answer;
 mod relay_around;
 mod relay_body;
-mod relay_pass;
-mod relay_rate;
 mod relay_request;
 mod relay_run;
-mod relay_secured;
 mod relay_tunnel;
 mod relay_values;
 mod remember;
@@ -78,7 +74,6 @@ mod sub_course;
 mod sub_run;
 mod subs;
 mod text;
-mod tunnel_pace;
 mod values;
 mod waits;
 mod within;
@@ -88,18 +83,18 @@ use crate::program::Program;
 use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::Wake;
+use asking::{AskStage, KeptLinks};
 use core::time::Duration;
 pub use parts::{EngineParts, NewProgram, PrepareError};
 
 use course::{Course, CourseState, Loaded};
-use exchange::{ExchangeId, HeadWriter, Replies, UpstreamId};
+use exchange::{ExchangeId, HeadWriter, Replies};
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
 use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
-use relay::{IdlePlaces, RelayStage, SecuredWays};
 use run::{Flow, Runner};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
@@ -179,9 +174,7 @@ pub(crate) struct Rest {
     makings: Makings,
     /// Connections to upstreams that wait for requests; and those of requests that are over,
     /// to be closed.
-    idle: IdlePlaces,
-    ways: SecuredWays,
-    hangups: Vec<UpstreamId>,
+    kept: KeptLinks,
     /// Requests within requests.
     subs: Subs,
 }
@@ -229,9 +222,7 @@ impl Engine {
                 delayed: BinaryHeap::new(),
                 stream: None,
                 makings: Makings::default(),
-                idle: IdlePlaces::default(),
-                ways: SecuredWays::default(),
-                hangups: Vec::new(),
+                kept: KeptLinks::default(),
                 subs: Subs::default(),
             },
             single: None,
@@ -268,7 +259,7 @@ impl Engine {
             |program: &Program| program.listeners.iter().map(|one| (one.address, one.path.clone())).collect::<Vec<_>>();
         self.moved |= at(&old.program) != at(&self.loaded.program);
         self.loaded.take_names_of(&old);
-        self.rest.forget_idle(&old);
+        self.rest.kept.replace(&old.groups);
         self.retired.push(old);
         self.rest.courses_loaded(&self.loaded);
         self.rest.ready.clear();
@@ -353,7 +344,7 @@ impl Engine {
                 self.keep(replies, token, course, request);
                 self.send_paced(replies, token);
             }
-            None if course.relay.as_ref().is_some_and(|relay| relay.stage == RelayStage::Tunnel) => {
+            None if course.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
                 course.state = CourseState::Sends;
                 self.keep(replies, token, course, request);
             }

@@ -5,7 +5,7 @@ use super::course_parts::{Again, Captures, KeptContent, LimitsSaid, Rewritten, S
 use super::making::Filtering;
 use super::named::Names;
 use super::paced::Paced;
-use super::relay::{Relay, SiloGroup, UpstreamTry};
+use super::relay::Relay;
 use super::roots::RealRoots;
 use super::sliced::Slices;
 use super::sub_course::{ChildCourses, SubCourse};
@@ -15,6 +15,7 @@ use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
 use app::Prefix;
+use asking::{AskTry, GroupSpec, ServerGroups};
 use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
@@ -61,9 +62,7 @@ pub(crate) struct Loaded {
     /// The error log has lines.
     told: Cell<bool>,
     /// Servers that requests are passed on to.
-    pub groups: RefCell<Vec<SiloGroup>>,
-    /// Another program is in its place.
-    pub is_replaced: Cell<bool>,
+    pub groups: ServerGroups,
     /// What resolves names; none where nothing does.
     pub names: RefCell<Option<Names>>,
     /// Who is believed when he tells of clients (`set_real_ip_from`), anywhere.
@@ -90,8 +89,11 @@ impl Loaded {
         let bodies = RefCell::new(bodies);
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
         let told = Cell::new(summary.logs);
-        let groups = RefCell::new(SiloGroup::of(&program));
-        let is_replaced = Cell::new(false);
+        let groups = ServerGroups::new(program.upstreams.iter().map(|one| GroupSpec {
+            group: Arc::clone(&one.group),
+            idle: one.idle,
+            is_named: one.names.is_some(),
+        }));
         let fronts = program.fronts();
         let asks_for_real_roots = program.variables.asks_for_real_roots();
         let asks_for_bodies = program.variables.asks_for_bodies();
@@ -108,7 +110,6 @@ impl Loaded {
             series,
             told,
             groups,
-            is_replaced,
             names: RefCell::new(names),
             fronts,
             asks_for_real_roots,
@@ -132,11 +133,6 @@ impl Loaded {
     /// What others than the silo's thread may let go of.
     pub fn into_parts(self) -> (Arc<Program>, Option<LogSet>) {
         (self.program, self.logs.into_inner())
-    }
-
-    /// A number that nobody can guess.
-    pub fn chance(&self, of: u64) -> u64 {
-        self.secret.hash_one((2, of))
     }
 
     /// A line was added to an error log.
@@ -361,10 +357,10 @@ pub(crate) struct Course {
     pub filtering: Option<Box<Filtering>>,
     /// The request's body, if it has one.
     pub(super) body: Option<Box<CourseBody>>,
-    /// It is passed on; and who was asked so far.
+    /// It is passed on; and who was asked before, where it is not.
     pub relay: Option<Box<Relay>>,
     pub relay_body: Option<BodyContent>,
-    pub tries: Vec<UpstreamTry>,
+    pub tries: Vec<AskTry>,
     /// Fields of the answer that came, and what whatever answers has of it.
     pub answered: Vec<u8>,
     pub kept: KeptContent,

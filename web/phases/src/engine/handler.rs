@@ -226,9 +226,7 @@ impl Handler for Engine {
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
-        for id in core::mem::take(&mut self.rest.hangups) {
-            replies.cut(id);
-        }
+        self.rest.kept.cut_all(replies);
         let within = !self.rest.subs.is_idle();
         let mut wake = if within {
             self.on_files_turn(replies)
@@ -310,13 +308,13 @@ impl Handler for Engine {
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         let (rest, is_written) = (&self.rest, !self.loaded.may_write() && self.retired.is_empty());
-        rest.courses.len() == rest.free.len() && rest.hangups.is_empty() && is_written && self.files.is_at_rest()
+        rest.courses.len() == rest.free.len() && rest.kept.hangups() == 0 && is_written && self.files.is_at_rest()
     }
 
     fn has_work(&self) -> bool {
         let rest = &self.rest;
         let woken = !rest.makings.ready.is_empty() || !rest.subs.work.is_empty() || rest.has_place();
-        woken || !rest.hangups.is_empty() || self.files.has_work() || self.reads && self.has_room_for_bodies()
+        woken || rest.kept.hangups() > 0 || self.files.has_work() || self.reads && self.has_room_for_bodies()
     }
 
     fn working(&self) -> u32 {

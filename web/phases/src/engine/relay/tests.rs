@@ -8,6 +8,7 @@ use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
 use crate::value::Value;
 use crate::variables::VariableTable;
 use app::{Body, Closed, ConnId, ConnectError};
+use asking::AskRules;
 use core::net::IpAddr;
 use core::ops::Range;
 use core::time::Duration;
@@ -301,7 +302,8 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         port: None,
         location: Some(1),
     };
-    let mut rules = ProxyRules { http11: true, ahead: 5_000, ..ProxyRules::default() };
+    let mut rules =
+        ProxyRules { http11: true, ask: AskRules { ahead: 5_000, ..AskRules::default() }, ..ProxyRules::default() };
     rules.set_fields.push((b"Connection"[..].into(), Value::literal(b"")));
     rules.prepare();
     let mut block = Block {
@@ -550,7 +552,7 @@ pub(in crate::engine) fn ask_with(
         }
         engine.on_turn(&mut world);
         world.clients.iter().for_each(&mut show);
-        let idle = world.links.iter().filter(|link| link.mark & super::IDLE != 0).count();
+        let idle = world.links.iter().filter(|link| link.mark & asking::IDLE != 0).count();
         assert_eq!(world.links.len(), idle, "only idle connections are left");
         assert!(idle <= 3, "as many as may be kept");
         assert!(engine.rest.courses.iter().all(Option::is_none), "no request is left");
@@ -584,7 +586,7 @@ fn faulty_answers_harm_nobody(mut engine: Engine) -> usize {
     assert!(whole > 200 && cut > 20 && errors > 50, "{whole} {cut} {errors}");
     // And none counts as asked any more.
     let loaded = std::rc::Rc::clone(&engine.loaded);
-    let groups = loaded.groups.borrow();
+    let groups = loaded.groups.list.borrow();
     let balancer = &groups[0].balancer;
     let mut attempts = balancer.begin(upstream::BalancingKey::None);
     let mut again = upstream::Balancer::new(Arc::clone(balancer.group()));
