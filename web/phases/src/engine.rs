@@ -5,6 +5,7 @@
 //! | `course` | how far a request has come |
 //! | `run`, `script` | its phases, and the scripts in two of them |
 //! | `values`, `facts`, `written`, `host` | what variables stand for |
+//! | `view` | a request as the features of its place see it |
 //! | `content`, `pages` | what answers |
 //! | `errors` | what the error log is told |
 //! | `reply`, `conditions`, `ranges`, `text`, `put` | its fields, and how it is sent |
@@ -79,6 +80,7 @@ mod subs;
 mod text;
 mod tunnel_pace;
 mod values;
+mod view;
 mod waits;
 mod within;
 mod written;
@@ -401,7 +403,7 @@ impl Engine {
         let token = ticket as u32;
         let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
         let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
-        (course.ticket, course.verdict) = (None, verdict);
+        (course.ticket, course.features.auth_basic.verdict) = (None, verdict);
         if course.filtering.is_some() {
             self.rest.make_ready(token);
             return true;
@@ -524,7 +526,7 @@ impl Rest {
     fn recycle(&mut self, mut course: Box<Course>) {
         // What it counted as, counts no more.
         self.end_sub(&mut course);
-        course.held.clear();
+        course.features.limits.held.clear();
         (course.filtering, course.body, course.secured.session) = (None, None, None);
         self.abandon(&mut course);
         self.spare.give_course(course);

@@ -2,7 +2,7 @@
 
 use crate::ids::UpstreamGroupId;
 use crate::proxying::ProxyRules;
-use crate::value::Value;
+use features::Value;
 use std::sync::Arc;
 
 /// How programs are asked.

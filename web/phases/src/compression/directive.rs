@@ -1,8 +1,8 @@
 //! What directives say of compression.
 
 use super::{Coding, CompressionRules, Precompressed, Proxied};
-use crate::maps::Compiling;
-use crate::units::{number, size};
+use features::Compiling;
+use features::units::{number, size};
 
 /// Those that tune nginx's own memory: what is said is checked, and has no effect
 /// here.

@@ -1,6 +1,6 @@
 use super::*;
-use crate::maps::Compiling;
-use crate::value::Value;
+use features::Compiling;
+use features::Value;
 
 /// Expressions are counted.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::course_body::CourseBody;
-use super::course_parts::{Again, Captures, KeptContent, LimitsSaid, Rewritten, SecuredCourse};
+use super::course_parts::{Again, Captures, KeptContent, Rewritten, SecuredCourse};
 use super::making::Filtering;
 use super::named::Names;
 use super::paced::Paced;
@@ -10,16 +10,14 @@ use super::roots::RealRoots;
 use super::sliced::Slices;
 use super::sub_course::{ChildCourses, SubCourse};
 use crate::filters::{Include, SsiValues};
-use crate::limits::HeldCount;
 use crate::program::{BlockId, Program, ServerId};
-use crate::reach::Reach;
 use access_log::LogSet;
 use app::Prefix;
 use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
+use features::{FeatureParts, Reach};
 use files::Stamp;
-use passwords::Verdict;
 use pcre::Matcher;
 use semantics::{Method, OwnedRequest, Request};
 use std::cell::{Cell, RefCell};
@@ -336,20 +334,14 @@ pub(crate) struct Course {
     /// What a proxy said of the client before all requests.
     pub proxied: Option<Box<ProxiedAddresses>>,
     pub limit_rate: Option<u64>,
-    /// The time in a link that is checked.
-    pub link_expires: Option<Vec<u8>>,
+    /// What features know of it.
+    pub features: FeatureParts,
     /// Fields that whatever answers has.
     pub kept_fields: Vec<u8>,
-    /// What limits said of it, and the connections that it counts as.
-    pub limits_said: LimitsSaid,
-    pub held: Vec<HeldCount>,
-    /// What the verifier, or who wakes it later, knows it by, and said.
+    /// What the verifier, or who wakes it later, knows it by.
     pub ticket: Option<u64>,
-    pub verdict: Option<Verdict>,
     /// The ticket with which it waited for its content to be compressed: it does so once.
     pub squeezed_by: Option<u64>,
-    /// The file of users that its password was found in.
-    pub known_to: Option<Vec<u8>>,
     /// What is sent no faster than it may be.
     pub paced: Option<Paced>,
     /// The error log has a line about it: another request is to have its own.
@@ -443,14 +435,10 @@ impl Course {
             peer: None,
             proxied: None,
             limit_rate: None,
-            link_expires: None,
+            features: FeatureParts::default(),
             kept_fields: Vec::new(),
-            limits_said: LimitsSaid::default(),
-            held: Vec::new(),
             ticket: None,
-            verdict: None,
             squeezed_by: None,
-            known_to: None,
             paced: None,
             is_told: Cell::new(false),
             filtering: None,

@@ -1,17 +1,15 @@
 //! nginx's own variables.
 
-use super::course::Depends;
 use super::course_body::CourseBody;
 use super::host::{host_of, port_of};
 use super::values::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
-use crate::access::basic_credentials;
-use crate::secure_link;
 use crate::small::StubStatus;
 use crate::variables::Core;
 use crate::zone::local_name;
 use bodies::BodyContent;
 use core::time::Duration;
+use features::auth_basic::basic_credentials;
 use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
@@ -52,34 +50,10 @@ impl Scope<'_> {
         }
     }
 
-    /// What a request's link and referer are worth.
+    /// What a request's referer is worth.
     fn of_links(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let block = self.block()?;
         match core {
-            // What $secure_link found in the link.
-            Core::SecureLinkExpires => {
-                let told = self.course.link_expires.as_ref()?;
-                out.extend_from_slice(told);
-                Some(true)
-            }
-            Core::SecureLink => {
-                let Some(rules) = &block.secure_link else { return Some(false) };
-                if let Some(secret) = &rules.secret {
-                    let link = secure_link::check_secret(self.request.target(), secret);
-                    out.extend_from_slice(link.unwrap_or_default());
-                    return Some(link.is_some());
-                }
-                let (Some(link), Some(md5)) = (&rules.link, &rules.md5) else { return Some(false) };
-                let link = self.get(link);
-                // A link ends at a time.
-                self.course.depends.on(Depends::SECOND);
-                self.course.link_expires = secure_link::check(&link, b"", self.clock.second).expires.map(Vec::from);
-                let md5 = self.get(md5);
-                let checked = secure_link::check(&link, &md5, self.clock.second);
-                let told = checked.valid.map(|valid| if valid { &b"1"[..] } else { b"0" });
-                out.extend_from_slice(told.unwrap_or_default());
-                Some(told.is_some())
-            }
             Core::InvalidReferer => {
                 let referer = self.request.known(Known::Referer);
                 let loaded = self.loaded;
@@ -281,14 +255,6 @@ impl Scope<'_> {
             Core::RequestTime => put_seconds(out, self.clock.now.since(course.started)),
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
             Core::GzipRatio => sent.packed.is_some_and(|(whole, packed)| put(out, ratio(whole, packed))),
-            Core::LimitReqStatus => course.limits_said.requests.is_some_and(|status| {
-                out.extend_from_slice(status.text());
-                true
-            }),
-            Core::LimitConnStatus => course.limits_said.connections.is_some_and(|status| {
-                out.extend_from_slice(status.text());
-                true
-            }),
             _ => return None,
         })
     }

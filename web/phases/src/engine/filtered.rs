@@ -5,9 +5,11 @@ use super::content::Answer;
 use super::making::Making;
 use super::run::Runner;
 use crate::compression::Coding;
-use crate::filters::{Filter, Recoder, Ssi, Substitution};
+use crate::filters::{Filter, Recoder, Ssi};
 use crate::program::{Block, FilterSet};
 use exchange::Replies;
+use features::MediaTypes;
+use features::sub_filter::Substitution;
 use gzip::Gunzip;
 use std::sync::Arc;
 
@@ -71,19 +73,19 @@ impl<R: Replies> Runner<'_, R> {
     pub(super) fn may_pass(answer: &Answer, block: &Block) -> bool {
         block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip)
             || block.filters.has(FilterSet::ADDITION) && is_among(&block.subrequests.types, answer)
-            || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.substitute.types, answer)
+            || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.features.sub_filter.types, answer)
             || block.filters.has(FilterSet::RECODE) && is_among(&block.charset.types, answer)
             || block.filters.has(FilterSet::SSI) && is_among(&block.ssi.types, answer)
     }
 
     /// `sub_filter`.
     fn substitute(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
-        let rules = &block.substitute;
+        let rules = &block.features.sub_filter;
         if is_empty(answer, making) || !is_among(&rules.types, answer) {
             return;
         }
-        let Some(patterns) = rules.patterns(|text| self.scope().get(text)) else { return };
-        making.pipeline.push(Filter::Substitute(Box::new(Substitution::new(Arc::clone(rules), patterns))));
+        let Some(substitution) = Substitution::new(rules, &mut self.scope()) else { return };
+        making.pipeline.push(Filter::Substitute(Box::new(substitution)));
         making.is_open = true;
         // nginx leaves what is said of ranges here.
         let is_unranged = answer.is_unranged;
@@ -117,10 +119,7 @@ fn is_empty(answer: &Answer, making: &Making) -> bool {
     !making.is_open && !is_untold && answer.body.length() == 0
 }
 
-/// Whether an answer's media type is among these; none are all.
-fn is_among(types: &Option<Vec<Box<[u8]>>>, answer: &Answer) -> bool {
-    let Some(types) = types else { return true };
-    let Some(media_type) = &answer.media_type else { return false };
-    let bare = super::text::bare_type(media_type);
-    types.iter().any(|known| bare.eq_ignore_ascii_case(known))
+/// Whether an answer's media type is among these.
+fn is_among(types: &MediaTypes, answer: &Answer) -> bool {
+    answer.media_type.as_ref().map_or(*types == MediaTypes::All, |told| types.has(super::text::bare_type(told)))
 }

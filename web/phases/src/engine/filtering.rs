@@ -12,7 +12,6 @@ use super::waits::{On, Pull};
 use super::{Engine, Rest};
 use crate::filters::{Broken, FilterValues, Include, SsiValues};
 use crate::program::Block;
-use crate::value::Value;
 use app::{Body, Wake};
 use core::ops::Range;
 use core::time::Duration;
@@ -155,10 +154,6 @@ fn expects_trailers(block: &Block, status: u16) -> bool {
 }
 
 impl FilterValues for Scope<'_> {
-    fn value(&mut self, value: &Value) -> Vec<u8> {
-        self.get(value)
-    }
-
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         let loaded = self.loaded;
         let (number, found) = loaded.program.variables.find(name)?;

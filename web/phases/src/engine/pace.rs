@@ -4,10 +4,10 @@ use super::course::{Course, CourseState};
 use super::paced::Paced;
 use super::run::{Flow, Runner};
 use super::{Engine, Rest};
-use crate::value::Value;
 use app::Body;
 use core::time::Duration;
 use exchange::{Part, Replies, Reply};
+use features::Value;
 use files::Rate;
 use std::cmp::Reverse;
 use wire::Time;
@@ -47,7 +47,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// What a value comes to in bytes; what is no size limits nothing.
     fn size(&mut self, value: &Value) -> Option<u64> {
-        crate::units::size(&self.scope().get(value)).ok()
+        features::units::size(&self.scope().get(value)).ok()
     }
 
     /// Begins to send a body in memory at a pace.

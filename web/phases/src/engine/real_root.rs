@@ -4,8 +4,8 @@
 
 use super::run::{Flow, Runner};
 use super::waits::On;
-use crate::logging::ErrorLevel;
 use exchange::Replies;
+use features::ErrorLevel;
 use std::io;
 
 impl<R: Replies> Runner<'_, R> {

@@ -304,7 +304,7 @@ impl Engine {
         let begun = relay.stage == RelayStage::Body;
         self.with_runner(replies, token, |runner| {
             let told = "client prematurely closed connection, so upstream connection is closed too";
-            runner.tell_at(crate::logging::ErrorLevel::INFO, told, runner.doing());
+            runner.tell_at(features::ErrorLevel::INFO, told, runner.doing());
             runner.end_relay();
             if !begun {
                 runner.course.sent.status = 499;

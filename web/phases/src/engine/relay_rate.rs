@@ -4,9 +4,9 @@
 use super::Rest;
 use super::relay::Relay;
 use super::run::Runner;
-use crate::logging::ErrorLevel;
 use core::time::Duration;
 use exchange::{Replies, UpstreamId};
+use features::ErrorLevel;
 use std::sync::Arc;
 use wire::Time;
 
@@ -20,7 +20,7 @@ impl<R: Replies> Runner<'_, R> {
         let rules = Arc::clone(&relay.rules);
         let Some(value) = &rules.rate else { return };
         let text = self.scope().get(value);
-        let rate = crate::units::size(&text).unwrap_or_else(|_| {
+        let rate = features::units::size(&text).unwrap_or_else(|_| {
             self.tell(ErrorLevel::ERROR, || [b"invalid size \"", text.as_slice(), b"\""].concat());
             0
         });

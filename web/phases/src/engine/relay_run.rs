@@ -3,10 +3,10 @@
 use super::relay::{Choice, IdleLink, Relay, RelayStage, UpstreamTry, peer_text};
 use super::run::{Flow, Runner};
 use super::waits::On;
-use crate::logging::ErrorLevel;
 use app::{Closed, ConnectError, Unreachable};
 use bodies::BodyContent;
 use exchange::{Piece, Replies, UpstreamAddress, UpstreamEvent, UpstreamId};
+use features::ErrorLevel;
 use proxy::next::Failure;
 use random::SplitMix64;
 use std::net::IpAddr;

@@ -4,9 +4,9 @@ use super::course::Phase;
 use super::run::{At, Flow, Runner};
 use crate::ids::BlockId;
 use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
-use crate::units;
-use crate::value::Value;
 use exchange::Replies;
+use features::Value;
+use features::units;
 use files::Unread;
 use std::rc::Rc;
 

@@ -8,11 +8,11 @@ use super::errors::{tell_of_connection, tell_of_process, tell_of_request};
 use super::host::host_of;
 use super::values::{Clock, Scope};
 use super::written::put;
-use crate::logging::ErrorLevel;
 use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;
 use core::sync::atomic::Ordering;
 use exchange::{Asked, ChosenTls, ClientSession, ExchangeId, HandshakeFault, LocalAddress, Replies, Transport};
+use features::ErrorLevel;
 use handshake::{
     CertificateFiles, ClientMode, ClientVerdict, Demand, Failure, Hello, ServerTls, Session, Version, group_name_of,
     suite_name_of,
