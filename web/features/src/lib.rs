@@ -5,6 +5,7 @@
 //! | room | for |
 //! | --- | --- |
 //! | `auth_basic` | who asks needs a password |
+//! | `compression` | which coding an answer gets, and bodies that are compressed once for all |
 //! | `expires` | until when answers are good |
 //! | `limits` | how many requests and connections a client may have |
 //! | `secure_link` | links that only who knows a secret can make |
@@ -22,6 +23,7 @@
 
 pub mod auth_basic;
 mod compiling;
+pub mod compression;
 pub mod expires;
 mod filter;
 pub mod key;
@@ -39,6 +41,7 @@ mod view;
 
 pub use auth_basic::AuthBasic;
 pub use compiling::{BlockCompiling, Compiling};
+pub use compression::CompressionRules;
 pub use expires::Expires;
 pub use filter::{Broken, FilterStep};
 pub use key::SiteKey;
@@ -54,6 +57,7 @@ pub use value::{Value, ValueError, ValuePart, Variables};
 pub use view::{RequestView, Values};
 
 use auth_basic::KnownUser;
+use compression::CompressedAnswer;
 use limits::{CountedRequest, Zone};
 use secure_link::FoundLink;
 use std::sync::Arc;
@@ -63,6 +67,8 @@ use std::sync::Arc;
 pub struct FeatureSettings {
     /// `auth_basic` and what belongs to it.
     pub auth_basic: Option<Arc<AuthBasic>>,
+    /// `gzip`, `brotli`, `zstd`, `gunzip` and what belongs to them.
+    pub compression: Arc<CompressionRules>,
     /// `expires`; none where nothing is said of answers.
     pub expires: Option<Arc<Expires>>,
     /// `limit_req`, `limit_conn` and what belongs to them.
@@ -78,6 +84,8 @@ pub struct FeatureSettings {
 pub struct FeatureParts {
     /// Of its user.
     pub auth_basic: KnownUser,
+    /// Of its compression.
+    pub compression: CompressedAnswer,
     /// Of limits.
     pub limits: CountedRequest,
     /// Of its link.
@@ -97,17 +105,26 @@ struct Feature {
     directives: &'static [DirectiveRow],
     variables: &'static [VariableRow],
     keys: &'static [SiteKey],
+    /// Modules that nginx has only where it is built with them, as its `configure` names them.
+    built_with: &'static [&'static str],
     /// What of a block's settings decides whether its answers are kept ready.
     explain: Option<fn(&FeatureSettings, &mut dyn Explaining)>,
 }
 
 impl Feature {
-    const NONE: Self = Self { directives: &[], variables: &[], keys: &[], explain: None };
+    const NONE: Self = Self { directives: &[], variables: &[], keys: &[], built_with: &[], explain: None };
 }
 
 /// All of them.
-static FEATURES: [Feature; 5] =
-    [auth_basic::FEATURE, expires::FEATURE, limits::FEATURE, secure_link::FEATURE, sub_filter::FEATURE];
+static FEATURES: [Feature; 7] = [
+    auth_basic::FEATURE,
+    compression::GZIP,
+    compression::OTHERS,
+    expires::FEATURE,
+    limits::FEATURE,
+    secure_link::FEATURE,
+    sub_filter::FEATURE,
+];
 
 /// Who explains whether answers of a place are kept ready, and what slows them down.
 pub trait Explaining {
@@ -129,6 +146,12 @@ pub fn directives() -> impl Iterator<Item = &'static DirectiveRow> {
 pub fn variable(name: &[u8]) -> Option<&'static VariableRow> {
     let mut variables = FEATURES.iter().flat_map(|feature| feature.variables);
     variables.find(|variable| variable.name.as_bytes() == name)
+}
+
+/// Modules of features that nginx has only where it is built with them, as its `configure`
+/// names them.
+pub fn built_with() -> impl Iterator<Item = &'static str> {
+    FEATURES.iter().flat_map(|feature| feature.built_with).copied()
 }
 
 /// The keys of all features.

@@ -134,6 +134,7 @@ pub(crate) const FEATURE: Feature = Feature {
     ],
     keys: keys::KEYS,
     explain: Some(explain),
+    ..Feature::NONE
 };
 
 /// Of refusals, in the error log.

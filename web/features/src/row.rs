@@ -37,6 +37,8 @@ pub enum DirectiveEffect {
     Declares(Declaration),
     /// It is taken, and has no effect here, for this reason.
     Idle(&'static str),
+    /// It is refused, for this reason.
+    Refused(&'static str),
     /// It is refused, unless its value is this word, for this reason.
     RefusedUnless(&'static str, &'static str),
 }
@@ -145,6 +147,12 @@ impl DirectiveRow {
     #[must_use]
     pub const fn idle(module: &'static str, name: &'static str, form: ValueForm, why: &'static str) -> Self {
         Self::of(module, name, form, DirectiveEffect::Idle(why))
+    }
+
+    /// One that is refused for a reason.
+    #[must_use]
+    pub const fn refused(module: &'static str, name: &'static str, form: ValueForm, why: &'static str) -> Self {
+        Self::of(module, name, form, DirectiveEffect::Refused(why))
     }
 
     /// One that is refused for a reason, unless its value is this word.

@@ -59,6 +59,7 @@ pub(crate) const FEATURE: Feature = Feature {
         VariableRow { name: "secure_link", reach: Reach::Request, lasts: true, write: write_link },
         VariableRow { name: "secure_link_expires", reach: Reach::Request, lasts: false, write: write_expires },
     ],
+    built_with: &["secure_link"],
     ..Feature::NONE
 };
 

@@ -61,6 +61,7 @@ pub(crate) const FEATURE: Feature = Feature {
              seen last-modified",
         ),
     ],
+    built_with: &["sub"],
     explain: Some(explain),
     ..Feature::NONE
 };

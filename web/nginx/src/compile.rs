@@ -20,7 +20,6 @@ mod gateways;
 mod hosts;
 mod kept_files;
 mod layer;
-mod limits;
 mod listen;
 mod logs;
 mod modules;

@@ -42,7 +42,6 @@ impl Default for Block {
             features: FeatureSettings::default(),
             fields: FieldRules { etag: true, chunked: true, ..FieldRules::default() }.into(),
             charset: charset.into(),
-            compression: Arc::default(),
             ssi: Arc::default(),
             filters: FilterSet::default(),
             logs: Arc::default(),

@@ -9,7 +9,7 @@
 //! | `content`, `pages` | what answers |
 //! | `errors` | what the error log is told |
 //! | `reply`, `conditions`, `ranges`, `text`, `put` | its fields, and how it is sent |
-//! | `filtered`, `filtering`, `coding` | what its content passes on its way |
+//! | `filtered`, `filtering`, `compression` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
 //! | `relay…`, `tunnel_pace`, `named`, `names` | requests that are passed on to upstreams, and their answers |
@@ -18,7 +18,7 @@
 
 mod bodies;
 mod chosen;
-mod coding;
+mod compression;
 mod conditions;
 mod content;
 mod course;
@@ -73,7 +73,6 @@ mod secured;
 mod sliced;
 mod slices;
 mod spare;
-mod squeeze;
 mod sub_course;
 mod sub_run;
 mod subs;
@@ -94,6 +93,7 @@ pub use parts::{EngineParts, NewProgram, PrepareError};
 
 use course::{Course, CourseState, Depends, Loaded};
 use exchange::{ExchangeId, HeadWriter, Replies, UpstreamId};
+use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
 use making::Makings;
@@ -106,7 +106,6 @@ use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{Form, Method, OwnedRequest, Request, Status};
 use spare::Spare;
-use squeeze::Squeezer;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -167,7 +166,7 @@ pub(crate) struct Rest {
     /// What this silo has counted, for all to tell of.
     share: Arc<SiloShare>,
     /// Compresses what is in memory, if any place is to; and what is not.
-    squeezer: Option<Squeezer>,
+    compressed: Option<CompressedBodies>,
     encoders: Encoders,
     /// Those that go on later, and when.
     delayed: BinaryHeap<Reverse<(Time, u64)>>,
@@ -185,7 +184,7 @@ pub(crate) struct Rest {
 }
 
 /// Bytes of compressed content that are kept.
-const SQUEEZED_MAX: usize = 64 << 20;
+const COMPRESSED_MAX: usize = 64 << 20;
 
 impl Engine {
     /// An engine. `event` becomes readable when a helper has an answer.
@@ -221,7 +220,7 @@ impl Engine {
                 requests: u32::MAX,
                 age: Duration::MAX,
                 share: Arc::default(),
-                squeezer: Squeezer::start(SQUEEZED_MAX, event, &cpus).ok(),
+                compressed: CompressedBodies::start(COMPRESSED_MAX, event, &cpus).ok(),
                 encoders: Encoders::default(),
                 delayed: BinaryHeap::new(),
                 stream: None,
@@ -413,9 +412,9 @@ impl Engine {
     }
 
     /// Those whose content was compressed go on.
-    fn take_squeezed<R: Replies>(&mut self, replies: &mut R) -> bool {
+    fn take_compressed<R: Replies>(&mut self, replies: &mut R) -> bool {
         let mut any = false;
-        while let Some(tickets) = self.rest.squeezer.as_mut().and_then(Squeezer::take) {
+        while let Some(tickets) = self.rest.compressed.as_mut().and_then(CompressedBodies::take) {
             for ticket in tickets {
                 any |= self.go_on_by(replies, ticket, None);
             }

@@ -17,7 +17,6 @@ pub mod access;
 pub mod addresses;
 pub mod autoindex;
 mod browsers;
-pub mod compression;
 mod content_rules;
 mod defaults;
 mod engine;

@@ -10,7 +10,6 @@
 
 use crate::access::AccessRules;
 use crate::autoindex::AutoindexRules;
-use crate::compression::CompressionRules;
 pub use crate::content_rules::ContentRules;
 use crate::filters::{Charsets, SsiRules};
 use crate::gateways::Gateways;
@@ -127,7 +126,7 @@ impl ProgramSummary {
         program.blocks.iter().fold(first, |all, block| Self {
             logs: all.logs || !block.logs.is_empty(),
             tells: all.tells || block.content == ContentRules::StubStatus,
-            codes: all.codes || block.compression.codes(),
+            codes: all.codes || block.features.compression.codes(),
             real_ip: all.real_ip || block.real_ip.is_some(),
             reads: all.reads || block.reads_bodies(),
             // Bodies are read for upstreams alone.
@@ -261,8 +260,6 @@ pub struct Block {
     pub fields: Arc<FieldRules>,
     /// `charset` and what belongs to it.
     pub charset: Arc<CharsetRules>,
-    /// `gzip`, `brotli`, `zstd`, `gunzip` and what belongs to them.
-    pub compression: Arc<CompressionRules>,
     /// `ssi` and what belongs to it.
     pub ssi: Arc<SsiRules>,
     /// Which filters content may pass here; made when the block is complete.
@@ -460,7 +457,7 @@ impl FilterSet {
     /// Those whose rules a block has.
     #[must_use]
     pub fn of(block: &Block) -> Self {
-        let gunzip = if block.compression.gunzip { Self::GUNZIP } else { 0 };
+        let gunzip = if block.features.compression.gunzip { Self::GUNZIP } else { 0 };
         let substitute = if block.features.sub_filter.pairs.is_empty() { 0 } else { Self::SUBSTITUTE };
         let charset = &block.charset;
         let same = match (charset.charset.as_ref(), charset.source.as_ref()) {

@@ -536,7 +536,6 @@ named! {
     DocumentUri b"document_uri",
     FastcgiPathInfo b"fastcgi_path_info",
     FastcgiScriptName b"fastcgi_script_name",
-    GzipRatio b"gzip_ratio",
     Host b"host",
     Hostname b"hostname",
     Https b"https",

@@ -4,9 +4,9 @@
 use crate::Target;
 use core::net::IpAddr;
 use features::auth_basic::basic_credentials;
+use features::compression::{CompressionRules, RequestFacts, ResponseFacts};
 use features::secure_link;
 use phases::addresses::{address_and_port, forwarded, network};
-use phases::compression::{CompressionRules, RequestFacts, ResponseFacts};
 use phases::program::{RefererHost, Referers};
 
 pub(crate) const TARGET: Target = Target {

@@ -66,7 +66,6 @@ const PARTS: [&str; 29] = [
 ];
 
 const MEMORY: DirectiveClass = Idle("memory is laid out otherwise here");
-const MEMORY_OF_CODINGS: DirectiveClass = Idle("memory of codings is as large as each needs");
 const EVENTS: DirectiveClass = Idle("workers share connections and events otherwise here");
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
@@ -200,34 +199,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (NO_CACHE, &["proxy_cache_path", "fastcgi_cache_path", "scgi_cache_path", "uwsgi_cache_path"]),
     (NO_PROTOCOL, &["grpc_pass", "memcached_pass", "tunnel_pass"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
-    (
-        MEMORY_OF_CODINGS,
-        &[
-            "gzip_buffers",
-            "gunzip_buffers",
-            "gzip_window",
-            "gzip_hash",
-            "gzip_no_buffer",
-            "postpone_gzipping",
-            "brotli_buffers",
-            "brotli_window",
-            "zstd_buffers",
-        ],
-    ),
-    (
-        NOT_YET,
-        &[
-            "post_action",
-            "mp4",
-            "flv",
-            "perl",
-            "perl_modules",
-            "perl_require",
-            "perl_set",
-            "xslt_stylesheet",
-            "zstd_dict_file",
-        ],
-    ),
+    (NOT_YET, &["post_action", "mp4", "flv", "perl", "perl_modules", "perl_require", "perl_set", "xslt_stylesheet"]),
 ];
 
 /// What becomes of the other directives of a module; with `true`, of all.
@@ -304,6 +276,7 @@ pub(super) fn class(rule: &Rule) -> DirectiveClass {
     match rule.row.map(|row| row.effect) {
         Some(DirectiveEffect::Sets(_) | DirectiveEffect::Declares(_)) => return Compiled,
         Some(DirectiveEffect::Idle(why)) => return Idle(why),
+        Some(DirectiveEffect::Refused(why)) => return Refused(why),
         Some(DirectiveEffect::RefusedUnless(word, why)) => return RefusedUnless(word, why),
         None => {}
     }

@@ -3,7 +3,6 @@
 
 use super::{KeptOff, Slower, always_returns, told};
 use features::{Explaining, Reach, Value};
-use phases::compression::{Coding, Precompressed};
 use phases::program::ContentRules;
 use phases::script::{Condition, Instruction, SetTarget};
 use phases::variables::Variable;
@@ -213,12 +212,6 @@ impl Reaches<'_> {
         if block.content == ContentRules::Files && (block.autoindex.on || block.autoindex.random) {
             let name = if block.autoindex.random { "random_index" } else { "autoindex" };
             self.directive(name, false, "a folder is read for each request");
-        }
-        let codings = &block.compression;
-        let has_files = |coding: &Coding| codings.of(*coding).files != Precompressed::Off;
-        let codes = codings.is_on() || Coding::ALL.iter().any(has_files);
-        if codes && (codings.msie6 || !codings.disabled.is_empty()) {
-            self.directive("gzip_disable", own, "User-Agent is looked at in each request");
         }
     }
 }

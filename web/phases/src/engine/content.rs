@@ -5,13 +5,13 @@ use super::course_parts::Tried;
 use super::errors::{FORBIDDEN, MISSING};
 use super::run::{At, FileAt, Flow, Runner};
 use super::text::{Escape, escape};
-use crate::compression::Coding;
 use crate::program::{Alias, Block, ContentRules, SymlinkKind};
 use app::Body;
 use exchange::Replies;
 use features::ErrorLevel;
 use features::Value;
 use files::Unread;
+use gzip::Coding;
 use semantics::Method;
 use std::rc::Rc;
 
@@ -241,7 +241,7 @@ impl<R: Replies> Runner<'_, R> {
                 answer.takes_ranges = true;
                 (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
                 answer.status = self.course.told.unwrap_or(200);
-                match self.squeeze(&answer, block) {
+                match self.compress_file(&answer, block) {
                     Some(flow) => flow,
                     None => self.send(answer),
                 }

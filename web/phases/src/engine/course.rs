@@ -271,8 +271,6 @@ pub(crate) struct Sent {
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
-    /// How long it was before it was compressed, and then.
-    pub packed: Option<(u64, u64)>,
 }
 
 /// A request under way.
@@ -340,8 +338,6 @@ pub(crate) struct Course {
     pub kept_fields: Vec<u8>,
     /// What the verifier, or who wakes it later, knows it by.
     pub ticket: Option<u64>,
-    /// The ticket with which it waited for its content to be compressed: it does so once.
-    pub squeezed_by: Option<u64>,
     /// What is sent no faster than it may be.
     pub paced: Option<Paced>,
     /// The error log has a line about it: another request is to have its own.
@@ -438,7 +434,6 @@ impl Course {
             features: FeatureParts::default(),
             kept_fields: Vec::new(),
             ticket: None,
-            squeezed_by: None,
             paced: None,
             is_told: Cell::new(false),
             filtering: None,
@@ -502,7 +497,7 @@ impl Course {
         noted.uri.clone_from(&self.uri);
         noted.slots.clone_from(&self.slots);
         noted.sent.fields.clone_from(&self.sent.fields);
-        noted.sent.packed = self.sent.packed;
+        noted.features.compression = self.features.compression;
         (noted.sent.status, noted.sent.complete) = (200, true);
         noted
     }

@@ -254,7 +254,6 @@ impl Scope<'_> {
             Core::BytesSent => put_number(out, sent.body + sent.head + sent.hints),
             Core::RequestTime => put_seconds(out, self.clock.now.since(course.started)),
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
-            Core::GzipRatio => sent.packed.is_some_and(|(whole, packed)| put(out, ratio(whole, packed))),
             _ => return None,
         })
     }
@@ -288,28 +287,7 @@ pub(super) fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
     path.map_or(b"/", |at| &target[authority + at..])
 }
 
-/// How many times as long an answer was, as nginx writes it.
-fn ratio(whole: u64, packed: u64) -> String {
-    let packed = packed.max(1);
-    let hundredths = whole * 100 / packed + u64::from(whole * 1_000 / packed % 10 > 4);
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
 /// `12.042`, and that it is told.
 fn put_seconds(out: &mut Vec<u8>, time: Duration) -> bool {
     put(out, format_args!("{}.{:03}", time.as_secs(), time.subsec_millis()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ratios_are_rounded_as_nginx_rounds_them() {
-        for (whole, packed, text) in
-            [(1_000, 100, "10.00"), (1_000, 300, "3.33"), (2_000, 300, "6.67"), (2_996, 1_000, "3.00"), (5, 10, "0.50")]
-        {
-            assert_eq!(ratio(whole, packed), text);
-        }
-    }
 }

@@ -4,13 +4,12 @@
 use super::content::Answer;
 use super::making::Making;
 use super::run::Runner;
-use crate::compression::Coding;
 use crate::filters::{Filter, Recoder, Ssi};
 use crate::program::{Block, FilterSet};
 use exchange::Replies;
 use features::MediaTypes;
 use features::sub_filter::Substitution;
-use gzip::Gunzip;
+use gzip::{Coding, Gunzip};
 use std::sync::Arc;
 
 impl<R: Replies> Runner<'_, R> {
@@ -98,7 +97,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// `gunzip`.
     fn unpack(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
-        let rules = &block.compression;
+        let rules = &block.features.compression;
         answer.vary |= rules.vary;
         let accepted = self.accepted(rules);
         let unpacks = self.with_facts(answer, added, making, |facts| rules.unpacks(accepted, facts));

@@ -64,7 +64,7 @@ impl<R: Replies> Runner<'_, R> {
             }
             match filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope()) {
                 Ok(true) => {
-                    self.course.sent.packed = filtering.pipeline.encoded().map(|whole| (whole, 0));
+                    self.course.features.compression.lengths = filtering.pipeline.encoded().map(|whole| (whole, 0));
                     filtering.pipeline.give_back(&mut self.rest.encoders);
                     return Made::Whole(out);
                 }
@@ -103,7 +103,7 @@ impl<R: Replies> Runner<'_, R> {
                         _ => return Made::Broken,
                     }
                 }
-                self.course.sent.packed = Some((whole as u64, 0));
+                self.course.features.compression.lengths = Some((whole as u64, 0));
                 postponed.coding.give_back(&mut self.rest.encoders);
             }
             filtering.pipeline.give_back(&mut self.rest.encoders);
@@ -421,7 +421,7 @@ impl Rest {
             self.makings.moved |= length > 0 && filtering.postponed.is_some();
             course.sent.body += length;
             if ended {
-                course.sent.packed = filtering.encoded().map(|whole| (whole, filtering.told));
+                course.features.compression.lengths = filtering.encoded().map(|whole| (whole, filtering.told));
                 let trailers = course.trailers(&clock);
                 replies.finish_with(course.id, &trailers);
                 filtering.finished = true;

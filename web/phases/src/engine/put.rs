@@ -138,7 +138,7 @@ impl<R: Replies> Runner<'_, R> {
         let (filtering, first) = match self.make(making, (answer_length, pace), content, (file.is_some(), comes)) {
             Made::Whole(out) => {
                 let length = out.len() as u64;
-                if let Some((_, packed)) = &mut self.course.sent.packed {
+                if let Some((_, packed)) = &mut self.course.features.compression.lengths {
                     *packed = length;
                 }
                 return self.put((status, Some(length), fields), Pieces::Bytes(out));

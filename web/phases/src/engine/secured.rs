@@ -2,7 +2,6 @@
 //! may not ask for, and what is told of them.
 
 use super::Engine;
-use super::coding::class_of;
 use super::course::{Course, Loaded};
 use super::errors::{tell_of_connection, tell_of_process, tell_of_request};
 use super::host::host_of;
@@ -13,6 +12,7 @@ use crate::variables::TlsValue;
 use core::sync::atomic::Ordering;
 use exchange::{Asked, ChosenTls, ClientSession, ExchangeId, HandshakeFault, LocalAddress, Replies, Transport};
 use features::ErrorLevel;
+use features::compression::class_of;
 use handshake::{
     CertificateFiles, ClientMode, ClientVerdict, Demand, Failure, Hello, ServerTls, Session, Version, group_name_of,
     suite_name_of,

@@ -8,24 +8,6 @@ use toml::de::{DeTable, DeValue};
 /// Media types that are known: one on a line, with its extensions.
 const TYPES: &str = include_str!("../types.txt");
 
-/// What is compressed where nothing else is said.
-const TEXTS: [&str; 14] = [
-    "text/css",
-    "text/javascript",
-    "text/plain",
-    "text/markdown",
-    "text/csv",
-    "text/calendar",
-    "application/json",
-    "application/ld+json",
-    "application/manifest+json",
-    "application/xml",
-    "application/atom+xml",
-    "application/rss+xml",
-    "application/wasm",
-    "image/svg+xml",
-];
-
 /// What tables within add to, and do not replace.
 #[derive(Clone, Debug)]
 pub struct Inherited {
@@ -64,7 +46,6 @@ pub fn rules(out: &mut Lowering, table: &DeTable<'_>, of: &str, outer: &Inherite
     rules.errors()?;
     rules.access()?;
     rules.features()?;
-    rules.compression();
     rules.log(outer.outermost)?;
     rules.clients();
     rules.answer()?;
@@ -233,39 +214,6 @@ impl Rules<'_, '_> {
             self.put((at, "any-of-both"), "satisfy", &[word]);
         }
         Ok(())
-    }
-
-    fn compression(&mut self) {
-        let Some((at, DeValue::Table(rules))) = get(self.table, "compression") else { return };
-        let at = (at, "compression");
-        let codings = ["gzip", "brotli", "zstd"];
-        let mut any = is_true(rules, "precompressed");
-        for coding in codings {
-            if let Some((_, DeValue::Boolean(on))) = get(rules, coding) {
-                any |= on;
-                self.put(at, coding, &[switch(*on)]);
-            }
-            if get(rules, "precompressed").is_some() {
-                let word = switch(is_true(rules, "precompressed"));
-                self.put(at, &format!("{coding}_static"), &[word]);
-            }
-            if !is_true(rules, coding) {
-                continue;
-            }
-            if let Some((_, level)) = get(rules, "level") {
-                self.put(at, &format!("{coding}_comp_level"), &[&number(level)]);
-            }
-            if let Some((_, length)) = get(rules, "min-length") {
-                self.put(at, &format!("{coding}_min_length"), &[&text(length)]);
-            }
-            let types = texts(rules, "types");
-            let own: Vec<&str> = types.iter().map(|(_, media_type)| media_type.as_str()).collect();
-            self.put(at, &format!("{coding}_types"), if own.is_empty() { &TEXTS } else { &own });
-        }
-        if any {
-            // Caches are to know that others might get another coding.
-            self.put(at, "gzip_vary", &["on"]);
-        }
     }
 
     fn log(&mut self, outermost: bool) -> Result<(), Wrong> {

@@ -1,6 +1,8 @@
 //! What a client takes.
 
-use super::{Coding, CompressionRules};
+use super::rules::CompressionRules;
+use gzip::Coding;
+use semantics::Known;
 
 /// What of a request decides how its response may be compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -33,7 +35,7 @@ impl Accepted {
 
     /// What takes codings as the first `Accept-Encoding` says, whoever else says
     /// what.
-    pub(crate) fn of(accept_encoding: &[u8], via: bool, authorization: bool) -> Self {
+    fn of(accept_encoding: &[u8], via: bool, authorization: bool) -> Self {
         let accepted = codings_of(accept_encoding);
         match (accepted, via, authorization) {
             (0, ..) => Self::default(),
@@ -52,6 +54,13 @@ impl Accepted {
     pub(super) const fn authorization(self) -> bool {
         self.0 & AUTHORIZATION != 0
     }
+}
+
+/// The number of a request, wherever it leads: what a ready answer is for.
+pub fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
+    let Some(accept_encoding) = known(Known::AcceptEncoding) else { return Accepted::default().class() };
+    let (via, authorization) = (known(Known::Via).is_some(), known(Known::Authorization).is_some());
+    Accepted::of(accept_encoding, via, authorization).class()
 }
 
 /// What of a request decides how its response may be compressed: values of its
