@@ -9,7 +9,9 @@
 //! | `content`, `pages` | what answers |
 //! | `errors` | what the error log is told |
 //! | `reply`, `conditions`, `ranges`, `text`, `put` | its fields, and how it is sent |
-//! | `filtered`, `filtering`, `compression` | what its content passes on its way |
+//! | `body_filters`, `filtered_body` | what its content passes on its way |
+//! | `limit_rate` | what is sent no faster than it may be |
+//! | `tickets` | requests that wait for a time, a password or content that is compressed |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
 //! | `relay…`, `tunnel_pace`, `named`, `names` | requests that are passed on to upstreams, and their answers |
@@ -17,8 +19,8 @@
 //! | `ready` | whole responses that are ready |
 
 mod bodies;
+mod body_filters;
 mod chosen;
-mod compression;
 mod conditions;
 mod content;
 mod course;
@@ -28,22 +30,19 @@ mod course_parts;
 mod echo;
 mod errors;
 mod facts;
-mod filtered;
-mod filtering;
+mod filtered_body;
 mod gateway;
 mod gateway_answer;
 mod guard;
 mod handler;
 mod held;
 mod host;
+mod limit_rate;
 mod listing;
 mod log;
-mod making;
 mod mirrors;
 mod named;
 mod names;
-mod pace;
-mod paced;
 mod pages;
 mod parts;
 mod passing;
@@ -77,6 +76,7 @@ mod sub_course;
 mod sub_run;
 mod subs;
 mod text;
+mod tickets;
 mod tunnel_pace;
 mod values;
 mod view;
@@ -95,10 +95,10 @@ use course::{Course, CourseState, Depends, Loaded};
 use exchange::{ExchangeId, HeadWriter, Replies, UpstreamId};
 use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
+use filtered_body::Makings;
 use gzip::Encoders;
-use making::Makings;
 use passing::Passing;
-use passwords::{Verdict, Verifier, VerifierLimits};
+use passwords::{Verifier, VerifierLimits};
 use ready::ReadyTable;
 use relay::{IdlePlaces, RelayStage, SecuredWays};
 use run::{Flow, Runner};
@@ -343,9 +343,9 @@ impl Engine {
             return;
         }
         match self.rest.stream.take() {
-            None if course.paced.is_some() => {
+            None if course.rated.is_some() => {
                 self.keep(replies, token, course, request);
-                self.send_paced(replies, token);
+                self.send_rated(replies, token);
             }
             None if course.relay.as_ref().is_some_and(|relay| relay.stage == RelayStage::Tunnel) => {
                 course.state = CourseState::Sends;
@@ -385,52 +385,6 @@ impl Engine {
         }
     }
 
-    /// Those that were delayed long enough go on; whether any did.
-    fn wake_delayed<R: Replies>(&mut self, replies: &mut R) -> bool {
-        let (now, mut any) = (replies.now(), false);
-        while let Some(Reverse((at, ticket))) = self.rest.delayed.peek().copied()
-            && at <= now
-        {
-            self.rest.delayed.pop();
-            any |= self.go_on_by(replies, ticket, None);
-        }
-        any
-    }
-
-    /// One that waits by a ticket goes on; whether it is still there.
-    fn go_on_by<R: Replies>(&mut self, replies: &mut R, ticket: u64, verdict: Option<Verdict>) -> bool {
-        let token = ticket as u32;
-        let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
-        let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
-        (course.ticket, course.features.auth_basic.verdict) = (None, verdict);
-        if course.filtering.is_some() {
-            self.rest.make_ready(token);
-            return true;
-        }
-        self.go_on_any(replies, token);
-        true
-    }
-
-    /// Those whose content was compressed go on.
-    fn take_compressed<R: Replies>(&mut self, replies: &mut R) -> bool {
-        let mut any = false;
-        while let Some(tickets) = self.rest.compressed.as_mut().and_then(CompressedBodies::take) {
-            for ticket in tickets {
-                any |= self.go_on_by(replies, ticket, None);
-            }
-        }
-        any
-    }
-
-    /// Those whose passwords were looked at go on.
-    fn take_verdicts<R: Replies>(&mut self, replies: &mut R) -> bool {
-        let mut any = false;
-        while let Some((ticket, verdict)) = self.rest.verifier.as_mut().and_then(Verifier::take) {
-            any |= self.go_on_by(replies, ticket, Some(verdict));
-        }
-        any
-    }
-
     /// Hands lines to what writes them; when that is to be done again.
     fn write_logs(&mut self, now: Time) -> Wake {
         let mut wake = Wake::Idle;
@@ -446,9 +400,9 @@ impl Engine {
     fn go_on<R: Replies>(&mut self, replies: &mut R, token: u32) {
         let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
         let Some(mut course) = place.take() else { return };
-        if course.paced.is_some() {
+        if course.rated.is_some() {
             *place = Some(course);
-            self.send_paced(replies, token);
+            self.send_rated(replies, token);
             return;
         }
         let Some(request) = course.request.take() else {
@@ -475,12 +429,6 @@ impl Engine {
 }
 
 impl Rest {
-    /// What the request by `token` waits by.
-    pub fn next_ticket(&mut self, token: u32) -> u64 {
-        self.tickets = self.tickets.wrapping_add(1);
-        u64::from(self.tickets) << 32 | u64::from(token)
-    }
-
     pub fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial

@@ -2,9 +2,9 @@
 
 use super::course_body::CourseBody;
 use super::course_parts::{Again, Captures, KeptContent, Rewritten, SecuredCourse};
-use super::making::Filtering;
+use super::filtered_body::Filtering;
+use super::limit_rate::RatedBody;
 use super::named::Names;
-use super::paced::Paced;
 use super::relay::{Relay, SiloGroup, UpstreamTry};
 use super::roots::RealRoots;
 use super::sliced::Slices;
@@ -338,8 +338,8 @@ pub(crate) struct Course {
     pub kept_fields: Vec<u8>,
     /// What the verifier, or who wakes it later, knows it by.
     pub ticket: Option<u64>,
-    /// What is sent no faster than it may be.
-    pub paced: Option<Paced>,
+    /// What is sent from memory no faster than it may be.
+    pub rated: Option<RatedBody>,
     /// The error log has a line about it: another request is to have its own.
     pub is_told: Cell<bool>,
     /// What is made as it is taken.
@@ -434,7 +434,7 @@ impl Course {
             features: FeatureParts::default(),
             kept_fields: Vec::new(),
             ticket: None,
-            paced: None,
+            rated: None,
             is_told: Cell::new(false),
             filtering: None,
             body: None,

@@ -1,7 +1,7 @@
 //! The body of an upstream's answer, as it comes and as its client takes it.
 
 use super::course::{Course, CourseState};
-use super::making::Filtering;
+use super::filtered_body::Filtering;
 use super::relay::{IDLE, RelayStage};
 use super::relay_rate::PACE;
 use super::relay_run::told_of;

@@ -2,7 +2,7 @@
 
 use super::content::{Answer, AnswerBody};
 use super::course::{CourseState, Depends};
-use super::making::Making;
+use super::filtered_body::Making;
 use super::pages;
 use super::put::{Pieces, count_lines, take_line, take_lines};
 use super::ranges::{self, Ranged};

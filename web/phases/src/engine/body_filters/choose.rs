@@ -1,9 +1,9 @@
 //! Which filters an answer's content passes, and what becomes of its fields by that,
 //! in nginx's order.
 
-use super::content::Answer;
-use super::making::Making;
-use super::run::Runner;
+use crate::engine::content::Answer;
+use crate::engine::filtered_body::Making;
+use crate::engine::run::Runner;
 use crate::filters::{Filter, Recoder, Ssi};
 use crate::program::{Block, FilterSet};
 use exchange::Replies;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 impl<R: Replies> Runner<'_, R> {
     /// Adds the filters that an answer passes, which has these lines of fields, too.
-    pub(super) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
+    pub(in crate::engine) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
         if block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip) {
             self.unpack(answer, block, added, making);
         }
@@ -69,7 +69,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Whether content as an answer has it may pass filters here: it is not compressed
     /// as a whole.
-    pub(super) fn may_pass(answer: &Answer, block: &Block) -> bool {
+    pub(in crate::engine) fn may_pass(answer: &Answer, block: &Block) -> bool {
         block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip)
             || block.filters.has(FilterSet::ADDITION) && is_among(&block.subrequests.types, answer)
             || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.features.sub_filter.types, answer)
@@ -120,5 +120,5 @@ fn is_empty(answer: &Answer, making: &Making) -> bool {
 
 /// Whether an answer's media type is among these.
 fn is_among(types: &MediaTypes, answer: &Answer) -> bool {
-    answer.media_type.as_ref().map_or(*types == MediaTypes::All, |told| types.has(super::text::bare_type(told)))
+    answer.media_type.as_ref().map_or(*types == MediaTypes::All, |told| types.has(crate::engine::text::bare_type(told)))
 }

@@ -1,10 +1,10 @@
 //! In which coding an answer is sent.
 
-use super::content::{Answer, AnswerBody};
-use super::course::Depends;
-use super::making::Making;
-use super::run::{At, FileAt, Flow, Runner};
-use super::waits::On;
+use crate::engine::content::{Answer, AnswerBody};
+use crate::engine::course::Depends;
+use crate::engine::filtered_body::Making;
+use crate::engine::run::{At, FileAt, Flow, Runner};
+use crate::engine::waits::On;
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
 use core::time::Duration;
@@ -25,7 +25,7 @@ const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 
 impl<R: Replies> Runner<'_, R> {
     /// What the client takes here.
-    pub(super) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
+    pub(in crate::engine) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
         if self.course.sub.is_some() {
             // What it is part of is coded.
             return Accepted::default();
@@ -49,7 +49,7 @@ impl<R: Replies> Runner<'_, R> {
 
     /// A file that was compressed before, beside the one at `path`; or nothing, and
     /// whether others might get one.
-    pub(super) fn precompressed(
+    pub(in crate::engine) fn precompressed(
         &mut self,
         block: &Block,
         path: &[u8],
@@ -88,7 +88,7 @@ impl<R: Replies> Runner<'_, R> {
     }
 
     /// What of an answer that has these lines of fields, too, decides how it is coded.
-    pub(super) fn with_facts<T>(
+    pub(in crate::engine) fn with_facts<T>(
         &self,
         answer: &Answer,
         added: &[u8],
@@ -120,7 +120,7 @@ impl<R: Replies> Runner<'_, R> {
     /// Has a file's content compressed, if it is to be and is not yet: then the
     /// request waits, but once, and for [`COMPRESSION_WAIT`] at most. Who compresses stays
     /// behind all others on its core: on a busy one a long file takes it any time.
-    pub(super) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
+    pub(in crate::engine) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
         let follows = block.symlinks.kind == SymlinkKind::Followed;
         if self.course.method == Method::Head || !follows || block.filters.any() && Self::may_pass(answer, block) {
@@ -163,7 +163,13 @@ impl<R: Replies> Runner<'_, R> {
 
     /// Gives an answer the coding that it is sent in. Whether it is to say that
     /// others might get another.
-    pub(super) fn encode(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) -> bool {
+    pub(in crate::engine) fn encode(
+        &mut self,
+        answer: &mut Answer,
+        block: &Block,
+        added: &[u8],
+        making: &mut Making,
+    ) -> bool {
         let Chosen { coding, vary } = self.choose(answer, block, added, making);
         let Some(coding) = coding else { return vary };
         let rules = block.features.compression.of(coding);
