@@ -11,6 +11,7 @@ mod manifests;
 mod modules;
 mod nouns;
 mod roots;
+mod tables;
 mod words;
 
 use crate::workspace::Workspace;
@@ -46,7 +47,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 23] = [
+const RULES: [(&str, Rule); 24] = [
     ("banned names and words", words::banned),
     ("what lies below a root", roots::left),
     ("line length", words::long_lines),
@@ -57,6 +58,7 @@ const RULES: [(&str, Rule); 23] = [
     ("crates without unsafe code", files::forbids_unsafe),
     ("circles between modules", modules::circles),
     ("one noun, one type", nouns::twice),
+    ("directives without a room", tables::directives),
     ("documentation of what is public", manifests::docs_are_asked_for),
     ("comments on workspace members", manifests::members_have_comments),
     ("names of crates", manifests::crates_have_one_name),

@@ -1,6 +1,6 @@
 //! Which coding a response gets.
 
-use super::accept::{Accepted, names};
+use super::accept::{Accepted, RequestFacts};
 use crate::media_types::MediaTypes;
 use gzip::Coding;
 
@@ -274,5 +274,40 @@ impl Default for ResponseFacts<'_> {
             last_modified: false,
             etag: false,
         }
+    }
+}
+
+/// Whether a Cache-Control field has this word, without a value.
+fn names(field: &[u8], word: &[u8]) -> bool {
+    field.split(|byte| matches!(byte, b',' | b';')).any(|part| part.trim_ascii().eq_ignore_ascii_case(word))
+}
+
+impl CompressionRules {
+    /// What a request takes; `matches` tells whether an expression matches.
+    pub fn accepted(&self, request: &RequestFacts<'_>, matches: &mut dyn FnMut(u32, &[u8]) -> bool) -> Accepted {
+        let Some(field) = request.accept_encoding else { return Accepted::default() };
+        if request.old && !self.old_clients {
+            return Accepted::default();
+        }
+        let accepted = Accepted::of(field, request.via, request.authorization);
+        if accepted == Accepted::default() {
+            return accepted;
+        }
+        if let Some(agent) = request.user_agent
+            && (self.msie6 && is_msie6(agent) || self.disabled.iter().any(|number| matches(*number, agent)))
+        {
+            return Accepted::default();
+        }
+        accepted
+    }
+}
+
+/// Whether a User-Agent is a browser that could not read what it asked for.
+fn is_msie6(agent: &[u8]) -> bool {
+    let Some(at) = agent.windows(5).position(|window| window == b"MSIE ") else { return false };
+    match &agent[at..] {
+        [_, _, _, _, _, b'4' | b'5', b'.', _, ..] => true,
+        [_, _, _, _, _, b'6', b'.', _, rest @ ..] => !rest.windows(3).any(|window| window == b"SV1"),
+        _ => false,
     }
 }
