@@ -165,3 +165,50 @@ impl FeatureSettings {
         FEATURES.iter().filter_map(|feature| feature.explain).for_each(|explain| explain(self, explaining));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_name_stands_once() {
+        let mut directives_seen = HashSet::new();
+        for row in directives() {
+            assert!(directives_seen.insert(row.name), "{} stands twice", row.name);
+        }
+        let mut variables_seen = HashSet::new();
+        for row in FEATURES.iter().flat_map(|feature| feature.variables) {
+            assert!(variables_seen.insert(row.name), "${} stands twice", row.name);
+            assert_eq!(variable(row.name.as_bytes()), Some(row));
+        }
+        let mut keys_seen = HashSet::new();
+        for key in keys() {
+            for place in key.places {
+                assert!(keys_seen.insert((key.name, format!("{place:?}"))), "{} stands twice in {place:?}", key.name);
+            }
+        }
+    }
+
+    /// A key is written as directives that there are.
+    #[test]
+    fn keys_name_directives() {
+        for key in keys() {
+            if let key::KeyWritten::As(name) = key.written {
+                assert!(directives().any(|row| row.name == name), "{}: there is no {name}", key.name);
+            }
+        }
+    }
+
+    /// What shows a directive are a value, a request and what differs; or a reason.
+    #[test]
+    fn what_shows_a_directive_is_whole() {
+        for row in directives().filter(|row| !row.shown.is_empty() && !row.shown.starts_with("- ")) {
+            let lines = || row.shown.lines().map(str::trim_start);
+            for word in ["is ", "ask ", "seen "] {
+                assert!(lines().any(|line| line.starts_with(word)), "{}: nothing of {word}", row.name);
+            }
+            assert!(lines().all(|line| line.contains(' ')), "{}: {}", row.name, row.shown);
+        }
+    }
+}
