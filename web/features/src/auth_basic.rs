@@ -1,6 +1,6 @@
 //! `auth_basic`: who asks needs a password.
 
-use crate::key::{KeyError, KeyPlace, KeyValue, SiteKey, SiteTable, SiteWriter, needed};
+use crate::key::{KeyError, KeyPlace, KeyValue, SiteTable, SiteWriter, key, needed};
 use crate::level::ErrorLevel;
 use crate::row::DirectiveRow;
 use crate::rule::{Context, ValueForm};
@@ -47,10 +47,10 @@ pub(crate) const FEATURE: Feature = Feature {
         DirectiveRow::refused_unless("core", "auth_delay", ValueForm::Time, ("0", "answers are not delayed yet")),
     ],
     keys: &[
-        SiteKey::new("password", KeyPlace::ALL, KeyValue::TableOrOff(KeyPlace::Password), "Who asks needs a password")
+        key("password", KeyPlace::ALL, KeyValue::TableOrOff(KeyPlace::Password), "Who asks needs a password")
             .by(write_password),
-        SiteKey::new("realm", &[KeyPlace::Password], KeyValue::Text, "What the client's user is asked for"),
-        SiteKey::new(
+        key("realm", &[KeyPlace::Password], KeyValue::Text, "What the client's user is asked for"),
+        key(
             "file",
             &[KeyPlace::Password],
             KeyValue::Text,

@@ -1,7 +1,7 @@
 //! `expires`: until when answers are good.
 
 use crate::FeatureSettings;
-use crate::key::{KeyPlace, KeyValue, SiteKey};
+use crate::key::{KeyPlace, KeyValue, key};
 use crate::row::{DirectiveRow, Refusal, Words};
 use crate::rule::{Arguments, Context, ValueForm};
 use crate::units::time;
@@ -26,7 +26,7 @@ pub(crate) const FEATURE: Feature = Feature {
              ask GET text.txt?e=epoch
              seen cache-control",
         )],
-    keys: &[SiteKey::new(
+    keys: &[key(
         "expires",
         KeyPlace::ALL,
         KeyValue::Text,

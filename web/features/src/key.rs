@@ -79,13 +79,13 @@ pub const fn switch(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-impl SiteKey {
-    /// A key that is read elsewhere.
-    #[must_use]
-    pub const fn new(name: &'static str, places: &'static [KeyPlace], value: KeyValue, about: &'static str) -> Self {
-        Self { name, places, value, about, written: KeyWritten::Elsewhere }
-    }
+/// A key that is read elsewhere.
+#[must_use]
+pub const fn key(name: &'static str, places: &'static [KeyPlace], value: KeyValue, about: &'static str) -> SiteKey {
+    SiteKey { name, places, value, about, written: KeyWritten::Elsewhere }
+}
 
+impl SiteKey {
     /// The same, as a directive by another name.
     #[must_use]
     pub const fn is(self, directive: &'static str) -> Self {

@@ -61,8 +61,7 @@ pub(crate) const FEATURE: Feature = Feature {
              seen status",
         ),
         DirectiveRow::new("limit_req", "limit_req_dry_run", ValueForm::Flag, |settings, words| {
-            rules(settings).requests_dry_run = words.is_on();
-            Ok(())
+            words.flag(&mut rules(settings).requests_dry_run)
         })
         .shown(
             "is on
@@ -107,8 +106,7 @@ pub(crate) const FEATURE: Feature = Feature {
              seen status",
         ),
         DirectiveRow::new("limit_conn", "limit_conn_dry_run", ValueForm::Flag, |settings, words| {
-            rules(settings).connections_dry_run = words.is_on();
-            Ok(())
+            words.flag(&mut rules(settings).connections_dry_run)
         })
         .shown(
             "is on

@@ -1,6 +1,6 @@
 //! Media types that a feature looks after.
 
-use crate::row::Words;
+use crate::row::{Refusal, Words};
 
 /// Media types, in small letters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,10 +30,11 @@ impl MediaTypes {
 }
 
 /// Adds media types, of which `*` is all; the first directive of a block begins anew.
-pub(crate) fn add_types(types: &mut MediaTypes, words: &mut Words<'_>) {
+pub(crate) fn add_types(types: &mut MediaTypes, words: &mut Words<'_>) -> Result<(), Refusal> {
     let first = words.is_first();
     let said = types.add(words.words, first);
     said.into_iter().for_each(|text| words.compiling.warn(text));
+    Ok(())
 }
 
 impl MediaTypes {

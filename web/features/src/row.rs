@@ -97,6 +97,15 @@ impl<'a> Words<'a> {
         self.word(0).eq_ignore_ascii_case(b"on")
     }
 
+    /// Takes `on` or `off` into a place.
+    ///
+    /// # Errors
+    /// None: the reader has found it to be one of them.
+    pub fn flag(&self, place: &mut bool) -> Result<(), Refusal> {
+        *place = self.is_on();
+        Ok(())
+    }
+
     /// A number, of a value that the reader has found to be one.
     #[must_use]
     pub fn number(&self) -> u64 {

@@ -26,8 +26,7 @@ pub(crate) const FEATURE: Feature = Feature {
              seen body",
         ),
         DirectiveRow::new("sub", "sub_filter_types", ValueForm::MediaTypes, |settings, words| {
-            add_types(&mut rules(settings).types, words);
-            Ok(())
+            add_types(&mut rules(settings).types, words)
         })
         .taking(Arguments::at_least(1))
         .shown(
@@ -39,8 +38,7 @@ pub(crate) const FEATURE: Feature = Feature {
              seen body",
         ),
         DirectiveRow::new("sub", "sub_filter_once", ValueForm::Flag, |settings, words| {
-            rules(settings).once = words.is_on();
-            Ok(())
+            words.flag(&mut rules(settings).once)
         })
         .shown(
             "is on
@@ -50,8 +48,7 @@ pub(crate) const FEATURE: Feature = Feature {
              seen body",
         ),
         DirectiveRow::new("sub", "sub_filter_last_modified", ValueForm::Flag, |settings, words| {
-            rules(settings).last_modified = words.is_on();
-            Ok(())
+            words.flag(&mut rules(settings).last_modified)
         })
         .shown(
             "is on

@@ -3,7 +3,7 @@
 //! go by all of them.
 
 use features::SiteKey;
-use features::key::{KeyPlace, KeyValue};
+use features::key::{KeyPlace, KeyValue, key};
 
 use KeyPlace::{
     ClientAddress, Compression, ConnectionLimit, ErrorPage, Header, Host, Limit, LimitUse, Location, Log, Password,
@@ -13,10 +13,6 @@ use KeyValue::{
     Named, NamedOrText, NamedTexts, Number, NumberOr, OneOf, Switch, SwitchOr, Table, TableOrOff, TableOrText, Tables,
     Text, Texts,
 };
-
-const fn key(name: &'static str, places: &'static [KeyPlace], value: KeyValue, about: &'static str) -> SiteKey {
-    SiteKey::new(name, places, value, about)
-}
 
 const ALL: &[KeyPlace] = KeyPlace::ALL;
 const WITHIN: &[KeyPlace] = &[Host, Location];

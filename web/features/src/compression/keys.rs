@@ -1,26 +1,25 @@
 //! Keys of compression in a site.
 
-use crate::key::{KeyError, KeyPlace, KeyValue, SiteKey, SiteTable, SiteWriter, switch};
+use crate::key::{KeyError, KeyPlace, KeyValue, SiteKey, SiteTable, SiteWriter, key, switch};
 
 pub(super) const KEYS: &[SiteKey] = &[
-    SiteKey::new(
-        "compression",
-        KeyPlace::ALL,
-        KeyValue::Table(KeyPlace::Compression),
-        "Which answers are compressed, and how",
-    )
-    .by(write),
-    key("gzip", KeyValue::Switch, "By gzip"),
-    key("brotli", KeyValue::Switch, "By Brotli"),
-    key("zstd", KeyValue::Switch, "By Zstandard"),
-    key("level", KeyValue::Number(1, 9), "How hard it is tried, of each of them"),
-    key("min-length", KeyValue::Text, "What is shorter is sent as it is: bytes"),
-    key("types", KeyValue::Texts, "Media types beside text/html; * is all [default: texts]"),
-    key("precompressed", KeyValue::Switch, "Files that were compressed before (.gz, .br, .zst beside them) are sent"),
+    key("compression", KeyPlace::ALL, KeyValue::Table(KeyPlace::Compression), "Which answers are compressed, and how")
+        .by(write),
+    within("gzip", KeyValue::Switch, "By gzip"),
+    within("brotli", KeyValue::Switch, "By Brotli"),
+    within("zstd", KeyValue::Switch, "By Zstandard"),
+    within("level", KeyValue::Number(1, 9), "How hard it is tried, of each of them"),
+    within("min-length", KeyValue::Text, "What is shorter is sent as it is: bytes"),
+    within("types", KeyValue::Texts, "Media types beside text/html; * is all [default: texts]"),
+    within(
+        "precompressed",
+        KeyValue::Switch,
+        "Files that were compressed before (.gz, .br, .zst beside them) are sent",
+    ),
 ];
 
-const fn key(name: &'static str, value: KeyValue, about: &'static str) -> SiteKey {
-    SiteKey::new(name, &[KeyPlace::Compression], value, about)
+const fn within(name: &'static str, value: KeyValue, about: &'static str) -> SiteKey {
+    key(name, &[KeyPlace::Compression], value, about)
 }
 
 /// What is compressed where nothing else is said.

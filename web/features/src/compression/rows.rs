@@ -18,7 +18,7 @@ const FILES: ValueForm = ValueForm::OneOf("off,on,always");
 
 /// Those of modules that come with nginx.
 pub(super) const GZIP: &[DirectiveRow] = &[
-    DirectiveRow::new("gzip", "gzip", ValueForm::Flag, |settings, words| on(&mut rules(settings).gzip, words))
+    DirectiveRow::new("gzip", "gzip", ValueForm::Flag, |settings, words| words.flag(&mut rules(settings).gzip.on))
         .within(Context::PLACES_AND_IF)
         .shown(
             "is on
@@ -28,7 +28,7 @@ pub(super) const GZIP: &[DirectiveRow] = &[
              seen content-encoding",
         ),
     DirectiveRow::new("gzip", "gzip_types", ValueForm::MediaTypes, |settings, words| {
-        types(&mut rules(settings).gzip, words)
+        add_types(&mut rules(settings).gzip.types, words)
     })
     .taking(Arguments::at_least(1))
     .shown(
@@ -63,28 +63,22 @@ pub(super) const GZIP: &[DirectiveRow] = &[
          ask GET packed.css
          seen content-encoding",
         ),
-    DirectiveRow::new("gunzip", "gunzip", ValueForm::Flag, |settings, words| {
-        rules(settings).gunzip = words.is_on();
-        Ok(())
-    })
-    .shown(
-        "is on
+    DirectiveRow::new("gunzip", "gunzip", ValueForm::Flag, |settings, words| words.flag(&mut rules(settings).gunzip))
+        .shown(
+            "is on
          is off
          with gzip_static always;
          ask GET packed.css
          seen content-encoding",
-    ),
-    DirectiveRow::new("core", "gzip_vary", ValueForm::Flag, |settings, words| {
-        rules(settings).vary = words.is_on();
-        Ok(())
-    })
-    .shown(
-        "is on
+        ),
+    DirectiveRow::new("core", "gzip_vary", ValueForm::Flag, |settings, words| words.flag(&mut rules(settings).vary))
+        .shown(
+            "is on
          is off
          with gzip on; gzip_min_length 1;
          ask GET page.html
          seen vary",
-    ),
+        ),
     DirectiveRow::new("core", "gzip_http_version", ValueForm::OneOf("1.0,1.1"), |settings, words| {
         rules(settings).old_clients = words.word(0) == b"1.0";
         Ok(())
@@ -125,9 +119,11 @@ pub(super) const GZIP: &[DirectiveRow] = &[
 
 /// Those of modules for other codings.
 pub(super) const OTHERS: &[DirectiveRow] = &[
-    DirectiveRow::new("brotli", "brotli", ValueForm::Flag, |settings, words| on(&mut rules(settings).brotli, words))
-        .within(Context::PLACES_AND_IF)
-        .shown(NOT_BUILT),
+    DirectiveRow::new("brotli", "brotli", ValueForm::Flag, |settings, words| {
+        words.flag(&mut rules(settings).brotli.on)
+    })
+    .within(Context::PLACES_AND_IF)
+    .shown(NOT_BUILT),
     DirectiveRow::new("brotli", "brotli_static", FILES, |settings, words| files(&mut rules(settings).brotli, words))
         .shown(NOT_BUILT),
     DirectiveRow::new("brotli", "brotli_comp_level", ValueForm::Number(Some((0, 11))), |settings, words| {
@@ -139,13 +135,13 @@ pub(super) const OTHERS: &[DirectiveRow] = &[
     })
     .shown(NOT_BUILT),
     DirectiveRow::new("brotli", "brotli_types", ValueForm::MediaTypes, |settings, words| {
-        types(&mut rules(settings).brotli, words)
+        add_types(&mut rules(settings).brotli.types, words)
     })
     .taking(Arguments::at_least(1))
     .shown(NOT_BUILT),
     DirectiveRow::idle("brotli", "brotli_window", ValueForm::Own, MEMORY),
     DirectiveRow::idle("brotli", "brotli_buffers", ValueForm::Buffers, MEMORY).taking(Arguments::exactly(2)),
-    DirectiveRow::new("zstd", "zstd", ValueForm::Flag, |settings, words| on(&mut rules(settings).zstd, words))
+    DirectiveRow::new("zstd", "zstd", ValueForm::Flag, |settings, words| words.flag(&mut rules(settings).zstd.on))
         .within(Context::PLACES_AND_IF)
         .shown(NOT_BUILT),
     DirectiveRow::new("zstd", "zstd_static", FILES, |settings, words| files(&mut rules(settings).zstd, words))
@@ -159,7 +155,7 @@ pub(super) const OTHERS: &[DirectiveRow] = &[
     })
     .shown(NOT_BUILT),
     DirectiveRow::new("zstd", "zstd_types", ValueForm::MediaTypes, |settings, words| {
-        types(&mut rules(settings).zstd, words)
+        add_types(&mut rules(settings).zstd.types, words)
     })
     .taking(Arguments::at_least(1))
     .shown(NOT_BUILT),
@@ -170,16 +166,6 @@ pub(super) const OTHERS: &[DirectiveRow] = &[
 /// The rules of a block, made its own.
 fn rules(settings: &mut FeatureSettings) -> &mut CompressionRules {
     Arc::make_mut(&mut settings.compression)
-}
-
-fn on(rules: &mut CodingRules, words: &Words<'_>) -> Result<(), Refusal> {
-    rules.on = words.is_on();
-    Ok(())
-}
-
-fn types(rules: &mut CodingRules, words: &mut Words<'_>) -> Result<(), Refusal> {
-    add_types(&mut rules.types, words);
-    Ok(())
 }
 
 /// The reader takes words of any case, nginx's setter these alone.

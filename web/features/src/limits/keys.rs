@@ -1,41 +1,27 @@
 //! Keys of limits in a site.
 
-use crate::key::{KeyError, KeyPlace, KeyValue, SiteKey, SiteTable, SiteWriter, needed};
+use crate::key::KeyPlace::{self, ConnectionLimit, Limit, LimitUse, Site};
+use crate::key::KeyValue::{Named, Number, NumberOr, Tables, Text};
+use crate::key::{KeyError, SiteKey, SiteTable, SiteWriter, key, needed};
 
 pub(super) const KEYS: &[SiteKey] = &[
-    SiteKey::new(
-        "limits",
-        &[KeyPlace::Site],
-        KeyValue::Named(KeyPlace::Limit),
-        "What requests or connections are counted by, under a name of its own",
-    )
-    .by(write_zones),
-    SiteKey::new("limit", KeyPlace::ALL, KeyValue::Tables(KeyPlace::LimitUse), "How often the same may ask")
-        .by(write_requests),
-    SiteKey::new(
-        "connection-limit",
-        KeyPlace::ALL,
-        KeyValue::Tables(KeyPlace::ConnectionLimit),
-        "How many connections the same may have",
-    )
-    .by(write_connections),
-    SiteKey::new("key", &[KeyPlace::Limit], KeyValue::Text, "What is counted together [default: $binary_remote_addr]"),
-    SiteKey::new(
-        "rate",
-        &[KeyPlace::Limit],
-        KeyValue::Text,
-        "Requests: 10r/s or 30r/m; without it connections are counted",
-    ),
-    SiteKey::new("memory", &[KeyPlace::Limit], KeyValue::Text, "What is kept of it, at most [default: 10m]"),
-    SiteKey::new("by", &[KeyPlace::LimitUse, KeyPlace::ConnectionLimit], KeyValue::Text, "The name in limits"),
-    SiteKey::new("burst", &[KeyPlace::LimitUse], KeyValue::Number(0, 1_000_000), "So many may come at once"),
-    SiteKey::new(
+    key("limits", &[Site], Named(Limit), "What requests or connections are counted by, under a name of its own")
+        .by(write_zones),
+    key("limit", KeyPlace::ALL, Tables(LimitUse), "How often the same may ask").by(write_requests),
+    key("connection-limit", KeyPlace::ALL, Tables(ConnectionLimit), "How many connections the same may have")
+        .by(write_connections),
+    key("key", &[Limit], Text, "What is counted together [default: $binary_remote_addr]"),
+    key("rate", &[Limit], Text, "Requests: 10r/s or 30r/m; without it connections are counted"),
+    key("memory", &[Limit], Text, "What is kept of it, at most [default: 10m]"),
+    key("by", &[LimitUse, ConnectionLimit], Text, "The name in limits"),
+    key("burst", &[LimitUse], Number(0, 1_000_000), "So many may come at once"),
+    key(
         "delay",
-        &[KeyPlace::LimitUse],
-        KeyValue::NumberOr(0, 1_000_000, &["none"]),
+        &[LimitUse],
+        NumberOr(0, 1_000_000, &["none"]),
         "So many of these are served at once, the others in time; none: all at once",
     ),
-    SiteKey::new("most", &[KeyPlace::ConnectionLimit], KeyValue::Number(1, 65_535), "So many connections"),
+    key("most", &[ConnectionLimit], Number(1, 65_535), "So many connections"),
 ];
 
 /// `[limits.NAME]`: a zone of that name.
