@@ -169,7 +169,7 @@ impl Handler for Files {
 impl Files {
     /// The end of a turn: the reader gets what there is to do. When there will be
     /// more of it for us.
-    pub fn end_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+    pub fn end_turn<R: Replies + ?Sized>(&mut self, replies: &mut R) -> Wake {
         self.reader.hand_over();
         let now = replies.now();
         let waits = self.reader.waits(now);
@@ -192,7 +192,7 @@ impl Files {
     }
 
     /// Keeps a request that was not answered at once.
-    fn keep<R: Replies>(
+    fn keep<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         id: ExchangeId,
@@ -217,7 +217,7 @@ impl Files {
     }
 
     /// Answers a request. `waited` is what it has waited for, if it has.
-    fn respond<R: Replies>(
+    fn respond<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         id: ExchangeId,
@@ -283,14 +283,20 @@ impl Files {
     }
 
     /// The request waits until the reader knows more of `entry`.
-    fn park<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, entry: EntryId) -> Answer {
+    fn park<R: Replies + ?Sized>(
+        &mut self,
+        replies: &mut R,
+        id: ExchangeId,
+        request: &Request<'_>,
+        entry: EntryId,
+    ) -> Answer {
         if !self.may_wait(entry, replies.now()) {
             return self.overloaded(replies, id, request);
         }
         Answer::Waits(entry)
     }
 
-    fn take_answers<R: Replies>(&mut self, replies: &mut R) {
+    fn take_answers<R: Replies + ?Sized>(&mut self, replies: &mut R) {
         for _ in 0..DONE_MAX {
             let Some(done) = Reader::take(&mut self.reader) else { return };
             match done {
@@ -304,7 +310,7 @@ impl Files {
     }
 
     /// The reader found where `entry` leads: those who waited go on.
-    fn on_found<R: Replies>(&mut self, replies: &mut R, entry: EntryId, found: Found) {
+    fn on_found<R: Replies + ?Sized>(&mut self, replies: &mut R, entry: EntryId, found: Found) {
         self.counters.file_errors += u64::from(matches!(found, Found::Failed));
         let (waiters, changed) = self.store.on_found(entry, found);
         self.counters.cache_refreshes += u64::from(changed);
@@ -322,7 +328,7 @@ impl Files {
     /// The file system hangs, or does no longer. Those who wait for a look at
     /// what is in memory get it as it is.
     #[cold]
-    fn on_hang<R: Replies>(&mut self, replies: &mut R) {
+    fn on_hang<R: Replies + ?Sized>(&mut self, replies: &mut R) {
         self.hangs = !self.hangs;
         if !self.hangs {
             return;
@@ -337,7 +343,7 @@ impl Files {
     }
 
     /// One that has waited for `entry` is answered.
-    fn go_on<R: Replies>(&mut self, replies: &mut R, work: WorkId, entry: EntryId) {
+    fn go_on<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, entry: EntryId) {
         if self.works.get(work).is_none_or(|work| work.wait != Some(entry)) {
             return;
         }
@@ -353,7 +359,7 @@ impl Files {
 
     /// A file that has to be read was not what it was when it was found, and
     /// nothing was sent yet: looked up once more.
-    pub(crate) fn respond_anew<R: Replies>(&mut self, replies: &mut R, work: Work, outcome: ReadOutcome) {
+    pub(crate) fn respond_anew<R: Replies + ?Sized>(&mut self, replies: &mut R, work: Work, outcome: ReadOutcome) {
         let Work { id, request: Some(request), again, .. } = work else { return };
         if outcome == ReadOutcome::Changed && !again {
             self.store.forget(request.get().path());
@@ -366,7 +372,7 @@ impl Files {
     }
 
     /// Content in memory.
-    fn respond_content<R: Replies>(
+    fn respond_content<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         id: ExchangeId,
@@ -399,7 +405,7 @@ impl Files {
     }
 
     /// A file that is streamed.
-    fn respond_large<R: Replies>(
+    fn respond_large<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         id: ExchangeId,
@@ -427,7 +433,7 @@ impl Files {
 
     /// A directory was asked for without its slash: relative links in its
     /// index file would lead to its parent.
-    fn redirect<R: Replies>(
+    fn redirect<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         id: ExchangeId,
@@ -447,7 +453,7 @@ impl Files {
     }
 
     /// At a limit of ours: 503, and a moment's rest.
-    fn overloaded<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) -> Answer {
+    fn overloaded<R: Replies + ?Sized>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>) -> Answer {
         self.counters.overloads += 1;
         replies.reply_status(id, request, Status::SERVICE_UNAVAILABLE, RETRY);
         Answer::Done

@@ -254,7 +254,7 @@ impl Files {
     ///
     /// # Errors
     /// There are too many streams.
-    pub fn send_stream<R: Replies>(
+    pub fn send_stream<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         (id, request): (ExchangeId, &Request<'_>),

@@ -44,7 +44,7 @@ const GONE: Duration = Duration::from_secs(10);
 
 impl Files {
     /// What is to be streamed of `entry`, a large file.
-    pub(crate) fn new_stream<R: Replies>(
+    pub(crate) fn new_stream<R: Replies + ?Sized>(
         &mut self,
         replies: &R,
         id: ExchangeId,
@@ -94,7 +94,7 @@ impl Files {
 
     /// Asks for the next piece if there is room for it, and ends the stream
     /// when the peer has everything.
-    pub(crate) fn pump<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
+    pub(crate) fn pump<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let id = *id;
         if stream.asked {
@@ -154,7 +154,7 @@ impl Files {
     /// more of another's. Returns whether there is room now; if not, further
     /// streams are looked at in the next call.
     #[cold]
-    fn make_room<R: Replies>(&mut self, replies: &mut R, other: WorkId, bytes: usize) -> bool {
+    fn make_room<R: Replies + ?Sized>(&mut self, replies: &mut R, other: WorkId, bytes: usize) -> bool {
         for _ in 0..POLLED.min(self.streams.list.len()) {
             self.streams.reap = (self.streams.reap + 1) % self.streams.list.len();
             let work = self.streams.list[self.streams.reap];
@@ -170,7 +170,7 @@ impl Files {
 
     /// Takes back what a stream has queued above its share, if its peer takes
     /// nothing.
-    fn take_back<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
+    fn take_back<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let (now, open) = (replies.now(), self.counters.streams_open as usize);
         let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let id = *id;
@@ -204,7 +204,7 @@ impl Files {
     }
 
     /// The body cannot be sent to its end: nothing but a reset says so.
-    fn end_with_reset<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
+    fn end_with_reset<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some(Work { id, stream: Some(stream), .. }) = self.works.take(work) else { return };
         self.stream_ended(&stream);
         replies.abort(id);
@@ -212,7 +212,7 @@ impl Files {
 
     /// As [`Files::pump`], where the data path sends files by itself, or has
     /// not yet said that it does not.
-    fn pump_file<R: Replies>(&mut self, replies: &mut R, work: WorkId, unsent: usize) {
+    fn pump_file<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, unsent: usize) {
         let Some((_, stream)) = self.stream(work) else { return };
         if stream.vetted > 0 {
             self.send_file(replies, work);
@@ -226,7 +226,7 @@ impl Files {
     }
 
     /// Gives the data path what may be sent of the file.
-    fn send_file<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
+    fn send_file<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         self.begin_reply(replies, work);
         let Some(Work { id, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let id = *id;
@@ -249,7 +249,7 @@ impl Files {
     }
 
     /// Queues the head, unless it was, and what stands before the content.
-    fn begin_reply<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
+    fn begin_reply<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some(Work { id, request, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let Some(StreamHead { status, length, fields }) = stream.head.take() else { return };
         let Some(request) = request.take() else { return };
@@ -258,7 +258,7 @@ impl Files {
     }
 
     /// A piece was read.
-    pub(crate) fn on_chunk<R: Replies>(
+    pub(crate) fn on_chunk<R: Replies + ?Sized>(
         &mut self,
         replies: &mut R,
         work: WorkId,
@@ -296,7 +296,7 @@ impl Files {
     /// Once per turn: peers that took some of what was queued get more. The
     /// data path tells only when the queue is nearly empty, which on a long
     /// path is too late.
-    pub(crate) fn poll_streams<R: Replies>(&mut self, replies: &mut R) {
+    pub(crate) fn poll_streams<R: Replies + ?Sized>(&mut self, replies: &mut R) {
         for _ in 0..POLLED.min(self.streams.list.len()) {
             if self.streams.next >= self.streams.list.len() {
                 self.streams.next = 0;
@@ -314,7 +314,7 @@ impl Files {
     /// Everything is queued. The stream holds its share of memory until the
     /// peer has taken it, and only then the next request is answered: else a
     /// peer could have us queue one file after the other.
-    fn end_stream<R: Replies>(&mut self, replies: &mut R, work: WorkId) {
+    fn end_stream<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some((id, _)) = self.stream(work) else { return };
         replies.finish(id);
         if replies.unsent(id) > 0 {
@@ -327,7 +327,7 @@ impl Files {
 
     /// The file is not what it was. Where the head is out, nothing but a
     /// reset tells the peer that the body is not whole.
-    fn break_stream<R: Replies>(&mut self, replies: &mut R, work: WorkId, unsent: bool, outcome: ReadOutcome) {
+    fn break_stream<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId, unsent: bool, outcome: ReadOutcome) {
         if !unsent {
             self.counters.streams_broken += 1;
             return self.end_with_reset(replies, work);

@@ -216,7 +216,7 @@ impl Stream {
 
     /// Queues what stands before the next piece of content; whether anything
     /// does.
-    pub fn send_delimiters<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+    pub fn send_delimiters<R: Replies + ?Sized>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let mut any = false;
         while let Some(Part::Bytes(part)) = self.parts.front() {
             replies.bytes(id, part);
@@ -228,7 +228,7 @@ impl Stream {
 
     /// `length` bytes of the content are queued: what stands before the next
     /// follows.
-    pub fn advance<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, length: u64) {
+    pub fn advance<R: Replies + ?Sized>(&mut self, replies: &mut R, id: ExchangeId, length: u64) {
         if let Some(Part::Content(range)) = self.parts.front_mut() {
             if self.tail.end != range.start {
                 self.tail = range.start..range.start;

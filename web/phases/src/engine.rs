@@ -308,18 +308,18 @@ impl Engine {
     }
 
     /// Runs a request until it waits or was answered.
-    fn run<R: Replies>(&mut self, replies: &mut R, token: u32, course: Box<Course>, request: &Request<'_>) {
+    fn run(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>, request: &Request<'_>) {
         self.run_from(replies, token, course, request, |_| None);
     }
 
     /// The same, from what `enter` comes to.
-    fn run_from<R: Replies>(
+    fn run_from(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         token: u32,
         mut course: Box<Course>,
         request: &Request<'_>,
-        enter: impl FnOnce(&mut Runner<'_, R>) -> Option<Flow>,
+        enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
     ) {
         self.rest.clock.now = replies.now();
         let clock = self.rest.clock;
@@ -375,7 +375,7 @@ impl Engine {
         }
     }
 
-    fn keep<R: Replies>(&mut self, replies: &mut R, token: u32, mut course: Box<Course>, request: &Request<'_>) {
+    fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut course: Box<Course>, request: &Request<'_>) {
         if course.request.is_none() {
             course.request = Some(OwnedRequest::within(self.rest.spare.bytes(), *request));
         }
@@ -397,7 +397,7 @@ impl Engine {
     }
 
     /// One that has waited goes on.
-    fn go_on<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    fn go_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
         let Some(mut course) = place.take() else { return };
         if course.rated.is_some() {
@@ -448,12 +448,12 @@ impl Rest {
     }
 
     /// The memory of one that is over.
-    fn begin<R: Replies>(
+    fn begin(
         &mut self,
         loaded: &Rc<Loaded>,
         id: ExchangeId,
         request: &Request<'_>,
-        replies: &R,
+        replies: &dyn Replies,
     ) -> Box<Course> {
         let mut course = self.spare.course().unwrap_or_else(|| Box::new(Course::new(Rc::clone(loaded), id)));
         course.begin(loaded, id, request, replies);
@@ -484,7 +484,7 @@ impl Rest {
     }
 
     /// The request of an exchange that is kept.
-    pub fn course_of<R: Replies>(&mut self, replies: &R, id: ExchangeId) -> Option<&mut Course> {
+    pub fn course_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<&mut Course> {
         let token = replies.mark(id)?;
         self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)
     }
@@ -497,7 +497,7 @@ impl Rest {
     }
 
     /// One that was being sent is over.
-    pub fn end<R: Replies>(&mut self, replies: &mut R, token: u32, complete: bool) {
+    pub fn end(&mut self, replies: &mut dyn Replies, token: u32, complete: bool) {
         let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
         course.sent.complete = complete;
         course.state = CourseState::Over;
@@ -512,7 +512,7 @@ impl Rest {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Whether others may have its answer, too.
     fn is_shared(&self) -> bool {
         let (course, request) = (&*self.course, self.request);

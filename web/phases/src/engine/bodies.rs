@@ -49,7 +49,7 @@ pub(super) enum BodyReading {
     Streamed,
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Reads the request's body: see the module.
     pub(super) fn read_body(&mut self, how: BodyReading) -> Flow {
         let loaded = Rc::clone(&self.loaded);
@@ -145,7 +145,7 @@ impl<R: Replies> Runner<'_, R> {
 
 impl Rest {
     /// The body that comes with an exchange that is kept, and its number.
-    fn body_of<R: Replies>(&mut self, replies: &R, id: ExchangeId) -> Option<(u32, &mut CourseBody)> {
+    fn body_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<(u32, &mut CourseBody)> {
         let token = replies.mark(id)?;
         let course = self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)?;
         Some((token, course.body.as_deref_mut()?))
@@ -154,7 +154,7 @@ impl Rest {
 
 impl Engine {
     /// Some of a body: how many bytes were taken.
-    pub(super) fn add_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+    pub(super) fn add_body(&mut self, replies: &mut dyn Replies, id: ExchangeId, bytes: &[u8]) -> usize {
         let Some((token, body)) = self.rest.body_of(replies, id) else { return 0 };
         let so_far = match &mut body.state {
             BodyState::Left | BodyState::Broken => return 0,
@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// All of a body came.
-    pub(super) fn end_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    pub(super) fn end_body(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
         let wire = replies.body_received(id);
         let Some((token, body)) = self.rest.body_of(replies, id) else { return };
         (body.ended, body.wire) = (true, wire);
@@ -195,7 +195,7 @@ impl Engine {
     }
 
     /// A body that is read will not be whole; whether anybody reads it.
-    pub(super) fn cut_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
+    pub(super) fn cut_body(&mut self, replies: &mut dyn Replies, id: ExchangeId, why: BodyCut) -> bool {
         let Some((token, body)) = self.rest.body_of(replies, id) else { return false };
         let so_far = match &body.state {
             BodyState::Left | BodyState::Broken => return false,
@@ -215,7 +215,7 @@ impl Engine {
     }
 
     /// Nothing more is read of a body, and what answers is told why.
-    fn break_body<R: Replies>(&mut self, replies: &mut R, token: u32, failure: BodyFailure) {
+    fn break_body(&mut self, replies: &mut dyn Replies, token: u32, failure: BodyFailure) {
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         // Nothing after it can be understood.
         replies.set_last(course.id);
@@ -230,7 +230,7 @@ impl Engine {
     }
 
     /// The store's news of bodies; whether there were any.
-    pub(super) fn take_bodies<R: Replies>(&mut self, replies: &mut R) -> bool {
+    pub(super) fn take_bodies(&mut self, replies: &mut dyn Replies) -> bool {
         let mut any = false;
         for at in 0..=self.retired.len() {
             let loaded = Rc::clone(self.retired.get(at).unwrap_or(&self.loaded));
@@ -255,7 +255,7 @@ impl Engine {
     }
 
     /// The store's news of one body; returned if it is nobody's.
-    fn take_body<R: Replies>(&mut self, replies: &mut R, ticket: u64, event: BodyEvent) -> Option<BodyEvent> {
+    fn take_body(&mut self, replies: &mut dyn Replies, ticket: u64, event: BodyEvent) -> Option<BodyEvent> {
         let token = ticket as u32;
         let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
         let known = course.filter(|course| course.body.as_ref().is_some_and(|body| body.is_of(ticket)));
@@ -288,7 +288,7 @@ impl Engine {
     }
 
     /// Bytes of a streamed body: how many of them whatever answers takes.
-    fn stream_body<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> usize {
+    fn stream_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         #[cfg(test)]
         if self.rest.relay_of(token).is_none() {
             return self.echo_bytes(replies, token, bytes);
@@ -297,7 +297,7 @@ impl Engine {
     }
 
     /// News of a body for whatever answers.
-    fn on_body_news<R: Replies>(&mut self, replies: &mut R, token: u32, news: BodyNews) {
+    fn on_body_news(&mut self, replies: &mut dyn Replies, token: u32, news: BodyNews) {
         #[cfg(test)]
         self.echo_news(token, &news);
         match news {
@@ -312,7 +312,7 @@ impl Engine {
         }
     }
 
-    fn on_body_settled<R: Replies>(&mut self, replies: &mut R, token: u32, whole: Result<bool, BodyError>) {
+    fn on_body_settled(&mut self, replies: &mut dyn Replies, token: u32, whole: Result<bool, BodyError>) {
         match whole {
             Ok(false) => {}
             Ok(true) => self.go_on(replies, token),

@@ -6,11 +6,10 @@ use super::course_parts::KeptContent;
 use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use crate::program::{Block, IfModifiedSince};
-use exchange::Replies;
 use semantics::date;
 use semantics::{Known, Method};
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Looks at the request's conditions: an answer whose content its client has goes without
     /// it, and where one fails there is another.
     pub(super) fn heed_conditions(&mut self, answer: &mut Answer, block: &Block) -> Option<Flow> {

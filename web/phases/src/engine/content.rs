@@ -7,7 +7,6 @@ use super::run::{At, FileAt, Flow, Runner};
 use super::text::{Escape, escape};
 use crate::program::{Alias, Block, ContentRules, SymlinkKind};
 use app::Body;
-use exchange::Replies;
 use features::ErrorLevel;
 use features::Value;
 use files::Unread;
@@ -107,7 +106,7 @@ impl Answer {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// The content phase.
     pub(super) fn content(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);

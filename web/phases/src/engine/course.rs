@@ -117,7 +117,7 @@ impl Loaded {
     }
 
     /// The series of latencies of a server's place, if anybody asks.
-    pub fn series<R: Replies>(&self, replies: &R, server: ServerId, place: BlockId) -> Option<u16> {
+    pub fn series(&self, replies: &dyn Replies, server: ServerId, place: BlockId) -> Option<u16> {
         let known = self.series.get(place.0 as usize)?;
         if known.get() == Ready::OF_HOST {
             let host = &self.program.servers.get(usize::from(server.0))?.name;
@@ -158,12 +158,12 @@ impl Loaded {
 
     /// What a proxy said of an exchange's client.
     #[inline]
-    pub fn proxied<R: Replies>(&self, replies: &R, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
+    pub fn proxied(&self, replies: &dyn Replies, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
         if self.behind_proxies { Self::told(replies, id) } else { None }
     }
 
     #[inline(never)]
-    fn told<R: Replies>(replies: &R, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
+    fn told(replies: &dyn Replies, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
         replies.proxied(id).map(Box::new)
     }
 
@@ -460,7 +460,7 @@ impl Course {
     }
 
     /// Begins with another request, in the memory of one that is over.
-    pub fn begin<R: Replies>(&mut self, loaded: &Rc<Loaded>, id: ExchangeId, request: &Request<'_>, replies: &R) {
+    pub fn begin(&mut self, loaded: &Rc<Loaded>, id: ExchangeId, request: &Request<'_>, replies: &dyn Replies) {
         let memory = core::mem::replace(self, Self::new(Rc::clone(loaded), id));
         let cleared = |mut bytes: Vec<u8>| {
             bytes.clear();

@@ -18,7 +18,7 @@ thread_local! {
     static ECHOED: RefCell<HashMap<u32, Vec<u8>>> = RefCell::default();
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     pub(super) fn echo(&mut self, streamed: bool) -> Flow {
         let how = if streamed { BodyReading::Streamed } else { BodyReading::Whole };
         if self.course.body.as_ref().is_some_and(|body| !body.is_read()) {
@@ -47,7 +47,7 @@ impl<R: Replies> Runner<'_, R> {
 }
 
 impl Engine {
-    pub(super) fn echo_bytes<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> usize {
+    pub(super) fn echo_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(PIECE);
         ECHOED.with_borrow_mut(|echoed| echoed.entry(token).or_default().extend_from_slice(&bytes[..taken]));
         if let Some(id) = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id) {

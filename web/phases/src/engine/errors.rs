@@ -20,7 +20,7 @@ const LINE_MAX: usize = 2_048;
 pub(super) const MISSING: &str = "2: No such file or directory";
 pub(super) const FORBIDDEN: &str = "13: Permission denied";
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Tells what went wrong; `text` is not asked for where nobody wants to know.
     pub(super) fn tell(&self, level: ErrorLevel, text: impl FnOnce() -> Vec<u8>) {
         tell((&self.loaded, self.course), self.request, &self.clock, (level, text));
@@ -152,7 +152,7 @@ fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<
 
 impl Engine {
     /// What a connection began with is no header of a proxy's.
-    pub(super) fn tell_of_proxy_header<R: Replies>(&self, replies: &R, id: ExchangeId, bytes: &[u8]) {
+    pub(super) fn tell_of_proxy_header(&self, replies: &dyn Replies, id: ExchangeId, bytes: &[u8]) {
         let (loaded, about) = (&self.loaded, replies.about(id));
         let at = Self::listener(loaded, self.single, || about.local);
         let mut clock = self.rest.clock;

@@ -176,7 +176,7 @@ impl Filtering {
     }
 
     /// Queues the head of its answer.
-    pub fn begin<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+    pub fn begin(&mut self, replies: &mut dyn Replies, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         match self.length {
             AnswerLength::Known(_) => replies.begin(id, request, reply),
             AnswerLength::Open { chunked } => {

@@ -56,7 +56,7 @@ impl Scope<'_> {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Passes the request on to a program.
     pub(super) fn pass_to_program(&mut self, block: &Block, pass: &GatewayPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);
@@ -217,9 +217,9 @@ fn is_field(written: &[u8], name: &[u8]) -> bool {
 impl Engine {
     /// Something happened at a connection to a program: what it says is made HTTP's, and
     /// read as that. How many bytes were taken.
-    pub(super) fn on_program_event<R: Replies>(
+    pub(super) fn on_program_event(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         (id, token): (UpstreamId, u32),
         event: UpstreamEvent<'_>,
     ) -> usize {
@@ -242,7 +242,7 @@ impl Engine {
         }
     }
 
-    fn on_program_bytes<R: Replies>(&mut self, replies: &mut R, (id, token): (UpstreamId, u32), bytes: &[u8]) -> usize {
+    fn on_program_bytes(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32), bytes: &[u8]) -> usize {
         let mut all = 0;
         while all < bytes.len() {
             let most = match self.rest.room_for(replies, token, id) {
@@ -297,7 +297,7 @@ impl Engine {
     }
 
     /// What was made of an answer is read.
-    fn offer_made<R: Replies>(&mut self, replies: &mut R, (id, token): (UpstreamId, u32)) {
+    fn offer_made(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32)) {
         loop {
             let Some(relay) = self.rest.relay_of(token).filter(|relay| relay.link == Some(id)) else { return };
             let Some(answer) = relay.gateway.as_deref_mut() else { return };
@@ -318,7 +318,7 @@ impl Engine {
     }
 
     /// The program's connection has ended.
-    fn on_program_end<R: Replies>(&mut self, replies: &mut R, (id, token): (UpstreamId, u32)) {
+    fn on_program_end(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32)) {
         let Some(answer) = self.rest.relay_of(token).and_then(|relay| relay.gateway.as_deref_mut()) else { return };
         let ended = answer.reader.end(&mut answer.made);
         self.offer_made(replies, (id, token));
@@ -332,7 +332,7 @@ impl Engine {
     }
 
     /// What a program says is no answer.
-    fn on_program_fault<R: Replies>(&mut self, replies: &mut R, (id, token): (UpstreamId, u32), why: AnswerError) {
+    fn on_program_fault(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32), why: AnswerError) {
         let Some(relay) = self.rest.relay_of(token).filter(|relay| relay.link == Some(id)) else { return };
         if relay.stage == RelayStage::Body {
             return self.cut_answer(replies, token, why.to_string());
@@ -349,7 +349,7 @@ impl Engine {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// A program has something to say of errors, or says more than its answer's length.
     fn tell_of_program(&self, errors: &[StderrLine], surplus: bool) {
         for line in errors {
@@ -374,7 +374,7 @@ fn trimmed(text: &[u8]) -> &[u8] {
 impl Rest {
     /// How many bytes of an answer are read at once: no more than are taken of what they
     /// come to. None if nothing of it is wanted.
-    fn room_for<R: Replies>(&mut self, replies: &R, token: u32, id: UpstreamId) -> Option<usize> {
+    fn room_for(&mut self, replies: &dyn Replies, token: u32, id: UpstreamId) -> Option<usize> {
         let unsent_max = self.makings.relayed_max();
         let course = self.courses.get_mut(token as usize)?.as_deref_mut()?;
         let relay = course.relay.as_deref().filter(|relay| relay.link == Some(id))?;

@@ -7,7 +7,6 @@ use crate::access::{Access, AccessRules};
 use crate::addresses::forwarded;
 use crate::program::{Block, Methods, RealIpHeader};
 use core::net::IpAddr;
-use exchange::Replies;
 use features::auth_basic::{self, Login};
 use features::limits::Admission;
 use features::{ErrorLevel, Value};
@@ -53,7 +52,7 @@ fn set_address_by(block: Option<&Block>, course: &mut Course, request: &Request<
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Whose client it is: a proxy that is believed tells of another.
     pub(super) fn real_address(&mut self) {
         // What was believed once is.

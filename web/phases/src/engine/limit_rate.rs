@@ -52,7 +52,7 @@ impl RatedBody {
 
     /// Queues what may be, and counts it in `told`; when the next may, or nothing if all is
     /// queued.
-    pub fn send<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, now: Time, told: &mut u64) -> Option<Duration> {
+    pub fn send(&mut self, replies: &mut dyn Replies, id: ExchangeId, now: Time, told: &mut u64) -> Option<Duration> {
         let allowed = self.rate.allowed(now.since(self.began)).saturating_sub(self.sent);
         let (before, mut room) = (self.sent, allowed);
         while room > 0 {

@@ -7,11 +7,10 @@ use super::waits::On;
 use crate::autoindex::{EntryKind, FolderEntry, Listed, random_file};
 use crate::program::{Block, ContentRules};
 use crate::small::{EMPTY_GIF, EMPTY_GIF_MODIFIED, StubStatus};
-use exchange::Replies;
 use files::{ListError, Name, NameKind};
 use semantics::Method;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// What is the same whatever is asked for.
     pub(super) fn fixed_content(&mut self, block: &Block) -> Flow {
         if !matches!(self.course.method, Method::Get | Method::Head) {

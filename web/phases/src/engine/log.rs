@@ -60,9 +60,9 @@ impl Rest {
     }
 
     /// Logs a request that was answered with what is ready.
-    pub(super) fn log_ready<R: Replies>(
+    pub(super) fn log_ready(
         &mut self,
-        replies: &R,
+        replies: &dyn Replies,
         id: ExchangeId,
         request: &Request<'_>,
         (head, bytes): (Option<u64>, u64),

@@ -6,9 +6,8 @@ use super::run::{Flow, Runner};
 use super::sub_course::SubUse;
 use super::subs::AskedSub;
 use crate::program::Block;
-use exchange::Replies;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Makes the copies of this request, once its body was read for them.
     pub(super) fn mirror(&mut self, block: &Block) -> Flow {
         if self.course.children.as_ref().is_some_and(|children| children.mirrored) {

@@ -181,7 +181,7 @@ impl SiloGroup {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Waits for addresses, where the request has none that it may be passed on to; how it
     /// goes on, if it does not by asking servers.
     pub(super) fn wait_for_names(&mut self) -> Option<Flow> {
@@ -274,7 +274,7 @@ impl<R: Replies> Runner<'_, R> {
 impl Engine {
     /// Names that were resolved: requests go on, and groups change. Whether any request
     /// went on.
-    pub(super) fn take_names<R: Replies>(&mut self, replies: &mut R) -> bool {
+    pub(super) fn take_names(&mut self, replies: &mut dyn Replies) -> bool {
         let (mut any, now) = (false, replies.now());
         self.rest.clock.now = now;
         for at in 0..=self.retired.len() {
@@ -296,7 +296,7 @@ impl Engine {
         any
     }
 
-    fn take_name<R: Replies>(&mut self, replies: &mut R, loaded: &Loaded, ticket: u64, answer: NameAnswer) -> bool {
+    fn take_name(&mut self, replies: &mut dyn Replies, loaded: &Loaded, ticket: u64, answer: NameAnswer) -> bool {
         if ticket & u64::from(IDLE) == 0 {
             return self.with_ticket(replies, ticket, NameNews::Found(answer.found));
         }
@@ -322,7 +322,7 @@ impl Engine {
     }
 
     /// A request that waits by this ticket goes on; whether it is still there.
-    fn with_ticket<R: Replies>(&mut self, replies: &mut R, ticket: u64, news: NameNews) -> bool {
+    fn with_ticket(&mut self, replies: &mut dyn Replies, ticket: u64, news: NameNews) -> bool {
         let token = ticket as u32;
         let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut);
         let Some(course) = course.filter(|course: &&mut Course| course.ticket == Some(ticket)) else { return false };

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use wire::Time;
 
 /// What files see of the carrier.
-pub(super) struct Passing<'a, R> {
-    pub replies: &'a mut R,
+pub(super) struct Passing<'a> {
+    pub replies: &'a mut dyn Replies,
     pub rest: &'a mut Rest,
 }
 
-impl<R: Replies> Passing<'_, R> {
+impl Passing<'_> {
     fn sent(&mut self, id: ExchangeId, bytes: u64) {
         if let Some(course) = self.rest.course_of(self.replies, id) {
             course.sent.body += bytes;
@@ -45,9 +45,9 @@ impl<R: Replies> Passing<'_, R> {
 }
 
 /// Files have none.
-impl<R: Replies> Upstreams for Passing<'_, R> {}
+impl Upstreams for Passing<'_> {}
 
-impl<R: Replies> Replies for Passing<'_, R> {
+impl Replies for Passing<'_> {
     fn now(&self) -> Time {
         self.replies.now()
     }

@@ -8,7 +8,7 @@ use super::values::Scope;
 use super::waits::On;
 use crate::access::AccessRules;
 use crate::script::SetTarget;
-use exchange::{ExchangeId, Replies};
+use exchange::ExchangeId;
 use features::{ErrorLevel, Value};
 use semantics::{Fields, Request};
 use std::rc::Rc;
@@ -81,7 +81,7 @@ impl super::Rest {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Whether its client may see this, where another path is asked, too.
     pub(super) fn access_by_permission(&mut self, rules: &AccessRules, password: Option<(&Value, &Value)>) -> Flow {
         if self.course.children.as_ref().is_some_and(|children| children.permission.is_some()) {

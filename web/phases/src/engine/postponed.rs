@@ -36,9 +36,9 @@ const PIECE: usize = 32 << 10;
 
 impl super::Rest {
     /// Queues at most about `most` bytes more of an answer that has others within it.
-    pub(super) fn some_in_order<R: Replies>(
+    pub(super) fn some_in_order(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         (token, course): (u32, &mut Course),
         filtering: &mut Filtering,
         most: usize,
@@ -125,9 +125,9 @@ impl super::Rest {
     }
 
     /// Queues what follows, as far as it is there.
-    fn queue_next<R: Replies>(
+    fn queue_next(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         course: &mut Course,
         postponed: &mut Postponed,
         most: usize,
@@ -237,8 +237,8 @@ impl super::Rest {
 }
 
 /// Queues what becomes of a piece in the answer's coding; without one, of its end.
-fn code<R: Replies>(
-    replies: &mut R,
+fn code(
+    replies: &mut dyn Replies,
     course: &mut Course,
     postponed: &mut Postponed,
     piece: Option<(Body, Range<u32>)>,

@@ -63,7 +63,7 @@ type Head = (u16, Option<u64>, Vec<u8>);
 /// How often it is looked whether the last was taken of what is sent at a rate.
 const LINGER: Duration = Duration::from_millis(50);
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// How fast this answer of so many bytes may be sent, if that is limited.
     fn rate(&mut self, length: u64) -> Option<Rate> {
         if self.is_sub() {
@@ -284,7 +284,7 @@ fn begins(line: &[u8], start: &[u8]) -> bool {
 
 impl Engine {
     /// Sends some more of what is sent at a rate.
-    pub(super) fn send_rated<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(super) fn send_rated(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
         let id = course.id;

@@ -4,11 +4,10 @@
 
 use super::run::{Flow, Runner};
 use super::waits::On;
-use exchange::Replies;
 use features::ErrorLevel;
 use std::io;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Finds out where the root of the place lies, once for each place that the request
     /// comes to; what is to be done before it goes on.
     #[cold]

@@ -12,7 +12,7 @@ use crate::program::FilterSet;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use core::mem;
 use core::ops::Range;
-use exchange::{Replies, Reply};
+use exchange::Reply;
 use features::ErrorLevel;
 use gzip::Coding;
 use h1::Framing;
@@ -34,7 +34,7 @@ enum Within {
     Domain,
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Bytes of an answer whose head is not whole.
     pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> Came {
         let now = self.clock.now;

@@ -8,7 +8,6 @@ use super::run::Runner;
 use super::text::put_field;
 use crate::program::{Block, ContentRules};
 use core::ops::Range;
-use exchange::Replies;
 use features::ErrorLevel;
 use h1::client::{Error, ResponseLimits};
 use proxy::fields::{AnswerField, NameSet, misnamed};
@@ -28,7 +27,7 @@ fn put_passed(lines: &[u8], hidden: &NameSet, out: &mut Vec<u8>) {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Interim answers with hints came, at these places of what was read; `held` bytes are
     /// there in all. They go on to a client that knows of them, where it is to have them.
     pub(super) fn on_hints(&mut self, hints: &[Range<usize>], held: usize) -> Result<(), Came> {

@@ -26,9 +26,9 @@ enum Ended {
 
 impl Engine {
     /// Something happened at a connection to an upstream.
-    pub(super) fn on_upstream_event<R: Replies>(
+    pub(super) fn on_upstream_event(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         id: UpstreamId,
         mark: u32,
         event: UpstreamEvent<'_>,
@@ -51,9 +51,9 @@ impl Engine {
     }
 
     /// The same, of what is HTTP.
-    pub(super) fn on_plain_event<R: Replies>(
+    pub(super) fn on_plain_event(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         (id, mark): (UpstreamId, u32),
         event: UpstreamEvent<'_>,
     ) -> usize {
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Before the answer's body: the request goes on by it.
-    fn on_early_event<R: Replies>(&mut self, replies: &mut R, token: u32, event: UpstreamEvent<'_>) -> usize {
+    fn on_early_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         let mut taken = 0;
         self.run_early(replies, token, |runner| {
             let came = runner.on_upstream_event(event);
@@ -78,11 +78,11 @@ impl Engine {
     }
 
     /// A request goes on by what `act` makes of it.
-    pub(super) fn run_early<R: Replies>(
+    pub(super) fn run_early(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         token: u32,
-        act: impl FnOnce(&mut super::run::Runner<'_, R>) -> super::run::Flow,
+        act: impl FnOnce(&mut super::run::Runner<'_>) -> super::run::Flow,
     ) {
         let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
         let Some(mut course) = place.take() else { return };
@@ -97,12 +97,12 @@ impl Engine {
     }
 
     /// A body will not be whole, for this reason.
-    pub(super) fn cut_answer<R: Replies>(&mut self, replies: &mut R, token: u32, why: String) {
+    pub(super) fn cut_answer(&mut self, replies: &mut dyn Replies, token: u32, why: String) {
         self.on_body_over(replies, token, Ended::Cut(why));
     }
 
     /// What of a body came with its head is offered again.
-    fn go_on_reading<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    fn go_on_reading(&mut self, replies: &mut dyn Replies, token: u32) {
         let course = self.rest.courses.get(token as usize).and_then(Option::as_ref);
         let relay = course.and_then(|course| course.relay.as_ref());
         if let Some(link) = relay.filter(|relay| relay.stage == RelayStage::Body).and_then(|relay| relay.link) {
@@ -111,7 +111,7 @@ impl Engine {
     }
 
     /// While the answer's body comes.
-    fn on_body_event<R: Replies>(&mut self, replies: &mut R, token: u32, event: UpstreamEvent<'_>) -> usize {
+    fn on_body_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         let mut all = 0;
         let ended = match event {
             UpstreamEvent::Data(bytes) => {
@@ -171,7 +171,7 @@ impl Engine {
         all
     }
 
-    fn on_body_over<R: Replies>(&mut self, replies: &mut R, token: u32, ended: Ended) {
+    fn on_body_over(&mut self, replies: &mut dyn Replies, token: u32, ended: Ended) {
         let ended = match self.rest.relay_of(token).and_then(|relay| relay.odd_slice()) {
             Some(why) if matches!(ended, Ended::Whole) => Ended::Cut(why),
             _ => ended,
@@ -195,11 +195,11 @@ impl Engine {
     }
 
     /// Acts on a request that is kept.
-    pub(super) fn with_runner<R: Replies, T>(
+    pub(super) fn with_runner<T>(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         token: u32,
-        act: impl FnOnce(&mut super::run::Runner<'_, R>) -> T,
+        act: impl FnOnce(&mut super::run::Runner<'_>) -> T,
     ) -> Option<T> {
         self.rest.clock.now = replies.now();
         let clock = self.rest.clock;
@@ -227,7 +227,7 @@ impl Engine {
     }
 
     /// A piece of a body that is sent to an upstream was read back.
-    pub(super) fn on_relay_piece<R: Replies>(&mut self, replies: &mut R, token: u32, piece: Option<&[u8]>) {
+    pub(super) fn on_relay_piece(&mut self, replies: &mut dyn Replies, token: u32, piece: Option<&[u8]>) {
         let Some(relay) = self.rest.relay_of(token) else { return };
         if relay.stage == RelayStage::Body {
             if piece.is_some() {
@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Bytes of a body that goes on as it comes. How many were taken.
-    pub(super) fn on_streamed_bytes<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> usize {
+    pub(super) fn on_streamed_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return 0 };
         // Nobody wants the rest of it.
         let Some(relay) = course.relay.as_deref_mut() else { return bytes.len() };
@@ -273,7 +273,7 @@ impl Engine {
     }
 
     /// A body that goes on as it comes is over, or will not be whole.
-    pub(super) fn on_streamed_end<R: Replies>(&mut self, replies: &mut R, token: u32, whole: bool) {
+    pub(super) fn on_streamed_end(&mut self, replies: &mut dyn Replies, token: u32, whole: bool) {
         let Some(relay) = self.rest.relay_of(token) else { return };
         if whole {
             self.with_runner(replies, token, |runner| runner.end_stream());
@@ -295,7 +295,7 @@ impl Engine {
 
     /// The client of a request that is passed on sends no more: as nginx has it, it has
     /// left.
-    pub(super) fn on_client_left<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    pub(super) fn on_client_left(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
         let Some(token) = replies.mark(id) else { return };
         let Some(relay) = self.rest.relay_of(token) else { return };
         if relay.rules.ignores_client_end {
@@ -316,7 +316,7 @@ impl Engine {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// There is room for more of a body that goes on as it comes.
     pub(super) fn go_on_streaming(&mut self) {
         let id = self.course.id;
@@ -367,7 +367,7 @@ impl Rest {
 
     /// Takes some of a body: as much as may wait for its client. How many bytes were
     /// taken, and whether it is over.
-    fn take_body<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: &[u8]) -> (usize, Ended) {
+    fn take_body(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> (usize, Ended) {
         let (now, most) = (replies.now(), self.makings.relayed_max());
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else {
             return (bytes.len(), Ended::Not);
@@ -395,7 +395,7 @@ impl Rest {
     }
 
     /// The upstream sends no more, and `held` bytes wait; nothing if these come first.
-    fn end_body<R: Replies>(&mut self, replies: &mut R, token: u32, held: usize) -> Option<Ended> {
+    fn end_body(&mut self, replies: &mut dyn Replies, token: u32, held: usize) -> Option<Ended> {
         let course = self.courses.get_mut(token as usize)?.as_deref_mut()?;
         let relay = course.relay.as_deref_mut()?;
         if held == 0 {
@@ -409,7 +409,7 @@ impl Rest {
     }
 
     /// The client has taken some: what waits at the data path is asked for again.
-    pub(super) fn read_more<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (id, room) = (course.id, course.room_ahead());
@@ -446,7 +446,7 @@ impl Course {
     }
 
     /// The same, with what goes to its client as it is: up to `most` bytes that are unsent.
-    pub(super) fn room_for_body<R: Replies>(&self, replies: &R, most: usize) -> usize {
+    pub(super) fn room_for_body(&self, replies: &dyn Replies, most: usize) -> usize {
         match self.filtering.as_deref().is_some_and(Filtering::is_direct) {
             true => most.saturating_sub(replies.unsent(self.id)),
             false => self.room_ahead(),
@@ -456,12 +456,7 @@ impl Course {
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
     /// up to `most` bytes that are unsent; all else waits until it is made.
     /// Of what came the first so many bytes are offered.
-    fn take_body<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        most: usize,
-        (all, offered): (&[u8], usize),
-    ) -> (usize, Ended) {
+    fn take_body(&mut self, replies: &mut dyn Replies, most: usize, (all, offered): (&[u8], usize)) -> (usize, Ended) {
         let bytes = all.get(..offered).unwrap_or(all);
         // What was made of a program's answer was measured before.
         let made = self.relay.as_ref().is_some_and(|relay| relay.gateway.is_some());

@@ -14,7 +14,7 @@ const SEEN_LAST: u64 = 4 << 10;
 impl Rest {
     /// Where nothing looks at the rest of a body, and it is long, it goes to the client by
     /// itself from here on, if the data path can.
-    pub(super) fn pass_on<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(super) fn pass_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (Some(relay), Some(filtering)) = (course.relay.as_deref_mut(), course.filtering.as_deref()) else { return };
         let (Some(link), Some(left)) = (relay.link, relay.reader.left()) else { return };
@@ -26,7 +26,7 @@ impl Rest {
     }
 
     /// Bytes of a body went to the client by themselves.
-    pub(super) fn take_passed<R: Replies>(&mut self, replies: &mut R, token: u32, bytes: u64) {
+    pub(super) fn take_passed(&mut self, replies: &mut dyn Replies, token: u32, bytes: u64) {
         let now = replies.now();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (Some(relay), Some(filtering)) = (course.relay.as_deref_mut(), course.filtering.as_deref_mut()) else {
@@ -47,7 +47,7 @@ impl Rest {
 
     /// Whether bytes pass by themselves, and wait for the client: the upstream has its
     /// time anew then.
-    pub(super) fn passes_slowly<R: Replies>(&mut self, replies: &mut R, token: u32) -> bool {
+    pub(super) fn passes_slowly(&mut self, replies: &mut dyn Replies, token: u32) -> bool {
         let now = replies.now();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return false };
         let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.passes) else { return false };

@@ -13,7 +13,7 @@ use wire::Time;
 /// When more is read of what is read at a rate, and could be at once.
 pub(super) const PACE: Duration = Duration::from_millis(20);
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// How fast the body is read whose head has come: it may be a value of that.
     pub(super) fn set_rate(&mut self) {
         let Some(relay) = self.course.relay.as_deref() else { return };
@@ -52,7 +52,7 @@ impl Relay {
 
 impl Rest {
     /// Whether more may be read by now of what is read at a rate: it is asked for.
-    pub(super) fn is_its_time<R: Replies>(&mut self, replies: &mut R, token: u32) -> bool {
+    pub(super) fn is_its_time(&mut self, replies: &mut dyn Replies, token: u32) -> bool {
         let Some(relay) = self.relay_of(token).filter(|relay| relay.paced) else { return false };
         relay.paced = false;
         if let Some(link) = relay.link {
@@ -64,7 +64,7 @@ impl Rest {
 
     /// Bytes of a program's answer that may be read by now; where these are none, it is
     /// asked again when there are some.
-    pub(super) fn allowed_of_program<R: Replies>(&mut self, replies: &mut R, token: u32, id: UpstreamId) -> usize {
+    pub(super) fn allowed_of_program(&mut self, replies: &mut dyn Replies, token: u32, id: UpstreamId) -> usize {
         let now = replies.now();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return 0 };
         let so_far = course.tries.last().map_or(0, |last| last.length);

@@ -11,7 +11,6 @@ use crate::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField
 use app::Body;
 use bodies::BodyContent;
 use core::net::Ipv4Addr;
-use exchange::Replies;
 use features::ErrorLevel;
 use h1::client::ResponseReader;
 use handshake::{CertificateFiles, OwnDemand, Sought};
@@ -38,7 +37,7 @@ struct Destination {
     host: Vec<u8>,
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Passes the request on.
     pub(super) fn pass_on(&mut self, block: &Block, pass: &ProxyPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);

@@ -32,7 +32,7 @@ impl Came {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     pub(super) fn relay(&mut self) -> Option<&mut Relay> {
         self.course.relay.as_deref_mut()
     }
@@ -424,7 +424,7 @@ impl<R: Replies> Runner<'_, R> {
 
 /// Queues a body in records, and their end. What of it is shared is not copied. Returns
 /// how many bytes are not of the body.
-fn send_records<R: Replies>(replies: &mut R, link: UpstreamId, body: &app::Body) -> u64 {
+fn send_records(replies: &mut dyn Replies, link: UpstreamId, body: &app::Body) -> u64 {
     let (mut at, length, mut framing) = (0, body.len(), 0);
     while at < length {
         let end = length.min(at + STDIN_PIECE);
@@ -473,9 +473,9 @@ pub(super) fn told_of(why: Closed, connects: bool) -> String {
 
 impl super::Rest {
     /// What becomes of a connection whose request is over.
-    pub(super) fn end_link<R: Replies>(
+    pub(super) fn end_link(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         loaded: &Rc<super::course::Loaded>,
         relay: &mut Relay,
         now: Time,
@@ -498,9 +498,9 @@ impl super::Rest {
     }
 
     /// Whether the connection is kept for another request.
-    fn keep_link<R: Replies>(
+    fn keep_link(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         loaded: &Rc<super::course::Loaded>,
         relay: &Relay,
         (link, now): (UpstreamId, Time),
@@ -538,9 +538,9 @@ impl super::Rest {
     }
 
     /// Something happened at an idle connection: it is kept no more.
-    pub(super) fn on_idle_event<R: Replies>(
+    pub(super) fn on_idle_event(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         loaded: &super::course::Loaded,
         id: UpstreamId,
         mark: u32,

@@ -3,11 +3,10 @@
 use super::relay_run::Came;
 use super::run::{Flow, Runner};
 use super::waits::On;
-use exchange::Replies;
 use handshake::ServerVerdict;
 use proxy::next::Failure;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// The connection is there, and is to be secured: the time that it has to begin goes on.
     pub(super) fn seek(&mut self) {
         let peer = self.course.tries.last().and_then(|last| last.peer.clone()).unwrap_or_default();

@@ -11,12 +11,7 @@ use wire::Time;
 
 impl Engine {
     /// While both sides send what they like.
-    pub(super) fn on_tunnel_event<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        token: u32,
-        event: UpstreamEvent<'_>,
-    ) -> usize {
+    pub(super) fn on_tunnel_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         let now = replies.now();
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return 0 };
         let id = course.id;
@@ -71,7 +66,7 @@ impl Engine {
     }
 
     /// Its upstream's timer is set anew; where that is late, the tunnel is over.
-    fn watch_tunnel<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    fn watch_tunnel(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         let Some(relay) = self.rest.relay_of(token) else { return };
         if relay.watch_tunnel(replies, now).is_err() {
@@ -84,7 +79,7 @@ impl Engine {
 
     /// A tunnel is over; what is queued towards its client is sent first, and what that has said
     /// is its upstream's, as long as it takes some of it.
-    fn end_tunnel<R: Replies>(&mut self, replies: &mut R, token: u32, end: TunnelEnd) {
+    fn end_tunnel(&mut self, replies: &mut dyn Replies, token: u32, end: TunnelEnd) {
         self.with_runner(replies, token, |runner| {
             runner.release_peer(false);
             let link = runner.relay().and_then(|relay| Some((relay.link.take()?, relay.rules.send)));
@@ -103,14 +98,14 @@ impl Engine {
     }
 
     /// Whether an exchange's connection is a tunnel.
-    pub(super) fn is_tunnel<R: Replies>(&mut self, replies: &R, id: ExchangeId) -> bool {
+    pub(super) fn is_tunnel(&mut self, replies: &dyn Replies, id: ExchangeId) -> bool {
         let course = self.rest.course_of(replies, id);
         let relay = course.and_then(|course| course.relay.as_deref());
         relay.is_some_and(|relay| relay.stage == RelayStage::Tunnel)
     }
 
     /// Bytes of a client whose connection is a tunnel. How many were taken.
-    pub(super) fn on_tunnel_bytes<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
+    pub(super) fn on_tunnel_bytes(&mut self, replies: &mut dyn Replies, id: ExchangeId, bytes: &[u8]) -> usize {
         let now = replies.now();
         let Some(course) = self.rest.course_of(replies, id) else { return bytes.len() };
         let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.stage == RelayStage::Tunnel) else {
@@ -134,7 +129,7 @@ impl Engine {
     }
 
     /// The client of a tunnel has taken some.
-    pub(super) fn on_tunnel_room<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+    pub(super) fn on_tunnel_room(&mut self, replies: &mut dyn Replies, id: ExchangeId) -> bool {
         let now = replies.now();
         let Some(course) = self.rest.course_of(replies, id) else { return false };
         let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.stage == RelayStage::Tunnel) else {
@@ -152,7 +147,7 @@ impl Engine {
     }
 
     /// The client of a tunnel sends no more.
-    pub(super) fn on_tunnel_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
+    pub(super) fn on_tunnel_end(&mut self, replies: &mut dyn Replies, id: ExchangeId) -> bool {
         let Some(token) = replies.mark(id) else { return false };
         let is_tunnel = self.rest.relay_of(token).is_some_and(|relay| relay.stage == RelayStage::Tunnel);
         if is_tunnel {
@@ -175,7 +170,7 @@ enum TunnelEnd {
 
 impl Relay {
     /// Sets the upstream's timer, where the connection is a tunnel.
-    pub(super) fn watch_tunnel<R: Replies>(&mut self, replies: &mut R, now: Time) -> Result<(), TunnelLate> {
+    pub(super) fn watch_tunnel(&mut self, replies: &mut dyn Replies, now: Time) -> Result<(), TunnelLate> {
         let limits = TunnelLimits { read: self.rules.read, send: self.rules.send };
         let (Some(link), Some(pace)) = (self.link, &mut self.tunnel) else { return Ok(()) };
         let at = pace.look(now, replies.unsent_upstream(link), self.held, limits)?;

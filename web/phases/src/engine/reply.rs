@@ -10,7 +10,7 @@ use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
 use crate::filters::Filter;
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget};
-use exchange::{FieldLines, Part, Replies};
+use exchange::{FieldLines, Part};
 use features::ErrorLevel;
 use features::expires::{Ages, AnswerAge, Expires, Expiry};
 use semantics::date::{self, HttpDate};
@@ -26,7 +26,7 @@ const ACCEPT_RANGES: &[u8] = b"Accept-Ranges: ";
 /// Statuses that fields are added to, unless they are for all.
 const ADDED_TO: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Ends with `status`: by its error page, if there is one for it here, or with
     /// nginx's own.
     pub(super) fn fail(&mut self, status: u16) -> Flow {

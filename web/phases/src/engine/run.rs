@@ -52,10 +52,10 @@ pub(super) struct FileAt {
 }
 
 /// A request, and all that it takes to run it.
-pub(super) struct Runner<'a, R> {
+pub(super) struct Runner<'a> {
     pub files: &'a mut Files,
     pub rest: &'a mut Rest,
-    pub replies: &'a mut R,
+    pub replies: &'a mut dyn Replies,
     pub course: &'a mut Course,
     pub request: &'a Request<'a>,
     pub loaded: Rc<Loaded>,
@@ -66,7 +66,7 @@ pub(super) struct Runner<'a, R> {
     pub location: Option<Vec<u8>>,
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     pub(super) fn scope(&mut self) -> Scope<'_> {
         Scope {
             loaded: &self.loaded,

@@ -4,13 +4,12 @@ use super::course::Phase;
 use super::run::{At, Flow, Runner};
 use crate::ids::BlockId;
 use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
-use exchange::Replies;
 use features::Value;
 use features::units;
 use files::Unread;
 use std::rc::Rc;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Runs the script of `block`, from where the request is in it.
     pub(super) fn script(&mut self, block: BlockId) -> Flow {
         let loaded = Rc::clone(&self.loaded);

@@ -260,7 +260,7 @@ impl Engine {
     }
 
     /// Tells the error log of a handshake that came to nothing.
-    pub(super) fn tell_of_handshake<R: Replies>(&self, replies: &R, id: ExchangeId, fault: &HandshakeFault) {
+    pub(super) fn tell_of_handshake(&self, replies: &dyn Replies, id: ExchangeId, fault: &HandshakeFault) {
         let (loaded, about) = (&self.loaded, replies.about(id));
         let at = Self::listener(loaded, self.single, || about.local);
         let mut clock = self.rest.clock;

@@ -25,7 +25,7 @@ use super::text::put_field;
 use super::values::Scope;
 use crate::filters::Broken;
 use crate::program::Block;
-use exchange::{ExchangeId, FieldLines, Replies};
+use exchange::{ExchangeId, FieldLines};
 use features::ErrorLevel;
 use proxy::slices::first_byte;
 use semantics::{Fields, Known, Method};
@@ -54,7 +54,7 @@ impl Scope<'_> {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Whether the answer whose head came is a slice: of how many bytes in all. An end if it
     /// was to be one, and is not.
     pub(super) fn take_slice(&mut self) -> Result<Option<u64>, Flow> {

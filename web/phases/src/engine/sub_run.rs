@@ -25,7 +25,7 @@ const STEPS_MAX: usize = 32;
 impl Engine {
     /// What is to be done about subrequests is, as far as a turn allows. Whether anything
     /// was.
-    pub(super) fn run_subs<R: Replies>(&mut self, replies: &mut R) -> bool {
+    pub(super) fn run_subs(&mut self, replies: &mut dyn Replies) -> bool {
         let mut left = STEPS_MAX;
         while left > 0
             && let Some(work) = self.rest.subs.work.pop_front()
@@ -58,7 +58,7 @@ impl Engine {
     }
 
     /// One that has waited goes on, be it a subrequest or not.
-    pub(super) fn go_on_any<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(super) fn go_on_any(&mut self, replies: &mut dyn Replies, token: u32) {
         match self.rest.sub_at(token) {
             Some(id) => _ = self.with_sub(replies, id, |engine, within, token| engine.go_on(within, token)),
             None => self.go_on(replies, token),
@@ -66,9 +66,9 @@ impl Engine {
     }
 
     /// Runs some of a subrequest: `act` has its carrier and what it waits by.
-    pub(super) fn with_sub<R: Replies, T>(
+    pub(super) fn with_sub<T>(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         id: SubId,
         act: impl FnOnce(&mut Self, &mut SubReplies<'_>, u32) -> T,
     ) -> Option<T> {
@@ -86,7 +86,7 @@ impl Engine {
     }
 
     /// Hands over what came of all of them, after something that is not one's own.
-    pub(super) fn hand_over_all<R: Replies>(&mut self, replies: &mut R) {
+    pub(super) fn hand_over_all(&mut self, replies: &mut dyn Replies) {
         let told = self.rest.subs.table.iter().filter(|(_, record)| record.has_events()).map(|(id, _)| *id);
         for id in told.collect::<Vec<_>>() {
             self.hand_over(replies, id);
@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// Who asked for a subrequest has what came of it.
-    fn hand_over<R: Replies>(&mut self, replies: &mut R, id: SubId) {
+    fn hand_over(&mut self, replies: &mut dyn Replies, id: SubId) {
         let Some(mut record) = self.rest.subs.table.remove(&id) else { return };
         let (main, mut goes_on) = (record.main_at(), true);
         for event in record.take_events() {
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     /// The exchange cannot be answered: its connection is closed.
-    fn give_up<R: Replies>(&mut self, replies: &mut R, (token, main): (u32, ExchangeId)) {
+    fn give_up(&mut self, replies: &mut dyn Replies, (token, main): (u32, ExchangeId)) {
         let Some(course) = self.rest.peek(token, main) else { return };
         let inner = course.inner;
         let begun = course.state == CourseState::Sends;
@@ -157,7 +157,7 @@ impl Engine {
 
     /// The turn of files, some of which are for subrequests.
     #[cold]
-    pub(super) fn on_files_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
+    pub(super) fn on_files_turn(&mut self, replies: &mut dyn Replies) -> Wake {
         let mut table = core::mem::take(&mut self.rest.subs.table);
         let mut within = SubReplies { replies: &mut *replies, table: &mut table };
         let wake = self.files.on_turn(&mut Passing { replies: &mut within, rest: &mut self.rest });
@@ -173,9 +173,9 @@ impl Engine {
     }
 
     /// Something happened at the upstream of a subrequest.
-    pub(super) fn on_upstream_of_sub<R: Replies>(
+    pub(super) fn on_upstream_of_sub(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         sub: SubId,
         (id, mark): (UpstreamId, u32),
         event: UpstreamEvent<'_>,
@@ -186,7 +186,7 @@ impl Engine {
     /// The client of a request sends no more, for which upstreams are asked: as nginx has it,
     /// it has left.
     #[cold]
-    pub(super) fn on_client_left_within<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    pub(super) fn on_client_left_within(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
         let Some(token) = replies.mark(id) else { return };
         let Some(course) = self.rest.peek(token, id) else { return };
         let (begun, inner) = (course.state == CourseState::Sends, course.inner);

@@ -24,7 +24,7 @@ use super::waits::Line;
 use crate::filters::SsiValues;
 use app::Body;
 use core::ops::Range;
-use exchange::{ExchangeId, Replies};
+use exchange::ExchangeId;
 use features::ErrorLevel;
 use features::limits::CountedRequest;
 use semantics::Request;
@@ -396,7 +396,7 @@ impl Course {
     }
 }
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Makes a subrequest of this request.
     pub(super) fn ask_sub(&mut self, asked: AskedSub<'_>) -> Option<SubId> {
         self.course.depends.on(super::course::Depends::OTHER);

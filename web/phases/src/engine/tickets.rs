@@ -27,7 +27,7 @@ impl Rest {
 
 impl Engine {
     /// Those that were delayed long enough go on; whether any did.
-    pub(super) fn wake_delayed<R: Replies>(&mut self, replies: &mut R) -> bool {
+    pub(super) fn wake_delayed(&mut self, replies: &mut dyn Replies) -> bool {
         let (now, mut any) = (replies.now(), false);
         while let Some(Reverse((at, ticket))) = self.rest.delayed.peek().copied()
             && at <= now
@@ -39,7 +39,7 @@ impl Engine {
     }
 
     /// One that waits by a ticket goes on; whether it is still there.
-    pub(super) fn go_on_by<R: Replies>(&mut self, replies: &mut R, ticket: u64, verdict: Option<Verdict>) -> bool {
+    pub(super) fn go_on_by(&mut self, replies: &mut dyn Replies, ticket: u64, verdict: Option<Verdict>) -> bool {
         let token = ticket as u32;
         let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
         let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
@@ -53,7 +53,7 @@ impl Engine {
     }
 
     /// Those whose content was compressed go on.
-    pub(super) fn take_compressed<R: Replies>(&mut self, replies: &mut R) -> bool {
+    pub(super) fn take_compressed(&mut self, replies: &mut dyn Replies) -> bool {
         let mut any = false;
         while let Some(tickets) = self.rest.compressed.as_mut().and_then(CompressedBodies::take) {
             for ticket in tickets {
@@ -64,7 +64,7 @@ impl Engine {
     }
 
     /// Those whose passwords were looked at go on.
-    pub(super) fn take_verdicts<R: Replies>(&mut self, replies: &mut R) -> bool {
+    pub(super) fn take_verdicts(&mut self, replies: &mut dyn Replies) -> bool {
         let mut any = false;
         while let Some((ticket, verdict)) = self.rest.verifier.as_mut().and_then(Verifier::take) {
             any |= self.go_on_by(replies, ticket, Some(verdict));

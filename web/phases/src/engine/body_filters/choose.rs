@@ -6,13 +6,12 @@ use crate::engine::filtered_body::Making;
 use crate::engine::run::Runner;
 use crate::filters::{Filter, Recoder, Ssi};
 use crate::program::{Block, FilterSet};
-use exchange::Replies;
 use features::MediaTypes;
 use features::sub_filter::Substitution;
 use gzip::{Coding, Gunzip};
 use std::sync::Arc;
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Adds the filters that an answer passes, which has these lines of fields, too.
     pub(in crate::engine) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
         if block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip) {

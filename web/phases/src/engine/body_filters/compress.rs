@@ -8,7 +8,6 @@ use crate::engine::waits::On;
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
 use core::time::Duration;
-use exchange::Replies;
 use features::compression::{
     Accepted, BodyKey, Chosen, Compressed, CompressedBodies, CompressionRules, DiskFile, FILE_MAX, RequestFacts,
     ResponseFacts, Uncompressed,
@@ -23,7 +22,7 @@ const ENCODED_MAX: usize = 2_048;
 /// How long a request waits for its content to be compressed; then it is sent as it is.
 const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// What the client takes here.
     pub(in crate::engine) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
         if self.course.sub.is_some() {

@@ -39,7 +39,7 @@ const POLLED: usize = 32;
 /// The shortest time between two pieces of what is sent at a rate.
 const STEP: Duration = Duration::from_millis(20);
 
-impl<R: Replies> Runner<'_, R> {
+impl Runner<'_> {
     /// Sends what is made of content: at once, if that is short and at hand; else its
     /// head, and the rest as it is taken.
     pub(in crate::engine) fn make(
@@ -254,7 +254,7 @@ enum Progress {
 
 impl Engine {
     /// An answer that is made has its first turn.
-    pub(in crate::engine) fn begin_making<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(in crate::engine) fn begin_making(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(id) = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id) else {
             return;
         };
@@ -266,7 +266,7 @@ impl Engine {
 
     /// Each turn: those who can go on do, as far as there is time. The data path tells
     /// of room only when the queue is nearly empty: some of the others are asked.
-    pub(in crate::engine) fn make_all<R: Replies>(&mut self, replies: &mut R) -> Wake {
+    pub(in crate::engine) fn make_all(&mut self, replies: &mut dyn Replies) -> Wake {
         self.rest.makings.left = TURN;
         if !self.rest.subs.line.is_empty() {
             self.rest.wake_line();
@@ -299,7 +299,7 @@ impl Engine {
     }
 
     /// The same of any, be it a subrequest's.
-    fn make_more_any<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    fn make_more_any(&mut self, replies: &mut dyn Replies, token: u32) {
         match self.rest.sub_at(token) {
             Some(id) => _ = self.with_sub(replies, id, |engine, within, token| engine.make_more(within, token)),
             None => self.make_more(replies, token),
@@ -307,7 +307,7 @@ impl Engine {
     }
 
     /// Makes some more of an answer.
-    pub(in crate::engine) fn make_more<R: Replies>(&mut self, replies: &mut R, token: u32) {
+    pub(in crate::engine) fn make_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         self.rest.clock.now = now;
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
@@ -385,7 +385,7 @@ impl Rest {
         }
     }
 
-    fn progress<R: Replies>(&mut self, replies: &mut R, token: u32, filtering: &mut Filtering) -> Progress {
+    fn progress(&mut self, replies: &mut dyn Replies, token: u32, filtering: &mut Filtering) -> Progress {
         let clock = self.clock;
         let queued_max = self.makings.queued_max();
         let mut share = SHARE.min(self.makings.left);
@@ -454,9 +454,9 @@ impl Rest {
 
 impl Course {
     /// Queues at most about `most` bytes more.
-    fn some<R: Replies>(
+    fn some(
         &mut self,
-        replies: &mut R,
+        replies: &mut dyn Replies,
         filtering: &mut Filtering,
         most: usize,
         (share, clock): (&mut u64, &Clock),
