@@ -13,6 +13,7 @@ mod manifests;
 mod modules;
 mod nouns;
 mod roots;
+mod tables;
 mod unused;
 mod words;
 
@@ -51,7 +52,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 27] = [
+const RULES: [(&str, Rule); 28] = [
     ("banned names and words", words::banned),
     ("what lies below a root", roots::left),
     ("line length", words::long_lines),
@@ -65,6 +66,7 @@ const RULES: [(&str, Rule); 27] = [
     ("methods of interfaces", interface::methods),
     ("what is public and not used", unused::unused),
     ("one noun, one type", nouns::twice),
+    ("directives without a room", tables::directives),
     ("documentation of what is public", manifests::docs_are_asked_for),
     ("comments on workspace members", manifests::members_have_comments),
     ("names of crates", manifests::crates_have_one_name),

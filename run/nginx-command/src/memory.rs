@@ -44,7 +44,7 @@ pub fn can_be_had(program: &Program) -> Result<(), String> {
 /// As [`can_be_had`]; nothing was taken then.
 pub fn take(program: &Program) -> Result<(), String> {
     can_be_had(program)?;
-    program.zones.iter().for_each(|zone| zone.make());
+    program.declared.zones.iter().for_each(|zone| zone.make());
     Ok(())
 }
 

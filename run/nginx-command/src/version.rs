@@ -1,22 +1,16 @@
 //! `-v` and `-V`: what this is, in lines that scripts look for in nginx's.
 
 use crate::load::{CONFIGURATION, PID, PREFIX};
+use std::collections::BTreeSet;
 
 /// Modules of nginx whose directives are there, and that nginx has to be built
-/// with.
-const MODULES: [&str; 11] = [
-    "addition",
-    "auth_request",
-    "gunzip",
-    "gzip_static",
-    "random_index",
-    "realip",
-    "secure_link",
-    "slice",
-    "ssl",
-    "stub_status",
-    "sub",
-];
+/// with, but for those that features name.
+const MODULES: [&str; 7] = ["addition", "auth_request", "random_index", "realip", "slice", "ssl", "stub_status"];
+
+/// All such modules, in order.
+fn modules() -> BTreeSet<&'static str> {
+    features::built_with().chain(MODULES).collect()
+}
 
 /// Modules that nginx has where nothing is said, and that are not here: named as its `configure` does.
 const WITHOUT: [&str; 8] = [
@@ -37,7 +31,7 @@ pub fn tell(whole: bool) {
     if whole {
         say::eprintln!("built with OpenSSL 3.0.0 (compatible with: rustls and AWS-LC)");
         say::eprintln!("TLS SNI support enabled");
-        let with = MODULES.iter().map(|module| format!("--with-http_{module}_module"));
+        let with = modules().into_iter().map(|module| format!("--with-http_{module}_module"));
         let without = WITHOUT.iter().map(|part| format!("--without-http{part}"));
         let modules: Vec<String> = with.chain(without).collect();
         say::eprintln!(
@@ -62,7 +56,7 @@ mod tests {
 
     #[test]
     fn modules_that_are_named_are_there() {
-        for module in MODULES {
+        for module in modules() {
             assert!(is_there(module), "{module}");
         }
     }

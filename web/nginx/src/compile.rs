@@ -20,7 +20,6 @@ mod gateways;
 mod hosts;
 mod kept_files;
 mod layer;
-mod limits;
 mod listen;
 mod logs;
 mod modules;
@@ -28,6 +27,7 @@ mod pipes;
 mod process;
 mod proxy;
 mod resolvers;
+mod rows;
 mod script;
 mod settings;
 mod subrequests;
@@ -54,12 +54,13 @@ use crate::reader::{Configuration, Directive};
 use arguments::{inside, told};
 use core::net::IpAddr;
 use core::time::Duration;
+use features::Value;
 use layer::Layer;
 use listen::Addresses;
 use pcre::{Regex, RegexOptions};
 use phases::program::ResolverRules;
 use phases::variables::VariableError;
-use phases::{Block, BlockId, Program, TooManyTerms, Value};
+use phases::{Block, BlockId, Program, TooManyTerms};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -257,7 +258,9 @@ impl Compiler<'_> {
         let taken = self.usual_error_logs(&mut layer);
         self.note(taken);
         self.usual_temp_path();
-        for step in [self.log_formats(directives, place), self.zones(directives), self.outer_resolver(directives)] {
+        for step in
+            [self.log_formats(directives, place), self.declarations(directives), self.outer_resolver(directives)]
+        {
             self.note(step);
         }
         for directive in directives {

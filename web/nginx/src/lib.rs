@@ -32,9 +32,10 @@ pub use explain::{
     Accepting, Answers, ExplainedListener, ExplainedPlace, ExplainedServer, Explanation, KeptOff, NoEffect, Slower,
     Whereabouts, explain,
 };
+pub use features::units::{BadValue, offset, size, time};
+pub use features::{Arguments, Context, DirectiveRow, ValueForm};
 pub use listing::listing;
 pub use message::{ConfError, Level, Message, Place, SourceId};
-pub use phases::units::{BadValue, offset, size, time};
 pub use reader::{Configuration, DEPTH_MAX, Directive, FILES_MAX, ReadFile, TEXT_MAX};
-pub use rules::{Arguments, Context, Rule, ValueForm, rules};
+pub use rules::{Rule, rules};
 pub use source::{ConfFiles, Disk};

@@ -2,9 +2,10 @@
 
 use crate::lexer::{End, Lexer, Statement, Text};
 use crate::message::{ConfError, Level, Message, Place, REASONS_MAX, SourceId};
-use crate::rules::{Context, Rule, ValueForm, rules};
+use crate::rules::{Rule, rules};
 use crate::source::ConfFiles;
-use phases::units::{number, offset, size, time};
+use features::units::{number, offset, size, time};
+use features::{Context, ValueForm};
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -367,8 +368,8 @@ impl Reader<'_> {
         }
         if let ValueForm::SomeOf(words) = &rule.form {
             for value in values {
-                let word = words.iter().find(|word| value.eq_ignore_ascii_case(word.as_bytes()));
-                if word.is_some_and(|word| !block.words.insert((rule.name, *word))) {
+                let word = words.split(',').find(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+                if word.is_some_and(|word| !block.words.insert((rule.name, word))) {
                     let text = format!("duplicate value \"{}\"", String::from_utf8_lossy(value));
                     self.warnings.push(message_at(&self.files, Level::Warn, text, place));
                 }
@@ -401,11 +402,11 @@ fn rule(name: &[u8], context: Context, opens: bool, count: usize) -> Result<&'st
 fn wrong(rule: &Rule, values: &[Vec<u8>]) -> Option<String> {
     let value = values.first().map_or(&[][..], Vec::as_slice);
     let name = rule.name;
-    let is = |words: &[&str], value: &[u8]| words.iter().any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
+    let is = |words: &str, value: &[u8]| words.split(',').any(|word| value.eq_ignore_ascii_case(word.as_bytes()));
     let invalid = |value: &[u8]| format!("invalid value \"{}\"", String::from_utf8_lossy(value));
     let bad = |good: bool| (!good).then(|| format!("\"{name}\" directive invalid value"));
     match &rule.form {
-        ValueForm::Flag => (!is(&["on", "off"], value)).then(|| {
+        ValueForm::Flag => (!is("on,off", value)).then(|| {
             let value = String::from_utf8_lossy(value);
             format!("invalid value \"{value}\" in \"{name}\" directive, it must be \"on\" or \"off\"")
         }),

@@ -1,10 +1,8 @@
-//! Who may see a place: `allow`, `deny`, `auth_basic`, `satisfy`.
+//! Who may see a place: `allow`, `deny`, `satisfy`.
 
 use crate::subrequests::PermissionRules;
-use crate::value::Value;
 use app::Prefix;
 use core::net::IpAddr;
-use passwords::base64::decode;
 
 /// The rules of a place.
 #[derive(Clone, Debug, Default)]
@@ -12,21 +10,10 @@ pub struct AccessRules {
     /// Addresses, in order: the first that fits decides; whether it allows.
     /// `None` is a Unix socket's.
     pub addresses: Vec<(Option<Prefix>, bool)>,
-    /// `auth_basic` and `auth_basic_user_file`.
-    pub basic: Option<BasicAuth>,
     /// `auth_request`.
     pub permission: PermissionRules,
     /// One of them is enough (`satisfy any`).
     pub any: bool,
-}
-
-/// `auth_basic`.
-#[derive(Clone, Debug)]
-pub struct BasicAuth {
-    /// The realm; `off` asks nobody.
-    pub realm: Value,
-    /// The file of users and hashes.
-    pub file: Value,
 }
 
 /// What rules say of a client before it is asked for a password.
@@ -41,10 +28,10 @@ pub enum Access {
 }
 
 impl AccessRules {
-    /// Whether anything is asked of anybody.
+    /// Whether nothing is asked of anybody, passwords apart.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.addresses.is_empty() && self.basic.is_none() && self.permission.uri.is_empty()
+        self.addresses.is_empty() && self.permission.uri.is_empty()
     }
 
     /// What `allow` and `deny` say of an address (`None`: a Unix socket's client);
@@ -74,22 +61,6 @@ impl AccessRules {
             (_, _, false) => Access::Granted,
         }
     }
-}
-
-/// User and password in a field `Authorization`, if it has them (RFC 7617
-/// section 2).
-#[must_use]
-pub fn basic_credentials(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (scheme, rest) = field.split_at_checked(b"Basic ".len())?;
-    if !scheme.eq_ignore_ascii_case(b"Basic ") {
-        return None;
-    }
-    let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
-    let mut user = decode(&rest[blanks..], false)?;
-    let colon = user.iter().position(|byte| *byte == b':').filter(|colon| *colon > 0)?;
-    let password = user.split_off(colon + 1);
-    user.pop();
-    Some((user, password))
 }
 
 #[cfg(test)]
@@ -147,23 +118,6 @@ mod tests {
             let rules = AccessRules { any, ..rules(text) };
             let address = "10.0.0.1".parse().ok();
             assert_eq!((rules.decide(address, true), rules.decide(address, false)), (with, without), "{text} {any}");
-        }
-    }
-
-    #[test]
-    fn credentials_are_read_as_nginx_reads_them() {
-        let read = |field: &str| {
-            let (user, password) = basic_credentials(field.as_bytes())?;
-            Some(format!("{}|{}", String::from_utf8_lossy(&user), String::from_utf8_lossy(&password)))
-        };
-        assert_eq!(read("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==").as_deref(), Some("Aladdin|open sesame"));
-        assert_eq!(read("basic   QWxhZGRpbjpvcGVuIHNlc2FtZQ").as_deref(), Some("Aladdin|open sesame"));
-        assert_eq!(read("BASIC YTo=").as_deref(), Some("a|"));
-        assert_eq!(read("Basic YTpiOmM=").as_deref(), Some("a|b:c"));
-        for field in
-            ["", "Basic", "Basic ", "Basic  ", "Basic YQ==", "Basic OmI=", "Basic YTpi!", "Bearer YTpi", "Basic\tYTpi"]
-        {
-            assert_eq!(read(field), None, "{field}");
         }
     }
 }

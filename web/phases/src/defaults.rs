@@ -5,8 +5,8 @@ use crate::browsers::KeepAliveDisabled;
 use crate::program::{Block, BodyRules, CharsetRules, ConnectionRules, ContentRules, FieldRules, FilterSet, HeadRules};
 use crate::program::{RedirectRules, Root, SymlinkRules};
 use crate::types::TypeTable;
-use crate::value::Value;
 use core::time::Duration;
+use features::{FeatureSettings, MediaTypes, Value};
 use std::sync::Arc;
 
 /// `types`, where there are none.
@@ -23,7 +23,7 @@ impl Default for Block {
         let mut types = TypeTable::default();
         TYPES.iter().for_each(|(end, media_type)| types.add(end, media_type));
         let charset = CharsetRules {
-            types: Some(CHARSET_TYPES.iter().map(|media_type| Box::from(*media_type)).collect()),
+            types: MediaTypes::These(CHARSET_TYPES.iter().map(|media_type| Box::from(*media_type)).collect()),
             ..CharsetRules::default()
         };
         Self {
@@ -39,10 +39,9 @@ impl Default for Block {
             default_type: b"text/plain"[..].into(),
             error_pages: Arc::default(),
             recursive_error_pages: false,
+            features: FeatureSettings::default(),
             fields: FieldRules { etag: true, chunked: true, ..FieldRules::default() }.into(),
             charset: charset.into(),
-            compression: Arc::default(),
-            substitute: Arc::default(),
             ssi: Arc::default(),
             filters: FilterSet::default(),
             logs: Arc::default(),
@@ -51,12 +50,10 @@ impl Default for Block {
             log_subrequest: false,
             access: Arc::default(),
             limit_except: None,
-            limits: Arc::default(),
             limit_rate: None,
             limit_rate_after: None,
             real_ip: None,
             referers: None,
-            secure_link: None,
             body_max: 1 << 20,
             body: BodyRules::default(),
             connection: ConnectionRules::default(),

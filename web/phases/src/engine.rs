@@ -5,10 +5,13 @@
 //! | `course` | how far a request has come |
 //! | `run`, `script` | its phases, and the scripts in two of them |
 //! | `values`, `facts`, `written`, `host` | what variables stand for |
+//! | `view` | a request as the features of its place see it |
 //! | `content`, `pages` | what answers |
 //! | `errors` | what the error log is told |
 //! | `reply`, `conditions`, `ranges`, `text`, `put` | its fields, and how it is sent |
-//! | `filtered`, `filtering`, `coding` | what its content passes on its way |
+//! | `body_filters`, `filtered_body` | what its content passes on its way |
+//! | `limit_rate` | what is sent no faster than it may be |
+//! | `tickets` | requests that wait for a time, a password or content that is compressed |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
 //! | `relay…`, `gateway`, `named`, `names` | requests that are passed on to upstreams, and their answers |
@@ -16,8 +19,8 @@
 //! | `ready`, `remember` | whole responses that are ready |
 
 mod bodies;
+mod body_filters;
 mod chosen;
-mod coding;
 mod conditions;
 mod content;
 mod course;
@@ -27,21 +30,18 @@ mod course_parts;
 mod echo;
 mod errors;
 mod facts;
-mod filtered;
-mod filtering;
+mod filtered_body;
 mod gateway;
 mod guard;
 mod handler;
 mod held;
 mod host;
+mod limit_rate;
 mod listing;
 mod log;
-mod making;
 mod mirrors;
 mod named;
 mod names;
-mod pace;
-mod paced;
 mod pages;
 mod parts;
 mod passing;
@@ -69,12 +69,13 @@ mod secured;
 mod sliced;
 mod slices;
 mod spare;
-mod squeeze;
 mod sub_course;
 mod sub_run;
 mod subs;
 mod text;
+mod tickets;
 mod values;
+mod view;
 mod waits;
 mod within;
 mod written;
@@ -89,18 +90,18 @@ pub use parts::{EngineParts, NewProgram, PrepareError};
 
 use course::{Course, CourseState, Loaded};
 use exchange::{ExchangeId, HeadWriter, Replies};
+use features::compression::CompressedBodies;
 use files::{FileId, FileLimits, Files, Streamed};
+use filtered_body::Makings;
 use gzip::Encoders;
-use making::Makings;
 use passing::Passing;
-use passwords::{Verdict, Verifier, VerifierLimits};
+use passwords::{Verifier, VerifierLimits};
 use ready::ReadyTable;
 use run::{Flow, Runner};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
 use semantics::{OwnedRequest, Request, Status};
 use spare::Spare;
-use squeeze::Squeezer;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -164,7 +165,7 @@ pub(crate) struct Rest {
     /// What this silo has counted, for all to tell of.
     share: Arc<SiloShare>,
     /// Compresses what is in memory, if any place is to; and what is not.
-    squeezer: Option<Squeezer>,
+    compressed: Option<CompressedBodies>,
     encoders: Encoders,
     /// Those that go on later, and when.
     delayed: BinaryHeap<Reverse<(Time, u64)>>,
@@ -180,7 +181,7 @@ pub(crate) struct Rest {
 }
 
 /// Bytes of compressed content that are kept.
-const SQUEEZED_MAX: usize = 64 << 20;
+const COMPRESSED_MAX: usize = 64 << 20;
 
 impl Engine {
     /// An engine. `event` becomes readable when a helper has an answer.
@@ -217,7 +218,7 @@ impl Engine {
                 requests: u32::MAX,
                 age: Duration::MAX,
                 share: Arc::default(),
-                squeezer: Squeezer::start(SQUEEZED_MAX, event, &cpus).ok(),
+                compressed: CompressedBodies::start(COMPRESSED_MAX, event, &cpus).ok(),
                 encoders: Encoders::default(),
                 delayed: BinaryHeap::new(),
                 stream: None,
@@ -340,9 +341,9 @@ impl Engine {
             return;
         }
         match self.rest.stream.take() {
-            None if course.paced.is_some() => {
+            None if course.rated.is_some() => {
                 self.keep(replies, token, course, request);
-                self.send_paced(replies, token);
+                self.send_rated(replies, token);
             }
             None if course.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
                 course.state = CourseState::Sends;
@@ -382,52 +383,6 @@ impl Engine {
         }
     }
 
-    /// Those that were delayed long enough go on; whether any did.
-    fn wake_delayed(&mut self, replies: &mut dyn Replies) -> bool {
-        let (now, mut any) = (replies.now(), false);
-        while let Some(Reverse((at, ticket))) = self.rest.delayed.peek().copied()
-            && at <= now
-        {
-            self.rest.delayed.pop();
-            any |= self.go_on_by(replies, ticket, None);
-        }
-        any
-    }
-
-    /// One that waits by a ticket goes on; whether it is still there.
-    fn go_on_by(&mut self, replies: &mut dyn Replies, ticket: u64, verdict: Option<Verdict>) -> bool {
-        let token = ticket as u32;
-        let course = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut);
-        let Some(course) = course.filter(|course| course.ticket == Some(ticket)) else { return false };
-        (course.ticket, course.verdict) = (None, verdict);
-        if course.filtering.is_some() {
-            self.rest.make_ready(token);
-            return true;
-        }
-        self.go_on_any(replies, token);
-        true
-    }
-
-    /// Those whose content was compressed go on.
-    fn take_squeezed(&mut self, replies: &mut dyn Replies) -> bool {
-        let mut any = false;
-        while let Some(tickets) = self.rest.squeezer.as_mut().and_then(Squeezer::take) {
-            for ticket in tickets {
-                any |= self.go_on_by(replies, ticket, None);
-            }
-        }
-        any
-    }
-
-    /// Those whose passwords were looked at go on.
-    fn take_verdicts(&mut self, replies: &mut dyn Replies) -> bool {
-        let mut any = false;
-        while let Some((ticket, verdict)) = self.rest.verifier.as_mut().and_then(Verifier::take) {
-            any |= self.go_on_by(replies, ticket, Some(verdict));
-        }
-        any
-    }
-
     /// Hands lines to what writes them; when that is to be done again.
     fn write_logs(&mut self, now: Time) -> Wake {
         let mut wake = Wake::Idle;
@@ -446,9 +401,9 @@ impl Engine {
     fn go_on(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(place) = self.rest.courses.get_mut(token as usize) else { return };
         let Some(mut course) = place.take() else { return };
-        if course.paced.is_some() {
+        if course.rated.is_some() {
             *place = Some(course);
-            self.send_paced(replies, token);
+            self.send_rated(replies, token);
             return;
         }
         let Some(request) = course.request.take() else {
@@ -475,12 +430,6 @@ impl Engine {
 }
 
 impl Rest {
-    /// What the request by `token` waits by.
-    pub fn next_ticket(&mut self, token: u32) -> u64 {
-        self.tickets = self.tickets.wrapping_add(1);
-        u64::from(self.tickets) << 32 | u64::from(token)
-    }
-
     pub fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial
@@ -525,7 +474,7 @@ impl Rest {
     fn recycle(&mut self, mut course: Box<Course>) {
         // What it counted as, counts no more.
         self.end_sub(&mut course);
-        course.held.clear();
+        course.features.limits.held.clear();
         (course.filtering, course.body, course.secured.session) = (None, None, None);
         self.abandon(&mut course);
         self.spare.give_course(course);

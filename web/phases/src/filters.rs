@@ -11,30 +11,16 @@
 mod charset;
 mod pipeline;
 mod ssi;
-mod substitute;
 
 pub(crate) use charset::Recoder;
 pub use charset::{CharsetError, CharsetMap, Charsets, Recoding};
 pub use pipeline::FilterValues;
 pub(crate) use pipeline::{Pipeline, Ran};
 pub use ssi::{Include, Ssi, SsiRules, SsiValues};
-pub use substitute::SubstituteRules;
-pub(crate) use substitute::Substitution;
 
+use features::sub_filter::Substitution;
+pub use features::{Broken, FilterStep};
 use gzip::{Coding, Encoder, Gunzip};
-
-/// Bytes cannot be what they are said to be: their answer cannot be sent to its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Broken;
-
-/// What a filter did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FilterStep {
-    /// Bytes of its input that it has no more need of.
-    pub bytes: usize,
-    /// It was told of the end, and has told all.
-    pub ended: bool,
-}
 
 /// One filter.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use crate::ids::UpstreamGroupId;
 use crate::proxying::ProxyRules;
-use crate::value::Value;
 pub use asking::ProgramProtocol as GatewayProtocol;
+use features::Value;
 use std::sync::Arc;
 
 /// `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`.

@@ -1,6 +1,6 @@
 //! Groups of servers that requests are passed on to.
 
-use crate::value::Value;
+use features::Value;
 use resolver::ResolverRules;
 use std::sync::Arc;
 use upstream::{Group, IdleRules, NamedServers};

@@ -17,16 +17,13 @@ pub mod access;
 pub mod addresses;
 pub mod autoindex;
 mod browsers;
-pub mod compression;
 mod content_rules;
 mod defaults;
 mod engine;
-pub mod expires;
 pub mod filters;
 pub mod gateways;
 mod groups;
 mod ids;
-pub mod limits;
 mod locations;
 pub mod logging;
 pub mod maps;
@@ -37,7 +34,6 @@ mod reach;
 mod reached;
 mod referers;
 pub mod script;
-pub mod secure_link;
 mod servers;
 pub mod silos;
 pub mod small;
@@ -46,8 +42,6 @@ mod symlinks;
 mod terms;
 pub mod tlv;
 pub mod types;
-pub mod units;
-mod value;
 pub mod variables;
 pub mod zone;
 
@@ -59,9 +53,7 @@ pub use program::{
     Block, BlockId, CertificatesByValue, ListenerRules, Program, ProgramSummary, ServerId, UpstreamGroupId,
     VirtualServer,
 };
-pub use reach::Reach;
 pub use terms::{ProgramTerms, TooManyTerms};
-pub use value::{Value, ValueError, ValuePart, Variables};
 
 /// The nginx whose answers these are: `$nginx_version`.
 pub const NGINX_VERSION: &str = "1.31.5";

@@ -10,13 +10,11 @@
 
 use crate::access::AccessRules;
 use crate::autoindex::AutoindexRules;
-use crate::compression::CompressionRules;
 pub use crate::content_rules::ContentRules;
-use crate::filters::{Charsets, SsiRules, SubstituteRules};
+use crate::filters::{Charsets, SsiRules};
 use crate::gateways::Gateways;
 pub use crate::groups::{GroupNames, UpstreamGroup};
 pub use crate::ids::{BlockId, ServerId, UpstreamGroupId};
-use crate::limits::{LimitRules, Zone};
 use crate::logging::{ErrorLogUse, LogFormat, LogTarget, LogUse};
 use crate::maps::{Geo, Map, SplitClients};
 use crate::proxying::ProxyRules;
@@ -28,11 +26,11 @@ pub use crate::symlinks::{SymlinkKind, SymlinkRules};
 pub use crate::terms::{ConnectionRules, HeadRules};
 use crate::terms::{ProgramTerms, TooManyTerms};
 use crate::types::TypeTable;
-use crate::value::Value;
 use crate::variables::VariableTable;
 use access_log::{LogPlace, OpenLogs};
 use app::Prefix;
 pub use bodies::{BodyFiles, BodyRules, FolderError, TempFolderRules};
+use features::{Declared, FeatureSettings, MediaTypes, Value};
 use pcre::Regex;
 pub use resolver::ResolverRules;
 use rustix::fd::OwnedFd;
@@ -70,8 +68,8 @@ pub struct Program {
     pub silos: Silos,
     /// What is taken of clients, and waited for, by number.
     pub terms: ProgramTerms,
-    /// What is limited together (`limit_req_zone`, `limit_conn_zone`).
-    pub zones: Vec<Zone>,
+    /// What its directives have declared for all blocks.
+    pub declared: Declared,
     /// Memory that silos share, by name, in bytes: zones, and caches of TLS sessions. All
     /// of it must be to be had at once.
     pub shared_memory: BTreeMap<Vec<u8>, u64>,
@@ -128,7 +126,7 @@ impl ProgramSummary {
         program.blocks.iter().fold(first, |all, block| Self {
             logs: all.logs || !block.logs.is_empty(),
             tells: all.tells || block.content == ContentRules::StubStatus,
-            codes: all.codes || block.compression.codes(),
+            codes: all.codes || block.features.compression.codes(),
             real_ip: all.real_ip || block.real_ip.is_some(),
             reads: all.reads || block.reads_bodies(),
             // Bodies are read for upstreams alone.
@@ -256,14 +254,12 @@ pub struct Block {
     pub error_pages: Arc<[ErrorPage]>,
     /// `recursive_error_pages`.
     pub recursive_error_pages: bool,
-    /// `add_header`, `expires`, `add_trailer`, `etag`.
+    /// What it says to features, by their names.
+    pub features: FeatureSettings,
+    /// `add_header`, `add_trailer`, `etag`.
     pub fields: Arc<FieldRules>,
     /// `charset` and what belongs to it.
     pub charset: Arc<CharsetRules>,
-    /// `gzip`, `brotli`, `zstd`, `gunzip` and what belongs to them.
-    pub compression: Arc<CompressionRules>,
-    /// `sub_filter` and what belongs to it.
-    pub substitute: Arc<SubstituteRules>,
     /// `ssi` and what belongs to it.
     pub ssi: Arc<SsiRules>,
     /// Which filters content may pass here; made when the block is complete.
@@ -276,13 +272,11 @@ pub struct Block {
     pub log_not_found: bool,
     /// `log_subrequest`.
     pub log_subrequest: bool,
-    /// `allow`, `deny`, `auth_basic`, `satisfy`.
+    /// `allow`, `deny`, `auth_request`, `satisfy`.
     pub access: Arc<AccessRules>,
     /// `limit_except`: for other methods than these its block is the location,
     /// script included, from when the location is found.
     pub limit_except: Option<(Methods, BlockId)>,
-    /// `limit_req` and `limit_conn`.
-    pub limits: Arc<LimitRules>,
     /// `limit_rate`, bytes a second.
     pub limit_rate: Option<Value>,
     /// `limit_rate_after`, bytes.
@@ -291,8 +285,6 @@ pub struct Block {
     pub real_ip: Option<Arc<RealIp>>,
     /// `valid_referers`, for `$invalid_referer`.
     pub referers: Option<Arc<Referers>>,
-    /// `secure_link` and what belongs to it.
-    pub secure_link: Option<Arc<SecureLink>>,
     /// Bytes of a request's body; 0 is none but any number.
     pub body_max: u64,
     /// Where bodies are kept that are read here.
@@ -399,8 +391,6 @@ pub struct FieldRules {
     pub added: Vec<AddedField>,
     /// `add_trailer`.
     pub trailers: Vec<AddedField>,
-    /// `expires`.
-    pub expires: Expires,
     /// `etag`.
     pub etag: bool,
     /// `if_modified_since`.
@@ -420,28 +410,6 @@ pub struct AddedField {
     pub value: Value,
     /// Whatever the status is.
     pub always: bool,
-}
-
-/// `expires`.
-#[derive(Clone, Debug, Default)]
-pub enum Expires {
-    /// Neither field is added.
-    #[default]
-    Off,
-    /// What a value says, in the words of the directive.
-    Value(Value),
-    /// The same; a time is after the file was modified.
-    ModifiedValue(Value),
-    /// 1 January 1970, `no-cache`.
-    Epoch,
-    /// 31 December 2037, ten years.
-    Max,
-    /// So many seconds after now; before it if negative.
-    Access(i64),
-    /// So many seconds after the file was modified.
-    Modified(i64),
-    /// At this second of the day, local time.
-    Daily(u32),
 }
 
 /// `if_modified_since`.
@@ -465,8 +433,8 @@ pub struct CharsetRules {
     pub source: Option<Value>,
     /// It is told though the response says another (`override_charset`).
     pub overrides: bool,
-    /// Of which media types; none is of all.
-    pub types: Option<Vec<Box<[u8]>>>,
+    /// Of which media types.
+    pub types: MediaTypes,
 }
 
 /// Which filters content may pass in a place: where it is none, none is asked.
@@ -489,8 +457,8 @@ impl FilterSet {
     /// Those whose rules a block has.
     #[must_use]
     pub fn of(block: &Block) -> Self {
-        let gunzip = if block.compression.gunzip { Self::GUNZIP } else { 0 };
-        let substitute = if block.substitute.pairs.is_empty() { 0 } else { Self::SUBSTITUTE };
+        let gunzip = if block.features.compression.gunzip { Self::GUNZIP } else { 0 };
+        let substitute = if block.features.sub_filter.pairs.is_empty() { 0 } else { Self::SUBSTITUTE };
         let charset = &block.charset;
         let same = match (charset.charset.as_ref(), charset.source.as_ref()) {
             (Some(one), Some(other)) => {
@@ -576,17 +544,6 @@ pub struct RefererHost {
     pub name: Box<[u8]>,
     /// What the path begins with; empty: whatever it is.
     pub path: Box<[u8]>,
-}
-
-/// `secure_link`.
-#[derive(Clone, Debug)]
-pub struct SecureLink {
-    /// `secure_link`: a hash, perhaps with a comma and a time behind it.
-    pub link: Option<Value>,
-    /// `secure_link_md5`: what is hashed.
-    pub md5: Option<Value>,
-    /// `secure_link_secret`: the older form.
-    pub secret: Option<Box<[u8]>>,
 }
 
 /// A set of methods, as bits by [`semantics::Method`] as nginx names them.

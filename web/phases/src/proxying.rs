@@ -1,8 +1,8 @@
 //! What is done where requests are passed on to HTTP servers (`proxy_…`).
 
 use crate::ids::UpstreamGroupId;
-use crate::value::Value;
 use asking::AskRules;
+use features::Value;
 use handshake::{ClientTls, OwnCertificateSource};
 use proxy::accel::Ignored;
 use proxy::fields::{HIDDEN, NameSet};

@@ -3,7 +3,7 @@
 //! `return` and `break` come to.
 
 use crate::ids::BlockId;
-use crate::value::Value;
+use features::Value;
 
 /// One step of a script.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use crate::ids::{BlockId, ServerId};
 use crate::locations::Locations;
 use crate::terms::HeadRules;
-use crate::value::Value;
 use exchange::{LocalAddress, Names};
+use features::Value;
 use handshake::{CertificateSource, ClientMode, ServerTls};
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;

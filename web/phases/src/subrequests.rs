@@ -2,7 +2,7 @@
 //! content has before and behind it, copies of it for others, and parts of a long answer.
 
 use crate::script::SetTarget;
-use crate::value::Value;
+use features::{MediaTypes, Value};
 
 /// `auth_request`, and the variables that its answer sets.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +20,8 @@ pub struct SubrequestRules {
     pub before: Option<Box<[u8]>>,
     /// `add_after_body`
     pub after: Option<Box<[u8]>>,
-    /// Of content of these types (`addition_types`); none is any.
-    pub types: Option<Vec<Box<[u8]>>>,
+    /// Of content of these types (`addition_types`).
+    pub types: MediaTypes,
     /// Paths that have a copy of each request (`mirror`).
     pub mirrors: Vec<Box<[u8]>>,
     /// With its body (`mirror_request_body`).
@@ -38,7 +38,7 @@ impl Default for SubrequestRules {
         Self {
             before: None,
             after: None,
-            types: Some(vec![b"text/html"[..].into()]),
+            types: MediaTypes::default(),
             mirrors: Vec::new(),
             mirrors_body: true,
             memory_max: 4 << 10,

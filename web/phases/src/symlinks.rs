@@ -1,6 +1,6 @@
 //! Which symbolic links are followed.
 
-use crate::value::Value;
+use features::Value;
 
 /// `disable_symlinks`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

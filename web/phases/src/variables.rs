@@ -4,6 +4,7 @@
 use crate::script::SetTarget;
 use crate::tlv::TlvValue;
 use core::fmt;
+use features::VariableRow;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -13,6 +14,8 @@ use std::collections::HashMap;
 pub enum Variable {
     /// One of nginx's own.
     Core(Core),
+    /// A feature's.
+    Feature(&'static VariableRow),
     /// `$http_…`: a field of the request, by its name with `_` for `-`, in lower
     /// case.
     Header(Box<[u8]>),
@@ -393,6 +396,7 @@ fn is_changeable(name: &[u8]) -> bool {
     match known(name) {
         None => true,
         Some(Variable::Tls(_)) => true,
+        Some(Variable::Feature(_)) => false,
         Some(Variable::Upstream(value)) => {
             matches!(value, UpstreamValue::Field(_) | UpstreamValue::Cookie(_) | UpstreamValue::Trailer(_))
         }
@@ -434,6 +438,9 @@ fn known(name: &[u8]) -> Option<Variable> {
     ];
     if let Some(core) = Core::of(name) {
         return Some(Variable::Core(core));
+    }
+    if let Some(row) = features::variable(name) {
+        return Some(Variable::Feature(row));
     }
     if let Some(value) = name.strip_prefix(b"upstream_").and_then(UpstreamValue::of) {
         return Some(Variable::Upstream(value));
@@ -529,16 +536,13 @@ named! {
     DocumentUri b"document_uri",
     FastcgiPathInfo b"fastcgi_path_info",
     FastcgiScriptName b"fastcgi_script_name",
-    GzipRatio b"gzip_ratio",
     Host b"host",
     Hostname b"hostname",
     Https b"https",
     InvalidReferer b"invalid_referer",
     IsArgs b"is_args",
     IsRequestPort b"is_request_port",
-    LimitConnStatus b"limit_conn_status",
     LimitRate b"limit_rate",
-    LimitReqStatus b"limit_req_status",
     Msec b"msec",
     NginxVersion b"nginx_version",
     Pid b"pid",
@@ -569,8 +573,6 @@ named! {
     RequestTime b"request_time",
     RequestUri b"request_uri",
     Scheme b"scheme",
-    SecureLink b"secure_link",
-    SecureLinkExpires b"secure_link_expires",
     ServerAddr b"server_addr",
     ServerName b"server_name",
     ServerPort b"server_port",

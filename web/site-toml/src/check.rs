@@ -1,7 +1,9 @@
 //! Tables are held against the keys.
 
 use crate::Wrong;
-use crate::keys::{self, KeyPlace, KeyValue, SiteKey};
+use crate::keys;
+use features::SiteKey;
+use features::key::{KeyPlace, KeyValue};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -123,7 +125,7 @@ fn wanted(value: KeyValue) -> String {
 fn unknown(at: usize, name: &str, place: KeyPlace) -> Wrong {
     let near = keys::of(place).map(|key| (distance(name, key.name), key.name)).min();
     let text = match near {
-        _ if keys::KEYS.iter().any(|key| key.name == name) => format!("the key {name:?} cannot stand here"),
+        _ if keys::all().any(|key| key.name == name) => format!("the key {name:?} cannot stand here"),
         Some((steps, other)) if steps == 1 || steps * 3 <= other.len() => {
             format!("there is no key {name:?} here: {other:?} is meant?")
         }

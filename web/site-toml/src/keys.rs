@@ -1,86 +1,9 @@
-//! Every key of a site: where it may stand, what its value is, and what it means.
-//! Checks, the schema and the documentation go by this table.
+//! Every key of a site: where it may stand, what its value is, and what it means. Those of
+//! features stand in their rooms, the others here; checks, the schema and the documentation
+//! go by all of them.
 
-/// A key.
-#[derive(Clone, Copy, Debug)]
-pub struct SiteKey {
-    /// Its name.
-    pub name: &'static str,
-    /// In which tables it may stand.
-    pub places: &'static [KeyPlace],
-    /// What its value is.
-    pub value: KeyValue,
-    /// What it means, for people.
-    pub about: &'static str,
-}
-
-/// A table that keys stand in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KeyPlace {
-    /// The whole file.
-    Site,
-    /// `[[host]]`
-    Host,
-    /// `[[host.location]]`
-    Location,
-    /// `[[host.rewrite]]`
-    Rewrite,
-    /// `[limits.NAME]`
-    Limit,
-    /// `log`
-    Log,
-    /// `compression`
-    Compression,
-    /// `password`
-    Password,
-    /// `redirect`
-    Redirect,
-    /// `respond`
-    Respond,
-    /// A value of `headers`
-    Header,
-    /// A value of `error-pages`
-    ErrorPage,
-    /// `limit`
-    LimitUse,
-    /// `connection-limit`
-    ConnectionLimit,
-    /// `client-address`
-    ClientAddress,
-}
-
-/// What a key's value is.
-#[derive(Clone, Copy, Debug)]
-pub enum KeyValue {
-    /// Text, or a number that is written as such.
-    Text,
-    /// One text or several.
-    Texts,
-    /// A whole number from one to another.
-    Number(i64, i64),
-    /// A number as above, or one of these words.
-    NumberOr(i64, i64, &'static [&'static str]),
-    /// True or false.
-    Switch,
-    /// True, false, or one of these words.
-    SwitchOr(&'static [&'static str]),
-    /// One of these words.
-    OneOf(&'static [&'static str]),
-    /// A table of these keys.
-    Table(KeyPlace),
-    /// A table of these keys, or false for none.
-    TableOrOff(KeyPlace),
-    /// A table of these keys, or text in place of its first.
-    TableOrText(KeyPlace),
-    /// Tables of these keys.
-    Tables(KeyPlace),
-    /// A table of names, each with such a table.
-    Named(KeyPlace),
-    /// A table of names, each with text or such a table.
-    NamedOrText(KeyPlace),
-    /// A table of names, each with one text or several.
-    NamedTexts,
-}
+use features::SiteKey;
+use features::key::{KeyPlace, KeyValue, key};
 
 use KeyPlace::{
     ClientAddress, Compression, ConnectionLimit, ErrorPage, Header, Host, Limit, LimitUse, Location, Log, Password,
@@ -91,19 +14,13 @@ use KeyValue::{
     Text, Texts,
 };
 
-const fn key(name: &'static str, places: &'static [KeyPlace], value: KeyValue, about: &'static str) -> SiteKey {
-    SiteKey { name, places, value, about }
-}
-
-/// What locations inherit from their host, and hosts from the site.
-const ALL: &[KeyPlace] = &[Site, Host, Location];
+const ALL: &[KeyPlace] = KeyPlace::ALL;
 const WITHIN: &[KeyPlace] = &[Host, Location];
 
-/// All of them.
-pub const KEYS: &[SiteKey] = &[
+/// Those of places that no feature has.
+const OF_PLACES: &[SiteKey] = &[
     key("workers", &[Site], NumberOr(1, 512, &["auto"]), "Workers, or silos; auto: one for each core"),
     key("connections", &[Site], Number(1, 10_000_000), "Connections of each worker, at most [default: 512]"),
-    key("limits", &[Site], Named(Limit), "What requests or connections are counted by, under a name of its own"),
     key("host", &[Site], Tables(Host), "A virtual host"),
     key("names", &[Host], Texts, "Its names: whole, *.example.org, mail.*, or ~ and an expression"),
     key("listen", &[Host], Texts, "Where it is listened: PORT, ADDRESS:PORT, unix:PATH [default: 80]"),
@@ -133,7 +50,6 @@ pub const KEYS: &[SiteKey] = &[
         NamedOrText(Header),
         "Fields that answers get, beside those of the table outside with other names; empty text takes one away",
     ),
-    key("expires", ALL, Text, "Until when answers are good: a time (30d), epoch, max, or off"),
     key("charset", ALL, Text, "The charset that is told of text, or off"),
     key(
         "error-pages",
@@ -146,10 +62,7 @@ pub const KEYS: &[SiteKey] = &[
     key("listing", ALL, SwitchOr(&["html", "json", "xml"]), "Folders without an index file are listed"),
     key("allow", ALL, Texts, "Addresses and networks that may ask, and no others"),
     key("deny", ALL, Texts, "Addresses and networks that may not, though allow has them"),
-    key("password", ALL, TableOrOff(Password), "Who asks needs a password"),
     key("any-of-both", ALL, Switch, "An address that may, or a password: one is enough"),
-    key("limit", ALL, Tables(LimitUse), "How often the same may ask"),
-    key("connection-limit", ALL, Tables(ConnectionLimit), "How many connections the same may have"),
     key("body-max", ALL, Text, "A request's body, at most: a size as 1m; 0 is any"),
     key("rate", ALL, Text, "Bytes of an answer a second, at most: a size as 500k"),
     key("rate-after", ALL, Text, "How much of an answer is sent before rate holds"),
@@ -162,9 +75,12 @@ pub const KEYS: &[SiteKey] = &[
     key("default-type", ALL, Text, "The media type of what has no other"),
     key("etag", ALL, Switch, "Answers have an ETag"),
     key("max-ranges", ALL, Number(0, 65_535), "Ranges of one answer, at most"),
-    key("compression", ALL, Table(Compression), "Which answers are compressed, and how"),
     key("log", ALL, TableOrText(Log), "Where requests are logged: a file, stdout, stderr, syslog:…, or off"),
     key("client-address", ALL, Table(ClientAddress), "Proxies that are believed, and how they tell of their clients"),
+];
+
+/// Those of tables within them, likewise.
+const OF_TABLES: &[SiteKey] = &[
     key("from", &[Rewrite], Text, "The expression (PCRE) that paths match"),
     key("to", &[Rewrite, Redirect], Text, "What takes its place: $1 is its first group; an address redirects"),
     key(
@@ -179,45 +95,26 @@ pub const KEYS: &[SiteKey] = &[
     key("value", &[Header], Text, "The field's value"),
     key("always", &[Header], Switch, "Whatever the status is"),
     key("page", &[ErrorPage], Text, "A path, @named, or an address"),
-    key("realm", &[Password], Text, "What the client's user is asked for"),
-    key("file", &[Password], Text, "Users and hashes of passwords, one on a line, as htpasswd writes them"),
-    key("key", &[Limit], Text, "What is counted together [default: $binary_remote_addr]"),
-    key("rate", &[Limit], Text, "Requests: 10r/s or 30r/m; without it connections are counted"),
-    key("memory", &[Limit], Text, "What is kept of it, at most [default: 10m]"),
-    key("by", &[LimitUse, ConnectionLimit], Text, "The name in limits"),
-    key("burst", &[LimitUse], Number(0, 1_000_000), "So many may come at once"),
-    key(
-        "delay",
-        &[LimitUse],
-        NumberOr(0, 1_000_000, &["none"]),
-        "So many of these are served at once, the others in time; none: all at once",
-    ),
-    key("most", &[ConnectionLimit], Number(1, 65_535), "So many connections"),
     key("to", &[Log], Text, "A file, stdout, stderr, syslog:…, or off"),
     key("format", &[Log], Text, "combined, json, or a line with variables as $request"),
     key("buffer", &[Log], Text, "So much is gathered before it is written: a size"),
     key("flush", &[Log], Text, "And it waits so long, at most: a time"),
     key("when", &[Log], Text, "A variable: not where it is empty or 0"),
-    key("gzip", &[Compression], Switch, "By gzip"),
-    key("brotli", &[Compression], Switch, "By Brotli"),
-    key("zstd", &[Compression], Switch, "By Zstandard"),
-    key("level", &[Compression], Number(1, 9), "How hard it is tried, of each of them"),
-    key("min-length", &[Compression], Text, "What is shorter is sent as it is: bytes"),
-    key("types", &[Compression], Texts, "Media types beside text/html; * is all [default: texts]"),
-    key(
-        "precompressed",
-        &[Compression],
-        Switch,
-        "Files that were compressed before (.gz, .br, .zst beside them) are sent",
-    ),
     key("proxies", &[ClientAddress], Texts, "Addresses and networks of proxies, or unix:"),
     key("field", &[ClientAddress], Text, "The field in which they tell [default: X-Forwarded-For]"),
     key("recursive", &[ClientAddress], Switch, "The last address that is no proxy's counts"),
 ];
 
+/// All keys: those of places first.
+pub fn all() -> impl Iterator<Item = &'static SiteKey> {
+    let of_places = |key: &SiteKey| key.places.iter().any(|place| ALL.contains(place));
+    let features = move |of: bool| features::keys().filter(move |key| of_places(key) == of);
+    OF_PLACES.iter().chain(features(true)).chain(OF_TABLES).chain(features(false))
+}
+
 /// The keys of a table.
 pub fn of(place: KeyPlace) -> impl Iterator<Item = &'static SiteKey> {
-    KEYS.iter().filter(move |key| key.places.contains(&place))
+    all().filter(move |key| key.places.contains(&place))
 }
 
 /// All keys for people: a table for each place, as docs/site.md has them.
@@ -244,7 +141,7 @@ pub fn table() -> String {
     let mut line = |words: core::fmt::Arguments<'_>| out.push_str(&format!("{words}\n"));
     line(format_args!("| key | in | value | meaning |"));
     line(format_args!("| --- | --- | --- | --- |"));
-    for key in KEYS {
+    for key in all() {
         let of = |place: &KeyPlace| HEADS.iter().find(|(one, _)| one == place).map_or("", |(_, head)| *head);
         let places: Vec<&str> = key.places.iter().map(of).collect();
         line(format_args!("| `{}` | {} | {} | {} |", key.name, places.join(", "), words(key.value), key.about));

@@ -31,6 +31,7 @@ pub use keys::table;
 pub use schema::schema;
 
 use core::fmt;
+use features::key::KeyError;
 use nginx::{Compiled, ConfFiles, Configuration, Surroundings, compile};
 use statement::Statements;
 use std::io;
@@ -88,6 +89,12 @@ struct Wrong {
     /// The byte.
     at: usize,
     text: String,
+}
+
+impl From<KeyError> for Wrong {
+    fn from(KeyError { at, text }: KeyError) -> Self {
+        Self { at, text }
+    }
 }
 
 /// Compiles the text of the file at `path`, which lies in the prefix.

@@ -1,6 +1,7 @@
 //! What a site means, as directives, each with the place that it came from. Values
 //! are of their kinds: that was checked.
 
+mod rows;
 mod rules;
 
 use crate::Wrong;
@@ -35,7 +36,6 @@ pub fn site(table: &DeTable<'_>) -> Result<Statements, Wrong> {
     }
     out.statements.close(0);
     out.statements.open(start, "http", &[]);
-    out.limits(table)?;
     let inherited = rules(&mut out, table, "", &Inherited::of_nothing())?;
     let hosts = tables(table, "host");
     if hosts.is_empty() {
@@ -79,28 +79,6 @@ fn whole(endpoint: &str) -> String {
 impl Lowering {
     fn put(&mut self, at: (usize, &str), name: &str, words: &[&str]) {
         self.statements.put(at, name, words);
-    }
-
-    fn limits(&mut self, table: &DeTable<'_>) -> Result<(), Wrong> {
-        let Some((_, DeValue::Table(limits))) = get(table, "limits") else { return Ok(()) };
-        for (name, value) in limits {
-            let (at, name) = (name.span().start, name.get_ref());
-            if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
-                return Err(Wrong { at, text: format!("{name:?} is no name: letters, digits, - and _ are") });
-            }
-            let DeValue::Table(limit) = value.get_ref() else { continue };
-            self.limits.insert(name.to_string(), get(limit, "rate").is_some());
-            let key = text_or(limit, "key", "$binary_remote_addr");
-            let zone = format!("zone={name}:{}", text_or(limit, "memory", "10m"));
-            match get(limit, "rate") {
-                Some((at, rate)) => {
-                    let rate = format!("rate={}", text(rate));
-                    self.put((at, "limits.rate"), "limit_req_zone", &[&key, &zone, &rate]);
-                }
-                None => self.put((at, "limits"), "limit_conn_zone", &[&key, &zone]),
-            }
-        }
-        Ok(())
     }
 
     fn host(&mut self, at: usize, host: &DeTable<'_>, outer: &Inherited) -> Result<(), Wrong> {
@@ -222,10 +200,6 @@ fn number(value: &DeValue<'_>) -> String {
         DeValue::String(text) => text.to_string(),
         _ => String::new(),
     }
-}
-
-fn text_or(table: &DeTable<'_>, key: &str, otherwise: &str) -> String {
-    get(table, key).map_or_else(|| otherwise.to_owned(), |(_, value)| text(value))
 }
 
 fn needed(table: &DeTable<'_>, at: usize, key: &str, of: &str) -> Result<String, Wrong> {

@@ -1,6 +1,8 @@
 //! The keys as JSON Schema (draft 2020-12), for editors.
 
-use crate::keys::{self, KeyPlace, KeyValue, SiteKey};
+use crate::keys;
+use features::SiteKey;
+use features::key::{KeyPlace, KeyValue};
 use serde_json::{Map, Value, json};
 
 /// The schema of a site.

@@ -43,7 +43,7 @@ fn told(compiled: &Compiled) -> String {
             blocks.collect::<Vec<_>>(),
             &program.logs,
             &program.formats,
-            program.zones.iter().map(|zone| (&zone.name, &zone.key)).collect::<Vec<_>>(),
+            program.declared.zones.iter().map(|zone| (&zone.name, &zone.key)).collect::<Vec<_>>(),
             &compiled.process,
         )
     )

@@ -1,9 +1,10 @@
 //! Configurations, compiled to what becomes of requests.
 
 use crate::Target;
+use features::Value;
 use nginx::{Compiled, ConfFiles, Configuration, Surroundings, compile, explain};
 use phases::script::{Condition, Instruction};
-use phases::{Block, BlockId, Value};
+use phases::{Block, BlockId};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -132,7 +133,7 @@ fn check_block(compiled: &Compiled, one: &Block) {
     for log in &*one.logs {
         assert!(usize::from(log.log) < program.logs.len() && usize::from(log.format) < program.formats.len());
     }
-    assert!(one.limits.requests.iter().all(|limit| usize::from(limit.zone) < program.zones.len()));
+    assert!(one.features.limits.requests.iter().all(|limit| usize::from(limit.zone) < program.declared.zones.len()));
 }
 
 fn seeds() -> Vec<Vec<u8>> {

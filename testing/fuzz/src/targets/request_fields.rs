@@ -3,11 +3,11 @@
 
 use crate::Target;
 use core::net::IpAddr;
-use phases::access::basic_credentials;
+use features::auth_basic::basic_credentials;
+use features::compression::{CompressionRules, RequestFacts, ResponseFacts};
+use features::secure_link;
 use phases::addresses::{address_and_port, forwarded, network};
-use phases::compression::{CompressionRules, RequestFacts, ResponseFacts};
 use phases::program::{RefererHost, Referers};
-use phases::secure_link;
 
 pub(crate) const TARGET: Target = Target {
     name: "request_fields",

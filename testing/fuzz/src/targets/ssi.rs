@@ -2,7 +2,7 @@
 
 use super::cuts;
 use crate::Target;
-use phases::Value;
+use features::{Value, Values};
 use phases::filters::{FilterValues, Include, Ssi, SsiRules, SsiValues};
 use std::sync::Arc;
 
@@ -46,11 +46,13 @@ struct Few {
     included: Vec<Include>,
 }
 
-impl FilterValues for Few {
+impl Values for Few {
     fn value(&mut self, value: &Value) -> Vec<u8> {
         value.constant().unwrap_or_default().to_vec()
     }
+}
 
+impl FilterValues for Few {
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         (name.len() % 2 == 1).then(|| name.to_vec())
     }

@@ -1,5 +1,5 @@
 //! Whom a place lets in, and who asks: `allow`, `deny`, `satisfy`, `realip`,
-//! `valid_referers`, `secure_link`.
+//! `valid_referers`.
 
 use super::arguments::{argument, is_on, told};
 use super::hosts::ServerName;
@@ -10,7 +10,7 @@ use crate::reader::Directive;
 use app::Prefix;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use phases::addresses::{self, Network};
-use phases::program::{RealIp, RealIpHeader, RefererHost, Referers, SecureLink};
+use phases::program::{RealIp, RealIpHeader, RefererHost, Referers};
 use std::sync::Arc;
 
 impl Compiler<'_> {
@@ -152,40 +152,6 @@ impl Compiler<'_> {
                         without any valid referer";
             return Err(nowhere(what.to_owned()));
         }
-        Ok(())
-    }
-
-    pub(super) fn secure_link(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
-        let text = argument(directive, 0);
-        let mut rules = match &layer.block.secure_link {
-            Some(rules) => (**rules).clone(),
-            None => SecureLink { link: None, md5: None, secret: None },
-        };
-        let own = ["secure_link_secret", "secure_link", "secure_link_md5"].map(|name| layer.has(name));
-        let (secret, others) = (own[0], own[1] || own[2]);
-        let is_secret = directive.name == b"secure_link_secret";
-        if is_secret && others || !is_secret && secret {
-            let what = "\"secure_link_secret\" cannot be mixed with \"secure_link\" and \"secure_link_md5\"";
-            return Err(self.refused(directive.place, what.to_owned()));
-        }
-        // What the block outside has of the other kind does not count here.
-        match directive.name.as_slice() {
-            b"secure_link" => {
-                layer.first("secure_link");
-                rules.secret = None;
-                rules.link = Some(self.value(text, directive.place)?);
-            }
-            b"secure_link_md5" => {
-                layer.first("secure_link_md5");
-                rules.secret = None;
-                rules.md5 = Some(self.value(text, directive.place)?);
-            }
-            _ => {
-                layer.first("secure_link_secret");
-                rules = SecureLink { link: None, md5: None, secret: Some(text.into()) };
-            }
-        }
-        layer.block.secure_link = Some(rules.into());
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use crate::reader::Directive;
 use core::time::Duration;
-use phases::units::{number, time};
+use features::units::{number, time};
 
 /// What stands in a directive's block.
 pub(super) fn inside(directive: &Directive) -> &[Directive] {

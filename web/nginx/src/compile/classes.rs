@@ -1,6 +1,6 @@
 //! What becomes of each directive: it is compiled, or has no effect here, or is
-//! refused. Each has one row; those of a module that are not told have that of
-//! the module.
+//! refused. That of a feature says so in its row; each other has one here, and those of a
+//! module that are not told have that of the module.
 
 use super::gateways::{FASTCGI_SETTERS, SCGI_SETTERS, UWSGI_SETTERS};
 use super::proxy::PROXY_SETTERS;
@@ -10,6 +10,7 @@ use super::subrequests::SUBREQUEST_SETTERS;
 use super::tls::TLS_SETTERS;
 use super::upstream_tls::UPSTREAM_TLS_SETTERS;
 use crate::rules::Rule;
+use features::DirectiveEffect;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -32,7 +33,7 @@ pub enum DirectiveClass {
 use DirectiveClass::{Compiled, Idle, Offered, Refused, RefusedUnless};
 
 /// Directives of the process, those that make blocks, and parts of scripts.
-const PARTS: [&str; 31] = [
+const PARTS: [&str; 29] = [
     "daemon",
     "load_module",
     "user",
@@ -53,8 +54,6 @@ const PARTS: [&str; 31] = [
     "limit_except",
     "include",
     "log_format",
-    "limit_req_zone",
-    "limit_conn_zone",
     "set",
     "rewrite",
     "if",
@@ -67,7 +66,6 @@ const PARTS: [&str; 31] = [
 ];
 
 const MEMORY: DirectiveClass = Idle("memory is laid out otherwise here");
-const MEMORY_OF_CODINGS: DirectiveClass = Idle("memory of codings is as large as each needs");
 const EVENTS: DirectiveClass = Idle("workers share connections and events otherwise here");
 const FILES: DirectiveClass = Idle("helper threads read files into a cache that workers share");
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
@@ -198,38 +196,10 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (NO_QUIC, &["quic_bpf"]),
     (Offered("there is no HTTP/2 yet: HTTP/1.1 is served"), &["http2"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
-    (RefusedUnless("0", "answers are not delayed yet"), &["auth_delay"]),
     (NO_CACHE, &["proxy_cache_path", "fastcgi_cache_path", "scgi_cache_path", "uwsgi_cache_path"]),
     (NO_PROTOCOL, &["grpc_pass", "memcached_pass", "tunnel_pass"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
-    (
-        MEMORY_OF_CODINGS,
-        &[
-            "gzip_buffers",
-            "gunzip_buffers",
-            "gzip_window",
-            "gzip_hash",
-            "gzip_no_buffer",
-            "postpone_gzipping",
-            "brotli_buffers",
-            "brotli_window",
-            "zstd_buffers",
-        ],
-    ),
-    (
-        NOT_YET,
-        &[
-            "post_action",
-            "mp4",
-            "flv",
-            "perl",
-            "perl_modules",
-            "perl_require",
-            "perl_set",
-            "xslt_stylesheet",
-            "zstd_dict_file",
-        ],
-    ),
+    (NOT_YET, &["post_action", "mp4", "flv", "perl", "perl_modules", "perl_require", "perl_set", "xslt_stylesheet"]),
 ];
 
 /// What becomes of the other directives of a module; with `true`, of all.
@@ -303,6 +273,13 @@ fn named() -> impl Iterator<Item = (&'static str, DirectiveClass)> {
 
 /// What becomes of the directive with this rule.
 pub(super) fn class(rule: &Rule) -> DirectiveClass {
+    match rule.row.map(|row| row.effect) {
+        Some(DirectiveEffect::Sets(_) | DirectiveEffect::Declares(_)) => return Compiled,
+        Some(DirectiveEffect::Idle(why)) => return Idle(why),
+        Some(DirectiveEffect::Refused(why)) => return Refused(why),
+        Some(DirectiveEffect::RefusedUnless(word, why)) => return RefusedUnless(word, why),
+        None => {}
+    }
     let index = index();
     match (index.modules.get(rule.module), index.rows.get(rule.name)) {
         (Some((class, true)), _) | (_, Some(class)) | (Some((class, false)), None) => *class,
@@ -327,7 +304,8 @@ impl DirectiveClass {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::{Context, rules};
+    use crate::rules::rules;
+    use features::Context;
     use std::collections::HashSet;
 
     /// The names that a heading of probes.txt stands for: `{a,b}_name` is two.
@@ -358,7 +336,8 @@ mod tests {
             in_servers.iter().any(|one| rule.contexts.contains(*one))
         };
         for rule in rules().values().flatten().filter(|rule| nests(rule) && class(rule) == Compiled) {
-            assert!(probed.contains(rule.name), "{}: neither a probe nor a reason in probes.txt", rule.name);
+            let is_shown = rule.row.map_or_else(|| probed.contains(rule.name), |row| !row.shown.is_empty());
+            assert!(is_shown, "{}: neither a probe nor a reason", rule.name);
         }
     }
 
@@ -376,7 +355,12 @@ mod tests {
         let (mut count, mut compiled) = (0, 0);
         for rule in rules().values().flatten() {
             let whole = MODULES.iter().any(|(module, _, _)| *module == rule.module);
-            assert!(whole || names.contains(rule.name), "{} of {} has no class", rule.name, rule.module);
+            assert!(
+                whole || rule.row.is_some() || names.contains(rule.name),
+                "{} of {} has no class",
+                rule.name,
+                rule.module
+            );
             count += 1;
             compiled += usize::from(class(rule) == Compiled);
         }

@@ -1,39 +1,15 @@
-//! What content passes on its way: `sub_filter`, `charset`, `ssi`.
+//! What content passes on its way: `charset`, `ssi`.
 
 use super::arguments::{argument, inside, told};
 use super::layer::Layer;
 use super::{Compiler, Step, nowhere};
 use crate::reader::Directive;
-use phases::compression::add_types;
-use phases::filters::{CharsetError, SubstituteRules};
-use phases::{Block, Value};
+use features::{MediaTypes, Value};
+use phases::Block;
+use phases::filters::CharsetError;
 use std::sync::Arc;
 
-/// Media types that a list has; none is any.
-type MediaTypes = Option<Vec<Box<[u8]>>>;
-
 impl Compiler<'_> {
-    pub(super) fn sub_filter(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
-        let place = directive.place;
-        let text = argument(directive, 0);
-        if text.is_empty() {
-            return Err(self.refused(place, "empty search pattern".to_owned()));
-        }
-        let first = layer.first("sub_filter");
-        if !first && layer.block.substitute.pairs.len() >= SubstituteRules::PAIRS_MAX {
-            let what = format!("number of search patterns exceeds {}", SubstituteRules::PAIRS_MAX);
-            return Err(self.refused(place, what));
-        }
-        let text = self.value(&text.to_ascii_lowercase(), place)?;
-        let with = self.value(argument(directive, 1), place)?;
-        let rules = Arc::make_mut(&mut layer.block.substitute);
-        if first {
-            rules.pairs.clear();
-        }
-        rules.pairs.push((text, with));
-        Ok(())
-    }
-
     /// The media types of a directive by this name.
     pub(super) fn media_types(
         &mut self,
@@ -43,7 +19,7 @@ impl Compiler<'_> {
     ) -> Step {
         let first = layer.first(name);
         let words: Vec<&[u8]> = directive.arguments.iter().map(Vec::as_slice).collect();
-        let said = add_types(types(&mut layer.block), &words, first);
+        let said = types(&mut layer.block).add(&words, first);
         said.into_iter().for_each(|what| self.warn(directive.place, what));
         Ok(())
     }

@@ -7,6 +7,7 @@ use super::process::ProcessRules;
 use super::{Compiler, Remark, Step};
 use crate::message::Place;
 use crate::reader::Directive;
+use features::DirectiveEffect;
 
 impl Compiler<'_> {
     /// Takes a directive of a block.
@@ -14,10 +15,12 @@ impl Compiler<'_> {
         if !self.has_effect(directive)? {
             return Ok(());
         }
-        match directive.rule.and_then(|rule| classes::setter(rule.name)) {
-            Some(setter) => setter(self, layer, directive),
-            // Its block is taken elsewhere.
-            None => Ok(()),
+        let Some(rule) = directive.rule else { return Ok(()) };
+        match (rule.row.map(|row| row.effect), classes::setter(rule.name)) {
+            (Some(DirectiveEffect::Sets(setter)), _) => self.set_feature(layer, directive, (rule.name, setter)),
+            (None, Some(setter)) => setter(self, layer, directive),
+            // It, or its block, is taken elsewhere.
+            (Some(_) | None, _) => Ok(()),
         }
     }
 

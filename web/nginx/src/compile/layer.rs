@@ -8,10 +8,10 @@ use crate::message::Place;
 use crate::reader::Directive;
 use access_log::OpenFiles;
 use core::time::Duration;
-use phases::access::BasicAuth;
+use features::Value;
 use phases::logging::AccessLogLine;
 use phases::program::{ContentRules, FieldRules, FilterSet, HeadRules, Methods};
-use phases::{Block, BlockId, Location, LocationError, Locations, Pattern, ServerId, Value, VirtualServer};
+use phases::{Block, BlockId, Location, LocationError, Locations, Pattern, ServerId, VirtualServer};
 use std::sync::Arc;
 
 /// What a block of directives is.
@@ -45,17 +45,13 @@ pub(super) struct Layer {
     pub block: Block,
     pub rules: ServerRules,
     /// Names of directives that it has.
-    seen: Vec<&'static str>,
+    pub seen: Seen,
     pub inherits: Inherits,
     /// Fields of the block outside.
     outer: Arc<FieldRules>,
     /// `access_log`s of the block, numbers of their formats, and what they are
     /// written as.
     pub lines: Vec<(AccessLogLine, u16, Directive)>,
-    /// `auth_basic`.
-    pub realm: Option<Value>,
-    /// `auth_basic_user_file`.
-    pub users: Option<Value>,
     /// `open_log_file_cache`.
     pub open_logs: Option<OpenFiles>,
     /// `resolver_timeout`.
@@ -65,6 +61,25 @@ pub(super) struct Layer {
     /// `proxy_ssl_…` and `uwsgi_ssl_…`.
     proxy_tls: Arc<UpstreamTlsSettings>,
     uwsgi_tls: Arc<UpstreamTlsSettings>,
+}
+
+/// Names of directives that a block has.
+#[derive(Debug, Default)]
+pub(super) struct Seen(Vec<&'static str>);
+
+impl Seen {
+    /// Notes a name; whether it is the first of it.
+    pub(super) fn first(&mut self, name: &'static str) -> bool {
+        let first = !self.has(name);
+        if first {
+            self.0.push(name);
+        }
+        first
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.contains(&name)
+    }
 }
 
 /// How long a name is asked for where nothing is said (`resolver_timeout`).
@@ -105,12 +120,10 @@ impl Layer {
             scope: Scope::Http,
             block,
             rules,
-            seen: Vec::new(),
+            seen: Seen::default(),
             inherits: Inherits::default(),
             outer: Arc::default(),
             lines: Vec::new(),
-            realm: None,
-            users: None,
             open_logs: None,
             resolver_timeout: RESOLVER_TIMEOUT,
             tls: Arc::default(),
@@ -134,30 +147,15 @@ impl Layer {
             scope,
             block,
             rules: self.rules,
-            seen: Vec::new(),
+            seen: Seen::default(),
             inherits: self.inherits,
             outer: Arc::clone(&self.block.fields),
             lines: Vec::new(),
-            realm: self.realm.clone(),
-            users: self.users.clone(),
             open_logs: self.open_logs.clone(),
             resolver_timeout: self.resolver_timeout,
             tls: Arc::clone(&self.tls),
             proxy_tls: Arc::clone(&self.proxy_tls),
             uwsgi_tls: Arc::clone(&self.uwsgi_tls),
-        }
-    }
-
-    /// What has both a realm and a file asks for passwords.
-    fn finish_passwords(&mut self) {
-        let basic = match (&self.realm, &self.users) {
-            (Some(realm), Some(file)) if realm.constant() != Some(b"off") => {
-                Some(BasicAuth { realm: realm.clone(), file: file.clone() })
-            }
-            _ => None,
-        };
-        if basic.is_some() || self.block.access.basic.is_some() {
-            Arc::make_mut(&mut self.block.access).basic = basic;
         }
     }
 
@@ -190,15 +188,11 @@ impl Layer {
 
     /// Whether it is the first of this name in the block.
     pub(super) fn first(&mut self, name: &'static str) -> bool {
-        let first = !self.has(name);
-        if first {
-            self.seen.push(name);
-        }
-        first
+        self.seen.first(name)
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        self.seen.contains(&name)
+        self.seen.has(name)
     }
 
     /// How upstreams are secured.
@@ -277,11 +271,7 @@ impl Compiler<'_> {
     pub(super) fn finish(&mut self, layer: &mut Layer, place: Place) -> Step {
         layer.inherit_fields();
         self.finish_logs(layer)?;
-        layer.finish_passwords();
         self.finish_referers(layer)?;
-        if layer.has("sub_filter") {
-            Arc::make_mut(&mut layer.block.substitute).prepare();
-        }
         layer.finish_proxy();
         layer.block.mirrors = !layer.block.subrequests.mirrors.is_empty();
         layer.finish_gateways();

@@ -8,7 +8,8 @@ use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
 use access_log::LogPlace;
-use phases::logging::{AccessLogLine, ErrorLevel, ErrorLogUse, LogFormat, LogTarget, LogUse, open_log_file_cache};
+use features::ErrorLevel;
+use phases::logging::{AccessLogLine, ErrorLogUse, LogFormat, LogTarget, LogUse, open_log_file_cache};
 use std::sync::Arc;
 
 /// Where requests are logged if nothing is said: nginx's `--http-log-path`, as Debian has it.

@@ -6,8 +6,8 @@ use crate::message::Place;
 use crate::reader::Directive;
 use access_log::SyslogPlace;
 use core::time::Duration;
+use features::units::{number, time};
 use phases::logging::syslog_place;
-use phases::units::{number, time};
 use std::path::PathBuf;
 
 /// How the process is to be.

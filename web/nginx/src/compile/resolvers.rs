@@ -7,8 +7,8 @@ use super::url::{Tail, Url};
 use super::{Compiler, Step};
 use crate::reader::Directive;
 use core::time::Duration;
+use features::units::time;
 use phases::program::ResolverRules;
-use phases::units::time;
 use std::sync::Arc;
 use upstream::PeerAddress;
 

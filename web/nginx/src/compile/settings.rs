@@ -3,17 +3,17 @@
 use super::access;
 use super::arguments::{argument, count, duration, is_on, told};
 use super::layer::{Inherit, Layer, Scope};
-use super::limits;
 use super::{Compiler, Step};
 use crate::reader::Directive;
 use core::time::Duration;
+use features::Value;
+use features::units::{number, offset, size, time};
 use phases::autoindex::AutoindexFormat;
 use phases::program::{
-    AddedField, Alias, BodyFiles, ContentRules, ErrorPage, ErrorTarget, Expires, IfModifiedSince, Root, SymlinkKind,
+    AddedField, Alias, BodyFiles, ContentRules, ErrorPage, ErrorTarget, IfModifiedSince, Root, SymlinkKind,
     SymlinkRules, Target, TryFiles,
 };
-use phases::units::{number, offset, size, time};
-use phases::{KeepAliveDisabled, Pattern, Value};
+use phases::{KeepAliveDisabled, Pattern};
 use std::sync::Arc;
 
 /// What a directive does to the block that it stands in.
@@ -36,21 +36,8 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     ("index", |compiler, layer, directive| compiler.index(layer, directive)),
     ("try_files", |compiler, layer, directive| compiler.try_files(layer, directive)),
     ("error_page", |compiler, layer, directive| compiler.error_page(layer, directive)),
-    ("expires", |compiler, layer, directive| compiler.expires(layer, directive)),
     ("add_header", |compiler, layer, directive| compiler.add_field(layer, directive, false)),
     ("add_trailer", |compiler, layer, directive| compiler.add_field(layer, directive, true)),
-    ("sub_filter", |compiler, layer, directive| compiler.sub_filter(layer, directive)),
-    ("sub_filter_types", |compiler, layer, directive| {
-        compiler.media_types((layer, "sub_filter_types"), directive, |block| {
-            &mut Arc::make_mut(&mut block.substitute).types
-        })
-    }),
-    plain!("sub_filter_once", |layer, directive| {
-        Arc::make_mut(&mut layer.block.substitute).once = is_on(directive);
-    }),
-    plain!("sub_filter_last_modified", |layer, directive| {
-        Arc::make_mut(&mut layer.block.substitute).last_modified = is_on(directive);
-    }),
     ("charset", |compiler, layer, directive| compiler.charset(layer, directive, false)),
     ("source_charset", |compiler, layer, directive| compiler.charset(layer, directive, true)),
     plain!("ssi", |layer, directive| Arc::make_mut(&mut layer.block.ssi).on = is_on(directive)),
@@ -86,43 +73,10 @@ pub(super) const SETTERS: &[(&str, Setter)] = &[
     ("error_log", |compiler, layer, directive| compiler.block_error_log(layer, directive)),
     ("allow", |compiler, layer, directive| compiler.access_rule(layer, directive, true)),
     ("deny", |compiler, layer, directive| compiler.access_rule(layer, directive, false)),
-    ("limit_req", |compiler, layer, directive| compiler.limit_req(layer, directive)),
-    ("limit_conn", |compiler, layer, directive| compiler.limit_conn(layer, directive)),
-    ("limit_req_status", |compiler, layer, directive| compiler.limit_status(layer, directive)),
-    ("limit_conn_status", |compiler, layer, directive| compiler.limit_status(layer, directive)),
-    plain!("limit_req_dry_run", |layer, directive| limits::dry_run(layer, directive)),
-    plain!("limit_conn_dry_run", |layer, directive| limits::dry_run(layer, directive)),
-    plain!("limit_req_log_level", |layer, directive| limits::log_level(layer, directive)),
-    plain!("limit_conn_log_level", |layer, directive| limits::log_level(layer, directive)),
-    ("auth_basic", |compiler, layer, directive| compiler.auth_basic(layer, directive)),
-    ("auth_basic_user_file", |compiler, layer, directive| compiler.auth_basic_user_file(layer, directive)),
-    ("gzip", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_types", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_comp_level", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_min_length", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_vary", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_http_version", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_proxied", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_disable", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gzip_static", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("gunzip", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("brotli", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("brotli_static", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("brotli_comp_level", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("brotli_min_length", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("brotli_types", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("zstd", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("zstd_static", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("zstd_comp_level", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("zstd_min_length", |compiler, layer, directive| compiler.compression(layer, directive)),
-    ("zstd_types", |compiler, layer, directive| compiler.compression(layer, directive)),
     ("set_real_ip_from", |compiler, layer, directive| compiler.real_ip_from(layer, directive)),
     ("real_ip_header", |compiler, layer, directive| compiler.real_ip_header(layer, directive)),
     plain!("real_ip_recursive", |layer, directive| access::real_ip_recursive(layer, directive)),
     ("valid_referers", |compiler, layer, directive| compiler.valid_referers(layer, directive)),
-    ("secure_link", |compiler, layer, directive| compiler.secure_link(layer, directive)),
-    ("secure_link_md5", |compiler, layer, directive| compiler.secure_link(layer, directive)),
-    ("secure_link_secret", |compiler, layer, directive| compiler.secure_link(layer, directive)),
     ("disable_symlinks", |compiler, layer, directive| compiler.symlinks(layer, directive)),
     ("keepalive_timeout", |compiler, layer, directive| compiler.keep_alive(layer, directive)),
     ("max_ranges", |_, layer, directive| {
@@ -343,23 +297,6 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn expires(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
-        let place = directive.place;
-        let modified = argument(directive, 0) == b"modified" && directive.arguments.len() == 2;
-        if directive.arguments.len() == 2 && !modified {
-            return Err(self.invalid(directive, "invalid value"));
-        }
-        let text = argument(directive, usize::from(modified));
-        let expires = if text.contains(&b'$') {
-            let value = self.value(text, place)?;
-            if modified { Expires::ModifiedValue(value) } else { Expires::Value(value) }
-        } else {
-            expires(text, modified).map_err(|what| self.invalid(directive, what))?
-        };
-        Arc::make_mut(&mut layer.block.fields).expires = expires;
-        Ok(())
-    }
-
     fn add_field(&mut self, layer: &mut Layer, directive: &Directive, trailer: bool) -> Step {
         let place = directive.place;
         let always = match directive.arguments.get(2).map(Vec::as_slice) {
@@ -439,34 +376,6 @@ impl Compiler<'_> {
 fn keep_alive_disabled(directive: &Directive) -> KeepAliveDisabled {
     let has = |word: &[u8]| directive.arguments.iter().any(|argument| argument.as_slice() == word);
     KeepAliveDisabled { msie6: has(b"msie6"), safari: has(b"safari") }
-}
-
-/// `expires` without variables.
-fn expires(text: &[u8], modified: bool) -> Result<Expires, &'static str> {
-    const DAY: i64 = 24 * 60 * 60;
-    match text {
-        b"epoch" if !modified => return Ok(Expires::Epoch),
-        b"max" if !modified => return Ok(Expires::Max),
-        b"off" if !modified => return Ok(Expires::Off),
-        _ => {}
-    }
-    let (sign, rest) = match text {
-        [sign @ (b'@' | b'+' | b'-'), rest @ ..] => (*sign, rest),
-        _ => (b'+', text),
-    };
-    if sign == b'@' && modified {
-        return Err("daily time cannot be used with \"modified\" parameter");
-    }
-    let seconds = time(rest, true).map_err(|_| "invalid value")? / 1000;
-    let seconds = i64::try_from(seconds).map_err(|_| "invalid value")?;
-    Ok(match sign {
-        b'@' if seconds > DAY => return Err("daily time value must be less than 24 hours"),
-        b'@' => Expires::Daily(seconds as u32),
-        _ => {
-            let seconds = if sign == b'-' { -seconds } else { seconds };
-            if modified { Expires::Modified(seconds) } else { Expires::Access(seconds) }
-        }
-    })
 }
 
 fn inherit(directive: &Directive) -> Inherit {

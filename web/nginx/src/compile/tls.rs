@@ -8,11 +8,11 @@ use super::tls_settings::TlsSettings;
 use super::{Compiler, Step, nowhere};
 use crate::message::{Level, Place};
 use crate::reader::Directive;
+use features::units::{number, size, time};
 use handshake::{
     ClientMode, Clients, Groups, GroupsError, Identity, ServerError, ServerRules, ServerTls, SessionCache, Suites,
     SuitesError, TicketKeys,
 };
-use phases::units::{number, size, time};
 use std::collections::HashSet;
 use std::sync::Arc;
 use x509::{Certificate, Store};

@@ -11,10 +11,10 @@ use super::{Compiler, Step};
 use crate::message::Place;
 use crate::reader::Directive;
 use core::time::Duration;
+use features::units::{number, time};
 use handshake::{CertificateFiles, CertificateSource, Identity, OwnCertificate, OwnCertificateSource, ServerTls};
 use phases::CertificatesByValue;
 use phases::proxying::OwnCertificateByValue;
-use phases::units::{number, time};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 

@@ -2,8 +2,8 @@
 
 use crate::message::{Message, Place};
 use core::time::Duration;
+use features::Value;
 use handshake::ClientMode;
-use phases::Value;
 use zeroize::Zeroizing;
 
 /// The settings of a block, with those that are inherited.

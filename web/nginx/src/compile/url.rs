@@ -3,7 +3,7 @@
 
 use super::{Resolve, path_of};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use phases::units::number;
+use features::units::number;
 use std::path::PathBuf;
 use upstream::PeerAddress;
 

@@ -2,11 +2,11 @@
 //! engine finds out by a request, from the configuration alone.
 
 use super::{KeptOff, Slower, always_returns, told};
-use phases::compression::{Coding, Precompressed};
-use phases::program::{ContentRules, Expires};
+use features::{Explaining, Reach, Value};
+use phases::program::ContentRules;
 use phases::script::{Condition, Instruction, SetTarget};
 use phases::variables::Variable;
-use phases::{Block, BlockId, Program, Reach, Value};
+use phases::{Block, BlockId, Program};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whose scripts run before a block's settings count: that of the location which
@@ -153,38 +153,23 @@ impl Reaches<'_> {
         for field in &block.fields.added {
             self.value(&field.value, true);
         }
-        // Content of other types passes as it is.
-        for (text, with) in &block.substitute.pairs {
-            self.value(text, false);
-            self.value(with, false);
-        }
-        if let Expires::Value(value) = &block.fields.expires {
-            self.value(value, true);
-        }
         block.charset.charset.iter().chain(&block.charset.source).for_each(|charset| self.value(charset, true));
     }
 
     /// Directives that keep answers off whatever variables they name.
     fn directives(&mut self, block: &Block, own: bool) {
-        if !block.access.is_empty() {
-            let name = match (&block.access.basic, block.access.permission.uri.is_empty()) {
-                (Some(_), _) => "auth_basic",
-                (None, false) => "auth_request",
-                (None, true) => "allow, deny",
-            };
+        // A password has been told of by its feature.
+        if !block.access.is_empty() && block.features.asks_for_password().is_none() {
+            let is_asked = !block.access.permission.uri.is_empty();
+            let name = if is_asked { "auth_request" } else { "allow, deny" };
             self.directive(name, own, "who asks is looked at in each request");
         }
+        block.features.explain(self);
         if block.mirrors {
             self.directive("mirror", own, "each request is copied");
         }
         if block.subrequests.before.is_some() || block.subrequests.after.is_some() {
             self.directive("add_before_body, add_after_body", false, "they are asked for each time");
-        }
-        if !block.limits.requests.is_empty() {
-            self.directive("limit_req", own, "each request is counted");
-        }
-        if !block.limits.connections.is_empty() {
-            self.directive("limit_conn", own, "each request is counted");
         }
         if block.limit_except.is_some() {
             self.directive("limit_except", own, "the method is looked at in each request");
@@ -228,12 +213,32 @@ impl Reaches<'_> {
             let name = if block.autoindex.random { "random_index" } else { "autoindex" };
             self.directive(name, false, "a folder is read for each request");
         }
-        let codings = &block.compression;
-        let has_files = |coding: &Coding| codings.of(*coding).files != Precompressed::Off;
-        let codes = codings.is_on() || Coding::ALL.iter().any(has_files);
-        if codes && (codings.msie6 || !codings.disabled.is_empty()) {
-            self.directive("gzip_disable", own, "User-Agent is looked at in each request");
-        }
+    }
+}
+
+/// What features have to say of a place.
+impl Explaining for Reaches<'_> {
+    fn value(&mut self, value: &Value, always: bool) {
+        Reaches::value(self, value, always);
+    }
+
+    fn keeps_off(&mut self, directive: &'static str, why: &'static str) {
+        self.directive(directive, true, why);
+    }
+
+    fn slows(&mut self, _directive: &'static str, _why: &'static str) {}
+}
+
+/// What of a place costs more than it looks.
+struct Costs(Vec<Slower>);
+
+impl Explaining for Costs {
+    fn value(&mut self, _value: &Value, _always: bool) {}
+
+    fn keeps_off(&mut self, _directive: &'static str, _why: &'static str) {}
+
+    fn slows(&mut self, directive: &'static str, why: &'static str) {
+        self.0.push(Slower { directive, why });
     }
 }
 
@@ -284,7 +289,7 @@ pub(super) fn slower(program: &Program, block: &Block) -> Vec<Slower> {
     let named_log =
         block.logs.iter().any(|used| program.logs.get(usize::from(used.log)).is_some_and(|log| log.path.is_some()));
     let is_file = block.content == ContentRules::Files;
-    [
+    let of_files = [
         (asks_for_files, "if (-f)", "a path that was not looked at in the last second is looked at on a thread first"),
         (
             is_file && block.try_files.as_ref().is_some_and(|tried| tried.tried.len() > 3),
@@ -293,13 +298,14 @@ pub(super) fn slower(program: &Program, block: &Block) -> Vec<Slower> {
         ),
         (is_file && block.autoindex.on, "autoindex", "the folder is read on a thread for each request"),
         (is_file && block.autoindex.random, "random_index", "the folder is read on a thread for each request"),
-        (block.access.basic.is_some(), "auth_basic", "a password is verified on a thread, and known for 10 s then"),
-        (named_log, "access_log", "its file is looked for by name for each line"),
-    ]
-    .into_iter()
-    .filter(|(holds, ..)| *holds)
-    .map(|(_, directive, why)| Slower { directive, why })
-    .collect()
+    ];
+    let of_files = of_files.into_iter().filter(|(holds, ..)| *holds);
+    let mut costs = Costs(of_files.map(|(_, directive, why)| Slower { directive, why }).collect());
+    block.features.explain(&mut costs);
+    if named_log {
+        costs.slows("access_log", "its file is looked for by name for each line");
+    }
+    costs.0
 }
 
 /// The directive by which an upstream is asked.

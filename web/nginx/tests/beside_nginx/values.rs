@@ -1,7 +1,7 @@
 //! What stands in a value is text, or wrong, for both; the words are equal.
 
 use crate::process::Folder;
-use phases::Value;
+use features::Value;
 use random::SplitMix64;
 
 #[test]

@@ -34,9 +34,9 @@ use super::course_body::{BodyCopy, BodyFailure, BodyState, CourseBody};
 use super::run::{Flow, Runner};
 use super::waits::On;
 use super::{Engine, Rest};
-use crate::logging::ErrorLevel;
 use bodies::{BodyContent, BodyError, BodyEvent, BodyFiles, BodyStore};
 use exchange::{BodyCut, ExchangeId, Replies, RequestBody};
+use features::ErrorLevel;
 use semantics::Known;
 use std::rc::Rc;
 

@@ -5,12 +5,12 @@ use super::course_parts::Tried;
 use super::errors::{FORBIDDEN, MISSING};
 use super::run::{At, FileAt, Flow, Runner};
 use super::text::{Escape, escape};
-use crate::compression::Coding;
-use crate::logging::ErrorLevel;
 use crate::program::{Alias, Block, ContentRules, SymlinkKind};
-use crate::value::Value;
 use app::Body;
+use features::ErrorLevel;
+use features::Value;
 use files::Unread;
+use gzip::Coding;
 use semantics::Method;
 use std::rc::Rc;
 
@@ -240,7 +240,7 @@ impl Runner<'_> {
                 answer.takes_ranges = true;
                 (answer.coding, answer.vary) = (coded.map(|(_, coding)| coding), vary);
                 answer.status = self.course.told.unwrap_or(200);
-                match self.squeeze(&answer, block) {
+                match self.compress_file(&answer, block) {
                     Some(flow) => flow,
                     None => self.send(answer),
                 }

@@ -1,26 +1,24 @@
 //! How far a request has come, and what was found out on the way.
 
 use super::course_body::CourseBody;
-use super::course_parts::{Again, Captures, KeptContent, LimitsSaid, Rewritten, SecuredCourse};
-use super::making::Filtering;
+use super::course_parts::{Again, Captures, KeptContent, Rewritten, SecuredCourse};
+use super::filtered_body::Filtering;
+use super::limit_rate::RatedBody;
 use super::named::Names;
-use super::paced::Paced;
 use super::relay::Relay;
 use super::roots::RealRoots;
 use super::sliced::Slices;
 use super::sub_course::{ChildCourses, SubCourse};
 use crate::filters::{Include, SsiValues};
-use crate::limits::HeldCount;
 use crate::program::{BlockId, Program, ServerId};
-use crate::reach::Reach;
 use access_log::LogSet;
 use app::Prefix;
 use asking::{AskTry, GroupSpec, ServerGroups};
 use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
+use features::{FeatureParts, Reach};
 use files::Stamp;
-use passwords::Verdict;
 use pcre::Matcher;
 use semantics::{Method, OwnedRequest, Request};
 use std::cell::{Cell, RefCell};
@@ -272,8 +270,6 @@ pub(crate) struct Sent {
     pub complete: bool,
     /// Its content is text of the configuration, made of nothing but what it depends on.
     pub is_text: bool,
-    /// How long it was before it was compressed, and then.
-    pub packed: Option<(u64, u64)>,
 }
 
 /// A request under way.
@@ -335,22 +331,14 @@ pub(crate) struct Course {
     /// What a proxy said of the client before all requests.
     pub proxied: Option<Box<ProxiedAddresses>>,
     pub limit_rate: Option<u64>,
-    /// The time in a link that is checked.
-    pub link_expires: Option<Vec<u8>>,
+    /// What features know of it.
+    pub features: FeatureParts,
     /// Fields that whatever answers has.
     pub kept_fields: Vec<u8>,
-    /// What limits said of it, and the connections that it counts as.
-    pub limits_said: LimitsSaid,
-    pub held: Vec<HeldCount>,
-    /// What the verifier, or who wakes it later, knows it by, and said.
+    /// What the verifier, or who wakes it later, knows it by.
     pub ticket: Option<u64>,
-    pub verdict: Option<Verdict>,
-    /// The ticket with which it waited for its content to be compressed: it does so once.
-    pub squeezed_by: Option<u64>,
-    /// The file of users that its password was found in.
-    pub known_to: Option<Vec<u8>>,
-    /// What is sent no faster than it may be.
-    pub paced: Option<Paced>,
+    /// What is sent from memory no faster than it may be.
+    pub rated: Option<RatedBody>,
     /// The error log has a line about it: another request is to have its own.
     pub is_told: Cell<bool>,
     /// What is made as it is taken.
@@ -442,15 +430,10 @@ impl Course {
             peer: None,
             proxied: None,
             limit_rate: None,
-            link_expires: None,
+            features: FeatureParts::default(),
             kept_fields: Vec::new(),
-            limits_said: LimitsSaid::default(),
-            held: Vec::new(),
             ticket: None,
-            verdict: None,
-            squeezed_by: None,
-            known_to: None,
-            paced: None,
+            rated: None,
             is_told: Cell::new(false),
             filtering: None,
             body: None,
@@ -513,7 +496,7 @@ impl Course {
         noted.uri.clone_from(&self.uri);
         noted.slots.clone_from(&self.slots);
         noted.sent.fields.clone_from(&self.sent.fields);
-        noted.sent.packed = self.sent.packed;
+        noted.features.compression = self.features.compression;
         (noted.sent.status, noted.sent.complete) = (200, true);
         noted
     }

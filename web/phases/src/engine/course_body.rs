@@ -2,9 +2,9 @@
 
 #![cfg_attr(not(test), allow(dead_code, reason = "what reads bodies comes with upstreams"))]
 
-use crate::logging::ErrorLevel;
 use bodies::{BodyContent, ReceivedBody};
 use exchange::RequestBody;
+use features::ErrorLevel;
 
 /// The body of a request under way.
 #[derive(Debug)]

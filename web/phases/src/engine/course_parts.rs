@@ -1,6 +1,5 @@
 //! Parts of what is known of a request.
 
-use crate::limits::LimitStatus;
 use app::PathFigures;
 use core::ops::Range;
 use exchange::ClientSession;
@@ -34,15 +33,6 @@ pub(crate) enum Tried {
     Found,
     /// That was gone when it was to be answered, and others have been tried.
     Again,
-}
-
-/// What limits said of a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LimitsSaid {
-    /// `limit_req`.
-    pub requests: Option<LimitStatus>,
-    /// `limit_conn`.
-    pub connections: Option<LimitStatus>,
 }
 
 /// What a request's connection is like: how it is secured, and what follows from that.

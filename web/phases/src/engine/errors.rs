@@ -6,10 +6,11 @@ use super::run::Runner;
 use super::values::{Clock, Scope};
 use super::written::{put, put_address};
 use crate::ids::BlockId;
-use crate::logging::{ErrorLevel, ErrorLogUse};
+use crate::logging::ErrorLogUse;
 use crate::program::SymlinkKind;
 use asking::AskNote;
 use exchange::{About, ExchangeId, Replies};
+use features::ErrorLevel;
 use semantics::{Known, Request};
 use std::io::Write;
 

@@ -1,17 +1,15 @@
 //! nginx's own variables.
 
-use super::course::Depends;
 use super::course_body::CourseBody;
 use super::host::{host_of, port_of};
 use super::values::Scope;
 use super::written::{put, put_address, put_known, put_number, put_ssi_date};
-use crate::access::basic_credentials;
-use crate::secure_link;
 use crate::small::StubStatus;
 use crate::variables::Core;
 use crate::zone::local_name;
 use bodies::BodyContent;
 use core::time::Duration;
+use features::auth_basic::basic_credentials;
 use semantics::{Form, Known, Request};
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
@@ -52,34 +50,10 @@ impl Scope<'_> {
         }
     }
 
-    /// What a request's link and referer are worth.
+    /// What a request's referer is worth.
     fn of_links(&mut self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
         let block = self.block()?;
         match core {
-            // What $secure_link found in the link.
-            Core::SecureLinkExpires => {
-                let told = self.course.link_expires.as_ref()?;
-                out.extend_from_slice(told);
-                Some(true)
-            }
-            Core::SecureLink => {
-                let Some(rules) = &block.secure_link else { return Some(false) };
-                if let Some(secret) = &rules.secret {
-                    let link = secure_link::check_secret(self.request.target(), secret);
-                    out.extend_from_slice(link.unwrap_or_default());
-                    return Some(link.is_some());
-                }
-                let (Some(link), Some(md5)) = (&rules.link, &rules.md5) else { return Some(false) };
-                let link = self.get(link);
-                // A link ends at a time.
-                self.course.depends.on(Depends::SECOND);
-                self.course.link_expires = secure_link::check(&link, b"", self.clock.second).expires.map(Vec::from);
-                let md5 = self.get(md5);
-                let checked = secure_link::check(&link, &md5, self.clock.second);
-                let told = checked.valid.map(|valid| if valid { &b"1"[..] } else { b"0" });
-                out.extend_from_slice(told.unwrap_or_default());
-                Some(told.is_some())
-            }
             Core::InvalidReferer => {
                 let referer = self.request.known(Known::Referer);
                 let loaded = self.loaded;
@@ -280,15 +254,6 @@ impl Scope<'_> {
             Core::BytesSent => put_number(out, sent.body + sent.head + sent.hints),
             Core::RequestTime => put_seconds(out, self.clock.now.since(course.started)),
             Core::RequestCompletion => put(out, if sent.complete { "OK" } else { "" }),
-            Core::GzipRatio => sent.packed.is_some_and(|(whole, packed)| put(out, ratio(whole, packed))),
-            Core::LimitReqStatus => course.limits_said.requests.is_some_and(|status| {
-                out.extend_from_slice(status.text());
-                true
-            }),
-            Core::LimitConnStatus => course.limits_said.connections.is_some_and(|status| {
-                out.extend_from_slice(status.text());
-                true
-            }),
             _ => return None,
         })
     }
@@ -322,28 +287,7 @@ pub(super) fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
     path.map_or(b"/", |at| &target[authority + at..])
 }
 
-/// How many times as long an answer was, as nginx writes it.
-fn ratio(whole: u64, packed: u64) -> String {
-    let packed = packed.max(1);
-    let hundredths = whole * 100 / packed + u64::from(whole * 1_000 / packed % 10 > 4);
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
 /// `12.042`, and that it is told.
 fn put_seconds(out: &mut Vec<u8>, time: Duration) -> bool {
     put(out, format_args!("{}.{:03}", time.as_secs(), time.subsec_millis()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ratios_are_rounded_as_nginx_rounds_them() {
-        for (whole, packed, text) in
-            [(1_000, 100, "10.00"), (1_000, 300, "3.33"), (2_000, 300, "6.67"), (2_996, 1_000, "3.00"), (5, 10, "0.50")]
-        {
-            assert_eq!(ratio(whole, packed), text);
-        }
-    }
 }

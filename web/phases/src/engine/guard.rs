@@ -1,30 +1,18 @@
 //! Who may see a place, and how many at once: the phases before content.
 
 use super::course::{Course, Depends, Loaded};
-use super::errors::MISSING;
 use super::run::{Flow, Runner};
 use super::waits::On;
-use crate::access::{Access, AccessRules, BasicAuth, basic_credentials};
+use crate::access::{Access, AccessRules};
 use crate::addresses::forwarded;
-use crate::limits::{LimitDecision, LimitStatus, Limited, Zone};
-use crate::logging::ErrorLevel;
 use crate::program::{Block, Methods, RealIpHeader};
 use core::net::IpAddr;
-use passwords::{Credentials, Verdict};
+use features::auth_basic::{self, Login};
+use features::limits::Admission;
+use features::{ErrorLevel, Value};
 use semantics::Request;
 use std::cmp::Reverse;
 use std::rc::Rc;
-
-/// `limiting requests, excess: 1.250 by zone "one"`
-fn of_zone(what: &str, comma: &str, limited: &Limited, zones: &[Zone]) -> Vec<u8> {
-    let (whole, rest) = (limited.excess / 1_000, limited.excess % 1_000);
-    let mut text = format!("{what}, excess: {whole}.{rest:03}{comma} by zone \"").into_bytes();
-    if let Some(zone) = limited.zone.and_then(|zone| zones.get(usize::from(zone))) {
-        text.extend_from_slice(&zone.name);
-    }
-    text.push(b'"');
-    text
-}
 
 /// Sets the client's address to what a proxy that is believed tells, by the rules of the
 /// place that the request is in.
@@ -78,62 +66,23 @@ impl Runner<'_> {
     pub(super) fn limits(&mut self) -> Flow {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
-        let rules = &loaded.program.blocks[at].limits;
+        let rules = &loaded.program.blocks[at].features.limits;
         if rules.is_empty() {
             return Flow::On;
         }
         self.course.depends.on(Depends::OTHER);
-        let zones = &loaded.program.zones;
-        // Each is asked once for a request, wherever it is redirected to.
-        if self.course.limits_said.requests.is_none() && !rules.requests.is_empty() {
-            let now = self.clock.now.as_nanos() / 1_000_000;
-            let mut scope = self.scope();
-            let limited = rules.request(zones, &mut |value, out| scope.write(value, out), now);
-            self.course.limits_said.requests = limited.status;
-            match limited.decision {
-                LimitDecision::Pass => match limited.status {
-                    Some(LimitStatus::DelayedDryRun) => self.tell(rules.requests_level.milder(), || {
-                        of_zone("delaying request, dry run", ",", &limited, zones)
-                    }),
-                    Some(LimitStatus::RejectedDryRun) => {
-                        self.tell(rules.requests_level, || of_zone("limiting requests, dry run", "", &limited, zones))
-                    }
-                    _ => {}
-                },
-                LimitDecision::Delay(time) => {
-                    self.tell(rules.requests_level.milder(), || of_zone("delaying request", ",", &limited, zones));
-                    let ticket = self.rest.next_ticket(self.token);
-                    let at = self.clock.now + time;
-                    self.course.ticket = Some(ticket);
-                    self.rest.delayed.push(Reverse((at, ticket)));
-                    return Flow::Waits(On::Clock(at));
-                }
-                LimitDecision::Refuse => {
-                    self.tell(rules.requests_level, || of_zone("limiting requests", "", &limited, zones));
-                    return Flow::Status(rules.requests_status);
-                }
+        let now = self.clock.now.as_nanos() / 1_000_000;
+        match rules.admit(&loaded.program.declared.zones, &mut self.scope(), now) {
+            Admission::Pass => Flow::On,
+            Admission::Refuse(status) => Flow::Status(status),
+            Admission::Delay(time) => {
+                let ticket = self.rest.next_ticket(self.token);
+                let at = self.clock.now + time;
+                self.course.ticket = Some(ticket);
+                self.rest.delayed.push(Reverse((at, ticket)));
+                Flow::Waits(On::Clock(at))
             }
         }
-        if self.course.limits_said.connections.is_none() && !rules.connections.is_empty() {
-            let mut held = core::mem::take(&mut self.course.held);
-            let mut scope = self.scope();
-            let limited = rules.connection(zones, &mut |value, out| scope.write(value, out), &mut held);
-            self.course.held = held;
-            self.course.limits_said.connections = limited.status;
-            let is_refused = limited.decision == LimitDecision::Refuse;
-            if is_refused || limited.status == Some(LimitStatus::RejectedDryRun) {
-                self.tell(rules.connections_level, || {
-                    let zone = limited.zone.and_then(|zone| zones.get(usize::from(zone)));
-                    let zone = zone.map_or(&b""[..], |zone| &zone.name);
-                    let what = if is_refused { "limiting connections" } else { "limiting connections, dry run," };
-                    [what.as_bytes(), b" by zone \"", zone, b"\""].concat()
-                });
-            }
-            if is_refused {
-                return Flow::Status(rules.connections_status);
-            }
-        }
-        Flow::On
     }
 
     /// Whether its client may see this.
@@ -141,23 +90,31 @@ impl Runner<'_> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         let block = &loaded.program.blocks[at];
-        let rules: &AccessRules = &block.access;
-        if rules.is_empty() {
+        let (rules, password): (&AccessRules, _) = (&block.access, block.features.asks_for_password());
+        if rules.is_empty() && password.is_none() {
             return Flow::On;
         }
         self.course.depends.on(Depends::OTHER);
         if !rules.permission.uri.is_empty() {
-            return self.access_by_permission(rules);
+            return self.access_by_permission(rules, password);
         }
-        let realm = rules.basic.as_ref().map(|basic| self.scope().get(&basic.realm)).filter(|realm| realm != b"off");
-        match (rules.decide(self.course.peer.map(|peer| peer.ip()), realm.is_some()), &rules.basic, realm) {
-            (Access::Granted, ..) => Flow::On,
-            (Access::Password, Some(basic), Some(realm)) => self.password(basic, &realm),
+        let password = self.realm_of(password);
+        match (rules.decide(self.course.peer.map(|peer| peer.ip()), password.is_some()), password) {
+            (Access::Granted, _) => Flow::On,
+            (Access::Password, Some((realm, file))) => self.password(&realm, file),
             _ => {
                 self.tell(ErrorLevel::ERROR, || b"access forbidden by rule".to_vec());
                 Flow::Status(403)
             }
         }
+    }
+
+    /// The realm that a password is asked for in, and the file of users; nothing where the
+    /// realm is `off` for this request.
+    pub(super) fn realm_of<'v>(&mut self, password: Option<(&Value, &'v Value)>) -> Option<(Vec<u8>, &'v Value)> {
+        let (realm, file) = password?;
+        let realm = self.scope().get(realm);
+        (realm != b"off").then_some((realm, file))
     }
 
     /// Whether its method is one of these.
@@ -170,42 +127,14 @@ impl Runner<'_> {
         has(name) || (name == b"HEAD" && has(b"GET"))
     }
 
-    /// Whether a password that came along is right.
-    pub(super) fn password(&mut self, basic: &BasicAuth, realm: &[u8]) -> Flow {
-        let file = self.scope().get(&basic.file);
-        if self.course.known_to.as_deref() == Some(&*file) {
-            return Flow::On;
-        }
-        match self.course.verdict.take() {
-            Some(Verdict::Right) => {
-                self.course.known_to = Some(file);
-                return Flow::On;
-            }
-            Some(verdict @ (Verdict::Mismatch | Verdict::NoUser | Verdict::Unusable)) => {
-                let field = self.request.fields().find(|field| field.is("authorization")).map(|field| field.value);
-                let (user, _) = field.and_then(basic_credentials).unwrap_or_default();
-                self.tell(ErrorLevel::ERROR, || match verdict {
-                    Verdict::NoUser => [b"user \"", &user[..], b"\" was not found in \"", &file, b"\""].concat(),
-                    _ => [b"user \"", &user[..], b"\": password mismatch"].concat(),
-                });
-                return self.challenge(realm);
-            }
-            Some(Verdict::NoFile) => {
-                self.tell(ErrorLevel::ERROR, || {
-                    [b"open() \"", &file[..], b"\" failed (", MISSING.as_bytes(), b")"].concat()
-                });
-                return Flow::Status(403);
-            }
-            Some(Verdict::Unreadable) => return Flow::Status(500),
-            None => {}
-        }
-        let field = self.request.fields().find(|field| field.is("authorization")).map(|field| field.value);
-        let Some((user, password)) = field.and_then(basic_credentials) else {
-            let text = b"no user/password was provided for basic authentication";
-            self.tell(ErrorLevel::INFO, || text.to_vec());
-            return self.challenge(realm);
+    /// Whether a password that came along is in the file of users that `file` names.
+    pub(super) fn password(&mut self, realm: &[u8], file: &Value) -> Flow {
+        let credentials = match auth_basic::login(file, &mut self.scope()) {
+            Login::Passes => return Flow::On,
+            Login::Challenged => return self.challenge(realm),
+            Login::Refused(status) => return Flow::Status(status),
+            Login::Asks(credentials) => credentials,
         };
-        let credentials = Credentials { file: file.into(), user: user.into(), password: password.into() };
         let ticket = self.rest.next_ticket(self.token);
         let source = self.course.peer.map(|peer| peer.ip());
         let Some(verifier) = &mut self.rest.verifier else { return Flow::Status(500) };

@@ -6,7 +6,6 @@ use super::course_body::CourseBody;
 use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
 use super::passing::Passing;
-use super::squeeze::Squeezer;
 use super::values::Clock;
 use app::Wake;
 use core::hint::cold_path;
@@ -16,6 +15,7 @@ use exchange::{
     Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Transport,
     UpstreamEvent, UpstreamId,
 };
+use features::compression::CompressedBodies;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
@@ -188,7 +188,9 @@ impl Handler for Engine {
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let Some(token) = replies.mark(id) else { return false };
         let course = self.rest.peek(token, id);
-        if let Some(ticket) = course.and_then(|course| course.ticket.filter(|_| course.squeezed_by == course.ticket)) {
+        if let Some(ticket) =
+            course.and_then(|course| course.ticket.filter(|_| course.features.compression.waited_by == course.ticket))
+        {
             // Nothing is wrong with the file: it is sent as it is.
             return self.go_on_by(replies, ticket, None);
         }
@@ -243,7 +245,7 @@ impl Handler for Engine {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
             went_on |= self.take_verdicts(replies);
         }
-        if self.rest.squeezer.as_ref().is_some_and(Squeezer::is_busy) && self.take_squeezed(replies) {
+        if self.rest.compressed.as_ref().is_some_and(CompressedBodies::is_busy) && self.take_compressed(replies) {
             let _ = rustix::io::read(&self.event, &mut [0_u8; 8]);
             went_on = true;
         }

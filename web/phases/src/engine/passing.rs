@@ -3,7 +3,7 @@
 
 use super::Rest;
 use super::course::CourseState;
-use super::making::Filtering;
+use super::filtered_body::Filtering;
 use app::{Body, PathFigures};
 use core::ops::Range;
 use exchange::{About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, Upstreams};

@@ -7,9 +7,9 @@ use super::subs::AskedSub;
 use super::values::Scope;
 use super::waits::On;
 use crate::access::AccessRules;
-use crate::logging::ErrorLevel;
 use crate::script::SetTarget;
 use exchange::ExchangeId;
+use features::{ErrorLevel, Value};
 use semantics::{Fields, Request};
 use std::rc::Rc;
 
@@ -83,7 +83,7 @@ impl super::Rest {
 
 impl Runner<'_> {
     /// Whether its client may see this, where another path is asked, too.
-    pub(super) fn access_by_permission(&mut self, rules: &AccessRules) -> Flow {
+    pub(super) fn access_by_permission(&mut self, rules: &AccessRules, password: Option<(&Value, &Value)>) -> Flow {
         if self.course.children.as_ref().is_some_and(|children| children.permission.is_some()) {
             return self.permission(rules);
         }
@@ -98,9 +98,8 @@ impl Runner<'_> {
             (Some(false), true) => code = FORBIDDEN,
             _ => {}
         }
-        let realm = rules.basic.as_ref().map(|basic| self.scope().get(&basic.realm)).filter(|realm| realm != b"off");
-        if let (Some(basic), Some(realm)) = (&rules.basic, realm) {
-            match self.password(basic, &realm) {
+        if let Some((realm, file)) = self.realm_of(password) {
+            match self.password(&realm, file) {
                 Flow::On if rules.any => return Flow::On,
                 Flow::On => {}
                 Flow::Status(status @ (UNAUTHORIZED | FORBIDDEN)) if rules.any => {
@@ -161,7 +160,7 @@ impl Runner<'_> {
                 }
             }
             SetTarget::Arguments => (self.course.args, self.course.rewritten.ever) = (value.to_vec(), true),
-            SetTarget::LimitRate => self.course.limit_rate = crate::units::size(value).ok(),
+            SetTarget::LimitRate => self.course.limit_rate = features::units::size(value).ok(),
         }
     }
 }

@@ -13,7 +13,7 @@
 //! What waits of a subrequest's answer bounds how much more of it is made.
 
 use super::course::Course;
-use super::making::Filtering;
+use super::filtered_body::Filtering;
 use super::placed::{Next, Placed, PlacedSub, Postponed};
 use super::sub_course::{SubId, SubUse};
 use super::subs::{AskedSub, SubWork};

@@ -1,13 +1,17 @@
 //! Answers are queued: at once, as files are read, or as they are made.
 
+use super::Engine;
 use super::course::{CourseState, Depends};
-use super::making::{AnswerLength, Made, Making};
+use super::filtered_body::{AnswerLength, Made, Making};
+use super::limit_rate::{self, RatedBody};
 use super::run::{FileAt, Flow, Runner};
 use app::Body;
 use core::ops::Range;
-use exchange::{Composed, FieldLines, Part, Piece, Reply};
+use core::time::Duration;
+use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
 use files::{Rate, Streamed};
 use semantics::Status;
+use std::rc::Rc;
 
 /// How an answer's body is sent.
 pub(super) enum Pieces {
@@ -56,14 +60,37 @@ type OnDisk = (FileAt, Vec<Part>);
 /// A status, bytes of the body where these are told, and fields.
 type Head = (u16, Option<u64>, Vec<u8>);
 
+/// How often it is looked whether the last was taken of what is sent at a rate.
+const LINGER: Duration = Duration::from_millis(50);
+
 impl Runner<'_> {
+    /// How fast this answer of so many bytes may be sent, if that is limited.
+    fn rate(&mut self, length: u64) -> Option<Rate> {
+        if self.is_sub() {
+            // It is part of what is sent at the rate of another.
+            return None;
+        }
+        let loaded = Rc::clone(&self.loaded);
+        let block = &loaded.program.blocks[Self::block(&loaded, self.course)?];
+        limit_rate::rate_of(block, self.course.limit_rate, &mut self.scope(), length)
+    }
+
+    /// Begins to send a body in memory at a rate.
+    fn begin_rated(&mut self, reply: &Reply<'_>, content: (Body, u32), parts: Vec<Part>, rate: Rate) -> Flow {
+        self.replies.begin(self.course.id, self.request, reply);
+        self.course.sent.head = self.replies.head_len();
+        self.course.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
+        self.course.state = CourseState::Sends;
+        Flow::Done
+    }
+
     /// Queues an answer as it is.
     pub(super) fn put(&mut self, (status, length, fields): Head, pieces: Pieces) -> Flow {
         // Of an interim status its client would wait for another.
         let Some(told) = Status::from_code(status).filter(|_| status >= 200) else { return Flow::HangUp };
         self.course.sent.length = length;
         let bytes = if matches!(pieces, Pieces::None) { 0 } else { length.unwrap_or(0) };
-        let pace = if bytes > 0 { self.pace(bytes) } else { None };
+        let pace = if bytes > 0 { self.rate(bytes) } else { None };
         let pieces = match pieces {
             Pieces::Bytes(text) if pace.is_none() && !(status == 200 && self.is_shared()) => {
                 let reply = Reply { status: told, length, fields: &fields };
@@ -89,7 +116,7 @@ impl Runner<'_> {
         };
         let reply = Reply { status: told, length, fields: &fields };
         if let (Some(pace), Some(source)) = (pace, &source) {
-            let flow = self.begin_paced(&reply, source.clone(), parts, pace);
+            let flow = self.begin_rated(&reply, source.clone(), parts, pace);
             self.course.sent.fields = fields;
             return flow;
         }
@@ -135,7 +162,7 @@ impl Runner<'_> {
             _ => AnswerLength::Open { chunked },
         };
         self.course.sent.length = length.filter(|_| !is_open);
-        let pace = self.pace(if making.is_open { u64::MAX } else { length.unwrap_or(u64::MAX) });
+        let pace = self.rate(if making.is_open { u64::MAX } else { length.unwrap_or(u64::MAX) });
         let comes = matches!(pieces, Pieces::Upstream | Pieces::Slices(None));
         let (content, file) = match self.content_of(pieces) {
             Ok(content) => (content, None),
@@ -144,7 +171,7 @@ impl Runner<'_> {
         let (filtering, first) = match self.make(making, (answer_length, pace), content, (file.is_some(), comes)) {
             Made::Whole(out) => {
                 let length = out.len() as u64;
-                if let Some((_, packed)) = &mut self.course.sent.packed {
+                if let Some((_, packed)) = &mut self.course.features.compression.lengths {
                     *packed = length;
                 }
                 return self.put((status, Some(length), fields), Pieces::Bytes(out));
@@ -259,4 +286,24 @@ pub(super) fn count_lines(fields: &[u8], start: &[u8]) -> usize {
 
 fn begins(line: &[u8], start: &[u8]) -> bool {
     line.get(..start.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(start))
+}
+
+impl Engine {
+    /// Sends some more of what is sent at a rate.
+    pub(super) fn send_rated(&mut self, replies: &mut dyn Replies, token: u32) {
+        let now = replies.now();
+        let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
+        let id = course.id;
+        let Some(rated) = &mut course.rated else { return };
+        let again = match rated.send(replies, id, now, &mut course.sent.body) {
+            Some(again) => again,
+            None if replies.unsent(id) > 0 => LINGER,
+            None => {
+                self.rest.end(replies, token, true);
+                replies.end(id);
+                return;
+            }
+        };
+        self.rest.later(token, now + again);
+    }
 }

@@ -4,7 +4,7 @@
 
 use super::run::{Flow, Runner};
 use super::waits::On;
-use crate::logging::ErrorLevel;
+use features::ErrorLevel;
 use std::io;
 
 impl Runner<'_> {

@@ -5,12 +5,12 @@ use super::put::count_lines;
 use super::run::{Flow, Runner};
 use super::text::put_field;
 use super::waits::On;
-use crate::compression::Coding;
-use crate::logging::ErrorLevel;
 use crate::program::FilterSet;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
 use asking::HeadEvent;
 use exchange::Reply;
+use features::ErrorLevel;
+use gzip::Coding;
 use proxy::accel;
 use proxy::fields::{Accel, AnswerField};
 use proxy::next::Failure;
@@ -102,7 +102,7 @@ impl Runner<'_> {
     fn set_rate(&mut self, rules: &ProxyRules) {
         let Some(value) = &rules.rate else { return };
         let text = self.scope().get(value);
-        let rate = crate::units::size(&text).unwrap_or_else(|_| {
+        let rate = features::units::size(&text).unwrap_or_else(|_| {
             self.tell(ErrorLevel::ERROR, || [b"invalid size \"", text.as_slice(), b"\""].concat());
             0
         });

@@ -41,7 +41,7 @@ impl Runner<'_> {
         let block = &loaded.program.blocks[at];
         let mut added = core::mem::take(&mut self.course.kept_fields);
         self.tell_beforehand(&answer, block);
-        self.add_fields(&mut answer, &block.fields, &mut added);
+        self.add_fields(&mut answer, block, &mut added);
         let mut fields = self.first_fields();
         self.name(&answer, block, &mut fields);
         lines.extend_from_slice(&fields.into_bytes());

@@ -2,7 +2,7 @@
 //! body of its answer, as it comes and as its client takes it.
 
 use super::course::{Course, CourseState};
-use super::making::Filtering;
+use super::filtered_body::Filtering;
 use super::run::{Flow, Runner};
 use super::{Engine, Rest};
 use asking::{AskStage, BodyEnd, BodyStep, IDLE};
@@ -255,7 +255,7 @@ impl Engine {
         let (begun, doing) = (relay.ask.stage() == AskStage::Body, relay.ask.doing());
         self.with_runner(replies, token, |runner| {
             let told = "client prematurely closed connection, so upstream connection is closed too";
-            runner.tell_at(crate::logging::ErrorLevel::INFO, told, doing);
+            runner.tell_at(features::ErrorLevel::INFO, told, doing);
             runner.end_relay();
             if !begun {
                 runner.course.sent.status = 499;

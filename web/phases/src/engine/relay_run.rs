@@ -5,9 +5,9 @@ use super::course::Course;
 use super::relay::Relay;
 use super::run::{Flow, Runner};
 use super::waits::On;
-use crate::logging::ErrorLevel;
 use asking::{Ask, AskStep, AskTry, AskTurn, NoteLevel};
 use exchange::Replies;
+use features::ErrorLevel;
 
 /// Bytes of a body that are read back at a time.
 const PIECE: usize = 64 << 10;

@@ -2,16 +2,17 @@
 
 use super::content::{Answer, AnswerBody};
 use super::course::{CourseState, Depends};
-use super::making::Making;
+use super::filtered_body::Making;
 use super::pages;
 use super::put::{Pieces, count_lines, take_line, take_lines};
 use super::ranges::{self, Ranged};
 use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
 use crate::filters::Filter;
-use crate::logging::ErrorLevel;
-use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules};
+use crate::program::{AddedField, Block, ErrorPage, ErrorTarget};
 use exchange::{FieldLines, Part};
+use features::ErrorLevel;
+use features::expires::{Ages, AnswerAge, Expires, Expiry};
 use semantics::date::{self, HttpDate};
 use semantics::{Known, Method};
 use std::rc::Rc;
@@ -176,7 +177,7 @@ impl Runner<'_> {
         self.tell_beforehand(&answer, block);
         let of_ranges = if answer.of_upstream { count_lines(&added, ACCEPT_RANGES) } else { 0 };
         if self.course.sub.is_none() {
-            self.add_fields(&mut answer, &block.fields, &mut added);
+            self.add_fields(&mut answer, block, &mut added);
         }
         let mut making = making_of(&answer);
         if block.filters.any() || self.course.kept.charset.is_some() {
@@ -357,14 +358,14 @@ impl Runner<'_> {
 
     /// `expires` and `add_header`.
     #[inline(always)]
-    pub(super) fn add_fields(&mut self, answer: &mut Answer, rules: &FieldRules, out: &mut Vec<u8>) {
+    pub(super) fn add_fields(&mut self, answer: &mut Answer, block: &Block, out: &mut Vec<u8>) {
         let safe = is_added_to(answer.status);
         // What an upstream or a challenge says is among what is told.
         let mut told = 0;
-        if safe && !matches!(rules.expires, Expires::Off) {
-            self.expire(answer, &rules.expires, out);
+        if let Some(expires) = block.features.expires.as_deref().filter(|_| safe) {
+            self.expire(answer, expires, out);
         }
-        for field in rules.added.iter().filter(|field| safe || field.always) {
+        for field in block.fields.added.iter().filter(|field| safe || field.always) {
             if self.loaded.asks_for_sent {
                 self.course.sent.fields.extend_from_slice(&out[told..]);
                 told = out.len();
@@ -411,63 +412,20 @@ impl Runner<'_> {
 
     /// `expires`: what it says stands in place of what an upstream says.
     fn expire(&mut self, answer: &Answer, expires: &Expires, out: &mut Vec<u8>) {
-        let now = self.clock.second as i64;
-        let mut put = |at: &HttpDate, control: &str| {
-            take_line(out, b"Expires: ");
-            take_line(out, b"Cache-Control: ");
-            out.extend_from_slice(b"Expires: ");
-            out.extend_from_slice(at.as_bytes());
-            out.extend_from_slice(b"\r\nCache-Control: ");
-            out.extend_from_slice(control.as_bytes());
-            out.extend_from_slice(b"\r\n");
-        };
-        let dated = |at: i64| HttpDate::from_unix(u64::try_from(at).unwrap_or(0));
-        let parsed;
-        let expires = match expires {
-            Expires::Value(value) => {
-                let text = self.scope().get(value);
-                let Some(found) = crate::expires::parse(&text) else { return };
-                parsed = found;
-                &parsed
-            }
-            Expires::ModifiedValue(value) => {
-                let text = self.scope().get(value);
-                let Some(found) = crate::expires::parse_modified(&text) else { return };
-                parsed = found;
-                &parsed
-            }
-            other => other,
-        };
-        match (expires, answer.modified) {
-            (Expires::Access(after), _) | (Expires::Modified(after @ 0), _) | (Expires::Modified(after), None) => {
-                self.course.expires_after = Some(*after);
-            }
-            // Its age is another in each second.
-            (Expires::Modified(_), Some(_)) | (Expires::Daily(_), _) => self.course.depends.on(Depends::SECOND),
-            (Expires::Off | Expires::Value(_) | Expires::ModifiedValue(_) | Expires::Epoch | Expires::Max, _) => {}
+        let age = AnswerAge { modified: answer.modified, now: self.clock.second, offset: self.clock.there.offset };
+        let Some(Expiry { at, cache_control, ages }) = expires.of(age, &mut self.scope()) else { return };
+        match ages {
+            Ages::With(after) => self.course.expires_after = Some(after),
+            Ages::EachSecond => self.course.depends.on(Depends::SECOND),
+            Ages::Never => {}
         }
-        let (at, age, negative) = match expires {
-            Expires::Off | Expires::Value(_) | Expires::ModifiedValue(_) => return,
-            Expires::Epoch => return put(&dated(1), "no-cache"),
-            Expires::Max => return put(&dated(2_145_916_555), "max-age=315360000"),
-            Expires::Access(0) | Expires::Modified(0) => return put(&dated(now), "max-age=0"),
-            Expires::Access(after) => (now + after, *after, *after < 0),
-            Expires::Modified(after) => match answer.modified {
-                Some(modified) => (modified as i64 + after, modified as i64 + after - now, *after < 0),
-                None => (now + after, *after, *after < 0),
-            },
-            Expires::Daily(second) => {
-                let there = now + i64::from(self.clock.there.offset);
-                let today = now - there.rem_euclid(86_400) + i64::from(*second);
-                let at = if today > now { today } else { today + 86_400 };
-                (at, at - now, false)
-            }
-        };
-        if negative || age < 0 {
-            put(&dated(at), "no-cache");
-        } else {
-            put(&dated(at), &format!("max-age={age}"));
-        }
+        take_line(out, b"Expires: ");
+        take_line(out, b"Cache-Control: ");
+        out.extend_from_slice(b"Expires: ");
+        out.extend_from_slice(at.as_bytes());
+        out.extend_from_slice(b"\r\nCache-Control: ");
+        out.extend_from_slice(cache_control.as_bytes());
+        out.extend_from_slice(b"\r\n");
     }
 
     /// Where a redirect leads, with this server's name before it, if it is a path

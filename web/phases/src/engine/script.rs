@@ -4,8 +4,8 @@ use super::course::Phase;
 use super::run::{At, Flow, Runner};
 use crate::ids::BlockId;
 use crate::script::{Condition, FileTest, Instruction, RewriteFlag, SetTarget};
-use crate::units;
-use crate::value::Value;
+use features::Value;
+use features::units;
 use files::Unread;
 use std::rc::Rc;
 

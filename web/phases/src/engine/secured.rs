@@ -2,13 +2,11 @@
 //! may not ask for, and what is told of them.
 
 use super::Engine;
-use super::coding::class_of;
 use super::course::{Course, Loaded};
 use super::errors::{tell_of_connection, tell_of_process, tell_of_request};
 use super::host::host_of;
 use super::values::{Clock, Scope};
 use super::written::put;
-use crate::logging::ErrorLevel;
 use crate::program::{CertificatesByValue, ListenerRules, ServerId, VirtualServer};
 use crate::variables::TlsValue;
 use core::sync::atomic::Ordering;
@@ -16,6 +14,8 @@ use exchange::{
     Asked, ChooseTls, ChosenTls, ClientSession, ExchangeId, HandshakeFault, HttpOpening, Listeners, LocalAddress,
     Replies, Speaks, Transport, Turn,
 };
+use features::ErrorLevel;
+use features::compression::class_of;
 use handshake::{
     CertificateFiles, ClientMode, ClientVerdict, Demand, Failure, Hello, ServerTls, Session, Version, group_name_of,
     suite_name_of,

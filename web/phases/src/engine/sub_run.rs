@@ -6,9 +6,9 @@ use super::passing::Passing;
 use super::sub_course::{SubId, SubResult};
 use super::subs::{SubEvent, SubRecord, SubWork};
 use super::within::SubReplies;
-use crate::logging::ErrorLevel;
 use app::Wake;
 use exchange::{ExchangeId, Gone, Handler, Replies, UpstreamEvent, UpstreamId};
+use features::ErrorLevel;
 
 /// Bytes that are kept for a variable, whatever a place says.
 const MEMORY_MAX: usize = 1 << 20;

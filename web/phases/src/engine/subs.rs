@@ -17,16 +17,16 @@
 
 use super::content::{Answer, AnswerBody};
 use super::course::{Course, Loaded};
-use super::course_parts::LimitsSaid;
+
 use super::run::{Flow, Runner};
 use super::sub_course::{SubCourse, SubId, SubResult, SubUse};
 use super::waits::Line;
 use crate::filters::SsiValues;
-use crate::limits::HeldCount;
-use crate::logging::ErrorLevel;
 use app::Body;
 use core::ops::Range;
 use exchange::{ExchangeId, ExchangeSlots};
+use features::ErrorLevel;
+use features::limits::CountedRequest;
 use semantics::Request;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -165,8 +165,7 @@ impl Subs {
 pub(crate) struct SharedValues {
     slots: Vec<Option<Box<[u8]>>>,
     cached: Vec<(u16, Option<Box<[u8]>>)>,
-    limits_said: LimitsSaid,
-    held: Vec<HeldCount>,
+    limits: CountedRequest,
     ssi: Option<Box<SsiValues>>,
 }
 
@@ -174,8 +173,7 @@ impl SharedValues {
     fn swap(&mut self, course: &mut Course) {
         core::mem::swap(&mut self.slots, &mut course.slots);
         core::mem::swap(&mut self.cached, &mut course.cached);
-        core::mem::swap(&mut self.limits_said, &mut course.limits_said);
-        core::mem::swap(&mut self.held, &mut course.held);
+        core::mem::swap(&mut self.limits, &mut course.features.limits);
         core::mem::swap(&mut self.ssi, &mut course.ssi);
     }
 }
@@ -257,7 +255,7 @@ impl super::Rest {
             course.method = parent.method;
             // It may outlive the request, and has its variables as they are now.
             course.slots.clone_from(&parent.slots);
-            course.limits_said = parent.limits_said;
+            course.features.limits.said = parent.features.limits.said;
         }
         if matches!(asked.purpose, SubUse::Slice(_)) {
             course.go_on_as(parent);

@@ -7,9 +7,9 @@ use crate::filters::Recoding;
 use crate::maps::Geo;
 use crate::program::{Alias, Block, Program};
 use crate::tlv::TlvValue;
-use crate::value::{Value, Variables};
 use crate::variables::{Core, Variable};
 use crate::zone::LocalTime;
+use features::{Value, Variables};
 use semantics::date::HttpDate;
 use semantics::{Known, Request};
 use std::sync::Arc;
@@ -225,11 +225,10 @@ impl<'a> Scope<'a> {
             (None, None) => return (None, None),
             (None, Some(charset)) => {
                 let bare = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-                let is_among = |types: &Vec<Box<[u8]>>| types.iter().any(|known| known.eq_ignore_ascii_case(bare));
                 // What says itself which it is in is of that one, whatever its type is.
                 let counts = match own {
                     Some(_) => rules.overrides,
-                    None => rules.types.as_ref().is_none_or(is_among),
+                    None => rules.types.has(bare),
                 };
                 if !counts {
                     return (None, None);
@@ -339,10 +338,9 @@ impl Scope<'_> {
     pub(super) fn write_found(&mut self, variable: u16, found: &Variable, out: &mut Vec<u8>) -> bool {
         self.course.depends.on(Depends::of(found.reach()));
         match found {
-            // These are what they were when they were first asked for.
-            Variable::Core(Core::SecureLink) => {
-                self.first(variable, out, |scope, out| scope.core(Core::SecureLink, out))
-            }
+            // Some are what they were when they were first asked for.
+            Variable::Feature(row) if row.lasts => self.first(variable, out, |scope, out| scope.of_feature(row, out)),
+            Variable::Feature(row) => self.of_feature(row, out),
             Variable::SentHeader(name) => self.first(variable, out, |scope, out| scope.sent_header(name, out)),
             Variable::Core(Core::LimitRate) => self.limit_rate(out),
             Variable::Core(core) => self.core(*core, out),
@@ -376,7 +374,7 @@ impl Scope<'_> {
         let rate = match (self.course.limit_rate, self.block()) {
             (None, Some(block)) if is_main && self.course.sent.head > 0 => {
                 let value = block.limit_rate.as_ref().map(|rate| self.get(rate));
-                value.and_then(|value| crate::units::size(&value).ok())
+                value.and_then(|value| features::units::size(&value).ok())
             }
             (set, _) => set,
         };

@@ -17,7 +17,7 @@
 //! [`Handler::has_work`](exchange::Handler::has_work) says that somebody is.
 
 use super::course::Course;
-use super::making::Filtering;
+use super::filtered_body::Filtering;
 use super::sub_course::{Permission, SubId};
 use super::{Engine, Rest};
 use asking::{AskStage, IDLE};

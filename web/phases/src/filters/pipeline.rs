@@ -1,13 +1,11 @@
 //! Filters behind each other.
 
 use super::{Broken, Filter, FilterStep, Include, SsiValues};
-use crate::value::Value;
+use features::Values;
 use gzip::{Encoder, Encoders};
 
 /// What filters ask of the request that they work for.
-pub trait FilterValues {
-    /// A value, now.
-    fn value(&mut self, value: &Value) -> Vec<u8>;
+pub trait FilterValues: Values {
     /// A variable by its name, in lower case; nothing if it stands for nothing.
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>>;
     /// The unix second.

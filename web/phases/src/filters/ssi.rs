@@ -10,6 +10,7 @@ mod words;
 
 use super::{Broken, FilterStep, FilterValues};
 use commands::{Executor, Outcome};
+use features::MediaTypes;
 pub use include::Include;
 use std::sync::Arc;
 use words::{Word, Words};
@@ -25,13 +26,13 @@ pub struct SsiRules {
     pub last_modified: bool,
     /// Bytes of a parameter's value (`ssi_value_length`).
     pub value_length: usize,
-    /// In content of these types; none is any.
-    pub types: Option<Vec<Box<[u8]>>>,
+    /// In content of these types.
+    pub types: MediaTypes,
 }
 
 impl Default for SsiRules {
     fn default() -> Self {
-        let types = Some(vec![b"text/html"[..].into()]);
+        let types = MediaTypes::default();
         Self { on: false, silent: false, last_modified: false, value_length: 255, types }
     }
 }

@@ -1,15 +1,17 @@
 use super::*;
-use crate::value::Value;
+use features::{Value, Values};
 use gzip::Encoders;
 
 #[derive(Default)]
 struct Nothing(SsiValues);
 
-impl FilterValues for Nothing {
+impl Values for Nothing {
     fn value(&mut self, _value: &Value) -> Vec<u8> {
         Vec::new()
     }
+}
 
+impl FilterValues for Nothing {
     fn named(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
         None
     }

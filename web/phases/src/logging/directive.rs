@@ -2,12 +2,12 @@
 
 use super::LogTarget;
 use super::syslog::syslog_place;
-use crate::maps::Compiling;
-use crate::units::{size, time};
-use crate::value::Value;
 use access_log::{Buffering, LogPlace, OpenFiles};
 use core::net::IpAddr;
 use core::time::Duration;
+use features::Compiling;
+use features::Value;
+use features::units::{size, time};
 use std::path::Path;
 
 /// `access_log`: one line of each request.
@@ -125,7 +125,7 @@ pub fn open_log_file_cache(words: &[&[u8]]) -> Result<Option<OpenFiles>, String>
     let mut files = OpenFiles { most: 0, inactive: Duration::from_secs(10), valid: Duration::from_secs(60), uses: 1 };
     let mut off = false;
     for word in words {
-        let number = |digits: &[u8]| crate::units::number(digits).ok();
+        let number = |digits: &[u8]| features::units::number(digits).ok();
         let seconds = |text: &[u8]| time(text, true).ok().map(Duration::from_millis);
         let taken = if let Some(value) = word.strip_prefix(b"max=") {
             number(value).map(|most| files.most = usize::try_from(most).unwrap_or(usize::MAX))

@@ -1,8 +1,8 @@
 //! `log_format`.
 
 use super::LogEscape;
-use crate::value::Variables;
 use core::ops::Range;
+use features::Variables;
 use semantics::Known;
 
 /// The format that each configuration has.

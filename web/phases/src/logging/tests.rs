@@ -1,8 +1,8 @@
 use super::*;
-use crate::maps::Compiling;
-use crate::value::Variables;
 use access_log::{Buffering, OpenFiles, SyslogServer};
 use core::time::Duration;
+use features::Compiling;
+use features::Variables;
 use std::path::Path;
 
 /// Variable 0 stands for this, 1 for nothing at all.

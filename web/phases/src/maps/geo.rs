@@ -2,9 +2,9 @@
 
 use super::text;
 use crate::addresses::{Network, address, forwarded, network};
-use crate::value::Value;
 use app::Prefix;
 use core::net::{IpAddr, Ipv4Addr};
+use features::Value;
 use std::collections::{BTreeMap, HashMap};
 
 /// A `geo`.

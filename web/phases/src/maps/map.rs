@@ -1,8 +1,9 @@
 //! `map`: a value for each of many texts.
 
-use super::{Compiling, text};
-use crate::value::Value;
+use super::text;
 use core::hash::{BuildHasherDefault, Hasher};
+use features::Compiling;
+use features::Value;
 use std::collections::HashMap;
 
 /// Places in the values by keys. Who asks can choose what is looked for, but not

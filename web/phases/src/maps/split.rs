@@ -1,7 +1,7 @@
 //! `split_clients`: parts of all clients, by a hash.
 
 use super::text;
-use crate::value::Value;
+use features::Value;
 
 /// A `split_clients`.
 #[derive(Clone, PartialEq, Eq, Debug)]

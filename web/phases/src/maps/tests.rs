@@ -1,5 +1,6 @@
 use super::*;
-use crate::value::Variables;
+use features::Variables;
+use features::{Compiling, Value};
 use std::collections::HashMap;
 
 /// Expressions are their text: these match what is listed.

@@ -1,30 +1,12 @@
 //! The rules that a site, a host and a location may have.
 
-use super::{Lowering, get, is_true, needed, number, tables, text, texts, texts_of};
+use super::{Lowering, get, is_true, needed, number, text, texts, texts_of};
 use crate::Wrong;
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
 /// Media types that are known: one on a line, with its extensions.
 const TYPES: &str = include_str!("../types.txt");
-
-/// What is compressed where nothing else is said.
-const TEXTS: [&str; 14] = [
-    "text/css",
-    "text/javascript",
-    "text/plain",
-    "text/markdown",
-    "text/csv",
-    "text/calendar",
-    "application/json",
-    "application/ld+json",
-    "application/manifest+json",
-    "application/xml",
-    "application/atom+xml",
-    "application/rss+xml",
-    "application/wasm",
-    "image/svg+xml",
-];
 
 /// What tables within add to, and do not replace.
 #[derive(Clone, Debug)]
@@ -63,8 +45,7 @@ pub fn rules(out: &mut Lowering, table: &DeTable<'_>, of: &str, outer: &Inherite
     rules.headers(&mut inner)?;
     rules.errors()?;
     rules.access()?;
-    rules.limits()?;
-    rules.compression();
+    rules.features()?;
     rules.log(outer.outermost)?;
     rules.clients();
     rules.answer()?;
@@ -72,21 +53,21 @@ pub fn rules(out: &mut Lowering, table: &DeTable<'_>, of: &str, outer: &Inherite
 }
 
 /// A table, and where its rules go.
-struct Rules<'r, 't> {
-    out: &'r mut Lowering,
-    table: &'t DeTable<'t>,
+pub(super) struct Rules<'r, 't> {
+    pub out: &'r mut Lowering,
+    pub table: &'t DeTable<'t>,
     /// What its keys stand in.
-    of: &'r str,
+    pub of: &'r str,
 }
 
 impl Rules<'_, '_> {
-    fn put(&mut self, (at, key): (usize, &str), name: &str, words: &[&str]) {
+    pub fn put(&mut self, (at, key): (usize, &str), name: &str, words: &[&str]) {
         let key = format!("{}{key}", self.of);
         self.out.put((at, &key), name, words);
     }
 
     /// A key that is a directive by another name.
-    fn same(&mut self, key: &str, name: &str) {
+    pub fn same(&mut self, key: &str, name: &str) {
         if let Some((at, value)) = get(self.table, key) {
             let word = match value {
                 DeValue::Boolean(on) => switch(*on).to_owned(),
@@ -99,7 +80,6 @@ impl Rules<'_, '_> {
     fn plain(&mut self) {
         for (key, name) in [
             ("root", "root"),
-            ("expires", "expires"),
             ("charset", "charset"),
             ("body-max", "client_max_body_size"),
             ("rate", "limit_rate"),
@@ -229,86 +209,11 @@ impl Rules<'_, '_> {
         if let Some((at, _)) = get(self.table, "allow").filter(|_| !allow.iter().any(|(_, address)| address == "all")) {
             self.put((at, "allow"), "deny", &["all"]);
         }
-        match get(self.table, "password") {
-            Some((at, DeValue::Table(password))) => {
-                let file = needed(password, at, "file", "password")?;
-                let realm = get(password, "realm").map_or_else(|| "password".to_owned(), |(_, realm)| text(realm));
-                self.put((at, "password"), "auth_basic", &[&realm]);
-                self.put((at, "password"), "auth_basic_user_file", &[&file]);
-            }
-            Some((at, _)) => self.put((at, "password"), "auth_basic", &["off"]),
-            None => {}
-        }
         if let Some((at, _)) = get(self.table, "any-of-both") {
             let word = if is_true(self.table, "any-of-both") { "any" } else { "all" };
             self.put((at, "any-of-both"), "satisfy", &[word]);
         }
         Ok(())
-    }
-
-    fn limits(&mut self) -> Result<(), Wrong> {
-        for (at, limit) in tables(self.table, "limit") {
-            let mut words = vec![format!("zone={}", self.by(limit, at, ("limit", true))?)];
-            words.extend(get(limit, "burst").map(|(_, burst)| format!("burst={}", number(burst))));
-            words.extend(get(limit, "delay").map(|(_, delay)| match number(delay).as_str() {
-                "none" => "nodelay".to_owned(),
-                delay => format!("delay={delay}"),
-            }));
-            let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            self.put((at, "limit"), "limit_req", &words);
-        }
-        for (at, limit) in tables(self.table, "connection-limit") {
-            let by = self.by(limit, at, ("connection-limit", false))?;
-            let most = needed(limit, at, "most", "connection-limit")?;
-            self.put((at, "connection-limit"), "limit_conn", &[&by, &most]);
-        }
-        Ok(())
-    }
-
-    /// What is counted by, which is of the right kind.
-    fn by(&self, limit: &DeTable<'_>, at: usize, (key, requests): (&str, bool)) -> Result<String, Wrong> {
-        let by = needed(limit, at, "by", key)?;
-        let what = match self.out.limits.get(&by) {
-            Some(counts) if *counts == requests => return Ok(by),
-            Some(true) => "counts requests: it has a rate",
-            Some(false) => "counts connections: it has no rate",
-            None => "is not in limits",
-        };
-        let at = get(limit, "by").map_or(at, |(at, _)| at);
-        Err(Wrong { at, text: format!("{key}: {by:?} {what}") })
-    }
-
-    fn compression(&mut self) {
-        let Some((at, DeValue::Table(rules))) = get(self.table, "compression") else { return };
-        let at = (at, "compression");
-        let codings = ["gzip", "brotli", "zstd"];
-        let mut any = is_true(rules, "precompressed");
-        for coding in codings {
-            if let Some((_, DeValue::Boolean(on))) = get(rules, coding) {
-                any |= on;
-                self.put(at, coding, &[switch(*on)]);
-            }
-            if get(rules, "precompressed").is_some() {
-                let word = switch(is_true(rules, "precompressed"));
-                self.put(at, &format!("{coding}_static"), &[word]);
-            }
-            if !is_true(rules, coding) {
-                continue;
-            }
-            if let Some((_, level)) = get(rules, "level") {
-                self.put(at, &format!("{coding}_comp_level"), &[&number(level)]);
-            }
-            if let Some((_, length)) = get(rules, "min-length") {
-                self.put(at, &format!("{coding}_min_length"), &[&text(length)]);
-            }
-            let types = texts(rules, "types");
-            let own: Vec<&str> = types.iter().map(|(_, media_type)| media_type.as_str()).collect();
-            self.put(at, &format!("{coding}_types"), if own.is_empty() { &TEXTS } else { &own });
-        }
-        if any {
-            // Caches are to know that others might get another coding.
-            self.put(at, "gzip_vary", &["on"]);
-        }
     }
 
     fn log(&mut self, outermost: bool) -> Result<(), Wrong> {

@@ -1,10 +1,10 @@
-//! The probes of directives (`web/nginx/src/probes.txt`), and where directives may stand.
+//! The probes of directives (of features in their rows, of others in
+//! `web/nginx/src/probes.txt`), and where directives may stand.
 
 use crate::theirs::Version;
-use std::collections::HashMap;
+use features::Context;
 
 const PROBES: &str = include_str!("../../../../../web/nginx/src/probes.txt");
-const DIRECTIVES: &str = include_str!("../../../../../web/nginx/src/directives.txt");
 
 /// Where each small program listens (`programs.rs`).
 const PROGRAMS: [(&str, &str); 3] = [("fastcgi", "9001"), ("scgi", "9002"), ("uwsgi", "9003")];
@@ -34,7 +34,7 @@ pub(crate) struct Probe {
     /// Nothing else is asked of its servers.
     pub(crate) is_alone: bool,
     /// The letters of the table: where it may stand.
-    contexts: &'static str,
+    contexts: Option<Context>,
 }
 
 /// How requests are passed on.
@@ -78,7 +78,7 @@ pub(crate) fn port_of(protocol: &str) -> &'static str {
 impl Probe {
     /// Whether it may stand in a block of this letter.
     pub(crate) fn stands_in(&self, letter: char) -> bool {
-        self.contexts.contains(letter)
+        self.contexts.zip(Context::of(letter)).is_some_and(|(contexts, one)| contexts.contains(one))
     }
 
     /// Names of the directives that it needs beside itself, and its own.
@@ -98,7 +98,15 @@ impl Probe {
 pub(crate) fn all() -> Vec<Probe> {
     let mut probes: Vec<Probe> = Vec::new();
     let mut open = 0..0;
-    for line in PROBES.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', '['])) {
+    let of_features = features::directives().filter(|row| !row.shown.is_empty());
+    let of_features = of_features.flat_map(|row| {
+        let why = row.shown.strip_prefix("- ").map(|why| format!("{} - {why}", row.name));
+        let details = row.shown.lines().filter(|_| why.is_none()).map(|line| format!("    {}", line.trim_start()));
+        [why.clone().unwrap_or_else(|| row.name.to_owned())].into_iter().chain(details).collect::<Vec<_>>()
+    });
+    let others = PROBES.lines().filter(|line| !line.is_empty() && !line.starts_with(['#', '[']));
+    let lines: Vec<String> = others.map(str::to_owned).chain(of_features).collect();
+    for line in &lines {
         let Some(detail) = line.strip_prefix("    ") else {
             open = probes.len()..probes.len();
             if !line.contains(" - ") {
@@ -154,16 +162,11 @@ fn expanded(heading: &str) -> Vec<(String, String)> {
 
 impl Probe {
     fn begin(name: String, part: String) -> Self {
-        static CONTEXTS: std::sync::OnceLock<HashMap<&str, &str>> = std::sync::OnceLock::new();
-        let contexts = CONTEXTS.get_or_init(|| {
-            let rows = DIRECTIVES.lines().filter_map(|line| {
-                let mut words = line.split(' ');
-                Some((words.next()?, words.next()?))
-            });
-            // What is of upstreams has a row of its own.
-            rows.filter(|(_, letters)| !matches!(*letters, "u" | "m" | "e")).collect()
-        });
-        let contexts = contexts.get(&*name).copied().unwrap_or_else(|| panic!("{name} is no directive"));
+        // What is of upstreams, the process and its events has a rule of its own.
+        let apart = [Context::UPSTREAM, Context::MAIN, Context::EVENTS];
+        let rules = nginx::rules().get(name.as_bytes()).unwrap_or_else(|| panic!("{name} is no directive"));
+        let contexts = rules.iter().map(|rule| rule.contexts).rfind(|contexts| !apart.contains(contexts));
+        assert!(contexts.is_some(), "{name} stands in no place");
         // Which part it is stays in front of what is seen until all is read.
         Self { name, contexts, seen: format!("{part}\n"), ..Self::default() }
     }

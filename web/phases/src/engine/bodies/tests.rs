@@ -1,7 +1,7 @@
 //! Bodies on their way from a client that sends them in any pieces to what echoes them.
 
 use crate::engine::{Engine, EngineParts, NewProgram};
-use crate::logging::{ErrorLevel, ErrorLogUse, LogTarget};
+use crate::logging::{ErrorLogUse, LogTarget};
 use crate::program::{Block, BodyFiles, BodyRules, ContentRules, ListenerRules, Program, TempFolderRules};
 use crate::program::{BlockId, ServerId, VirtualServer};
 use access_log::LogPlace;
@@ -12,6 +12,7 @@ use exchange::Names;
 use exchange::{
     About, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
 };
+use features::ErrorLevel;
 use files::{Directory, FileLimits, ReaderKind};
 use h1::Framing;
 use h1::server::{RequestEvent, RequestLimits, RequestReader};

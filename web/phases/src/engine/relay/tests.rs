@@ -5,7 +5,6 @@ use crate::engine::{Engine, EngineParts, NewProgram};
 use crate::ids::UpstreamGroupId;
 use crate::program::{Block, BlockId, ContentRules, ListenerRules, Program, ServerId, UpstreamGroup, VirtualServer};
 use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
-use crate::value::Value;
 use crate::variables::VariableTable;
 use app::{Body, Closed, ConnId, ConnectError};
 use asking::AskRules;
@@ -17,6 +16,7 @@ use exchange::{
     About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
     UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
+use features::Value;
 use files::{Directory, FileLimits, ReaderKind};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use random::SplitMix64 as Random;

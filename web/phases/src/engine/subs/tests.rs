@@ -29,7 +29,7 @@ fn a_thousand_faulty_answers_within_others_harm_nobody() {
         block.subrequests = Arc::new(SubrequestRules {
             before: Some(b"/before"[..].into()),
             after: Some(b"/after"[..].into()),
-            types: None,
+            types: features::MediaTypes::All,
             mirrors: vec![b"/copy"[..].into()],
             ..SubrequestRules::default()
         });

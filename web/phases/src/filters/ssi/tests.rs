@@ -1,15 +1,17 @@
 use super::*;
-use crate::value::Value;
+use features::{Value, Values};
 
 /// What is included, and what was set.
 #[derive(Default)]
 struct Some2(SsiValues, Vec<Include>);
 
-impl FilterValues for Some2 {
+impl Values for Some2 {
     fn value(&mut self, _value: &Value) -> Vec<u8> {
         Vec::new()
     }
+}
 
+impl FilterValues for Some2 {
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         match name {
             b"uri" => Some(b"/a<b>.html".to_vec()),
@@ -58,11 +60,13 @@ fn made_with(rules: SsiRules, text: &str, piece: usize, most: usize) -> Result<S
 #[derive(Default)]
 struct Told(Vec<String>, Some2);
 
-impl FilterValues for Told {
+impl Values for Told {
     fn value(&mut self, value: &Value) -> Vec<u8> {
         self.1.value(value)
     }
+}
 
+impl FilterValues for Told {
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         self.1.named(name)
     }

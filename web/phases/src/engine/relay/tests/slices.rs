@@ -5,8 +5,8 @@ use crate::engine::Engine;
 use crate::program::{Block, FieldRules, FilterSet};
 use crate::proxying::ProxyRules;
 use crate::subrequests::SubrequestRules;
-use crate::value::Value;
 use core::ops::Range;
+use features::Value;
 use std::sync::Arc;
 
 /// Bytes of a slice.

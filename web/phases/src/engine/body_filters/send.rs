@@ -2,17 +2,16 @@
 //! reason: they are made a piece at a time, as their clients take them, within a
 //! budget of each turn.
 
-use super::course::{Course, CourseState};
-use super::making::{AnswerLength, Filtering, Made, Making};
-use super::passing::Passing;
-use super::run::{Flow, Runner};
-use super::text::put_field;
-use super::values::{Clock, Scope};
-use super::waits::{On, Pull};
-use super::{Engine, Rest};
+use crate::engine::course::{Course, CourseState};
+use crate::engine::filtered_body::{AnswerLength, Filtering, Made, Making};
+use crate::engine::passing::Passing;
+use crate::engine::run::{Flow, Runner};
+use crate::engine::text::put_field;
+use crate::engine::values::{Clock, Scope};
+use crate::engine::waits::{On, Pull};
+use crate::engine::{Engine, Rest};
 use crate::filters::{Broken, FilterValues, Include, SsiValues};
 use crate::program::Block;
-use crate::value::Value;
 use app::{Body, Wake};
 use core::ops::Range;
 use core::time::Duration;
@@ -43,7 +42,7 @@ const STEP: Duration = Duration::from_millis(20);
 impl Runner<'_> {
     /// Sends what is made of content: at once, if that is short and at hand; else its
     /// head, and the rest as it is taken.
-    pub(super) fn make(
+    pub(in crate::engine) fn make(
         &mut self,
         making: Making,
         (length, pace): (AnswerLength, Option<Rate>),
@@ -65,7 +64,7 @@ impl Runner<'_> {
             }
             match filtering.step((&mut out, WHOLE_OUT_MAX), &mut budget, &mut self.scope()) {
                 Ok(true) => {
-                    self.course.sent.packed = filtering.pipeline.encoded().map(|whole| (whole, 0));
+                    self.course.features.compression.lengths = filtering.pipeline.encoded().map(|whole| (whole, 0));
                     filtering.pipeline.give_back(&mut self.rest.encoders);
                     return Made::Whole(out);
                 }
@@ -104,7 +103,7 @@ impl Runner<'_> {
                         _ => return Made::Broken,
                     }
                 }
-                self.course.sent.packed = Some((whole as u64, 0));
+                self.course.features.compression.lengths = Some((whole as u64, 0));
                 postponed.coding.give_back(&mut self.rest.encoders);
             }
             filtering.pipeline.give_back(&mut self.rest.encoders);
@@ -112,7 +111,7 @@ impl Runner<'_> {
         }
         postponed.push_own(out);
         if let Some(include) = include {
-            self.course.depends.on(super::course::Depends::OTHER);
+            self.course.depends.on(crate::engine::course::Depends::OTHER);
             self.replies.be_patient(self.course.id);
             self.rest.place((self.token, self.course), self.request, postponed, *include);
         }
@@ -120,7 +119,12 @@ impl Runner<'_> {
     }
 
     /// Begins an answer whose content comes as it is made.
-    pub(super) fn begin_made(&mut self, mut filtering: Filtering, first: Option<&Body>, reply: &Reply<'_>) -> Flow {
+    pub(in crate::engine) fn begin_made(
+        &mut self,
+        mut filtering: Filtering,
+        first: Option<&Body>,
+        reply: &Reply<'_>,
+    ) -> Flow {
         let id = self.course.id;
         filtering.begin(self.replies, id, self.request, reply);
         self.course.sent.head = self.replies.head_len();
@@ -135,12 +139,12 @@ impl Runner<'_> {
     }
 
     /// Content is not made with this: what is used again is.
-    pub(super) fn spare(&mut self, mut making: Making) {
+    pub(in crate::engine) fn spare(&mut self, mut making: Making) {
         making.pipeline.give_back(&mut self.rest.encoders);
     }
 
     /// Whether fields follow the body.
-    pub(super) fn expects_trailers(&self) -> bool {
+    pub(in crate::engine) fn expects_trailers(&self) -> bool {
         let Some(at) = Self::block(&self.loaded, self.course).filter(|_| self.course.sub.is_none()) else {
             return false;
         };
@@ -150,15 +154,11 @@ impl Runner<'_> {
 
 /// Whether fields follow the body of an answer with this status.
 fn expects_trailers(block: &Block, status: u16) -> bool {
-    let safe = super::reply::is_added_to(status);
+    let safe = crate::engine::reply::is_added_to(status);
     block.fields.trailers.iter().any(|field| safe || field.always)
 }
 
 impl FilterValues for Scope<'_> {
-    fn value(&mut self, value: &Value) -> Vec<u8> {
-        self.get(value)
-    }
-
     fn named(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         let loaded = self.loaded;
         let (number, found) = loaded.program.variables.find(name)?;
@@ -199,7 +199,11 @@ impl FilterValues for Scope<'_> {
 
 impl Course {
     /// What its filters and trailers ask for.
-    pub(super) fn with_scope<T>(&mut self, clock: &Clock, act: impl FnOnce(&mut Scope<'_>) -> T) -> Option<T> {
+    pub(in crate::engine) fn with_scope<T>(
+        &mut self,
+        clock: &Clock,
+        act: impl FnOnce(&mut Scope<'_>) -> T,
+    ) -> Option<T> {
         let request = self.request.take()?;
         let loaded = Rc::clone(&self.loaded);
         let done = {
@@ -216,7 +220,7 @@ impl Course {
     fn trailers(&mut self, clock: &Clock) -> Vec<u8> {
         let loaded = Rc::clone(&self.loaded);
         let Some(block) = loaded.program.blocks.get(self.block.0 as usize) else { return Vec::new() };
-        let safe = super::reply::is_added_to(self.sent.status);
+        let safe = crate::engine::reply::is_added_to(self.sent.status);
         // As nginx has it, those of the upstream come first.
         let mut lines = self.passed_trailers(block);
         self.with_scope(clock, |scope| {
@@ -250,7 +254,7 @@ enum Progress {
 
 impl Engine {
     /// An answer that is made has its first turn.
-    pub(super) fn begin_making(&mut self, replies: &mut dyn Replies, token: u32) {
+    pub(in crate::engine) fn begin_making(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(id) = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id) else {
             return;
         };
@@ -262,7 +266,7 @@ impl Engine {
 
     /// Each turn: those who can go on do, as far as there is time. The data path tells
     /// of room only when the queue is nearly empty: some of the others are asked.
-    pub(super) fn make_all(&mut self, replies: &mut dyn Replies) -> Wake {
+    pub(in crate::engine) fn make_all(&mut self, replies: &mut dyn Replies) -> Wake {
         self.rest.makings.left = TURN;
         if !self.rest.subs.line.is_empty() {
             self.rest.wake_line();
@@ -303,7 +307,7 @@ impl Engine {
     }
 
     /// Makes some more of an answer.
-    pub(super) fn make_more(&mut self, replies: &mut dyn Replies, token: u32) {
+    pub(in crate::engine) fn make_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let now = replies.now();
         self.rest.clock.now = now;
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_mut) else { return };
@@ -372,7 +376,7 @@ impl Rest {
     }
 
     /// An answer can go on: it does, in this turn or one of the next.
-    pub(super) fn make_ready(&mut self, token: u32) {
+    pub(in crate::engine) fn make_ready(&mut self, token: u32) {
         let course = self.courses.get_mut(token as usize).and_then(Option::as_mut);
         if let Some(filtering) = course.and_then(|course| course.filtering.as_mut())
             && !core::mem::replace(&mut filtering.is_ready, true)
@@ -426,7 +430,7 @@ impl Rest {
             self.makings.moved |= length > 0 && filtering.postponed.is_some();
             course.sent.body += length;
             if ended {
-                course.sent.packed = filtering.encoded().map(|whole| (whole, filtering.told));
+                course.features.compression.lengths = filtering.encoded().map(|whole| (whole, filtering.told));
                 let trailers = course.trailers(&clock);
                 replies.finish_with(course.id, &trailers);
                 filtering.finished = true;

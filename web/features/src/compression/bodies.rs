@@ -20,17 +20,17 @@ const WAITING_MAX: usize = 64;
 
 /// What is known of a compressed body: that of a body's bytes, in a coding, at a
 /// level.
-pub(crate) type SqueezeKey = (usize, Coding, u8);
+pub type BodyKey = (usize, Coding, u8);
 
 #[derive(Debug)]
 struct Job {
-    key: SqueezeKey,
-    content: SharedContent,
+    key: BodyKey,
+    content: JobContent,
 }
 
 /// What is to be compressed.
 #[derive(Debug)]
-pub(crate) enum Content {
+pub enum Uncompressed {
     /// Bytes in memory, from this one on.
     Memory(Body, u32),
     /// A file at this path, as long and as old as it is known to be.
@@ -39,9 +39,10 @@ pub(crate) enum Content {
 
 /// A file that is not in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct DiskFile {
+pub struct DiskFile {
     /// From the root on, without the first slash.
     pub path: Arc<[u8]>,
+    /// Bytes.
     pub size: u64,
     /// Unix seconds.
     pub modified: u64,
@@ -49,13 +50,13 @@ pub(crate) struct DiskFile {
 
 /// The same, as another thread has it.
 #[derive(Debug)]
-enum SharedContent {
+enum JobContent {
     Memory(Arc<Vec<u8>>, usize),
     File(DiskFile),
 }
 
 /// Files that are longer are sent as they are.
-pub(crate) const FILE_MAX: u64 = 16 << 20;
+pub const FILE_MAX: u64 = 16 << 20;
 
 impl DiskFile {
     /// What is in it; nothing if it is another by now.
@@ -77,14 +78,14 @@ impl DiskFile {
 
 /// Compressed bodies, and who makes them.
 #[derive(Debug)]
-pub(crate) struct Squeezer {
+pub struct CompressedBodies {
     jobs: Sender<Job>,
-    done: Receiver<(SqueezeKey, Option<Vec<u8>>)>,
+    done: Receiver<(BodyKey, Option<Vec<u8>>)>,
     /// Who makes them, where that is no thread.
     twin: Option<Twin>,
     /// What is under way, whose content it is, and who waits for it.
-    waiting: HashMap<SqueezeKey, (Option<Body>, Vec<u64>)>,
-    known: HashMap<SqueezeKey, Squeezed>,
+    waiting: HashMap<BodyKey, (Option<Body>, Vec<u64>)>,
+    known: HashMap<BodyKey, KnownBody>,
     bytes: usize,
     bytes_max: usize,
     /// Numbers of files.
@@ -92,7 +93,7 @@ pub(crate) struct Squeezer {
 }
 
 #[derive(Debug)]
-struct Squeezed {
+struct KnownBody {
     /// Whose bytes it was made of, as long as they are held elsewhere: content that
     /// is let go of is to be gone. None has its key meanwhile.
     source: Option<Weak<Vec<u8>>>,
@@ -102,7 +103,7 @@ struct Squeezed {
 }
 
 /// What is known of a body in a coding.
-pub(crate) enum Squeeze {
+pub enum Compressed {
     /// This is it.
     Known(Body),
     /// It is sent as it is.
@@ -113,7 +114,7 @@ pub(crate) enum Squeeze {
 
 /// Who compresses.
 struct Compressor {
-    made: Sender<(SqueezeKey, Option<Vec<u8>>)>,
+    made: Sender<(BodyKey, Option<Vec<u8>>)>,
     event: Arc<OwnedFd>,
     whole: Whole,
 }
@@ -123,8 +124,8 @@ impl Compressor {
     fn work(&mut self, Job { key, content }: Job) -> bool {
         let read;
         let bytes = match &content {
-            SharedContent::Memory(bytes, start) => bytes.get(*start..).unwrap_or_default(),
-            SharedContent::File(file) => {
+            JobContent::Memory(bytes, start) => bytes.get(*start..).unwrap_or_default(),
+            JobContent::File(file) => {
                 read = file.read().unwrap_or_default();
                 &read
             }
@@ -140,7 +141,7 @@ impl Compressor {
     }
 }
 
-impl Squeezer {
+impl CompressedBodies {
     /// Starts the thread, on `cpus`; `event` becomes readable when there is
     /// something to take. At most `bytes_max` are kept.
     pub fn start(bytes_max: usize, event: &Arc<OwnedFd>, cpus: &[usize]) -> std::io::Result<Self> {
@@ -175,30 +176,30 @@ impl Squeezer {
     }
 
     /// The key of what `body` is in a coding.
-    pub fn key(body: &Body, coding: Coding, level: u8) -> SqueezeKey {
+    pub fn key(body: &Body, coding: Coding, level: u8) -> BodyKey {
         (body.identity(), coding, level)
     }
 
     /// The key of what a file is in a coding; `tag` is its entity tag. No body lies
     /// in the upper half of memory.
-    pub fn key_of_file(&self, file: &DiskFile, tag: &str, coding: Coding, level: u8) -> SqueezeKey {
+    pub fn key_of_file(&self, file: &DiskFile, tag: &str, coding: Coding, level: u8) -> BodyKey {
         let number = self.hasher.hash_one((&*file.path, file.size, file.modified, tag));
         (number as usize | 1 << (usize::BITS - 1), coding, level)
     }
 
     /// What is known.
-    pub fn find(&mut self, key: SqueezeKey) -> Squeeze {
+    pub fn find(&mut self, key: BodyKey) -> Compressed {
         match self.known.get_mut(&key) {
-            None => Squeeze::Unknown,
-            Some(Squeezed { body, used, .. }) => {
+            None => Compressed::Unknown,
+            Some(KnownBody { body, used, .. }) => {
                 *used = true;
-                body.clone().map_or(Squeeze::AsItIs, Squeeze::Known)
+                body.clone().map_or(Compressed::AsItIs, Compressed::Known)
             }
         }
     }
 
     /// Has content compressed; `ticket` goes on then. Whether it will be.
-    pub fn ask(&mut self, key: SqueezeKey, content: Content, ticket: u64) -> bool {
+    pub fn ask(&mut self, key: BodyKey, content: Uncompressed, ticket: u64) -> bool {
         if let Some((_, tickets)) = self.waiting.get_mut(&key) {
             tickets.push(ticket);
             return true;
@@ -207,11 +208,11 @@ impl Squeezer {
             return false;
         }
         let (source, content) = match content {
-            Content::Memory(body, start) => {
+            Uncompressed::Memory(body, start) => {
                 let bytes = body.bytes();
-                (Some(body), SharedContent::Memory(bytes, start as usize))
+                (Some(body), JobContent::Memory(bytes, start as usize))
             }
-            Content::File(file) => (None, SharedContent::File(file)),
+            Uncompressed::File(file) => (None, JobContent::File(file)),
         };
         if self.jobs.send(Job { key, content }).is_err() {
             return false;
@@ -235,7 +236,7 @@ impl Squeezer {
         let body = made.map(|bytes| Body::new(bytes).keeping_sums());
         self.bytes += body.as_ref().map_or(0, |body| body.len() as usize);
         let source = source.map(|source| Arc::downgrade(&source.bytes()));
-        self.known.insert(key, Squeezed { source, body, used: true });
+        self.known.insert(key, KnownBody { source, body, used: true });
         self.make_room();
         Some(tickets)
     }
@@ -248,12 +249,12 @@ impl Squeezer {
                 return;
             }
             let bytes = &mut self.bytes;
-            self.known.retain(|_, squeezed| {
+            self.known.retain(|_, known| {
                 let stays = match gone {
-                    true => squeezed.source.as_ref().is_none_or(|source| source.strong_count() > 0),
-                    false => core::mem::take(&mut squeezed.used),
+                    true => known.source.as_ref().is_none_or(|source| source.strong_count() > 0),
+                    false => core::mem::take(&mut known.used),
                 };
-                *bytes -= if stays { 0 } else { squeezed.body.as_ref().map_or(0, |body| body.len() as usize) };
+                *bytes -= if stays { 0 } else { known.body.as_ref().map_or(0, |body| body.len() as usize) };
                 stays
             });
         }
@@ -271,47 +272,47 @@ mod tests {
     #[test]
     fn content_is_compressed_once_for_all_who_wait() {
         let event = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
-        let mut squeezer = Squeezer::start(1 << 20, &event, &[]).expect("a thread");
+        let mut bodies = CompressedBodies::start(1 << 20, &event, &[]).expect("a thread");
         let body = Body::new(b"headtext text text text text text text text text text text text".to_vec());
-        let key = Squeezer::key(&body, Coding::Gzip, 6);
-        assert!(matches!(squeezer.find(key), Squeeze::Unknown));
+        let key = CompressedBodies::key(&body, Coding::Gzip, 6);
+        assert!(matches!(bodies.find(key), Compressed::Unknown));
         assert!(
-            squeezer.ask(key, Content::Memory(body.clone(), 4), 1)
-                && squeezer.ask(key, Content::Memory(body.clone(), 4), 2)
+            bodies.ask(key, Uncompressed::Memory(body.clone(), 4), 1)
+                && bodies.ask(key, Uncompressed::Memory(body.clone(), 4), 2)
         );
         // Blocks until it was made.
         rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
-        assert_eq!(squeezer.take(), Some(vec![1, 2]));
-        assert!(!squeezer.is_busy());
-        let Squeeze::Known(made) = squeezer.find(key) else { panic!("it was made") };
+        assert_eq!(bodies.take(), Some(vec![1, 2]));
+        assert!(!bodies.is_busy());
+        let Compressed::Known(made) = bodies.find(key) else { panic!("it was made") };
         let read = gzip::members(made.as_slice(), 1 << 10).expect("gzip");
         assert_eq!(read, &body.as_slice()[4..]);
         // It holds nothing of what it was made of, which a cache may let go of.
         assert_eq!(Arc::strong_count(&body.bytes()), 2, "the body's, and this one");
         let short = Body::new(b"x".to_vec());
-        let key = Squeezer::key(&short, Coding::Gzip, 6);
-        assert!(squeezer.ask(key, Content::Memory(short, 0), 3));
+        let key = CompressedBodies::key(&short, Coding::Gzip, 6);
+        assert!(bodies.ask(key, Uncompressed::Memory(short, 0), 3));
         rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
-        assert_eq!(squeezer.take(), Some(vec![3]));
-        assert!(matches!(squeezer.find(key), Squeeze::AsItIs), "it would be longer");
+        assert_eq!(bodies.take(), Some(vec![3]));
+        assert!(matches!(bodies.find(key), Compressed::AsItIs), "it would be longer");
     }
     #[test]
     fn files_are_compressed_as_they_are_known() {
         let event = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor"));
-        let mut squeezer = Squeezer::start(1 << 20, &event, &[]).expect("a thread");
+        let mut bodies = CompressedBodies::start(1 << 20, &event, &[]).expect("a thread");
         let path = std::env::temp_dir().join(format!("nearside-squeeze-{}", std::process::id()));
         std::fs::write(&path, "text ".repeat(1_000)).expect("written");
         let modified = std::fs::metadata(&path).expect("there").mtime() as u64;
         let name = path.as_os_str().as_bytes()[1..].into();
         let file = DiskFile { path: name, size: 5_000, modified };
         let mut made = |file: &DiskFile| {
-            let key = squeezer.key_of_file(file, "tag", Coding::Gzip, 1);
-            assert!(squeezer.ask(key, Content::File(file.clone()), 1));
+            let key = bodies.key_of_file(file, "tag", Coding::Gzip, 1);
+            assert!(bodies.ask(key, Uncompressed::File(file.clone()), 1));
             rustix::io::read(&event, &mut [0_u8; 8]).expect("a signal");
-            assert_eq!(squeezer.take(), Some(vec![1]));
-            match squeezer.find(key) {
-                Squeeze::Known(made) => Some(gzip::members(made.as_slice(), 1 << 20).expect("gzip").len()),
-                Squeeze::AsItIs | Squeeze::Unknown => None,
+            assert_eq!(bodies.take(), Some(vec![1]));
+            match bodies.find(key) {
+                Compressed::Known(made) => Some(gzip::members(made.as_slice(), 1 << 20).expect("gzip").len()),
+                Compressed::AsItIs | Compressed::Unknown => None,
             }
         };
         assert_eq!(made(&file), Some(5_000));

@@ -1,18 +1,19 @@
 //! Which filters an answer's content passes, and what becomes of its fields by that,
 //! in nginx's order.
 
-use super::content::Answer;
-use super::making::Making;
-use super::run::Runner;
-use crate::compression::Coding;
-use crate::filters::{Filter, Recoder, Ssi, Substitution};
+use crate::engine::content::Answer;
+use crate::engine::filtered_body::Making;
+use crate::engine::run::Runner;
+use crate::filters::{Filter, Recoder, Ssi};
 use crate::program::{Block, FilterSet};
-use gzip::Gunzip;
+use features::MediaTypes;
+use features::sub_filter::Substitution;
+use gzip::{Coding, Gunzip};
 use std::sync::Arc;
 
 impl Runner<'_> {
     /// Adds the filters that an answer passes, which has these lines of fields, too.
-    pub(super) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
+    pub(in crate::engine) fn filter(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
         if block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip) {
             self.unpack(answer, block, added, making);
         }
@@ -67,22 +68,22 @@ impl Runner<'_> {
 
     /// Whether content as an answer has it may pass filters here: it is not compressed
     /// as a whole.
-    pub(super) fn may_pass(answer: &Answer, block: &Block) -> bool {
+    pub(in crate::engine) fn may_pass(answer: &Answer, block: &Block) -> bool {
         block.filters.has(FilterSet::GUNZIP) && answer.coding == Some(Coding::Gzip)
             || block.filters.has(FilterSet::ADDITION) && is_among(&block.subrequests.types, answer)
-            || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.substitute.types, answer)
+            || block.filters.has(FilterSet::SUBSTITUTE) && is_among(&block.features.sub_filter.types, answer)
             || block.filters.has(FilterSet::RECODE) && is_among(&block.charset.types, answer)
             || block.filters.has(FilterSet::SSI) && is_among(&block.ssi.types, answer)
     }
 
     /// `sub_filter`.
     fn substitute(&mut self, answer: &mut Answer, block: &Block, making: &mut Making) {
-        let rules = &block.substitute;
+        let rules = &block.features.sub_filter;
         if is_empty(answer, making) || !is_among(&rules.types, answer) {
             return;
         }
-        let Some(patterns) = rules.patterns(|text| self.scope().get(text)) else { return };
-        making.pipeline.push(Filter::Substitute(Box::new(Substitution::new(Arc::clone(rules), patterns))));
+        let Some(substitution) = Substitution::new(rules, &mut self.scope()) else { return };
+        making.pipeline.push(Filter::Substitute(Box::new(substitution)));
         making.is_open = true;
         // nginx leaves what is said of ranges here.
         let is_unranged = answer.is_unranged;
@@ -95,7 +96,7 @@ impl Runner<'_> {
 
     /// `gunzip`.
     fn unpack(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) {
-        let rules = &block.compression;
+        let rules = &block.features.compression;
         answer.vary |= rules.vary;
         let accepted = self.accepted(rules);
         let unpacks = self.with_facts(answer, added, making, |facts| rules.unpacks(accepted, facts));
@@ -116,10 +117,7 @@ fn is_empty(answer: &Answer, making: &Making) -> bool {
     !making.is_open && !is_untold && answer.body.length() == 0
 }
 
-/// Whether an answer's media type is among these; none are all.
-fn is_among(types: &Option<Vec<Box<[u8]>>>, answer: &Answer) -> bool {
-    let Some(types) = types else { return true };
-    let Some(media_type) = &answer.media_type else { return false };
-    let bare = super::text::bare_type(media_type);
-    types.iter().any(|known| bare.eq_ignore_ascii_case(known))
+/// Whether an answer's media type is among these.
+fn is_among(types: &MediaTypes, answer: &Answer) -> bool {
+    answer.media_type.as_ref().map_or(*types == MediaTypes::All, |told| types.has(crate::engine::text::bare_type(told)))
 }

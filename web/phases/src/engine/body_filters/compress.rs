@@ -1,15 +1,18 @@
 //! In which coding an answer is sent.
 
-use super::content::{Answer, AnswerBody};
-use super::course::Depends;
-use super::making::Making;
-use super::run::{At, FileAt, Flow, Runner};
-use super::squeeze::{Content, DiskFile, FILE_MAX, Squeeze, SqueezeKey, Squeezer};
-use super::waits::On;
-use crate::compression::{Accepted, Chosen, Coding, CompressionRules, Precompressed, RequestFacts, ResponseFacts};
+use crate::engine::content::{Answer, AnswerBody};
+use crate::engine::course::Depends;
+use crate::engine::filtered_body::Making;
+use crate::engine::run::{At, FileAt, Flow, Runner};
+use crate::engine::waits::On;
 use crate::filters::Filter;
 use crate::program::{Block, SymlinkKind};
 use core::time::Duration;
+use features::compression::{
+    Accepted, BodyKey, Chosen, Compressed, CompressedBodies, CompressionRules, DiskFile, FILE_MAX, RequestFacts,
+    ResponseFacts, Uncompressed,
+};
+use gzip::Coding;
 use semantics::{Known, Method, date};
 use std::cmp::Reverse;
 
@@ -17,28 +20,11 @@ use std::cmp::Reverse;
 const ENCODED_MAX: usize = 2_048;
 
 /// How long a request waits for its content to be compressed; then it is sent as it is.
-const SQUEEZE_WAIT: Duration = Duration::from_secs(5);
-
-/// The level that is used by the piece: the highest of Brotli and Zstandard take longer for
-/// a piece than others may wait.
-fn by_the_piece(coding: Coding, level: u8) -> u8 {
-    match coding {
-        Coding::Gzip => level,
-        Coding::Brotli => level.min(6),
-        Coding::Zstd => level.min(9),
-    }
-}
-
-/// What a ready answer is for: requests whose clients take the same.
-pub(super) fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
-    let Some(accept_encoding) = known(Known::AcceptEncoding) else { return Accepted::default().class() };
-    let (via, authorization) = (known(Known::Via).is_some(), known(Known::Authorization).is_some());
-    Accepted::of(accept_encoding, via, authorization).class()
-}
+const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 
 impl Runner<'_> {
     /// What the client takes here.
-    pub(super) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
+    pub(in crate::engine) fn accepted(&mut self, rules: &CompressionRules) -> Accepted {
         if self.course.sub.is_some() {
             // What it is part of is coded.
             return Accepted::default();
@@ -53,7 +39,7 @@ impl Runner<'_> {
             authorization: has(Known::Authorization),
             old: self.course.about.http10,
         };
-        if rules.msie6 || !rules.disabled.is_empty() {
+        if rules.looks_at_agents() {
             self.course.depends.on(Depends::OTHER);
         }
         let loaded = &self.loaded;
@@ -62,13 +48,13 @@ impl Runner<'_> {
 
     /// A file that was compressed before, beside the one at `path`; or nothing, and
     /// whether others might get one.
-    pub(super) fn precompressed(
+    pub(in crate::engine) fn precompressed(
         &mut self,
         block: &Block,
         path: &[u8],
     ) -> Result<(Option<(FileAt, Coding)>, bool), Flow> {
-        let rules = &block.compression;
-        if Coding::ALL.iter().all(|coding| rules.of(*coding).files == Precompressed::Off) {
+        let rules = &block.features.compression;
+        if !rules.has_files() {
             return Ok((None, false));
         }
         let accepted = self.accepted(rules);
@@ -88,7 +74,7 @@ impl Runner<'_> {
 
     /// Which coding an answer gets, which has these lines of fields, too.
     fn choose(&mut self, answer: &Answer, block: &Block, added: &[u8], making: &Making) -> Chosen {
-        let rules = &block.compression;
+        let rules = &block.features.compression;
         if !rules.is_on() || self.course.sub.is_some() {
             return Chosen { coding: None, vary: false };
         }
@@ -101,7 +87,7 @@ impl Runner<'_> {
     }
 
     /// What of an answer that has these lines of fields, too, decides how it is coded.
-    pub(super) fn with_facts<T>(
+    pub(in crate::engine) fn with_facts<T>(
         &self,
         answer: &Answer,
         added: &[u8],
@@ -131,9 +117,9 @@ impl Runner<'_> {
     }
 
     /// Has a file's content compressed, if it is to be and is not yet: then the
-    /// request waits, but once, and for [`SQUEEZE_WAIT`] at most. Who compresses stays
+    /// request waits, but once, and for [`COMPRESSION_WAIT`] at most. Who compresses stays
     /// behind all others on its core: on a busy one a long file takes it any time.
-    pub(super) fn squeeze(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
+    pub(in crate::engine) fn compress_file(&mut self, answer: &Answer, block: &Block) -> Option<Flow> {
         let AnswerBody::File(file) = answer.body else { return None };
         let follows = block.symlinks.kind == SymlinkKind::Followed;
         if self.course.method == Method::Head || !follows || block.filters.any() && Self::may_pass(answer, block) {
@@ -142,26 +128,27 @@ impl Runner<'_> {
         // What is added to it may forbid it later.
         let making = Making::new();
         let Chosen { coding: Some(coding), .. } = self.choose(answer, block, b"", &making) else { return None };
-        let level = block.compression.of(coding).level;
-        let (key, content) = self.squeezable(file, coding, level)?;
-        let is_known = !matches!(self.rest.squeezer.as_mut()?.find(key), Squeeze::Unknown);
-        if is_known || self.course.squeezed_by.is_some() {
+        let level = block.features.compression.of(coding).level;
+        let (key, content) = self.compressible(file, coding, level)?;
+        let is_known = !matches!(self.rest.compressed.as_mut()?.find(key), Compressed::Unknown);
+        if is_known || self.course.features.compression.waited_by.is_some() {
             return None;
         }
         let ticket = self.rest.next_ticket(self.token);
-        if !self.rest.squeezer.as_mut()?.ask(key, content, ticket) {
+        if !self.rest.compressed.as_mut()?.ask(key, content, ticket) {
             return None;
         }
-        (self.course.ticket, self.course.squeezed_by) = (Some(ticket), Some(ticket));
-        self.rest.delayed.push(Reverse((self.clock.now + SQUEEZE_WAIT, ticket)));
+        self.course.ticket = Some(ticket);
+        self.course.features.compression.waited_by = Some(ticket);
+        self.rest.delayed.push(Reverse((self.clock.now + COMPRESSION_WAIT, ticket)));
         Some(Flow::Waits(On::Helper))
     }
 
     /// A file's content, and what it is known by when it was compressed.
-    fn squeezable(&mut self, file: FileAt, coding: Coding, level: u8) -> Option<(SqueezeKey, Content)> {
+    fn compressible(&mut self, file: FileAt, coding: Coding, level: u8) -> Option<(BodyKey, Uncompressed)> {
         if let Some(memory) = self.files.in_memory(file.id) {
-            let key = Squeezer::key(memory.body, coding, level);
-            return Some((key, Content::Memory(memory.body.clone(), memory.start)));
+            let key = CompressedBodies::key(memory.body, coding, level);
+            return Some((key, Uncompressed::Memory(memory.body.clone(), memory.start)));
         }
         let (path, meta) = self.files.on_disk(file.id)?;
         if file.size > FILE_MAX {
@@ -169,16 +156,22 @@ impl Runner<'_> {
         }
         let content = DiskFile { path, size: file.size, modified: file.modified };
         let tag = meta.file.as_ref().map_or("", |file| &file.etag);
-        let key = self.rest.squeezer.as_ref()?.key_of_file(&content, tag, coding, level);
-        Some((key, Content::File(content)))
+        let key = self.rest.compressed.as_ref()?.key_of_file(&content, tag, coding, level);
+        Some((key, Uncompressed::File(content)))
     }
 
     /// Gives an answer the coding that it is sent in. Whether it is to say that
     /// others might get another.
-    pub(super) fn encode(&mut self, answer: &mut Answer, block: &Block, added: &[u8], making: &mut Making) -> bool {
+    pub(in crate::engine) fn encode(
+        &mut self,
+        answer: &mut Answer,
+        block: &Block,
+        added: &[u8],
+        making: &mut Making,
+    ) -> bool {
         let Chosen { coding, vary } = self.choose(answer, block, added, making);
         let Some(coding) = coding else { return vary };
-        let level = block.compression.of(coding).level;
+        let rules = block.features.compression.of(coding);
         let whole = answer.body.length();
         // What links lead to is read by who knows their rule.
         let follows = block.symlinks.kind == SymlinkKind::Followed;
@@ -191,21 +184,21 @@ impl Runner<'_> {
                 answer.body = AnswerBody::Unknown;
             }
             AnswerBody::File(file) if !making.is_needed() && file.size <= FILE_MAX && !passes => {
-                let content = self.squeezable(*file, coding, level);
-                let (Some((key, _)), Some(squeezer)) = (content, self.rest.squeezer.as_mut()) else {
+                let content = self.compressible(*file, coding, rules.level);
+                let (Some((key, _)), Some(bodies)) = (content, self.rest.compressed.as_mut()) else {
                     self.course.depends.on(Depends::SECOND);
                     return vary;
                 };
-                let body = match squeezer.find(key) {
-                    Squeeze::Known(body) => body,
-                    Squeeze::AsItIs => return vary,
-                    Squeeze::Unknown => {
+                let body = match bodies.find(key) {
+                    Compressed::Known(body) => body,
+                    Compressed::AsItIs => return vary,
+                    Compressed::Unknown => {
                         // What could not be compressed in time is sent as it is, this time.
                         self.course.depends.on(Depends::SECOND);
                         return vary;
                     }
                 };
-                self.course.sent.packed = Some((whole, u64::from(body.len())));
+                self.course.features.compression.lengths = Some((whole, u64::from(body.len())));
                 answer.body = AnswerBody::Memory(body);
             }
             AnswerBody::File(_)
@@ -218,7 +211,7 @@ impl Runner<'_> {
                     self.course.depends.on(Depends::SECOND);
                     return vary;
                 }
-                let level = by_the_piece(coding, level);
+                let level = rules.level_by_piece(coding);
                 let Some(encoder) = self.rest.encoders.take(coding, level) else {
                     self.course.depends.on(Depends::SECOND);
                     return vary;

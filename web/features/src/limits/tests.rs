@@ -1,6 +1,5 @@
-use super::directive::ZoneKind;
 use super::*;
-use crate::maps::Compiling;
+use crate::compiling::Compiling;
 use std::sync::Arc;
 
 /// Values are text.

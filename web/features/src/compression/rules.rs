@@ -1,17 +1,8 @@
-//! `gzip`, `brotli`, `zstd`, `gunzip`, and what belongs to them: which coding a
-//! response gets.
-//!
-//! What a request takes comes to a number ([`Accepted::class`]), so that what was
-//! compressed for one is given to all that are alike.
+//! Which coding a response gets.
 
-mod accept;
-mod directive;
-
-pub use accept::{Accepted, RequestFacts};
-pub use directive::add_types;
-pub use gzip::Coding;
-
-use accept::names;
+use super::accept::{Accepted, RequestFacts};
+use crate::media_types::MediaTypes;
+use gzip::Coding;
 
 /// How responses of a place are compressed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,8 +36,8 @@ pub struct CodingRules {
     pub level: u8,
     /// Those that are at least so long, if it is known.
     pub min_length: u64,
-    /// Those of these types; `None`: of all.
-    pub types: Option<Vec<Box<[u8]>>>,
+    /// Those of these types.
+    pub types: MediaTypes,
     /// Files that were compressed before, beside those that are asked for.
     pub files: Precompressed,
 }
@@ -89,8 +80,7 @@ pub enum Proxied {
 impl CodingRules {
     fn of(coding: Coding) -> Self {
         let (_, level) = coding.levels();
-        let types = Some(vec![b"text/html"[..].into()]);
-        Self { on: false, level, min_length: 20, types, files: Precompressed::Off }
+        Self { on: false, level, min_length: 20, types: MediaTypes::default(), files: Precompressed::Off }
     }
 }
 
@@ -155,6 +145,18 @@ impl CompressionRules {
         }
     }
 
+    /// Whether any file that was compressed before may be sent.
+    #[must_use]
+    pub fn has_files(&self) -> bool {
+        Coding::ALL.iter().any(|coding| self.of(*coding).files != Precompressed::Off)
+    }
+
+    /// Whether User-Agent decides.
+    #[must_use]
+    pub const fn looks_at_agents(&self) -> bool {
+        self.msie6 || !self.disabled.is_empty()
+    }
+
     /// Whether any response may be compressed while it is sent.
     #[must_use]
     pub fn is_on(&self) -> bool {
@@ -164,7 +166,7 @@ impl CompressionRules {
     /// Whether any response may be in a coding: its file's, or that it is sent in.
     #[must_use]
     pub fn codes(&self) -> bool {
-        self.is_on() || self.gunzip || Coding::ALL.iter().any(|coding| self.of(*coding).files != Precompressed::Off)
+        self.is_on() || self.gunzip || self.has_files()
     }
 
     /// What a response to a request that takes `accepted` gets.
@@ -242,11 +244,20 @@ impl CompressionRules {
 }
 
 impl CodingRules {
+    /// The level that is used by the piece: the highest of Brotli and Zstandard take longer
+    /// for a piece than others may wait.
+    #[must_use]
+    pub fn level_by_piece(&self, coding: Coding) -> u8 {
+        match coding {
+            Coding::Gzip => self.level,
+            Coding::Brotli => self.level.min(6),
+            Coding::Zstd => self.level.min(9),
+        }
+    }
+
     fn has_type(&self, media_type: &[u8]) -> bool {
-        let Some(types) = &self.types else { return true };
         let end = media_type.iter().position(|byte| *byte == b';').unwrap_or(media_type.len());
-        let bare = media_type[..end].trim_ascii_end();
-        types.iter().any(|known| known.eq_ignore_ascii_case(bare))
+        self.types.has(media_type[..end].trim_ascii_end())
     }
 }
 
@@ -266,5 +277,37 @@ impl Default for ResponseFacts<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Whether a Cache-Control field has this word, without a value.
+fn names(field: &[u8], word: &[u8]) -> bool {
+    field.split(|byte| matches!(byte, b',' | b';')).any(|part| part.trim_ascii().eq_ignore_ascii_case(word))
+}
+
+impl CompressionRules {
+    /// What a request takes; `matches` tells whether an expression matches.
+    pub fn accepted(&self, request: &RequestFacts<'_>, matches: &mut dyn FnMut(u32, &[u8]) -> bool) -> Accepted {
+        let Some(field) = request.accept_encoding else { return Accepted::default() };
+        if request.old && !self.old_clients {
+            return Accepted::default();
+        }
+        let accepted = Accepted::of(field, request.via, request.authorization);
+        if accepted == Accepted::default() {
+            return accepted;
+        }
+        if let Some(agent) = request.user_agent
+            && (self.msie6 && is_msie6(agent) || self.disabled.iter().any(|number| matches(*number, agent)))
+        {
+            return Accepted::default();
+        }
+        accepted
+    }
+}
+
+/// Whether a User-Agent is a browser that could not read what it asked for.
+fn is_msie6(agent: &[u8]) -> bool {
+    let Some(at) = agent.windows(5).position(|window| window == b"MSIE ") else { return false };
+    match &agent[at..] {
+        [_, _, _, _, _, b'4' | b'5', b'.', _, ..] => true,
+        [_, _, _, _, _, b'6', b'.', _, rest @ ..] => !rest.windows(3).any(|window| window == b"SV1"),
+        _ => false,
+    }
+}

@@ -20,6 +20,11 @@ pub fn number(text: &[u8]) -> Result<u64, BadValue> {
     text.iter().try_fold(0, add)
 }
 
+/// A number that is more than nothing.
+pub(crate) fn positive(text: &[u8]) -> Option<u64> {
+    number(text).ok().filter(|number| *number > 0)
+}
+
 fn scaled(text: &[u8], units: &[(u8, u32)]) -> Result<u64, BadValue> {
     let unit = |last: &u8| units.iter().find(|(letter, _)| *letter == last.to_ascii_lowercase());
     let Some((last, digits)) = text.split_last() else { return Err(BadValue) };

@@ -1,6 +1,7 @@
 //! What a client takes.
 
-use super::{Coding, CompressionRules};
+use gzip::Coding;
+use semantics::Known;
 
 /// What of a request decides how its response may be compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -33,7 +34,7 @@ impl Accepted {
 
     /// What takes codings as the first `Accept-Encoding` says, whoever else says
     /// what.
-    pub(crate) fn of(accept_encoding: &[u8], via: bool, authorization: bool) -> Self {
+    pub(super) fn of(accept_encoding: &[u8], via: bool, authorization: bool) -> Self {
         let accepted = codings_of(accept_encoding);
         match (accepted, via, authorization) {
             (0, ..) => Self::default(),
@@ -54,6 +55,13 @@ impl Accepted {
     }
 }
 
+/// The number of a request, wherever it leads: what a ready answer is for.
+pub fn class_of<'a>(known: impl Fn(Known) -> Option<&'a [u8]>) -> u8 {
+    let Some(accept_encoding) = known(Known::AcceptEncoding) else { return Accepted::default().class() };
+    let (via, authorization) = (known(Known::Via).is_some(), known(Known::Authorization).is_some());
+    Accepted::of(accept_encoding, via, authorization).class()
+}
+
 /// What of a request decides how its response may be compressed: values of its
 /// first fields of these names.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,26 +76,6 @@ pub struct RequestFacts<'a> {
     pub authorization: bool,
     /// It is of HTTP/1.0.
     pub old: bool,
-}
-
-impl CompressionRules {
-    /// What a request takes; `matches` tells whether an expression matches.
-    pub fn accepted(&self, request: &RequestFacts<'_>, matches: &mut dyn FnMut(u32, &[u8]) -> bool) -> Accepted {
-        let Some(field) = request.accept_encoding else { return Accepted::default() };
-        if request.old && !self.old_clients {
-            return Accepted::default();
-        }
-        let accepted = Accepted::of(field, request.via, request.authorization);
-        if accepted == Accepted::default() {
-            return accepted;
-        }
-        if let Some(agent) = request.user_agent
-            && (self.msie6 && is_msie6(agent) || self.disabled.iter().any(|number| matches(*number, agent)))
-        {
-            return Accepted::default();
-        }
-        accepted
-    }
 }
 
 /// The codings of a field `Accept-Encoding` that are not of quality 0, as bits,
@@ -150,19 +138,4 @@ fn quality_of(text: &[u8]) -> u32 {
         quality += u32::from(digit - b'0');
     }
     if quality > 100 || end > 3 { 0 } else { quality }
-}
-
-/// Whether a User-Agent is a browser that could not read what it asked for.
-fn is_msie6(agent: &[u8]) -> bool {
-    let Some(at) = agent.windows(5).position(|window| window == b"MSIE ") else { return false };
-    match &agent[at..] {
-        [_, _, _, _, _, b'4' | b'5', b'.', _, ..] => true,
-        [_, _, _, _, _, b'6', b'.', _, rest @ ..] => !rest.windows(3).any(|window| window == b"SV1"),
-        _ => false,
-    }
-}
-
-/// Whether a Cache-Control field has this word, without a value.
-pub(super) fn names(field: &[u8], word: &[u8]) -> bool {
-    field.split(|byte| matches!(byte, b',' | b';')).any(|part| part.trim_ascii().eq_ignore_ascii_case(word))
 }

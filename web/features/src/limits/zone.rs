@@ -1,9 +1,8 @@
-//! What `limit_req_zone`, `limit_req`, `limit_conn_zone` and `limit_conn` say.
+//! What is counted together: `limit_req_zone` and `limit_conn_zone`.
 
 use super::table::Table;
-use crate::logging::ErrorLevel;
-use crate::maps::Compiling;
-use crate::units::{number, size};
+use crate::compiling::Compiling;
+use crate::units::{positive, size};
 use crate::value::Value;
 use std::sync::Arc;
 
@@ -31,73 +30,11 @@ pub enum ZoneKind {
     Connections,
 }
 
-/// The limits of a place.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LimitRules {
-    /// `limit_req`, in order.
-    pub requests: Vec<RequestLimit>,
-    /// `limit_req_status`.
-    pub requests_status: u16,
-    /// `limit_req_dry_run`: what is too much is only told.
-    pub requests_dry_run: bool,
-    /// `limit_req_log_level`: of those that are refused; of those that are delayed it is
-    /// the next one.
-    pub requests_level: ErrorLevel,
-    /// `limit_conn`, in order.
-    pub connections: Vec<ConnectionLimit>,
-    /// `limit_conn_status`.
-    pub connections_status: u16,
-    /// `limit_conn_dry_run`.
-    pub connections_dry_run: bool,
-    /// `limit_conn_log_level`.
-    pub connections_level: ErrorLevel,
-}
-
-impl Default for LimitRules {
-    fn default() -> Self {
-        Self {
-            requests: Vec::new(),
-            requests_status: 503,
-            requests_dry_run: false,
-            requests_level: ErrorLevel::ERROR,
-            connections: Vec::new(),
-            connections_status: 503,
-            connections_dry_run: false,
-            connections_level: ErrorLevel::ERROR,
-        }
-    }
-}
-
-/// A `limit_req`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RequestLimit {
-    /// The zone's place in [`crate::Program::zones`].
-    pub zone: u16,
-    /// How many may be too many before one is refused, in thousandths.
-    pub burst: u64,
-    /// How many may be before one is delayed, in thousandths.
-    pub delay: u64,
-}
-
-/// A `limit_conn`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ConnectionLimit {
-    /// The zone's place in [`crate::Program::zones`].
-    pub zone: u16,
-    /// How many there may be.
-    pub most: u32,
-}
-
 /// nginx refuses a smaller zone: eight pages.
 const ZONE_MIN: u64 = 8 * 4_096;
 
-fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
+pub(super) fn text(bytes: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(bytes)
-}
-
-/// A number that is more than nothing.
-fn positive(digits: &[u8]) -> Option<u64> {
-    number(digits).ok().filter(|number| *number > 0)
 }
 
 impl Zone {
@@ -145,6 +82,20 @@ impl Zone {
         Ok(Self { name: name.into(), key, kind, text: (*key_text).into(), bytes, table })
     }
 
+    /// Refuses a name that another zone has.
+    ///
+    /// # Errors
+    /// One of `known` has it, in nginx's words.
+    pub(super) fn has_own_name(&self, known: &[Self], directive: &str) -> Result<(), String> {
+        let Some(known) = known.iter().find(|known| known.name == self.name) else { return Ok(()) };
+        let name = text(&self.name);
+        Err(if known.counts_requests() == self.counts_requests() {
+            format!("{directive} \"{name}\" is already bound to key \"{}\"", text(&known.text))
+        } else {
+            format!("the shared memory zone \"{name}\" is already declared for a different use")
+        })
+    }
+
     /// Goes on with what a configuration before has counted, if that had a zone of
     /// this name and size.
     ///
@@ -179,13 +130,9 @@ impl Zone {
         self.bytes
     }
 
-    /// The key, as it is written: for messages.
+    /// Whether requests are counted, and not connections.
     #[must_use]
-    pub const fn key_text(&self) -> &[u8] {
-        &self.text
-    }
-
-    const fn counts_requests(&self) -> bool {
+    pub const fn counts_requests(&self) -> bool {
         matches!(self.kind, ZoneKind::Requests(_))
     }
 
@@ -194,50 +141,6 @@ impl Zone {
         match self.kind {
             ZoneKind::Requests(rate) => Some((self, rate)),
             ZoneKind::Connections => None,
-        }
-    }
-}
-
-impl RequestLimit {
-    /// Reads what follows `limit_req`; `zone` finds a zone's place by its name.
-    ///
-    /// # Errors
-    /// What is wrong with it, in nginx's words.
-    pub fn parse(words: &[&[u8]], zone: &mut dyn FnMut(&[u8]) -> Option<u16>) -> Result<Self, String> {
-        let (mut place, mut burst, mut delay) = (None, 0, 0);
-        for word in words {
-            let invalid = |what: &str| format!("invalid {what} \"{}\"", text(word));
-            if let Some(name) = word.strip_prefix(b"zone=") {
-                // nginx notices when all is read.
-                let missing = || format!("zero size shared memory zone \"{}\"", text(name));
-                place = Some(zone(name).ok_or_else(missing)?);
-            } else if let Some(digits) = word.strip_prefix(b"burst=") {
-                burst = positive(digits).ok_or_else(|| invalid("burst value"))?;
-            } else if let Some(digits) = word.strip_prefix(b"delay=") {
-                delay = positive(digits).ok_or_else(|| invalid("delay value"))?;
-            } else if *word == b"nodelay" {
-                delay = u64::MAX / 1_000;
-            } else {
-                return Err(invalid("parameter"));
-            }
-        }
-        let zone = place.ok_or("\"limit_req\" must have \"zone\" parameter")?;
-        Ok(Self { zone, burst: burst.saturating_mul(1_000), delay: delay.saturating_mul(1_000) })
-    }
-}
-
-impl ConnectionLimit {
-    /// Reads what follows `limit_conn`; `zone` finds a zone's place by its name.
-    ///
-    /// # Errors
-    /// What is wrong with it, in nginx's words.
-    pub fn parse(words: &[&[u8]], zone: &mut dyn FnMut(&[u8]) -> Option<u16>) -> Result<Self, String> {
-        let [name, digits] = words else { return Err("invalid number of arguments".into()) };
-        let place = zone(name).ok_or_else(|| format!("zero size shared memory zone \"{}\"", text(name)))?;
-        let most = positive(digits).ok_or_else(|| format!("invalid number of connections \"{}\"", text(digits)))?;
-        match u16::try_from(most) {
-            Ok(most) => Ok(Self { zone: place, most: most.into() }),
-            Err(_) => Err("connection limit must be less 65536".into()),
         }
     }
 }

@@ -5,9 +5,98 @@
 //! become one at the end of the content stays as it is, though a shorter one may
 //! stand in it: so does nginx.
 
-use super::{Broken, FilterStep, FilterValues};
+use crate::filter::{Broken, FilterStep};
+use crate::media_types::{MediaTypes, add_types};
+use crate::row::{DirectiveRow, Refusal, Words};
+use crate::rule::{Arguments, ValueForm};
 use crate::value::Value;
+use crate::view::Values;
+use crate::{Explaining, Feature, FeatureSettings};
 use std::sync::Arc;
+
+/// See the module.
+pub(crate) const FEATURE: Feature = Feature {
+    directives: &[
+        DirectiveRow::new("sub", "sub_filter", ValueForm::Own, sub_filter).taking(Arguments::exactly(2)).shown(
+            "is text TEXT
+             is www ONE & text TWO
+             is ext $host
+             with sub_filter_once off; sub_filter_types *;
+             ask GET text.txt
+             seen body",
+        ),
+        DirectiveRow::new("sub", "sub_filter_types", ValueForm::MediaTypes, |settings, words| {
+            add_types(&mut rules(settings).types, words)
+        })
+        .taking(Arguments::at_least(1))
+        .shown(
+            "is text/css
+             is text/plain
+             with sub_filter www WWW;
+             ask GET style.css
+             ask GET text.txt
+             seen body",
+        ),
+        DirectiveRow::new("sub", "sub_filter_once", ValueForm::Flag, |settings, words| {
+            words.flag(&mut rules(settings).once)
+        })
+        .shown(
+            "is on
+             is off
+             with sub_filter o 0; sub_filter_types *;
+             ask GET text.txt
+             seen body",
+        ),
+        DirectiveRow::new("sub", "sub_filter_last_modified", ValueForm::Flag, |settings, words| {
+            words.flag(&mut rules(settings).last_modified)
+        })
+        .shown(
+            "is on
+             is off
+             with sub_filter o 0; sub_filter_types *;
+             ask GET text.txt
+             seen last-modified",
+        ),
+    ],
+    built_with: &["sub"],
+    explain: Some(explain),
+    ..Feature::NONE
+};
+
+/// The rules of a block, made its own.
+fn rules(settings: &mut FeatureSettings) -> &mut SubstituteRules {
+    Arc::make_mut(&mut settings.sub_filter)
+}
+
+fn sub_filter(settings: &mut FeatureSettings, words: &mut Words<'_>) -> Result<(), Refusal> {
+    if words.word(0).is_empty() {
+        return Err(Refusal::Text("empty search pattern".to_owned()));
+    }
+    let first = words.is_first();
+    if !first && settings.sub_filter.pairs.len() >= PAIRS_MAX {
+        return Err(Refusal::Text(format!("number of search patterns exceeds {PAIRS_MAX}")));
+    }
+    let text = words.compiling.value(&words.word(0).to_ascii_lowercase())?;
+    let pair = (text, words.value(1)?);
+    let rules = rules(settings);
+    if first {
+        rules.pairs.clear();
+    }
+    rules.pairs.push(pair);
+    rules.prepare();
+    Ok(())
+}
+
+fn explain(settings: &FeatureSettings, explaining: &mut dyn Explaining) {
+    // Content of other types passes as it is.
+    for (text, with) in &settings.sub_filter.pairs {
+        explaining.value(text, false);
+        explaining.value(with, false);
+    }
+}
+
+/// Pairs at most.
+const PAIRS_MAX: usize = 255;
 
 /// `sub_filter` and what belongs to it.
 #[derive(Clone, Debug)]
@@ -18,32 +107,29 @@ pub struct SubstituteRules {
     pub once: bool,
     /// `Last-Modified` stays (`sub_filter_last_modified`).
     pub last_modified: bool,
-    /// In content of these types; none is any.
-    pub types: Option<Vec<Box<[u8]>>>,
+    /// In content of these types.
+    pub types: MediaTypes,
     /// What is looked for, where no request decides that.
     patterns: Option<Arc<Patterns>>,
 }
 
 impl Default for SubstituteRules {
     fn default() -> Self {
-        let types = Some(vec![b"text/html"[..].into()]);
+        let types = MediaTypes::default();
         Self { pairs: Vec::new(), once: true, last_modified: false, types, patterns: None }
     }
 }
 
 impl SubstituteRules {
-    /// Pairs at most.
-    pub const PAIRS_MAX: usize = 255;
-
-    /// All pairs are known: prepares what is looked for, where that is known, too.
-    pub fn prepare(&mut self) {
+    /// Prepares what is looked for, where that is known.
+    fn prepare(&mut self) {
         let texts: Option<Vec<Vec<u8>>> =
             self.pairs.iter().map(|(text, _)| Some(text.constant()?.to_ascii_lowercase())).collect();
         self.patterns = texts.and_then(|texts| Patterns::new(texts.into_iter().enumerate())).map(Arc::new);
     }
 
     /// What is looked for; `text` makes it of values. Nothing if all of them are empty.
-    pub(crate) fn patterns(&self, mut text: impl FnMut(&Value) -> Vec<u8>) -> Option<Arc<Patterns>> {
+    fn patterns(&self, mut text: impl FnMut(&Value) -> Vec<u8>) -> Option<Arc<Patterns>> {
         if let Some(patterns) = &self.patterns {
             return Some(Arc::clone(patterns));
         }
@@ -54,7 +140,7 @@ impl SubstituteRules {
 
 /// Texts that are looked for together, by how far one may skip (Horspool).
 #[derive(Debug)]
-pub(crate) struct Patterns {
+struct Patterns {
     /// The pair of each, and its text; by their last byte within the shortest length,
     /// those of one in the order of the configuration.
     texts: Vec<(usize, Box<[u8]>)>,
@@ -96,7 +182,7 @@ impl Patterns {
 
 /// Replaces texts in one content.
 #[derive(Debug)]
-pub(crate) struct Substitution {
+pub struct Substitution {
     rules: Arc<SubstituteRules>,
     patterns: Arc<Patterns>,
     /// What pairs put in place of theirs, once it was asked for.
@@ -120,17 +206,23 @@ enum Found {
 }
 
 impl Substitution {
-    pub fn new(rules: Arc<SubstituteRules>, patterns: Arc<Patterns>) -> Self {
+    /// Begins with content of a request; nothing if there is nothing to look for.
+    pub fn new(rules: &Arc<SubstituteRules>, values: &mut dyn Values) -> Option<Self> {
+        let patterns = rules.patterns(|text| values.value(text))?;
         let replacements = rules.pairs.iter().map(|_| None).collect();
-        Self { rules, patterns, replacements, applied: 0, held: Vec::new() }
+        Some(Self { rules: Arc::clone(rules), patterns, replacements, applied: 0, held: Vec::new() })
     }
 
-    /// As [`super::Filter::take`].
+    /// Takes some of `input`, which ends there if `last`, and appends to `out`; once it has
+    /// appended `most` bytes it takes no more.
+    ///
+    /// # Errors
+    /// None: content may be anything.
     pub fn take(
         &mut self,
         (input, last): (&[u8], bool),
         (out, most): (&mut Vec<u8>, usize),
-        values: &mut dyn FilterValues,
+        values: &mut dyn Values,
     ) -> Result<FilterStep, Broken> {
         let start = out.len();
         let mut bytes = input.len().min(LOOKED_AT);
@@ -204,7 +296,7 @@ impl Substitution {
         Found::Nothing
     }
 
-    fn replace(&mut self, pair: usize, out: &mut Vec<u8>, values: &mut dyn FilterValues) {
+    fn replace(&mut self, pair: usize, out: &mut Vec<u8>, values: &mut dyn Values) {
         self.applied += usize::from(self.rules.once);
         let value = &self.rules.pairs[pair].1;
         let text = self.replacements[pair].get_or_insert_with(|| values.value(value).into());
@@ -215,38 +307,12 @@ impl Substitution {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::filters::{Include, SsiValues};
 
-    #[derive(Default)]
-    struct Literal(SsiValues);
+    struct Literal;
 
-    impl FilterValues for Literal {
+    impl Values for Literal {
         fn value(&mut self, value: &Value) -> Vec<u8> {
             value.constant().unwrap_or_default().to_vec()
-        }
-
-        fn named(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
-            None
-        }
-
-        fn second(&mut self) -> u64 {
-            0
-        }
-
-        fn ssi(&mut self) -> &mut SsiValues {
-            &mut self.0
-        }
-
-        fn path(&mut self) -> Vec<u8> {
-            b"/folder/page.html".to_vec()
-        }
-
-        fn include(&mut self, _include: Include) -> bool {
-            false
-        }
-
-        fn waits(&self) -> bool {
-            false
         }
     }
 
@@ -255,14 +321,12 @@ mod tests {
         let pairs = pairs.map(|(text, with)| (Value::literal(text.as_bytes()), Value::literal(with.as_bytes())));
         let mut rules = SubstituteRules { pairs: pairs.collect(), once, ..SubstituteRules::default() };
         rules.prepare();
-        let patterns = rules.patterns(|_| Vec::new()).expect("texts");
-        let mut filter = Substitution::new(Arc::new(rules), patterns);
+        let mut filter = Substitution::new(&Arc::new(rules), &mut Literal).expect("texts");
         let (text, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
         loop {
             let end = text.len().min(at + piece);
             let last = end == text.len();
-            let taken =
-                filter.take((&text[at..end], last), (&mut out, most), &mut Literal::default()).expect("no break");
+            let taken = filter.take((&text[at..end], last), (&mut out, most), &mut Literal).expect("no break");
             at += taken.bytes;
             if taken.ended {
                 assert_eq!(at, text.len());

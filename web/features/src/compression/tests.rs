@@ -1,10 +1,15 @@
 use super::*;
-use crate::maps::Compiling;
+use crate::compiling::{BlockCompiling, Compiling};
+use crate::row::{DirectiveEffect, Refusal, Words};
 use crate::value::Value;
+use std::sync::Arc;
 
-/// Expressions are counted.
+/// Expressions are counted, each directive is the first of its name, and warnings are kept.
 #[derive(Default)]
-struct Compiler(u32);
+struct Compiler {
+    expressions: u32,
+    warnings: Vec<String>,
+}
 
 impl Compiling for Compiler {
     fn value(&mut self, _: &[u8]) -> Result<Value, String> {
@@ -13,26 +18,57 @@ impl Compiling for Compiler {
 
     fn expression(&mut self, pattern: &[u8], caseless: bool) -> Result<u32, String> {
         assert!(caseless);
-        self.0 += 1;
-        if pattern == b"(" { Err("pcre2_compile() failed".into()) } else { Ok(self.0 - 1) }
+        self.expressions += 1;
+        if pattern == b"(" { Err("pcre2_compile() failed".into()) } else { Ok(self.expressions - 1) }
     }
 }
 
-fn set(rules: &mut CompressionRules, text: &str) -> Result<Vec<String>, String> {
-    let (mut warnings, mut compiler) = (Vec::new(), Compiler::default());
+impl BlockCompiling for Compiler {
+    fn is_first(&mut self, _: &'static str) -> bool {
+        true
+    }
+
+    fn has(&self, _: &'static str) -> bool {
+        false
+    }
+
+    fn path(&self, text: &[u8]) -> Vec<u8> {
+        text.to_vec()
+    }
+
+    fn zone(&self, _: &[u8], _: bool) -> Option<u16> {
+        None
+    }
+
+    fn level(&self, _: &[u8]) -> Option<u8> {
+        None
+    }
+
+    fn warn(&mut self, text: String) {
+        self.warnings.push(text);
+    }
+}
+
+/// What directives come to, and what is warned of.
+fn set(text: &str) -> Result<(Arc<CompressionRules>, Vec<String>), String> {
+    let (mut settings, mut compiling) = (FeatureSettings::default(), Compiler::default());
     for line in text.split(';') {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((name, words)) = words.split_first() else { continue };
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        warnings.extend(rules.set(name, &words, true, &mut compiler)?);
+        let row = GZIP.directives.iter().chain(OTHERS.directives).find(|row| row.name == *name).expect(name);
+        let DirectiveEffect::Sets(setter) = row.effect else { continue };
+        let set = setter(&mut settings, &mut Words { name: row.name, words: &words, compiling: &mut compiling });
+        set.map_err(|why| match why {
+            Refusal::OfDirective(text) => format!("\"{name}\" directive {text}"),
+            Refusal::Text(text) | Refusal::Nowhere(text) => text,
+        })?;
     }
-    Ok(warnings)
+    Ok((settings.compression, compiling.warnings))
 }
 
-fn rules(text: &str) -> CompressionRules {
-    let mut rules = CompressionRules::default();
-    set(&mut rules, text).expect(text);
-    rules
+fn rules(text: &str) -> Arc<CompressionRules> {
+    set(text).expect(text).0
 }
 
 fn accepted(rules: &CompressionRules, field: &str) -> Accepted {
@@ -204,14 +240,21 @@ fn what_is_wrong_is_said_in_nginxs_words() {
         ("gzip_static x", "invalid value \"x\""),
         ("gzip_proxied x", "invalid value \"x\""),
         ("gzip_disable (", "pcre2_compile() failed"),
-        ("gzip_other x", "unknown directive \"gzip_other\""),
+        ("brotli_min_length x", "\"brotli_min_length\" directive invalid value"),
+        ("zstd_comp_level x", "\"zstd_comp_level\" directive invalid number"),
     ] {
-        assert_eq!(set(&mut CompressionRules::default(), text).expect_err(text), said, "{text}");
+        assert_eq!(set(text).expect_err(text), said, "{text}");
     }
-    let warned = set(&mut CompressionRules::default(), "gzip_types text/css TEXT/css text/html; gzip_proxied any any");
-    assert_eq!(
-        warned.expect("taken"),
-        ["duplicate MIME type \"text/css\"", "duplicate MIME type \"text/html\"", "duplicate value \"any\""]
-    );
-    assert_eq!(rules("gzip_buffers 4 8k; postpone_gzipping 10"), CompressionRules::default());
+    let (_, warned) = set("gzip_types text/css TEXT/css text/html").expect("taken");
+    assert_eq!(warned, ["duplicate MIME type \"text/css\"", "duplicate MIME type \"text/html\""]);
+    assert_eq!(*rules("gzip_buffers 4 8k; postpone_gzipping 10"), CompressionRules::default());
+}
+
+#[test]
+fn ratios_are_rounded_as_nginx_rounds_them() {
+    for (whole, sent, text) in
+        [(1_000, 100, "10.00"), (1_000, 300, "3.33"), (2_000, 300, "6.67"), (2_996, 1_000, "3.00"), (5, 10, "0.50")]
+    {
+        assert_eq!(ratio(whole, sent), text);
+    }
 }
