@@ -182,6 +182,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"nginx's suite (NGINX_TESTS=its sources)|NGINX_TESTS='$(NGINX_TESTS)' $(SUDO) scripts/nginx-tests.sh $(NEARSIDE)" \
 		"Debian's nginx-light, -full and -extras, from their packages|CARGO='$(CARGO)' scripts/debian-nginx.sh" \
 		"testssl.sh finds nothing above LOW that is not listed|scripts/testssl.sh $(NEARSIDE)" \
+		"every page in Chromium, at three widths|$(CARGO) test -q --locked -p cli --test pages -- --ignored" \
 		"Chromium over TLS and our own stack, by TAP and AF_XDP|$(SUDO) scripts/chromium.sh $(NEARSIDE)" \
 		"a packet tester killed for 10 minutes|NEARSIDE_PACKET_SOAK=600 $(CARGO) test -q --locked -p interop killed" \
 		"a router takes routing updates (bird2)|$(CARGO) test -q --locked -p interop a_router_takes -- --ignored"
@@ -228,8 +229,9 @@ audit: ## compare dependencies with the advisories of RustSec; needs a network
 rfc: ## list the sections of RFCs cited at code and at tests
 	@$(CARGO) xtask rfc
 
-docs: ## make a site of the documents in out/docs, which nearside serve out/docs serves
+docs: try ## make a site of the documents in out/docs, with a gallery of pages that are measured here
 	@$(CARGO) xtask docs
+	@$(SUDO) scripts/gallery.sh $(TARGET)/try/nearside out/docs/gallery
 
 man: build ## write manual pages into out/man
 	@$(NEARSIDE) man out/man

@@ -1,15 +1,13 @@
 //! What a search for the highest rate found: latency over load.
 
-use crate::chart::{Axis, Chart, Series};
-use crate::html::Page;
 use core::fmt::{self, Write};
-use environment::{ResultKind, SCHEMA};
+use environment::{ResultKind, ResultOrigin, SCHEMA};
 use figures::{seconds, si};
 use load::{Found, Objective, Point};
 use serde::Serialize;
 use serde_json::json;
 
-/// The answer, the runs at each rate, and the curve in plain characters.
+/// The answer, and the runs at each rate.
 #[must_use]
 pub fn found_text(found: &Found, objectives: &[Objective]) -> String {
     let mut out = String::new();
@@ -21,11 +19,19 @@ pub fn found_text(found: &Found, objectives: &[Objective]) -> String {
 /// The same as one JSON object, with what the figures belong to. Times are in
 /// nanoseconds, rates per second.
 #[must_use]
-pub fn found_json(found: &Found, objectives: &[Objective], environment: &impl Serialize) -> String {
+pub fn found_json(
+    found: &Found,
+    objectives: &[Objective],
+    environment: &impl Serialize,
+    origin: &ResultOrigin,
+) -> String {
+    let text = found_text(found, objectives);
+    // Until the table: the answer, and what speaks against it.
+    let told: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
     let whole = json!({
         "kind": ResultKind::FindMax, "schema": SCHEMA, "verdict": verdict(found),
-        "objectives": objectives,
+        "command": origin.command, "made": origin.made, "objectives": objectives, "told": told,
         "found": found, "slices": found.sifted(), "environment": environment,
     });
     format!("{whole:#}\n")
@@ -56,74 +62,6 @@ fn verdict(found: &Found) -> serde_json::Value {
         "COMPLETE"
     };
     json!({ "word": word, "reasons": reasons })
-}
-
-/// Latency over load: the median run of each rate.
-#[must_use]
-pub fn found_chart(found: &Found) -> Chart {
-    let series = |name: &str, of: fn(&Point) -> f64| Series {
-        name: name.into(),
-        points: found.points.iter().map(|point| (point.rate, of(point))).collect(),
-    };
-    Chart {
-        title: "Latency over load".into(),
-        x: Axis { label: "requests/s asked for".into(), logarithmic: false, format: |rate| si(rate, "") },
-        y: Axis { label: "latency".into(), logarithmic: true, format: seconds },
-        series: vec![series("p50", p50), series("p99", p99), series("p99.9", p999)],
-    }
-}
-
-/// Responses over what was asked for: where they part, more load only waits.
-fn answered_chart(found: &Found) -> Chart {
-    let points = |of: fn(&Point) -> f64| found.points.iter().map(|point| (point.rate, of(point))).collect();
-    let rate: fn(f64) -> String = |rate| si(rate, "");
-    Chart {
-        title: "Answered over load".into(),
-        x: Axis { label: "requests/s asked for".into(), logarithmic: false, format: rate },
-        y: Axis { label: "responses/s".into(), logarithmic: false, format: rate },
-        series: vec![
-            Series { name: "answered".into(), points: points(|point| point.median(|trial| trial.achieved).achieved) },
-            Series { name: "asked for".into(), points: points(|point| point.rate) },
-        ],
-    }
-}
-
-/// The same on a page of its own: the answer with what speaks against it, the
-/// curves, each run, how to do it again, and what the figures belong to.
-#[must_use]
-pub fn found_page(found: &Found, objectives: &[Objective], command: &[String], environment: &impl Serialize) -> String {
-    let mut page = Page::new("Latency over load");
-    let text = found_text(found, objectives);
-    // Until the table: the answer, and what speaks against it.
-    for (number, line) in text.lines().take_while(|line| !line.is_empty()).enumerate() {
-        match number {
-            0 if !found.invalid => page.paragraph(line),
-            _ => page.doubt(line),
-        }
-    }
-    page.svg(&found_chart(found).svg());
-    page.svg(&answered_chart(found).svg());
-    page.heading("Runs");
-    let heads = ["asked for", "answered", "mean", "p50", "p99", "p99.9", "verdict"].map(str::to_owned);
-    let rows = found.points.iter().flat_map(|point| point.trials.iter().map(|trial| (point.rate, trial)));
-    let rows: Vec<Vec<String>> = rows
-        .map(|(rate, trial)| {
-            let verdict = match (trial.met, trial.spoilt) {
-                (true, None) => "met".to_owned(),
-                (false, None) => "missed".to_owned(),
-                (true, Some(spoilt)) => format!("met, although {spoilt}"),
-                (false, Some(spoilt)) => format!("not counted: {spoilt}"),
-            };
-            let [rate, achieved] = [rate, trial.achieved].map(|rate| si(rate, "/s"));
-            let [mean, p50, p99, p999] =
-                [trial.mean_ns, trial.p50_ns as f64, trial.p99_ns as f64, trial.p999_ns as f64].map(seconds);
-            vec![rate, achieved, mean, p50, p99, p999, verdict]
-        })
-        .collect();
-    page.table(&heads, &rows);
-    page.again(command);
-    page.details("The machine", &format!("{:#}", json!(environment)));
-    page.finish()
 }
 
 fn p50(point: &Point) -> f64 {
@@ -196,7 +134,7 @@ fn text(out: &mut String, found: &Found, objectives: &[Objective]) -> fmt::Resul
         let runs = point.trials.len();
         writeln!(out, "{rate:>10} {achieved:>10} {mean:>10} {p50:>10} {p99:>10} {p999:>10}  {met} of {runs} met")?;
     }
-    write!(out, "\n{}", found_chart(found).ascii())
+    Ok(())
 }
 
 #[cfg(test)]
@@ -236,15 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_comes_first_and_the_curve_last() {
+    fn the_answer_comes_first() {
         let text = found_text(&found(), &objectives());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "1.00 k/s is the highest rate with p99 < 1.00 ms, errors < 0.1 %; 2.00 k/s misses it");
         assert_eq!(lines[2], "      RATE   ANSWERED       MEAN        P50        P99      P99.9  runs");
         assert_eq!(lines[3], "  1.00 k/s   1.00 k/s    60.0 µs    50.0 µs     100 µs     200 µs  3 of 3 met");
         assert_eq!(lines[4], "  2.00 k/s   1.90 k/s    60.0 µs    50.0 µs     900 µs    1.80 ms  1 of 2 met");
-        assert_eq!(lines[6], "Latency over load");
-        assert!(text.contains("o p99") && !text.contains("warning"), "{text}");
+        assert!(lines.len() == 5 && !text.contains("warning"), "{text}");
         let none = Found { rate: None, cut_short: true, limited: true, points: vec![], ..found() };
         let text = found_text(&none, &objectives());
         assert!(text.starts_with("no rate was found with p99"), "{text}");
@@ -266,41 +203,26 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_the_answer_the_curves_and_every_run() {
-        let command = ["nearside", "load", "http://a/?x&y", "--find-max", "p99<1ms"].map(str::to_owned);
-        let page = found_page(&found(), &objectives(), &command, &"a <machine>");
-        for part in [
-            "<p>1.00 k/s is the highest rate with p99 &lt; 1.00 ms, errors &lt; 0.1 %; 2.00 k/s misses it</p>",
-            "<code>nearside load http://a/?x&amp;y --find-max p99&lt;1ms</code>",
-            "<td>2.00 k/s</td><td>1.95 k/s</td><td>60.0 µs</td><td>50.0 µs</td><td>900 µs</td><td>1.80 ms</td><td>met</td>",
-            "a &lt;machine&gt;",
-        ] {
-            assert!(page.contains(part), "{part}\n{page}");
-        }
-        assert_eq!(
-            (page.matches("<svg").count(), page.matches("<tr>").count(), page.matches("</tr>").count()),
-            (2, 6, 6)
-        );
-        assert!(!page.contains("doubt\">"));
-        let invalid = Found { rate: None, invalid: true, at_least: Some(1_000.0), cut_short: true, ..found() };
-        let page = found_page(&invalid, &objectives(), &command, &"");
-        assert_eq!(page.matches("doubt\">").count(), 2, "{page}");
-    }
-
-    #[test]
     fn the_curve_is_in_the_json() {
         let json: serde_json::Value =
-            serde_json::from_str(&found_json(&found(), &objectives(), &"here")).expect("our own");
+            serde_json::from_str(&found_json(&found(), &objectives(), &"here", &ResultOrigin::default()))
+                .expect("our own");
         assert_eq!((&json["objectives"][0], &json["environment"]), (&"p99 < 1.00 ms".into(), &"here".into()));
         assert_eq!(
             (&json["found"]["rate"], &json["found"]["points"][1]["trials"][0]["met"]),
             (&1_000.0.into(), &false.into())
         );
         assert!(json["slices"].is_null());
+        let told = json["told"].as_array().map(Vec::len);
+        assert_eq!(
+            (told, json["told"][0].as_str().map(|line| line.contains("2.00 k/s misses it"))),
+            (Some(1), Some(true))
+        );
         assert_eq!((&json["kind"], &json["verdict"]["word"]), (&"find-max".into(), &"COMPLETE".into()));
         let invalid = Found { rate: None, invalid: true, cut_short: true, ..found() };
         let json: serde_json::Value =
-            serde_json::from_str(&found_json(&invalid, &objectives(), &"here")).expect("our own");
+            serde_json::from_str(&found_json(&invalid, &objectives(), &"here", &ResultOrigin::default()))
+                .expect("our own");
         assert_eq!(
             (&json["verdict"]["word"], json["verdict"]["reasons"].as_array().map(Vec::len)),
             (&"INVALID".into(), Some(2))
@@ -308,7 +230,8 @@ mod tests {
         let mut sifted = found();
         sifted.points[0].trials[0].sifted = Some(Sifted { slices: 9, server_waited: 4, ..Sifted::default() });
         let json: serde_json::Value =
-            serde_json::from_str(&found_json(&sifted, &objectives(), &"here")).expect("our own");
+            serde_json::from_str(&found_json(&sifted, &objectives(), &"here", &ResultOrigin::default()))
+                .expect("our own");
         assert_eq!((&json["slices"]["slices"], &json["slices"]["server_waited"]), (&9.into(), &4.into()));
     }
 }

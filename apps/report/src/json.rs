@@ -1,13 +1,13 @@
 //! A report as JSON.
 
-use environment::ResultKind;
+use environment::{ResultKind, ResultOrigin};
 use load::{Judged, Report};
 use serde::Serialize;
 
-/// The report as one JSON object, with its objectives where there are any, and the machine
-/// that it belongs to. Times are in nanoseconds, rates per second.
+/// The report as one JSON object, with its objectives where there are any, by which command it
+/// came, and the machine that it belongs to. Times are in nanoseconds, rates per second.
 #[must_use]
-pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serialize) -> String {
+pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serialize, origin: &ResultOrigin) -> String {
     let objectives = judged.iter().map(|judged| Objective {
         objective: judged.objective.to_string(),
         measured: judged.measured,
@@ -15,7 +15,9 @@ pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serial
     });
     match serde_json::to_string_pretty(&Whole {
         kind: ResultKind::Load,
+        origin,
         report,
+        percentiles: percentiles(report),
         objectives: objectives.collect(),
         environment,
     }) {
@@ -28,10 +30,22 @@ pub fn render_json(report: &Report, judged: &[Judged], environment: &impl Serial
 struct Whole<'a, E: Serialize> {
     kind: ResultKind,
     #[serde(flatten)]
+    origin: &'a ResultOrigin,
+    #[serde(flatten)]
     report: &'a Report,
+    /// Shares of requests and the latency that they do not exceed.
+    percentiles: Vec<(f64, u64)>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     objectives: Vec<Objective>,
     environment: &'a E,
+}
+
+/// Ten for each nine, up to where one sample lies beyond.
+fn percentiles(report: &Report) -> Vec<(f64, u64)> {
+    let histogram = &report.histogram;
+    let shares = (0..100).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 10.0));
+    let known = shares.take_while(|share| (1.0 - share) * histogram.len() as f64 >= 1.0 - 1e-6);
+    known.map(|share| (share, histogram.value_at_quantile(share))).collect()
 }
 
 #[derive(Serialize)]

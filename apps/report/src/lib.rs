@@ -8,23 +8,19 @@
 //! | `bulk` | streams without end, interval by interval |
 //! | `json`, `ndjson` | one JSON object for a run, or for each interval |
 //! | `ab`, `wrk` | what these tools print |
-//! | `chart` | curves as SVG, and in plain characters |
 //! | `histogram` | powers of two, in plain characters |
-//! | `found` | latency over load, from the search for the highest rate |
-//! | `sweep` | a table of runs: text, CSV, JSON, curves |
-//! | `html` | a page that needs nothing but itself |
+//! | `found` | what the search for the highest rate found |
+//! | `sweep` | a table of runs: text, CSV, JSON |
 //! | `hgrm` | HdrHistogram's percentile table |
 //! | `hdr_log` | HdrHistogram's interval log |
 #![forbid(unsafe_code)]
 
 mod ab;
 mod bulk;
-mod chart;
 mod found;
 mod hdr_log;
 mod hgrm;
 mod histogram;
-mod html;
 mod json;
 mod ndjson;
 mod sweep;
@@ -33,18 +29,13 @@ mod wrk;
 
 pub use ab::render_ab;
 pub use bulk::{BulkVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
-pub use chart::{Axis, Chart, Series, svg_page};
-pub use found::{found_chart, found_json, found_page, found_text};
+pub use found::{found_json, found_text};
 pub use hdr_log::HdrLog;
 pub use hgrm::render_hgrm;
 pub use histogram::{Unit, log2_histogram, render_histogram};
-pub use html::Page;
 pub use json::render_json;
 pub use ndjson::interval_json;
-pub use sweep::{
-    CpuUse, SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies, sweep_line,
-    sweep_rates,
-};
+pub use sweep::{CpuUse, SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_line};
 pub use text::render_text;
 pub use wrk::render_wrk;
 

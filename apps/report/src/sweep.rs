@@ -1,10 +1,8 @@
 //! A table of runs, one for each number of connections and of generator
-//! threads, as text, CSV, JSON and curves.
+//! threads, as text, CSV and JSON.
 
-use crate::chart::{Axis, Chart, Series};
 use core::fmt::{self, Write};
-use environment::{ResultKind, SCHEMA};
-use figures::{seconds, si};
+use environment::{ResultKind, ResultOrigin, SCHEMA};
 use load::{Report, Trust};
 use serde::Serialize;
 
@@ -169,11 +167,18 @@ pub fn sweep_csv_line(row: &SweepRow) -> String {
 
 /// The whole table as JSON: rows, times in nanoseconds, and what they belong to.
 #[must_use]
-pub fn sweep_json(rows: &[SweepRow], server_unknown: Option<&str>, environment: &impl Serialize) -> String {
+pub fn sweep_json(
+    rows: &[SweepRow],
+    server_unknown: Option<&str>,
+    environment: &impl Serialize,
+    origin: &ResultOrigin,
+) -> String {
     #[derive(Serialize)]
     struct Whole<'a, E: Serialize> {
         kind: ResultKind,
         schema: u32,
+        #[serde(flatten)]
+        origin: &'a ResultOrigin,
         verdict: serde_json::Value,
         rows: &'a [SweepRow],
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,7 +186,7 @@ pub fn sweep_json(rows: &[SweepRow], server_unknown: Option<&str>, environment: 
         environment: &'a E,
     }
     let (kind, schema, verdict) = (ResultKind::LoadSweep, SCHEMA, verdict(rows));
-    match serde_json::to_string_pretty(&Whole { kind, schema, verdict, rows, server_unknown, environment }) {
+    match serde_json::to_string_pretty(&Whole { kind, schema, origin, verdict, rows, server_unknown, environment }) {
         Ok(json) => json + "\n",
         Err(_) => unreachable!("rows have only string keys and plain values"),
     }
@@ -198,46 +203,6 @@ fn verdict(rows: &[SweepRow]) -> serde_json::Value {
         .map(|row| format!("{}: {}", name(row), row.warnings.first().map_or("doubtful", String::as_str)))
         .collect();
     serde_json::json!({ "word": worst.word(), "reasons": reasons })
-}
-
-/// Throughput over connections, a curve for each number of threads.
-#[must_use]
-pub fn sweep_rates(rows: &[SweepRow]) -> Chart {
-    chart("Requests per second", "requests/s", |value| si(value, ""), false, rows, &[("", |row| row.rps_avg)])
-}
-
-/// The 50th and the 99th percentile over connections, a pair of curves for
-/// each number of threads.
-#[must_use]
-pub fn sweep_latencies(rows: &[SweepRow]) -> Chart {
-    let of: [(&str, Of); 2] = [("p50, ", |row| row.lat50_ns as f64), ("p99, ", |row| row.lat99_ns as f64)];
-    chart("Latency", "latency", seconds, true, rows, &of)
-}
-
-/// What a curve shows of a row.
-type Of = fn(&SweepRow) -> f64;
-
-fn chart(
-    title: &str,
-    label: &str,
-    format: fn(f64) -> String,
-    logarithmic: bool,
-    rows: &[SweepRow],
-    of: &[(&str, Of)],
-) -> Chart {
-    let mut procs: Vec<u32> = rows.iter().map(|row| row.procs).collect();
-    procs.sort_unstable();
-    procs.dedup();
-    let mut series = Vec::new();
-    for threads in procs {
-        let own = || rows.iter().filter(move |row| row.procs == threads);
-        for (prefix, of) in of {
-            let name = format!("{prefix}{threads} thread{}", if threads == 1 { "" } else { "s" });
-            series.push(Series { name, points: own().map(|row| (f64::from(row.connections), of(row))).collect() });
-        }
-    }
-    let x = Axis { label: "connections".into(), logarithmic: true, format: |value| format!("{value:.0}") };
-    Chart { title: title.into(), x, y: Axis { label: label.into(), logarithmic, format }, series }
 }
 
 #[cfg(test)]
@@ -289,23 +254,13 @@ PROC   CONN    RPSavg    RPSmax     LAT50     LAT75     LAT90     LAT99    LATma
     #[test]
     fn json_keeps_what_is_not_known_apart_from_zero() {
         let json: serde_json::Value =
-            serde_json::from_str(&sweep_json(&[row(1, 4)], Some("two run"), &"here")).expect("our own JSON");
+            serde_json::from_str(&sweep_json(&[row(1, 4)], Some("two run"), &"here", &ResultOrigin::default()))
+                .expect("our own JSON");
         assert_eq!((&json["environment"], &json["server_unknown"]), (&"here".into(), &"two run".into()));
         assert!(sweep_heading(Some("two run")).contains("\nThe server's CPU is not known: two run\n"));
         let json = &json["rows"];
         assert_eq!((&json[0]["connections"], &json[0]["lat99_ns"]), (&4.into(), &1_234_567.into()));
         assert_eq!(json[0]["cpu_client"]["system"], 0.4);
         assert!(json[0]["cpu_server"].is_null() && json[0]["rps_max"].is_null());
-    }
-
-    #[test]
-    fn a_curve_for_each_number_of_threads() {
-        let rows = [row(1, 1), row(2, 1), row(1, 64), row(2, 64)];
-        let rates = sweep_rates(&rows);
-        let names: Vec<&str> = rates.series.iter().map(|series| series.name.as_str()).collect();
-        assert_eq!(names, ["1 thread", "2 threads"]);
-        assert_eq!(rates.series[1].points, [(1.0, 20_000.8), (64.0, 20_000.8)]);
-        assert_eq!(sweep_latencies(&rows).series.len(), 4);
-        assert!(rates.svg().contains("2 threads") && rates.ascii().contains("* 1 thread"));
     }
 }

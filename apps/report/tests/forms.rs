@@ -128,7 +128,8 @@ fn text_of_several_requests_that_are_looked_at() {
     let report = Report::new(&plan, &figures, outside);
     let text = render_text(&report);
     assert_eq!(text, include_str!("looked_at.txt"), "\n{text}");
-    let json: Value = serde_json::from_str(&render_json(&report, &[], &"here")).expect("JSON");
+    let json: Value =
+        serde_json::from_str(&render_json(&report, &[], &"here", &environment::ResultOrigin::default())).expect("JSON");
     assert_eq!((&json["urls"][0]["request"], &json["urls"][2]["requests"]), (&"GET /a".into(), &2.into()));
     assert_eq!(
         (&json["wrong_answers"][1]["wrong"], &json["redirects"]["elsewhere"]),
@@ -230,7 +231,8 @@ fn as_a_histogram() {
 #[test]
 fn json_has_every_figure_as_a_number() {
     let report = Report::new(&plan64(), &figures(), busy(1_900));
-    let json: Value = serde_json::from_str(&render_json(&report, &[], &"here")).unwrap();
+    let json: Value =
+        serde_json::from_str(&render_json(&report, &[], &"here", &environment::ResultOrigin::default())).unwrap();
     assert_eq!(json["schema"], 1);
     assert_eq!(json["setup"]["reuse"], "keep-alive");
     assert_eq!(json["setup"]["targets"][0], "10.0.0.2:80");
@@ -253,7 +255,7 @@ fn an_empty_run_can_be_reported() {
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         }
         // A number that is not finite would be null.
-        assert!(!render_json(&report, &[], &"here").contains("null"));
+        assert!(!render_json(&report, &[], &"here", &environment::ResultOrigin::default()).contains("null"));
         assert!(render_hgrm(&report).contains("Total count    =            0]"));
     }
 }

@@ -308,10 +308,11 @@ fn load_runs_over_kernel_sockets_without_a_link() {
 fn load_searches_and_sweeps() {
     let words = "--find-start 5k --find-precision 5% --svg x.svg --html x.html --json --server-pid 7";
     let plan = load(&format!("load http://a/ --find-max p99<1ms {words}"));
-    let Task::FindMax { objectives, config, svg, html, server } = plan.task else { panic!("no search") };
+    let Task::FindMax { objectives, config, server } = plan.task else { panic!("no search") };
     assert_eq!((server, objectives.len()), (ServerPlan::Process(7), 1));
     assert_eq!([config.start, config.precision], [5_000.0, 0.05]);
-    assert_eq!((svg, html, plan.output.form), (Some("x.svg".into()), Some("x.html".into()), Form::Json));
+    let output = plan.output;
+    assert_eq!((output.svg, output.html, output.form), (Some("x.svg".into()), Some("x.html".into()), Form::Json));
     assert_eq!(plan.load.stop, load::Stop::After(Duration::from_secs(3)));
     let plan = load("load http://a/ --sweep conns=1,2,4..128 --procs 1,2 --csv x.csv --server-pid 7 -d 1s");
     assert_eq!(plan.load.stop, load::Stop::After(Duration::from_secs(1)));
@@ -347,7 +348,7 @@ fn load_refuses_what_contradicts() {
         ("load http://a/ --sweep conns=1 --threads 2 --procs 2".to_owned(), "cannot be used with"),
         ("load http://a/ --sweep conns=1 --ndjson x".to_owned(), "cannot be used with"),
         ("load http://a/ --csv x".to_owned(), "--sweep"),
-        ("load http://a/ --svg x".to_owned(), "--sweep or --find-max"),
+        ("load http://a/ --bulk --svg x".to_owned(), "--svg"),
         ("load http://a/ --server-pid 7".to_owned(), "--sweep and --find-max"),
         ("load http://a/ --as ab --json".to_owned(), "cannot be used with"),
         ("load http://a/ --warmup 5".to_owned(), "as in 1000r"),

@@ -25,7 +25,7 @@ mod notes;
 pub mod pages;
 mod progress;
 mod promises;
-mod report;
+pub mod report;
 mod results;
 mod rounds;
 pub mod scratch;
@@ -110,7 +110,7 @@ pub fn run(plan: &DemoPlan, program: &Path) -> Result<DemoResults, Error> {
         write("nginx.conf", configuration)?;
     }
     let data = write("results.json", &json)?;
-    let page = write("report.html", &report::render(&results))?;
+    let page = write("report.html", &report::page(&results).render())?;
     eprintln!("wrote {} and {}", page.display(), data.display());
     Ok(results)
 }

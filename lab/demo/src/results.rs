@@ -3,6 +3,7 @@
 use crate::field::Generator;
 use crate::machine::{Fingerprint, MAX_OTHERS};
 use crate::measure::{Contender, Measurement, Scenario, Stage};
+use environment::{ResultKind, ResultOrigin, SCHEMA};
 use serde::{Deserialize, Serialize};
 
 /// The figures of all rounds.
@@ -36,6 +37,9 @@ pub struct DemoResults {
     pub frames: Vec<f64>,
     /// What was left out, and why.
     pub left_out: Vec<String>,
+    /// By which command, and when it was made.
+    #[serde(flatten)]
+    pub origin: ResultOrigin,
 }
 
 /// An nginx.
@@ -62,8 +66,21 @@ impl DemoResults {
     /// The contents of `results.json`.
     #[must_use]
     pub fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Whole<'a> {
+            kind: ResultKind,
+            schema: u32,
+            verdict: serde_json::Value,
+            #[serde(flatten)]
+            results: &'a DemoResults,
+        }
+        let doubt = self.doubt();
+        let word = if doubt.is_some() { "PARTIAL" } else { "COMPLETE" };
+        let reasons: Vec<String> = doubt.into_iter().collect();
+        let verdict = serde_json::json!({ "word": word, "reasons": reasons });
         // Only a map with keys other than strings could fail, and there is none.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        let whole = Whole { kind: ResultKind::Demo, schema: SCHEMA, verdict, results: self };
+        serde_json::to_string_pretty(&whole).unwrap_or_default() + "\n"
     }
 
     /// A contender's name in tables.

@@ -15,6 +15,7 @@ use crate::pages::HugePages;
 use crate::progress::Progress;
 use crate::results::{DemoResults, Row};
 use crate::stand::{Server, Stand};
+use environment::ResultOrigin;
 use random::SplitMix64;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -196,6 +197,7 @@ impl Parts {
             taken.map(move |contender| Row { scenario, contender: *contender, rounds: Vec::new() })
         };
         DemoResults {
+            origin: ResultOrigin::now(),
             machine: Fingerprint::read(),
             nearside: env!("CARGO_PKG_VERSION").to_owned(),
             nginx: self.kernel.as_ref().map(Kernel::known).unwrap_or_default(),

@@ -5,7 +5,7 @@ use crate::Failure;
 use crate::experiment::Experiment;
 use crate::fingerprint::MachineState;
 use crate::runs::{ArmResults, Check, Figure, RunVerdict};
-use environment::ResultKind;
+use environment::{ResultKind, ResultOrigin};
 use results::Worth;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,6 +32,9 @@ pub struct Results {
     pub complete: bool,
     /// When it began, seconds since 1970.
     pub began: u64,
+    /// By which command, and when it was made.
+    #[serde(flatten)]
+    pub origin: ResultOrigin,
     /// Version of Nearside.
     pub nearside: String,
     /// The machine that the figures belong to.
@@ -163,7 +166,7 @@ impl Results {
         write_whole(&folder.join("experiment.toml"), &self.experiment.to_toml())
     }
 
-    /// Reads a result's directory.
+    /// Reads a result's directory, or the page of one.
     ///
     /// # Errors
     /// If it is none, or of another version.
@@ -172,8 +175,10 @@ impl Results {
         struct Version {
             schema: u32,
         }
-        let path = folder.join(RESULTS);
+        // A page of it is as good as its folder.
+        let path = if folder.is_dir() { folder.join(RESULTS) } else { folder.to_path_buf() };
         let text = fs::read_to_string(&path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
+        let text = pages::results_in(&text).pop().unwrap_or(text);
         let version: Version = serde_json::from_str(&text)
             .map_err(|why| format!("{} is not the result of an experiment: {why}", path.display()))?;
         if version.schema != SCHEMA {

@@ -8,6 +8,7 @@ use crate::results::{Results, SCHEMA};
 use crate::runs::{ArmResults, Run};
 use demo::child::Interrupt;
 use demo::measure::PERCENTILES;
+use environment::ResultOrigin;
 use stats::Random;
 use std::fs;
 use std::path::Path;
@@ -55,6 +56,8 @@ pub fn run_procedure(
         experiment: experiment.clone(),
         complete: false,
         began: now_unix(),
+        // Results do not go twice into a folder.
+        origin: ResultOrigin::now().without("--out"),
         nearside: env!("CARGO_PKG_VERSION").to_owned(),
         machine: MachineState::read(),
         tools: procedure.tools(),

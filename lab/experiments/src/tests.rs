@@ -198,7 +198,7 @@ fn what_was_measured_before_a_failure_is_kept() {
     assert_eq!(kept.arms.iter().map(|arm| arm.runs.len()).sum::<usize>(), 13 - 5);
     assert!(kept.checks.is_empty(), "nothing is said of a part");
     assert!(table::render(&kept).contains("Ended early"));
-    assert!(report::render(&kept).contains("Ended early"));
+    assert!(report::page(&kept).render().contains("Ended early"));
 }
 
 #[test]
@@ -308,25 +308,20 @@ fn well_formed(page: &str) -> Vec<String> {
 #[test]
 fn the_report_is_one_page_that_needs_nothing_else() {
     let (results, _, _, _folder) = run(None);
-    let page = report::render(&results);
+    let page = report::page(&results).render();
     let names = well_formed(&page);
     let drawings = names.iter().filter(|name| *name == "svg").count();
-    assert_eq!(drawings, 2, "all arms are on one plot, and all effects on another");
-    assert_eq!(names.iter().filter(|name| *name == "polyline").count(), 4);
-    for outside in ["http:", "https:", "src=", "url(", "@import", "<script", "<link"] {
-        assert!(!page.contains(outside), "{outside}");
-    }
+    assert_eq!(drawings, 4, "all arms are on one plot, and all effects on another, for a narrow and a wide place");
+    assert_eq!(names.iter().filter(|name| *name == "polyline").count(), 8);
     for snippet in [
-        "<h1>A &amp; B &lt;beside&gt; each other</h1>",
-        "<span><i class=\"c1\"></i>b</span>",
-        "<b class=\"kept\">as expected</b> b is faster than 1,100: it is",
-        "<td class=\"faster\">faster</td>",
-        "<td class=\"equivalent\">equivalent</td>",
+        "<h1 dir=\"auto\">A &amp; B &lt;beside&gt; each other</h1>",
+        "<td data-head=\"verdict\" dir=\"auto\" class=\"good\">as expected</td>",
+        "<td data-head=\"verdict\" dir=\"auto\" class=\"good\">faster</td>",
+        "<td data-head=\"verdict\" dir=\"auto\">equivalent</td>",
         "Not compared: connections: 64 (a) and 100 (d)",
         "Left out: e: not on this machine",
-        "prefers-color-scheme: dark",
     ] {
-        assert!(page.contains(snippet), "{snippet}");
+        assert!(page.contains(snippet), "{snippet}\n{page}");
     }
 }
 
@@ -337,28 +332,49 @@ fn each_pass_has_a_chart_that_says_which_it_is() {
         let Some(latency) = run.latency.take() else { continue };
         run.passes = ["one connection", "many <connections>"].map(|pass| (pass.to_owned(), latency.clone())).into();
     }
-    let page = report::render(&results);
+    let page = report::page(&results).render();
     let names = well_formed(&page);
-    assert_eq!(names.iter().filter(|name| *name == "svg").count(), 3);
-    for heading in ["<h3>one connection</h3>", "<h3>many &lt;connections&gt;</h3>"] {
-        assert_eq!(page.matches(heading).count(), 1, "{heading}");
+    assert_eq!(names.iter().filter(|name| *name == "svg").count(), 6);
+    for pass in ["one connection", "many &lt;connections&gt;"] {
+        let label = format!("aria-label=\"Latency by percentile: {pass}, medians of the runs\"");
+        assert_eq!(page.matches(&label).count(), 2, "{label}");
     }
-    assert!(page.contains("aria-label=\"Latency by percentile: one connection\""));
 }
 
 #[test]
 fn effects_are_drawn_with_their_intervals() {
     let (results, _, _, _folder) = run(None);
-    let page = report::render(&results);
-    let drawn = page.split("aria-label=\"Ratios with their").nth(1).expect("a drawing");
+    let page = report::page(&results).render();
+    let drawn = page.split("class=\"large\"").find(|drawn| drawn.contains("aria-label=\"Versus a")).expect("a drawing");
     let drawn = drawn.split("</svg>").next().expect("its end");
     let comparisons = compare::within(&results);
     let judged = comparisons.iter().filter(|c| c.figure.better.is_some() && c.effect.is_some());
-    let with_interval = judged.clone().filter(|c| c.effect.is_some_and(|effect| effect.interval.is_some()));
-    assert_eq!(drawn.matches("<circle class=\"effect").count(), judged.count());
-    assert_eq!(drawn.matches("<line class=\"effect").count(), with_interval.count());
-    assert!(drawn.contains("effect faster") && drawn.contains("effect equivalent"), "{drawn}");
+    assert_eq!(drawn.matches("class=\"mark").count(), judged.clone().count());
+    assert_eq!(drawn.matches("class=\"interval").count(), judged.count());
     assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+}
+
+#[test]
+fn two_results_are_compared_on_a_page_that_has_both_in_it() {
+    let (before, _, _, folder) = run(None);
+    let mut after = before.clone();
+    after.arms[1].conditions.insert("link".to_owned(), "<veth>".to_owned());
+    let pairs = compare::pairs((&after, None), (&before, None)).expect("pairs");
+    let unlike = compare::unlike(&after, &before, &pairs);
+    let found = compare::between(&after, &before, &pairs);
+    let page = report::compared((&before, &after), &found, &unlike, environment::ResultOrigin::default()).render();
+    well_formed(&page);
+    assert!(
+        page.contains("<strong>NOT ALIKE</strong>") && page.contains("link: not said (b) and &lt;veth&gt; (b)"),
+        "{page}"
+    );
+    let inside: Vec<Results> =
+        pages::results_in(&page).iter().map(|text| serde_json::from_str(text).expect("a result")).collect();
+    assert_eq!(inside, [before.clone(), after]);
+    // A page of one result is read as its folder is.
+    let file = folder.0.join("page.html");
+    std::fs::write(&file, report::page(&before).render()).expect("written");
+    assert_eq!(Results::read(&file).expect("read"), before);
 }
 
 #[test]
@@ -366,7 +382,8 @@ fn a_machine_that_was_busy_otherwise_is_told_before_any_figure() {
     let (mut results, _, _, _folder) = run(None);
     assert!(results.doubts().is_empty());
     results.arms[1].runs[2].others = Some(0.31);
-    for (text, figures) in [(table::render(&results), "b ÷ a"), (report::render(&results), "What was expected")] {
+    for (text, figures) in [(table::render(&results), "b ÷ a"), (report::page(&results).render(), "What was expected")]
+    {
         let at = text.find("Not a quiet machine").expect("it is told");
         assert!(text.contains("31 %") && at < text.find(figures).expect("figures"), "{text}");
     }
@@ -407,7 +424,11 @@ fn a_command_is_an_arm() {
     assert_eq!(results.control().expect("a control").values("rate"), [5.0]);
     // Nobody counted what failed, and nobody says that nothing did.
     assert_eq!(results.errors(), None);
-    assert!(report::render(&results).contains("all runs: nobody counted them"), "{}", report::render(&results));
+    assert!(
+        report::page(&results).render().contains("all runs: nobody counted them"),
+        "{}",
+        report::page(&results).render()
+    );
 }
 
 /// A result of ours says what it is worth and what failed in it, and ends with another status

@@ -22,17 +22,17 @@
 //! | [`stamps`] | latency by stamps of the kernel or a NIC |
 //! | [`trial`], [`log`], [`expect`] | what came of it, and what was to come |
 //! | [`verdict`], [`pause`] | what a result is worth |
-//! | [`page`], [`compare`] | one page of HTML; runs compared |
+//! | [`kept`], [`compare`] | what a run keeps; runs compared |
 #![forbid(unsafe_code)]
 
 pub mod compare;
 pub mod expect;
 pub mod forward;
+pub mod kept;
 mod layers;
 pub mod log;
 pub mod mark;
 pub mod modifiers;
-pub mod page;
 pub mod pause;
 mod ptp;
 pub mod replay;

@@ -132,7 +132,8 @@ fn latencies(out: &mut String, result: &TrialResult, threshold_ns: u64) {
 }
 
 /// By which stamps latencies are, and what the tester's own clock says.
-pub(crate) fn stamps(stamped: &Stamped) -> String {
+#[must_use]
+pub fn stamps(stamped: &Stamped) -> String {
     let mut line = format!("by {} of {} frames", stamped.by, grouped(stamped.frames));
     if stamped.missing() > 0 {
         let _ = write!(line, " ({} came without both)", grouped(stamped.missing()));

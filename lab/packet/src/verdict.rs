@@ -24,13 +24,16 @@ pub enum Word {
 pub struct Validity {
     /// The word.
     pub word: Word,
-    /// What spoils it, and which clauses are missing.
+    /// What spoils it, and then which clauses are missing.
     pub reasons: Vec<String>,
+    /// How many of them spoil it.
+    #[serde(skip)]
+    fatal: usize,
 }
 
 impl Default for Validity {
     fn default() -> Self {
-        Self { word: Word::Complete, reasons: Vec::new() }
+        Self { word: Word::Complete, reasons: Vec::new(), fatal: 0 }
     }
 }
 
@@ -52,7 +55,13 @@ impl Validity {
 
     fn note(&mut self, word: Word, reason: String) {
         self.word = self.word.max(word);
-        self.reasons.push(reason);
+        // The gravest first: of many, readers see the first ones.
+        if word == Word::Invalid {
+            self.reasons.insert(self.fatal, reason);
+            self.fatal += 1;
+        } else {
+            self.reasons.push(reason);
+        }
     }
 
     /// What searches found.
@@ -147,7 +156,10 @@ mod tests {
         verdict.judge_found(&[found(Some("the tester spoilt 4 trials"), None)]);
         assert_eq!((verdict.word, verdict.reasons.len()), (Word::Invalid, 3));
         verdict.lacks("more");
-        assert!(verdict.to_string().starts_with("INVALID\n  six sizes\n"));
+        assert!(
+            verdict.to_string().starts_with("INVALID\n  ndr: the tester spoilt 4 trials\n  six sizes\n"),
+            "{verdict}"
+        );
     }
 
     #[test]

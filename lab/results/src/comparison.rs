@@ -11,7 +11,7 @@ use stats::{Centre, Design, Policy, Verdict, effect, verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Differences up to this share do not matter.
-const MARGIN: f64 = 0.02;
+pub(crate) const MARGIN: f64 = 0.02;
 
 /// Of what a result says against itself, so many reasons are shown.
 const REASONS_SHOWN: usize = 2;
@@ -47,6 +47,13 @@ impl FigureCompared {
     #[must_use]
     pub fn shown(&self) -> [String; 2] {
         [self.before, self.after].map(|value| self.shown.show(value))
+    }
+
+    /// The ratio and its interval, for people.
+    #[must_use]
+    pub fn factors(&self) -> [String; 2] {
+        let interval = self.interval.map(|(low, high)| format!("{} to {}", factor(low), factor(high)));
+        [self.ratio.map_or_else(|| "-".to_owned(), factor), interval.unwrap_or_else(|| "-".to_owned())]
     }
 
     /// Whether the medians differ by more than does not matter.
@@ -91,6 +98,13 @@ impl SidesCompared {
                 other.kind.command()
             )));
         }
+        if matches!(first.kind, ResultKind::Audit | ResultKind::Topology) {
+            let why = format!(
+                "this is what {} found: it judges a machine, and measures nothing to compare",
+                first.kind.command()
+            );
+            return Err(ResultError(format!("{}: {why}", first.name)));
+        }
         let figures = compare(before, after);
         let mut doubts: Vec<String> = before.iter().chain(after).filter_map(KnownResult::doubt).collect();
         // Where the results themselves say that they have no answer, that is what there is to say.
@@ -131,6 +145,25 @@ impl SidesCompared {
         })
     }
 
+    /// What changed and what did not, in sentences; none where no figure is on both sides.
+    #[must_use]
+    pub fn summary(&self) -> Vec<String> {
+        if self.figures.is_empty() {
+            return Vec::new();
+        }
+        let line = |(differing, what)| {
+            let names = self.named(differing);
+            format!("{what}: {}", if names.is_empty() { "nothing" } else { &names })
+        };
+        let mut all: Vec<String> = [(true, "changed by more than 2 %"), (false, "alike within 2 %")].map(line).into();
+        if self.figures.iter().all(|one| one.interval.is_none()) {
+            let runs =
+                if self.runs <= 1 { "one run on a side".to_owned() } else { format!("{} runs on a side", self.runs) };
+            all.push(format!("{runs}: how much chance there is in it, five on each side tell (nearside lab run)"));
+        }
+        all
+    }
+
     /// The figures that differ, or that do not, in a line.
     fn named(&self, differing: bool) -> String {
         let several = self.figures.windows(2).any(|two| two[0].of != two[1].of);
@@ -152,9 +185,9 @@ impl fmt::Display for SidesCompared {
         for one in &self.figures {
             let [before, after] = one.shown();
             let name = if several { format!("{}, {}", one.of, one.figure) } else { one.figure.clone() };
-            let mut ratio = one.ratio.map_or_else(|| "-".to_owned(), factor);
-            if let Some((low, high)) = one.interval {
-                let _ = write!(ratio, " ({} to {})", factor(low), factor(high));
+            let [mut ratio, interval] = one.factors();
+            if one.interval.is_some() {
+                let _ = write!(ratio, " ({interval})");
             }
             // Where no interval can be had, one line below says so for all.
             let word = one.verdict.clone().filter(|_| one.interval.is_some()).unwrap_or_default();
@@ -163,16 +196,7 @@ impl fmt::Display for SidesCompared {
         if !self.figures.is_empty() {
             table(f, &rows)?;
         }
-        let lines = [(true, "changed by more than 2 %"), (false, "alike within 2 %")];
-        for (differing, what) in lines.into_iter().filter(|_| !self.figures.is_empty()) {
-            let names = self.named(differing);
-            writeln!(f, "{what}: {}", if names.is_empty() { "nothing" } else { &names })?;
-        }
-        if !self.figures.is_empty() && self.figures.iter().all(|one| one.interval.is_none()) {
-            let runs =
-                if self.runs <= 1 { "one run on a side".to_owned() } else { format!("{} runs on a side", self.runs) };
-            writeln!(f, "{runs}: how much chance there is in it, five on each side tell (nearside lab run)")?;
-        }
+        self.summary().iter().try_for_each(|line| writeln!(f, "{line}"))?;
         for doubt in &self.doubts {
             writeln!(f, "note: {doubt}")?;
         }

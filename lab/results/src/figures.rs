@@ -95,8 +95,18 @@ pub fn of(kind: ResultKind, whole: &Value) -> Vec<RunFigure> {
         ResultKind::LoadSweep => list("rows").flat_map(row).collect(),
         ResultKind::Noise => list("cores").flat_map(core).collect(),
         ResultKind::Experiment => arms(whole),
+        ResultKind::Demo => list("rows").flat_map(contender).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Every round of a row of the demo.
+fn contender(row: &Value) -> Vec<RunFigure> {
+    let words =
+        |key: &str| row.get(key).map(|value| value.to_string().replace(['{', '}', '"'], "")).unwrap_or_default();
+    let of = format!("{}, {}", words("scenario").replace(',', ", "), words("contender"));
+    let rounds = row.get("rounds").and_then(Value::as_array).into_iter().flatten();
+    rounds.flat_map(|round| at(round, &of, &[("/requests_per_second", "rate", HIGHER, Unit::PerSecond)])).collect()
 }
 
 fn number(value: &Value, key: &str) -> u64 {

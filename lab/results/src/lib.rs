@@ -12,18 +12,21 @@
 //! | `figures` | what of each kind is compared, and what must have been asked alike |
 //! | `packet` | the same of the packet tester |
 //! | `comparison` | two sides: what changed, what did not, what is not alike |
+//! | `drawn` | pages of results, and of two sides |
 #![forbid(unsafe_code)]
 
 mod comparison;
+mod drawn;
 mod figures;
 mod measurement;
 mod packet;
 mod read;
 
 pub use comparison::{FigureCompared, SidesCompared, compare, unlike};
+pub use drawn::{page, page_of_sides};
 pub use environment::ResultKind;
 pub use measurement::{KnownResult, OwnVerdict, ResultError, Worth};
-pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, read, read_text};
+pub use read::{RESULT_LIMIT, RESULTS_LIMIT, of_value, parts_of_text, read, read_text, texts};
 
 #[cfg(test)]
 mod tests;

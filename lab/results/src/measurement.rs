@@ -37,6 +37,15 @@ pub struct OwnVerdict {
     pub reasons: Vec<String>,
 }
 
+impl Worth {
+    /// What a word means; one that is none of these is no good sign.
+    #[must_use]
+    pub fn of(word: &str) -> Self {
+        let known = [Self::Complete, Self::Partial, Self::Invalid].into_iter().find(|worth| worth.word() == word);
+        known.unwrap_or(Self::Partial)
+    }
+}
+
 impl OwnVerdict {
     /// The verdict in a result: as all write it today, or as `nearside load`, searches and files
     /// under way wrote it before.

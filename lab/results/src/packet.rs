@@ -2,7 +2,7 @@
 //! devices and factors.
 
 use ::packet::compare::{Better, RunFigure, Unit, figures as of_trial};
-use ::packet::page::Kept;
+use ::packet::kept::Kept;
 use environment::ResultKind;
 use serde_json::Value;
 

@@ -3,6 +3,7 @@
 use crate::measurement::{KnownResult, OwnVerdict, ResultError};
 use crate::{figures, packet};
 use environment::{Fingerprint, ResultKind, SCHEMA};
+use pages::results_in;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -23,12 +24,26 @@ const HEAD: [&str; 3] = ["kind", "schema", "complete"];
 /// # Errors
 /// If there is none, or one of them is none: which, and what it is instead.
 pub fn read(path: &Path) -> Result<Vec<KnownResult>, ResultError> {
+    let mut found = Vec::new();
+    for (name, text) in texts(path)? {
+        let parts = parts_of_text(&name, &text).map_err(|why| ResultError(format!("{name}: {why}")))?;
+        found.extend(parts.into_iter().map(|(known, _)| known));
+    }
+    Ok(found)
+}
+
+/// The same as they stand there: the names of files, and what they hold.
+///
+/// # Errors
+/// If there is none, or one cannot be read.
+pub fn texts(path: &Path) -> Result<Vec<(String, String)>, ResultError> {
+    let named = |file: &Path| Ok((file.display().to_string(), read_file(file)?));
     if !path.is_dir() {
-        return read_file(path).map(|one| vec![one]);
+        return Ok(vec![named(path)?]);
     }
     let experiment = path.join("results.json");
     if experiment.is_file() {
-        return read_file(&experiment).map(|one| vec![one]);
+        return Ok(vec![named(&experiment)?]);
     }
     let told = |why: std::io::Error| ResultError(format!("{}: {why}", path.display()));
     let mut files: Vec<PathBuf> = Vec::new();
@@ -44,11 +59,11 @@ pub fn read(path: &Path) -> Result<Vec<KnownResult>, ResultError> {
     files.sort();
     match files.is_empty() {
         true => Err(ResultError(format!("{} holds no results (*.json, *.ndjson)", path.display()))),
-        false => files.iter().map(|file| read_file(file)).collect(),
+        false => files.iter().map(|file| named(file)).collect(),
     }
 }
 
-fn read_file(path: &Path) -> Result<KnownResult, ResultError> {
+fn read_file(path: &Path) -> Result<String, ResultError> {
     let named = |why: &dyn core::fmt::Display| ResultError(format!("{}: {why}", path.display()));
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(RESULT_LIMIT + 1).read_to_end(&mut bytes));
@@ -56,8 +71,30 @@ fn read_file(path: &Path) -> Result<KnownResult, ResultError> {
     if bytes.len() as u64 > RESULT_LIMIT {
         return Err(named(&format!("it is longer than {} MiB: no result is", RESULT_LIMIT >> 20)));
     }
-    let text = String::from_utf8(bytes).map_err(|_| named(&"this is not text"))?;
-    read_text(&path.display().to_string(), &text).map_err(|why| named(&why))
+    String::from_utf8(bytes).map_err(|_| named(&"this is not text"))
+}
+
+/// The results of a text, each as it stands there: itself, or those in a page of ours.
+///
+/// # Errors
+/// If one is none of ours.
+pub fn parts_of_text(name: &str, text: &str) -> Result<Vec<(KnownResult, String)>, ResultError> {
+    let parts = if is_page(text) { results_in(text) } else { vec![text.to_owned()] };
+    if parts.is_empty() {
+        return Err(ResultError("this is a page, and none of ours: no result is in it".to_owned()));
+    }
+    let one = |text: String| Ok((read_text(name, &text)?, text));
+    parts.into_iter().map(one).collect()
+}
+
+/// Whether a text is a page.
+fn is_page(text: &str) -> bool {
+    text.trim_start().get(..14).is_some_and(|head| head.eq_ignore_ascii_case("<!doctype html"))
+}
+
+/// A result as a value; nothing of a recording, which is one in each line.
+pub(crate) fn whole_of(text: &str) -> Value {
+    serde_json::from_str(text.trim_start_matches('\u{feff}').trim()).unwrap_or_default()
 }
 
 /// Reads a result: an object of JSON, or a recording, which has one in each line.
@@ -97,7 +134,10 @@ pub fn of_value(name: &str, whole: &Value) -> Result<KnownResult, ResultError> {
     }
     let of = |key: &str| whole.get(key).or_else(|| whole.pointer(&format!("/measured/{key}")));
     // Experiments keep more of the machine than its fingerprint.
-    let machine = of("environment").or_else(|| whole.pointer("/machine/host")).filter(|machine| !machine.is_null());
+    let machine = of("environment")
+        .or_else(|| whole.pointer("/machine/host"))
+        .or_else(|| whole.get("machine"))
+        .filter(|machine| !machine.is_null());
     let machine: Option<Fingerprint> = machine
         .map(|machine| serde_json::from_value(machine.clone()))
         .transpose()
@@ -128,7 +168,7 @@ fn kind(whole: &Value) -> Result<ResultKind, ResultError> {
         (has("/setup/up_streams"), ResultKind::Bulk),
         (has("/setup") && has("/throughput"), ResultKind::Load),
         (has("/objectives") && has("/found"), ResultKind::FindMax),
-        (list("/rows") && !has("/rules_with_evidence"), ResultKind::LoadSweep),
+        (list("/rows") && !has("/rules_with_evidence") && !has("/nginx"), ResultKind::LoadSweep),
         (has("/measured/runs") && has("/zero_loss"), ResultKind::ZeroLoss),
         (has("/result"), ResultKind::PacketLoad),
         (list("/runs"), ResultKind::PacketLatency),
@@ -140,6 +180,9 @@ fn kind(whole: &Value) -> Result<ResultKind, ResultError> {
         (list("/cores") && has("/threshold_nanos"), ResultKind::Noise),
         (has("/ports") && has("/mode"), ResultKind::PacketForward),
         (figures::is_sample(whole), ResultKind::Recording),
+        (has("/rules_with_evidence"), ResultKind::Audit),
+        (list("/domains") && list("/interfaces"), ResultKind::Topology),
+        (has("/generator") && list("/rows") && has("/nginx"), ResultKind::Demo),
     ];
     let found = known.into_iter().find(|(fits, _)| *fits).map(|(_, kind)| kind);
     found.ok_or_else(|| {
@@ -147,10 +190,6 @@ fn kind(whole: &Value) -> Result<ResultKind, ResultError> {
             Some(tool) => format!("this is {tool}'s, and no result of ours: nearside lab judge reads it"),
             None if whole.get("complete").and_then(Value::as_bool) == Some(false) => {
                 "a measurement was begun here and ended before it had a result".to_owned()
-            }
-            None if has("/rules_with_evidence") => {
-                "this is what nearside node audit found: it judges a machine, and measures nothing to compare"
-                    .to_owned()
             }
             None => "this is JSON, and no result of ours".to_owned(),
         })

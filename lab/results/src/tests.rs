@@ -46,6 +46,9 @@ fn each_kind_is_known_by_its_head_and_of_earlier_versions_by_what_it_holds() {
         (Kind::Noise, json!({ "cores": [{ "core": 1, "gaps": 2 }], "threshold_nanos": 2000 })),
         (Kind::Experiment, json!({ "experiment": {}, "arms": [] })),
         (Kind::Recording, json!({ "at": 1, "counts": {} })),
+        (Kind::Demo, json!({ "generator": "bypass", "nginx": [], "rows": [] })),
+        (Kind::Audit, json!({ "rows": [], "rules_with_evidence": 1 })),
+        (Kind::Topology, json!({ "domains": [], "interfaces": [], "cores": [] })),
     ];
     assert_eq!(kinds.len(), Kind::ALL.len());
     for (kind, whole) in kinds {
@@ -76,7 +79,6 @@ fn what_is_none_of_ours_is_named() {
             "{\"kind\": \"rfc2544\", \"schema\": 1, \"complete\": false}",
             "nearside packet rfc2544 was begun and ended before",
         ),
-        ("{\"rows\": [], \"rules_with_evidence\": 1}", "node audit"),
         ("{\"result\": 7}", "nearside packet load"),
         ("{\"setup\": {}, \"throughput\": {}, \"environment\": 7}", "environment"),
     ] {
@@ -84,6 +86,10 @@ fn what_is_none_of_ours_is_named() {
         assert!(why.contains(part), "{text}: {why}");
         assert!(!why.contains('\u{1b}'), "{why:?}");
     }
+    // What judges a machine is a result, and nothing to compare.
+    let audit = || vec![read_text("x", "{\"rows\": [], \"rules_with_evidence\": 1}").expect("an audit")];
+    let why = SidesCompared::of(&audit(), &audit()).expect_err("no figures").to_string();
+    assert!(why.contains("node audit found: it judges a machine"), "{why}");
     let why = read(std::path::Path::new("/dev/zero")).expect_err("without end").to_string();
     assert!(why.contains("longer than 64 MiB"), "{why}");
 }

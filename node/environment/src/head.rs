@@ -40,11 +40,68 @@ pub enum ResultKind {
     Noise,
     /// A recording of `nearside watch`.
     Recording,
+    /// Nearside versus nginx.
+    Demo,
+    /// Settings judged.
+    Audit,
+    /// A machine's cores, domains and interfaces.
+    Topology,
+}
+
+/// By which command a result came, and when.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ResultOrigin {
+    /// The command, word by word.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// When it was made, seconds since 1970; zero where it is not known.
+    #[serde(default)]
+    pub made: u64,
+}
+
+impl ResultOrigin {
+    /// This process's command, as others may read it, and now.
+    #[must_use]
+    pub fn now() -> Self {
+        // A file's name may be any bytes.
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        #[expect(clippy::disallowed_methods, reason = "a result's time is that of the clock on the wall")]
+        let now = std::time::SystemTime::now();
+        let made = now.duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        Self { command: shown(words), made }
+    }
+
+    /// Without an option and its value: one that only says where results go, and that it cannot
+    /// say twice.
+    #[must_use]
+    pub fn without(mut self, option: &str) -> Self {
+        self.command.retain(|word| !word.starts_with(&format!("{option}=")));
+        if let Some(at) = self.command.iter().position(|word| word == option) {
+            self.command.drain(at..self.command.len().min(at + 2));
+        }
+        self
+    }
+}
+
+/// A command as others may read it: what a header says may be a secret.
+fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
+    let hidden = |header: &str| format!("{}: ...", header.split(':').next().unwrap_or_default());
+    let mut is_header = false;
+    words
+        .map(|word| {
+            if core::mem::take(&mut is_header) {
+                return hidden(&word);
+            }
+            is_header = word == "-H" || word == "--header";
+            let of = |flag: &str| Some(format!("{flag}{}", hidden(word.strip_prefix(flag)?)));
+            if is_header { word } else { of("--header=").or_else(|| of("-H")).unwrap_or(word) }
+        })
+        .collect()
 }
 
 impl ResultKind {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Load,
         Self::FindMax,
         Self::LoadSweep,
@@ -60,6 +117,9 @@ impl ResultKind {
         Self::Experiment,
         Self::Noise,
         Self::Recording,
+        Self::Demo,
+        Self::Audit,
+        Self::Topology,
     ];
 
     /// As results write it.
@@ -81,6 +141,9 @@ impl ResultKind {
             Self::Experiment => "experiment",
             Self::Noise => "noise",
             Self::Recording => "recording",
+            Self::Demo => "demo",
+            Self::Audit => "audit",
+            Self::Topology => "topology",
         }
     }
 
@@ -103,6 +166,9 @@ impl ResultKind {
             Self::Experiment => "nearside lab run",
             Self::Noise => "nearside node noise",
             Self::Recording => "nearside watch --record",
+            Self::Demo => "nearside demo",
+            Self::Audit => "nearside node audit",
+            Self::Topology => "nearside numa --topology",
         }
     }
 
@@ -110,5 +176,19 @@ impl ResultKind {
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_without_what_headers_say() {
+        let words =
+            "load http://a/ -H Authorization:secret --header Cookie:secret --header=X-Key:secret -HY:secret -c 4";
+        let shown = shown(words.split(' ').map(str::to_owned)).join(" ");
+        let wanted = "load http://a/ -H Authorization: ... --header Cookie: ... --header=X-Key: ... -HY: ... -c 4";
+        assert_eq!(shown, wanted);
     }
 }

@@ -13,7 +13,7 @@ mod interfaces;
 mod likeness;
 mod machine;
 
-pub use head::{ResultKind, SCHEMA};
+pub use head::{ResultKind, ResultOrigin, SCHEMA};
 pub use likeness::{Likeness, LikenessRule, Unlike, difference, rule, unlike};
 
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,22 @@ impl Fingerprint {
         let mut found = machine::read(&root, cores);
         found.environment.extend(interfaces::read(&root, interfaces));
         found
+    }
+}
+
+impl Fingerprint {
+    /// By name and value, as people read it.
+    #[must_use]
+    pub fn told(&self) -> Vec<(String, String)> {
+        let guest = if self.virtual_machine { ", virtual" } else { "" };
+        let own = [
+            ("processor", self.processor.clone()),
+            ("cores", format!("{} cores{guest}", self.cores.len())),
+            ("memory", format!("{} MiB", self.memory_mib)),
+            ("system", self.system.clone()),
+            ("kernel", format!("Linux {}", self.kernel)),
+        ];
+        own.map(|(name, value)| (name.to_owned(), value)).into_iter().chain(self.environment.clone()).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use ::experiments::results::{Results, write_whole};
 use ::experiments::runner::{self, Outcome};
 use ::experiments::{builtin, compare, report, table};
 use demo::child::Interrupt;
+use environment::ResultOrigin;
 use results::ResultKind;
 use say::{Failure, eprintln, print, println};
 use std::path::{Path, PathBuf};
@@ -63,6 +64,8 @@ pub struct ComparisonPlan {
     pub after: ResultsSide,
     /// Compare what is not alike.
     pub force: bool,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -151,36 +154,32 @@ fn run(plan: &ExperimentPlan) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The page of an experiment; of another result it is said which command draws it.
-fn report_of(folder: &Path) -> Result<ExitCode, Failure> {
-    if !is_experiment(folder) {
-        let found = results::read(folder)?;
-        let kind = found.first().map_or(ResultKind::Experiment, |one| one.kind);
-        let (name, command) = (folder.display(), kind.command());
-        return Err(match kind {
-            ResultKind::PacketLoad => {
-                format!("{name} is a result of {command}: nearside packet report {name} draws it")
-            }
-            ResultKind::Experiment => format!("{name} is an experiment's file: give its folder"),
-            ResultKind::PacketLatency | ResultKind::ZeroLoss => {
-                format!("{name} is a result of {command}, which draws its page itself (--out)")
-            }
-            ResultKind::Load | ResultKind::FindMax | ResultKind::LoadSweep => {
-                format!("{name} is a result of {command}, which draws its page itself (--html)")
-            }
-            ResultKind::Recording => {
-                format!("{name} is a result of {command}: nearside watch --replay {name} shows it")
-            }
-            _ => format!("{name} is a result of {command}, of which there is no page; lab compare takes two"),
-        }
-        .into());
+/// The page of a result: of an experiment in its folder, of another beside it.
+fn report_of(path: &Path) -> Result<ExitCode, Failure> {
+    if is_experiment(path) {
+        return write_report(path, &Results::read(path)?).map(|()| ExitCode::SUCCESS);
     }
-    write_report(folder, &Results::read(folder)?).map(|()| ExitCode::SUCCESS)
+    let texts = results::texts(path)?;
+    let page = match (results::read(path)?.first().map(|one| one.kind), texts.first()) {
+        (Some(ResultKind::Demo), Some((_, text))) => demo::report::page(&serde_json::from_str(&whole(text))?),
+        (Some(ResultKind::Experiment), _) => report::page(&Results::read(path)?),
+        _ => results::page(&texts)?,
+    };
+    let place = if path.is_dir() { path.join("report.html") } else { path.with_extension("html") };
+    write_page(&place, &page).map(|()| ExitCode::SUCCESS)
 }
 
-/// Whether a folder holds an experiment's results.
-fn is_experiment(folder: &Path) -> bool {
-    folder.join(::experiments::results::RESULTS).is_file()
+/// A result, or the one in its page.
+fn whole(text: &str) -> String {
+    pages::results_in(text).pop().unwrap_or_else(|| text.to_owned())
+}
+
+/// Whether this is an experiment's folder, its results, or its page.
+fn is_experiment(path: &Path) -> bool {
+    let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let place = if path.is_dir() { path.join(::experiments::results::RESULTS) } else { path.to_path_buf() };
+    let known = results::read_text("", &whole(&text(&place)));
+    known.is_ok_and(|known| known.kind == ResultKind::Experiment)
 }
 
 /// Whether both sides are experiments, which are compared arm by arm, with the noise that their
@@ -195,6 +194,10 @@ fn compare_results(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
     let comparison = results::SidesCompared::of(&before, &after)?;
     if let Some(why) = comparison.refusal().filter(|_| !plan.force) {
         return Err(why.into());
+    }
+    if let Some(place) = &plan.html {
+        let both = [results::texts(&plan.before.folder)?, results::texts(&plan.after.folder)?].concat();
+        write_page(place, &results::page_of_sides(&comparison, (&before, &after), ResultOrigin::now(), both))?;
     }
     if plan.json {
         println!("{:#}", comparison.to_json());
@@ -212,9 +215,14 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
 }
 
 pub(crate) fn write_report(folder: &Path, results: &Results) -> Result<(), Failure> {
-    let page = folder.join("report.html");
-    write_whole(&page, &report::render(results))?;
-    eprintln!("wrote {}", page.display());
+    let place = if folder.is_dir() { folder.join("report.html") } else { folder.with_extension("html") };
+    write_page(&place, &report::page(results))
+}
+
+/// Writes a page, and says where.
+pub(crate) fn write_page(place: &Path, page: &pages::Page) -> Result<(), Failure> {
+    write_whole(place, &page.render())?;
+    eprintln!("wrote {}", place.display());
     Ok(())
 }
 
@@ -236,6 +244,9 @@ fn compare_experiments(plan: &ComparisonPlan) -> Result<ExitCode, Failure> {
         .into());
     }
     let comparisons = compare::between(&after, &before, &pairs);
+    if let Some(place) = &plan.html {
+        write_page(place, &report::compared((&before, &after), &comparisons, &unlike, ResultOrigin::now()))?;
+    }
     if plan.json {
         print!("{}", compare::to_json(&comparisons));
         return Ok(ExitCode::SUCCESS);

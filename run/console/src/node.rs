@@ -1,6 +1,5 @@
 //! `nearside node`: the machine's settings, judged.
 
-mod html;
 mod noise;
 mod profile;
 mod show;
@@ -9,6 +8,7 @@ mod tune;
 use crate::plan::{NodePlan, NodeTask};
 use audit::advice::{self, Advice};
 use audit::{Evidence, Report, Role, Verdict, judge_lines};
+use environment::{Fingerprint, ResultKind, ResultOrigin, SCHEMA};
 use say::Failure;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -70,12 +70,11 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
             }
             let report = report(&evidence, *role, of)?;
             if let Some(file) = html {
-                let page = html::page(&report, !of.is_empty());
-                std::fs::write(file, page).map_err(|why| format!("{}: {why}", file.display()))?;
+                let page = results::page(&[("the audit".to_owned(), audited(&report, plan)?.to_string())])?;
+                std::fs::write(file, page.render()).map_err(|why| format!("{}: {why}", file.display()))?;
                 writeln!(out, "{}", file.display())?;
             } else if plan.json {
-                let mut value = serde_json::to_value(&report)?;
-                value["rules_with_evidence"] = report.rules_with_evidence().into();
+                let value = audited(&report, plan)?;
                 writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
             } else {
                 write!(
@@ -88,6 +87,26 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
             Ok(ExitCode::from(status(report.worst()).max(if unknown { WORSE } else { 0 })))
         }
     }
+}
+
+/// An audit as JSON: with the machine that it was made on, where it is of no other.
+fn audited(report: &Report, plan: &NodePlan) -> Result<serde_json::Value, Failure> {
+    let mut value = serde_json::to_value(report)?;
+    value["rules_with_evidence"] = report.rules_with_evidence().into();
+    origin(&mut value, ResultKind::Audit, plan.root.is_none())?;
+    Ok(value)
+}
+
+/// Puts at a result's head what it is, by which command it came, when, and this machine.
+pub(crate) fn origin(value: &mut serde_json::Value, kind: ResultKind, here: bool) -> Result<(), Failure> {
+    let ResultOrigin { command, made } = ResultOrigin::now();
+    let head = serde_json::json!({ "kind": kind, "schema": SCHEMA, "command": command, "made": made });
+    let value = value.as_object_mut().ok_or("a result is an object")?;
+    value.extend(head.as_object().into_iter().flatten().map(|(name, field)| (name.clone(), field.clone())));
+    if here {
+        value.insert("environment".to_owned(), serde_json::to_value(Fingerprint::read())?);
+    }
+    Ok(())
 }
 
 fn status(worst: Verdict) -> u8 {

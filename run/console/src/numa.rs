@@ -11,8 +11,10 @@ mod show;
 #[cfg(test)]
 mod tests;
 
+use crate::lab::write_page;
 use crate::plan::NumaPlan;
 use cpu::pin::allowed_cores;
+use environment::ResultKind;
 use page::{Reader, living_of_user};
 use report::Process;
 use say::Failure;
@@ -33,8 +35,13 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
     }
     let topology = topology(plan)?;
     if plan.topology {
+        let mut value = show::topology_json(&topology);
+        crate::node::origin(&mut value, ResultKind::Topology, plan.root.is_none())?;
+        if let Some(place) = &plan.html {
+            write_page(place, &results::page(&[("the topology".to_owned(), value.to_string())])?)?;
+        }
         if plan.json {
-            writeln!(out, "{}", show::topology_json(&topology))?;
+            writeln!(out, "{value}")?;
         } else {
             write!(out, "{}", show::NumaMachine(&topology))?;
         }

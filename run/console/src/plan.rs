@@ -13,6 +13,8 @@ pub struct NumaPlan {
     pub json: bool,
     /// Print the machine's topology.
     pub topology: bool,
+    /// Where its page goes.
+    pub html: Option<PathBuf>,
     /// Print what sysfs says of it.
     pub record: bool,
     /// Another machine's; `None`: this one's.
@@ -96,6 +98,8 @@ pub struct NoisePlan {
     pub expect: Vec<noise::Bound>,
     /// Where each gap is written to.
     pub gaps: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
 }
 
 /// A task of `node profile`.
@@ -196,6 +200,8 @@ pub struct WatchPlan {
     pub openmetrics: Option<SocketAddr>,
     /// Where samples are written to.
     pub record: Option<PathBuf>,
+    /// Where the page goes, of what is recorded or replayed.
+    pub html: Option<PathBuf>,
     /// Where samples come from instead of this machine.
     pub replay: Option<PathBuf>,
     /// Another machine's files.

@@ -9,8 +9,10 @@ mod profile;
 mod serving;
 mod view;
 
+use crate::lab::write_page;
 use crate::plan::{WatchForm, WatchPlan};
 use ::watch::{Change, Sample, SampleReader, Saturation, show};
+use environment::{Fingerprint, ResultOrigin};
 use gather::Gatherer;
 use generator::terminal::Screen;
 use metrics::Server;
@@ -37,12 +39,9 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
     let live =
         plan.form == WatchForm::Best && stdout().is_terminal() && stderr().is_terminal() && stdin().is_terminal();
     let mut source = Source::open(plan, live)?;
-    let mut record = match &plan.record {
-        Some(path) => {
-            Some((BufWriter::new(File::create(path).map_err(|why| format!("{}: {why}", path.display()))?), path))
-        }
-        None => None,
-    };
+    let create = |path| File::create(path).map_err(|why| format!("{}: {why}", PathBuf::as_path(path).display()));
+    let file = plan.record.as_ref().map(create).transpose()?;
+    let mut record = file.map(BufWriter::new).zip(plan.record.as_ref());
     // Not before, nor where lines are read from a file that may be a pipe on which nothing comes: a signal ends
     // the program there.
     let stop = Arc::new(AtomicBool::new(false));
@@ -101,7 +100,21 @@ pub fn watch(plan: &WatchPlan) -> Result<ExitCode, Failure> {
         return Err(format!("{}: it has fewer than two samples, and so no interval", path.display()).into());
     }
     shown.end()?;
+    // What was recorded is written to its end before it is read.
+    drop(record);
+    keep_page(plan)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the page of what was recorded or replayed, if there is to be one.
+fn keep_page(plan: &WatchPlan) -> Result<(), Failure> {
+    let (Some(place), Some(file)) = (&plan.html, plan.record.as_ref().or(plan.replay.as_ref())) else { return Ok(()) };
+    let mut page = results::page(&results::texts(file)?)?;
+    page.head.command = ResultOrigin::now().command;
+    if plan.record.is_some() {
+        page.head.machine = Fingerprint::read().told();
+    }
+    write_page(place, &page)
 }
 
 /// Where samples come from.

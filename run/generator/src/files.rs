@@ -167,6 +167,8 @@ mod tests {
             ndjson: None,
             hdr_log: None,
             hgrm: None,
+            svg: None,
+            html: None,
             interval: Duration::from_secs(1),
             progress: ProgressKind::None,
             strict: false,

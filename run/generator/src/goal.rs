@@ -1,18 +1,18 @@
 //! `--find-max`: runs at rates that the search proposes.
 
-use super::files::Later;
+use super::drawn::{Drawings, ascii};
 use super::noise::Machine;
 use super::print::{INVALID, MISSED, put};
 use super::run::Runner;
 use super::watch::Lookout;
 use crate::plan::{Form, ServerPlan};
 use core::time::Duration;
+use environment::ResultOrigin;
 use figures::{seconds, si};
 use load::{Arrival, FindMax, FindMaxConfig, Found, Objective, Plan, Schedule, SieveConfig, Stop, Surroundings, Trial};
-use report::{found_chart, found_json, found_page, found_text};
+use report::{found_json, found_text};
 use say::Failure;
 use say::eprintln;
-use std::path::PathBuf;
 
 /// The longest run on a quiet machine, where a low rate needs its time for
 /// enough samples.
@@ -28,10 +28,6 @@ pub struct Goal {
     pub objectives: Vec<Objective>,
     /// How to search.
     pub config: FindMaxConfig,
-    /// Where the curve is drawn.
-    pub svg: Option<PathBuf>,
-    /// Where the page is written that has it with all runs.
-    pub html: Option<PathBuf>,
     /// Whose threads are watched.
     pub server: ServerPlan,
 }
@@ -40,10 +36,8 @@ pub struct Goal {
 ///
 /// # Errors
 /// What the user is to know.
-pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result<u8, Failure> {
-    let Goal { objectives, config, svg, html, server } = goal;
-    let svg = svg.as_deref().map(Later::prepare).transpose()?;
-    let html = html.as_deref().map(Later::prepare).transpose()?;
+pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form, drawings: Drawings) -> Result<u8, Failure> {
+    let Goal { objectives, config, server } = goal;
     let least = ROOM * objectives.iter().map(Objective::least_samples).max().unwrap_or(0) as f64;
     // Below it, no run has the samples that the objectives need.
     let lowest = config.lowest.max(least / LONGEST_RUN.as_secs_f64());
@@ -69,17 +63,14 @@ pub fn find_max(runner: &Runner, plan: &Plan, goal: &Goal, form: Form) -> Result
         search.record(trial);
     }
     let found = search.found();
+    let json = found_json(&found, objectives, &runner.environment(plan), &ResultOrigin::now());
     match form {
-        Form::Json => put(&found_json(&found, objectives, &runner.environment(plan)))?,
-        Form::Text | Form::Ab | Form::Wrk | Form::Histogram => put(&found_text(&found, objectives))?,
+        Form::Json => put(&json)?,
+        Form::Text | Form::Ab | Form::Wrk | Form::Histogram => {
+            put(&format!("{}{}", found_text(&found, objectives), ascii(&json)?))?;
+        }
     }
-    if let Some(file) = svg {
-        file.write(&found_chart(&found).svg())?;
-    }
-    if let Some(file) = html {
-        let command = shown(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
-        file.write(&found_page(&found, objectives, &command, &runner.environment(plan)))?;
-    }
+    drawings.write(&json)?;
     Ok(if runner.is_stopped() { super::print::INTERRUPTED } else { code(&found) })
 }
 
@@ -134,22 +125,6 @@ fn code(found: &Found) -> u8 {
     }
 }
 
-/// A command as others may read it: what a header says may be a secret.
-fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
-    let hidden = |header: &str| format!("{}: ...", header.split(':').next().unwrap_or_default());
-    let mut is_header = false;
-    words
-        .map(|word| {
-            if core::mem::take(&mut is_header) {
-                return hidden(&word);
-            }
-            is_header = word == "-H" || word == "--header";
-            let of = |flag: &str| Some(format!("{flag}{}", hidden(word.strip_prefix(flag)?)));
-            if is_header { word } else { of("--header=").or_else(|| of("-H")).unwrap_or(word) }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,14 +149,5 @@ mod tests {
         let spoilt = load::Spoilt::Stolen { share: 0.25 };
         let line = told(10_000.0, &Trial { spoilt: Some(spoilt), ..trial }, &objectives);
         assert!(line.contains("; not counted: the hypervisor took 25 % of a core"), "{line}");
-    }
-
-    #[test]
-    fn a_page_has_the_command_without_what_headers_say() {
-        let words =
-            "load http://a/ -H Authorization:secret --header Cookie:secret --header=X-Key:secret -HY:secret -c 4";
-        let shown = shown(words.split(' ').map(str::to_owned)).join(" ");
-        let wanted = "load http://a/ -H Authorization: ... --header Cookie: ... --header=X-Key: ... -HY: ... -c 4";
-        assert_eq!(shown, wanted);
     }
 }

@@ -15,12 +15,14 @@
 //! | `noise` | what else the machine did meanwhile |
 //! | `siblings` | the cores that share one with the generator's |
 //! | `port` | the interface that requests go by, and how full it is |
+//! | `drawn` | results as pages, SVG, and in plain characters |
 //! | `print` | what comes out, and the exit code |
 
 mod account;
 mod bulk;
 mod bypass;
 mod collect;
+mod drawn;
 mod files;
 mod floor;
 mod goal;
@@ -45,10 +47,12 @@ pub use plan::{
     BulkTask, Form, LoadPath, LoadPlan, LoadSockets, OutputPlan, Place, ProgressKind, ServerPlan, SweepPlan, Task,
 };
 
+use drawn::Drawings;
+use environment::ResultOrigin;
 use files::Later;
 use goal::Goal;
 use host::Layout;
-use report::{bulk_verdict, render_hgrm};
+use report::{bulk_verdict, render_hgrm, render_json};
 use run::Runner;
 use say::{Failure, eprintln};
 use std::process::ExitCode;
@@ -69,11 +73,12 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
     }
     // What cannot be written is told before the run, not after it.
     let hgrm = output.hgrm.as_deref().map(Later::prepare).transpose()?;
+    let drawings = Drawings::prepare(&output)?;
     let mut runner = Runner::new(path, output, &mut load)?;
     let code = match task {
-        Task::FindMax { objectives, config, svg, html, server } => {
-            let goal = Goal { objectives, config, svg, html, server };
-            goal::find_max(&runner, &load, &goal, form)?
+        Task::FindMax { objectives, config, server } => {
+            let goal = Goal { objectives, config, server };
+            goal::find_max(&runner, &load, &goal, form, drawings)?
         }
         Task::Bulk(task) => {
             let verdict = bulk_verdict(&runner.bulk(&load, &task, form, print::put)?);
@@ -87,12 +92,14 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
                 () => 0,
             }
         }
-        Task::Sweep(plan) => sweep::sweep(&mut runner, &load, &plan, form)?,
+        Task::Sweep(plan) => sweep::sweep(&mut runner, &load, &plan, form, drawings)?,
         Task::Once => {
             let floor = runner.floor(&load)?;
             let outcome = runner.run(&load, floor, None)?;
             let judged = print::judge(&outcome.report, &expect);
-            print::outcome(form, &outcome, &judged)?;
+            let json = render_json(&outcome.report, &judged, &outcome.environment, &ResultOrigin::now());
+            print::outcome(form, &outcome, &judged, &json)?;
+            drawings.write(&json)?;
             if let Some(file) = hgrm {
                 file.write(&render_hgrm(&outcome.report))?;
             }

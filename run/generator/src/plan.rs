@@ -80,10 +80,6 @@ pub enum Task {
         objectives: Vec<Objective>,
         /// How to search.
         config: FindMaxConfig,
-        /// Where the curve is drawn.
-        svg: Option<PathBuf>,
-        /// Where the page is written that has it with all runs.
-        html: Option<PathBuf>,
         /// Whose threads are watched, beside our own.
         server: ServerPlan,
     },
@@ -115,8 +111,6 @@ pub struct SweepPlan {
     pub procs: Vec<u32>,
     /// Where the table goes, comma-separated.
     pub csv: Option<PathBuf>,
-    /// Where the curves are drawn.
-    pub svg: Option<PathBuf>,
     /// Where the server's CPU time is read.
     pub server: ServerPlan,
 }
@@ -144,6 +138,10 @@ pub struct OutputPlan {
     pub hdr_log: Option<PathBuf>,
     /// Where the distribution goes.
     pub hgrm: Option<PathBuf>,
+    /// Where the curves are drawn.
+    pub svg: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// The length of an interval.
     pub interval: Duration,
     /// How the run is shown while it lasts.

@@ -3,7 +3,7 @@
 use super::run::Outcome;
 use crate::plan::Form;
 use load::{Ended, Judged, Objective, Report, Trust};
-use report::{render_ab, render_histogram, render_json, render_text, render_wrk};
+use report::{render_ab, render_histogram, render_text, render_wrk};
 use say::Failure;
 use say::eprintln;
 use std::io::{self, Write};
@@ -24,15 +24,15 @@ pub const DOUBTFUL: u8 = 6;
 /// Ended by a signal, as shells have it for SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
-/// Prints a run in the form asked for, and how its objectives were met.
+/// Prints a run in the form asked for, of which `json` is one, and how its objectives were met.
 ///
 /// # Errors
 /// If standard output cannot be written.
-pub fn outcome(form: Form, outcome: &Outcome, judged: &[Judged]) -> Result<(), Failure> {
-    let Outcome { report, seen, environment } = outcome;
+pub fn outcome(form: Form, outcome: &Outcome, judged: &[Judged], json: &str) -> Result<(), Failure> {
+    let Outcome { report, seen, .. } = outcome;
     let text = match form {
         Form::Text => render_text(report),
-        Form::Json => render_json(report, judged, environment),
+        Form::Json => json.to_owned(),
         Form::Ab => render_ab(report),
         Form::Wrk => render_wrk(report, &seen.rates),
         Form::Histogram => render_histogram(report),

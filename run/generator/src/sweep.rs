@@ -1,15 +1,14 @@
 //! `--sweep`: a table of runs.
 
+use super::drawn::{Drawings, ascii};
 use super::files;
 use super::print::{INTERRUPTED, put};
 use super::run::{Runner, only_server};
 use super::server_time::ServerTime;
 use crate::plan::{Form, ServerPlan, SweepPlan};
+use environment::ResultOrigin;
 use load::{Cpu, Plan};
-use report::{
-    CpuUse, SweepRow, svg_page, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_latencies,
-    sweep_line, sweep_rates,
-};
+use report::{CpuUse, SweepRow, sweep_csv_heading, sweep_csv_line, sweep_heading, sweep_json, sweep_line};
 use say::Failure;
 use std::fs::File;
 use std::io::Write;
@@ -20,12 +19,17 @@ use std::path::Path;
 ///
 /// # Errors
 /// What the user is to know.
-pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) -> Result<u8, Failure> {
+pub fn sweep(
+    runner: &mut Runner,
+    plan: &Plan,
+    sweep: &SweepPlan,
+    form: Form,
+    drawings: Drawings,
+) -> Result<u8, Failure> {
     let (server, unknown) = match server(&sweep.server)? {
         Ok(server) => (Some(server), None),
         Err(why) => (None, Some(why)),
     };
-    let svg = sweep.svg.as_deref().map(files::Later::prepare).transpose()?;
     let mut csv = match &sweep.csv {
         Some(path) => Some((path.as_path(), files::create(path)?)),
         None => None,
@@ -66,15 +70,9 @@ pub fn sweep(runner: &mut Runner, plan: &Plan, sweep: &SweepPlan, form: Form) ->
             rows.push(row);
         }
     }
-    let rates = sweep_rates(&rows);
-    if table {
-        put(&format!("\n{}", rates.ascii()))?;
-    } else {
-        put(&sweep_json(&rows, unknown.as_deref(), &runner.environment(plan)))?;
-    }
-    if let Some(file) = svg {
-        file.write(&svg_page(&[rates, sweep_latencies(&rows)]))?;
-    }
+    let json = sweep_json(&rows, unknown.as_deref(), &runner.environment(plan), &ResultOrigin::now());
+    put(&if table { ascii(&json)? } else { json.clone() })?;
+    drawings.write(&json)?;
     Ok(if runner.is_stopped() { INTERRUPTED } else { 0 })
 }
 

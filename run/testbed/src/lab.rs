@@ -12,7 +12,8 @@ pub use between::Device;
 use crate::DevicesPlan;
 use crate::child::{own, parse, program};
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, MISSED, replay};
+use crate::load::{INTERRUPTED, MISSED, made, replay};
+use crate::pages::keep_page;
 use between::Between;
 use demo::child::Interrupt;
 use demo::scratch::Scratch;
@@ -92,7 +93,7 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     }
     let value = json!({
             "kind": ResultKind::PacketLab, "schema": SCHEMA, "environment": Fingerprint::read(),
-            "verdict": verdict(&rows), "command": replay(),
+            "verdict": verdict(&rows), "command": replay(), "made": made(),
             "bytes": plan.size, "seconds": plan.duration.as_secs_f64(), "devices": rows });
     if plan.json {
         println!("{value:#}");
@@ -103,6 +104,7 @@ pub fn lab(plan: &DevicesPlan) -> Result<ExitCode, Failure> {
     if let Some(path) = &plan.out {
         write_whole(path, &format!("{value:#}\n"))?;
     }
+    keep_page(plan.html.as_deref(), &value)?;
     match rows.iter().find_map(|row| row.missing.as_ref()) {
         _ if signals.load(Ordering::Relaxed) > 0 => Ok(ExitCode::from(INTERRUPTED)),
         Some(why) if rows.iter().all(|row| row.missing.is_some()) => Err(why.clone().into()),

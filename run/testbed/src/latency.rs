@@ -4,7 +4,8 @@
 use crate::LatencyPlan;
 use crate::clocks::Timed;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, Kept, MISSED, kept, nanos, replay, seed, surroundings, worth};
+use crate::load::{INTERRUPTED, Kept, MISSED, kept, made, nanos, replay, seed, surroundings, worth};
+use crate::pages::keep_page;
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use core::fmt::Write;
@@ -13,7 +14,6 @@ use environment::{Fingerprint, ResultKind, SCHEMA};
 use figures::{seconds, si};
 use host::stop_signals;
 use link::Link;
-use packet::page::render;
 use packet::pause::PauseFrames;
 use packet::table;
 use packet::tester::{Pacing, Plan, Recorders, Stream, fill};
@@ -53,6 +53,9 @@ pub fn latency(plan: &LatencyPlan) -> Result<ExitCode, Failure> {
         Word::Complete | Word::Partial => ExitCode::SUCCESS,
     })
 }
+
+/// The page of a folder of results.
+pub const PAGE: &str = "latency.html";
 
 /// What came of it.
 pub struct LatencyTold {
@@ -99,12 +102,12 @@ pub fn measured(plan: &LatencyPlan, signals: &AtomicUsize) -> Result<LatencyTold
         .zip(&results)
         .map(|(rate, result)| (name(*rate), kept(&plan.links, &clock, plan.threshold, result)))
         .collect();
-    let unkept = keep(plan, &environment, &runs).err().map(|why| why.to_string());
     let value = json!({
-        "kind": ResultKind::PacketLatency, "schema": SCHEMA, "command": replay(),
+        "kind": ResultKind::PacketLatency, "schema": SCHEMA, "command": replay(), "made": made(),
         "environment": environment, "clock": clock.to_json(), "pause_frames": pause, "runs": runs,
         "verdict": verdict,
     });
+    let unkept = keep(plan, &environment, &runs, &value).err().map(|why| why.to_string());
     let text = format!("{}\n{}\n{}", clock.told(), pause.told(), text(plan, &runs));
     let lost = results.last().map_or(0, TrialResult::lost);
     Ok(LatencyTold { value, text, verdict, stopped, lost, unkept })
@@ -161,6 +164,7 @@ fn told(environment: &Fingerprint, name: &str, run: &Kept, late_limit: f64) -> S
     value["beside"] = json!(name);
     value["verdict"] = json!(worth(&run.result, late_limit));
     value["kind"] = json!(ResultKind::PacketLoad);
+    value["made"] = json!(made());
     value["schema"] = json!(SCHEMA);
     value["environment"] = json!(environment);
     format!("{value:#}\n")
@@ -255,15 +259,13 @@ fn rfc8219(lane: &LaneResult) -> Option<(u64, u64, u64)> {
 }
 
 /// Results of each rate in files, and a page of them all.
-fn keep(plan: &LatencyPlan, environment: &Fingerprint, runs: &[(String, Kept)]) -> Result<(), Failure> {
+fn keep(plan: &LatencyPlan, environment: &Fingerprint, runs: &[(String, Kept)], value: &Value) -> Result<(), Failure> {
+    keep_page(plan.html.as_deref(), value)?;
     let Some(folder) = &plan.out else { return Ok(()) };
     for (number, (name, run)) in runs.iter().enumerate() {
         write_whole(&place(folder, number), &told(environment, name, run, plan.late_limit))?;
     }
-    let page = folder.join("latency.html");
-    write_whole(&page, &render(runs))?;
-    eprintln!("wrote {}", page.display());
-    Ok(())
+    keep_page(Some(&folder.join(PAGE)), value)
 }
 
 fn text(plan: &LatencyPlan, runs: &[(String, Kept)]) -> String {

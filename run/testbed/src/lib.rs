@@ -150,6 +150,8 @@ pub struct TesterPlan {
     pub checkpoint: Duration,
     /// How often a line is written; `None`: as usual.
     pub stats_period: Option<Duration>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -185,6 +187,8 @@ pub struct SearchPlan {
     pub pace: Pace,
     /// Where the results go, too.
     pub out: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -214,6 +218,8 @@ pub struct MethodPlan {
     pub noise: Duration,
     /// Where the results go, too.
     pub out: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -249,6 +255,8 @@ pub struct LatencyPlan {
     pub out: Option<PathBuf>,
     /// How often results are written on the way.
     pub checkpoint: Duration,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -292,6 +300,8 @@ pub struct ZeroLossPlan {
     pub out: Option<PathBuf>,
     /// How often results are written on the way.
     pub checkpoint: Duration,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -315,6 +325,8 @@ pub struct DevicesPlan {
     pub device_core: Option<u16>,
     /// Where the results go, too.
     pub out: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -340,6 +352,8 @@ pub struct FactorsPlan {
     pub core: Option<u16>,
     /// Where the results go, too.
     pub out: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -362,6 +376,8 @@ pub struct ComparePlan {
     pub after: PathBuf,
     /// Compare also what is not alike.
     pub force: bool,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }

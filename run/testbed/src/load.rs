@@ -3,14 +3,15 @@
 use crate::TesterPlan;
 use crate::clocks::Timed;
 use crate::keep::write_whole;
+use crate::pages::keep_page;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use cpu::Clock;
-use environment::{Fingerprint, ResultKind, SCHEMA};
+use environment::{Fingerprint, ResultKind, ResultOrigin, SCHEMA};
 use figures::{grouped, seconds, si};
 use host::drivers::LinkSpec;
 use host::stop_signals;
 use link::Link;
-pub use packet::page::Kept;
+pub use packet::kept::Kept;
 use packet::replay::Replay;
 use packet::spec::ReplaySpec;
 use packet::table;
@@ -81,6 +82,7 @@ pub fn load(plan: &TesterPlan) -> Result<ExitCode, Failure> {
     if let Some(path) = &plan.out {
         write_whole(path, &format!("{value:#}\n"))?;
     }
+    keep_page(plan.html.as_deref(), &value)?;
     Ok(match () {
         () if !result.complete && signals.load(Ordering::Relaxed) > 0 => ExitCode::from(INTERRUPTED),
         () if !result.complete => return Err("a link had lost its other side at the end".into()),
@@ -238,6 +240,7 @@ fn to_json(plan: &TesterPlan, clock: &Clocked, result: &TrialResult) -> Value {
         "kind": ResultKind::PacketLoad,
         "schema": SCHEMA,
         "command": replay(),
+        "made": made(),
         "complete": result.complete,
         "environment": surroundings(&plan.links),
         "clock": clock.to_json(),
@@ -290,7 +293,7 @@ pub fn kept(links: &[LinkSpec], clock: &Clocked, threshold: Duration, result: &T
     Kept {
         command: replay(),
         complete: result.complete,
-        clock: packet::page::Clock { told: clock.told() },
+        clock: packet::kept::Clock { told: clock.told() },
         links: links.iter().map(LinkSpec::name).collect(),
         threshold_ns: nanos(threshold),
         result: result.clone(),
@@ -299,6 +302,10 @@ pub fn kept(links: &[LinkSpec], clock: &Clocked, threshold: Duration, result: &T
 
 /// The command that was given.
 pub fn replay() -> Vec<String> {
-    // A file's name may be any bytes.
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+    ResultOrigin::now().command
+}
+
+/// When a result is made, seconds since 1970.
+pub fn made() -> u64 {
+    ResultOrigin::now().made
 }

@@ -1,28 +1,38 @@
-//! `nearside packet report` and `compare`: what `load --out` kept drawn, and results of
-//! all measurements compared.
+//! Pages of what was measured; `nearside packet report` and `compare`.
 
 use crate::keep::write_whole;
 use crate::{ComparePlan, ReportPlan};
-use packet::page::{Kept, render};
-use results::{ResultKind, SidesCompared};
+use environment::ResultOrigin;
+use results::SidesCompared;
 use say::{Failure, eprintln, print, println};
 use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;
+
+/// Writes the page of a result, if there is to be one.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn keep_page(file: Option<&Path>, result: &Value) -> Result<(), Failure> {
+    let Some(file) = file else { return Ok(()) };
+    write_whole(file, &results::page(&[("the result".to_owned(), format!("{result:#}\n"))])?.render())?;
+    eprintln!("wrote {}", file.display());
+    Ok(())
+}
 
 /// Turns results into a page.
 ///
 /// # Errors
 /// If a file cannot be read, or the page not written.
 pub fn report(plan: &ReportPlan) -> Result<ExitCode, Failure> {
-    let mut runs = Vec::new();
+    let mut texts = Vec::new();
     for file in &plan.files {
-        runs.extend(kept(file)?);
+        texts.extend(results::texts(file)?);
     }
     let usual = || plan.files.first().map(|file| file.with_extension("html")).unwrap_or_default();
-    let page = plan.out.clone().unwrap_or_else(usual);
-    write_whole(&page, &render(&runs))?;
-    eprintln!("wrote {}", page.display());
+    let file = plan.out.clone().unwrap_or_else(usual);
+    write_whole(&file, &results::page(&texts)?.render())?;
+    eprintln!("wrote {}", file.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -36,32 +46,16 @@ pub fn compare_runs(plan: &ComparePlan) -> Result<ExitCode, Failure> {
     if let Some(why) = comparison.refusal().filter(|_| !plan.force) {
         return Err(why.into());
     }
+    if let Some(file) = &plan.html {
+        let both = [results::texts(&plan.before)?, results::texts(&plan.after)?].concat();
+        let page = results::page_of_sides(&comparison, (&before, &after), ResultOrigin::now(), both);
+        write_whole(file, &page.render())?;
+        eprintln!("wrote {}", file.display());
+    }
     if plan.json {
         println!("{:#}", comparison.to_json());
     } else {
         print!("{comparison}");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// What `load --out` keeps in a file, or each rate of `latency` and `zero-loss`: with names
-/// where there are several.
-fn kept(file: &Path) -> Result<Vec<(String, Kept)>, Failure> {
-    let named = |why: &dyn core::fmt::Display| Failure::from(format!("{}: {why}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|why| named(&why))?;
-    let found = results::read_text(&file.display().to_string(), &text).map_err(|why| named(&why))?;
-    let whole: Value = serde_json::from_str(&text).unwrap_or_default();
-    let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let runs = |path: &str| {
-        let runs: Vec<(String, Kept)> = serde_json::from_value(whole.pointer(path).cloned().unwrap_or_default())?;
-        Ok::<_, serde_json::Error>(runs.into_iter().map(|(name, kept)| (format!("{stem}: {name}"), kept)).collect())
-    };
-    let drawn = match found.kind {
-        ResultKind::PacketLoad => serde_json::from_value(whole.clone()).map(|kept| vec![(stem.clone(), kept)]),
-        ResultKind::PacketLatency => runs("/runs"),
-        ResultKind::ZeroLoss => runs("/measured/runs"),
-        ResultKind::Experiment => return Err(named(&"an experiment of the lab: nearside lab report draws it")),
-        kind => return Err(named(&format!("a result of {}, of which there is no page here", kind.command()))),
-    };
-    drawn.map_err(|why| named(&why))
 }

@@ -4,8 +4,9 @@ use crate::MethodPlan;
 use crate::clocks::Timed;
 use crate::commands;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, MISSED, begun, replay, seed, surroundings};
+use crate::load::{INTERRUPTED, MISSED, begun, made, replay, seed, surroundings};
 use crate::look::Before;
+use crate::pages::keep_page;
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, Clocked, Rig, Trials, Watch};
 use demo::child::Interrupt;
@@ -58,6 +59,7 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
         "kind": ResultKind::Rfc2544,
         "schema": SCHEMA,
         "command": replay(),
+        "made": made(),
         "environment": surroundings(&plan.links),
         "audit": before.audit,
         "noise": before.noise_json(),
@@ -84,6 +86,7 @@ pub fn rfc2544(plan: &MethodPlan) -> Result<ExitCode, Failure> {
     if let Some(path) = &plan.out {
         write_whole(path, &format!("{value:#}\n"))?;
     }
+    keep_page(plan.html.as_deref(), &value)?;
     Ok(match verdict.word {
         _ if stopped => ExitCode::from(INTERRUPTED),
         Word::Invalid => ExitCode::from(MISSED),

@@ -3,7 +3,8 @@
 
 use crate::SearchPlan;
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, MISSED, replay, seed, surroundings};
+use crate::load::{INTERRUPTED, MISSED, made, replay, seed, surroundings};
+use crate::pages::keep_page;
 use crate::pause::PauseWatch;
 use crate::rig::{Bench, CALIBRATION, Clocked, Rig, Trials, Watch};
 use environment::{ResultKind, SCHEMA};
@@ -71,6 +72,7 @@ pub fn search(plan: &SearchPlan) -> Result<ExitCode, Failure> {
     if let Some(path) = &plan.out {
         write_whole(path, &format!("{value:#}\n"))?;
     }
+    keep_page(plan.html.as_deref(), &value)?;
     Ok(match verdict.word {
         _ if done.stopped => ExitCode::from(INTERRUPTED),
         Word::Invalid => ExitCode::from(MISSED),
@@ -309,6 +311,7 @@ fn to_json(plan: &SearchPlan, clock: &Clocked, done: &Done, (pause, verdict): (&
         "kind": ResultKind::PacketSearch,
         "schema": SCHEMA,
         "command": replay(),
+        "made": made(),
         "environment": surroundings(&plan.links),
         "clock": clock.to_json(),
         "links": plan.links.iter().map(host::drivers::LinkSpec::name).collect::<Vec<_>>(),

@@ -8,7 +8,8 @@
 use crate::FactorsPlan;
 use crate::child::{own, parse, program};
 use crate::keep::write_whole;
-use crate::load::{INTERRUPTED, replay, surroundings_of};
+use crate::load::{INTERRUPTED, made, replay, surroundings_of};
+use crate::pages::keep_page;
 use demo::child::Interrupt;
 use demo::scratch::Scratch;
 use environment::{ResultKind, SCHEMA};
@@ -111,7 +112,7 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     let verdict = crate::lab::missing(rows.iter().map(|row| (row.point.as_str(), row.missing.as_deref())));
     let value = json!({
         "kind": ResultKind::PacketSweep, "schema": SCHEMA, "verdict": verdict,
-        "command": replay(), "environment": environment, "points": rows, "rounds": plan.rounds,
+        "command": replay(), "made": made(), "environment": environment, "points": rows, "rounds": plan.rounds,
         "energy_missing": energy,
     });
     if plan.json {
@@ -123,6 +124,7 @@ pub fn sweep(plan: &FactorsPlan) -> Result<ExitCode, Failure> {
     if let Some(path) = &plan.out {
         write_whole(path, &format!("{value:#}\n"))?;
     }
+    keep_page(plan.html.as_deref(), &value)?;
     match rows.iter().find_map(|row| row.missing.as_ref()) {
         _ if signals.load(Ordering::Relaxed) > 0 => Ok(ExitCode::from(INTERRUPTED)),
         Some(why) if rows.iter().all(|row| row.samples.is_empty()) => Err(why.clone().into()),

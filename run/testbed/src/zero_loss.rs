@@ -6,9 +6,10 @@
 //! sets up a forwarder of ours beside itself, over memif or AF_XDP on veth.
 
 use crate::child::{own, program};
-use crate::latency::{self, LatencyTold};
-use crate::load::{INTERRUPTED, MISSED};
+use crate::latency::{self, LatencyTold, PAGE};
+use crate::load::{INTERRUPTED, MISSED, made};
 use crate::look::Before;
+use crate::pages::keep_page;
 use crate::{LatencyPlan, ZeroLossPlan};
 use demo::child::{Interrupt, Running};
 use demo::netns::Wires;
@@ -83,6 +84,8 @@ impl ZeroLossPlan {
             link_limit: self.link_limit,
             pace: self.pace.clone(),
             out: self.out.clone(),
+            // That of the whole is made when the forwarder has told what it did.
+            html: None,
             checkpoint: self.checkpoint,
             json: self.json,
         }
@@ -184,22 +187,22 @@ fn show(
     told: &LatencyTold,
     forwarder: Option<&(String, Value)>,
 ) -> Result<(), Failure> {
+    let value = json!({
+        "kind": ResultKind::ZeroLoss,
+        "schema": SCHEMA,
+        "command": told.value["command"],
+        "made": made(),
+        "environment": told.value["environment"],
+        "audit": before.audit,
+        "noise": before.noise_json(),
+        "measured": told.value,
+        "forwarder": forwarder.map(|(_, value)| value),
+        "zero_loss": told.lost == 0,
+        "verdict": told.verdict,
+    });
     if plan.json {
-        println!(
-            "{:#}",
-            json!({
-                "kind": ResultKind::ZeroLoss,
-                "schema": SCHEMA,
-                "environment": told.value["environment"],
-                "audit": before.audit,
-                "noise": before.noise_json(),
-                "measured": told.value,
-                "forwarder": forwarder.map(|(_, value)| value),
-                "zero_loss": told.lost == 0,
-                "verdict": told.verdict,
-            })
-        );
-        return Ok(());
+        println!("{value:#}");
+        return keep(plan, &value);
     }
     print!("{}", before.told());
     print!("{}", told.text);
@@ -211,5 +214,11 @@ fn show(
         lost => println!("\nzero loss: NOT KEPT, {lost} frames were lost beside the background"),
     }
     println!("{}", told.verdict);
-    Ok(())
+    keep(plan, &value)
+}
+
+/// The page of the whole, in the place of that of the latencies alone.
+fn keep(plan: &ZeroLossPlan, value: &Value) -> Result<(), Failure> {
+    let page = plan.out.as_ref().map(|folder| folder.join(PAGE));
+    keep_page(page.as_deref(), value).and_then(|()| keep_page(plan.html.as_deref(), value))
 }

@@ -119,6 +119,10 @@ struct CompareArgs {
     #[arg(long)]
     force: bool,
 
+    /// Write the comparison to this file, as one page of HTML with both sides' results in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print the comparison as JSON
     #[arg(long)]
     json: bool,
@@ -136,6 +140,7 @@ impl LabArgs {
                 before: ResultsSide::from(args.before.as_str()),
                 after: ResultsSide::from(args.after.as_str()),
                 force: args.force,
+                html: args.html,
                 json: args.json,
             }),
         })

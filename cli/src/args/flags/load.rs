@@ -261,14 +261,6 @@ struct GoalArgs {
     #[arg(long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
     csv: Option<PathBuf>,
 
-    /// Draw what --sweep or --find-max measured into this file, as SVG
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    svg: Option<PathBuf>,
-
-    /// Write what --find-max measured to this file, as one page of HTML: the answer, curves, every run
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "find_max")]
-    html: Option<PathBuf>,
-
     /// With --sweep: read the server's CPU time from this process and those below it;
     /// with --find-max: watch their waits [default: of who listens]
     #[arg(long, value_name = "PID", conflicts_with = "server_page")]

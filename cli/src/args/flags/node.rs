@@ -166,6 +166,10 @@ struct NoiseArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     gaps: Option<PathBuf>,
 
+    /// Write what was found to this file, as one page of HTML
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -328,10 +332,10 @@ impl NodeArgs {
                 });
                 (NodeTask::Apply { id, tuning: tuning.meant(), trial, persist }, root, false)
             }
-            TypedTask::Noise(NoiseArgs { cores, time, threshold, expect, fifo, plain, osnoise, gaps, json }) => {
+            TypedTask::Noise(NoiseArgs { cores, time, threshold, expect, fifo, plain, osnoise, gaps, html, json }) => {
                 let plan = noise::Plan { cores: cores.0, time, threshold, fifo, plain, osnoise };
                 let expect = expect.map_or_else(Vec::new, |bounds| bounds.0);
-                (NodeTask::Noise(Box::new(NoisePlan { plan, expect, gaps })), None, json)
+                (NodeTask::Noise(Box::new(NoisePlan { plan, expect, gaps, html })), None, json)
             }
             TypedTask::Undo { all, force, root } => (NodeTask::Undo { all, force }, root, false),
             TypedTask::Confirm { root } => (NodeTask::Confirm, root, false),

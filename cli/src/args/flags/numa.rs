@@ -18,6 +18,10 @@ pub(in crate::args) struct NumaArgs {
     #[arg(long)]
     topology: bool,
 
+    /// Write the topology to this file, as one page of HTML
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "topology")]
+    html: Option<PathBuf>,
+
     /// Print what sysfs says of these, to be read again with --root
     #[arg(long, conflicts_with = "topology")]
     record: bool,
@@ -29,10 +33,10 @@ pub(in crate::args) struct NumaArgs {
 
 impl NumaArgs {
     pub(super) fn plan(self) -> Result<NumaPlan, String> {
-        let Self { page, json, topology, record, root } = self;
+        let Self { page, json, topology, html, record, root } = self;
         if root.is_some() && !topology && !record {
             return Err("--root goes with --topology or --record".to_owned());
         }
-        Ok(NumaPlan { page, json, topology, record, root })
+        Ok(NumaPlan { page, json, topology, html, record, root })
     }
 }

@@ -87,7 +87,7 @@ enum What {
     /// has it. A value that the device refuses is told. The exit status is 0,
     /// 130 after Ctrl-C, 1 if none could be measured.
     Sweep(sweep::SweepArgs),
-    /// Turn what load --out kept into one page of HTML: tables and curves
+    /// Turn results into one page of HTML: verdict, tables and curves
     Report {
         /// Results; those of several runs are drawn over each other
         #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
@@ -116,6 +116,10 @@ enum What {
         /// Compare also runs that are not alike
         #[arg(long)]
         force: bool,
+
+        /// Write the comparison to this file, as one page of HTML with both sides' results in it
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        html: Option<PathBuf>,
 
         /// Print JSON
         #[arg(long)]
@@ -148,8 +152,8 @@ impl PacketArgs {
             What::Lab(args) => PacketPlan::Lab(args.plan()?),
             What::Sweep(args) => PacketPlan::Sweep(args.plan()?),
             What::Report { files, out } => PacketPlan::Report(ReportPlan { files, out }),
-            What::Compare { before, after, force, json } => {
-                PacketPlan::Compare(ComparePlan { before, after, force, json })
+            What::Compare { before, after, force, html, json } => {
+                PacketPlan::Compare(ComparePlan { before, after, force, html, json })
             }
         })
     }
@@ -274,6 +278,10 @@ struct ProbedArgs {
     /// How often the file of the rate under way is renewed: what was measured survives a kill
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = nonzero_duration, requires = "out")]
     checkpoint: Duration,
+
+    /// Write the result to this file, as one page of HTML: verdict, figures, curves, and the result in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
 
     /// Print the results as JSON
     #[arg(long)]

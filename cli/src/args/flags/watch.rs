@@ -67,6 +67,10 @@ pub(in crate::args) struct WatchArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "replay")]
     record: Option<PathBuf>,
 
+    /// Write what is recorded or replayed to this file, as one page of HTML, at the end
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Show what a file recorded instead of this machine
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["pid", "no_syscalls"])]
     replay: Option<PathBuf>,
@@ -98,6 +102,9 @@ impl WatchArgs {
                 "--trace {name} is of one process: name it with --pid; without one there is --trace mallocs"
             ));
         }
+        if self.html.is_some() && self.record.is_none() && self.replay.is_none() {
+            return Err("--html goes with --record or --replay".to_owned());
+        }
         Ok(self.planned())
     }
 
@@ -128,6 +135,7 @@ impl WatchArgs {
             syscalls: !self.no_syscalls,
             openmetrics: self.openmetrics,
             record: self.record,
+            html: self.html,
             replay: self.replay,
             root: self.root,
         }

@@ -1,8 +1,9 @@
 //! `nearside node noise`: a run, its report, and what was expected of it.
 
 use super::NOISY;
+use crate::lab::write_page;
 use crate::plan::NoisePlan;
-use environment::{Fingerprint, ResultKind, SCHEMA};
+use environment::ResultKind;
 use noise::{GapLine, Judged, NoiseReport};
 use say::Failure;
 use serde_json::{Value, json};
@@ -47,13 +48,14 @@ pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<Exit
     let (report, written) = running.join().map_err(|_| "the run ended in a panic")?;
     let report = report?;
     let judged = report.judge(&asked.expect);
+    let mut whole = serde_json::to_value(&report)?;
+    whole["expect"] = json!(judged);
+    whole["verdict"] = verdict(&report, stop.load(Ordering::Relaxed));
+    super::origin(&mut whole, ResultKind::Noise, true)?;
+    if let Some(place) = &asked.html {
+        write_page(place, &results::page(&[("the noise".to_owned(), whole.to_string())])?)?;
+    }
     if json {
-        let mut whole = serde_json::to_value(&report)?;
-        whole["expect"] = json!(judged);
-        whole["kind"] = json!(ResultKind::Noise);
-        whole["schema"] = json!(SCHEMA);
-        whole["environment"] = json!(Fingerprint::read());
-        whole["verdict"] = verdict(&report, stop.load(Ordering::Relaxed));
         writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;
     } else {
         show(out, &report, &judged)?;

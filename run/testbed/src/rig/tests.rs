@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::keep::write_whole;
-use packet::page::Kept;
+use packet::kept::Kept;
 use packet::tester::fill;
 use wire::Time;
 
@@ -54,7 +54,7 @@ fn eight_hours_lose_no_record_whenever_the_process_is_killed() {
         if let Some(mut result) = taken.filter(|_| now.is_multiple_of(120_000_000)) {
             fill(&mut result, &totals);
             checkpoints += 1;
-            let clock = packet::page::Clock { told: String::new() };
+            let clock = packet::kept::Clock { told: String::new() };
             let (command, links) = (Vec::new(), Vec::new());
             let kept = Kept { command, complete: false, clock, links, threshold_ns: 0, result };
             write_whole(&path, &serde_json::to_string(&kept).expect("JSON")).expect("written");

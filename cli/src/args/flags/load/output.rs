@@ -30,6 +30,14 @@ pub(in crate::args) struct OutputArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["find_max", "sweep"])]
     hgrm: Option<PathBuf>,
 
+    /// Write the result to this file, as one page of HTML: verdict, figures, curves, and the result in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
+    /// Draw its curves into this file, as SVG
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    svg: Option<PathBuf>,
+
     /// Fail with exit code 6 where the figures cannot be trusted
     #[arg(long, conflicts_with_all = ["find_max", "sweep"])]
     strict: bool,
@@ -62,7 +70,13 @@ impl OutputArgs {
 
     /// An option that is about requests, which streams without end are none of.
     pub(super) fn of_requests(&self) -> Option<&'static str> {
-        let files = [("--ndjson", &self.ndjson), ("--hdr-log", &self.hdr_log), ("--hgrm", &self.hgrm)];
+        let files = [
+            ("--ndjson", &self.ndjson),
+            ("--hdr-log", &self.hdr_log),
+            ("--hgrm", &self.hgrm),
+            ("--html", &self.html),
+            ("--svg", &self.svg),
+        ];
         let file = files.into_iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
         let form = !matches!(self.form, Form::Text | Form::Json);
         file.or(self.strict.then_some("--strict")).or(form.then_some("--as"))
@@ -74,6 +88,8 @@ impl OutputArgs {
             ndjson: self.ndjson,
             hdr_log: self.hdr_log,
             hgrm: self.hgrm,
+            svg: self.svg,
+            html: self.html,
             interval: self.interval,
             progress: self.progress,
             strict: self.strict,

@@ -198,22 +198,18 @@ impl GoalArgs {
                 precision: self.find_precision,
                 ..FindMaxConfig::default()
             };
-            let (svg, html) = (self.svg.clone(), self.html.clone());
-            return Ok(Task::FindMax { objectives, config, svg, html, server });
+            return Ok(Task::FindMax { objectives, config, server });
         }
         let Some(conns) = &self.sweep else {
-            let refusals = [
-                (self.svg.is_some(), "--svg draws what --sweep or --find-max measures"),
-                (server != ServerPlan::Usual, "--server-pid and --server-page are for --sweep and --find-max"),
-            ];
-            let refusal = refusals.iter().find(|(asked, _)| *asked);
-            return refusal.map_or(Ok(Task::Once), |(_, refusal)| Err((*refusal).to_owned()));
+            return match server == ServerPlan::Usual {
+                true => Ok(Task::Once),
+                false => Err("--server-pid and --server-page are for --sweep and --find-max".to_owned()),
+            };
         };
         Ok(Task::Sweep(SweepPlan {
             connections: conns.0.clone(),
             procs: self.procs.as_ref().map_or(Vec::new(), |list| list.0.clone()),
             csv: self.csv.clone(),
-            svg: self.svg.clone(),
             server,
         }))
     }

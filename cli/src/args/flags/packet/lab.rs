@@ -42,6 +42,10 @@ pub(in crate::args::flags) struct LabArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
+    /// Write the result to this file, as one page of HTML: verdict, figures, curves, and the result in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -65,6 +69,7 @@ impl LabArgs {
             core: self.core,
             device_core: self.device_core,
             out: self.out,
+            html: self.html,
             json: self.json,
         })
     }

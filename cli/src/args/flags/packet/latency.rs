@@ -84,6 +84,7 @@ impl LatencyArgs {
             pace: self.tester.pace(),
             out: self.told.out,
             checkpoint: self.told.checkpoint,
+            html: self.told.html,
             json: self.told.json,
         })
     }

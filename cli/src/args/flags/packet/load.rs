@@ -107,6 +107,10 @@ pub(in crate::args::flags) struct LoadArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
+    /// Write the result to this file, as one page of HTML: verdict, figures, curves, and the result in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -160,6 +164,7 @@ impl LoadArgs {
             out: self.out,
             checkpoint: self.checkpoint,
             stats_period: self.stats_period,
+            html: self.html,
             json: self.json,
         })
     }

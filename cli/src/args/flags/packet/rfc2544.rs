@@ -132,6 +132,10 @@ pub(in crate::args::flags) struct Rfc2544Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
+    /// Write the result to this file, as one page of HTML: verdict, figures, curves, and the result in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -179,6 +183,7 @@ impl Rfc2544Args {
             pace: self.tester.pace(),
             noise: self.noise,
             out: self.out,
+            html: self.html,
             json: self.json,
         })
     }

@@ -75,6 +75,10 @@ pub(in crate::args::flags) struct SearchArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
+    /// Write the result to this file, as one page of HTML: verdict, figures, curves, and the result in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -155,6 +159,7 @@ impl SearchArgs {
             link_limit: self.tester.link_limit,
             pace: self.tester.pace(),
             out: self.out,
+            html: self.html,
             json: self.json,
         })
     }

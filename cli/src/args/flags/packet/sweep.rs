@@ -50,6 +50,10 @@ pub(in crate::args::flags) struct SweepArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
+    /// Write the result to this file, as one page of HTML: verdict, figures, curves, and the result in it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -106,6 +110,7 @@ impl SweepArgs {
             duration: self.duration,
             core: self.core,
             out: self.out,
+            html: self.html,
             json: self.json,
         })
     }

@@ -112,6 +112,7 @@ impl ZeroLossArgs {
             pace: self.tester.pace(),
             out: self.told.out,
             checkpoint: self.told.checkpoint,
+            html: self.told.html,
             json: self.told.json,
         })
     }

@@ -1,0 +1,164 @@
+//! Values by name, each with its interval: bars from zero, or places on a logarithmic axis (a forest
+//! plot: Lewis and Clarke, BMJ 322, 2001). Names stand above their bars, so that no name is cut.
+
+use crate::drawing::{Drawing, TEXT, both, class};
+use crate::scale::{AxisScale, Range};
+use crate::table::{PageTable, TableRow};
+use crate::text::width;
+use crate::tone::Tone;
+
+/// Intervals that are wider are cut: one of great noise would press all others into a point.
+const WIDEST: f64 = 100.0;
+
+/// A row for each value.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// What it shows.
+    pub title: String,
+    /// The quantity and its unit.
+    pub label: String,
+    /// Linear: bars from zero. Logarithmic: a mark for each value, and a line at one.
+    pub scale: AxisScale,
+    /// How a tick is written.
+    pub format: fn(f64) -> String,
+    /// The rows.
+    pub rows: Vec<Bar>,
+    /// Where a difference does not matter.
+    pub band: Option<(f64, f64)>,
+}
+
+/// One value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Bar {
+    /// What several rows belong to; empty: none.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Which colour it has.
+    pub colour: usize,
+    /// The value.
+    pub value: f64,
+    /// The ends of its interval.
+    pub interval: Option<(f64, f64)>,
+    /// The value in words, with its unit and interval.
+    pub told: String,
+    /// How good or bad it is.
+    pub tone: Tone,
+    /// Whether it counts.
+    pub counts: bool,
+}
+
+impl Bars {
+    /// Ratios around one.
+    #[must_use]
+    pub fn ratios(title: &str, rows: Vec<Bar>, band: Option<(f64, f64)>) -> Self {
+        let format = |value: f64| {
+            let text = format!("{value:.2}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        };
+        let label = if band.is_some() { "ratio; within the band a difference does not matter" } else { "ratio" };
+        Self { title: title.to_owned(), label: label.to_owned(), scale: AxisScale::Logarithmic, format, rows, band }
+    }
+
+    pub(crate) fn write(&self, out: &mut String) {
+        if self.rows.is_empty() {
+            return;
+        }
+        out.push_str("<figure>\n");
+        out.push_str(&both(&self.title, |drawing| self.draw(drawing)));
+        out.push_str("<details><summary>The figures of this chart</summary>\n");
+        let row = |bar: &Bar| {
+            let counts = if bar.counts { "" } else { ", does not count" };
+            TableRow {
+                cells: vec![[&*bar.group, &*bar.name].join(" "), format!("{}{counts}", bar.told)],
+                tone: bar.tone,
+            }
+        };
+        let table = PageTable::new(self.title.clone(), &["", &self.label]).with(self.rows.iter().map(row));
+        table.write(out);
+        out.push_str("</details>\n</figure>\n");
+    }
+
+    fn range(&self) -> Option<Range> {
+        let ends = self.rows.iter().flat_map(|bar| {
+            let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));
+            [bar.value, low.max(bar.value / WIDEST), high.min(bar.value * WIDEST)]
+        });
+        let band = self.band.map_or([1.0, 1.0], |(low, high)| [low, high]);
+        let fixed = if self.scale == AxisScale::Logarithmic { band.to_vec() } else { Vec::new() };
+        Range::over(ends.chain(fixed), self.scale).map(Range::roomy)
+    }
+
+    fn draw(&self, drawing: &mut Drawing) {
+        drawing.paragraph(0.0, "title", &self.title);
+        let Some(range) = self.range() else { return drawing.paragraph(0.0, "name", "(no values)") };
+        drawing.top += 6.0;
+        let (from, right) = (drawing.top, drawing.width - 8.0);
+        let at = move |value: f64| 4.0 + range.place(value) * (right - 4.0);
+        // Lines and the band lie behind the rows, whose height is not known before: drawn apart.
+        let mut rows = Drawing::new(drawing.width);
+        rows.top = from;
+        let mut group = "";
+        for bar in &self.rows {
+            if bar.group != group {
+                rows.top += 6.0;
+                rows.paragraph(0.0, "strong", &bar.group);
+                group = &bar.group;
+            }
+            self.row(&mut rows, bar, &at);
+        }
+        let bottom = rows.top;
+        if let Some((low, high)) = self.band {
+            let (x, wide) = (at(low), at(high) - at(low));
+            drawing.put(&format!(
+                "<rect class=\"band\" x=\"{x:.1}\" y=\"{from:.1}\" width=\"{wide:.1}\" height=\"{:.1}\"/>",
+                bottom - from
+            ));
+        }
+        let mut free = 0.0;
+        for tick in range.ticks() {
+            let (x, text) = (at(tick), (self.format)(tick));
+            let half = 0.5 * width(&text, TEXT);
+            let middle = x.clamp(half, (drawing.width - half).max(half));
+            if middle - half >= free {
+                drawing.line("grid", (x, from), (x, bottom));
+                drawing.text((middle, bottom + 17.0), "middle", &text);
+                free = middle + half + 8.0;
+            }
+        }
+        if self.scale == AxisScale::Logarithmic {
+            drawing.line("one", (at(1.0), from), (at(1.0), bottom));
+        }
+        drawing.put(rows.inner());
+        drawing.top = bottom + 22.0;
+        drawing.paragraph(0.0, "label", &self.label);
+    }
+
+    fn row(&self, drawing: &mut Drawing, bar: &Bar, at: &dyn Fn(f64) -> f64) {
+        let told = if bar.counts { bar.told.clone() } else { format!("{}, does not count", bar.told) };
+        let room = drawing.width - width(&told, TEXT) - 12.0;
+        drawing.top += 3.0;
+        drawing.paragraph(0.0, "name", &bar.name);
+        match width(&bar.name, TEXT) <= room {
+            true => drawing.text((drawing.width, drawing.top - 4.0), "end", &told),
+            false => drawing.paragraph(0.0, "name", &told),
+        }
+        let middle = drawing.top + 6.0;
+        let (class, counts) = (class(bar.colour), if bar.counts { "" } else { " open" });
+        if self.scale == AxisScale::Logarithmic {
+            let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));
+            drawing.line(&format!("interval {class}"), (at(low), middle), (at(high), middle));
+            drawing.mark(bar.colour, (at(bar.value), middle), bar.counts, "");
+        } else {
+            let (x, wide) = (at(0.0), (at(bar.value) - at(0.0)).max(1.0));
+            drawing.put(&format!(
+                "<rect class=\"bar {class}{counts}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{wide:.1}\" height=\"9\"/>",
+                middle - 4.5
+            ));
+            if let Some((low, high)) = bar.interval {
+                drawing.line("interval ink", (at(low), middle), (at(high), middle));
+            }
+        }
+        drawing.top += 13.0;
+    }
+}

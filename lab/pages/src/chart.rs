@@ -1,0 +1,342 @@
+//! Curves, drawn: as SVG for a page, and in plain characters for a terminal.
+
+use crate::drawing::{COLOURS, Drawing, TEXT, WIDTHS, both, class};
+use crate::scale::{AxisScale, Range, percentile};
+use crate::table::{PageTable, TableRow};
+use crate::text::{width, wrapped};
+use core::fmt::{self, Write};
+
+/// Curves over a pair of axes.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// From left to right.
+    pub x: Axis,
+    /// From bottom to top.
+    pub y: Axis,
+    /// The curves.
+    pub series: Vec<Series>,
+}
+
+/// One direction.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// The quantity and its unit.
+    pub label: String,
+    /// How it is divided.
+    pub scale: AxisScale,
+    /// How a value is written.
+    pub format: fn(f64) -> String,
+}
+
+impl Axis {
+    /// An axis of this quantity.
+    #[must_use]
+    pub fn new(label: &str, scale: AxisScale, format: fn(f64) -> String) -> Self {
+        Self { label: label.to_owned(), scale, format }
+    }
+}
+
+/// One curve.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Points, in the order in which those that count are joined.
+    pub points: Vec<CurvePoint>,
+    /// The largest value, for which there is no place on the axis of percentiles.
+    pub largest: Option<f64>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CurvePoint {
+    /// From left to right.
+    pub x: f64,
+    /// From bottom to top.
+    pub y: f64,
+    /// The ends of its interval.
+    pub interval: Option<(f64, f64)>,
+    /// Whether it counts; else it is shown, and no curve goes through it.
+    pub counts: bool,
+}
+
+impl From<(f64, f64)> for CurvePoint {
+    fn from((x, y): (f64, f64)) -> Self {
+        Self { x, y, interval: None, counts: true }
+    }
+}
+
+impl Series {
+    /// Of plain points.
+    #[must_use]
+    pub fn new(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+        Self { name: name.into(), points: points.into_iter().map(CurvePoint::from).collect(), largest: None }
+    }
+
+    /// Points that are numbers; of many the lowest and the highest of each part, so that none of
+    /// them is missed.
+    fn thinned(&self) -> Vec<CurvePoint> {
+        let is_number = |point: &&CurvePoint| point.x.is_finite() && point.y.is_finite();
+        let points: Vec<CurvePoint> = self.points.iter().filter(is_number).copied().collect();
+        if points.len() <= 2 * PARTS {
+            return points;
+        }
+        let ends = |part: &[CurvePoint]| {
+            let by_height = |a: &&CurvePoint, b: &&CurvePoint| a.y.total_cmp(&b.y);
+            let ends = [part.iter().min_by(by_height), part.iter().max_by(by_height)];
+            let mut ends: Vec<CurvePoint> = ends.into_iter().flatten().copied().collect();
+            ends.sort_by(|a, b| a.x.total_cmp(&b.x));
+            ends
+        };
+        points.chunks(points.len().div_ceil(PARTS)).flat_map(ends).collect()
+    }
+}
+
+/// Parts that a curve of very many points is drawn by.
+const PARTS: usize = 180;
+
+/// Marks stand at points as long as they are no more than these.
+const MARKED: usize = 40;
+
+/// Each of at most so many places of points has its tick.
+const OWN_TICKS: usize = 14;
+
+/// Letters of curves in plain characters.
+const MARKS: [char; 6] = ['*', 'o', '+', 'x', '#', '@'];
+
+/// Columns and rows of a drawing in plain characters, axes apart.
+const COLUMNS: usize = 64;
+const ROWS: usize = 16;
+
+/// Drawings below each other, as one SVG document that stands by itself.
+#[must_use]
+pub fn svg_page<'a>(charts: impl Iterator<Item = &'a Chart>) -> String {
+    let mut drawing = Drawing::new(WIDTHS[1].0);
+    drawing.put(&format!("<style>{COLOURS}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"));
+    let mut titles = Vec::new();
+    for chart in charts {
+        chart.draw(&mut drawing);
+        titles.push(chart.title.as_str());
+    }
+    drawing.finish("page", &titles.join("; "))
+}
+
+impl Chart {
+    /// Times by percentile, in nanoseconds: points are [`nines`](crate::nines) and times.
+    #[must_use]
+    pub fn by_percentile(title: &str, series: Vec<Series>) -> Self {
+        let label = "percentile; cut where fewer than ten samples lie beyond";
+        let x = Axis::new(label, AxisScale::Percentiles, percentile);
+        let y = Axis::new("latency", AxisScale::Logarithmic, figures::seconds);
+        Self { title: title.to_owned(), x, y, series }
+    }
+
+    /// Both forms of the drawing, and the table behind it.
+    pub(crate) fn write(&self, out: &mut String) {
+        out.push_str("<figure>\n");
+        out.push_str(&both(&self.title, |drawing| self.draw(drawing)));
+        out.push_str("<details><summary>The figures of this chart</summary>\n");
+        self.table().write(out);
+        out.push_str("</details>\n</figure>\n");
+    }
+
+    /// What is drawn, as a table.
+    fn table(&self) -> PageTable {
+        let mut xs: Vec<f64> =
+            self.series.iter().flat_map(Series::thinned).map(|point| point.x).filter(|x| x.is_finite()).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        let mut heads = vec![self.x.label.as_str()];
+        heads.extend(self.series.iter().map(|series| series.name.as_str()));
+        let columns: Vec<Vec<CurvePoint>> = self.series.iter().map(Series::thinned).collect();
+        let row = |x: &f64| {
+            let cell = |points: &Vec<CurvePoint>| {
+                let all = points.iter().filter(|point| point.x == *x).map(|point| self.told(point));
+                all.collect::<Vec<_>>().join("; ")
+            };
+            TableRow::from([vec![(self.x.format)(*x)], columns.iter().map(cell).collect()].concat())
+        };
+        let mut table = PageTable::new(format!("{}: {}", self.title, self.y.label), &heads).with(xs.iter().map(row));
+        if self.series.iter().any(|series| series.largest.is_some()) {
+            let largest = self.series.iter().map(|series| series.largest.map_or_else(String::new, self.y.format));
+            table.rows.push([vec!["max".to_owned()], largest.collect()].concat().into());
+        }
+        table
+    }
+
+    /// A point's height, its interval, and whether it counts.
+    fn told(&self, point: &CurvePoint) -> String {
+        let interval = point.interval.map(|(low, high)| [low, high].map(self.y.format));
+        let interval = interval.map_or_else(String::new, |[low, high]| format!(" ({low} to {high})"));
+        let counts = if point.counts { "" } else { ", does not count" };
+        format!("{}{interval}{counts}", (self.y.format)(point.y))
+    }
+
+    fn ranges(&self) -> Option<(Range, Range)> {
+        let x = Range::over(self.points().map(|(_, point)| point.x), self.x.scale)?;
+        let ends = self.points().flat_map(|(_, point)| {
+            let (low, high) = point.interval.unwrap_or((point.y, point.y));
+            [point.y, low, high]
+        });
+        let y = Range::over(ends.chain(self.series.iter().filter_map(|series| series.largest)), self.y.scale)?;
+        Some((x, y))
+    }
+
+    /// The points that can be drawn, with their curves' numbers.
+    fn points(&self) -> impl Iterator<Item = (usize, CurvePoint)> {
+        let shown =
+            |value: f64, axis: &Axis| value.is_finite() && (axis.scale != AxisScale::Logarithmic || value > 0.0);
+        let all = self.series.iter().enumerate();
+        all.flat_map(|(curve, series)| series.thinned().into_iter().map(move |point| (curve, point)))
+            .filter(move |(_, point)| shown(point.x, &self.x) && shown(point.y, &self.y))
+    }
+
+    fn draw(&self, drawing: &mut Drawing) {
+        drawing.paragraph(0.0, "title", &self.title);
+        let names = self.series.iter().enumerate().map(|(curve, series)| (series.name.clone(), Some((curve, true))));
+        let mut names: Vec<(String, Option<(usize, bool)>)> = names.collect();
+        let all = || self.series.iter().flat_map(|series| &series.points);
+        if let Some(curve) = self.series.iter().position(|series| series.points.iter().any(|point| !point.counts)) {
+            names.push(("does not count".to_owned(), Some((curve, false))));
+        }
+        if all().any(|point| point.interval.is_some()) {
+            names.push(("interval".to_owned(), None));
+        }
+        drawing.legend(&names);
+        match self.ranges() {
+            Some(ranges) => self.plot(drawing, ranges),
+            // Who sees an empty place would wait for what does not come.
+            None => drawing.paragraph(0.0, "name", "(no points)"),
+        }
+    }
+
+    fn plot(&self, drawing: &mut Drawing, (x, y): (Range, Range)) {
+        let has_largest = self.series.iter().any(|series| series.largest.is_some());
+        let x = if has_largest { x.longer(0.2) } else { x.roomy() };
+        let y = y.roomy();
+        drawing.paragraph(0.0, "label", &self.y.label);
+        let labels: Vec<(f64, String)> = y.ticks().into_iter().map(|tick| (tick, (self.y.format)(tick))).collect();
+        let left = labels.iter().map(|(_, text)| width(text, TEXT)).fold(0.0, f64::max) + 8.0;
+        let (right, top) = (drawing.width - 8.0, drawing.top + 10.0);
+        let bottom = top + if drawing.width < 500.0 { 190.0 } else { 250.0 };
+        let at_x = |value: f64| left + x.place(value) * (right - left);
+        let at_y = |value: f64| bottom - y.place(value) * (bottom - top);
+        let mut above = f64::INFINITY;
+        for (tick, text) in &labels {
+            let at = at_y(*tick);
+            drawing.line("grid", (left, at), (right, at));
+            // Where decades are close, not every one has its label.
+            if above - at > TEXT + 2.0 {
+                drawing.text((left - 6.0, at + 4.0), "end", text);
+                above = at;
+            }
+        }
+        let mut free = 0.0;
+        for (tick, text) in self.ticks(&x) {
+            let (at, half) = (at_x(tick), 0.5 * width(&text, TEXT));
+            // A label at an end is moved in.
+            let middle = at.clamp(half, (drawing.width - half).max(half));
+            if middle - half >= free && (!has_largest || middle + half < right - 34.0) {
+                drawing.line("grid", (at, top), (at, bottom));
+                drawing.text((middle, bottom + 17.0), "middle", &text);
+                free = middle + half + 8.0;
+            }
+        }
+        if has_largest {
+            drawing.line("grid", (right - 10.0, top), (right - 10.0, bottom));
+            drawing.text((drawing.width - width("max", TEXT), bottom + 17.0), "name", "max");
+        }
+        drawing.line("axis", (left, bottom), (right, bottom));
+        for curve in 0..self.series.len() {
+            self.curve(drawing, curve, &|point| (at_x(point.x), at_y(point.y)), &at_y);
+            if let Some(largest) = self.series[curve].largest {
+                let told = format!("{}: max {}", self.series[curve].name, (self.y.format)(largest));
+                drawing.mark(curve, (right - 10.0, at_y(largest)), true, &told);
+            }
+        }
+        drawing.top = bottom + 24.0;
+        for line in wrapped(&self.x.label, TEXT, drawing.width - left) {
+            drawing.top += TEXT + 3.0;
+            drawing.text((f64::midpoint(left, right), drawing.top - 3.0), "middle label", &line);
+        }
+        drawing.top += 6.0;
+    }
+
+    /// Where lines go up: at the points, as long as these are few, else at round values.
+    fn ticks(&self, x: &Range) -> Vec<(f64, String)> {
+        let mut own: Vec<f64> = self.points().map(|(_, point)| point.x).collect();
+        own.sort_by(f64::total_cmp);
+        own.dedup();
+        let ticks = if own.len() <= OWN_TICKS && self.x.scale != AxisScale::Percentiles { own } else { x.ticks() };
+        ticks.into_iter().map(|tick| (tick, (self.x.format)(tick))).collect()
+    }
+
+    fn curve(
+        &self,
+        drawing: &mut Drawing,
+        curve: usize,
+        place: &dyn Fn(&CurvePoint) -> (f64, f64),
+        at_y: &dyn Fn(f64) -> f64,
+    ) {
+        let points: Vec<CurvePoint> =
+            self.points().filter(|(owner, _)| *owner == curve).map(|(_, point)| point).collect();
+        let places = points.iter().filter(|point| point.counts).map(place);
+        let path: Vec<String> = places.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        drawing.put(&format!("<polyline class=\"line {}\" points=\"{}\"/>", class(curve), path.join(" ")));
+        for point in &points {
+            let at = place(point);
+            if let Some((low, high)) = point.interval {
+                drawing.line(&format!("interval {}", class(curve)), (at.0, at_y(low)), (at.0, at_y(high)));
+            }
+            if points.len() <= MARKED || !point.counts {
+                let told = format!("{}: {}, {}", self.series[curve].name, (self.x.format)(point.x), self.told(point));
+                drawing.mark(curve, at, point.counts, &told);
+            }
+        }
+    }
+
+    /// The drawing in plain characters: a letter for each curve, one for each
+    /// point.
+    #[must_use]
+    pub fn ascii(&self) -> String {
+        let mut out = String::new();
+        // Writing to a String does not fail.
+        let _ = self.write_ascii(&mut out);
+        out
+    }
+
+    fn write_ascii(&self, out: &mut String) -> fmt::Result {
+        writeln!(out, "{}", self.title)?;
+        let Some((x, y)) = self.ranges() else { return writeln!(out, "(no points)") };
+        let mut cells = vec![[' '; COLUMNS]; ROWS];
+        for (curve, point) in self.points().filter(|(_, point)| point.counts) {
+            let column = (x.place(point.x) * (COLUMNS - 1) as f64).round() as usize;
+            let row = (y.place(point.y) * (ROWS - 1) as f64).round() as usize;
+            cells[ROWS - 1 - row.min(ROWS - 1)][column.min(COLUMNS - 1)] = MARKS[curve % MARKS.len()];
+        }
+        let names = |place: f64| (self.y.format)(y.value(place));
+        let middle = 0.5 - 0.5 / (ROWS - 1) as f64;
+        let width = [0.0, 0.5, 1.0].map(|place| names(place).chars().count());
+        let width = width.into_iter().max().unwrap_or(0);
+        for (row, line) in cells.iter().enumerate() {
+            let label = match row {
+                0 => names(1.0),
+                _ if row == ROWS / 2 => names(middle),
+                _ if row == ROWS - 1 => names(0.0),
+                _ => String::new(),
+            };
+            let line: String = line.iter().collect();
+            writeln!(out, "{label:>width$} |{}", line.trim_end())?;
+        }
+        let (first, last) = ((self.x.format)(x.value(0.0)), (self.x.format)(x.value(1.0)));
+        let gap = COLUMNS.saturating_sub(first.chars().count());
+        writeln!(out, "{:>width$} +{}\n{:>width$}  {first}{last:>gap$}", "", "-".repeat(COLUMNS), "")?;
+        writeln!(out, "{:>width$}  {} (across), {} (up)", "", self.x.label, self.y.label)?;
+        for (curve, series) in self.series.iter().enumerate() {
+            writeln!(out, "{:>width$}  {} {}", "", MARKS[curve % MARKS.len()], series.name)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,235 @@
+//! The model of a page, and its HTML.
+
+use crate::bars::Bars;
+use crate::chart::Chart;
+use crate::drawing::COLOURS;
+use crate::inside::link;
+use crate::shell::quoted;
+use crate::table::PageTable;
+use crate::text::escaped;
+use crate::tone::Tone;
+use core::fmt::Write;
+
+/// A page. Its head is whole from the beginning; the rest is filled by whoever makes one.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// What stands first.
+    pub head: PageHead,
+    /// What was found, in numbers.
+    pub figures: Vec<PagePart>,
+    /// The same, drawn.
+    pub curves: Vec<PagePart>,
+    /// How it was measured.
+    pub method: Vec<PagePart>,
+    /// Results that can be taken out of the page: names of files, and what they hold.
+    pub results: Vec<(String, String)>,
+}
+
+/// What no page is without.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageHead {
+    /// What was measured.
+    pub title: String,
+    /// Of whom: a server's address, links, a machine.
+    pub of: String,
+    /// When the result was made, seconds since 1970; of those of earlier versions it is not known.
+    pub made: Option<u64>,
+    /// What the figures are worth.
+    pub verdict: PageVerdict,
+    /// What was found, in sentences.
+    pub answer: Vec<String>,
+    /// How it is done again, word by word; none where the result does not tell.
+    pub command: Vec<String>,
+    /// The machine, by name and value; none where the result does not tell.
+    pub machine: Vec<(String, String)>,
+}
+
+/// A verdict with its reasons.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PageVerdict {
+    /// In a word: COMPLETE, PARTIAL, INVALID.
+    pub word: String,
+    /// How good or bad that is.
+    pub tone: Tone,
+    /// Why.
+    pub reasons: Vec<String>,
+}
+
+/// A part of a page.
+#[derive(Clone, Debug)]
+pub enum PagePart {
+    /// What the next parts are about.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// Sentences, one below the other.
+    List(Vec<String>),
+    /// A table.
+    Table(PageTable),
+    /// Curves.
+    Chart(Chart),
+    /// Values by name.
+    Bars(Bars),
+    /// A text as it is, shown when somebody asks for it.
+    Whole(String, String),
+}
+
+impl From<PageTable> for PagePart {
+    fn from(table: PageTable) -> Self {
+        Self::Table(table)
+    }
+}
+
+impl From<Chart> for PagePart {
+    fn from(chart: Chart) -> Self {
+        Self::Chart(chart)
+    }
+}
+
+impl From<Bars> for PagePart {
+    fn from(bars: Bars) -> Self {
+        Self::Bars(bars)
+    }
+}
+
+/// Reasons of a verdict that stand at its head; the others stand with how it was measured.
+const REASONS: usize = 6;
+
+impl Page {
+    /// A page with nothing but its head.
+    #[must_use]
+    pub const fn new(head: PageHead) -> Self {
+        Self { head, figures: Vec::new(), curves: Vec::new(), method: Vec::new(), results: Vec::new() }
+    }
+
+    /// Its curves, in their order.
+    pub fn charts(&self) -> impl Iterator<Item = &Chart> {
+        self.curves.iter().filter_map(|part| match part {
+            PagePart::Chart(chart) => Some(chart),
+            _ => None,
+        })
+    }
+
+    /// The page as HTML.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let title = escaped(&self.head.title);
+        let mut out = format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+             <link rel=\"icon\" href=\"data:,\"/>\n<title>{title}: {}</title>\n<style>\n{COLOURS}{}</style>\n</head>\n\
+             <body>\n<main>\n<header>\n<h1 dir=\"auto\">{title}</h1>\n",
+            escaped(&self.head.verdict.word),
+            include_str!("page.css")
+        );
+        self.head.write(&mut out);
+        out.push_str("</header>\n");
+        for (heading, parts) in [("Figures", &self.figures), ("Curves", &self.curves)] {
+            if !parts.is_empty() {
+                let _ = writeln!(out, "<section>\n<h2>{heading}</h2>");
+                parts.iter().for_each(|part| part.write(&mut out));
+                out.push_str("</section>\n");
+            }
+        }
+        out.push_str("<section>\n<h2>How it was measured</h2>\n");
+        let late = self.head.verdict.reasons.get(REASONS..).unwrap_or_default();
+        PagePart::List(late.to_vec()).write(&mut out);
+        self.method.iter().for_each(|part| part.write(&mut out));
+        match self.head.machine.as_slice() {
+            [] => out.push_str("<p>This result does not tell of its machine.</p>\n"),
+            machine => {
+                out.push_str("<details><summary>The machine</summary>\n");
+                PageTable::pairs("", ["", "the machine"], machine.iter().cloned()).write(&mut out);
+                out.push_str("</details>\n");
+            }
+        }
+        if !self.results.is_empty() {
+            let links: Vec<String> = self.results.iter().map(|(name, text)| link(name, text)).collect();
+            let _ = writeln!(
+                out,
+                "<p>In this page, to be taken out: {}. <code>nearside lab compare</code> reads the page as it is.</p>",
+                links.join(", ")
+            );
+        }
+        out + "</section>\n</main>\n</body>\n</html>\n"
+    }
+}
+
+impl PageHead {
+    fn write(&self, out: &mut String) {
+        let PageVerdict { word, tone, reasons } = &self.verdict;
+        let _ = writeln!(
+            out,
+            "<div class=\"verdict {}\" role=\"status\">\n<strong>{}</strong>",
+            tone.class(),
+            escaped(word)
+        );
+        let mut shown = reasons[..reasons.len().min(REASONS)].to_vec();
+        if let Some(more) = reasons.len().checked_sub(REASONS).filter(|more| *more > 0) {
+            shown.push(format!("and {more} more, below"));
+        }
+        PagePart::List(shown).write(out);
+        out.push_str("</div>\n");
+        self.answer.iter().for_each(|line| _ = writeln!(out, "<p class=\"answer\" dir=\"auto\">{}</p>", escaped(line)));
+        let made = self.made.map_or_else(|| "its result does not tell".to_owned(), date);
+        let short = |name: &str| self.machine.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+        let machine: Vec<String> = ["processor", "cores", "system", "kernel"].into_iter().filter_map(short).collect();
+        let machine = if machine.is_empty() { "its result does not tell".to_owned() } else { machine.join(", ") };
+        let command = match self.command.as_slice() {
+            [] => "<dd>its result does not tell</dd>".to_owned(),
+            words => format!("<dd><code>{}</code></dd>", escaped(&quoted(words))),
+        };
+        let _ = writeln!(
+            out,
+            "<dl>\n<dt>Of</dt><dd dir=\"auto\">{}</dd>\n<dt>When</dt><dd>{}</dd>\n<dt>Again</dt>{command}\n\
+             <dt>Machine</dt><dd dir=\"auto\">{}</dd>\n</dl>",
+            escaped(&self.of),
+            escaped(&made),
+            escaped(&machine)
+        );
+    }
+}
+
+impl PagePart {
+    fn write(&self, out: &mut String) {
+        let _ = match self {
+            Self::Heading(text) => writeln!(out, "<h3 dir=\"auto\">{}</h3>", escaped(text)),
+            Self::Text(text) => writeln!(out, "<p dir=\"auto\">{}</p>", escaped(text)),
+            Self::List(items) if items.is_empty() => Ok(()),
+            Self::List(items) => {
+                let items: Vec<String> =
+                    items.iter().map(|text| format!("<li dir=\"auto\">{}</li>", escaped(text))).collect();
+                writeln!(out, "<ul>\n{}\n</ul>", items.join("\n"))
+            }
+            Self::Whole(title, text) => {
+                let (title, text) = (escaped(title), escaped(text));
+                writeln!(out, "<details><summary>{title}</summary><pre tabindex=\"0\">{text}</pre></details>")
+            }
+            Self::Table(table) => {
+                table.write(out);
+                Ok(())
+            }
+            Self::Chart(chart) => {
+                chart.write(out);
+                Ok(())
+            }
+            Self::Bars(bars) => {
+                bars.write(out);
+                Ok(())
+            }
+        };
+    }
+}
+
+/// Seconds since 1970 as people write them (days to a date by Hinnant's algorithm).
+fn date(seconds: u64) -> String {
+    let (days, of_day) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let (day, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + era * 400 + u64::from(month < 3);
+    let (hour, minute) = (of_day / 3_600, of_day / 60 % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02} UTC")
+}

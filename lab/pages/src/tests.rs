@@ -1,0 +1,205 @@
+use super::*;
+use crate::drawing::COLOURS;
+use crate::scale::Range;
+use crate::text::{width, wrapped};
+
+fn plain(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+fn chart(points: Vec<(f64, f64)>) -> Chart {
+    Chart {
+        title: "latency <p99>".into(),
+        x: Axis::new("rate", AxisScale::Linear, plain),
+        y: Axis::new("ms", AxisScale::Logarithmic, plain),
+        series: vec![Series::new("p99", points), Series::default()],
+    }
+}
+
+fn head(word: &str, tone: Tone) -> PageHead {
+    PageHead {
+        title: "A & <b>".into(),
+        of: "http://a/?x&y".into(),
+        made: Some(1_785_000_000),
+        verdict: PageVerdict { word: word.into(), tone, reasons: vec!["because \"so\"".into()] },
+        answer: vec!["found".into()],
+        command: ["nearside", "load", "--find-max", "p99<5ms", "it's"].map(str::to_owned).into(),
+        machine: vec![("processor".into(), "X".into()), ("kernel".into(), "Linux 6".into())],
+    }
+}
+
+#[test]
+fn a_curve_in_plain_characters() {
+    let drawn = chart(vec![(0.0, 1.0), (500.0, 10.0), (1_000.0, 1_000.0), (100.0, 0.0)]).ascii();
+    let lines: Vec<&str> = drawn.lines().collect();
+    assert_eq!(lines[0], "latency <p99>");
+    assert_eq!(lines[1].trim_end(), format!("1000 |{}*", " ".repeat(63)));
+    assert_eq!(lines[16], "   1 |*");
+    assert_eq!(lines[11], format!("     |{}*", " ".repeat(32)));
+    assert_eq!(lines[18], format!("      0{:>63}", 1000));
+    assert_eq!(drawn.matches('*').count(), 4, "zero has no place on a logarithmic axis:\n{drawn}");
+}
+
+#[test]
+fn nothing_to_draw_is_drawn_empty_and_says_so() {
+    let page = |points| {
+        let mut page = Page::new(head("COMPLETE", Tone::Good));
+        page.curves.push(chart(points).into());
+        page.render()
+    };
+    for drawn in [page(vec![]), chart(vec![]).ascii(), page(vec![(1.0, f64::NAN)]), page(vec![(1.0, 0.0)])] {
+        assert!(drawn.contains("(no points)"), "{drawn}");
+    }
+    for drawn in [page(vec![]), page(vec![(3.0, 3.0)]), page(vec![(0.0, f64::INFINITY), (1.0, 2.0)])] {
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+    }
+}
+
+#[test]
+fn a_drawing_for_a_file_stands_by_itself() {
+    let drawn = svg_page([chart(vec![(1.0, 2.0)]), chart(vec![(1.0, 2.0)])].iter());
+    assert!(drawn.starts_with("<svg xmlns=") && drawn.contains("prefers-color-scheme: dark"), "{drawn}");
+    assert_eq!((drawn.matches("<svg ").count(), drawn.matches("<polyline").count()), (1, 4));
+}
+
+#[test]
+fn what_does_not_count_is_a_cross_and_no_curve_goes_through_it() {
+    let mut chart = chart(vec![(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]);
+    chart.series[0].points[1].counts = false;
+    chart.series[0].points[2].interval = Some((25.0, 35.0));
+    let mut page = Page::new(head("COMPLETE", Tone::Good));
+    page.curves.push(chart.into());
+    let page = page.render();
+    let curve = page.split("<polyline").nth(1).and_then(|rest| rest.split('"').nth(3)).expect("a curve");
+    assert_eq!(curve.split(' ').count(), 2, "{curve}");
+    for part in
+        ["class=\"cross s0 d0\"", ">does not count</text>", ">interval</text>", "20, does not count", "30 (25 to 35)"]
+    {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+}
+
+#[test]
+fn lines_stand_at_round_values_and_at_points_where_these_are_few() {
+    let ticks = |low: f64, high: f64, scale| Range::over([low, high].into_iter(), scale).map(|s| s.ticks());
+    let linear = ticks(0.0, 1_000.0, AxisScale::Linear);
+    assert_eq!(linear, Some(vec![0.0, 200.0, 400.0, 600.0, 800.0, 1_000.0]));
+    assert_eq!(ticks(1.0, 100.0, AxisScale::Logarithmic), Some(vec![1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]));
+    assert_eq!(ticks(1.0, 1e9, AxisScale::Logarithmic).map(|ticks| ticks.len()), Some(10));
+    assert_eq!(ticks(21.0, 24.0, AxisScale::Logarithmic).map(|ticks| ticks.len() > 3), Some(true));
+    let own = svg_page([chart(vec![(17.0, 1.0), (333.0, 10.0)])].iter());
+    assert!(own.contains(">17</text>") && own.contains(">333</text>") && !own.contains(">200</text>"), "{own}");
+}
+
+#[test]
+fn percentiles_are_as_wide_by_nine() {
+    assert!((nines(0.999) - 3.0).abs() < 1e-9 && nines(0.0) == 0.0);
+    let texts = [0.0, core::f64::consts::LOG10_2, 1.0, 3.0, 5.0].map(percentile);
+    assert_eq!(texts, ["p0", "p50", "p90", "p99.9", "p99.999"]);
+}
+
+#[test]
+fn a_curve_of_very_many_points_keeps_its_peaks() {
+    let peak = |n: u32| if n == 7_777 { 1e6 } else { 1.0 };
+    let many = chart((0..10_000).map(|n| (f64::from(n), peak(n))).collect());
+    let mut page = Page::new(head("COMPLETE", Tone::Good));
+    page.curves.push(many.into());
+    let page = page.render();
+    assert!(page.contains(">1000000</td>") && page.len() < 100_000, "{} bytes", page.len());
+}
+
+#[test]
+fn long_names_are_broken_into_lines_and_never_cut() {
+    let long = "a background of 1.00 M frames/s each way: probe A→B, averyveryveryveryveryverylongwordwithoutanyspace";
+    let lines = wrapped(long, 12.0, 200.0);
+    assert!(lines.len() > 2 && lines.iter().all(|line| width(line, 12.0) <= 200.0), "{lines:?}");
+    assert_eq!(lines.concat().replace(' ', ""), long.replace(' ', ""));
+    let mut two = chart(vec![(1.0, 2.0)]);
+    two.series = vec![Series::new(format!("{long} A"), [(1.0, 2.0)]), Series::new(format!("{long} B"), [(1.0, 3.0)])];
+    let drawn = svg_page([two].iter());
+    assert!(drawn.contains(" A</text>") && drawn.contains(" B</text>"), "{drawn}");
+}
+
+#[test]
+fn nothing_is_markup_and_nothing_turns_the_text() {
+    let bad = "<script>alert('1')</script> & \"x\" \u{202e}abc\u{7}\u{0}\u{2066}";
+    let safe = escaped(bad);
+    assert_eq!(
+        safe,
+        "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &quot;x&quot; \u{fffd}abc\u{fffd}\u{fffd}\u{fffd}"
+    );
+    assert_eq!(escaped("שלום عالم"), "שלום عالم");
+}
+
+#[test]
+fn a_command_is_quoted_so_that_a_shell_has_the_same_words() {
+    let words = ["printf", "%s\\n", "p99<5ms", "a b", "it's", "$HOME `id`", "", "*", "~x", "a;b", "x\u{202e}y\n", "\\"];
+    let words = words.map(str::to_owned);
+    let said = std::process::Command::new("bash").args(["-c", &quoted(&words)]).output().expect("bash");
+    assert_eq!(String::from_utf8(said.stdout).expect("text"), words[2..].join("\n") + "\n", "{}", quoted(&words));
+    assert_eq!(quoted(&["nearside".into(), "--x=1,2".into()]), "nearside --x=1,2");
+}
+
+#[test]
+fn a_page_has_its_head_first_and_its_results_come_out_again() {
+    let mut page = Page::new(head("INVALID", Tone::Bad));
+    page.figures.push(PageTable::new("t", &["a", "b"]).with([vec!["1".to_owned(), "<2>".to_owned()]]).into());
+    page.results = vec![("a\"b.json".into(), "{\"x\": \"</a>\"}".into()), ("b.json".into(), "ü\n".into())];
+    let text = page.render();
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}\n{text}"));
+    assert!(at("<strong>INVALID</strong>") < at("because &quot;so&quot;") && at("because") < at("&lt;2&gt;"));
+    at("<code>nearside load --find-max &#39;p99&lt;5ms&#39; &#39;it&#39;\\&#39;&#39;s&#39;</code>");
+    at("<dd>2026-07-25 17:20 UTC</dd>");
+    assert_eq!(results_in(&text), ["{\"x\": \"</a>\"}", "ü\n"]);
+    assert!(results_in("<html>").is_empty() && results_in("href=\"data:application/json;base64,***\"").is_empty());
+}
+
+#[test]
+fn a_table_that_is_wide_becomes_a_list_and_long_ones_are_folded() {
+    let table = |columns: usize, rows: usize| {
+        let heads: Vec<String> = (0..columns).map(|n| format!("column {n}")).collect();
+        let mut page = Page::new(head("COMPLETE", Tone::Good));
+        let row = |_: usize| vec!["123,456,789".to_owned(); columns];
+        let table = PageTable::new("t", &heads.iter().map(String::as_str).collect::<Vec<_>>());
+        page.figures.push(table.with((0..rows).map(row)).into());
+        page.render()
+    };
+    for (columns, class) in [(2, "narrow"), (5, "middle"), (8, "broad"), (10, "wide"), (15, "list")] {
+        assert!(table(columns, 1).contains(&format!("<table class=\"{class}\">")), "{columns}");
+    }
+    assert!(table(2, 1_000).contains("<details><summary>t 1000 rows</summary><table"));
+}
+
+/// The contrast of two colours (WCAG 2.2, 1.4.3).
+fn contrast(one: &str, other: &str) -> f64 {
+    let light = |colour: &str| {
+        let part = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).expect("hex")) / 255.0;
+            if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    };
+    let (one, other) = (light(one), light(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+#[test]
+fn every_colour_is_read_in_light_and_in_dark() {
+    for theme in COLOURS.split(":root").skip(1) {
+        let of = |name: &str| {
+            let rest = theme.split(&format!("--{name}: ")).nth(1).unwrap_or_else(|| panic!("{name}"));
+            &rest[..7]
+        };
+        for paper in ["page", "card"] {
+            for text in ["ink", "soft", "good", "mind", "bad", "link"] {
+                let found = contrast(of(text), of(paper));
+                assert!(found >= 4.5, "{text} on {paper}: {found:.2}");
+            }
+            for line in ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"] {
+                let found = contrast(of(line), of(paper));
+                assert!(found >= 3.0, "{line} on {paper}: {found:.2}");
+            }
+        }
+        assert!(contrast(of("soft"), of("band")) >= 4.5, "text over the band");
+    }
+}

@@ -1,0 +1,256 @@
+//! Pages of results that were planted, byte for byte as they are kept beside this file:
+//! `NEARSIDE_BLESS=1 cargo test -p results --test pages` writes them anew.
+
+use environment::ResultOrigin;
+use pages::{Page, results_in};
+use results::SidesCompared;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Names as somebody may give them who means no good: quotes, markup, letters from right to left,
+/// and a mark that would turn what follows.
+const BAD: &str = "a \"b\" 'c' </td><script>alert(1)</script> & שלום עולם \u{202e}txt";
+
+fn machine() -> Value {
+    json!({
+        "processor": "A processor", "cores": [0, 1], "virtual_machine": true, "kernel": "6.1.0", "memory_mib": 24_000,
+        "system": "Debian 12", "environment": { "microcode": "0x1" },
+    })
+}
+
+fn head(kind: &str, word: &str, reasons: &[&str]) -> Value {
+    json!({
+        "kind": kind, "schema": 1, "made": 1_785_000_000_u64, "environment": machine(),
+        "command": ["nearside", "load", "http://10.0.0.2/?a=1&b=2", "--find-max", "p99<5ms"],
+        "verdict": { "word": word, "reasons": reasons },
+    })
+}
+
+/// A result with this head.
+fn with(mut head: Value, rest: Value) -> Value {
+    let head_fields = head.as_object_mut().expect("an object");
+    head_fields.extend(rest.as_object().expect("an object").clone());
+    head
+}
+
+fn latency(samples: u64) -> Value {
+    json!({
+        "samples": samples, "min_ns": 20_000, "mean_ns": 61_000.0, "stdev_ns": 9.0, "p50_ns": 50_000, "p75_ns": 60_000,
+        "p90_ns": 90_000, "p99_ns": 400_000, "p999_ns": 1_200_000, "p9999_ns": 4_000_000, "max_ns": 9_000_000,
+    })
+}
+
+fn load(rate: f64, word: &str, reasons: &[&str]) -> Value {
+    let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
+    let times = [20_000, 50_000, 90_000, 400_000, 1_200_000, 4_000_000, 8_000_000];
+    with(
+        head("load", word, reasons),
+        json!({
+            "setup": {
+                "scheme": "http", "host": "10.0.0.2", "path": "/", "targets": ["10.0.0.2:80"], "connections": 64,
+            },
+            "throughput": { "requests_per_second": rate, "received_bytes_per_second": 160.0 * rate },
+            "latency": latency(200_000), "percentiles": shares.iter().zip(times).collect::<Vec<_>>(),
+            "errors": { "timeouts": 3, "refused": 0 }, "statuses": { "2xx": 199_997 }, "warnings": [],
+            "objectives": [{ "objective": "p99 < 1.00 ms", "measured": 400_000.0, "met": true }],
+        }),
+    )
+}
+
+fn found_invalid() -> Value {
+    let trial = |p99: u64, met: bool, spoilt: Value| {
+        json!({
+            "achieved": 990.0, "met": met, "mean_ns": 6e4, "p50_ns": 50_000, "p99_ns": p99, "p999_ns": 2 * p99,
+            "spoilt": spoilt,
+        })
+    };
+    let spoilt = |p99: u64| trial(p99, false, json!("stolen"));
+    with(
+        head("find-max", "INVALID", &["the machine spoilt too many runs: the hypervisor took 25 % of a core"]),
+        json!({
+            "objectives": ["p99 < 5.00 ms"], "told": ["INVALID: the machine spoilt too many runs"],
+            "found": { "invalid": true, "points": [
+                { "rate": 1_000.0, "trials": [trial(100_000, true, Value::Null), trial(130_000, true, Value::Null)] },
+                { "rate": 2_000.0, "trials": [spoilt(9_000_000), spoilt(90_000_000)] },
+            ] },
+        }),
+    )
+}
+
+/// A trial that was ended early, of streams with bad names.
+fn interrupted(name: &str) -> Value {
+    let buckets: Vec<(u64, u64)> = (0..60).map(|n| (2_000 + n * 100, 1_000 / (n + 1))).collect();
+    let samples: u64 = buckets.iter().map(|(_, count)| count).sum();
+    let lane = json!({
+        "stream": name, "from": 0, "to": 1, "mean_size": 76.0, "probe": true, "intended_rate": 1_000.0, "rate": 990.0,
+        "sent": {
+            "frames": samples, "bytes": 76 * samples, "entrance": 0, "missed": 0, "late": 0, "timeouts": 0,
+            "too_long": 0,
+        },
+        "received": samples,
+        "arrivals": { "unique": samples, "duplicates": 0, "reordered": 0, "reordered_by": 0, "too_late": 0 },
+        "losses": { "frames": 2, "events": 1, "longest": 2 }, "damaged": 0, "strayed": 0, "backwards": 0,
+        "latency": { "samples": samples, "min_ns": 2_000, "mean_ns": 2_600.0, "max_ns": 17_000, "buckets": buckets },
+        "gaps": {
+            "samples": 0, "p1_ns": 0, "p50_ns": 0, "p99_ns": 0, "behind_p50_ns": 0, "behind_p99_ns": 0,
+            "behind_max_ns": 0,
+        },
+    });
+    let result = json!({
+        "seconds": 4.2, "intended_seconds": 10.0, "lanes": [lane], "complete": false, "foreign": 0, "others_marks": 0,
+        "damaged_unknown": 0, "stalls": { "count": 0, "longest_ns": 0, "total_ns": 0 },
+    });
+    with(
+        head("packet-load", "PARTIAL", &["it ended early: it was stopped, or a link was down"]),
+        json!({
+            "complete": false, "clock": { "told": "clock: the tester's own" }, "links": ["memif:@a"],
+            "threshold_ns": 15_000, "result": result,
+        }),
+    )
+}
+
+fn noise(name: &str) -> Value {
+    let cause =
+        json!({ "kind": "thread", "cause": name, "gaps": 3, "longest_nanos": 90_000, "parts": 4, "nanos": 120_000 });
+    let core = json!({
+        "core": 1, "seconds": 2.0, "step_nanos": 12.0, "gaps": 5, "gap_nanos": 130_000, "longest_nanos": 90_000,
+        "causes": [cause], "histogram": [{ "from_nanos": 2_000, "gaps": 4 }, { "from_nanos": 64_000, "gaps": 1 }],
+        "worst": [{ "at_seconds": 0.5, "nanos": 90_000, "cause": name, "parts": [] }], "dropped": 0, "lost_events": 0,
+    });
+    with(
+        head("noise", "COMPLETE", &[]),
+        json!({
+            "threshold_nanos": 2_000, "cores": [core], "notes": [name],
+            "sources": [{ "name": name, "sight": "not seen" }],
+            "expect": [{ "bound": "max<50us", "broken_by": [1] }, { "bound": "share<1%", "broken_by": [] }],
+        }),
+    )
+}
+
+fn page(result: &Value) -> Page {
+    results::page(&[("planted.json".to_owned(), result.to_string())]).expect("a page")
+}
+
+/// Two results compared; one run on a side.
+fn compared(before: &Value, after: &Value) -> Page {
+    let side = |name: &str, value: &Value| vec![results::read_text(name, &value.to_string()).expect("a result")];
+    let (old, new) = (side("before.json", before), side("after.json", after));
+    let sides = SidesCompared::of(&old, &new).expect("alike");
+    let command = ["nearside", "lab", "compare", "before.json", "after.json"].map(str::to_owned).to_vec();
+    let inside =
+        [("before.json", before), ("after.json", after)].map(|(name, value)| (name.to_owned(), value.to_string()));
+    results::page_of_sides(&sides, (&old, &new), ResultOrigin { command, made: 1_785_000_000 }, inside.to_vec())
+}
+
+/// Holds a page against the one that is kept.
+fn is_as_kept(name: &str, page: &Page) -> String {
+    let text = page.render();
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pages").join(name);
+    if std::env::var_os("NEARSIDE_BLESS").is_some() {
+        std::fs::write(&place, &text).expect("written");
+    }
+    let kept = std::fs::read_to_string(&place).unwrap_or_default();
+    let differs = kept.lines().zip(text.lines()).enumerate().find(|(_, (kept, made))| kept != made);
+    assert!(kept == text, "{name} is another (NEARSIDE_BLESS=1 writes it): {differs:?}");
+    text
+}
+
+#[test]
+fn a_sound_result() {
+    let text = is_as_kept("sound.html", &page(&load(123_456.0, "COMPLETE", &[])));
+    assert!(text.contains("class=\"verdict good\"") && text.contains("<strong>COMPLETE</strong>"));
+    assert!(text.contains("123 krequests/s: p50 50.0 µs, p99 400 µs, max 9.00 ms"), "{text}");
+    // Of 200,000 samples ten lie beyond p99.995, and so the last point is that of p99.99.
+    assert!(text.contains(">p99.99</th>") && !text.contains(">p99.999</th>"));
+}
+
+#[test]
+fn a_result_that_is_invalid_says_so_first_and_its_runs_do_not_count() {
+    let text = is_as_kept("invalid.html", &page(&found_invalid()));
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}"));
+    assert!(
+        at("<strong>INVALID</strong>") < at("the hypervisor took 25 % of a core") && at("of a core") < at("<table")
+    );
+    assert!(text.contains("class=\"cross") && text.contains("does not count: stolen"));
+    // Through what does not count goes no curve: one point of three counts.
+    let curve = text.split("<polyline").nth(1).and_then(|rest| rest.split("points=\"").nth(1)).expect("a curve");
+    assert_eq!(curve.split('"').next().map(|points| points.split(' ').count()), Some(1));
+}
+
+#[test]
+fn a_result_that_was_interrupted() {
+    let text = is_as_kept("interrupted.html", &page(&interrupted("probe")));
+    assert!(text.contains("<strong>PARTIAL</strong>") && text.contains("it ended early"), "{text}");
+    assert!(text.contains("Does not count: it was stopped, or a link was down."), "{text}");
+}
+
+#[test]
+fn one_run_on_a_side() {
+    let (before, after) = (load(1e5, "COMPLETE", &[]), load(1.2e5, "PARTIAL", &["the generator was busy"]));
+    let text = is_as_kept("one-run.html", &compared(&before, &after));
+    assert!(
+        text.contains("one run on a side: how much chance there is in it") && text.contains("<strong>PARTIAL</strong>")
+    );
+    assert!(text.contains("changed by more than 2 %: rate; received"), "{text}");
+    let inside: Vec<Value> = results_in(&text).iter().map(|one| serde_json::from_str(one).expect("JSON")).collect();
+    assert_eq!(inside, [before, after]);
+}
+
+#[test]
+fn names_with_quotes_markup_and_letters_from_right_to_left() {
+    for (file, made) in [("names.html", page(&noise(BAD))), ("names-of-streams.html", page(&interrupted(BAD)))] {
+        let text = is_as_kept(file, &made);
+        assert!(!text.contains("<script") && !text.contains('\u{202e}') && text.contains("שלום עולם"), "{file}");
+        assert!(text.contains("a &quot;b&quot; &#39;c&#39; &lt;/td&gt;&lt;script&gt;"), "{file}");
+    }
+}
+
+#[test]
+fn a_thousand_rows_are_folded_and_all_there() {
+    let row = |n: u64| {
+        json!({
+            "procs": n % 3 + 1, "connections": n, "rps_avg": 1e4 + n as f64, "lat50_ns": 100_000 + n,
+            "lat99_ns": 900_000, "errors": 0, "warnings": [], "trust": if n == 500 { "no" } else { "yes" },
+        })
+    };
+    let rows: Vec<Value> = (1..=1_000).map(row).collect();
+    let text = page(&with(head("load-sweep", "INVALID", &["one row"]), json!({ "rows": rows }))).render();
+    assert!(text.contains(" 1000 rows</summary>") && text.contains(">1,000</td>"));
+    assert!(text.contains("at most 11.0 krequests/s, with 1000 connections and 2 threads"), "{text}");
+    let drawings: usize =
+        text.split("<svg").skip(1).map(|drawing| drawing.split("</svg>").next().map_or(0, str::len)).sum();
+    assert!(drawings < 200_000, "{drawings} bytes drawn");
+}
+
+/// Of a result of an earlier version, without verdict, command and machine, that is said.
+#[test]
+fn what_a_result_does_not_tell_is_said() {
+    let rows = json!([{ "procs": 1, "connections": 1, "rps_avg": 1.0 }]);
+    let text = page(&json!({ "kind": "load-sweep", "rows": rows })).render();
+    for part in ["<strong>NOT JUDGED</strong>", "an earlier version wrote it", "<dd>its result does not tell</dd>"] {
+        assert!(text.contains(part), "{part}");
+    }
+    let two = [("a".to_owned(), load(1.0, "COMPLETE", &[]).to_string()), ("b".to_owned(), noise("x").to_string())];
+    assert!(results::page(&two).is_err_and(|why| why.to_string().contains("two measurements")));
+    assert!(results::page(&[("a".to_owned(), "<!doctype html><p>".to_owned())]).is_err());
+}
+
+/// Every kind, with nothing in it but its head, has a page, and none is without its verdict.
+#[test]
+fn every_kind_has_a_page() {
+    for kind in environment::ResultKind::ALL {
+        let rest = json!({ "runs": [], "measured": { "runs": [] }, "rows": [], "role": "web", "at": 1, "counts": {} });
+        let whole = match kind.name() {
+            "packet-load" => interrupted("probe"),
+            "recording" => continue,
+            name => with(head(name, "INVALID", &["planted"]), rest),
+        };
+        let text = page(&whole).render();
+        let word = match kind.name() {
+            "packet-load" => "PARTIAL",
+            "audit" => "OK",
+            _ => "INVALID",
+        };
+        assert!(text.contains(&format!("<strong>{word}</strong>")), "{}", kind.name());
+    }
+}
