@@ -1,11 +1,11 @@
 //! Replies whose body comes after their head.
 
-use crate::carrier::{Answering, BodyEnd};
+use crate::carrier::Answering;
 use crate::conn::{ServedConnection, State, Tick};
 use crate::head;
 use crate::page::line;
 use app::{ConnId, Net};
-use exchange::{Ending, ExchangeId, Reply};
+use exchange::{BodyEnd, Ending, ExchangeId, Reply};
 use h1::response::{self, ResponseHead};
 use semantics::{Request, Status};
 

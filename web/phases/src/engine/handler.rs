@@ -13,8 +13,8 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Transport,
-    UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Stop,
+    Transport, UpstreamEvent, UpstreamId,
 };
 use passwords::Verifier;
 use semantics::date::HttpDate;
@@ -69,7 +69,7 @@ impl Handler for Engine {
         course.listener = Self::listener(&loaded, self.single, || course.about.local);
         let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
             self.rest.give_back(token, course);
-            replies.hang_up(id);
+            replies.stop(id, Stop::HangUp);
             return;
         };
         course.class = self.class(|known| request.known(known), course.about.transport);
@@ -112,7 +112,7 @@ impl Handler for Engine {
         }
         let Some(server) = listener.servers.get(usize::from(place)) else {
             self.rest.give_back(token, course);
-            replies.hang_up(id);
+            replies.stop(id, Stop::HangUp);
             return;
         };
         course.server = *server;

@@ -7,7 +7,7 @@ use super::{Engine, Rest};
 use crate::value::Value;
 use app::Body;
 use core::time::Duration;
-use exchange::{Part, Replies, Reply};
+use exchange::{BodyEnd, Part, Piece, Replies, Reply};
 use files::Rate;
 use std::cmp::Reverse;
 use wire::Time;
@@ -58,7 +58,7 @@ impl Runner<'_> {
         parts: Vec<Part>,
         pace: Rate,
     ) -> Flow {
-        self.replies.begin(self.course.id, self.request, reply);
+        self.replies.begin(self.course.id, self.request, reply, BodyEnd::Length);
         self.course.sent.head = self.replies.head_len();
         self.course.paced =
             Some(Paced { pace, body, parts: parts.into(), start, began: self.clock.now, sent: 0, finished: false });
@@ -75,7 +75,7 @@ impl Engine {
         let id = course.id;
         let again = match course.send_some(replies, now) {
             Some(again) => again,
-            None if replies.unsent(id) > 0 => LINGER,
+            None if replies.flow(id).unsent > 0 => LINGER,
             None => {
                 self.rest.end(replies, token, true);
                 replies.end(id);
@@ -96,7 +96,7 @@ impl Course {
             match paced.parts.front_mut() {
                 None => break,
                 Some(Part::Bytes(bytes)) => {
-                    replies.bytes(self.id, bytes);
+                    replies.body(self.id, Piece::Bytes(bytes));
                     room = room.saturating_sub(bytes.len() as u64);
                     self.sent.body += bytes.len() as u64;
                     paced.sent += bytes.len() as u64;
@@ -106,7 +106,7 @@ impl Course {
                     let length = room.min(range.end - range.start);
                     // Content in memory is below 4 GiB.
                     let from = paced.start + range.start as u32;
-                    replies.body(self.id, &paced.body, from..from + length as u32);
+                    replies.body(self.id, Piece::Body(&paced.body, (from, from + length as u32)));
                     range.start += length;
                     room -= length;
                     self.sent.body += length;
@@ -119,7 +119,7 @@ impl Course {
         }
         if paced.parts.is_empty() {
             if !core::mem::replace(&mut paced.finished, true) {
-                replies.finish(self.id);
+                replies.finish(self.id, b"");
             }
             return None;
         }

@@ -5,7 +5,7 @@ use super::making::{AnswerLength, Made, Making};
 use super::run::{FileAt, Flow, Runner};
 use app::Body;
 use core::ops::Range;
-use exchange::{Composed, FieldLines, Part, Piece, Reply};
+use exchange::{Composed, FieldLines, Part, Piece, Reply, Stop};
 use files::{Rate, Streamed};
 use semantics::Status;
 
@@ -145,7 +145,7 @@ impl Runner<'_> {
             }
             Made::Broken => {
                 self.course.state = CourseState::Over;
-                self.replies.abort(self.course.id);
+                self.replies.stop(self.course.id, Stop::Reset);
                 return Flow::Done;
             }
             Made::Begun(filtering, first) => (filtering, first),

@@ -7,7 +7,7 @@ use super::relay_rate::PACE;
 use super::relay_run::told_of;
 use super::run::Runner;
 use super::{Engine, Rest};
-use exchange::{ExchangeId, Piece, Replies, UpstreamEvent, UpstreamId};
+use exchange::{ExchangeId, Piece, Replies, Stop, UpstreamEvent, UpstreamId};
 use h1::client::ResponseEvent;
 use std::rc::Rc;
 
@@ -289,7 +289,7 @@ impl Engine {
         let id = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
         self.rest.end(replies, token, false);
         if let Some(id) = id {
-            replies.abort(id);
+            replies.stop(id, Stop::Reset);
         }
     }
 
@@ -312,7 +312,7 @@ impl Engine {
             }
         });
         self.rest.end(replies, token, false);
-        replies.abort(id);
+        replies.stop(id, Stop::Reset);
     }
 }
 
@@ -322,7 +322,7 @@ impl Runner<'_> {
         let id = self.course.id;
         let Some(stream) = self.relay().and_then(|relay| relay.stream.as_mut()) else { return };
         stream.held = false;
-        self.replies.resume(id);
+        self.replies.read(id, None);
         self.watch_streaming();
     }
 
@@ -418,7 +418,7 @@ impl Rest {
         if relay.stage == RelayStage::Body
             && relay.held
             && room >= relay.ahead_max().div_ceil(2)
-            && (!is_direct || replies.unsent(id) <= app::SEND_LOW_WATER)
+            && (!is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER)
         {
             relay.held = false;
             if let Some(link) = relay.link {
@@ -448,7 +448,7 @@ impl Course {
     /// The same, with what goes to its client as it is: up to `most` bytes that are unsent.
     pub(super) fn room_for_body(&self, replies: &dyn Replies, most: usize) -> usize {
         match self.filtering.as_deref().is_some_and(Filtering::is_direct) {
-            true => most.saturating_sub(replies.unsent(self.id)),
+            true => most.saturating_sub(replies.flow(self.id).unsent),
             false => self.room_ahead(),
         }
     }
@@ -486,7 +486,7 @@ impl Course {
                     at += consumed;
                     room = room.saturating_sub(bytes.len());
                     if is_direct {
-                        replies.bytes(self.id, bytes);
+                        replies.body(self.id, Piece::Bytes(bytes));
                         passed += bytes.len() as u64;
                         continue;
                     }

@@ -51,7 +51,7 @@ impl Rest {
         let now = replies.now();
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return false };
         let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.passes) else { return false };
-        let waits = replies.unsent(course.id) > 0;
+        let waits = replies.flow(course.id).unsent > 0;
         if let Some(link) = relay.link.filter(|_| waits) {
             replies.set_upstream_timer(link, Some(now + relay.rules.read));
         }

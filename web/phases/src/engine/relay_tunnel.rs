@@ -18,9 +18,9 @@ impl Engine {
         let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.link.is_some()) else { return 0 };
         match event {
             UpstreamEvent::Data(bytes) => {
-                let room = TUNNEL_MAX.saturating_sub(replies.unsent(id));
+                let room = TUNNEL_MAX.saturating_sub(replies.flow(id).unsent);
                 let taken = bytes.len().min(room);
-                replies.bytes(id, bytes.get(..taken).unwrap_or_default());
+                replies.body(id, Piece::Bytes(bytes.get(..taken).unwrap_or_default()));
                 relay.held = taken < bytes.len();
                 course.sent.body += taken as u64;
                 if let Some(last) = course.tries.last_mut() {
@@ -37,7 +37,7 @@ impl Engine {
                 taken
             }
             UpstreamEvent::Room => {
-                replies.resume(id);
+                replies.read(id, None);
                 self.watch_tunnel(replies, token);
                 0
             }

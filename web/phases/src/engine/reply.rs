@@ -11,7 +11,7 @@ use super::text::{bare_type, location_value, put_field};
 use crate::filters::Filter;
 use crate::logging::ErrorLevel;
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget, Expires, FieldRules};
-use exchange::{FieldLines, Part};
+use exchange::{FieldLines, Part, Stop};
 use semantics::date::{self, HttpDate};
 use semantics::{Known, Method};
 use std::rc::Rc;
@@ -528,7 +528,7 @@ impl Runner<'_> {
         }
         self.course.state = CourseState::Over;
         self.course.sent.complete = true;
-        self.replies.hang_up(self.course.id);
+        self.replies.stop(self.course.id, Stop::HangUp);
     }
 }
 
