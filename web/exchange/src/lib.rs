@@ -50,7 +50,7 @@ pub use names::{NameError, Names, lower_name};
 pub use piece::{BodyEnd, Piece, ReplyFlow, Stop};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
-pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
+pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Transport};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
 use app::{PathFigures, Wake};
@@ -405,12 +405,6 @@ pub trait Handler {
     /// Opens logs of its own again: for log rotation.
     fn reopen_logs(&self) {}
 
-    /// A connection that is to begin with what a proxy says of it began with these bytes,
-    /// and ends: for a log.
-    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
-        let _ = (replies, id, bytes);
-    }
-
     /// What was sent is no request, or none that is taken, or did not come in time:
     /// its exchange, the last of its connection, ends with `status`. `line` is its
     /// first line. Whether this handler ends it; else the carrier does.
@@ -419,8 +413,8 @@ pub trait Handler {
         false
     }
 
-    /// A handshake came to nothing, and its connection ends: for a log.
-    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
+    /// What a connection began with is not what its listener speaks, and it ends: for a log.
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
         let _ = (replies, id, fault);
     }
 

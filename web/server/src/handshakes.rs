@@ -24,7 +24,7 @@ use crate::pace::PATIENCE;
 use crate::security::{Security, transport};
 use app::{ConnId, Net, SourceRule, Sources, Wake};
 use core::net::IpAddr;
-use exchange::{ChosenTls, ClientSession, Handler, HandshakeFault, LocalAddress, Transport, Turn};
+use exchange::{ChosenTls, ClientSession, Handler, HandshakeFault, LocalAddress, OpeningFault, Transport, Turn};
 use handshake::{Acceptor, Connected, Connector, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -523,7 +523,7 @@ impl<H: Handler> Server<H> {
         if let Some(handler) = self.handlers.first_mut() {
             let exchange = self.carrier.exchange_of(id);
             let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-            handler.on_handshake_fault(&mut replies, exchange, fault);
+            handler.on_fault(&mut replies, exchange, OpeningFault::Handshake(fault));
         }
         if !alert.is_empty() {
             self.carrier.send(net, id, alert);

@@ -13,7 +13,7 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Stop,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Ready, Replies, RequestBody, Stop,
     Transport, UpstreamEvent, UpstreamId,
 };
 use passwords::Verifier;
@@ -365,10 +365,6 @@ impl Handler for Engine {
         self.rest.log_ready(replies, id, request, sent);
     }
 
-    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
-        self.tell_of_proxy_header(replies, id, bytes);
-    }
-
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         let loaded = Rc::clone(&self.loaded);
         let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
@@ -397,8 +393,11 @@ impl Handler for Engine {
         true
     }
 
-    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
-        self.tell_of_handshake(replies, id, fault);
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+        match fault {
+            OpeningFault::ProxyHeader(bytes) => self.tell_of_proxy_header(replies, id, bytes),
+            OpeningFault::Handshake(fault) => self.tell_of_handshake(replies, id, fault),
+        }
     }
 
     fn reopen_logs(&self) {
