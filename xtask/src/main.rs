@@ -4,6 +4,7 @@
 
 mod audit;
 mod busy;
+mod code;
 mod deny;
 mod docs;
 mod markdown;
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy    check what the compiler does not: names, lengths, links, layers
+       cargo xtask circles [FOLDER]
+                           show which files of crates below a folder call each other in circles
        cargo xtask deny    check licences, sources, bans and versions of dependencies
        cargo xtask audit [REPOSITORY]
                            compare dependencies with the advisories of RustSec; needs a network
@@ -35,6 +38,10 @@ fn main() -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["tidy"] => workspace::Workspace::read().map(|workspace| tidy::run(&workspace)),
+        ["circles", folder @ ..] if folder.len() < 2 => workspace::Workspace::read().map(|workspace| {
+            tidy::print_circles(&workspace, folder.first().copied().unwrap_or_default());
+            ExitCode::SUCCESS
+        }),
         ["deny"] => deny::run(),
         ["audit"] => audit::run(&root(), None),
         ["audit", from] => audit::run(&root(), Some(*from)),

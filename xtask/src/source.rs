@@ -1,6 +1,8 @@
 //! A text file and what can be told of its lines without parsing: the code is
 //! formatted by rustfmt, so indentation is as good as a syntax tree here.
 
+use crate::code::Code;
+use std::cell::OnceCell;
 use std::path::Path;
 
 /// A file's text, by lines.
@@ -13,6 +15,7 @@ pub struct Source {
     /// The first line of test code in it: 0 for a file of tests, the number
     /// of lines for a file without any.
     pub tests_from: usize,
+    code: OnceCell<Code>,
 }
 
 /// A function found in a source.
@@ -63,7 +66,12 @@ impl Source {
     pub fn new(path: &str, text: &str) -> Self {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let tests_from = if is_test_file(path) { 0 } else { inline_tests(&lines) };
-        Self { path: path.to_owned(), lines, tests_from }
+        Self { path: path.to_owned(), lines, tests_from, code: OnceCell::new() }
+    }
+
+    /// Its product code, if it is Rust; read once.
+    pub fn code(&self) -> &Code {
+        self.code.get_or_init(|| Code::read(&self.lines[..self.tests_from]))
     }
 
     /// Whether it is Rust.

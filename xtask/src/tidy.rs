@@ -3,15 +3,20 @@
 //! Every rule is one function from the workspace to complaints, and every
 //! complaint says what to do.
 
+mod calls;
 mod documents;
 mod exceptions;
 mod files;
+mod interface;
 mod layers;
 mod manifests;
 mod modules;
 mod nouns;
 mod roots;
+mod unused;
 mod words;
+
+pub use calls::print as print_circles;
 
 use crate::workspace::Workspace;
 use std::fmt;
@@ -46,7 +51,7 @@ impl fmt::Display for Complaint {
 
 type Rule = fn(&Workspace) -> Vec<Complaint>;
 
-const RULES: [(&str, Rule); 23] = [
+const RULES: [(&str, Rule); 27] = [
     ("banned names and words", words::banned),
     ("what lies below a root", roots::left),
     ("line length", words::long_lines),
@@ -56,6 +61,9 @@ const RULES: [(&str, Rule); 23] = [
     ("large files", files::large),
     ("crates without unsafe code", files::forbids_unsafe),
     ("circles between modules", modules::circles),
+    ("circles between files by calls", calls::circles),
+    ("methods of interfaces", interface::methods),
+    ("what is public and not used", unused::unused),
     ("one noun, one type", nouns::twice),
     ("documentation of what is public", manifests::docs_are_asked_for),
     ("comments on workspace members", manifests::members_have_comments),
@@ -68,6 +76,7 @@ const RULES: [(&str, Rule); 23] = [
     ("lints of crates", manifests::lints_are_shared),
     ("links in documents", documents::links),
     ("the first document", documents::first),
+    ("rows of tables", documents::rows),
     ("promises with commands", documents::promises),
     ("fenced commands", documents::commands),
 ];
@@ -81,6 +90,7 @@ pub fn run(workspace: &Workspace) -> ExitCode {
     for complaint in &complaints {
         eprintln!("{complaint}");
     }
+    interface::print(workspace);
     let (files, rules) = (workspace.files.len(), RULES.len());
     if complaints.is_empty() {
         println!("tidy: {rules} rules over {files} files, nothing to complain of");

@@ -4,6 +4,7 @@ use super::Complaint;
 use crate::markdown::{anchors, prose};
 use crate::source::{Source, resolve};
 use crate::workspace::Workspace;
+use std::collections::BTreeMap;
 
 const SPECIFICATION: &str = "SPECIFICATION.md";
 
@@ -85,6 +86,35 @@ fn targets(source: &Source) -> Vec<(usize, String)> {
     found
 }
 
+/// No row of a table stands twice: two of one name say two things of it. A row has a name if its first cell
+/// is code; where the second cell says what that is a part of (its column is headed `in`), both
+/// are its name.
+pub(super) fn rows(workspace: &Workspace) -> Vec<Complaint> {
+    let mut found = Vec::new();
+    for source in workspace.sources.iter().filter(|source| source.path.ends_with(".md")) {
+        let mut names: BTreeMap<String, usize> = BTreeMap::new();
+        let (mut last, mut cells_of_name) = (0, 1);
+        for (number, line) in prose(source).filter(|(_, line)| line.starts_with('|')) {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            if last + 1 != number {
+                names.clear();
+                cells_of_name = if cells.get(1) == Some(&"in") { 2 } else { 1 };
+            }
+            last = number;
+            if !cells[0].starts_with('`') {
+                continue;
+            }
+            let name = cells[..cells_of_name.min(cells.len())].join(" in ");
+            let first = *names.entry(name.clone()).or_insert(number);
+            if first != number {
+                let text = format!("the row of {name} stands in line {first} already: make them one");
+                found.push(Complaint::at(&source.path, number, text));
+            }
+        }
+    }
+    found
+}
+
 /// Every row of the specification names a command, and each of its commands
 /// exists.
 pub(super) fn promises(workspace: &Workspace) -> Vec<Complaint> {
@@ -146,7 +176,7 @@ fn why_not(workspace: &Workspace, command: &str) -> Option<String> {
             .filter(|target| !target.contains('='))
             .find(|target| !has_target(workspace, target))
             .map(|target| format!("the Makefile has no target {target}")),
-        ["cargo", "xtask", "tidy" | "rfc" | "docs"] => None,
+        ["cargo", "xtask", "tidy" | "rfc" | "docs" | "circles", ..] => None,
         ["cargo", "test", rest @ ..] => test_missing(workspace, rest),
         ["nearside" | "cargo", ..] => None,
         _ => Some(format!("'{command}' is no make target, test, xtask or nearside command")),
@@ -240,6 +270,19 @@ mod tests {
         for bad in ["none", "`make nothing`", "`cargo test -p b`", "`cargo test -p a lost`", "`rm`"] {
             assert_eq!(promises(&workspace(&table(bad))).len(), 1, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_row_stands_once() {
+        let head = "| crate | used by |\n| --- | --- |\n| `a` | x |\n| b | x |\n| b | y |\n";
+        let with = |rest: &str| rows(&workspace(&format!("{head}{rest}")));
+        assert_eq!(with("| `c` | x |\n\n| `a` | another table |\n"), []);
+        let found = with("| `a` | y |\n");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].to_string().starts_with("SPECIFICATION.md:6: the row of `a` stands in line 3"), "{found:?}");
+        let within = "\n| key | in |\n| --- | --- |\n| `a` | `x` |\n| `a` | `y` |\n";
+        assert_eq!(with(within), []);
+        assert_eq!(with(&format!("{within}| `a` | `y` |\n")).len(), 1);
     }
 
     #[test]

@@ -29,7 +29,7 @@ const CIRCLES: &str = "xtask/circles.txt";
 type Tree<'a> = BTreeMap<Vec<String>, &'a Source>;
 
 /// From each sibling to those that it names.
-type Arrows = BTreeMap<String, BTreeSet<String>>;
+pub(super) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// No circle, but for exceptions, which may only get smaller.
 pub(super) fn circles(workspace: &Workspace) -> Vec<Complaint> {
@@ -183,7 +183,7 @@ fn expand(before: &str, tree: &str, found: &mut Vec<String>) {
 }
 
 /// The sets of siblings of which each reaches each other, in order.
-fn circles_of(arrows: &Arrows) -> Vec<Vec<String>> {
+pub(super) fn circles_of(arrows: &Arrows) -> Vec<Vec<String>> {
     let reached: BTreeMap<&String, BTreeSet<&String>> = arrows.keys().map(|from| (from, reach(arrows, from))).collect();
     let mut found: Vec<Vec<String>> = Vec::new();
     for (from, to) in &reached {
