@@ -5,8 +5,7 @@ use crate::logging::{ErrorLevel, ErrorLogUse, LogTarget};
 use crate::program::{Block, BodyFiles, BodyRules, ContentRules, ListenerRules, Program, TempFolderRules};
 use crate::program::{BlockId, ServerId, VirtualServer};
 use access_log::LogPlace;
-use app::{Body, ConnId};
-use core::ops::Range;
+use app::ConnId;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
@@ -18,7 +17,6 @@ use h1::Framing;
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
-use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

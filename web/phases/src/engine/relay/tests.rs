@@ -7,9 +7,8 @@ use crate::program::{Block, BlockId, ContentRules, ListenerRules, Program, Serve
 use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
 use crate::value::Value;
 use crate::variables::VariableTable;
-use app::{Body, Closed, ConnId, ConnectError};
+use app::{Closed, ConnId, ConnectError};
 use core::net::IpAddr;
-use core::ops::Range;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
@@ -20,8 +19,6 @@ use files::{Directory, FileLimits, ReaderKind};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use random::SplitMix64 as Random;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
-use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use std::sync::Arc;
 use upstream::{Balancing, Group, GroupServer, IdleRules, PeerAddress};
