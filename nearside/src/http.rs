@@ -123,7 +123,7 @@ impl<S: Service> Http<S> {
 
     /// What answers.
     pub fn service(&mut self) -> Option<&mut S> {
-        self.server.handlers().first_mut().map(|answers| &mut answers.service)
+        Some(&mut self.server.handler().service)
     }
 
     /// The date of replies is that of the wall clock.

@@ -1,12 +1,11 @@
-//! A program's answer as one of HTTP/1.1: whoever reads those reads this.
+//! A program's answer: its head, its body and its end, however it is carried.
 //!
-//! Its head is made canonical, and a body whose length is not told is chunked, so that
-//! its end is told apart from an end that came too early.
+//! The end is told apart from one that came too early: by the length that is told, by
+//! records, or by the connection's end where nothing else tells of it.
 
 use crate::fastcgi::{RecordError, RecordEvent, RecordReader};
 use crate::head::{Head, HeadError, HeadReader, HeadRules};
 use core::fmt;
-use std::io::Write;
 
 /// How a program's answer is carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,8 +26,32 @@ pub struct AnswerRules {
     /// The request was one that is answered without a body (HEAD).
     pub bodyless: bool,
     /// The answer is whole when the request is said to have ended, or the connection has,
-    /// so that the connection can be kept: its last byte, or chunk, is written then.
+    /// so that the connection can be kept: the last byte of a body that has a length is
+    /// told then.
     pub waits_for_end: bool,
+}
+
+/// How the end of an answer's body is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnswerBody {
+    /// There is none, whatever is sent: to HEAD, and with some statuses.
+    None,
+    /// So many bytes.
+    Length(u64),
+    /// It ends where the program says so.
+    Open,
+}
+
+/// What takes an answer, in order: a head, its body in pieces, its end.
+pub trait AnswerSink {
+    /// The head is whole.
+    fn head(&mut self, head: Head, body: AnswerBody);
+
+    /// Some of the body; never empty.
+    fn body(&mut self, bytes: &[u8]);
+
+    /// All of it was told.
+    fn end(&mut self);
 }
 
 /// The most that is kept of what a program says of errors in one record.
@@ -102,14 +125,14 @@ enum AnswerStage {
     Head,
     /// So many bytes are to come.
     Counted(u64),
-    Chunked,
+    Open,
     /// What comes is not passed on.
     Bodyless,
     /// All was passed on.
     Over,
 }
 
-/// Makes an answer of HTTP/1.1 of a program's, in any pieces.
+/// Reads a program's answer, in any pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AnswerReader {
     records: Option<RecordReader>,
@@ -151,12 +174,12 @@ impl AnswerReader {
         }
     }
 
-    /// Reads all of `data`, and writes what it comes to behind `out`: at most as much
-    /// again, and a head.
+    /// Reads all of `data`, and tells `out` what it comes to: no more bytes of a body than
+    /// it has.
     ///
     /// # Errors
     /// It is no answer.
-    pub fn read(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), AnswerError> {
+    pub fn read(&mut self, data: &[u8], out: &mut impl AnswerSink) -> Result<(), AnswerError> {
         let Some(mut records) = self.records.take() else {
             self.read += data.len() as u64;
             return self.stdout(data, out);
@@ -166,7 +189,12 @@ impl AnswerReader {
         read
     }
 
-    fn records(&mut self, records: &mut RecordReader, data: &[u8], out: &mut Vec<u8>) -> Result<(), AnswerError> {
+    fn records(
+        &mut self,
+        records: &mut RecordReader,
+        data: &[u8],
+        out: &mut impl AnswerSink,
+    ) -> Result<(), AnswerError> {
         let mut rest = data;
         loop {
             let (read, event) = records.read(rest)?;
@@ -197,10 +225,10 @@ impl AnswerReader {
     ///
     /// # Errors
     /// The answer has not.
-    pub fn end(&mut self, out: &mut Vec<u8>) -> Result<(), AnswerError> {
+    pub fn end(&mut self, out: &mut impl AnswerSink) -> Result<(), AnswerError> {
         match (self.stage, &self.records) {
             // Their end is told.
-            (AnswerStage::Chunked | AnswerStage::Bodyless, Some(_)) if !self.stdout_over => {
+            (AnswerStage::Open | AnswerStage::Bodyless, Some(_)) if !self.stdout_over => {
                 Err(AnswerError::EndInBody(AnswerEnd::Connection))
             }
             _ => self.finish(AnswerEnd::Connection, out),
@@ -212,7 +240,7 @@ impl AnswerReader {
         !matches!(self.stage, AnswerStage::Head | AnswerStage::Counted(1..))
     }
 
-    /// Whether the answer is whole: nothing more is written.
+    /// Whether the answer is whole: nothing more is told.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.stage == AnswerStage::Over
@@ -247,13 +275,13 @@ impl AnswerReader {
         self.head.map(|head| self.read - head)
     }
 
-    fn stdout(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), AnswerError> {
+    fn stdout(&mut self, mut bytes: &[u8], out: &mut impl AnswerSink) -> Result<(), AnswerError> {
         if self.stage == AnswerStage::Head {
             let (read, head) = self.fields.read(bytes)?;
             let Some(head) = head else { return Ok(()) };
             bytes = &bytes[read..];
             self.head = Some(self.read - bytes.len() as u64);
-            self.begin(&head, out);
+            self.begin(head, out);
         }
         match &mut self.stage {
             AnswerStage::Counted(left) => {
@@ -261,56 +289,62 @@ impl AnswerReader {
                 self.surplus |= count < bytes.len();
                 *left -= count as u64;
                 let mut content = &bytes[..count];
+                let mut ends = false;
                 if let (0, true, Some((last, others))) = (*left, self.waits_for_end, content.split_last()) {
                     (self.last, content) = (Some(*last), others);
-                } else if *left == 0 && self.last.is_none() {
-                    self.stage = AnswerStage::Over;
+                } else {
+                    ends = *left == 0 && self.last.is_none();
                 }
-                out.extend_from_slice(content);
+                if !content.is_empty() {
+                    out.body(content);
+                }
+                if ends {
+                    self.over(out);
+                }
             }
-            AnswerStage::Chunked if !bytes.is_empty() => {
-                // Writing to memory does not fail.
-                let _ = write!(out, "{:x}\r\n", bytes.len());
-                out.extend_from_slice(bytes);
-                out.extend_from_slice(b"\r\n");
-            }
+            AnswerStage::Open if !bytes.is_empty() => out.body(bytes),
             AnswerStage::Over => self.surplus |= !bytes.is_empty(),
-            AnswerStage::Head | AnswerStage::Chunked | AnswerStage::Bodyless => {}
+            AnswerStage::Head | AnswerStage::Open | AnswerStage::Bodyless => {}
         }
         Ok(())
     }
 
-    fn begin(&mut self, head: &Head, out: &mut Vec<u8>) {
+    fn begin(&mut self, head: Head, out: &mut impl AnswerSink) {
         let code = head.status.code();
-        let _ = write!(out, "HTTP/1.1 {code} ");
-        match &*head.reason {
-            b"" => out.extend_from_slice(head.status.reason().as_bytes()),
-            reason => out.extend_from_slice(reason),
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&head.fields);
-        self.stage = match head.length {
-            _ if self.bodyless || code == 204 || code == 304 => AnswerStage::Bodyless,
-            Some(0) => AnswerStage::Over,
-            Some(length) => AnswerStage::Counted(length),
-            None => {
-                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-                AnswerStage::Chunked
-            }
+        let body = match head.length {
+            _ if self.bodyless || code == 204 || code == 304 => AnswerBody::None,
+            Some(length) => AnswerBody::Length(length),
+            None => AnswerBody::Open,
         };
-        out.extend_from_slice(b"\r\n");
+        out.head(head, body);
+        match body {
+            AnswerBody::None => self.stage = AnswerStage::Bodyless,
+            AnswerBody::Length(0) => self.over(out),
+            AnswerBody::Length(length) => self.stage = AnswerStage::Counted(length),
+            AnswerBody::Open => self.stage = AnswerStage::Open,
+        }
+    }
+
+    fn over(&mut self, out: &mut impl AnswerSink) {
+        if self.stage != AnswerStage::Over {
+            self.stage = AnswerStage::Over;
+            out.end();
+        }
     }
 
     /// The program has nothing more to say.
-    fn finish(&mut self, by: AnswerEnd, out: &mut Vec<u8>) -> Result<(), AnswerError> {
+    fn finish(&mut self, by: AnswerEnd, out: &mut impl AnswerSink) -> Result<(), AnswerError> {
         match self.stage {
             AnswerStage::Head => return Err(AnswerError::EndInHead(by)),
-            AnswerStage::Counted(0) => out.extend(self.last.take()),
+            AnswerStage::Counted(0) => {
+                if let Some(last) = self.last.take() {
+                    out.body(&[last]);
+                }
+            }
             AnswerStage::Counted(_) => return Err(AnswerError::EndInBody(by)),
-            AnswerStage::Chunked => out.extend_from_slice(b"0\r\n\r\n"),
-            AnswerStage::Bodyless | AnswerStage::Over => {}
+            AnswerStage::Open | AnswerStage::Bodyless | AnswerStage::Over => {}
         }
-        self.stage = AnswerStage::Over;
+        self.over(out);
         Ok(())
     }
 }

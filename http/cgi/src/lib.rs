@@ -12,7 +12,7 @@
 //! | [`uwsgi`] | the packet before a request's body |
 //! | [`scgi`] | the netstring before a request's body |
 //! | [`head`] | what all three answer with: a CGI head (RFC 3875 section 6) |
-//! | [`answer`] | the whole answer, as one of HTTP/1.1 |
+//! | [`answer`] | the whole answer: its head, its body, its end |
 //!
 //! What is read may come in any pieces, and may be anything: an answer is taken or
 //! refused, and nothing grows beyond a limit that the caller gives.

@@ -1,4 +1,6 @@
-use super::answer::{AnswerEnd, AnswerError, AnswerReader, AnswerRules, CgiProtocol, STDERR_MAX};
+use super::answer::{
+    AnswerBody, AnswerEnd, AnswerError, AnswerReader, AnswerRules, AnswerSink, CgiProtocol, STDERR_MAX,
+};
 use super::fastcgi::{self, RecordError, RecordEvent, RecordReader};
 use super::head::{Head, HeadError, HeadReader, HeadRules};
 use super::*;
@@ -273,6 +275,37 @@ fn heads_that_are_none_are_refused() {
     }
 }
 
+/// An answer as one of HTTP/1.1, chunked where its length is not told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Written {
+    text: Vec<u8>,
+    chunked: bool,
+}
+
+impl AnswerSink for Written {
+    fn head(&mut self, head: Head, body: AnswerBody) {
+        assert!(self.text.is_empty(), "one head");
+        let reason = match &*head.reason {
+            b"" => head.status.reason().as_bytes(),
+            reason => reason,
+        };
+        self.text = [b"HTTP/1.1 ", head.status.code().to_string().as_bytes(), b" ", reason, b"\r\n"].concat();
+        self.text.extend_from_slice(&head.fields);
+        self.chunked = body == AnswerBody::Open;
+        self.text.extend_from_slice(if self.chunked { b"Transfer-Encoding: chunked\r\n\r\n" } else { b"\r\n" });
+    }
+
+    fn body(&mut self, bytes: &[u8]) {
+        assert!(!bytes.is_empty(), "some of a body");
+        let (line, end) = if self.chunked { (format!("{:x}\r\n", bytes.len()), "\r\n") } else { Default::default() };
+        self.text.extend_from_slice(&[line.as_bytes(), bytes, end.as_bytes()].concat());
+    }
+
+    fn end(&mut self) {
+        self.text.extend_from_slice(if self.chunked { b"0\r\n\r\n" } else { b"" });
+    }
+}
+
 /// What an answer comes to: by HTTP/1.1, whether it is whole, whether the connection may
 /// be kept, and what was said of errors.
 fn answered(
@@ -281,7 +314,7 @@ fn answered(
     pieces: &[&[u8]],
 ) -> Result<(String, bool, bool, String), AnswerError> {
     let mut reader = AnswerReader::new(AnswerRules { protocol, head: RULES, bodyless, waits_for_end: false });
-    let mut out = Vec::new();
+    let mut out = Written::default();
     for piece in pieces {
         reader.read(piece, &mut out)?;
     }
@@ -289,7 +322,7 @@ fn answered(
         reader.end(&mut out)?;
     }
     let errors = reader.take_errors().into_iter().map(|line| String::from_utf8(line.text).unwrap()).collect();
-    Ok((String::from_utf8(out).unwrap(), reader.is_whole(), reader.may_be_kept(), errors))
+    Ok((String::from_utf8(out.text).unwrap(), reader.is_whole(), reader.may_be_kept(), errors))
 }
 
 #[test]
@@ -328,8 +361,9 @@ fn answers_that_end_early_are_told_from_whole_ones() {
     let end = |answer: &[u8]| {
         let mut reader =
             AnswerReader::new(AnswerRules { protocol: FastCgi, head: RULES, bodyless: false, waits_for_end: false });
-        reader.read(answer, &mut Vec::new())?;
-        reader.end(&mut Vec::new())
+        let mut out = Written::default();
+        reader.read(answer, &mut out)?;
+        reader.end(&mut out)
     };
     let in_head = |end| Err(AnswerError::EndInHead(end));
     let in_body = |end| Err(AnswerError::EndInBody(end));
@@ -358,8 +392,8 @@ fn the_end_of_a_request_is_waited_for_where_its_connection_is_kept() {
         let said = [record(6, head.as_bytes(), 0), record(6, b"body", 0), record(6, b"", 3)].concat();
         let end = record(3, &[0; 8], 2);
         for size in [1, 3, 8, said.len() + end.len()] {
-            let (mut reader, mut out) = (AnswerReader::new(rules), Vec::new());
-            let (mut other, mut whole) = (AnswerReader::new(at_once), Vec::new());
+            let (mut reader, mut out) = (AnswerReader::new(rules), Written::default());
+            let (mut other, mut whole) = (AnswerReader::new(at_once), Written::default());
             for piece in said.chunks(size) {
                 reader.read(piece, &mut out).unwrap();
                 other.read(piece, &mut whole).unwrap();
@@ -389,7 +423,7 @@ fn each_record_of_errors_is_a_line_and_bytes_are_counted() {
     .concat();
     for size in [1, 5, records.len()] {
         let rules = AnswerRules { protocol: CgiProtocol::FastCgi, head: RULES, bodyless: false, waits_for_end: false };
-        let (mut reader, mut out) = (AnswerReader::new(rules), Vec::new());
+        let (mut reader, mut out) = (AnswerReader::new(rules), Written::default());
         records.chunks(size).for_each(|piece| reader.read(piece, &mut out).unwrap());
         let lines = reader.take_errors();
         let told: Vec<(usize, bool)> = lines.iter().map(|line| (line.text.len(), line.in_head)).collect();

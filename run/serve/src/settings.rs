@@ -2,6 +2,7 @@
 //! what it is to serve.
 
 use crate::plan::{ServePath, ServePlan, SignalRules};
+use core::mem::{Discriminant, discriminant};
 use server::Content;
 
 /// What changes on both data paths.
@@ -54,7 +55,7 @@ pub struct Step {
 /// If it is no step but another server; a sentence for the user.
 pub fn step(now: &ServePlan, asked: &ServePlan, most: usize) -> Result<Step, String> {
     let differing = now.settings.differing(&asked.settings);
-    if is_link(now) != is_link(asked) || is_fixed(now) != is_fixed(asked) {
+    if is_link(now) != is_link(asked) || kind(now) != kind(asked) {
         return Err(format!("another data path or kind of content ({}) {}", differing.join(", "), remedy(now, 1)));
     }
     if is_nginx(now) && is_link(now) && differing.iter().any(|name| name == "listen" && !changes(now, name)) {
@@ -164,6 +165,7 @@ const fn is_link(plan: &ServePlan) -> bool {
     matches!(plan.path, ServePath::Link { .. })
 }
 
-const fn is_fixed(plan: &ServePlan) -> bool {
-    matches!(plan.server.content, Content::Respond(_))
+/// Of content: a server that is running takes up none of another.
+const fn kind(plan: &ServePlan) -> Discriminant<Content> {
+    discriminant(&plan.server.content)
 }

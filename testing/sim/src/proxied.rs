@@ -254,7 +254,7 @@ impl World {
         let server = &mut self.proxy.silo.app;
         left.push((server.snapshot().connections_open as usize, "connections of clients".to_owned()));
         left.push((server.upstreams_open(), "connections to upstreams".to_owned()));
-        let engines = server.handlers().iter().filter_map(server::SiteHandler::engine);
+        let engines = server.handler().engine().into_iter();
         left.extend(engines.flat_map(phases::Engine::held).map(|(what, count)| (count, what.to_owned())));
         let open = one.silo.app.open() + other.silo.app.open();
         left.push((open, "connections at upstreams".to_owned()));

@@ -220,7 +220,7 @@ impl<C: App> World<C> {
     pub fn held(&mut self) -> Vec<(&'static str, usize)> {
         let app = &mut self.server.host.silo.app;
         let (clients, upstreams) = (app.snapshot().connections_open as usize, app.upstreams_open());
-        let engines = app.handlers().iter().filter_map(server::SiteHandler::engine);
+        let engines = app.handler().engine().into_iter();
         let all = engines.flat_map(phases::Engine::held);
         let all = all.chain([("connections of clients", clients), ("connections to upstreams", upstreams)]);
         all.filter(|(_, count)| *count > 0).collect()

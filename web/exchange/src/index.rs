@@ -1,6 +1,5 @@
 //! From a path to the place where what is known of it is kept.
 
-use crate::hot::ends;
 use core::hint::cold_path;
 
 /// A table of places by the hash of a path and a seed: open addressing, linear
@@ -38,6 +37,14 @@ impl Index {
     #[must_use]
     pub fn hash(&self, path: &[u8], seed: u64) -> u64 {
         let [a, b] = self.keys;
+        fold(self.path_hash(path) ^ a, seed ^ b)
+    }
+
+    /// The hash of `path`, where it is all that counts.
+    #[inline(always)]
+    #[must_use]
+    pub fn path_hash(&self, path: &[u8]) -> u64 {
+        let [a, b] = self.keys;
         let (first, last) = ends(path);
         let mut hash = fold(first ^ a, last ^ b ^ path.len() as u64);
         if path.len() > 16 {
@@ -45,7 +52,12 @@ impl Index {
                 hash = fold(hash ^ a, u64::from_le_bytes(*word) ^ b);
             }
         }
-        fold(hash ^ a, seed ^ b)
+        hash
+    }
+
+    /// Forgets all places.
+    pub fn clear(&mut self) {
+        self.buckets.fill(EMPTY);
     }
 
     /// The first place with this hash that `is` it.
@@ -108,6 +120,31 @@ impl Index {
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
+}
+
+/// The first and the last eight bytes, which overlap in paths shorter than
+/// sixteen; with the length they are all of such a path.
+#[inline(always)]
+fn ends(path: &[u8]) -> (u64, u64) {
+    if let (Some(first), Some(last)) = (path.first_chunk::<8>(), path.last_chunk::<8>()) {
+        return (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+    }
+    if let (Some(first), Some(last)) = (path.first_chunk::<4>(), path.last_chunk::<4>()) {
+        return (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into());
+    }
+    match *path {
+        [a] => (a.into(), 0),
+        [a, b] => (a.into(), b.into()),
+        [a, b, c] => (u64::from(a) << 8 | u64::from(b), c.into()),
+        _ => (0, 0),
+    }
+}
+
+/// As `==`, without a call for short paths.
+#[inline(always)]
+#[must_use]
+pub fn equal(kept: &[u8], path: &[u8]) -> bool {
+    kept.len() == path.len() && if path.len() <= 16 { ends(kept) == ends(path) } else { kept == path }
 }
 
 #[cfg(test)]

@@ -42,12 +42,12 @@ pub use asked::Asked;
 pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
-pub use hot::{Hot, equal as equal_paths};
+pub use hot::Hot;
 pub use id::{EXCHANGE_SLOTS_MAX, ExchangeId, ExchangePlace, ExchangeSlots};
-pub use index::Index;
+pub use index::{Index, equal as equal_paths};
 pub use listeners::{ChooseTls, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
-pub use piece::{BodyEnd, Piece, ReplyFlow, Stop};
+pub use piece::{Piece, ReplyEnd, ReplyFlow, Stop};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Transport};
@@ -109,7 +109,7 @@ pub trait Replies: Upstreams {
 
     /// Queues the head of a reply whose body follows in pieces, and ends so: where
     /// [`Replies::finish`] says, unless it has a length.
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd);
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd);
 
     /// Queues some of the body; whether it was queued: a file is not, where the data path
     /// does not send files by itself, nor where the reply's length is not known.
@@ -309,15 +309,6 @@ pub trait Handler {
         let _ = each;
     }
 
-    /// Whether no exchange is under way with it.
-    fn is_idle(&self) -> bool {
-        true
-    }
-
-    /// No request will come any more, and none is under way: gives up what it
-    /// holds, without waiting for anybody.
-    fn retire(&mut self) {}
-
     /// Whether it has nothing to do of itself: its [`Handler::on_turn`] need not
     /// be called.
     fn is_passive(&self) -> bool {
@@ -357,15 +348,16 @@ pub trait Handler {
 
     /// The response to a plain GET for `path`, as it was sent, if it is ready in
     /// this unix second: the short way, which leaves out all the other calls.
-    /// What is told in this way depends on the path alone.
+    /// What is told in this way depends on the path alone, and on whether `host` may be
+    /// one: for those that may not be one a handler has nothing ready.
     #[inline(always)]
-    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
-        let _ = (path, second);
+    fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
+        let _ = (path, host, second);
         None
     }
 
-    /// Whether what it has ready depends on more than the path: then it is asked
-    /// by [`Handler::ready_for`].
+    /// Whether what it has ready may depend on more than the path: then it is asked
+    /// by [`Handler::ready_for`] for all that [`Handler::ready`] does not have.
     fn tells_requests_apart(&self) -> bool {
         false
     }

@@ -182,28 +182,6 @@ impl Names {
         let expression = self.expressions.iter().find(|(number, _)| !name.is_empty() && matches(*number, name));
         expression.map(|(_, place)| *place)
     }
-
-    /// The place in `other` of the host that here is at `place`: one that has
-    /// all of its names. Expressions are known by their numbers.
-    #[must_use]
-    pub fn same_in(&self, place: u16, other: &Self) -> Option<u16> {
-        let mut same = None;
-        for (ours, theirs) in [(&self.whole, &other.whole), (&self.starts, &other.starts), (&self.ends, &other.ends)] {
-            for (name, _) in ours.iter().filter(|(_, at)| **at == place) {
-                let found = *theirs.get(name)?;
-                if *same.get_or_insert(found) != found {
-                    return None;
-                }
-            }
-        }
-        for (number, _) in self.expressions.iter().filter(|(_, at)| *at == place) {
-            let (_, found) = other.expressions.iter().find(|(other, _)| other == number)?;
-            if same.get_or_insert(*found) != found {
-                return None;
-            }
-        }
-        same
-    }
 }
 
 /// A name, or a part of one, that a host can have.
@@ -383,18 +361,5 @@ mod tests {
         let mut names = Names::default();
         names.add("a.example", 1).expect("a name");
         assert!(matches!(names.add("A.EXAMPLE.", 2), Err(NameError::Twice(_))));
-    }
-
-    #[test]
-    fn a_host_is_the_same_by_all_of_its_names() {
-        let of = |pairs: &[(&str, u16)]| {
-            let mut names = Names::default();
-            pairs.iter().for_each(|(name, place)| names.add(name, *place).expect("a name"));
-            names
-        };
-        let now = of(&[("a", 1), ("b", 1), ("c", 2)]);
-        assert_eq!(now.same_in(1, &of(&[("c", 1), ("b", 2), ("a", 2)])), Some(2));
-        assert_eq!(now.same_in(1, &of(&[("a", 1), ("b", 2)])), None, "one name is another's");
-        assert_eq!(now.same_in(2, &of(&[("a", 1)])), None);
     }
 }

@@ -35,7 +35,7 @@ impl Piece<'_> {
 
 /// How the end of a reply's body is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum BodyEnd {
+pub enum ReplyEnd {
     /// By its length, if it has a body.
     Length,
     /// Within the connection, if the client knows how; else by the end of that. No length is

@@ -95,18 +95,9 @@ impl Handler for Files {
         self.end_turn(replies)
     }
 
-    fn is_idle(&self) -> bool {
-        self.works.len() == 0
-    }
-
     #[inline]
     fn is_at_rest(&self) -> bool {
         self.streams.are_over() && self.reader.is_at_rest() && !self.hangs
-    }
-
-    fn retire(&mut self) {
-        self.reader.abandon();
-        self.store.forget_all();
     }
 
     fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
@@ -138,14 +129,15 @@ impl Handler for Files {
     }
 
     #[inline(always)]
-    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
-        let entry = self.store.hot.get(path, 0)?;
-        self.store.ready(entry, second)
+    fn ready<'a>(&mut self, path: &[u8], _host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
+        let message = self.store.hot.get(path)?;
+        self.store.ready(message, second)
     }
 
     #[cold]
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
-        self.store.hot.get(asked.path(), 0).is_some_and(|entry| self.store.make_closing(entry))
+        let entry = self.store.hot.get(asked.path()).and_then(|message| self.store.entry_of(message));
+        entry.is_some_and(|entry| self.store.make_closing(entry))
     }
 
     fn has_work(&self) -> bool {
@@ -232,8 +224,9 @@ impl Files {
             replies.reply(id, request, &reply, &[]);
             return Answer::Done;
         }
-        if let Some(entry) = self.store.hot.get(request.path(), 0)
-            && self.store.ready(entry, self.second).is_some()
+        if let Some(message) = self.store.hot.get(request.path())
+            && self.store.ready(message, self.second).is_some()
+            && let Some(entry) = self.store.entry_of(message)
         {
             self.counters.cache_hits += 1;
             return self.respond_content(replies, id, request, entry);
@@ -265,7 +258,7 @@ impl Files {
         match &self.store.entry(entry).kind {
             Kind::Content(_) => {
                 self.store.refresh(entry, self.second, &self.date);
-                self.store.hot.insert(request.path(), 0, entry);
+                self.store.remember_path(request.path(), entry);
                 self.respond_content(replies, id, request, entry)
             }
             Kind::Large { .. } => self.respond_large(replies, id, request, entry),

@@ -57,19 +57,3 @@ app::counters! {
         file_errors,
     }
 }
-
-impl Counters {
-    /// The same without the gauges: of a server of files that is no more.
-    #[must_use]
-    pub const fn of_the_past(self) -> Self {
-        Self {
-            requests_waiting: 0,
-            cache_bytes: 0,
-            cache_common_bytes: 0,
-            cache_copy_bytes: 0,
-            cache_entries: 0,
-            streams_open: 0,
-            ..self
-        }
-    }
-}

@@ -7,7 +7,7 @@ use crate::config::Directory;
 use crate::folder::{Listing, RealPath};
 use crate::ids::{EntryId, Stamp, WorkId};
 use crate::reader::Job;
-use crate::store::{Entry, Freshness, Kind};
+use crate::store::{Entry, FileHead, Freshness, Kind};
 use crate::stream::{Rate, RateKept};
 use crate::work::Work;
 use crate::worker::Unread;
@@ -238,6 +238,45 @@ impl Files {
         let entry: &Entry = self.store.entry(file.0);
         let (body, start) = entry.prepared()?.ready.content();
         Some(InMemory { body, start })
+    }
+
+    /// From now on a plain GET for `path` is answered with all of a file's content, behind
+    /// this head, by [`exchange::Handler::ready`] of the files. False if the content is not
+    /// in memory, or stands behind another head.
+    pub fn answer_path(&mut self, path: &[u8], file: FileId, head: FileHead) -> bool {
+        if !self.store.put_head(file.0, head) {
+            return false;
+        }
+        let (second, date) = (self.second, self.date);
+        self.store.refresh(file.0, second, &date);
+        self.store.remember_path(path, file.0);
+        true
+    }
+
+    /// Whether the message for `path` may be sent in this second: one of an earlier second
+    /// is dated anew, if its file is known to be what it was. If what is known of that is
+    /// old, the reader is asked.
+    pub fn renews_path(&mut self, path: &[u8], now: Time) -> bool {
+        let Some(message) = self.store.hot.get(path) else { return false };
+        let (second, date) = (self.second, self.date);
+        if self.store.ready(message, second).is_some() {
+            return true;
+        }
+        let Some(entry) = self.store.entry_of(message) else { return false };
+        match self.store.freshness(entry, now) {
+            Freshness::Fresh => {}
+            Freshness::Check => _ = self.ask(entry, now),
+            Freshness::Wait => return false,
+        }
+        self.counters.cache_hits += 1;
+        self.store.mark_used(entry);
+        self.store.refresh(entry, second, &date);
+        true
+    }
+
+    /// No path is answered any more: heads are to be made anew.
+    pub fn forget_paths(&mut self) {
+        self.store.forget_paths();
     }
 
     /// The path of a file that is not in memory, from the root on, and what it is

@@ -14,6 +14,14 @@ pub struct Stamp {
     pub(crate) version: u32,
 }
 
+/// A message that is kept with its content, by its entry and which of all that there were.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MessageId {
+    pub slot: u32,
+    /// None is 0.
+    pub serial: u32,
+}
+
 /// A request under way, by its place and which of those in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkId {

@@ -15,7 +15,7 @@
 //! | `guest`, `folder` | files and lists of them for a handler with rules of its own |
 //! | `pump`, `stream` | large files, a piece at a time |
 //! | `work` | requests that are not answered at once |
-//! | `store`, `prepared` | what is known of paths, and content in memory |
+//! | `store`, `prepared`, `store::messages` | what is known of paths, and content in memory |
 //! | `reader`, `worker` | the thread that reads, and what it does |
 //! | `shared_content` | content that silos share |
 //! | `target`, `types` | from a target to a name, from a name to its media type |
@@ -48,6 +48,7 @@ pub use ids::Stamp;
 pub use links::LinkRule;
 pub use reader::Reader;
 pub use shared_content::{Held, Member, SharedContent};
+pub use store::FileHead;
 pub use stream::Rate;
 pub use types::Types;
 pub use worker::{FileReader, Unread, look_at_root};

@@ -53,6 +53,17 @@ impl Prepared {
         Self { ready, common: others.is_some(), far: is_far }
     }
 
+    /// The same content behind another head, whose date begins at its byte `date_at`; and
+    /// what its message was, and was for connections that close.
+    pub fn behind(self, mut head: Vec<u8>, date_at: u16) -> (Self, [Option<Body>; 2]) {
+        let Ready { message, head_len, content, closing, .. } = self.ready;
+        let length = head.len();
+        head.extend_from_slice(message.as_slice().get(head_len as usize..).unwrap_or_default());
+        head.shrink_to_fit();
+        let ready = Ready::new(head, length, date_at, content);
+        (Self { ready, ..self }, [Some(message), closing])
+    }
+
     pub fn bytes(&self) -> usize {
         let content = self.ready.content.as_ref().filter(|_| !self.common);
         let others = [content, self.ready.closing.as_ref()].into_iter().flatten();

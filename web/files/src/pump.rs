@@ -23,7 +23,7 @@ use crate::work::Work;
 use crate::worker::{ReadOutcome, Source};
 use app::Body;
 use core::time::Duration;
-use exchange::{BodyEnd, Composed, ExchangeId, Piece, Replies, Reply, Stop};
+use exchange::{Composed, ExchangeId, Piece, Replies, Reply, ReplyEnd, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -253,7 +253,7 @@ impl Files {
         let Some(Work { id, request, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let Some(StreamHead { status, length, fields }) = stream.head.take() else { return };
         let Some(request) = request.take() else { return };
-        replies.begin(*id, &request.get(), &Reply { status, length, fields: fields.as_bytes() }, BodyEnd::Length);
+        replies.begin(*id, &request.get(), &Reply { status, length, fields: fields.as_bytes() }, ReplyEnd::Length);
         stream.send_delimiters(replies, *id);
     }
 

@@ -135,14 +135,6 @@ impl Reader {
         }
     }
 
-    /// Lets go of the thread without waiting for it: a disk may hang.
-    pub(crate) fn abandon(&mut self) {
-        if let Side::Thread(thread) = &mut self.side {
-            thread.stop();
-            thread.handle = None;
-        }
-    }
-
     /// Puts a job in line; [`Reader::hand_over`] sends it on its way.
     pub fn submit(&mut self, job: Job) {
         self.line.push_back(job);

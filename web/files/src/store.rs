@@ -11,9 +11,13 @@
 //! (CLOCK), and bytes of content that was replaced or evicted while
 //! connections still send it.
 
+mod messages;
+
+pub use messages::FileHead;
+
 use crate::config::Directory;
 use crate::identity::Identity;
-use crate::ids::{EntryId, Stamp, WorkId};
+use crate::ids::{EntryId, MessageId, Stamp, WorkId};
 use crate::prepared::{Others, Prepared, retire};
 use crate::shared_content::{Shared, SharedContent};
 use crate::target::Key;
@@ -24,6 +28,7 @@ use exchange::{Hot, Meta, Ready};
 use semantics::date::HttpDate;
 use semantics::path::{PathError, normalise};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 use wire::Time;
 
@@ -36,13 +41,16 @@ pub struct Entry {
     /// [`NEVER`] where there is more to it.
     second: u64,
     prepared: Option<Prepared>,
-    generation: u32,
+    /// Which message that is, of all that there were: none is 0, which those that have no
+    /// head have, too.
+    serial: u32,
     /// Sent since CLOCK's hand last passed.
     used: bool,
     /// The reader is looking.
     asked: bool,
     /// What it will find may have been so before [`Store::expire`] only.
     early: bool,
+    generation: u32,
     /// How often what is known of it was replaced.
     version: u32,
     /// When the reader was last asked, with an answer.
@@ -55,7 +63,7 @@ pub struct Entry {
     pub waiters: Vec<WorkId>,
 }
 
-const _: () = assert!(core::mem::offset_of!(Entry, used) < 64);
+const _: () = assert!(core::mem::offset_of!(Entry, serial) < 60 && core::mem::offset_of!(Entry, used) < 64);
 
 /// No second: see [`Entry::second`].
 const NEVER: u64 = u64::MAX;
@@ -106,7 +114,10 @@ pub enum NoEntry {
 /// The paths below one root.
 #[derive(Debug)]
 pub struct Store {
-    pub hot: Hot<EntryId>,
+    pub hot: Hot<MessageId>,
+    /// The serial of the next message, and of the first that is still to be sent.
+    next_serial: u32,
+    first_serial: u32,
     entries: Vec<Entry>,
     free: Vec<u32>,
     by_key: HashMap<Key, u32>,
@@ -131,8 +142,12 @@ pub struct Store {
 impl Store {
     pub fn new(directory: &Directory) -> Self {
         let others = directory.shared_content.clone().map(Others::new);
+        // Nobody is to aim at a bucket.
+        let keys = RandomState::new();
         Self {
-            hot: Hot::new(directory.cache_entries, EntryId { slot: u32::MAX, generation: 0 }),
+            hot: Hot::new(directory.cache_entries, [keys.hash_one(0), keys.hash_one(1)]),
+            next_serial: 1,
+            first_serial: 1,
             entries: Vec::new(),
             free: Vec::new(),
             by_key: HashMap::new(),
@@ -152,12 +167,11 @@ impl Store {
         }
     }
 
-    /// The message to send for `entry` as it is, if it is fit for that in
-    /// this unix second.
+    /// The message to send as it is, if it is fit for that in this unix second.
     #[inline]
-    pub fn ready(&mut self, entry: EntryId, second: u64) -> Option<&mut Ready> {
-        let found = self.entries.get_mut(entry.slot as usize)?;
-        if found.second != second || found.generation != entry.generation {
+    pub fn ready(&mut self, id: MessageId, second: u64) -> Option<&mut Ready> {
+        let found = self.entries.get_mut(id.slot as usize)?;
+        if found.second != second || found.serial != id.serial {
             return None;
         }
         found.used = true;
@@ -356,7 +370,9 @@ impl Store {
                 let prepared = Prepared::new((message, head_len, date_at), content, self.others.as_ref());
                 self.make_room(prepared.bytes());
                 self.bytes += prepared.bytes();
-                self.entries[id.slot as usize].prepared = Some(prepared);
+                let serial = if head_len > 0 { self.new_serial() } else { 0 };
+                let entry = &mut self.entries[id.slot as usize];
+                (entry.prepared, entry.serial) = (Some(prepared), serial);
                 (Kind::Content(meta), Some(known))
             }
             Found::Large { meta, identity, path } => (
@@ -528,6 +544,7 @@ impl Entry {
         Self {
             second: NEVER,
             prepared: None,
+            serial: 0,
             generation: 0,
             used: false,
             asked: false,

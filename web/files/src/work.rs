@@ -60,9 +60,4 @@ impl Works {
         self.free.push(id.place);
         Some(work)
     }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
 }

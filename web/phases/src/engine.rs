@@ -11,9 +11,9 @@
 //! | `filtered`, `filtering`, `coding` | what its content passes on its way |
 //! | `passing` | what files send |
 //! | `bodies`, `course_body` | bodies of requests |
-//! | `relay…`, `tunnel_pace`, `named`, `names` | requests that are passed on to upstreams, and their answers |
+//! | `relay…`, `gateway`, `named`, `names` | requests that are passed on to upstreams, and their answers |
 //! | `subs`, `sub_…`, `within`, `permission`, `mirrors`, `placed`, `postponed` | requests within requests |
-//! | `ready` | whole responses that are ready |
+//! | `ready`, `remember` | whole responses that are ready |
 
 mod bodies;
 mod chosen;
@@ -30,7 +30,6 @@ mod facts;
 mod filtered;
 mod filtering;
 mod gateway;
-mod gateway_answer;
 mod guard;
 mod handler;
 mod held;
@@ -57,13 +56,11 @@ mod relay;
 mod relay_answer;
 mod relay_around;
 mod relay_body;
-mod relay_pass;
-mod relay_rate;
 mod relay_request;
 mod relay_run;
-mod relay_secured;
 mod relay_tunnel;
 mod relay_values;
+mod remember;
 mod reply;
 mod roots;
 mod run;
@@ -77,7 +74,6 @@ mod sub_course;
 mod sub_run;
 mod subs;
 mod text;
-mod tunnel_pace;
 mod values;
 mod waits;
 mod within;
@@ -86,23 +82,23 @@ mod written;
 use crate::program::{ConnectionRules, Program};
 use crate::silos::SiloShare;
 use access_log::LogSet;
-use app::{Body, Wake};
+use app::Wake;
+use asking::{AskStage, KeptLinks};
 use core::time::Duration;
 pub use parts::{EngineParts, NewProgram, PrepareError};
 
-use course::{Course, CourseState, Depends, Loaded};
-use exchange::{ExchangeId, HeadWriter, Replies, UpstreamId};
+use course::{Course, CourseState, Loaded};
+use exchange::{ExchangeId, HeadWriter, Replies};
 use files::{FileId, FileLimits, Files, Streamed};
 use gzip::Encoders;
 use making::Makings;
 use passing::Passing;
 use passwords::{Verdict, Verifier, VerifierLimits};
 use ready::ReadyTable;
-use relay::{IdlePlaces, RelayStage, SecuredWays};
 use run::{Flow, Runner};
 use rustix::fd::OwnedFd;
 use semantics::date::HttpDate;
-use semantics::{Form, Method, OwnedRequest, Request, Status};
+use semantics::{OwnedRequest, Request, Status};
 use spare::Spare;
 use squeeze::Squeezer;
 use std::hash::{BuildHasher, RandomState};
@@ -151,6 +147,9 @@ pub(crate) struct Rest {
     spare: Spare,
     heads: HeadWriter,
     ready: ReadyTable,
+    /// What is ready depends on the path alone, as far as files have it
+    /// ([`Program::answers_by_path`]).
+    by_path: bool,
     clock: Clock,
     /// Makes boundaries of several ranges differ.
     serial: u32,
@@ -175,9 +174,7 @@ pub(crate) struct Rest {
     makings: Makings,
     /// Connections to upstreams that wait for requests; and those of requests that are over,
     /// to be closed.
-    idle: IdlePlaces,
-    ways: SecuredWays,
-    hangups: Vec<UpstreamId>,
+    kept: KeptLinks,
     /// Requests within requests.
     subs: Subs,
 }
@@ -210,6 +207,7 @@ impl Engine {
                 spare: Spare::default(),
                 heads: heads.clone(),
                 ready,
+                by_path: false,
                 clock: Clock::new(0, HttpDate::from_unix(0), Time::ZERO),
                 serial: 0,
                 // Started now, for a silo may start none later. Without them places
@@ -224,9 +222,7 @@ impl Engine {
                 delayed: BinaryHeap::new(),
                 stream: None,
                 makings: Makings::default(),
-                idle: IdlePlaces::default(),
-                ways: SecuredWays::default(),
-                hangups: Vec::new(),
+                kept: KeptLinks::default(),
                 subs: Subs::default(),
             },
             single: None,
@@ -243,6 +239,7 @@ impl Engine {
         (self.logs_any, self.tells, self.codes) = (summary.logs, summary.tells, summary.codes);
         self.secures |= self.loaded.program.speaks_tls();
         self.classes = self.codes || self.secures;
+        self.rest.by_path = self.single.is_some() && !self.classes && self.loaded.program.answers_by_path();
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
         let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
@@ -262,10 +259,11 @@ impl Engine {
             |program: &Program| program.listeners.iter().map(|one| (one.address, one.path.clone())).collect::<Vec<_>>();
         self.moved |= at(&old.program) != at(&self.loaded.program);
         self.loaded.take_names_of(&old);
-        self.rest.forget_idle(&old);
+        self.rest.kept.replace(&old.groups);
         self.retired.push(old);
         self.rest.courses_loaded(&self.loaded);
         self.rest.ready.clear();
+        self.files.forget_paths();
         self.settle();
     }
 
@@ -346,7 +344,7 @@ impl Engine {
                 self.keep(replies, token, course, request);
                 self.send_paced(replies, token);
             }
-            None if course.relay.as_ref().is_some_and(|relay| relay.stage == RelayStage::Tunnel) => {
+            None if course.relay.as_ref().is_some_and(|relay| relay.ask.stage() == AskStage::Tunnel) => {
                 course.state = CourseState::Sends;
                 self.keep(replies, token, course, request);
             }
@@ -435,7 +433,10 @@ impl Engine {
         let mut wake = Wake::Idle;
         for loaded in self.retired.iter().chain([&self.loaded]) {
             if let Some(logs) = loaded.logs.borrow_mut().as_mut() {
-                wake = wake.earlier(logs.on_turn(now).map_or(Wake::Idle, Wake::At));
+                match logs.on_turn(now) {
+                    Some(at) => wake = wake.earlier(Wake::At(at)),
+                    None => loaded.is_written(),
+                }
             }
         }
         wake
@@ -560,41 +561,5 @@ impl Rest {
             self.log(&mut course, &request.get());
         }
         self.give_back(token, course);
-    }
-}
-
-impl Runner<'_> {
-    /// Whether others may have its answer, too.
-    fn is_shared(&self) -> bool {
-        let (course, request) = (&*self.course, self.request);
-        let no_query = course.depends.has(Depends::QUERY);
-        let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
-        // What most that are not depend on is asked first.
-        !course.depends.has(Depends::OTHER)
-            && course.method == Method::Get
-            && request.method() == Method::Get
-            && request.form() == Form::Origin
-            && request.is_plain()
-            // Those of others may be compressed.
-            && !course.about.http10
-            && (course.about.goes_on || !course.tells_keep_alive())
-            // Logs tell of the query: of one that a rewrite made, that it did.
-            && course.args == request.query().unwrap_or_default()
-            && !course.is_told.get()
-            && !(no_query && request.query().is_some())
-            && keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
-    }
-
-    /// Keeps an answer that others may have, too.
-    fn remember(&mut self, (body, start): (Body, u32), length: u64) {
-        if !self.is_shared() {
-            return;
-        }
-        let (course, request) = (&*self.course, self.request);
-        let no_query = course.depends.has(Depends::QUERY);
-        let Rest { ready, heads, .. } = &mut *self.rest;
-        let now = (self.clock.second, &self.clock.date);
-        let class = course.class;
-        ready.insert((request.path(), no_query, class), course, (&body, start, length), heads, now);
     }
 }

@@ -3,30 +3,8 @@
 use crate::ids::UpstreamGroupId;
 use crate::proxying::ProxyRules;
 use crate::value::Value;
+pub use asking::ProgramProtocol as GatewayProtocol;
 use std::sync::Arc;
-
-/// How programs are asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GatewayProtocol {
-    /// `fastcgi_…`
-    FastCgi,
-    /// `uwsgi_…`
-    Uwsgi,
-    /// `scgi_…`
-    Scgi,
-}
-
-impl GatewayProtocol {
-    /// The directive that asks so.
-    #[must_use]
-    pub const fn directive(self) -> &'static str {
-        match self {
-            Self::FastCgi => "fastcgi_pass",
-            Self::Uwsgi => "uwsgi_pass",
-            Self::Scgi => "scgi_pass",
-        }
-    }
-}
 
 /// `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +20,16 @@ pub struct GatewayPass {
 }
 
 impl GatewayPass {
+    /// The directive that says so.
+    #[must_use]
+    pub const fn directive(&self) -> &'static str {
+        match self.protocol {
+            GatewayProtocol::FastCgi => "fastcgi_pass",
+            GatewayProtocol::Uwsgi => "uwsgi_pass",
+            GatewayProtocol::Scgi => "scgi_pass",
+        }
+    }
+
     /// Whether connections to them may be secured.
     #[must_use]
     pub const fn may_be_secured(&self) -> bool {

@@ -2,11 +2,10 @@
 
 use crate::ids::UpstreamGroupId;
 use crate::value::Value;
-use core::time::Duration;
+use asking::AskRules;
 use handshake::{ClientTls, OwnCertificateSource};
 use proxy::accel::Ignored;
 use proxy::fields::{HIDDEN, NameSet};
-use proxy::next::NextOn;
 use std::sync::Arc;
 
 /// `proxy_pass`: where requests of a place go.
@@ -98,33 +97,15 @@ pub struct ProxyRules {
     pub cookie_flags: Arc<[CookieFlagRule]>,
     /// `proxy_intercept_errors`
     pub intercepts: bool,
-    /// `proxy_buffering`
-    pub buffering: bool,
     /// `proxy_request_buffering`
     pub request_buffering: bool,
-    /// `proxy_buffer_size`: the most bytes of an answer's head.
-    pub head_max: u32,
-    /// `proxy_buffers`: what is read ahead of a client.
-    pub ahead: u32,
     /// `proxy_limit_rate`: bytes a second that are read of an answer; none, or 0, is any
     /// number.
     pub rate: Option<Value>,
-    /// `proxy_pass_trailers`
-    pub passes_trailers: bool,
     /// `proxy_ignore_client_abort`
     pub ignores_client_end: bool,
-    /// `proxy_connect_timeout`
-    pub connect: Duration,
-    /// `proxy_send_timeout`
-    pub send: Duration,
-    /// `proxy_read_timeout`
-    pub read: Duration,
-    /// `proxy_next_upstream`
-    pub next: NextOn,
-    /// `proxy_next_upstream_tries`; 0 is any number.
-    pub tries: u32,
-    /// `proxy_next_upstream_timeout`; none is any time.
-    pub tries_for: Option<Duration>,
+    /// Times, what is tried again, and how much of an answer is read at once.
+    pub ask: AskRules,
     /// `proxy_force_ranges`
     pub forces_ranges: bool,
     /// `proxy_bind`
@@ -174,7 +155,6 @@ impl PartialEq for UpstreamTls {
 
 impl Default for ProxyRules {
     fn default() -> Self {
-        let minute = Duration::from_secs(60);
         Self {
             set_fields: Vec::new(),
             request: Arc::default(),
@@ -192,19 +172,10 @@ impl Default for ProxyRules {
             cookie_paths: Arc::default(),
             cookie_flags: Arc::default(),
             intercepts: false,
-            buffering: true,
             request_buffering: true,
-            head_max: 4 << 10,
-            ahead: 32 << 10,
             rate: None,
-            passes_trailers: false,
             ignores_client_end: false,
-            connect: minute,
-            send: minute,
-            read: minute,
-            next: NextOn::default(),
-            tries: 0,
-            tries_for: None,
+            ask: AskRules::default(),
             forces_ranges: false,
             bind: None,
             tls: None,
@@ -215,15 +186,37 @@ impl Default for ProxyRules {
 /// The fields that requests have of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct RequestFields {
-    /// Those, in order.
+    /// Those, in order: what their lines begin with, and what follows there.
     pub fields: Vec<(Box<[u8]>, RequestField)>,
     /// Names of fields that do not go on as their clients sent them.
     pub replaced: NameSet,
 }
 
+impl RequestFields {
+    /// One more. A line that no value decides of is written here, and none where it is empty.
+    fn add(&mut self, name: &[u8], field: RequestField) {
+        let constant = if let RequestField::Value(value) = &field { value.constant() } else { None };
+        let Some(constant) = constant else {
+            self.fields.push(([name, b": "].concat().into(), field));
+            return;
+        };
+        if constant.is_empty() {
+            return;
+        }
+        let mut line = match self.fields.pop_if(|(_, last)| *last == RequestField::Lines) {
+            Some((lines, _)) => lines.into_vec(),
+            None => Vec::new(),
+        };
+        proxy::fields::put(name, constant, &mut line);
+        self.fields.push((line.into(), RequestField::Lines));
+    }
+}
+
 /// The value of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RequestField {
+    /// What the line begins with is all of it, or of several: no value decides of them.
+    Lines,
     /// A value; the field is not sent where it is empty.
     Value(Value),
     /// The host that is asked (`$proxy_host`).
@@ -285,12 +278,12 @@ impl ProxyRules {
         let mut request = RequestFields::default();
         for (name, value) in &self.set_fields {
             request.replaced.insert(name);
-            request.fields.push((name.clone(), RequestField::Value(value.clone())));
+            request.add(name, RequestField::Value(value.clone()));
         }
         for name in USUAL {
             if !request.replaced.has(name) {
                 request.replaced.insert(name);
-                request.fields.push((name.into(), usual(name)));
+                request.add(name, usual(name));
             }
         }
         self.request = Arc::new(request);

@@ -5,6 +5,7 @@
 //! others, or does not; who explains a configuration asks it of each variable
 //! that is named there.
 
+use crate::program::Program;
 use crate::variables::{Core, Variable};
 use core::fmt;
 
@@ -70,6 +71,29 @@ impl fmt::Display for Reach {
             Self::Field => "of a field of the request",
             Self::Request => "of the request alone",
         })
+    }
+}
+
+impl Program {
+    /// Whether what one path is answered with is for all who ask for it by a plain head, as
+    /// far as the answer has not looked at more than the path: one server answers, nothing is
+    /// logged, and all connections are kept alike. Where answers may be in codings, or
+    /// connections be secured, it is so for clients of one class.
+    #[must_use]
+    pub fn answers_by_path(&self) -> bool {
+        let [listener] = self.listeners.as_slice() else { return false };
+        listener.servers.len() == 1 && self.terms.exchanges.len() <= 1 && !self.summary().logs
+    }
+}
+
+impl Program {
+    /// Whether its requests wait for the reader of files alone, and for nothing that goes on
+    /// where none of them is left: no upstream, no resolver, no password, no count for others.
+    #[must_use]
+    pub fn waits_for_files_alone(&self) -> bool {
+        let summary = self.summary();
+        let connects = summary.connects || summary.resolves || summary.reads || summary.tells || summary.codes;
+        !connects && self.blocks.iter().all(|block| block.access.is_empty())
     }
 }
 

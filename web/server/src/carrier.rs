@@ -15,8 +15,8 @@ use access_log::{Line, Log};
 use app::{ConnId, Net, PathFigures};
 use core::net::SocketAddr;
 use exchange::{
-    About, BodyEnd, CommonFields, Ending, ExchangeId, ExchangePlace, LocalAddress, Opening, Piece, Ready, Replies,
-    Reply, ReplyFlow, Stop, Totals,
+    About, CommonFields, Ending, ExchangeId, ExchangePlace, LocalAddress, Opening, Piece, Ready, Replies, Reply,
+    ReplyEnd, ReplyFlow, Stop, Totals,
 };
 use h1::response;
 use latency::Recorder;
@@ -42,9 +42,7 @@ pub struct Carrier {
     pub unsent_max: usize,
     /// Requests served the short way: each a 2xx and a cache hit, too.
     pub ready: u64,
-    /// Whether a request may be logged.
-    pub logs_any: bool,
-    /// Whether one may be, or somebody traces requests: looked for once a second.
+    /// Whether a request may be logged, or somebody traces requests: looked for once a second.
     pub tells_all: bool,
     /// Whether a handler is told of what it had ready.
     pub notes_ready: bool,
@@ -52,11 +50,11 @@ pub struct Carrier {
     pub security: Vec<Security>,
     /// Where latencies are counted.
     pub recorder: Option<Box<Recorder>>,
-    /// By host, the series of what has none of its own.
-    pub series: Vec<u16>,
+    /// The series of what has none of its own.
+    pub series: u16,
     pub counters: Counters,
-    /// By host.
-    pub logs: Vec<Option<Log>>,
+    /// The access log; a configuration's are its handler's.
+    pub log: Option<Log>,
     pub limits: Limits,
     /// How many connections there may be, as the data path has it.
     pub places: usize,
@@ -94,8 +92,6 @@ pub struct Drain {
 pub struct Answering<'a, N> {
     pub net: &'a mut N,
     pub carrier: &'a mut Carrier,
-    /// The host's.
-    pub slot: usize,
     /// The connection whose request the handler is being told of: what ends
     /// now, need not be gone on with.
     pub within: Option<ConnId>,
@@ -181,7 +177,7 @@ impl Carrier {
 
     /// What cannot be understood, or did not come: told, logged, and closed.
     pub fn reject<N: Net>(&mut self, net: &mut N, id: ConnId, page: &Page, sent: &[u8]) {
-        if let Some(log) = self.logs.first_mut().and_then(Option::as_mut) {
+        if let Some(log) = &mut self.log {
             let request = sent.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
             let request = if request.is_empty() { b"-" } else { request };
             let line = Line { peer: net.peer(id), request, status: page.status.code(), referer: None, agent: None };
@@ -238,8 +234,8 @@ impl Carrier {
     pub fn close_line(&mut self, id: ConnId, now: Time) {
         trace::end((&self.beginnings, &mut self.conns), id, now, None);
         let Some(more) = self.conns[id.index()].more.as_mut() else { return };
-        let (line, sent, slot) = (more.line.take(), more.sent, usize::from(more.slot));
-        if let (Some(line), Some(log)) = (line, self.logs.get_mut(slot).and_then(Option::as_mut)) {
+        let (line, sent) = (more.line.take(), more.sent);
+        if let (Some(line), Some(log)) = (line, &mut self.log) {
             log.close_line(&line, sent, now);
         }
     }
@@ -273,7 +269,7 @@ impl<N: Net> Answering<'_, N> {
         trace::end((beginnings, conns), id, self.net.now(), Some((status, head as u64 + body)));
         self.carrier.answered(self.net, id, head, body);
         let now = self.net.now();
-        if let Some(log) = self.carrier.logs.get_mut(self.slot).and_then(Option::as_mut) {
+        if let Some(log) = &mut self.carrier.log {
             log.line(&line(self.net, id, request, status), body, now);
         }
         self.go_on(id, ending.goes_on());
@@ -342,7 +338,7 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.send_interim(id, status, fields)
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         self.begin_as(id, request, reply, end);
     }
 
@@ -527,10 +523,10 @@ impl<N: Net> Replies for Answering<'_, N> {
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
-        let (slot, series) = (self.slot as u16, self.series);
+        let series = self.series;
         if let Some((_, conn)) = self.asked(id) {
             let more = conn.more();
-            (more.mark, more.slot) = (Some(mark), slot);
+            more.mark = Some(mark);
             more.series = series.or(more.series);
         }
     }

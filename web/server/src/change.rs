@@ -12,13 +12,12 @@ use crate::handshake_helper::HandshakeHelper;
 use crate::handshakes::HANDSHAKES_MAX;
 use crate::head;
 use crate::terms::TermTable;
-use access_log::Log;
+use access_log::{AccessLog, Log};
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::Handler;
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
-use site::{Config, ConfigError, HandlerChange, Limits, Making, ServedHost, Site};
+use site::{Config, ConfigError, HandlerChange, Limits};
 use std::sync::Arc;
 use wire::Time;
 
@@ -26,35 +25,25 @@ use wire::Time;
 #[derive(Debug)]
 pub struct Change {
     config: Config,
-    site: Site,
-    /// For each host of the site, in the order of their places.
-    hosts: Vec<HostChange>,
-    /// Who works on handshakes, where there are some now.
-    helper: Option<HandshakeHelper>,
-}
-
-/// What becomes of one host.
-#[derive(Debug)]
-struct HostChange {
-    /// Its place until now, if it had one.
-    before: Option<u16>,
-    /// What makes its handler what it is to be; nothing if it is that.
+    /// What makes the handler what it is to be; nothing if it is that.
     handler: Option<HandlerChange>,
     /// The access log, if that is another; none is `Some(None)`.
     log: Option<Option<Log>>,
+    /// Who works on handshakes, where there are some now.
+    helper: Option<HandshakeHelper>,
 }
 
 /// What a server has no more use for. To let go of it may take long: the rest
 /// of an access log is written.
 #[derive(Debug)]
 pub struct Replaced {
-    _logs: Vec<Log>,
+    _log: Option<Log>,
 }
 
 impl Change {
     /// What makes a server that is told `now` one that is told `next`: its
-    /// time limits, its limits on connections, if that grows, and on requests, its
-    /// hosts with what they serve and their logs. What its helper threads were
+    /// time limits, its limits on connections, if that grows, and on requests, what it
+    /// serves, which is of the kind that it was, and its log. What its helper threads were
     /// started with ([`site::Limits::keep_helpers`]), whether it names itself and
     /// what a request costs stay as they are.
     ///
@@ -67,39 +56,29 @@ impl Change {
         next.limits.keep_helpers(&now.limits);
         next.helper_cpus.clone_from(&now.helper_cpus);
         next.work = now.work;
-        let (before, site) = (Site::compile(&now)?, Site::compile(&next)?);
         let heads = head::writer(head::common(&now));
-        let mut hosts = Vec::new();
-        for (place, host) in site.hosts().iter().enumerate() {
-            let at = site.place_in(place as u16, &before);
-            let was = at.and_then(|at| before.hosts().get(usize::from(at)));
-            let handler = match was {
-                Some(was) => HandlerChange::prepare(&was.content, &host.content, &heads, &now.helper_cpus)?,
-                None => Some(HandlerChange::other(host.content.clone(), &heads, &now.helper_cpus)?),
-            };
-            let log = match was.is_some_and(|was| was.access_log == host.access_log) {
-                true => None,
-                false => Some(start_log(&now, host)?),
-            };
-            hosts.push(HostChange { before: at, handler, log });
-        }
+        let handler = HandlerChange::prepare(&now.content, &next.content, &heads, &now.helper_cpus)?;
+        let log = match now.access_log == next.access_log {
+            true => None,
+            false => Some(start_log(&now, &next.access_log)?),
+        };
         let helper = match next.speaks_tls() && !now.speaks_tls() {
             true => HandshakeHelper::start(2 * HANDSHAKES_MAX, &now.helper_cpus).ok(),
             false => None,
         };
-        Ok(Self { config: next, site, hosts, helper })
+        Ok(Self { config: next, handler, log, helper })
     }
 }
 
 impl Server {
     /// Takes a new site and new settings up: they count for what begins from
-    /// now on. What has begun is ended by the handler that it began with. Waits
+    /// now on. What has begun is ended by the rules that it began with. Waits
     /// that are under way are as long as the new limits say once
     /// [`Server::settle`] was called until it is done. To be followed by
     /// [`Server::reload`].
     #[must_use]
     pub fn change(&mut self, change: Change) -> Replaced {
-        let Change { config, site, hosts, helper } = change;
+        let Change { config, handler, log, helper } = change;
         if self.handshakes.helper.is_none() {
             self.handshakes.set_helper(helper, &config.helper_cpus);
         }
@@ -112,91 +91,22 @@ impl Server {
         carrier.terms = terms;
         carrier.timeouts = config.timeouts.clone();
         carrier.set_limits(&config.limits);
-        self.free_idle();
-        let mut logs = Vec::new();
-        let mut slots = Vec::with_capacity(hosts.len());
-        for HostChange { before, handler, log } in hosts {
-            let slot = before.and_then(|place| self.hosts.slots.get(usize::from(place)).copied());
-            let taken = self.take_slot(slot, handler);
-            if let (Some(slot), true) = (slot, slot != Some(taken)) {
-                // The log goes along.
-                self.carrier.logs[usize::from(taken)] = self.carrier.logs[usize::from(slot)].take();
-            }
-            if let Some(log) = log {
-                logs.extend(core::mem::replace(&mut self.carrier.logs[usize::from(taken)], log));
-            }
-            slots.push(taken);
+        let old = log.and_then(|log| core::mem::replace(&mut carrier.log, log));
+        if let Some(change) = handler {
+            self.handler.change(change, &self.heads);
         }
-        for slot in core::mem::replace(&mut self.hosts.slots, slots) {
-            if !self.hosts.slots.contains(&slot) {
-                self.retired.push(slot);
-                logs.extend(self.carrier.logs[usize::from(slot)].take());
-            }
-        }
-        (self.hosts.site, self.config) = (site, config);
-        self.free_idle();
-        self.settle_slots();
+        self.config = config;
+        self.settle_handler();
         self.settle_listeners();
         // A new log learns the time, and a new response its date.
         self.carrier.next_second = Time::ZERO;
-        Replaced { _logs: logs }
-    }
-
-    /// The slot of a host that had `slot`, or none, and whose handler becomes
-    /// another by `change`.
-    fn take_slot(&mut self, slot: Option<u16>, change: Option<HandlerChange>) -> u16 {
-        let limits = self.carrier.limits.files();
-        let making = Making { heads: &self.heads, event: &self.event, limits, work: self.config.work };
-        let handler = match (slot, change) {
-            (Some(slot), None) => return slot,
-            (Some(slot), Some(change)) => match self.handlers[usize::from(slot)].change(change, &making) {
-                Some(handler) => handler,
-                None => return slot,
-            },
-            (None, Some(change)) => match change.into_handler(&making) {
-                Some(handler) => handler,
-                None => return 0,
-            },
-            (None, None) => return 0,
-        };
-        match self.free.pop() {
-            Some(free) => {
-                let old = core::mem::replace(&mut self.handlers[usize::from(free)], handler);
-                if let Some(files) = old.files() {
-                    // What was counted is not forgotten.
-                    self.carrier.counters.add(&files.counters().of_the_past());
-                }
-                free
-            }
-            None => {
-                self.handlers.push(handler);
-                self.carrier.logs.push(None);
-                self.handlers.len() as u16 - 1
-            }
-        }
+        Replaced { _log: old }
     }
 
     /// After [`Server::change`]: sets the timers of some connections by limits
     /// that have become shorter. To be called again until it returns true.
     pub fn settle<N: Net>(&mut self, net: &mut N) -> bool {
         self.carrier.settle(net)
-    }
-}
-
-impl<H: Handler> Server<H> {
-    /// Frees the slots of handlers that are no host's, once nothing is under
-    /// way with them.
-    pub(crate) fn free_idle(&mut self) {
-        let retired = core::mem::take(&mut self.retired);
-        for slot in retired {
-            let handler = &mut self.handlers[usize::from(slot)];
-            if handler.is_idle() {
-                handler.retire();
-                self.free.push(slot);
-            } else {
-                self.retired.push(slot);
-            }
-        }
     }
 }
 
@@ -256,9 +166,9 @@ impl Carrier {
     }
 }
 
-/// The log of a host.
-pub(crate) fn start_log(config: &Config, host: &ServedHost) -> Result<Option<Log>, access_log::Error> {
-    let mut log = Log::start(&host.access_log, config.limits.log_bytes, &config.helper_cpus)?;
+/// What writes the access log, if there is one.
+pub(crate) fn start_log(config: &Config, place: &AccessLog) -> Result<Option<Log>, access_log::Error> {
+    let mut log = Log::start(place, config.limits.log_bytes, &config.helper_cpus)?;
     if let Some(log) = &mut log {
         log.set_format(config.log_format);
     }

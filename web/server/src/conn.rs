@@ -129,8 +129,6 @@ const ACKNOWLEDGED: u32 = (1 << 28) - 1;
 pub struct More {
     /// A request whose body is being discarded.
     pub request: Option<OwnedRequest>,
-    /// Whose exchange it is: the host's slot.
-    pub slot: u16,
     /// What the handler left with the exchange.
     pub mark: Option<u32>,
     /// The handler has left some of a body, which is to be offered again.
@@ -301,11 +299,6 @@ impl ServedConnection {
         // One whose answer was begun is counted.
         let begun = matches!(self.state, State::Replying | State::Tunnel) as u32;
         ExchangeId::of_connection(ConnId::new(index as u32, self.generation), self.answered().wrapping_sub(begun))
-    }
-
-    /// The slot of the host whose exchange is under way.
-    pub fn slot(&self) -> usize {
-        self.more.as_ref().map_or(0, |more| usize::from(more.slot))
     }
 }
 

@@ -225,8 +225,8 @@ impl<H: Handler> Server<H> {
             return None;
         }
         let more = conn.more.as_deref();
-        let handler = self.handlers.get(conn.slot()).filter(|_| conn.is_asked());
-        let told = handler.and_then(|handler| handler.client_of(conn.exchange(index), more?.mark));
+        let asked = more.filter(|_| conn.is_asked());
+        let told = asked.and_then(|more| self.handler.client_of(conn.exchange(index), more.mark));
         let told = told.or_else(|| Some(more?.proxied.as_ref()?.source.ip()));
         let client = told.or_else(|| Some(net.peer(id)?.ip()))?.to_canonical();
         let is_exempt =

@@ -11,8 +11,7 @@ const LOOKS: u8 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dialled {
     generation: u32,
-    /// The handler's, and its number for it.
-    pub slot: u16,
+    /// The handler's number for it.
     pub mark: u32,
 }
 
@@ -57,11 +56,11 @@ impl DialledTable {
         self.places.get_mut(id.index())?.as_mut().filter(|one| one.generation == id.generation())
     }
 
-    pub fn insert(&mut self, id: ConnId, slot: u16, mark: u32) {
+    pub fn insert(&mut self, id: ConnId, mark: u32) {
         if self.places.len() <= id.index() {
             self.places.resize(id.index() + 1, None);
         }
-        let one = Dialled { generation: id.generation(), slot, mark };
+        let one = Dialled { generation: id.generation(), mark };
         if self.places[id.index()].replace(one).is_none() {
             self.open += 1;
         }

@@ -14,7 +14,6 @@ use crate::conn::{ServedConnection, State};
 use app::ConnId;
 use core::fmt;
 use exchange::UpstreamId;
-use site::SiteHandler;
 
 /// A connection without an end, and what should have a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,8 +74,7 @@ impl Server {
             return None;
         }
         let Some(one) = self.carrier.upstreams.get(id) else { return Some(EndlessKind::Left) };
-        let engine = self.handlers.get(usize::from(one.slot)).and_then(SiteHandler::engine);
-        let needs = engine.is_none_or(|engine| engine.needs_timer(one.mark, timers.unsent(id)));
+        let needs = self.handler.engine().is_none_or(|engine| engine.needs_timer(one.mark, timers.unsent(id)));
         needs.then_some(EndlessKind::Upstream)
     }
 
@@ -91,8 +89,7 @@ impl Server {
             State::Tunnel => unsent > 0,
             _ => true,
         };
-        let handler = self.handlers.get(conn.slot()).filter(|_| !is_waited_for);
-        let engine = handler.and_then(SiteHandler::engine)?;
+        let engine = self.handler.engine().filter(|_| !is_waited_for)?;
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         let is_armed = |link: UpstreamId| timers.is_armed(link.conn());
         let is_timed = mark.is_some_and(|mark| engine.is_timed(conn.exchange(id.index()), mark, &is_armed));

@@ -520,11 +520,9 @@ impl<H: Handler> Server<H> {
     pub(crate) fn fail<N: Net>(&mut self, net: &mut N, id: ConnId, fault: &HandshakeFault, alert: &[u8]) {
         self.handshakes.remove(id);
         self.carrier.counters.handshakes_failed += 1;
-        if let Some(handler) = self.handlers.first_mut() {
-            let exchange = self.carrier.exchange_of(id);
-            let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-            handler.on_fault(&mut replies, exchange, OpeningFault::Handshake(fault));
-        }
+        let exchange = self.carrier.exchange_of(id);
+        let mut replies = Answering { net, carrier: &mut self.carrier, within: Some(id), series: None };
+        self.handler.on_fault(&mut replies, exchange, OpeningFault::Handshake(fault));
         if !alert.is_empty() {
             self.carrier.send(net, id, alert);
         }

@@ -2,8 +2,8 @@
 //! HTTP/1.1.
 //!
 //! [`Server`] implements [`app::App`]: it owns the connections, their time
-//! limits and the access log, and hands requests to the handlers of a
-//! [site](site::Site). Nothing that it does for a request waits: the file
+//! limits and the access log, and hands requests to the handler of a
+//! [site](site::SiteHandler). Nothing that it does for a request waits: the file
 //! system is read by a helper thread, the log written by another.
 //!
 //! A GET for content that is ready takes the short way (`ready`): parsed, looked
@@ -79,7 +79,7 @@ pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
 pub use service::Service;
 pub use site::{
-    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Host, Limits, Prefix, RESPOND_SIZE_MAX,
+    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Limits, Prefix, RESPOND_SIZE_MAX,
     RequestWork, Respond, SiteHandler, Timeouts, WallClock,
 };
 
@@ -101,7 +101,7 @@ use rest::Rest;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use security::Security;
 use semantics::date::HttpDate;
-use site::{Making, ServedHost, Site};
+use site::Making;
 use std::sync::Arc;
 use terms::TermTable;
 use wire::Time;
@@ -113,10 +113,7 @@ use wire::Time;
 #[derive(Debug)]
 pub struct Server<H = SiteHandler> {
     carrier: Carrier,
-    /// By slot, which they keep while the site changes, as their logs do in
-    /// [`Carrier::logs`].
-    handlers: Vec<H>,
-    hosts: Hosts,
+    handler: H,
     /// What clients speak, by where they connect.
     listeners: Listeners,
     /// Who answers to those who speak something else, by number.
@@ -124,15 +121,11 @@ pub struct Server<H = SiteHandler> {
     may_rest: Rest,
     /// The same, but where places are scarce, which is looked at in each turn then.
     rest: Rest,
-    /// What the site was made of, brought into its bounds.
+    /// What it is told, brought into its bounds.
     config: Config,
     heads: HeadWriter,
     /// Readable when a helper thread has an answer.
     event: Arc<OwnedFd>,
-    /// Slots whose handlers are no host's any more, until what they have begun
-    /// is over; and those that are free.
-    retired: Vec<u16>,
-    free: Vec<u16>,
     /// The head of the request that takes the long way, in memory that is
     /// ours alone.
     head: Vec<u8>,
@@ -144,27 +137,6 @@ pub struct Server<H = SiteHandler> {
     crowding: Crowding,
 }
 
-/// Whose requests are answered by which handler.
-#[derive(Debug)]
-struct Hosts {
-    /// The only slot, if there is but one host.
-    single: Option<u16>,
-    /// The slots of the site's hosts, by their places in it.
-    slots: Vec<u16>,
-    site: Site,
-}
-
-impl Hosts {
-    /// The slot of the host that `authority` asks for.
-    #[inline(always)]
-    fn slot<'a>(&self, authority: impl FnOnce() -> &'a [u8]) -> u16 {
-        match self.single {
-            Some(slot) => slot,
-            None => self.slots.get(usize::from(self.site.find(authority()))).copied().unwrap_or(0),
-        }
-    }
-}
-
 impl Server {
     /// A server as told by `config`. Opens root directories and access logs,
     /// and starts the helper threads.
@@ -173,13 +145,11 @@ impl Server {
     /// See [`ConfigError`]: all are the operator's to mend.
     pub fn new(config: Config, clock: WallClock) -> Result<Self, ConfigError> {
         let config = config.checked()?;
-        let site = Site::compile(&config)?;
         let heads = head::writer(head::common(&config));
         let event = new_event()?;
         let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: config.work };
-        let make = |host: &ServedHost| SiteHandler::new(&host.content, &making, &config.helper_cpus);
-        let handlers = site.hosts().iter().map(make).collect::<Result<Vec<_>, _>>()?;
-        let mut server = Self::assemble(config, site, handlers, (heads, event), clock)?;
+        let handler = SiteHandler::new(&config.content, &making, &config.helper_cpus)?;
+        let mut server = Self::assemble(config, handler, (heads, event), clock)?;
         server.settle_listeners();
         server.start_helper();
         Ok(server)
@@ -192,19 +162,19 @@ impl Server {
     pub fn reload(&mut self) {
         self.reopen_log();
         self.carrier.counters.reloads += 1;
-        self.handlers.iter_mut().for_each(SiteHandler::reload);
+        self.handler.reload();
     }
 
     /// Looks every path up again before it is used, whatever is known of it:
     /// for a reload. What connections are being sent they get to the end.
     pub fn forget_files(&mut self) {
-        self.handlers.iter_mut().for_each(SiteHandler::forget);
+        self.handler.forget();
     }
 
     /// What was sent of content that lies in other NUMA domains, by domain;
     /// of each in [`SharedContent::domains`], and nothing where nothing is shared.
     pub fn far_reads(&self) -> impl Iterator<Item = (u16, &Reads)> {
-        self.handlers.iter().filter_map(SiteHandler::files).flat_map(files::Files::far_reads)
+        self.handler.files().into_iter().flat_map(files::Files::far_reads)
     }
 
     /// Tells `each` the address ranges of what requests go through: the
@@ -215,7 +185,7 @@ impl Server {
         let start = conns.as_ptr().addr();
         each(start..start + conns.capacity() * size_of::<ServedConnection>());
         each(self.carrier.beginnings.memory());
-        self.handlers.iter().for_each(|handler| handler.memory(each));
+        self.handler.memory(each);
     }
 
     /// What was counted, by name.
@@ -227,16 +197,15 @@ impl Server {
     #[must_use]
     pub fn snapshot(&self) -> Counters {
         let carrier = &self.carrier;
-        let engines = self.handlers.iter().filter_map(SiteHandler::engine);
         let mut counters = Counters {
             requests: carrier.counters.requests + carrier.ready,
             responses_2xx: carrier.counters.responses_2xx + carrier.ready,
             cache_hits: carrier.counters.cache_hits + carrier.ready,
-            log_drops: carrier.logs.iter().flatten().map(Log::drops).sum::<u64>()
-                + engines.map(|engine| engine.log_drops()).sum::<u64>(),
+            log_drops: carrier.log.as_ref().map_or(0, Log::drops)
+                + self.handler.engine().map_or(0, |engine| engine.log_drops()),
             ..carrier.counters
         };
-        for files in self.handlers.iter().filter_map(SiteHandler::files) {
+        if let Some(files) = self.handler.files() {
             counters.add(&files.counters());
         }
         counters
@@ -252,25 +221,17 @@ impl<H: Handler> Server<H> {
     /// See [`ConfigError`].
     pub fn with_handler(config: Config, handler: H, clock: WallClock) -> Result<Self, ConfigError> {
         let config = config.checked()?;
-        let site = Site::of(ServedHost {
-            name: "_".to_owned(),
-            content: config.content.clone(),
-            access_log: config.access_log.clone(),
-            body: config.limits.http.body,
-        });
         let heads = head::writer(head::common(&config));
-        Self::assemble(config, site, vec![handler], (heads, new_event()?), clock)
+        Self::assemble(config, handler, (heads, new_event()?), clock)
     }
 
     fn assemble(
         config: Config,
-        site: Site,
-        handlers: Vec<H>,
+        handler: H,
         (heads, event): (HeadWriter, Arc<OwnedFd>),
         clock: WallClock,
     ) -> Result<Self, ConfigError> {
-        let start = |host: &ServedHost| start_log(&config, host);
-        let logs = site.hosts().iter().map(start).collect::<Result<Vec<_>, _>>()?;
+        let log = start_log(&config, &config.access_log)?;
         let limits = config.limits.clone();
         let carrier = Carrier {
             conns: Vec::with_capacity(limits.connections),
@@ -281,14 +242,13 @@ impl<H: Handler> Server<H> {
             requests_max: limits.most_requests(),
             unsent_max: limits.unsent_bytes,
             ready: 0,
-            logs_any: true,
             tells_all: true,
             notes_ready: true,
             security: Vec::new(),
             recorder: config.latency.clone().map(|board| Box::new(Recorder::new(board))),
-            series: Vec::new(),
+            series: latency::OTHER,
             counters: Counters::default(),
-            logs,
+            log,
             places: limits.places(),
             crowded_from: limits.crowded_from(),
             limits,
@@ -306,41 +266,35 @@ impl<H: Handler> Server<H> {
         };
         let mut server = Self {
             carrier,
-            hosts: Hosts { single: None, slots: (0..handlers.len() as u16).collect(), site },
+            handler,
             listeners: Listeners::default(),
             services: Vec::new(),
-            handlers,
             may_rest: Rest::Never,
             rest: Rest::Never,
             config,
             heads,
             event,
-            retired: Vec::new(),
-            free: Vec::new(),
             head: Vec::with_capacity(1024),
             looks_ahead: false,
             full: false,
             handshakes: Handshakes::new(),
             crowding: Crowding::default(),
         };
-        server.settle_slots();
+        server.settle_handler();
         Ok(server)
     }
 
-    /// What follows from which handler is whose.
-    fn settle_slots(&mut self) {
-        let hosts = &mut self.hosts;
-        hosts.single = if hosts.site.is_single() { hosts.slots.first().copied() } else { None };
-        self.carrier.notes_ready = self.handlers.iter().any(Handler::notes_ready);
-        self.carrier.logs_any = self.carrier.logs.iter().any(Option::is_some);
-        self.carrier.tells_all = self.carrier.logs_any || trace::is_on();
+    /// What follows from what the handler is.
+    fn settle_handler(&mut self) {
+        self.carrier.notes_ready = self.handler.notes_ready();
+        self.carrier.tells_all = self.carrier.log.is_some() || trace::is_on();
         self.settle_rest();
         self.settle_series();
     }
 
-    /// The handlers, by slot.
-    pub fn handlers(&mut self) -> &mut [H] {
-        &mut self.handlers
+    /// What answers.
+    pub const fn handler(&mut self) -> &mut H {
+        &mut self.handler
     }
 
     /// The wall clock was set, or is watched for drift.
@@ -351,8 +305,10 @@ impl<H: Handler> Server<H> {
 
     /// Opens the access logs again: for log rotation.
     pub fn reopen_log(&self) {
-        self.carrier.logs.iter().flatten().for_each(Log::reopen);
-        self.handlers.iter().for_each(Handler::reopen_logs);
+        if let Some(log) = &self.carrier.log {
+            log.reopen();
+        }
+        self.handler.reopen_logs();
     }
 
     /// From now on every response is the last on its connection and says so,
@@ -371,16 +327,11 @@ impl<H: Handler> Server<H> {
         carrier.second = carrier.clock.unix_seconds(now);
         carrier.next_second = carrier.clock.next_second(now);
         carrier.date = HttpDate::from_unix(carrier.second);
-        carrier.tells_all = carrier.logs_any || trace::is_on();
-        for log in carrier.logs.iter_mut().flatten() {
+        carrier.tells_all = carrier.log.is_some() || trace::is_on();
+        if let Some(log) = &mut carrier.log {
             log.set_time(&carrier.date);
         }
-        for handler in &mut self.handlers {
-            handler.on_second(carrier.second, &carrier.date, now);
-        }
-        if !self.retired.is_empty() {
-            self.free_idle();
-        }
+        self.handler.on_second(carrier.second, &carrier.date, now);
     }
 }
 
@@ -503,7 +454,7 @@ impl<H: Handler> App for Server<H> {
 
     #[inline]
     fn has_work(&self) -> bool {
-        self.handlers.iter().any(Handler::has_work)
+        self.handler.has_work()
     }
 
     #[inline]
@@ -516,10 +467,7 @@ impl<H: Handler> App for Server<H> {
     /// waits for its peer: neither makes another wait, however long it takes.
     #[inline]
     fn working(&self) -> u32 {
-        if let [handler] = self.handlers.as_slice() {
-            return handler.working();
-        }
-        self.handlers.iter().map(Handler::working).fold(0, u32::saturating_add)
+        self.handler.working()
     }
 
     /// Those that wait for a request, of which nothing has come, and those that have all of
@@ -557,14 +505,11 @@ impl<H: Handler> Server<H> {
         if self.handshakes.on {
             wake = wake.earlier(self.handshakes_turn(net));
         }
-        for log in self.carrier.logs.iter_mut().flatten() {
+        if let Some(log) = &mut self.carrier.log {
             wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));
         }
-        for (slot, handler) in self.handlers.iter_mut().enumerate() {
-            let mut replies =
-                Answering { net: &mut *net, carrier: &mut self.carrier, slot, within: None, series: None };
-            wake = wake.earlier(handler.on_turn(&mut replies));
-        }
+        let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, within: None, series: None };
+        wake = wake.earlier(self.handler.on_turn(&mut replies));
         if !self.services.is_empty() {
             wake = wake.earlier(self.services_turn(net));
         }

@@ -7,12 +7,12 @@ use crate::terms::Terms;
 use crate::trace;
 use app::{ConnId, Net};
 use exchange::{Handler, Listeners, LocalAddress, Speaks};
-use site::{Engine, SiteHandler};
+use site::Engine;
 
 impl Server {
     /// What clients speak follows from the configuration that is served, if one is.
     pub(crate) fn settle_listeners(&mut self) {
-        let engine = self.handlers.iter().find_map(SiteHandler::engine);
+        let engine = self.handler.engine();
         self.listen(engine.map_or_else(Listeners::default, Engine::listeners));
     }
 }

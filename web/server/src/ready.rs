@@ -45,15 +45,13 @@ impl<H: Handler> Server<H> {
             return 0;
         }
         let Some(plain) = conn.engine.plain(data, &carrier.terms.plain) else { return 0 };
-        let slot = self.hosts.slot(|| plain.host(data));
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
         // What follows is `serve_known` for the most frequent of what is ready.
-        let Some(ready) = handler.ready(plain.path(data), carrier.second) else {
+        let Some(ready) = self.handler.ready(plain.path(data), || plain.host_name(data), carrier.second) else {
             cold_path();
-            return self.serve_plain_for(net, id, (slot, plain, data), now);
+            return self.serve_plain_for(net, id, (plain, data), now);
         };
         if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= carrier.requests_max {
-            let used = self.serve_other_plain(net, id, (slot, &PlainHead::new(plain, data)), now);
+            let used = self.serve_other_plain(net, id, &PlainHead::new(plain, data), now);
             return if used { plain.len() } else { 0 };
         }
         if !net.reply(id, &ready.message, carrier.unsent_max) {
@@ -66,7 +64,7 @@ impl<H: Handler> Server<H> {
         conn.requests += 1;
         carrier.ready += 1;
         carrier.counters.bytes_queued += u64::from(bytes);
-        record_ready(&mut carrier.recorder, &carrier.series, (ready.series, slot), bytes, now);
+        record_ready(&mut carrier.recorder, &carrier.series, ready.series, bytes, now);
         if bytes as usize > app::SEND_LOW_WATER {
             cold_path();
             carrier.watch_long(net, id);
@@ -78,33 +76,26 @@ impl<H: Handler> Server<H> {
     /// path. A function of its own, so that all that the other needs stays in
     /// registers.
     #[inline(never)]
-    fn serve_plain_for<N: Net>(
-        &mut self,
-        net: &mut N,
-        id: ConnId,
-        (slot, plain, data): (u16, Plain, &[u8]),
-        now: Time,
-    ) -> usize {
+    fn serve_plain_for<N: Net>(&mut self, net: &mut N, id: ConnId, (plain, data): (Plain, &[u8]), now: Time) -> usize {
         let head = &PlainHead::new(plain, data);
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return 0 };
         let carrier = &mut self.carrier;
         let Some(ready) =
-            handler.ready_for(&Asking { head, net: &*net, id, security: &carrier.security }, carrier.second)
+            self.handler.ready_for(&Asking { head, net: &*net, id, security: &carrier.security }, carrier.second)
         else {
             return 0;
         };
         let last =
             carrier.conns.get(id.index()).is_none_or(|conn| conn.requests.wrapping_add(1) >= carrier.requests_max);
         if !plain.keep_alive() || ready.content.is_some() || last {
-            let used = self.serve_other_plain(net, id, (slot, head), now);
+            let used = self.serve_other_plain(net, id, head, now);
             return if used { plain.len() } else { 0 };
         }
-        let Some(bytes) = carrier.reply_plain(net, id, (ready, slot), now) else { return 0 };
+        let Some(bytes) = carrier.reply_plain(net, id, ready, now) else { return 0 };
         if bytes as usize > app::SEND_LOW_WATER {
             carrier.watch_long(net, id);
         }
         if carrier.notes_ready {
-            self.note_plain(net, (id, slot), head, None, u64::from(bytes));
+            self.note_plain(net, id, head, None, u64::from(bytes));
         }
         plain.len()
     }
@@ -112,24 +103,18 @@ impl<H: Handler> Server<H> {
     /// [`Server::serve_plain`] for what is ready, but the connection ends with
     /// it, or it is in two pieces. Whether it was answered.
     #[inline(never)]
-    fn serve_other_plain<N: Net>(
-        &mut self,
-        net: &mut N,
-        id: ConnId,
-        (slot, head): (u16, &PlainHead<'_>),
-        now: Time,
-    ) -> bool {
+    fn serve_other_plain<N: Net>(&mut self, net: &mut N, id: ConnId, head: &PlainHead<'_>, now: Time) -> bool {
         let goes_on = head.plain.keep_alive();
         if net.unsent(id) >= self.carrier.unsent_max {
             return false;
         }
         let ending = Ending::new(false, goes_on).saying(self.carrier.common.persistence);
-        let (bytes, head_len) = self.serve_known(net, id, (slot, head), ending, now);
+        let (bytes, head_len) = self.serve_known(net, id, head, ending, now);
         if bytes == 0 {
             return false;
         }
         if self.carrier.notes_ready {
-            self.note_plain(net, (id, slot), head, Some(head_len as u64), bytes as u64);
+            self.note_plain(net, id, head, Some(head_len as u64), bytes as u64);
         }
         if let Some(conn) = self.carrier.conns.get_mut(id.index()) {
             conn.engine.pass(goes_on);
@@ -191,16 +176,15 @@ impl<H: Handler> Server<H> {
         if !plain {
             return 0;
         }
-        let slot = self.hosts.slot(|| request.authority());
-        let (bytes, head) = self.serve_parsed(net, id, (slot, request), ending, now);
+        let (bytes, head) = self.serve_parsed(net, id, request, ending, now);
         if bytes == 0 {
             return 0;
         }
         if self.carrier.notes_ready {
-            self.note_ready(net, (id, slot), request, (Some(head as u64), bytes as u64));
+            self.note_ready(net, id, request, (Some(head as u64), bytes as u64));
         }
         if self.carrier.tells_all {
-            self.carrier.tell(net, (id, slot), request, (head, bytes), now);
+            self.carrier.tell(net, id, request, (head, bytes), now);
         }
         bytes
     }
@@ -211,7 +195,7 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        what: (u16, impl Head),
+        what: impl Head,
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
@@ -226,7 +210,7 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, asked): (u16, impl Head),
+        asked: impl Head,
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
@@ -235,17 +219,17 @@ impl<H: Handler> Server<H> {
         if ending.goes_on() && conn.requests.wrapping_add(1) >= carrier.requests_max {
             return (0, 0);
         }
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return (0, 0) };
+        let handler = &mut self.handler;
         let ready = if handler.tells_requests_apart() {
             handler.ready_for(&Asking { head: asked, net: &*net, id, security: &carrier.security }, carrier.second)
         } else {
-            handler.ready(asked.path(), carrier.second)
+            handler.ready(asked.path(), || asked.authority(), carrier.second)
         };
         let Some(ready) = ready else { return (0, 0) };
         let (message, len) = match (ending.says_close(), &ready.closing) {
             (false, _) => (&ready.message, ready.message_len),
             (true, Some(closing)) => (closing, closing.len()),
-            (true, None) => return self.serve_closing(net, id, (slot, asked), ending, now),
+            (true, None) => return self.serve_closing(net, id, asked, ending, now),
         };
         let mut bytes = len as usize;
         let (head, series, terms) = (ready.head_len(ending), ready.series, ready.terms);
@@ -261,7 +245,7 @@ impl<H: Handler> Server<H> {
         carrier.ready += 1;
         carrier.counters.bytes_queued += bytes as u64;
         let changes = conn.terms.exchange() != terms;
-        record_ready(&mut carrier.recorder, &carrier.series, (series, slot), bytes as u32, now);
+        record_ready(&mut carrier.recorder, &carrier.series, series, bytes as u32, now);
         if !ending.goes_on() {
             // The client said so: nothing follows its request.
             conn.flags |= FINISHED;
@@ -288,13 +272,13 @@ impl<H: Handler> Server<H> {
         &mut self,
         net: &mut N,
         id: ConnId,
-        (slot, asked): (u16, impl Head),
+        asked: impl Head,
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
         let asking = Asking { head: asked, net: &*net, id, security: &self.carrier.security };
-        let made = self.handlers.get_mut(usize::from(slot)).is_some_and(|handler| handler.make_closing(&asking));
-        if made { self.serve_parsed(net, id, (slot, asked), ending, now) } else { (0, 0) }
+        let made = self.handler.make_closing(&asking);
+        if made { self.serve_parsed(net, id, asked, ending, now) } else { (0, 0) }
     }
 }
 
@@ -425,31 +409,16 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
 impl<H: Handler> Server<H> {
     /// As [`Server::note_ready`], of a plain head.
     #[inline(never)]
-    fn note_plain<N: Net>(
-        &mut self,
-        net: &mut N,
-        whose: (ConnId, u16),
-        head: &PlainHead<'_>,
-        head_len: Option<u64>,
-        bytes: u64,
-    ) {
-        self.note_ready(net, whose, head.request(), (head_len, bytes));
+    fn note_plain<N: Net>(&mut self, net: &mut N, id: ConnId, head: &PlainHead<'_>, head_len: Option<u64>, bytes: u64) {
+        self.note_ready(net, id, head.request(), (head_len, bytes));
     }
 
     /// Tells a handler of what it had ready.
     #[inline(never)]
-    fn note_ready<N: Net>(
-        &mut self,
-        net: &mut N,
-        (id, slot): (ConnId, u16),
-        request: &Request<'_>,
-        sent: (Option<u64>, u64),
-    ) {
-        let slot = usize::from(slot);
-        let Some(handler) = self.handlers.get_mut(slot) else { return };
+    fn note_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, sent: (Option<u64>, u64)) {
         let exchange = self.carrier.exchange_of(id);
-        let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: Some(id), series: None };
-        handler.on_ready_sent(&mut replies, exchange, request, sent);
+        let mut replies = Answering { net, carrier: &mut self.carrier, within: Some(id), series: None };
+        self.handler.on_ready_sent(&mut replies, exchange, request, sent);
     }
 }
 
@@ -457,7 +426,7 @@ impl Carrier {
     /// Answers with what is ready, as one slice, on a connection that goes on. The
     /// bytes; nothing if there is no room.
     #[inline(always)]
-    fn reply_plain<N: Net>(&mut self, net: &mut N, id: ConnId, (ready, slot): (&Ready, u16), now: Time) -> Option<u32> {
+    fn reply_plain<N: Net>(&mut self, net: &mut N, id: ConnId, ready: &Ready, now: Time) -> Option<u32> {
         let conn = self.conns.get_mut(id.index())?;
         if !net.reply(id, &ready.message, self.unsent_max) {
             return None;
@@ -470,7 +439,7 @@ impl Carrier {
         self.ready += 1;
         self.counters.bytes_queued += u64::from(bytes);
         let changes = conn.terms.exchange() != ready.terms;
-        record_ready(&mut self.recorder, &self.series, (ready.series, slot), bytes, now);
+        record_ready(&mut self.recorder, &self.series, ready.series, bytes, now);
         if changes {
             self.change_terms(net, id, ready.terms);
         }
@@ -479,15 +448,8 @@ impl Carrier {
 
     /// What was ready was sent: for the log, and for who traces requests.
     #[inline(never)]
-    fn tell<N: Net>(
-        &mut self,
-        net: &N,
-        (id, slot): (ConnId, u16),
-        request: &Request<'_>,
-        (head, bytes): (usize, usize),
-        now: Time,
-    ) {
-        if let Some(Some(log)) = self.logs.get_mut(usize::from(slot)) {
+    fn tell<N: Net>(&mut self, net: &N, id: ConnId, request: &Request<'_>, (head, bytes): (usize, usize), now: Time) {
+        if let Some(log) = &mut self.log {
             let line = line(net, id, request, Status::OK);
             log.line(&line, bytes.saturating_sub(head) as u64, now);
         }

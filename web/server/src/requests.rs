@@ -17,7 +17,7 @@ use semantics::{Request, Status};
 const AHEAD: usize = 16;
 
 impl<H: Handler> Server<H> {
-    /// Tells a connection's handler something of its exchange.
+    /// Tells the handler something of a connection's exchange.
     pub(crate) fn tell<N: Net>(
         &mut self,
         net: &mut N,
@@ -26,10 +26,8 @@ impl<H: Handler> Server<H> {
         tell: impl FnOnce(&mut H, &mut Answering<'_, N>, ExchangeId),
     ) {
         let Some(conn) = self.carrier.conns.get(id.index()) else { return };
-        let (slot, exchange) = (conn.slot(), conn.exchange(id.index()));
-        if let Some(handler) = self.handlers.get_mut(slot) {
-            tell(handler, &mut Answering { net, carrier: &mut self.carrier, slot, within, series: None }, exchange);
-        }
+        let exchange = conn.exchange(id.index());
+        tell(&mut self.handler, &mut Answering { net, carrier: &mut self.carrier, within, series: None }, exchange);
     }
 
     /// One event that is not a ready request. Returns the bytes consumed, or
@@ -169,11 +167,10 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// Whether the first handler ends an exchange of no request.
+    /// Whether the handler ends an exchange of no request.
     #[cold]
     fn is_refused_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) -> bool {
         let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
-        let Some(handler) = self.handlers.first_mut() else { return false };
         let now = Tick::of(net.now());
         self.carrier.reading.remove(id.index());
         let conn = &mut self.carrier.conns[id.index()];
@@ -181,8 +178,8 @@ impl<H: Handler> Server<H> {
         conn.flags &= !TAKES_BODY;
         (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);
         let exchange = conn.exchange(id.index());
-        let mut replies = Answering { net, carrier: &mut self.carrier, slot: 0, within: Some(id), series: None };
-        let ends = handler.on_refused(&mut replies, exchange, status, line);
+        let mut replies = Answering { net, carrier: &mut self.carrier, within: Some(id), series: None };
+        let ends = self.handler.on_refused(&mut replies, exchange, status, line);
         if !ends {
             self.carrier.conns[id.index()].state = State::Ready;
         }
@@ -214,9 +211,7 @@ impl<H: Handler> Server<H> {
         self.carrier.close_line(id, net.now());
         let conn = &self.carrier.conns[id.index()];
         let mark = conn.more.as_ref().and_then(|more| more.mark);
-        if let Some(handler) = self.handlers.get_mut(conn.slot()) {
-            handler.on_gone(conn.exchange(id.index()), mark, why);
-        }
+        self.handler.on_gone(conn.exchange(id.index()), mark, why);
     }
 
     /// A request's head was read, perhaps where the peer still writes to (the
@@ -257,11 +252,10 @@ impl<H: Handler> Server<H> {
         transfer: &Transfer,
         behind: &[u8],
     ) {
-        let slot = self.hosts.slot(|| request.authority());
         if transfer.framing() == Framing::None {
-            self.respond(net, id, request, slot, RequestBody::None);
+            self.respond(net, id, request, RequestBody::None);
         } else {
-            self.begin_body(net, id, request, (transfer, behind), slot);
+            self.begin_body(net, id, request, (transfer, behind));
         }
     }
 
@@ -274,12 +268,10 @@ impl<H: Handler> Server<H> {
         id: ConnId,
         request: &Request<'_>,
         (transfer, behind): (&Transfer, &[u8]),
-        slot: u16,
     ) {
-        let Some(handler) = self.handlers.get(usize::from(slot)) else { return };
-        let Intake { methods, bodies } = handler.intake();
+        let Intake { methods, bodies } = self.handler.intake();
         let (takes, judges) = (bodies != Bodies::Dropped, bodies == Bodies::Asked);
-        let most = if judges { u64::MAX } else { self.body_max(request) };
+        let most = if judges { u64::MAX } else { self.config.limits.http.body };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
@@ -294,7 +286,7 @@ impl<H: Handler> Server<H> {
             conn.state = State::Waiting;
             let (net, carrier) = (&mut *net, &mut self.carrier);
             let exchange = carrier.exchange_of(id);
-            let mut replies = Answering { net, carrier, slot: usize::from(slot), within: Some(id), series: None };
+            let mut replies = Answering { net, carrier, within: Some(id), series: None };
             replies.reply_status(exchange, request, status, fields);
             return;
         }
@@ -308,7 +300,7 @@ impl<H: Handler> Server<H> {
             conn.engine.limit_body(most);
         }
         let more = conn.more();
-        (more.slot, more.began, more.expects) = (slot, Some(net.now()), awaits && judges);
+        (more.began, more.expects) = (Some(net.now()), awaits && judges);
         // A handler that asks for bodies says when it reads one.
         more.pace = (!judges).then(|| BodyPace::begin(net.now()));
         if takes {
@@ -327,7 +319,7 @@ impl<H: Handler> Server<H> {
             } else {
                 conn.flags |= TAKES_BODY;
             }
-            self.respond(net, id, request, slot, body);
+            self.respond(net, id, request, body);
             return;
         }
         conn.more().request = Some((*request).into());
@@ -385,35 +377,25 @@ impl<H: Handler> Server<H> {
         if let Some(request) = request {
             // The site may have become another meanwhile.
             let request = request.get();
-            let slot = self.hosts.slot(|| request.authority());
-            self.respond(net, id, &request, slot, RequestBody::None);
+            self.respond(net, id, &request, RequestBody::None);
         }
     }
 
-    /// Hands a request to the handler in `slot`.
-    fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, slot: u16, body: RequestBody) {
+    /// Hands a request to the handler.
+    fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, body: RequestBody) {
         self.carrier.conns[id.index()].state = State::Waiting;
         if self.carrier.tells_all {
             let Carrier { beginnings, conns, .. } = &mut self.carrier;
             trace::begin(beginnings, &mut conns[id.index()], id, request, net.now());
         }
-        let Some(handler) = self.handlers.get_mut(usize::from(slot)) else { return };
         let exchange = self.carrier.exchange_of(id);
-        let mut replies = Answering {
-            net: &mut *net,
-            carrier: &mut self.carrier,
-            slot: usize::from(slot),
-            within: Some(id),
-            series: None,
-        };
-        handler.on_request(&mut replies, exchange, request, body);
+        let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, within: Some(id), series: None };
+        self.handler.on_request(&mut replies, exchange, request, body);
         let conn = &mut self.carrier.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());
-            let more = conn.more();
-            more.slot = slot;
-            more.began.get_or_insert(net.now());
-            self.looks_ahead = handler.looks_ahead();
+            conn.more().began.get_or_insert(net.now());
+            self.looks_ahead = self.handler.looks_ahead();
         }
     }
 
@@ -424,7 +406,6 @@ impl<H: Handler> Server<H> {
         if conn.state != State::Waiting {
             return;
         }
-        let slot = conn.slot();
         let mut engine = conn.engine;
         let limits = self.carrier.head_limits(id);
         for _ in 0..AHEAD {
@@ -433,20 +414,10 @@ impl<H: Handler> Server<H> {
                 return;
             }
             rest = rest.get(consumed..).unwrap_or_default();
-            if usize::from(self.hosts.slot(|| request.authority())) != slot {
-                continue;
-            }
-            let Some(handler) = self.handlers.get_mut(slot) else { return };
-            if !handler.look_ahead(&request, net.now()) {
+            if !self.handler.look_ahead(&request, net.now()) {
                 return;
             }
         }
-    }
-
-    /// Bytes that a request's body may have.
-    fn body_max(&self, request: &Request<'_>) -> u64 {
-        let place = self.hosts.site.find(request.authority());
-        self.hosts.site.hosts().get(usize::from(place)).map_or(u64::MAX, |host| host.body)
     }
 }
 

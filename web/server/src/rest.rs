@@ -8,7 +8,7 @@ use exchange::Handler;
 pub(crate) enum Rest {
     /// There may be at any time.
     Never,
-    /// While the only handler has nothing to do.
+    /// While the handler has nothing to do.
     AsHandler,
     /// There never is.
     Always,
@@ -17,10 +17,10 @@ pub(crate) enum Rest {
 impl<H: Handler> Server<H> {
     /// What follows for it from who answers.
     pub(crate) fn settle_rest(&mut self) {
-        self.may_rest = match self.handlers.as_slice() {
-            _ if self.handshakes.on || self.carrier.logs_any || !self.services.is_empty() => Rest::Never,
-            handlers if handlers.iter().all(Handler::is_passive) => Rest::Always,
-            [handler] if handler.may_rest() => Rest::AsHandler,
+        self.may_rest = match &self.handler {
+            _ if self.handshakes.on || self.carrier.log.is_some() || !self.services.is_empty() => Rest::Never,
+            handler if handler.is_passive() => Rest::Always,
+            handler if handler.may_rest() => Rest::AsHandler,
             _ => Rest::Never,
         };
         // Until the next own turn.
@@ -33,9 +33,7 @@ impl<H: Handler> Server<H> {
     pub(crate) fn is_at_rest(&self) -> bool {
         match self.rest {
             Rest::Always => true,
-            Rest::AsHandler => {
-                matches!(self.handlers.as_slice(), [handler] if handler.is_at_rest()) && !self.is_crowded(0)
-            }
+            Rest::AsHandler => self.handler.is_at_rest() && !self.is_crowded(0),
             Rest::Never => false,
         }
     }

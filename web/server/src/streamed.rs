@@ -5,23 +5,23 @@ use crate::conn::{ServedConnection, State, Tick};
 use crate::head;
 use crate::page::line;
 use app::{ConnId, Net};
-use exchange::{BodyEnd, Ending, ExchangeId, Reply};
+use exchange::{Ending, ExchangeId, Reply, ReplyEnd};
 use h1::response::{self, ResponseHead};
 use semantics::{Request, Status};
 
 impl<N: Net> Answering<'_, N> {
     /// Queues the head of a reply whose body ends so.
-    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         let Some((id, ending)) = self.unanswered(id) else { return };
-        let chunked = end == BodyEnd::Chunk && !ending.is_http10();
-        let ending = if chunked || end == BodyEnd::Length { ending } else { ending.and(false) };
+        let chunked = end == ReplyEnd::Chunk && !ending.is_http10();
+        let ending = if chunked || end == ReplyEnd::Length { ending } else { ending.and(false) };
         let series = self.series;
         let conn = self.send_head(id, request, reply, (ending, chunked));
         conn.ending = ending;
         conn.state = State::Replying;
         let more = conn.more();
         more.chunked = chunked;
-        more.until_close = end == BodyEnd::Connection || end == BodyEnd::Chunk && !chunked;
+        more.until_close = end == ReplyEnd::Connection || end == ReplyEnd::Chunk && !chunked;
         more.series = series.or(more.series);
         self.carrier.watch_progress(self.net, id);
     }
@@ -56,18 +56,16 @@ impl<N: Net> Answering<'_, N> {
         out.clear();
         head::write(&mut out, reply, self.carrier.common.server, self.carrier.date, told);
         self.net.send_bytes(id, &out);
-        let line = match self.carrier.logs.get(self.slot) {
-            Some(Some(log)) => Some(log.open_line(&line(self.net, id, request, reply.status))),
-            _ => None,
-        };
+        let log = self.carrier.log.as_ref();
+        let line = log.map(|log| log.open_line(&line(self.net, id, request, reply.status)));
         self.carrier.count(reply.status, true);
         self.carrier.answered(self.net, id, out.len(), 0);
         self.carrier.last_head = out.len();
-        let (head, now, slot) = (out.len(), self.net.now(), self.slot as u16);
+        let (head, now) = (out.len(), self.net.now());
         self.carrier.scratch = out;
         let conn = &mut self.carrier.conns[id.index()];
         let more = conn.more();
-        (more.line, more.sent, more.slot) = (line, 0, slot);
+        (more.line, more.sent) = (line, 0);
         (more.status, more.head) = (reply.status.code(), head as u32);
         more.began.get_or_insert(now);
         conn

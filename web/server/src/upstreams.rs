@@ -25,11 +25,9 @@ impl<H: Handler> Server<H> {
     /// no such connection.
     #[inline(never)]
     pub(crate) fn tell_upstream<N: Net>(&mut self, net: &mut N, id: ConnId, event: UpstreamEvent<'_>) -> Option<usize> {
-        let Dialled { slot, mark, .. } = *self.carrier.upstreams.get(id)?;
-        let slot = usize::from(slot);
-        let handler = self.handlers.get_mut(slot)?;
-        let mut replies = Answering { net, carrier: &mut self.carrier, slot, within: None, series: None };
-        Some(handler.on_upstream(&mut replies, UpstreamId::of(id), mark, event))
+        let Dialled { mark, .. } = *self.carrier.upstreams.get(id)?;
+        let mut replies = Answering { net, carrier: &mut self.carrier, within: None, series: None };
+        Some(self.handler.on_upstream(&mut replies, UpstreamId::of(id), mark, event))
     }
 
     /// A connection of ours was answered.
@@ -141,7 +139,7 @@ impl<N: Net> Upstreams for Answering<'_, N> {
             UpstreamAddress::Unix(path) => self.net.connect_unix(path)?,
         };
         self.carrier.beginnings.begin_upstream();
-        self.carrier.upstreams.insert(id, self.slot as u16, mark);
+        self.carrier.upstreams.insert(id, mark);
         Ok(UpstreamId::of(id))
     }
 

@@ -5,7 +5,7 @@ use access_log::{AccessLog, LineFormat};
 use app::Prefix;
 use core::net::SocketAddr;
 use core::time::Duration;
-use exchange::{EXCHANGE_SLOTS_MAX, NameError};
+use exchange::EXCHANGE_SLOTS_MAX;
 use files::{Directory, SMALL_CHUNK};
 use latency::SeriesBoard;
 use std::path::PathBuf;
@@ -36,9 +36,6 @@ pub struct Config {
     /// Times of exchanges, by the numbers that listeners have, and handlers give exchanges,
     /// in place of those above; [`exchange::EXCHANGE_TERMS_MAX`] at most. Default: none.
     pub exchange_terms: Vec<ExchangeTerms>,
-    /// Hosts with names of their own. What clients ask for by any other name,
-    /// or by none, is `content`. Default: none.
-    pub hosts: Vec<Host>,
     /// CPUs that the helper threads (file reader, log writer) may run on;
     /// empty means those of the process's main thread. Helpers never inherit
     /// the silo's pinning: on the silo's core they would wait for its spin.
@@ -141,20 +138,6 @@ pub enum Respond {
 /// holds 2^30 bytes (`rope::MAX_QUEUED`).
 pub const RESPOND_SIZE_MAX: u64 = (1 << 30) - (64 << 10);
 
-/// A host that is served apart from the others, by the name that its clients
-/// ask for.
-#[derive(Clone, Debug)]
-pub struct Host {
-    /// Its names, without port, whatever their case. At least one.
-    pub names: Vec<String>,
-    /// What it serves.
-    pub content: Content,
-    /// Where its access log goes.
-    pub access_log: AccessLog,
-    /// Bytes in a request's body; at most those of [`Limits::http`].
-    pub body: u64,
-}
-
 /// Upper bounds on what peers can make us hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -243,7 +226,6 @@ impl Config {
             timeouts: Timeouts::default(),
             head_terms: Vec::new(),
             exchange_terms: Vec::new(),
-            hosts: Vec::new(),
             helper_cpus: Vec::new(),
             log_format: LineFormat::default(),
             latency: None,
@@ -255,8 +237,7 @@ impl Config {
     /// Whether clients of some address begin with a handshake of TLS.
     #[must_use]
     pub fn speaks_tls(&self) -> bool {
-        let speaks = |content: &Content| matches!(content, Content::Program(program, _) if program.speaks_tls());
-        speaks(&self.content) || self.hosts.iter().any(|host| speaks(&host.content))
+        matches!(&self.content, Content::Program(program, _) if program.speaks_tls())
     }
 
     /// What clients of an address begin their URLs with.
@@ -278,10 +259,6 @@ impl Config {
         limits.waiting = limits.waiting.max(1);
         limits.stream_window = limits.stream_window.max(SMALL_CHUNK);
         self.content.check()?;
-        for host in &mut self.hosts {
-            host.content.check()?;
-            host.body = host.body.min(self.limits.http.body);
-        }
         Ok(self)
     }
 }
@@ -391,8 +368,8 @@ impl Default for Timeouts {
 pub enum ConfigError {
     /// [`Respond::Size`] above [`RESPOND_SIZE_MAX`].
     RespondTooLarge(u64),
-    /// A name that no host can have, or that two have.
-    HostName(NameError),
+    /// What is served is to be of another kind, which no server that is running takes up.
+    OtherKind,
     /// An index file's name that is not a plain file name.
     IndexName(String),
     /// A media type that could not stand in a header field.
@@ -405,12 +382,6 @@ pub enum ConfigError {
     BodyFolder(String),
     /// A helper thread or its wake-up descriptor could not be made.
     Helper(std::io::Error),
-}
-
-impl From<NameError> for ConfigError {
-    fn from(why: NameError) -> Self {
-        Self::HostName(why)
-    }
 }
 
 impl From<files::Error> for ConfigError {
@@ -439,7 +410,7 @@ impl core::fmt::Display for ConfigError {
             Self::RespondTooLarge(size) => {
                 write!(f, "a response of {size} bytes is too large to hold in memory: at most {RESPOND_SIZE_MAX}")
             }
-            Self::HostName(why) => why.fmt(f),
+            Self::OtherKind => f.write_str("another kind of content needs another server"),
             Self::IndexName(name) => write!(f, "index file {name:?} is not a plain file name"),
             Self::TypeValue(value) => write!(f, "media type {value:?} cannot stand in a header field"),
             Self::Root(path, error) => write!(f, "cannot open the root directory {}: {error}", path.display()),

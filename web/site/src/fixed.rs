@@ -45,6 +45,14 @@ impl Fixed {
     }
 }
 
+impl Fixed {
+    /// Becomes the response of these bytes. What is on its way of the other gets to its end.
+    pub fn change(&mut self, respond: &Respond, heads: &HeadWriter) {
+        let Ready { message, content, closing, .. } = core::mem::replace(self, Self::new(respond, heads)).ready;
+        self.retired.extend([Some(message), content, closing].into_iter().flatten());
+    }
+}
+
 impl Handler for Fixed {
     fn intake(&self) -> Intake {
         Intake { methods: METHODS, ..Intake::default() }
@@ -76,7 +84,7 @@ impl Handler for Fixed {
     }
 
     #[inline(always)]
-    fn ready(&mut self, _path: &[u8], second: u64) -> Option<&mut Ready> {
+    fn ready<'a>(&mut self, _path: &[u8], _host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
         if self.second == second { Some(&mut self.ready) } else { None }
     }
 

@@ -11,7 +11,7 @@ use exchange::{
     Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Ready, Replies, RequestBody,
     UpstreamEvent, UpstreamId,
 };
-use files::{Directory, Files, Reader};
+use files::{Files, Reader};
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use std::os::fd::OwnedFd;
@@ -32,11 +32,11 @@ pub struct Making<'a> {
     pub work: Option<RequestWork>,
 }
 
-/// What a host answers by. Each call is one branch, which the compiler sees
+/// What a silo answers by. Each call is one branch, which the compiler sees
 /// through: nothing is boxed on the way of a request. Another handler is
 /// another variant here and a crate of its own.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for each host of a silo")]
+#[allow(clippy::large_enum_variant, reason = "there is one for each silo")]
 // With a tag of its own: to tell it from a field that others use, each call took three
 // instructions more.
 #[repr(u8)]
@@ -64,61 +64,15 @@ macro_rules! each {
     };
 }
 
-/// What makes a handler another, made ready by a thread that may wait.
+/// What makes a handler another of its kind, made ready by a thread that may wait.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for each host, and only while it is taken up")]
 pub enum HandlerChange {
     /// New rules for files, whose content in memory stays.
     Files(files::NewRules),
-    /// Another configuration, for files whose content in memory stays.
-    Program(NewProgram),
-    /// Another handler altogether.
-    Other(HandlerParts),
-}
-
-/// What a handler is made of, made ready by a thread that may wait.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "there is one for each host, and only while it is taken up")]
-pub enum HandlerParts {
-    /// Files, and who reads them.
-    Files(Directory, Reader),
-    /// One response for everything.
+    /// Another response.
     Fixed(Respond),
-    /// What a configuration says.
-    Engine(EngineParts),
-}
-
-impl HandlerParts {
-    /// Opens what `content` needs, and starts what reads it, on `cpus`.
-    fn new(content: Content, heads: &HeadWriter, cpus: &[usize]) -> Result<Self, ConfigError> {
-        Ok(match content {
-            Content::Directory(directory) => {
-                let reader = Reader::open(&directory, heads.clone(), cpus)?;
-                Self::Files(directory, reader)
-            }
-            Content::Respond(respond) => Self::Fixed(respond),
-            Content::Program(program, directory) => {
-                Self::Engine(EngineParts::new(NewProgram::prepare(program, cpus)?, &directory, cpus)?)
-            }
-        })
-    }
-
-    /// The handler.
-    fn take_up(self, making: &Making<'_>) -> SiteHandler {
-        let handler = match self {
-            Self::Files(directory, reader) => {
-                SiteHandler::Files(Files::new(&directory, reader, making.limits, making.event))
-            }
-            Self::Fixed(respond) => SiteHandler::Fixed(Fixed::new(&respond, making.heads)),
-            Self::Engine(parts) => {
-                return SiteHandler::Engine(Box::new(Engine::new(parts, making.limits, making.heads, making.event)));
-            }
-        };
-        match making.work {
-            Some(work) => SiteHandler::Worked(Box::new(Worked::new(handler, work))),
-            None => handler,
-        }
-    }
+    /// Another configuration, for files whose content in memory stays.
+    Program(Box<NewProgram>),
 }
 
 impl SiteHandler {
@@ -128,7 +82,22 @@ impl SiteHandler {
     /// # Errors
     /// See [`ConfigError`].
     pub fn new(content: &Content, making: &Making<'_>, cpus: &[usize]) -> Result<Self, ConfigError> {
-        Ok(HandlerParts::new(content.clone(), making.heads, cpus)?.take_up(making))
+        let handler = match content {
+            Content::Directory(directory) => {
+                let reader = Reader::open(directory, making.heads.clone(), cpus)?;
+                Self::Files(Files::new(directory, reader, making.limits, making.event))
+            }
+            Content::Respond(respond) => Self::Fixed(Fixed::new(respond, making.heads)),
+            Content::Program(program, directory) => {
+                let program = NewProgram::prepare(Arc::clone(program), cpus)?;
+                let parts = EngineParts::new(program, directory, cpus)?;
+                return Ok(Self::Engine(Box::new(Engine::new(parts, making.limits, making.heads, making.event))));
+            }
+        };
+        Ok(match making.work {
+            Some(work) => Self::Worked(Box::new(Worked::new(handler, work))),
+            None => handler,
+        })
     }
 
     /// Looks for what it serves again.
@@ -168,24 +137,14 @@ impl SiteHandler {
         if let Self::Engine(engine) = self { Some(engine) } else { None }
     }
 
-    /// Takes `change` up, for what begins from now on. Returns the handler that
-    /// takes its place, if one does: it itself is then to end what it has
-    /// begun.
-    #[must_use]
-    pub fn change(&mut self, change: HandlerChange, making: &Making<'_>) -> Option<Self> {
+    /// Takes `change` up, for what begins from now on: it was prepared for one of this kind.
+    pub fn change(&mut self, change: HandlerChange, heads: &HeadWriter) {
         match (self, change) {
-            (Self::Worked(worked), change) => worked.inner_mut().change(change, making),
-            (Self::Files(files), HandlerChange::Files(change)) => {
-                files.change(change);
-                None
-            }
-            (Self::Engine(engine), HandlerChange::Program(program)) => {
-                engine.change(program);
-                None
-            }
-            // Prepared for what it is.
-            (_, HandlerChange::Files(_) | HandlerChange::Program(_)) => None,
-            (_, HandlerChange::Other(prepared)) => Some(prepared.take_up(making)),
+            (Self::Worked(worked), change) => worked.inner_mut().change(change, heads),
+            (Self::Files(files), HandlerChange::Files(change)) => files.change(change),
+            (Self::Fixed(fixed), HandlerChange::Fixed(respond)) => fixed.change(&respond, heads),
+            (Self::Engine(engine), HandlerChange::Program(program)) => engine.change(*program),
+            (Self::Files(_) | Self::Fixed(_) | Self::Engine(_), _) => {}
         }
     }
 }
@@ -204,30 +163,14 @@ impl HandlerChange {
     ) -> Result<Option<Self>, ConfigError> {
         match (now, next) {
             (Content::Respond(now), Content::Respond(next)) if now == next => Ok(None),
+            (Content::Respond(_), Content::Respond(next)) => Ok(Some(Self::Fixed(next.clone()))),
             (Content::Directory(now), Content::Directory(next)) => {
                 Ok(Some(Self::Files(files::NewRules::prepare(now, next, heads.clone())?)))
             }
             (Content::Program(..), Content::Program(next, _)) => {
-                Ok(Some(Self::Program(NewProgram::prepare(Arc::clone(next), cpus)?)))
+                Ok(Some(Self::Program(Box::new(NewProgram::prepare(Arc::clone(next), cpus)?))))
             }
-            _ => Self::other(next.clone(), heads, cpus).map(Some),
-        }
-    }
-
-    /// What makes a new handler for `content`.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub fn other(content: Content, heads: &HeadWriter, cpus: &[usize]) -> Result<Self, ConfigError> {
-        Ok(Self::Other(HandlerParts::new(content, heads, cpus)?))
-    }
-
-    /// The handler that a host of its own gets.
-    #[must_use]
-    pub fn into_handler(self, making: &Making<'_>) -> Option<SiteHandler> {
-        match self {
-            Self::Other(prepared) => Some(prepared.take_up(making)),
-            Self::Files(_) | Self::Program(_) => None,
+            _ => Err(ConfigError::OtherKind),
         }
     }
 }
@@ -295,27 +238,24 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.memory(each));
     }
 
-    fn is_idle(&self) -> bool {
-        each!(self, handler => handler.is_idle())
-    }
-
-    fn retire(&mut self) {
-        each!(self, handler => handler.retire());
-    }
-
     fn is_passive(&self) -> bool {
         each!(self, handler => handler.is_passive())
     }
 
     fn may_rest(&self) -> bool {
-        matches!(self, SiteHandler::Files(_))
+        match self {
+            SiteHandler::Files(_) => true,
+            SiteHandler::Engine(engine) => engine.may_rest(),
+            SiteHandler::Fixed(_) | SiteHandler::Worked(_) => false,
+        }
     }
 
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         match self {
             SiteHandler::Files(files) => files.is_at_rest(),
-            _ => false,
+            SiteHandler::Engine(engine) => engine.is_at_rest(),
+            SiteHandler::Fixed(_) | SiteHandler::Worked(_) => false,
         }
     }
 
@@ -338,11 +278,12 @@ impl Handler for SiteHandler {
     }
 
     #[inline(always)]
-    fn ready(&mut self, path: &[u8], second: u64) -> Option<&mut Ready> {
+    fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
         match self {
-            Self::Files(files) => files.ready(path, second),
-            Self::Fixed(fixed) => fixed.ready(path, second),
-            Self::Engine(_) | Self::Worked(_) => None,
+            Self::Files(files) => files.ready(path, host, second),
+            Self::Fixed(fixed) => fixed.ready(path, host, second),
+            Self::Engine(engine) => engine.ready(path, host, second),
+            Self::Worked(_) => None,
         }
     }
 

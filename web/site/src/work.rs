@@ -170,18 +170,6 @@ impl<H: Handler> Handler for Worked<H> {
 
     #[cold]
     #[inline(never)]
-    fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.inner.is_idle()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn retire(&mut self) {
-        self.inner.retire();
-    }
-
-    #[cold]
-    #[inline(never)]
     fn looks_ahead(&mut self) -> bool {
         self.inner.looks_ahead()
     }

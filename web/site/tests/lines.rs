@@ -4,7 +4,7 @@
 
 use app::Wake;
 use exchange::{
-    BodyEnd, ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyFlow,
+    ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
     RequestBody, Stop,
 };
 use files::{Directory, ReaderKind};
@@ -62,7 +62,7 @@ impl Replies for Lines {
         Time::from_millis(5000)
     }
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
-        self.begin(id, request, reply, BodyEnd::Length);
+        self.begin(id, request, reply, ReplyEnd::Length);
         for piece in body {
             self.body(id, *piece);
         }
@@ -77,7 +77,7 @@ impl Replies for Lines {
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
         self.reply(id, request, &Reply { status, length: None, fields }, &[]);
     }
-    fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: BodyEnd) {
+    fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: ReplyEnd) {
         if let Some(asked) = self.get(id) {
             let line = format!("{} {}", reply.status.code(), reply.length.unwrap_or(0));
             assert!(asked.line.replace(line).is_none(), "one answer to one request");
@@ -184,7 +184,7 @@ impl World {
             }
             assert!(took || wake == Wake::Now || self.lines.ids.is_empty(), "the reader is at work");
         }
-        assert!(self.handler.is_idle() && self.handler.working() == 0);
+        assert_eq!(self.handler.working(), 0);
         core::mem::take(&mut self.lines.over)
     }
 

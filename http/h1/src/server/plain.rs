@@ -17,6 +17,9 @@ pub struct Plain {
     len: u16,
     /// Bytes of the path, which is after the method.
     path: u16,
+    /// Where the value of Host begins, and bytes of the name in it.
+    host: u16,
+    host_name: u8,
     keep_alive: bool,
 }
 
@@ -26,7 +29,8 @@ const _: () = assert!(size_of::<Option<Plain>>() <= 8);
 const METHOD: usize = b"GET ".len();
 const GET: Name<5> = Name::exact(b"GET /");
 // RFC 9110 section 7.2: a client should send Host first.
-const VERSION_AND_HOST: Name<17> = Name::new(b" HTTP/1.1\r\nhost: ");
+const VERSION_AND_HOST: Name<VERSION_AND_HOST_LEN> = Name::new(b" HTTP/1.1\r\nhost: ");
+const VERSION_AND_HOST_LEN: usize = 17;
 const END: Name<4> = Name::exact(b"\r\n\r\n");
 /// Bytes of a request line behind its target.
 const VERSION_LINE: usize = b" HTTP/1.1\r\n".len();
@@ -56,23 +60,16 @@ impl Plain {
     /// The value of Host: a name or IPv4 address, perhaps with a port. `data` is what the head was found in.
     #[must_use]
     pub fn host(self, data: &[u8]) -> &[u8] {
-        // Behind the request line, and nowhere else.
-        let head = data.get(..self.len()).unwrap_or_default();
-        let line = head.get(self.target_end(head)..).unwrap_or_default();
-        let value = VERSION_AND_HOST.strip(line).unwrap_or_default();
+        let value = data.get(usize::from(self.host)..self.len()).unwrap_or_default();
         split_value(value).map_or(&[], |(host, _)| host)
     }
 
-    /// Where the target ends that begins `head`, query and all.
-    #[inline]
-    fn target_end(self, head: &[u8]) -> usize {
-        let path_end = METHOD + usize::from(self.path);
-        let query = head.get(path_end..).unwrap_or_default();
-        match query.first() {
-            // There is none.
-            Some(b' ') => path_end,
-            _ => path_end + query.iter().position(|byte| *byte == b' ').unwrap_or(0),
-        }
+    /// The same without the port.
+    #[inline(always)]
+    #[must_use]
+    pub fn host_name(self, data: &[u8]) -> &[u8] {
+        let start = usize::from(self.host);
+        data.get(start..start + usize::from(self.host_name)).unwrap_or_default()
     }
 
     /// The request, with what of its fields is often looked for by name: its host,
@@ -85,8 +82,8 @@ impl Plain {
         offsets.method = Method::Get;
         offsets.path_start = METHOD as u16;
         offsets.path_end = METHOD as u16 + self.path;
-        offsets.target_end = self.target_end(head) as u16;
-        // Behind ` HTTP/1.1` and its line's end.
+        // ` HTTP/1.1` and its line's end are behind the target, and Host follows.
+        offsets.target_end = self.host - VERSION_AND_HOST_LEN as u16;
         offsets.fields_start = offsets.target_end + VERSION_LINE as u16;
         Request::new(head, vector::run(Noting { head, offsets }))
     }
@@ -200,8 +197,11 @@ pub(super) fn parse(data: &[u8], limits: &RequestLimits) -> Option<Plain> {
     if len > usize::from(limits.request_line) || len > usize::from(limits.head) || limits.fields == 0 {
         return None;
     }
-    // Both are below `limits.head`.
-    Some(Plain { len: len as u16, path: (target.len() - path_end.len()) as u16, keep_alive })
+    // No name is longer.
+    let host_name = u8::try_from(host.len() - fields.len()).ok()?;
+    // All are below `limits.head`.
+    let (path, host) = ((target.len() - path_end.len()) as u16, (data.len() - host.len()) as u16);
+    Some(Plain { len: len as u16, path, host, host_name, keep_alive })
 }
 
 /// What follows the head `data`, whose Host ends before `rest` but for its

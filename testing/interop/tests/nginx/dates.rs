@@ -3,6 +3,7 @@
 use crate::answer::{Answer, Connection};
 use interop::{Nearside, Running, in_namespace, scratch, wait_for};
 use std::fs;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +25,39 @@ http {
 }
 ";
 
+/// Where answers are found by their path alone.
+const BARE: &str = "\
+user root; worker_processes 1; daemon off; pid pid; error_log error.log;
+events {}
+http {
+    types { text/html html; }
+    access_log off;
+    server {
+        listen 127.0.0.1:80;
+        root www;
+        location / { index first.html index.html; }
+        location = /text { return 200 \"text\"; }
+    }
+}
+";
+
+/// A server of this configuration, with these files.
+fn serve(name: &str, conf: &str, files: &[(&str, &str)]) -> (PathBuf, Running) {
+    let folder = scratch(name);
+    let _ = fs::remove_dir_all(&folder);
+    for (file, text) in files {
+        let path = folder.join("www").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    fs::write(folder.join("nginx.conf"), conf).unwrap();
+    let mut command = Nearside::command(["nginx"]);
+    command.arg("-p").arg(&folder).arg("-c").arg(folder.join("nginx.conf")).args(["-e", "stderr"]);
+    let mut running = Running::start(&mut command);
+    running.wait_until_open(ADDRESS);
+    (folder, running)
+}
+
 fn seconds() -> u64 {
     rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec.cast_unsigned()
 }
@@ -44,18 +78,9 @@ fn time(answer: &Answer, field: &str) -> u64 {
 #[test]
 fn ready_answers_have_the_time_and_follow_their_files() {
     in_namespace(&[], || {
-        let folder = scratch("nginx-dates");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(folder.join("www/day")).unwrap();
         let page = "a page that can be compressed, a page that can be compressed\n".repeat(20);
-        for (name, text) in [("page.html", &*page), ("fallback.html", "fallback"), ("day/page.html", "day")] {
-            fs::write(folder.join("www").join(name), text).unwrap();
-        }
-        fs::write(folder.join("nginx.conf"), SITE).unwrap();
-        let mut command = Nearside::command(["nginx"]);
-        command.arg("-p").arg(&folder).arg("-c").arg(folder.join("nginx.conf")).args(["-e", "stderr"]);
-        let mut running = Running::start(&mut command);
-        running.wait_until_open(ADDRESS);
+        let files = [("page.html", &*page), ("fallback.html", "fallback"), ("day/page.html", "day")];
+        let (folder, running) = serve("nginx-dates", SITE, &files);
         let mut connection = Connection::open(ADDRESS);
         let began = seconds();
         let mut latest = 0;
@@ -94,6 +119,52 @@ fn ready_answers_have_the_time_and_follow_their_files() {
         fs::remove_file(folder.join("www/page.html")).unwrap();
         shows("/page.html", "gzip", "fallback");
         shows("/page.html", "", "fallback");
+        drop(connection);
+        running.stop();
+    });
+}
+
+#[test]
+fn answers_by_path_have_the_time_and_follow_their_files() {
+    in_namespace(&[], || {
+        let files = [("page.html", "one page"), ("index.html", "an index"), ("gone.html", "here")];
+        let (folder, running) = serve("nginx-dates-bare", BARE, &files);
+        let mut connection = Connection::open(ADDRESS);
+        let began = seconds();
+        let mut latest = 0;
+        while seconds() < began + 3 {
+            let before = seconds();
+            for (path, text) in
+                [("/page.html", "one page"), ("/", "an index"), ("/text", "text"), ("/gone.html", "here")]
+            {
+                let answer = get(&mut connection, path, "");
+                let date = time(&answer, "date");
+                // Its clock and ours may be a little apart.
+                assert!(date >= latest && (before - 1..=seconds() + 1).contains(&date), "{before}: {answer:?}");
+                latest = date;
+                assert_eq!(answer.body, text.as_bytes(), "{path}");
+            }
+            let last = "GET /page.html HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            let mut closing = Connection::open(ADDRESS);
+            let answer = closing.ask(last.as_bytes(), b"GET");
+            assert_eq!((answer.body.as_slice(), answer.lives), (&b"one page"[..], false), "{answer:?}");
+            assert!((before - 1..=seconds() + 1).contains(&time(&answer, "date")), "{answer:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+        fs::write(folder.join("www/page.html"), "another page").unwrap();
+        fs::write(folder.join("www/first.html"), "first").unwrap();
+        fs::remove_file(folder.join("www/gone.html")).unwrap();
+        let mut shows = |path: &str, status: u16, text: &str| {
+            wait_for(path, || {
+                // Connections end after so many requests (`keepalive_requests`).
+                connection = Connection::open(ADDRESS);
+                let answer = connection.ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes(), b"GET");
+                answer.status() == Some(status) && (status != 200 || answer.body == text.as_bytes())
+            });
+        };
+        shows("/page.html", 200, "another page");
+        shows("/", 200, "first");
+        shows("/gone.html", 404, "");
         drop(connection);
         running.stop();
     });

@@ -126,6 +126,11 @@ fn a_default_site() {
 }
 
 #[test]
+fn a_bare_site() {
+    compare("bare");
+}
+
+#[test]
 fn a_documentation_site() {
     compare("documentation");
 }

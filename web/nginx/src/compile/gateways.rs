@@ -52,26 +52,28 @@ macro_rules! gateway {
             gateway!(rule $prefix, $protocol, "_pass_request_headers", |rules, one| rules.passes_fields = is_on(one)),
             gateway!(rule $prefix, $protocol, "_pass_request_body", |rules, one| rules.passes_body = is_on(one)),
             gateway!(rule $prefix, $protocol, "_ignore_headers", |rules, one| rules.ignored = Ignored::of(words(one))),
-            gateway!(rule $prefix, $protocol, "_next_upstream", |rules, one| rules.next = NextOn::of(words(one))),
-            gateway!(rule $prefix, $protocol, "_next_upstream_tries", |rules, one| rules.tries = count(one)),
+            gateway!(rule $prefix, $protocol, "_next_upstream", |rules, one| rules.ask.next = NextOn::of(words(one))),
+            gateway!(rule $prefix, $protocol, "_next_upstream_tries", |rules, one| rules.ask.tries = count(one)),
             gateway!(rule $prefix, $protocol, "_next_upstream_timeout", |rules, one| {
-                rules.tries_for = Some(duration(one)).filter(|span| !span.is_zero());
+                rules.ask.tries_for = Some(duration(one)).filter(|span| !span.is_zero());
             }),
             gateway!(rule $prefix, $protocol, "_intercept_errors", |rules, one| rules.intercepts = is_on(one)),
             gateway!(rule $prefix, $protocol, "_request_buffering", |rules, one| {
                 rules.request_buffering = is_on(one);
             }),
-            gateway!(rule $prefix, $protocol, "_buffering", |rules, one| rules.buffering = is_on(one)),
-            gateway!(rule $prefix, $protocol, "_buffer_size", |rules, one| rules.head_max = bytes(argument(one, 0))),
+            gateway!(rule $prefix, $protocol, "_buffering", |rules, one| rules.ask.buffering = is_on(one)),
+            gateway!(rule $prefix, $protocol, "_buffer_size", |rules, one| {
+                rules.ask.head_max = bytes(argument(one, 0));
+            }),
             gateway!(rule $prefix, $protocol, "_buffers", |rules, one| {
-                rules.ahead = count(one).saturating_mul(bytes(argument(one, 1)));
+                rules.ask.ahead = count(one).saturating_mul(bytes(argument(one, 1)));
             }),
             gateway!(rule $prefix, $protocol, "_ignore_client_abort", |rules, one| {
                 rules.ignores_client_end = is_on(one);
             }),
-            gateway!(rule $prefix, $protocol, "_connect_timeout", |rules, one| rules.connect = duration(one)),
-            gateway!(rule $prefix, $protocol, "_send_timeout", |rules, one| rules.send = duration(one)),
-            gateway!(rule $prefix, $protocol, "_read_timeout", |rules, one| rules.read = duration(one)),
+            gateway!(rule $prefix, $protocol, "_connect_timeout", |rules, one| rules.ask.connect = duration(one)),
+            gateway!(rule $prefix, $protocol, "_send_timeout", |rules, one| rules.ask.send = duration(one)),
+            gateway!(rule $prefix, $protocol, "_read_timeout", |rules, one| rules.ask.read = duration(one)),
             gateway!(rule $prefix, $protocol, "_force_ranges", |rules, one| rules.forces_ranges = is_on(one)),
             $($own,)*
         ];

@@ -89,13 +89,13 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
     rule!("proxy_pass_request_headers", |rules, directive| rules.passes_fields = is_on(directive)),
     rule!("proxy_pass_request_body", |rules, directive| rules.passes_body = is_on(directive)),
     rule!("proxy_ignore_headers", |rules, directive| rules.ignored = Ignored::of(words(directive))),
-    rule!("proxy_next_upstream", |rules, directive| rules.next = NextOn::of(words(directive))),
-    rule!("proxy_next_upstream_tries", |rules, directive| rules.tries = count(directive)),
+    rule!("proxy_next_upstream", |rules, directive| rules.ask.next = NextOn::of(words(directive))),
+    rule!("proxy_next_upstream_tries", |rules, directive| rules.ask.tries = count(directive)),
     rule!("proxy_next_upstream_timeout", |rules, directive| {
-        rules.tries_for = Some(duration(directive)).filter(|span| !span.is_zero());
+        rules.ask.tries_for = Some(duration(directive)).filter(|span| !span.is_zero());
     }),
     rule!("proxy_intercept_errors", |rules, directive| rules.intercepts = is_on(directive)),
-    rule!("proxy_buffering", |rules, directive| rules.buffering = is_on(directive)),
+    rule!("proxy_buffering", |rules, directive| rules.ask.buffering = is_on(directive)),
     ("proxy_set_body", |compiler, layer, directive| {
         let value = compiler.value(argument(directive, 0), directive.place)?;
         Arc::make_mut(&mut layer.block.proxy).body = Some(value);
@@ -106,18 +106,18 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
         Arc::make_mut(&mut layer.block.proxy).rate = Some(rate);
         Ok(())
     }),
-    rule!("proxy_pass_trailers", |rules, directive| rules.passes_trailers = is_on(directive)),
+    rule!("proxy_pass_trailers", |rules, directive| rules.ask.passes_trailers = is_on(directive)),
     rule!("proxy_request_buffering", |rules, directive| rules.request_buffering = is_on(directive)),
     rule!("proxy_buffer_size", |rules, directive| {
-        rules.head_max = bytes(argument(directive, 0));
+        rules.ask.head_max = bytes(argument(directive, 0));
     }),
     rule!("proxy_buffers", |rules, directive| {
-        rules.ahead = count(directive).saturating_mul(bytes(argument(directive, 1)));
+        rules.ask.ahead = count(directive).saturating_mul(bytes(argument(directive, 1)));
     }),
     rule!("proxy_ignore_client_abort", |rules, directive| rules.ignores_client_end = is_on(directive)),
-    rule!("proxy_connect_timeout", |rules, directive| rules.connect = duration(directive)),
-    rule!("proxy_send_timeout", |rules, directive| rules.send = duration(directive)),
-    rule!("proxy_read_timeout", |rules, directive| rules.read = duration(directive)),
+    rule!("proxy_connect_timeout", |rules, directive| rules.ask.connect = duration(directive)),
+    rule!("proxy_send_timeout", |rules, directive| rules.ask.send = duration(directive)),
+    rule!("proxy_read_timeout", |rules, directive| rules.ask.read = duration(directive)),
     rule!("proxy_force_ranges", |rules, directive| rules.forces_ranges = is_on(directive)),
 ];
 

@@ -294,8 +294,10 @@ impl Runner<'_> {
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         self.course.enter(Phase::Content);
+        let block = &loaded.program.blocks[at];
+        self.course.sent.is_text = !block.filters.any();
         let mut answer = Answer::new(status, AnswerBody::Bytes(text));
-        answer.media_type = Some(self.media_type(&loaded.program.blocks[at]));
+        answer.media_type = Some(self.media_type(block));
         self.send(answer)
     }
 

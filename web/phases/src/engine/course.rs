@@ -5,7 +5,7 @@ use super::course_parts::{Again, Captures, KeptContent, LimitsSaid, Rewritten, S
 use super::making::Filtering;
 use super::named::Names;
 use super::paced::Paced;
-use super::relay::{Relay, SiloGroup, UpstreamTry};
+use super::relay::Relay;
 use super::roots::RealRoots;
 use super::sliced::Slices;
 use super::sub_course::{ChildCourses, SubCourse};
@@ -15,6 +15,7 @@ use crate::program::{BlockId, Program, ServerId};
 use crate::reach::Reach;
 use access_log::LogSet;
 use app::Prefix;
+use asking::{AskTry, GroupSpec, ServerGroups};
 use bodies::{BodyContent, BodyStore};
 use core::ops::Range;
 use exchange::{About, ExchangeId, ProxiedAddresses, Ready, Replies, Transport};
@@ -61,9 +62,7 @@ pub(crate) struct Loaded {
     /// The error log has lines.
     told: Cell<bool>,
     /// Servers that requests are passed on to.
-    pub groups: RefCell<Vec<SiloGroup>>,
-    /// Another program is in its place.
-    pub is_replaced: Cell<bool>,
+    pub groups: ServerGroups,
     /// What resolves names; none where nothing does.
     pub names: RefCell<Option<Names>>,
     /// Who is believed when he tells of clients (`set_real_ip_from`), anywhere.
@@ -90,8 +89,11 @@ impl Loaded {
         let bodies = RefCell::new(bodies);
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
         let told = Cell::new(summary.logs);
-        let groups = RefCell::new(SiloGroup::of(&program));
-        let is_replaced = Cell::new(false);
+        let groups = ServerGroups::new(program.upstreams.iter().map(|one| GroupSpec {
+            group: Arc::clone(&one.group),
+            idle: one.idle,
+            is_named: one.names.is_some(),
+        }));
         let fronts = program.fronts();
         let asks_for_real_roots = program.variables.asks_for_real_roots();
         let asks_for_bodies = program.variables.asks_for_bodies();
@@ -108,7 +110,6 @@ impl Loaded {
             series,
             told,
             groups,
-            is_replaced,
             names: RefCell::new(names),
             fronts,
             asks_for_real_roots,
@@ -134,14 +135,14 @@ impl Loaded {
         (self.program, self.logs.into_inner())
     }
 
-    /// A number that nobody can guess.
-    pub fn chance(&self, of: u64) -> u64 {
-        self.secret.hash_one((2, of))
-    }
-
     /// A line was added to an error log.
     pub fn tell(&self) {
         self.told.set(true);
+    }
+
+    /// No line waits to be written.
+    pub fn is_written(&self) {
+        self.told.set(self.program.summary().logs);
     }
 
     /// Whether lines of its logs may wait to be written, of requests or of errors.
@@ -269,6 +270,8 @@ pub(crate) struct Sent {
     pub length: Option<u64>,
     /// All of it was queued.
     pub complete: bool,
+    /// Its content is text of the configuration, made of nothing but what it depends on.
+    pub is_text: bool,
     /// How long it was before it was compressed, and then.
     pub packed: Option<(u64, u64)>,
 }
@@ -354,10 +357,10 @@ pub(crate) struct Course {
     pub filtering: Option<Box<Filtering>>,
     /// The request's body, if it has one.
     pub(super) body: Option<Box<CourseBody>>,
-    /// It is passed on; and who was asked so far.
+    /// It is passed on; and who was asked before, where it is not.
     pub relay: Option<Box<Relay>>,
     pub relay_body: Option<BodyContent>,
-    pub tries: Vec<UpstreamTry>,
+    pub tries: Vec<AskTry>,
     /// Fields of the answer that came, and what whatever answers has of it.
     pub answered: Vec<u8>,
     pub kept: KeptContent,

@@ -8,6 +8,7 @@ use super::written::{put, put_address};
 use crate::ids::BlockId;
 use crate::logging::{ErrorLevel, ErrorLogUse};
 use crate::program::SymlinkKind;
+use asking::AskNote;
 use exchange::{About, ExchangeId, Replies};
 use semantics::{Known, Request};
 use std::io::Write;
@@ -74,14 +75,33 @@ impl Scope<'_> {
 /// Tells what went wrong with a request; `text` is not asked for where nobody wants to
 /// know.
 pub(super) fn tell(
-    (loaded, course): (&Loaded, &Course),
+    whose: (&Loaded, &Course),
     request: &Request<'_>,
     clock: &Clock,
     (level, text): (ErrorLevel, impl FnOnce() -> Vec<u8>),
 ) {
+    put_about(whose, request, clock, (level, text, || whose.1.upstream_url(true)));
+}
+
+/// The same of what was asked for it, whose note says of whom.
+pub(super) fn tell_of_ask(
+    whose: (&Loaded, &Course),
+    request: &Request<'_>,
+    clock: &Clock,
+    (level, text, note): (ErrorLevel, impl FnOnce() -> Vec<u8>, &AskNote),
+) {
+    put_about(whose, request, clock, (level, text, || note.url.clone()));
+}
+
+fn put_about(
+    (loaded, course): (&Loaded, &Course),
+    request: &Request<'_>,
+    clock: &Clock,
+    (level, text, url): (ErrorLevel, impl FnOnce() -> Vec<u8>, impl FnOnce() -> Option<Vec<u8>>),
+) {
     let told = put_line(loaded, course.block, clock, (level, course.about.connection), |line| {
         line.extend_from_slice(&text());
-        about(loaded, course, request, line);
+        about(loaded, course, (request, url()), line);
     });
     if told {
         course.is_told.set(true);
@@ -130,7 +150,7 @@ fn put_in(
 }
 
 /// Whose request it was, and what it asked for.
-fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<u8>) {
+fn about(loaded: &Loaded, course: &Course, (request, url): (&Request<'_>, Option<Vec<u8>>), out: &mut Vec<u8>) {
     out.extend_from_slice(b", client: ");
     put_address(course.peer, out);
     out.extend_from_slice(b", server: ");
@@ -144,7 +164,7 @@ fn about(loaded: &Loaded, course: &Course, request: &Request<'_>, out: &mut Vec<
     };
     part(b"request", Some(request.line()));
     part(b"subrequest", course.sub.as_ref().map(|_| &course.uri[..]));
-    part(b"upstream", course.upstream_url(true).as_deref());
+    part(b"upstream", url.as_deref());
     part(b"host", request.known(Known::Host).filter(|_| !course.is_refused()));
     part(b"referrer", request.known(Known::Referer).filter(|_| !course.is_refused()));
 }
@@ -217,17 +237,10 @@ impl Course {
     /// What is asked for at the server that is asked now; without what stands between a
     /// path and it once the server `is_asked` no more, as nginx has it.
     pub(super) fn upstream_url(&self, is_asked: bool) -> Option<Vec<u8>> {
-        let Some(relay) = &self.relay else { return self.passed_to.clone() };
-        let peer = self.tries.last()?.peer.as_ref()?;
-        let uri = relay.head.get(relay.uri.0 as usize..relay.uri.1 as usize)?;
-        let apart: &[u8] = if is_asked && peer.starts_with(b"unix:") { b":" } else { b"" };
-        let scheme: &[u8] = match (&relay.gateway, &relay.seeks) {
-            (None, None) => b"http://",
-            (None, Some(_)) => b"https://",
-            (Some(_), Some(_)) => b"suwsgi://",
-            (Some(answer), None) => answer.scheme(),
-        };
-        Some([scheme, peer, apart, uri].concat())
+        match &self.relay {
+            Some(relay) => relay.ask.url(is_asked),
+            None => self.passed_to.clone(),
+        }
     }
 }
 

@@ -1,27 +1,20 @@
-//! Requests that are passed on to programs: what they are told, and what they say.
+//! Requests that are passed on to programs: what they are told.
 
-use super::gateway_answer::GatewayAnswer;
-use super::relay::{BodyStream, Choice, Relay, RelayStage};
+use super::relay_request::Question;
 use super::run::{Flow, Runner};
 use super::values::Scope;
-use super::{Engine, Rest};
 use crate::gateways::GatewayTarget;
 use crate::gateways::{GatewayPass, GatewayProtocol, GatewayRules};
 use crate::logging::ErrorLevel;
 use crate::program::Block;
+use asking::{BodyStream, ProgramAnswer, ProgramRules, Protocol, Servers};
 use bodies::BodyContent;
-use cgi::answer::{AnswerEnd, AnswerError, AnswerRules, CgiProtocol, StderrLine};
-use cgi::head::HeadRules;
-use cgi::{ParamError, Params, fastcgi, scgi, uwsgi};
-use exchange::{Replies, UpstreamEvent, UpstreamId};
-use proxy::next::{Failure, is_unrepeatable};
+use cgi::Params;
+use proxy::next::is_unrepeatable;
 use proxy::url::{ProxyUrl, UpstreamPlace, UrlError};
 use semantics::Method;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Bytes of an answer that are read at once while its head comes.
-const PIECE: usize = 4 << 10;
 
 impl Scope<'_> {
     /// `$fastcgi_script_name` or, with `info`, `$fastcgi_path_info`.
@@ -69,7 +62,7 @@ impl Runner<'_> {
         let stream = stream.filter(|stream| stream.length != Some(0));
         let stream = stream.map(|stream| BodyStream { records: is_fastcgi, ..stream });
         let (choice, secured, host) = match &pass.to {
-            GatewayTarget::Group(group) => (Choice::Group(group.0), pass.secured, self.group_name(group.0)),
+            GatewayTarget::Group(group) => (Servers::Group(group.0), pass.secured, self.group_name(group.0)),
             GatewayTarget::Computed(value) => {
                 let text = self.scope().get(value);
                 let (secured, text) = match pass.protocol {
@@ -89,7 +82,14 @@ impl Runner<'_> {
         };
         self.course.relay_body = content.filter(|_| length > Some(0));
         let params = self.params(rules);
-        let head = match write_head(pass.protocol, rules, &params, length) {
+        let program = ProgramRules {
+            protocol: pass.protocol,
+            head_max: rules.relay.ask.head_max,
+            keeps: rules.keeps,
+            catches: Arc::clone(&rules.catches),
+            modifiers: rules.modifiers,
+        };
+        let head = match program.head(&params, length) {
             Ok(head) => head,
             Err(why) => {
                 self.tell(ErrorLevel::ERROR, || format!("request to a program: {why}").into_bytes());
@@ -97,28 +97,20 @@ impl Runner<'_> {
             }
         };
         let asked = self.course.method;
-        let answer_rules = AnswerRules {
-            protocol: if is_fastcgi { CgiProtocol::FastCgi } else { CgiProtocol::Plain },
-            head: HeadRules { bytes: rules.relay.head_max as usize, status_line: !is_fastcgi },
-            bodyless: asked == Method::Head,
-            waits_for_end: rules.keeps,
-        };
-        let answer = GatewayAnswer::new(pass.protocol, answer_rules, rules);
         let unrepeatable = is_unrepeatable(match asked {
             Method::Other => self.request.method_name(),
             asked => asked.name().as_bytes(),
         });
         let relay = Arc::clone(&rules.relay);
         let seeks = secured.then(|| self.sought(&relay, &host)).flatten();
-        self.begin_relay(relay, choice, (asked, unrepeatable, (0, 0)), (head, stream), Some(Box::new(answer)));
-        if let Some(relay) = self.relay() {
-            relay.seeks = seeks;
-        }
-        self.ask_next()
+        let protocol = Protocol::Program(Box::new(ProgramAnswer::new(program, asked == Method::Head)));
+        let target = (0, 0);
+        let question = Question { servers: choice, seeks, asked, unrepeatable, target, head, stream, protocol };
+        self.begin_relay(relay, question)
     }
 
     /// Who is meant by an address that was found out now.
-    fn program_at(&mut self, text: &[u8]) -> Result<(Choice, Vec<u8>), u16> {
+    fn program_at(&mut self, text: &[u8]) -> Result<(Servers, Vec<u8>), u16> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let unix = text.get(..5).filter(|start| start.eq_ignore_ascii_case(b"unix:"));
         let parsed = match unix {
@@ -186,207 +178,8 @@ fn without_scheme(text: &[u8]) -> (bool, &[u8]) {
     }
 }
 
-/// What is sent before a body of this length; one without goes in records.
-fn write_head(
-    protocol: GatewayProtocol,
-    rules: &GatewayRules,
-    params: &Params,
-    length: Option<u64>,
-) -> Result<Vec<u8>, ParamError> {
-    let mut head = Vec::with_capacity(params.bytes() + 256);
-    match protocol {
-        GatewayProtocol::FastCgi => {
-            fastcgi::begin(params, rules.keeps, &mut head)?;
-            // Behind a body its end follows.
-            if length == Some(0) {
-                fastcgi::end_stdin(&mut head);
-            }
-        }
-        GatewayProtocol::Uwsgi => uwsgi::packet(params, rules.modifiers, &mut head)?,
-        GatewayProtocol::Scgi => scgi::netstring(params, length.unwrap_or(0), &mut head)?,
-    }
-    Ok(head)
-}
-
 /// Whether a parameter's name, behind `HTTP_`, stands for a field.
 fn is_field(written: &[u8], name: &[u8]) -> bool {
     let letter = |byte: &u8| if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
     written.len() == name.len() && written.iter().map(u8::to_ascii_uppercase).eq(name.iter().map(letter))
-}
-
-impl Engine {
-    /// Something happened at a connection to a program: what it says is made HTTP's, and
-    /// read as that. How many bytes were taken.
-    pub(super) fn on_program_event(
-        &mut self,
-        replies: &mut dyn Replies,
-        (id, token): (UpstreamId, u32),
-        event: UpstreamEvent<'_>,
-    ) -> usize {
-        match event {
-            UpstreamEvent::Data(bytes) => self.on_program_bytes(replies, (id, token), bytes),
-            UpstreamEvent::End { held } => {
-                let Some(relay) = self.rest.relay_of(token) else { return 0 };
-                if let Some(answer) = relay.gateway.as_deref_mut().filter(|_| held > 0) {
-                    // What waits comes first.
-                    answer.ended = true;
-                    if !relay.held {
-                        replies.resume_upstream(id);
-                    }
-                    return 0;
-                }
-                self.on_program_end(replies, (id, token));
-                0
-            }
-            event => self.on_plain_event(replies, (id, token), event),
-        }
-    }
-
-    fn on_program_bytes(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32), bytes: &[u8]) -> usize {
-        let mut all = 0;
-        while all < bytes.len() {
-            let most = match self.rest.room_for(replies, token, id) {
-                Some(most) => most,
-                // It is over: nothing more is wanted.
-                None => return bytes.len(),
-            };
-            let Some(relay) = self.rest.relay_of(token) else { return bytes.len() };
-            if most == 0 {
-                relay.held = true;
-                replies.set_upstream_timer(id, None);
-                return all;
-            }
-            let allowed = self.rest.allowed_of_program(replies, token, id);
-            if allowed == 0 {
-                return all;
-            }
-            let piece = &bytes[all..bytes.len().min(all + most.min(allowed))];
-            let Some(relay) = self.rest.relay_of(token) else { return bytes.len() };
-            let Some(answer) = relay.gateway.as_deref_mut() else { return bytes.len() };
-            let read = answer.reader.read(piece, &mut answer.made);
-            let mut errors = answer.reader.take_errors();
-            let counted = answer.counted();
-            let surplus = answer.reader.has_surplus() && !answer.surplus_told;
-            answer.surplus_told |= surplus;
-            // What follows is of no answer.
-            let caught = errors.iter().position(|line| answer.catches(line));
-            errors.truncate(caught.map_or(errors.len(), |at| at + 1));
-            all += piece.len();
-            if let Some(last) = self.rest.try_of(token) {
-                (last.received, last.length) = counted;
-            }
-            if !errors.is_empty() || surplus {
-                self.with_runner(replies, token, |runner| runner.tell_of_program(&errors, surplus));
-            }
-            if caught.is_some() {
-                self.run_early(replies, token, |runner| runner.failed(Failure::InvalidHeader));
-                return bytes.len();
-            }
-            // What stands before the fault counts.
-            self.offer_made(replies, (id, token));
-            if let Err(why) = read {
-                self.on_program_fault(replies, (id, token), why);
-                return bytes.len();
-            }
-        }
-        let ended = |relay: &mut Relay| relay.gateway.as_ref().is_some_and(|answer| answer.ended);
-        if self.rest.relay_of(token).is_some_and(ended) {
-            self.on_program_end(replies, (id, token));
-        }
-        all
-    }
-
-    /// What was made of an answer is read.
-    fn offer_made(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32)) {
-        loop {
-            let Some(relay) = self.rest.relay_of(token).filter(|relay| relay.link == Some(id)) else { return };
-            let Some(answer) = relay.gateway.as_deref_mut() else { return };
-            let mut made = core::mem::take(&mut answer.made);
-            if made.is_empty() {
-                return;
-            }
-            let taken = self.on_plain_event(replies, (id, token), UpstreamEvent::Data(&made));
-            made.drain(..taken.min(made.len()));
-            let Some(relay) = self.rest.relay_of(token).filter(|relay| relay.link == Some(id)) else { return };
-            if let Some(answer) = relay.gateway.as_deref_mut() {
-                answer.made = made;
-            }
-            if taken == 0 {
-                return;
-            }
-        }
-    }
-
-    /// The program's connection has ended.
-    fn on_program_end(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32)) {
-        let Some(answer) = self.rest.relay_of(token).and_then(|relay| relay.gateway.as_deref_mut()) else { return };
-        let ended = answer.reader.end(&mut answer.made);
-        self.offer_made(replies, (id, token));
-        match ended {
-            Err(why) => self.on_program_fault(replies, (id, token), why),
-            Ok(()) if self.rest.relay_of(token).is_some_and(|relay| relay.link == Some(id)) => {
-                _ = self.on_plain_event(replies, (id, token), UpstreamEvent::End { held: 0 });
-            }
-            Ok(()) => {}
-        }
-    }
-
-    /// What a program says is no answer.
-    fn on_program_fault(&mut self, replies: &mut dyn Replies, (id, token): (UpstreamId, u32), why: AnswerError) {
-        let Some(relay) = self.rest.relay_of(token).filter(|relay| relay.link == Some(id)) else { return };
-        if relay.stage == RelayStage::Body {
-            return self.cut_answer(replies, token, why.to_string());
-        }
-        let failure = match why {
-            AnswerError::EndInHead(AnswerEnd::Connection) | AnswerError::EndInBody(_) => Failure::Error,
-            AnswerError::EndInHead(_) | AnswerError::Record(_) | AnswerError::Head(_) => Failure::InvalidHeader,
-        };
-        let told = why.to_string();
-        self.run_early(replies, token, |runner| {
-            runner.tell_of_upstream(&told, runner.doing());
-            runner.failed(failure)
-        });
-    }
-}
-
-impl Runner<'_> {
-    /// A program has something to say of errors, or says more than its answer's length.
-    fn tell_of_program(&self, errors: &[StderrLine], surplus: bool) {
-        for line in errors {
-            let said = String::from_utf8_lossy(trimmed(&line.text));
-            let doing = if line.in_head { "reading response header from upstream" } else { "reading upstream" };
-            self.tell_of_upstream(&format!("FastCGI sent in stderr: \"{said}\""), doing);
-        }
-        if surplus {
-            let told = "upstream sent more data than specified in \"Content-Length\" header";
-            self.tell_at(ErrorLevel::WARN, told, "reading upstream");
-        }
-    }
-}
-
-/// What is said of errors, without the end of its last line, or of its last sentence.
-fn trimmed(text: &[u8]) -> &[u8] {
-    let is_kept = |byte: &u8| !matches!(byte, b'\n' | b'\r' | b'.' | b' ');
-    let end = text.iter().rposition(is_kept).unwrap_or(0);
-    text.get(..=end).unwrap_or(text)
-}
-
-impl Rest {
-    /// How many bytes of an answer are read at once: no more than are taken of what they
-    /// come to. None if nothing of it is wanted.
-    fn room_for(&mut self, replies: &dyn Replies, token: u32, id: UpstreamId) -> Option<usize> {
-        let unsent_max = self.makings.relayed_max();
-        let course = self.courses.get_mut(token as usize)?.as_deref_mut()?;
-        let relay = course.relay.as_deref().filter(|relay| relay.link == Some(id))?;
-        Some(match relay.stage {
-            // The end of a chunk has its room, too.
-            RelayStage::Body => course.room_for_body(replies, unsent_max).saturating_sub(1),
-            _ => PIECE.min(relay.ahead_max().saturating_sub(1)).max(1),
-        })
-    }
-
-    /// The server that a request was passed on to last.
-    fn try_of(&mut self, token: u32) -> Option<&mut super::relay::UpstreamTry> {
-        self.courses.get_mut(token as usize)?.as_deref_mut()?.tries.last_mut()
-    }
 }

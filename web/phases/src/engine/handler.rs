@@ -3,7 +3,7 @@
 use super::Engine;
 use super::course::CourseState;
 use super::course_body::CourseBody;
-use super::host::names_a_host;
+use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
 use super::passing::Passing;
 use super::squeeze::Squeezer;
@@ -226,9 +226,7 @@ impl Handler for Engine {
     }
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
-        for id in core::mem::take(&mut self.rest.hangups) {
-            replies.cut(id);
-        }
+        self.rest.kept.cut_all(replies);
         let within = !self.rest.subs.is_idle();
         let mut wake = if within {
             self.on_files_turn(replies)
@@ -303,22 +301,32 @@ impl Handler for Engine {
         self.files.memory(each);
     }
 
-    fn is_idle(&self) -> bool {
-        self.files.is_idle()
+    fn may_rest(&self) -> bool {
+        self.rest.by_path && self.loaded.program.waits_for_files_alone()
     }
 
-    fn retire(&mut self) {
-        self.files.retire();
+    #[inline(always)]
+    fn is_at_rest(&self) -> bool {
+        let (rest, is_written) = (&self.rest, !self.loaded.may_write() && self.retired.is_empty());
+        rest.courses.len() == rest.free.len() && rest.kept.hangups() == 0 && is_written && self.files.is_at_rest()
     }
 
     fn has_work(&self) -> bool {
         let rest = &self.rest;
         let woken = !rest.makings.ready.is_empty() || !rest.subs.work.is_empty() || rest.has_place();
-        woken || !rest.hangups.is_empty() || self.files.has_work() || self.reads && self.has_room_for_bodies()
+        woken || rest.kept.hangups() > 0 || self.files.has_work() || self.reads && self.has_room_for_bodies()
     }
 
     fn working(&self) -> u32 {
         self.files.working()
+    }
+
+    #[inline(always)]
+    fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
+        if !self.rest.by_path || has_empty_label(host()) {
+            return None;
+        }
+        self.files.ready(path, || &[], second)
     }
 
     fn tells_requests_apart(&self) -> bool {
@@ -336,6 +344,9 @@ impl Handler for Engine {
         if transport != Transport::Plain && (asked.asks_clients() || !self.may_be_ready(transport, server)) {
             return None;
         }
+        if self.rest.by_path && self.files.renews_path(asked.path(), asked.now()) {
+            return self.files.ready(asked.path(), || asked.authority(), second);
+        }
         let at = self.rest.ready.find(asked, (server, class))?;
         if self.rest.ready.is_lasting(at, second) {
             cold_path();
@@ -347,6 +358,9 @@ impl Handler for Engine {
 
     fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
         let Some(server) = self.server_for(asked) else { return false };
+        if self.rest.by_path && self.files.make_closing(asked) {
+            return true;
+        }
         let (class, _) = self.class_asked(asked);
         self.rest.ready.make_closing(asked, (server, class))
     }

@@ -2,7 +2,6 @@
 
 use super::Engine;
 use super::course::Loaded;
-use super::relay::SiloGroup;
 use bodies::BodyStore;
 use std::rc::Rc;
 
@@ -20,17 +19,13 @@ impl Engine {
         let rest = &self.rest;
         let programs = || self.retired.iter().chain([&self.loaded]);
         let of_bodies = |loaded: &Rc<Loaded>| loaded.bodies.borrow().as_ref().map_or((0, 0), BodyStore::held);
-        let asked = |loaded: &Rc<Loaded>| {
-            let groups = loaded.groups.borrow();
-            let peers = |group: &SiloGroup| group.balancer.asked() as usize;
-            groups.iter().map(peers).sum::<usize>()
-        };
+        let asked = |loaded: &Rc<Loaded>| loaded.groups.asked();
         vec![
             ("requests", rest.courses.iter().flatten().count()),
             ("answers that are made", rest.makings.count()),
             ("requests within requests", rest.subs.alive),
-            ("idle connections", rest.idle.used()),
-            ("connections to be closed", rest.hangups.len()),
+            ("idle connections", rest.kept.used()),
+            ("connections to be closed", rest.kept.hangups()),
             ("requests that upstreams are asked", programs().map(asked).sum()),
             ("bytes of bodies", programs().map(|loaded| of_bodies(loaded).0).sum()),
             ("files of bodies", programs().map(|loaded| of_bodies(loaded).1).sum()),

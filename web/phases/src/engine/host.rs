@@ -25,7 +25,13 @@ pub(crate) fn has_empty_label(authority: &[u8]) -> bool {
     if authority.first() == Some(&b'.') {
         return true;
     }
-    let Some(last) = authority.last_chunk::<8>() else { return authority.windows(2).any(|two| two == b"..") };
+    let (Some(first), Some(last)) = (authority.first_chunk::<8>(), authority.last_chunk::<8>()) else {
+        return authority.windows(2).any(|two| two == b"..");
+    };
+    if authority.len() < 16 {
+        // The one begins where the other ends, or before.
+        return two_dots(*first) || two_dots(*last);
+    }
     // Eight bytes at a time, each piece from the last byte of the one before it.
     let mut rest = authority;
     while let Some(word) = rest.first_chunk::<8>() {

@@ -10,20 +10,19 @@
 use super::Engine;
 use super::course::{Course, Loaded};
 use super::named::{GroupHost, Names};
-use super::relay::{Choice, IDLE, Relay, RelayStage, SiloGroup, peer_text};
 use super::run::{Flow, Runner};
 use super::values::Clock;
 use super::waits::On;
 use crate::logging::ErrorLevel;
 use crate::program::GroupNames;
 use app::Wake;
+use asking::{Ask, IDLE, NamedHost, Servers};
 use core::net::SocketAddr;
 use core::time::Duration;
 use exchange::Replies;
 use resolver::{NameAnswer, Resolution, ResolveError, ServiceAddress};
 use std::rc::Rc;
-use std::sync::Arc;
-use upstream::{Balancer, Balancing, BalancingKey, FoundPeer, Group, GroupServer, PeerAddress};
+use upstream::{Balancing, FoundPeer, Group, GroupServer, PeerAddress};
 use wire::Time;
 
 /// How soon a name is asked for again at the least.
@@ -60,10 +59,11 @@ impl Loaded {
             changed.push(host.group);
         }
         changed.dedup();
-        let mut groups = self.groups.borrow_mut();
+        let mut groups = self.groups.list.borrow_mut();
         for group in changed {
             // What fitted then may not now, with other servers beside it.
             if let Some((place, rules)) = groups.get_mut(usize::from(group)).zip(self.names_of(group)) {
+                place.is_pending = names.is_pending(group);
                 let _ = rules.servers.group(&names.found(group)).map(|group| place.change(group));
             }
         }
@@ -138,12 +138,16 @@ impl Loaded {
         }
         host.again = Some(clock.now + span);
         let changed = rules.servers.group(&names.found(group));
-        match (changed, self.groups.borrow_mut().get_mut(usize::from(group))) {
-            (Ok(changed), Some(place)) => place.change(changed),
+        let is_pending = names.is_pending(group);
+        match (changed, self.groups.list.borrow_mut().get_mut(usize::from(group))) {
+            (Ok(changed), Some(place)) => {
+                place.is_pending = is_pending;
+                place.change(changed);
+            }
             (Err(why), _) => self.tell_of_names(clock, &format!("upstream \"{name}\" stays as it is: {why}")),
             (Ok(_), None) => {}
         }
-        Some(group).filter(|group| !names.is_pending(*group))
+        Some(group).filter(|_| !is_pending)
     }
 }
 
@@ -166,59 +170,39 @@ fn peers_of(found: Resolution) -> Vec<FoundPeer> {
     }
 }
 
-impl SiloGroup {
-    /// Goes on with other peers. Connections to those that are gone end with their time.
-    fn change(&mut self, group: Group) {
-        if group.peers() == self.balancer.group().peers() {
-            return;
-        }
-        let group = Arc::new(group);
-        self.texts = group.peers().iter().map(|peer| peer_text(&peer.address)).collect();
-        if let Some(idle) = &mut self.idle {
-            self.gone.extend(idle.change(Arc::clone(&group)));
-        }
-        self.balancer.change(group);
-    }
-}
-
 impl Runner<'_> {
-    /// Waits for addresses, where the request has none that it may be passed on to; how it
-    /// goes on, if it does not by asking servers.
-    pub(super) fn wait_for_names(&mut self) -> Option<Flow> {
-        let relay = self.course.relay.as_deref()?;
+    /// Waits for addresses of the servers that the request goes to.
+    pub(super) fn wait_for_names(&mut self) -> Flow {
+        let Some(relay) = self.course.relay.as_deref() else { return Flow::Waits(On::Source) };
         let loaded = Rc::clone(&self.loaded);
-        match &relay.choice {
-            Choice::Own(_) => None,
-            Choice::Group(_) if loaded.names.borrow().is_none() => None,
-            Choice::Group(group) => {
-                let group = *group;
-                let mut names = loaded.names.borrow_mut();
-                let names =
-                    names.as_mut().filter(|names| names.is_pending(group) && names.parked.len() < PARKED_MAX)?;
-                let groups = loaded.groups.borrow();
-                let is_empty = groups.get(usize::from(group))?.balancer.group().peers().is_empty();
-                let ticket = is_empty.then(|| self.wait_for_name())?;
-                names.parked.push((group, ticket));
-                Some(Flow::Waits(On::Helper))
-            }
-            Choice::Named(named) => {
+        let group = match relay.ask.servers() {
+            Servers::Group(group) => *group,
+            Servers::Named(named) => {
                 let named = named.clone();
-                let ticket = self.wait_for_name();
-                let asked = match loaded.names.borrow_mut().as_mut() {
-                    Some(names) => names.resolver.ask(ticket, &named.resolver, &named.host, None).is_ok(),
-                    None => false,
-                };
-                Some(if asked { Flow::Waits(On::Helper) } else { self.on_addresses(Err(ResolveError::Busy)) })
+                return self.wait_for_host(&loaded, &named);
             }
-        }
+            Servers::Own(_) => return self.ask_step(Ask::ask_now),
+        };
+        let mut names = loaded.names.borrow_mut();
+        let Some(names) = names.as_mut().filter(|names| names.parked.len() < PARKED_MAX) else {
+            return self.ask_step(Ask::ask_now);
+        };
+        names.parked.push((group, self.wait_for_name()));
+        Flow::Waits(On::Helper)
+    }
+
+    fn wait_for_host(&mut self, loaded: &Loaded, named: &NamedHost) -> Flow {
+        let ticket = self.wait_for_name();
+        let asked = match loaded.names.borrow_mut().as_mut() {
+            Some(names) => names.resolver.ask(ticket, &named.resolver, &named.host, None).is_ok(),
+            None => false,
+        };
+        if asked { Flow::Waits(On::Helper) } else { self.on_addresses(Err(ResolveError::Busy)) }
     }
 
     fn wait_for_name(&mut self) -> u64 {
         let ticket = self.rest.next_ticket(self.token);
         self.course.ticket = Some(ticket);
-        if let Some(relay) = self.relay() {
-            relay.stage = RelayStage::Resolves;
-        }
         ticket
     }
 
@@ -227,23 +211,20 @@ impl Runner<'_> {
         match news {
             NameNews::Found(found) => self.on_addresses(found),
             NameNews::Group(group) => {
-                let mut attempts = self.attempts(&Choice::Group(group));
-                if let Some(relay) = self.relay() {
-                    attempts.limit(relay.rules.tries);
-                    (relay.attempts, relay.stage) = (attempts, RelayStage::Connects);
-                }
-                self.ask_next()
+                let servers = Servers::Group(group);
+                let value = self.balancing_value(&servers);
+                let key = self.balancing_key(&servers, value.as_deref());
+                self.ask_step(|ask, turn| ask.group_found(turn, key))
             }
         }
     }
 
     /// The addresses of the host that the request goes to, or why there are none.
     fn on_addresses(&mut self, found: Result<Resolution, ResolveError>) -> Flow {
-        let now = self.clock.now;
-        let Some(Relay { choice: Choice::Named(named), .. }) = self.course.relay.as_deref() else {
-            return self.ask_next();
+        let named = match self.course.relay.as_deref().map(|relay| relay.ask.servers()) {
+            Some(Servers::Named(named)) => named.clone(),
+            _ => return self.ask_step(Ask::ask),
         };
-        let named = named.clone();
         let addresses = match found {
             Ok(Resolution::Addresses(addresses)) => Ok(addresses),
             Ok(Resolution::Service(_)) => Err(ResolveError::NotFound),
@@ -260,14 +241,11 @@ impl Runner<'_> {
         };
         let at = |ip: &core::net::IpAddr| PeerAddress::Inet(SocketAddr::new(*ip, named.port));
         let server = GroupServer::new(&named.host, addresses.iter().map(at).collect());
-        let Ok(group) = Group::new(&named.host, Balancing::RoundRobin, &[server]) else { return Flow::Status(500) };
-        let balancer = Balancer::new(Arc::new(group));
-        if let Some(relay) = self.course.relay.as_deref_mut() {
-            relay.attempts = balancer.begin(BalancingKey::None);
-            relay.attempts.limit(relay.rules.tries);
-            (relay.choice, relay.stage, relay.began) = (Choice::Own(Box::new(balancer)), RelayStage::Connects, now);
-        }
-        self.ask_next()
+        let Ok(group) = Group::new(&named.host, Balancing::RoundRobin, &[server]) else {
+            self.give_up_relay();
+            return Flow::Status(500);
+        };
+        self.ask_step(|ask, turn| ask.found(turn, group))
     }
 }
 
@@ -302,11 +280,7 @@ impl Engine {
         }
         let number = (ticket & !u64::from(IDLE)) as usize;
         let done = loaded.take_group_name(number, answer, &self.rest.clock);
-        let gone: Vec<_> = loaded.groups.borrow_mut().iter_mut().flat_map(|group| group.gone.drain(..)).collect();
-        for link in gone {
-            let _ = self.rest.idle.take(link.mark);
-            replies.let_go(link.id);
-        }
+        self.rest.kept.close_gone(&loaded.groups, replies);
         let Some(group) = done else { return false };
         let parked = |names: &mut Names| {
             let (now, later) = names.parked.drain(..).partition(|(of, _)| *of == group);

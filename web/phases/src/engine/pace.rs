@@ -7,7 +7,7 @@ use super::{Engine, Rest};
 use crate::value::Value;
 use app::Body;
 use core::time::Duration;
-use exchange::{BodyEnd, Part, Piece, Replies, Reply};
+use exchange::{Part, Piece, Replies, Reply, ReplyEnd};
 use files::Rate;
 use std::cmp::Reverse;
 use wire::Time;
@@ -58,7 +58,7 @@ impl Runner<'_> {
         parts: Vec<Part>,
         pace: Rate,
     ) -> Flow {
-        self.replies.begin(self.course.id, self.request, reply, BodyEnd::Length);
+        self.replies.begin(self.course.id, self.request, reply, ReplyEnd::Length);
         self.course.sent.head = self.replies.head_len();
         self.course.paced =
             Some(Paced { pace, body, parts: parts.into(), start, began: self.clock.now, sent: 0, finished: false });

@@ -5,7 +5,9 @@ use super::Rest;
 use super::course::CourseState;
 use super::making::Filtering;
 use app::PathFigures;
-use exchange::{About, BodyEnd, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyFlow, Stop, Totals, Upstreams};
+use exchange::{
+    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams,
+};
 use semantics::{Request, Status};
 use wire::Time;
 
@@ -68,7 +70,7 @@ impl Replies for Passing<'_> {
         self.replies.reply_status(id, request, status, fields);
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         if let Some(course) = self.rest.course_of(self.replies, id)
             && let Some(mut filtering) = course.filtering.take()
         {

@@ -73,6 +73,7 @@ impl Runner<'_> {
             }
             pieces => pieces,
         };
+        let file = if let Pieces::File(file, _) = &pieces { Some(file.id) } else { None };
         let (source, mut parts) = match pieces {
             Pieces::None | Pieces::Upstream | Pieces::Slices(_) => (None, Vec::new()),
             Pieces::Memory(body) => (Some((body, 0)), vec![Part::Content(0..bytes)]),
@@ -97,10 +98,15 @@ impl Runner<'_> {
         self.is_put(fields, bytes);
         if status == 200 && self.is_shared() {
             match (source, parts.as_mut_slice()) {
-                (Some(source), [Part::Content(_)]) => self.remember(source, bytes),
+                (Some(source), [Part::Content(_)]) => match file {
+                    Some(file) => self.remember_file(file, source, bytes),
+                    None => self.remember(source, bytes),
+                },
                 (None, [Part::Bytes(text)]) => {
-                    // A list of files, say, or what was put into a page.
-                    self.course.depends.on(Depends::SECOND);
+                    if !self.course.sent.is_text {
+                        // A list of files, say, or what was put into a page.
+                        self.course.depends.on(Depends::SECOND);
+                    }
                     self.remember((Body::new(core::mem::take(text)), 0), bytes);
                 }
                 _ => {}

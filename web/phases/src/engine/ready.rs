@@ -327,10 +327,10 @@ fn composed(
     Some(Ready::new(message, head_len, heads.date_at(), apart))
 }
 
-/// How the answer to a request is dated anew, if it can be: whose files are known, and
-/// whose dates are, in this `head`.
+/// How the answer to a request is dated anew, if it can be: whose files are known, or that is
+/// text, and whose dates are, in this `head`.
 fn lasting(course: &Course, head: &[u8], second: u64) -> Option<Box<Lasting>> {
-    if course.depends.has(Depends::SECOND) || course.stamps.is_empty() {
+    if course.depends.has(Depends::SECOND) || course.stamps.is_empty() && !course.sent.is_text {
         return None;
     }
     let expires = match course.expires_after {

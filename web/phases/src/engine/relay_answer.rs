@@ -2,30 +2,23 @@
 
 use super::content::{Answer, AnswerBody};
 use super::put::count_lines;
-use super::relay::{Relay, RelayStage};
-use super::relay_run::Came;
 use super::run::{Flow, Runner};
 use super::text::put_field;
-use super::tunnel_pace::TunnelPace;
 use super::waits::On;
 use crate::compression::Coding;
 use crate::logging::ErrorLevel;
 use crate::program::FilterSet;
 use crate::proxying::{CookieFlagRule, ProxyRules, Rewrite, RewritePattern};
-use core::mem;
-use core::ops::Range;
+use asking::HeadEvent;
 use exchange::Reply;
-use h1::Framing;
-use h1::client::{Error, ResponseEvent, ResponseLimits};
 use proxy::accel;
-use proxy::fields::{Accel, AnswerField, misframed, misnamed};
+use proxy::fields::{Accel, AnswerField};
 use proxy::next::Failure;
 use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
 use semantics::{Field, Fields};
 use semantics::{Method, Status, date};
 use std::rc::Rc;
 use std::sync::Arc;
-use wire::Time;
 
 /// Where a cookie or a redirect is rewritten.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,85 +28,34 @@ enum Within {
 }
 
 impl Runner<'_> {
-    /// Bytes of an answer whose head is not whole.
-    pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> Came {
-        let now = self.clock.now;
-        let Some(relay) = self.course.relay.as_deref_mut() else {
-            return Came { flow: Flow::Waits(On::Source), taken: 0 };
-        };
-        if relay.stage == RelayStage::Connects || relay.link.is_none() {
-            return Came { flow: Flow::Waits(On::Source), taken: 0 };
-        }
-        let (at, hints, failed) = relay.read_head(bytes, now, self.loaded.program.line_feeds);
-        if !hints.is_empty()
-            && let Err(came) = self.on_hints(&hints, bytes.len())
-        {
-            return came;
-        }
-        let Some(relay) = self.course.relay.as_deref_mut() else {
-            return Came { flow: Flow::Waits(On::Source), taken: 0 };
-        };
-        if let Some(error) = failed {
-            let told = head_fault(error, bytes.get(at..).unwrap_or_default());
-            self.tell_of_upstream(&told, "reading response header from upstream");
-            return Came { flow: self.failed(Failure::InvalidHeader), taken: bytes.len() };
-        }
-        if relay.stage != RelayStage::Body {
-            // Interim answers are taken; of a head that is not whole nothing is.
-            let more = at > 0 && bytes.len() > usize::from(relay.head_limits().head);
-            if let (Some(link), true) = (relay.link, at > 0) {
-                self.replies.set_upstream_timer(link, Some(now + relay.rules.read));
-            }
-            if let Some(last) = self.course.tries.last_mut().filter(|_| relay.gateway.is_none()) {
-                last.received += at as u64;
-            }
-            // What is behind them was not looked at: it may be a head.
-            let rest = if more {
-                self.on_head_bytes(bytes.get(at..).unwrap_or_default())
-            } else {
-                Came::nothing(Flow::Waits(On::Source))
+    /// Bytes of an answer whose head is not whole. How many were taken, and how the request
+    /// goes on.
+    pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> (usize, Flow) {
+        let mut all = 0;
+        loop {
+            let rest = bytes.get(all..).unwrap_or_default();
+            let Some((taken, event)) = self.ask(|ask, turn| ask.read_head(turn, rest)) else {
+                return (all, Flow::Waits(On::Source));
             };
-            return Came { flow: rest.flow, taken: at + rest.taken };
+            all += taken;
+            let flow = match event {
+                HeadEvent::Interim(None) => continue,
+                HeadEvent::Interim(Some(lines)) => {
+                    self.on_hints(&lines);
+                    continue;
+                }
+                HeadEvent::More => Flow::Waits(On::Source),
+                HeadEvent::Head => self.on_answer(),
+                HeadEvent::Step(step) => self.on_step(step),
+            };
+            return (all, flow);
         }
-        let taken = at + relay.take_whole(bytes.get(at..).unwrap_or_default());
-        // Behind 101 the connection is a tunnel.
-        let surplus = if relay.complete && relay.status != 101 { bytes.len() - taken } else { 0 };
-        if let Some(last) = self.course.tries.last_mut() {
-            last.status = relay.status;
-            last.header = Some(now.since(last.began));
-            if relay.gateway.is_none() {
-                last.received += taken as u64 + surplus as u64;
-            }
-        }
-        self.on_surplus(surplus);
-        Came { flow: self.on_answer(surplus), taken: taken + surplus }
     }
 
-    /// The upstream says so many bytes more than was asked for: nothing else is asked of it
-    /// on this connection.
-    pub(super) fn on_surplus(&mut self, bytes: usize) {
-        let Some(relay) = self.course.relay.as_deref_mut().filter(|_| bytes > 0) else { return };
-        relay.keeps = false;
-        let told = match relay.length {
-            // Nothing of a body is looked at.
-            Some(0) => return,
-            Some(_) => "upstream sent more data than specified in \"Content-Length\" header",
-            None => "upstream sent data after final chunk",
-        };
-        self.tell_at(ErrorLevel::WARN, told, "reading upstream");
-    }
-
-    /// The head of an answer is whole; `surplus` bytes came behind all of it.
-    fn on_answer(&mut self, surplus: usize) -> Flow {
+    /// The head of an answer is whole.
+    fn on_answer(&mut self) -> Flow {
         let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
-        let (status, rules) = (relay.status, Arc::clone(&relay.rules));
-        if status >= 300 {
-            let failure = Failure::Status(status);
-            let late = rules.tries_for.is_some_and(|most| self.clock.now.since(relay.began) >= most);
-            if relay.attempts.left() > 1 && !late && rules.next.has(failure, relay.unrepeatable) {
-                return self.failed(failure);
-            }
-        }
+        let (status, rules) = (relay.ask.status(), Arc::clone(&relay.rules));
         let loaded = Rc::clone(&self.loaded);
         let Some(at) = Self::block(&loaded, self.course) else { return Flow::Status(500) };
         let block = &loaded.program.blocks[at];
@@ -126,7 +68,7 @@ impl Runner<'_> {
             return Flow::Status(status);
         }
         self.keep_answer();
-        self.set_rate();
+        self.set_rate(&rules);
         if let Some(flow) = self.accelerated(&rules) {
             return flow;
         }
@@ -134,25 +76,17 @@ impl Runner<'_> {
             Ok(slice) => slice,
             Err(flow) => return flow,
         };
-        let Some(relay) = self.course.relay.as_deref() else { return Flow::Status(500) };
         if status == 101 {
             if self.request.fields().any(|field| field.is("upgrade")) {
                 return self.begin_tunnel();
             }
             self.tell_of_upstream("upstream sent unexpected upgrade", "reading response header from upstream");
-            return self.failed(Failure::InvalidHeader);
-        }
-        // Of an answer whose head alone counts nginx takes no more.
-        let is_head_only = self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only());
-        let whole = relay.whole.as_ref().filter(|_| !is_head_only).map_or(0, Vec::len) as u64;
-        if let Some(last) = self.course.tries.last_mut().filter(|_| relay.gateway.is_none()) {
-            // As nginx counts it, with what nobody asked for.
-            last.length += if whole > 0 { whole + surplus as u64 } else { 0 };
+            return self.ask_step(|ask, turn| ask.failed(turn, Failure::InvalidHeader));
         }
         let answer = self.answer_of(&rules, slice);
         let flow = self.send(answer);
         let comes = self.course.filtering.is_some() && flow == Flow::Done;
-        let complete = self.relay().is_some_and(|relay| relay.complete);
+        let complete = self.relay().is_some_and(|relay| relay.ask.is_complete());
         // All of it came with its head, whatever that says of a length; but for slices that follow.
         if let (true, None, Some(filtering)) = (complete, &self.course.slices, self.course.filtering.as_deref_mut()) {
             filtering.end_whole();
@@ -163,11 +97,25 @@ impl Runner<'_> {
         flow
     }
 
+    /// How fast the body is read whose head has come (`proxy_limit_rate`, `fastcgi_limit_rate`
+    /// and the like): it may be a value of that.
+    fn set_rate(&mut self, rules: &ProxyRules) {
+        let Some(value) = &rules.rate else { return };
+        let text = self.scope().get(value);
+        let rate = crate::units::size(&text).unwrap_or_else(|_| {
+            self.tell(ErrorLevel::ERROR, || [b"invalid size \"", text.as_slice(), b"\""].concat());
+            0
+        });
+        if let Some(relay) = self.relay() {
+            relay.ask.set_rate(rate);
+        }
+    }
+
     /// The fields are kept for what is logged of them.
     fn keep_answer(&mut self) {
         if let Some(relay) = self.course.relay.as_deref() {
             self.course.answered.clear();
-            self.course.answered.extend_from_slice(relay.fields());
+            self.course.answered.extend_from_slice(relay.ask.fields());
         }
     }
 
@@ -221,7 +169,7 @@ impl Runner<'_> {
             self.course.limit_rate = rate;
         }
         if let (Some(on), Some(relay)) = (buffering, self.relay()) {
-            relay.buffering = on;
+            relay.ask.set_buffering(on);
         }
         let (to, media_type) = to?;
         self.course.kept.media_type = media_type;
@@ -248,19 +196,20 @@ impl Runner<'_> {
     /// perhaps.
     fn answer_of(&mut self, rules: &Arc<ProxyRules>, slice: Option<u64>) -> Answer {
         let Some(relay) = self.course.relay.as_deref_mut() else { return Answer::new(502, AnswerBody::None) };
-        let body = match relay.whole.take() {
+        let ask = &mut relay.ask;
+        let body = match ask.take_whole() {
             Some(whole) => AnswerBody::Bytes(whole),
-            None if relay.complete && relay.asked != Method::Head => AnswerBody::None,
+            None if ask.is_complete() && ask.asked() != Method::Head => AnswerBody::None,
             None => AnswerBody::Upstream(None),
         };
         let answered = core::mem::take(&mut self.course.answered);
         let body = match body {
             // Of HEAD it is told how long its body would be.
-            AnswerBody::Upstream(_) if relay.complete => {
+            AnswerBody::Upstream(_) if ask.is_complete() => {
                 let told = Fields::new(&answered).find(|field| field.is("content-length"));
                 AnswerBody::Upstream(told.and_then(|field| semantics::number::parse(field.value)))
             }
-            AnswerBody::Upstream(_) => AnswerBody::Upstream(relay.length),
+            AnswerBody::Upstream(_) => AnswerBody::Upstream(ask.length()),
             body => body,
         };
         let body = match (slice.filter(|_| self.course.slices.is_some()), body) {
@@ -268,7 +217,7 @@ impl Runner<'_> {
             (Some(complete), AnswerBody::Bytes(bytes)) => AnswerBody::Sliced(complete, Some(bytes)),
             (Some(complete), _) => AnswerBody::Sliced(complete, None),
         };
-        let status = if slice.is_some() { 200 } else { relay.status };
+        let status = if slice.is_some() { 200 } else { ask.status() };
         let mut answer = Answer::new(status, body);
         answer.of_upstream = true;
         answer.takes_ranges = rules.forces_ranges || slice.is_some();
@@ -431,7 +380,7 @@ impl Runner<'_> {
 
     /// The connection to the client becomes one to the upstream, both ways.
     fn begin_tunnel(&mut self) -> Flow {
-        let (id, now) = (self.course.id, self.clock.now);
+        let id = self.course.id;
         let Some(rules) = self.course.relay.as_deref().map(|relay| Arc::clone(&relay.rules)) else {
             return Flow::Status(502);
         };
@@ -443,14 +392,7 @@ impl Runner<'_> {
         }
         self.course.sent.status = 101;
         self.put_switching_fields(answer, &mut lines);
-        let Some(relay) = self.course.relay.as_deref_mut() else { return Flow::Status(502) };
-        (relay.stage, relay.complete, relay.keeps) = (RelayStage::Tunnel, false, false);
-        if let Some(link) = relay.link {
-            relay.tunnel = Some(Box::new(TunnelPace::begin(self.replies.unsent_upstream(link), now)));
-            // Nothing is late yet.
-            let _ = relay.watch_tunnel(self.replies, now);
-            self.replies.resume_upstream(link);
-        }
+        self.ask(|ask, turn| ask.begin_tunnel(turn));
         let Some(status) = Status::from_code(101) else { return Flow::HangUp };
         self.replies.begin_tunnel(id, self.request, &Reply { status, length: None, fields: &lines });
         self.course.sent.head = self.replies.head_len();
@@ -458,9 +400,6 @@ impl Runner<'_> {
         Flow::Done
     }
 }
-
-const LIMITS: ResponseLimits =
-    ResponseLimits { head: u16::MAX, fields: 1000, interim: 8, chunk_line: 1024, trailers: 16384, line_feeds: false };
 
 /// Whether the names of fields, as lines, allow that something is asked of us
 /// (`X-Accel-…`): most answers have none that begins so.
@@ -474,92 +413,4 @@ fn may_ask(lines: &[u8]) -> bool {
 /// A coding that content can be taken out of.
 fn coding_of(value: &[u8]) -> Option<Coding> {
     Coding::ALL.into_iter().find(|coding| value.eq_ignore_ascii_case(coding.token()))
-}
-
-/// What is wrong with a head, for people; `rest` is what could not be read of it.
-fn head_fault(error: Error, rest: &[u8]) -> String {
-    match (error, misnamed(rest)) {
-        (Error::TooLarge, _) => "upstream sent too big header".to_owned(),
-        (_, Some((name, byte))) => {
-            format!("upstream sent invalid header: \"{}\\x{byte:02x}...\"", String::from_utf8_lossy(name))
-        }
-        _ => misframed(rest).unwrap_or_else(|| "upstream sent invalid header".to_owned()),
-    }
-}
-
-impl Relay {
-    /// Reads the head that these bytes begin with, and what stands before it: how many bytes
-    /// that is, where in them hints are, and what is wrong.
-    fn read_head(&mut self, bytes: &[u8], now: Time, line_feeds: bool) -> (usize, Vec<Range<usize>>, Option<Error>) {
-        // A program's lines were made ones of HTTP.
-        let limits = ResponseLimits { line_feeds: line_feeds && self.gateway.is_none(), ..self.head_limits() };
-        // What is decided by the head is read from memory that nobody else writes to.
-        self.answer.clear();
-        self.answer.extend_from_slice(bytes.get(..bytes.len().min(usize::from(limits.head))).unwrap_or_default());
-        let (mut at, mut hints) = (0, Vec::new());
-        // How many bytes longer than what came the heads are that were read, and the one
-        // that is read now: that one counts once it is taken.
-        let (mut longer, mut lengthened) = (0, 0);
-        let failed = loop {
-            let offered = self.answer.get(at..).unwrap_or_default();
-            match self.reader.on_bytes(offered, self.asked, &limits) {
-                ResponseEvent::NeedMore => break None,
-                ResponseEvent::Interim { status, consumed } => {
-                    if status == Status::EARLY_HINTS {
-                        hints.push(at..at + consumed);
-                    }
-                    at += consumed;
-                    longer += mem::take(&mut lengthened);
-                }
-                ResponseEvent::LineFeeds { consumed } => {
-                    let head = h1::canonical(self.answer.get(at..at + consumed).unwrap_or_default());
-                    lengthened = head.len() - consumed;
-                    self.answer.splice(at..at + consumed, head);
-                }
-                ResponseEvent::Failed { error } => break Some(error),
-                ResponseEvent::Response { response, consumed } => {
-                    self.status = response.status.code();
-                    self.keeps = response.keep_alive;
-                    self.length = match response.framing {
-                        Framing::Length(length) => Some(length),
-                        Framing::None => Some(0),
-                        Framing::Chunked | Framing::UntilClose => None,
-                    };
-                    self.complete = response.framing == Framing::None;
-                    let head = self.answer.get(at..at + consumed).unwrap_or_default();
-                    let line = memchr::memchr(b'\n', head).map_or(0, |end| end + 1);
-                    self.fields_at = at + line;
-                    at += consumed;
-                    longer += lengthened;
-                    self.answer.truncate(at);
-                    (self.stage, self.answered) = (RelayStage::Body, now);
-                    break None;
-                }
-                ResponseEvent::Body { .. } | ResponseEvent::EndOfBody { .. } => break Some(Error::Malformed),
-            }
-        };
-        (at - longer, hints, failed)
-    }
-
-    /// A program's head was measured before it was made one of HTTP.
-    fn head_limits(&self) -> ResponseLimits {
-        let most = if self.gateway.is_some() { u32::MAX } else { self.rules.head_max };
-        ResponseLimits { head: u16::try_from(most).unwrap_or(u16::MAX), ..LIMITS }
-    }
-
-    /// Takes the body, where it has a length and all of it is there. Returns how many
-    /// bytes that is.
-    fn take_whole(&mut self, rest: &[u8]) -> usize {
-        let Some(length) = self.length.and_then(|length| usize::try_from(length).ok()) else { return 0 };
-        if self.complete || length == 0 || rest.len() < length {
-            return 0;
-        }
-        let body = rest.get(..length).unwrap_or_default().to_vec();
-        let limits = LIMITS;
-        if let ResponseEvent::Body { .. } = self.reader.on_bytes(&body, self.asked, &limits) {
-            let _ = self.reader.on_bytes(b"", self.asked, &limits);
-        }
-        (self.whole, self.complete) = (Some(body), true);
-        length
-    }
 }

@@ -2,17 +2,17 @@
 
 use super::bodies::BodyReading;
 use super::course_body::BodyState;
-use super::gateway_answer::GatewayAnswer;
-use super::relay::{BodyStream, Choice, NamedUpstream, Relay, RelayStage};
+use super::relay::Relay;
 use super::run::{Flow, Runner};
 use super::written::put_number;
 use crate::logging::ErrorLevel;
 use crate::program::{Block, Program, UpstreamGroup};
 use crate::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField};
+use crate::value::Value;
 use app::Body;
+use asking::{Ask, AskRules, AskSpec, BodyStream, NamedHost, Protocol, Servers};
 use bodies::BodyContent;
-use core::net::Ipv4Addr;
-use h1::client::ResponseReader;
+use core::net::{IpAddr, Ipv4Addr};
 use handshake::{CertificateFiles, OwnDemand, Sought};
 use proxy::next::is_unrepeatable;
 use proxy::target::{self, TargetSource};
@@ -20,11 +20,24 @@ use proxy::url::{ProxyUrl, UpstreamPlace, parse_port};
 use semantics::{Known, Method};
 use std::rc::Rc;
 use std::sync::Arc;
-use upstream::{Attempts, Balancer, Balancing, BalancingKey, Group, GroupServer, PeerAddress};
+use upstream::{Balancer, Balancing, BalancingKey, Group, GroupServer, PeerAddress};
+
+/// What is asked for a request, and of whom.
+pub(super) struct Question {
+    pub servers: Servers,
+    pub seeks: Option<Box<Sought>>,
+    pub asked: Method,
+    pub unrepeatable: bool,
+    /// Where in the head the target stands.
+    pub target: (u32, u32),
+    pub head: Vec<u8>,
+    pub stream: Option<BodyStream>,
+    pub protocol: Protocol,
+}
 
 /// Where a request goes, and what it is told of that.
 struct Destination {
-    choice: Choice,
+    choice: Servers,
     /// The URL's own path.
     uri: Vec<u8>,
     /// Whether that is the whole target.
@@ -60,72 +73,59 @@ impl Runner<'_> {
             return Flow::Status(500);
         };
         let seeks = destination.secured.then(|| self.sought(&rules, &destination.host)).flatten();
-        self.begin_relay(rules, destination.choice, begins, (head, stream), None);
-        if let Some(relay) = self.relay() {
-            relay.seeks = seeks;
-        }
-        self.ask_next()
+        let (asked, unrepeatable, target) = begins;
+        let (servers, protocol) = (destination.choice, Protocol::Http);
+        let question = Question { servers, seeks, asked, unrepeatable, target, head, stream, protocol };
+        self.begin_relay(rules, question)
     }
 
     /// A request begins to be passed on: by these rules, to one of these, with this head.
-    pub(super) fn begin_relay(
-        &mut self,
-        rules: Arc<ProxyRules>,
-        choice: Choice,
-        (asked, unrepeatable, uri): (Method, bool, (u32, u32)),
-        (head, stream): (Vec<u8>, Option<BodyStream>),
-        gateway: Option<Box<GatewayAnswer>>,
-    ) {
-        if !self.course.tries.is_empty() {
-            // Another pass of one request stands apart.
-            self.course.tries.push(super::relay::UpstreamTry::default());
-        }
-        let mut attempts = self.attempts(&choice);
-        attempts.limit(rules.tries);
-        let relay = Relay {
-            link: None,
-            stage: RelayStage::Connects,
-            buffering: rules.buffering,
-            rules,
-            choice,
-            attempts,
-            began: self.clock.now,
-            reader: ResponseReader::new(),
+    pub(super) fn begin_relay(&mut self, rules: Arc<ProxyRules>, question: Question) -> Flow {
+        let from = match &rules.bind {
+            Some(bind) => self.bound_to(bind),
+            None => None,
+        };
+        let Question { servers, seeks, asked, unrepeatable, target, head, stream, protocol } = question;
+        let value = self.balancing_value(&servers);
+        let key = self.balancing_key(&servers, value.as_deref());
+        let ended = self.course.body.as_ref().is_some_and(|body| body.ended);
+        let spec = AskSpec {
+            mark: self.token,
+            rules: AskRules { line_feeds: self.loaded.program.line_feeds, ..rules.ask },
+            servers,
+            key,
+            protocol,
+            seeks,
+            from,
             asked,
             unrepeatable,
+            // Of an answer whose head alone counts nginx takes no more.
+            head_only: self.course.sub.as_ref().is_some_and(|sub| sub.purpose.is_head_only()),
             head,
-            uri,
+            target,
             body: self.course.relay_body.take(),
-            body_at: 0,
-            body_done: false,
-            stream,
-            piece_at: None,
-            sent: false,
-            carried: 0,
-            opened: 0,
-            answer: self.rest.spare.bytes(),
-            fields_at: 0,
-            status: 0,
-            hints: 0,
-            whole: None,
-            length: None,
-            expects: None,
-            complete: false,
-            keeps: false,
-            held: false,
-            passes: false,
-            ended: false,
-            paced: false,
-            rate: 0,
-            answered: self.clock.now,
-            last_peer: None,
-            seeks: None,
-            shakes: false,
-            tunnel: None,
-            gateway,
+            stream: stream.map(|stream| BodyStream { ended, ..stream }),
+            memory: self.rest.spare.bytes(),
+            tries: core::mem::take(&mut self.course.tries),
         };
-        self.course.relay = Some(self.rest.spare.relay(relay));
+        let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
+        self.course.relay = Some(self.rest.spare.relay(Relay { ask, rules, expects: None }));
         self.replies.be_patient(self.course.id);
+        self.ask_step(Ask::ask)
+    }
+
+    /// Our own address towards servers (`proxy_bind`).
+    fn bound_to(&mut self, bind: &Value) -> Option<IpAddr> {
+        let text = self.scope().get(bind);
+        if text.is_empty() || text == b"off" {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let found = text.parse().ok();
+        if found.is_none() {
+            self.tell(ErrorLevel::ERROR, || format!("invalid local address \"{text}\"").into_bytes());
+        }
+        found
     }
 
     /// Begins to read the body that is passed on: as [`Self::body_stream`] says, or whole.
@@ -147,7 +147,7 @@ impl Runner<'_> {
         let passes = rules.passes_body && rules.body.is_none();
         let Some(body) = self.course.body.as_deref().filter(|_| passes) else { return Ok(None) };
         // The length of chunks is known, where all of them are there.
-        let stream = BodyStream { length: body.length.or(body.at_hand), records: false, held: false };
+        let stream = BodyStream { length: body.length.or(body.at_hand), records: false, ended: false };
         // Without chunks there is no telling where it ends.
         let may = has_end || stream.length.is_some();
         match body.state {
@@ -166,7 +166,7 @@ impl Runner<'_> {
                 self.course.proxy_host.extend_from_slice(&fixed.host);
                 self.course.proxy_port = fixed.port.as_ref().map(|port| port.to_vec());
                 Ok(Destination {
-                    choice: Choice::Group(fixed.group.0),
+                    choice: Servers::Group(fixed.group.0),
                     uri: fixed.uri.to_vec(),
                     is_whole: false,
                     location: fixed.location,
@@ -254,9 +254,9 @@ impl Runner<'_> {
 
     /// Who is meant by an address; where nothing says which `port`, it is one that has
     /// none. The status if nobody is.
-    pub(super) fn choice_of(&mut self, place: UpstreamPlace<'_>, port: Option<u16>) -> Result<Choice, u16> {
+    pub(super) fn choice_of(&mut self, place: UpstreamPlace<'_>, port: Option<u16>) -> Result<Servers, u16> {
         if let Some(group) = named(&self.loaded.program, &place, port) {
-            return Ok(Choice::Group(group));
+            return Ok(Servers::Group(group));
         }
         if let (UpstreamPlace::Host { name, port: None }, None) = (&place, port) {
             let name = String::from_utf8_lossy(name).into_owned();
@@ -270,7 +270,7 @@ impl Runner<'_> {
         if let Some(address) = address {
             let server = GroupServer::new(address.to_string().as_bytes(), vec![address]);
             let group = Group::new(&server.name.clone(), Balancing::RoundRobin, &[server]).map_err(|_| 500_u16)?;
-            return Ok(Choice::Own(Box::new(Balancer::new(Arc::new(group)))));
+            return Ok(Servers::Own(Box::new(Balancer::new(Arc::new(group)))));
         }
         let UpstreamPlace::Host { name, port: told } = place else { return Err(502) };
         let block = self.loaded.program.blocks.get(self.course.block.0 as usize);
@@ -278,30 +278,30 @@ impl Runner<'_> {
             // Where none is written, it is that of the scheme.
             let port = told.and_then(parse_port).or(port).unwrap_or_default();
             let host = name.strip_suffix(b".").unwrap_or(name).into();
-            return Ok(Choice::Named(Box::new(NamedUpstream { host, port, resolver })));
+            return Ok(Servers::Named(Box::new(NamedHost { host, port, resolver })));
         }
         let name = String::from_utf8_lossy(name).into_owned();
         self.tell(ErrorLevel::ERROR, || format!("no resolver defined to resolve {name}").into_bytes());
         Err(502)
     }
 
-    /// Begins to choose among servers.
-    pub(super) fn attempts(&mut self, choice: &Choice) -> Attempts {
+    /// The value that servers of a group are chosen by (`hash`), if they are by one.
+    pub(super) fn balancing_value(&mut self, servers: &Servers) -> Option<Vec<u8>> {
+        let Servers::Group(number) = servers else { return None };
         let loaded = Rc::clone(&self.loaded);
-        let number = match choice {
-            Choice::Group(number) => number,
-            Choice::Own(balancer) => return balancer.begin(BalancingKey::None),
-            Choice::Named(_) => return Attempts::none(),
-        };
-        let rules = loaded.program.upstreams.get(usize::from(*number));
-        let value = rules.and_then(|rules| rules.key.as_ref()).map(|key| self.scope().get(key));
-        let key = match (rules.map(|rules| rules.group.balancing()), &value) {
+        let key = loaded.program.upstreams.get(usize::from(*number))?.key.as_ref()?;
+        Some(self.scope().get(key))
+    }
+
+    /// What servers are chosen by, where something of the request decides; with that value.
+    pub(super) fn balancing_key<'v>(&self, servers: &Servers, value: Option<&'v [u8]>) -> BalancingKey<'v> {
+        let Servers::Group(number) = servers else { return BalancingKey::None };
+        let rules = self.loaded.program.upstreams.get(usize::from(*number));
+        match (rules.map(|rules| rules.group.balancing()), value) {
             (Some(Balancing::ClientAddress), _) => BalancingKey::Client(self.course.peer.map(|peer| peer.ip())),
             (_, Some(value)) => BalancingKey::Value(value),
             _ => BalancingKey::None,
-        };
-        let groups = loaded.groups.borrow();
-        groups[usize::from(*number)].balancer.begin(key)
+        }
     }
 
     /// Writes the head. The method that is asked with, whether asking twice may do twice
@@ -360,9 +360,9 @@ impl Runner<'_> {
         for (name, field) in &request.fields {
             let line = out.len();
             out.extend_from_slice(name);
-            out.extend_from_slice(b": ");
             let start = out.len();
             match field {
+                RequestField::Lines => continue,
                 RequestField::Value(value) => self.scope().write(value, out),
                 RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
                 RequestField::BodyLength => match stream {

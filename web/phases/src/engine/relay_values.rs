@@ -1,8 +1,8 @@
 //! What variables stand for that tell of upstreams.
 
-use super::relay::UpstreamTry;
 use super::values::{Scope, put_joined};
 use crate::variables::UpstreamValue;
+use asking::AskTry;
 use core::time::Duration;
 use semantics::Fields;
 
@@ -18,11 +18,11 @@ impl Scope<'_> {
             }
             _ => {}
         }
-        let tries = &self.course.tries;
+        let tries = self.course.tries();
         if tries.is_empty() {
             return false;
         }
-        let mut before: Option<&UpstreamTry> = None;
+        let mut before: Option<&AskTry> = None;
         for one in tries {
             if let Some(before) = before {
                 // Those of one pass stand apart from those of the next.
@@ -57,7 +57,7 @@ impl Scope<'_> {
     }
 }
 
-fn write_one(value: &UpstreamValue, one: &UpstreamTry, out: &mut Vec<u8>) {
+fn write_one(value: &UpstreamValue, one: &AskTry, out: &mut Vec<u8>) {
     let time = |span: Option<Duration>| match span {
         Some(span) => format!("{}.{:03}", span.as_secs(), span.subsec_millis()),
         None => "-".to_owned(),

@@ -35,7 +35,7 @@ impl Runner<'_> {
         if let Some(flow) = self.stub(status).or_else(|| self.refuse_unsliced(status)) {
             return flow;
         }
-        self.course.told = Some(status);
+        (self.course.told, self.course.sent.is_text) = (Some(status), false);
         if matches!(status, 408 | 444 | 499) {
             // Nobody waits for an answer, or is to have one.
             self.course.sent.status = status;

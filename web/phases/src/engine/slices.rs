@@ -59,8 +59,8 @@ impl Runner<'_> {
     /// was to be one, and is not.
     pub(super) fn take_slice(&mut self) -> Result<Option<u64>, Flow> {
         let Some(relay) = self.course.relay.as_deref() else { return Ok(None) };
-        let (hidden, length) = (Arc::clone(&relay.rules.hides), relay.length);
-        let status = self.course.told.unwrap_or(relay.status);
+        let (hidden, length) = (Arc::clone(&relay.rules.hides), relay.ask.length());
+        let status = self.course.told.unwrap_or(relay.ask.status());
         let asked = match self.course.sub.as_deref_mut() {
             Some(sub) => match &mut sub.purpose {
                 SubUse::Slice(asked) => &mut **asked,
@@ -101,7 +101,7 @@ impl Runner<'_> {
                 for field in Fields::new(&self.course.answered).filter(|field| !hidden.has(field.name)) {
                     put_field(field.name, field.value, &mut lines);
                 }
-                (self.course.sent.length, self.course.sent.fields) = (relay.length, lines);
+                (self.course.sent.length, self.course.sent.fields) = (relay.ask.length(), lines);
                 self.tell_of_upstream(why, "reading response header from upstream");
                 self.give_up_relay();
             }
@@ -171,7 +171,7 @@ impl Runner<'_> {
 impl Relay {
     /// What is wrong with the length of a slice that is said to be whole.
     pub(super) fn odd_slice(&self) -> Option<String> {
-        let (came, expects) = (self.reader.body_len(), self.expects?);
+        let (came, expects) = (self.ask.body_len(), self.expects?);
         (came != expects).then(|| odd_length(came, expects))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::course::{Course, Loaded};
 use super::relay::Relay;
+use asking::AskTry;
 use std::rc::Rc;
 
 /// How many of each are kept.
@@ -42,14 +43,14 @@ impl Spare {
         }
     }
 
-    /// One that is over, and that has let go of its upstream.
-    pub fn give_relay(&mut self, mut relay: Box<Relay>) {
-        self.give_bytes(core::mem::take(&mut relay.head));
-        self.give_bytes(core::mem::take(&mut relay.answer));
-        relay.forget();
+    /// One that is over, and that has let go of its upstream. Who was asked for it.
+    pub fn give_relay(&mut self, mut relay: Box<Relay>) -> Vec<AskTry> {
+        let (memory, tries) = relay.ask.into_memory();
+        memory.into_iter().for_each(|bytes| self.give_bytes(bytes));
         if self.relays.len() < MAX {
             self.relays.push(relay);
         }
+        tries
     }
 
     /// Some memory, without bytes.

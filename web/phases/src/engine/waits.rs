@@ -18,9 +18,9 @@
 
 use super::course::Course;
 use super::making::Filtering;
-use super::relay::{IDLE, RelayStage};
 use super::sub_course::{Permission, SubId};
 use super::{Engine, Rest};
+use asking::{AskStage, IDLE};
 use exchange::{ExchangeId, UpstreamId};
 use std::collections::VecDeque;
 use wire::Time;
@@ -68,7 +68,7 @@ impl Line {
 impl Course {
     /// Whether there is who gives content to an answer that waits for some.
     pub(super) fn has_source(&self, filtering: &Filtering) -> bool {
-        let comes = self.relay.as_deref().is_some_and(|relay| relay.link.is_some() && !relay.complete);
+        let comes = self.relay.as_deref().is_some_and(|relay| relay.ask.comes());
         let within = filtering.postponed.as_deref().is_some_and(|postponed| {
             // The next slice is asked for when the one before it is over.
             postponed.has_unfinished() || postponed.slices
@@ -104,7 +104,7 @@ impl Engine {
         let relay = course.relay.as_deref();
         let by_upstream = relay.is_some_and(|relay| {
             // Who resolves names has a time limit for each.
-            relay.stage == RelayStage::Resolves || relay.link.is_some_and(is_armed)
+            relay.ask.stage() == AskStage::Resolves || relay.ask.link().is_some_and(is_armed)
         });
         let in_line = course.filtering.as_deref().is_some_and(|filtering| filtering.in_line);
         let within = || {
@@ -120,7 +120,7 @@ impl Engine {
     pub fn needs_timer(&self, mark: u32, unsent: usize) -> bool {
         let course = self.rest.courses.get(mark as usize).and_then(Option::as_deref);
         let relay = course.and_then(|course| course.relay.as_deref());
-        mark & IDLE != 0 || relay.is_none_or(|relay| relay.stage == RelayStage::Tunnel && unsent > 0)
+        mark & IDLE != 0 || relay.is_none_or(|relay| relay.ask.stage() == AskStage::Tunnel && unsent > 0)
     }
 }
 

@@ -8,7 +8,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
 use exchange::{
-    About, BodyEnd, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyFlow, Stop, Totals, UpstreamAddress,
+    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, UpstreamAddress,
     UpstreamId, Upstreams,
 };
 use handshake::Sought;
@@ -73,7 +73,7 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         if SubId::of(id).is_none() {
             self.replies.begin(id, request, reply, end);
         }

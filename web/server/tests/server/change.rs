@@ -1,9 +1,9 @@
 //! Settings that change while connections are open.
 
 use crate::support::{Response, Site, World, directory};
-use app::ConnId;
+use app::{App, Closed, ConnId};
 use core::time::Duration;
-use server::{AccessLog, Change, Config, Respond};
+use server::{AccessLog, Change, Config, ConfigError, Respond};
 
 const GET: &str = "GET /page.txt HTTP/1.1\r\nHost: a\r\n\r\n";
 const SECOND: Duration = Duration::from_secs(1);
@@ -174,6 +174,52 @@ fn another_root_and_other_rules_for_it() {
     // One that cannot be had is an error before anything has changed.
     assert!(Change::prepare(&small, &Config::directory("/nonexistent/root")).is_err());
     assert_eq!(body(&mut world, id), "two");
+}
+
+/// What has begun goes on meanwhile.
+#[test]
+fn a_folder_is_taken_up_between_two_requests() {
+    let (one, two) = (Site::new(), Site::new());
+    for (site, text) in [(&one, "1"), (&two, "2")] {
+        site.write("page.txt", text);
+        site.write("large", text.repeat(2 << 20));
+    }
+    let mut world = World::new(one.config());
+    // A reply that is begun, and a request whose body is on its way.
+    let streaming = world.open();
+    world.conn(streaming).acks = false;
+    world.send(streaming, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    let sending = world.open();
+    world.send(sending, "GET /page.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhel");
+    change(&mut world, &one.config(), &two.config());
+    let id = world.open();
+    assert_eq!(body(&mut world, id), "2");
+    world.conn(streaming).acks = true;
+    world.settle();
+    let got = world.got(streaming);
+    assert_eq!(Response::parse(&got, false).0.text(), "1".repeat(2 << 20), "ended as it was begun");
+    world.send(sending, "lo");
+    let got = world.got(sending);
+    assert_eq!(Response::parse(&got, false).0.text(), "2", "by the folder of when it was whole");
+    // A client that leaves in the middle of a reply from the folder of before.
+    let leaving = world.open();
+    world.conn(leaving).acks = false;
+    world.send(leaving, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+    change(&mut world, &two.config(), &one.config());
+    world.close(leaving, Closed::Reset);
+    world.settle();
+    assert_eq!((body(&mut world, id), world.counter("streams_open"), world.server.working()), ("1".to_owned(), 0, 0));
+}
+
+/// Another kind of content is another server's.
+#[test]
+fn a_server_stays_of_its_kind() {
+    let site = Site::new();
+    site.write("page.txt", "one");
+    let text = Config::respond(Respond::Text("two".to_owned()));
+    for (now, next) in [(site.config(), text.clone()), (text, site.config())] {
+        assert!(matches!(Change::prepare(&now, &next), Err(ConfigError::OtherKind)));
+    }
 }
 
 /// A look at the old root that is under way is nothing that who comes after

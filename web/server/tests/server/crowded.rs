@@ -6,7 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, BodyEnd, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, RequestBody,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, ReplyEnd, RequestBody,
     Speaks, Stop, UpstreamAddress,
 };
 use server::{Config, Respond};
@@ -45,7 +45,7 @@ impl Handler for Holds {
             }
             b"/begun" => {
                 let reply = Reply { status: Status::OK, length: Some(1 << 20), fields: b"" };
-                replies.begin(id, request, &reply, BodyEnd::Length);
+                replies.begin(id, request, &reply, ReplyEnd::Length);
             }
             b"/read" => replies.read(id, Some(1 << 20)),
             b"/early" => {
@@ -147,7 +147,7 @@ fn bodies_that_come_too_slowly_give_way() {
         let mut reading = holding(places, Holds { takes: true, ..Holds::default() }, &[]);
         slow_bodies(&mut dropping, HEAD, stay);
         slow_bodies(&mut reading, HEAD, stay);
-        assert_eq!(reading.server.handlers()[0].gone, 0, "it is told that they are late");
+        assert_eq!(reading.server.handler().gone, 0, "it is told that they are late");
     }
 }
 
@@ -186,7 +186,7 @@ fn bodies_that_are_not_read_do_not_give_way() {
     pass(&mut world, 20, |_| {});
     assert_eq!(left(&mut world, &all), [true; 8]);
     // It goes on, and has what waited.
-    world.server.handlers()[0].takes = true;
+    world.server.handler().takes = true;
     all.iter().for_each(|id| world.send(*id, "x"));
     pass(&mut world, 2, |_| {});
     assert_eq!(left(&mut world, &all), [true; 8]);
@@ -213,7 +213,7 @@ fn the_youngest_of_who_has_more_than_a_quarter_give_way() {
         assert_eq!(left(&mut world, &[others, last].concat()), [true; 7], "{path}");
         let counter = if path == "/tunnel" { "gave_way_tunnels" } else { "gave_way_requests" };
         assert_eq!(count(&world, counter), 3, "{path}");
-        let handler = &world.server.handlers()[0];
+        let handler = &world.server.handler();
         assert_eq!((handler.given_up, handler.gone), (3, 3));
         if path == "/wait" {
             for id in &late[1..] {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, BodyEnd, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, ReplyEnd, RequestBody, Stop,
 };
 use std::collections::HashMap;
 
@@ -62,7 +62,7 @@ impl Handler for Echo {
         let (_, _, request) = self.begun.get_mut(&mark).expect("it is under way");
         if let Some(request) = request.take() {
             let reply = Reply { status: Status::OK, length: Some(20), fields: b"" };
-            replies.begin(id, &request.get(), &reply, BodyEnd::Length);
+            replies.begin(id, &request.get(), &reply, ReplyEnd::Length);
         }
         let taken = bytes.len().min(self.most);
         if replies.flow(id).unsent < 1 << 20 {
@@ -162,7 +162,7 @@ fn who_leaves_is_told_once() {
                 _ => world.send(id, if cut.is_empty() { "abcX\r\n\r\n" } else { "X\r\n\r\n" }),
             }
             world.advance(Duration::from_secs(10));
-            let [handler] = world.server.handlers() else { panic!("one handler") };
+            let handler = world.server.handler();
             assert_eq!((handler.gone.as_slice(), handler.begun.len()), (&[1][..], 0), "{way} after {cut:?}");
             assert!(!world.is_open(id), "{way} after {cut:?}");
         }
@@ -180,7 +180,7 @@ fn a_request_that_waits_too_long_is_told_and_its_connection_goes_on() {
     let (first, rest) = Response::parse(&got, false);
     let (second, rest) = Response::parse(rest, false);
     assert_eq!((first.status, second.text(), rest), (504, "now", &b""[..]));
-    let [handler] = world.server.handlers() else { panic!("one handler") };
+    let handler = world.server.handler();
     assert_eq!((handler.late, handler.begun.len()), (1, 0));
 }
 
@@ -277,7 +277,7 @@ fn a_body_is_read_from_when_its_handler_asks_for_it() {
             world.send(id, first);
             if !early {
                 // It waits for no body meanwhile, but for its handler.
-                let [handler] = world.server.handlers() else { panic!("one handler") };
+                let handler = world.server.handler();
                 assert!(handler.bytes.is_empty() && handler.begun.is_some());
                 handler.reads = true;
             }
@@ -325,14 +325,14 @@ fn a_body_that_will_not_be_whole_is_its_handlers_to_end() {
                 assert!(world.is_open(id));
                 world.send(id, "1\r\nl\r\n");
                 world.advance(Duration::from_secs(55));
-                let [handler] = world.server.handlers() else { panic!("one handler") };
+                let handler = world.server.handler();
                 assert_eq!(handler.cut, None, "from the last of it on");
                 world.advance(Duration::from_secs(6));
             }
             "end" => world.end(id),
             _ => world.send(id, way),
         }
-        let [handler] = world.server.handlers() else { panic!("one handler") };
+        let handler = world.server.handler();
         assert_eq!((handler.cut, handler.gone, handler.begun.is_some()), (Some(why), 0, false), "{way}");
         if why == BodyCut::Ended {
             // Both have said all.
@@ -389,7 +389,7 @@ impl Handler for Late {
             assert_eq!((replies.mark(first), replies.mark(id)), (None, Some(7)));
             assert_eq!((replies.peer(first), replies.peer(id).is_some()), (None, true));
             let reply = Reply { status: Status::OK, length: Some(2), fields: b"" };
-            replies.begin(id, request, &reply, BodyEnd::Length);
+            replies.begin(id, request, &reply, ReplyEnd::Length);
             replies.body(first, Piece::Bytes(b"no"));
             replies.end(first);
             replies.body(id, Piece::Bytes(b"ok"));

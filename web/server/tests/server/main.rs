@@ -10,7 +10,6 @@ mod content;
 mod crowded;
 mod files;
 mod handlers;
-mod hosts;
 mod latency;
 mod logging;
 mod paths;

@@ -37,7 +37,7 @@ fn responds() -> World {
 
 /// Of those who wait, and of some who left.
 fn places(world: &mut World) -> usize {
-    let [server::SiteHandler::Worked(handler)] = world.server.handlers() else { panic!("one that works") };
+    let server::SiteHandler::Worked(handler) = world.server.handler() else { panic!("one that works") };
     handler.places()
 }
 

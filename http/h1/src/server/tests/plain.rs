@@ -18,6 +18,8 @@ pub(crate) fn agrees(engine: RequestReader, data: &[u8], limits: &RequestLimits)
     assert_eq!(short, whole);
     assert_eq!((plain.path(data), plain.len(), plain.keep_alive()), (request.path(), consumed, transfer.keep_alive()));
     assert_eq!(plain.host(data), request.authority());
+    let name = request.authority().split(|byte| *byte == b':').next();
+    assert_eq!(Some(plain.host_name(data)), name);
     assert_eq!((request.method(), transfer.version()), (Method::Get, Version::Http11));
     assert!(request.is_plain() && !transfer.expect_continue() && transfer.framing() == Framing::None);
     // What logs are told of it.

@@ -9,7 +9,7 @@ use app::ConnId;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, BodyCut, BodyEnd, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyFlow,
+    About, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
     RequestBody, Stop, Totals,
 };
 use files::{Directory, FileLimits, ReaderKind};
@@ -70,7 +70,7 @@ impl Replies for Carried {
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
         self.reply(id, request, &Reply { status, length: None, fields }, &[]);
     }
-    fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: BodyEnd) {
+    fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: ReplyEnd) {
         panic!("answers are whole");
     }
     fn body(&mut self, _: ExchangeId, _: Piece<'_>) -> bool {

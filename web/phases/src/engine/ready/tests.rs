@@ -107,6 +107,22 @@ fn what_its_file_alone_decides_is_dated_anew() {
     assert!(head(&mut table, b"/a", 1_504).is_some());
 }
 
+/// No file decides of it, and nothing else that may become another.
+#[test]
+fn text_of_the_configuration_is_dated_anew() {
+    let mut table = ReadyTable::new(1 << 20, [1, 2]);
+    let mut text = course(b"X: y\r\n", None);
+    text.stamps.clear();
+    text.sent.is_text = true;
+    insert(&mut table, b"/a", &text, 1_000);
+    date_anew(&mut table, b"/a", 1_001, false);
+    assert_eq!(head(&mut table, b"/a", 1_001), Some(format!("Date: {}\r\nX: y\r\n\r\n", dated(1_001))));
+    text.depends.on(Depends::SECOND);
+    insert(&mut table, b"/b", &text, 1_000);
+    date_anew(&mut table, b"/b", 1_001, true);
+    assert_eq!(head(&mut table, b"/b", 1_001), None, "it tells of the second");
+}
+
 #[test]
 fn what_the_time_decides_is_made_anew() {
     let mut table = ReadyTable::new(1 << 20, [1, 2]);

@@ -8,11 +8,12 @@ use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
 use crate::value::Value;
 use crate::variables::VariableTable;
 use app::{Closed, ConnId, ConnectError};
+use asking::AskRules;
 use core::net::IpAddr;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, BodyEnd, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyFlow,
+    About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
     RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use files::{Directory, FileLimits, ReaderKind};
@@ -200,11 +201,11 @@ impl Replies for World {
         let client = self.client(id);
         (client.status, client.outcome) = (status.code(), Outcome::Whole);
     }
-    fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+    fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         let client = self.client(id);
         assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
-        (client.status, client.chunked) = (reply.status.code(), end == BodyEnd::Chunk);
-        client.length = reply.length.filter(|_| end == BodyEnd::Length);
+        (client.status, client.chunked) = (reply.status.code(), end == ReplyEnd::Chunk);
+        client.length = reply.length.filter(|_| end == ReplyEnd::Length);
     }
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
         let bytes = match piece {
@@ -279,7 +280,8 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         port: None,
         location: Some(1),
     };
-    let mut rules = ProxyRules { http11: true, ahead: 5_000, ..ProxyRules::default() };
+    let mut rules =
+        ProxyRules { http11: true, ask: AskRules { ahead: 5_000, ..AskRules::default() }, ..ProxyRules::default() };
     rules.set_fields.push((b"Connection"[..].into(), Value::literal(b"")));
     rules.prepare();
     let mut block = Block {
@@ -528,7 +530,7 @@ pub(in crate::engine) fn ask_with(
         }
         engine.on_turn(&mut world);
         world.clients.iter().for_each(&mut show);
-        let idle = world.links.iter().filter(|link| link.mark & super::IDLE != 0).count();
+        let idle = world.links.iter().filter(|link| link.mark & asking::IDLE != 0).count();
         assert_eq!(world.links.len(), idle, "only idle connections are left");
         assert!(idle <= 3, "as many as may be kept");
         assert!(engine.rest.courses.iter().all(Option::is_none), "no request is left");
@@ -562,7 +564,7 @@ fn faulty_answers_harm_nobody(mut engine: Engine) -> usize {
     assert!(whole > 200 && cut > 20 && errors > 50, "{whole} {cut} {errors}");
     // And none counts as asked any more.
     let loaded = std::rc::Rc::clone(&engine.loaded);
-    let groups = loaded.groups.borrow();
+    let groups = loaded.groups.list.borrow();
     let balancer = &groups[0].balancer;
     let mut attempts = balancer.begin(upstream::BalancingKey::None);
     let mut again = upstream::Balancer::new(Arc::clone(balancer.group()));

@@ -2,10 +2,10 @@
 
 use super::{Random, below, engine, faulty_answers_harm_nobody};
 use crate::content_rules::ContentRules;
-use crate::engine::relay::BodyStream;
 use crate::gateways::{GatewayPass, GatewayProtocol, GatewayRules, GatewayTarget, Gateways};
 use crate::ids::UpstreamGroupId;
 use crate::proxying::ProxyRules;
+use asking::AskRules;
 use std::sync::Arc;
 
 fn content(protocol: GatewayProtocol) -> ContentRules {
@@ -17,7 +17,7 @@ fn content(protocol: GatewayProtocol) -> ContentRules {
 /// none.
 fn rules() -> Gateways {
     let rules = || {
-        let relay = ProxyRules { ahead: 5_000, ..ProxyRules::default() };
+        let relay = ProxyRules { ask: AskRules { ahead: 5_000, ..AskRules::default() }, ..ProxyRules::default() };
         GatewayRules { relay: Arc::new(relay), ..GatewayRules::default() }
     };
     let fastcgi = GatewayRules { keeps: true, catches: [b"fatal"[..].into()].into(), ..rules() };
@@ -102,22 +102,5 @@ fn faulty_answers_of_programs_harm_nobody() {
             (block.content, block.gateways) = (content(protocol), Arc::new(rules()));
         }));
         assert_eq!(passed, 0, "what a program sends is not what clients read");
-    }
-}
-
-#[test]
-fn a_body_that_goes_on_as_it_comes_is_framed_as_its_upstream_reads_it() {
-    let framed = |length: Option<u64>, records: bool| {
-        let stream = BodyStream { length, records, held: false };
-        let (mut line, mut end) = (Vec::new(), Vec::new());
-        let behind = stream.frame(13, &mut line);
-        stream.end(&mut end);
-        (line, behind, end)
-    };
-    assert_eq!(framed(Some(13), false), (Vec::new(), &b""[..], Vec::new()));
-    assert_eq!(framed(None, false), (b"d\r\n".to_vec(), &b"\r\n"[..], b"0\r\n\r\n".to_vec()));
-    for length in [None, Some(13)] {
-        let end = vec![1, 5, 0, 1, 0, 0, 0, 0];
-        assert_eq!(framed(length, true), (vec![1, 5, 0, 1, 0, 13, 3, 0], &[0, 0, 0][..], end));
     }
 }

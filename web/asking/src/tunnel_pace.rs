@@ -9,7 +9,7 @@ const LOOKS: u32 = 16;
 
 /// Nothing went either way for too long, or the upstream took nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TunnelLate;
+pub struct TunnelLate;
 
 /// What is to happen within which time (`proxy_read_timeout`, `proxy_send_timeout`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,70 @@
+//! Which answers others may have, too, and where they are kept.
+
+use super::Rest;
+use super::course::Depends;
+use super::run::Runner;
+use app::Body;
+use exchange::Reply;
+use files::{FileHead, FileId};
+use semantics::{Form, Method, Status};
+
+impl Runner<'_> {
+    /// Whether others may have its answer, too.
+    pub(super) fn is_shared(&self) -> bool {
+        let (course, request) = (&*self.course, self.request);
+        let no_query = course.depends.has(Depends::QUERY);
+        let keeps = self.loaded.program.blocks.get(course.block.0 as usize);
+        // What most that are not depend on is asked first.
+        !course.depends.has(Depends::OTHER)
+            && course.method == Method::Get
+            && request.method() == Method::Get
+            && request.form() == Form::Origin
+            && request.is_plain()
+            // Those of others may be compressed.
+            && !course.about.http10
+            && (course.about.goes_on || !course.tells_keep_alive())
+            // Logs tell of the query: of one that a rewrite made, that it did.
+            && course.args == request.query().unwrap_or_default()
+            && !course.is_told.get()
+            && !(no_query && request.query().is_some())
+            && keeps.is_some_and(|block| self.rest.ends_as_ready(&block.connection))
+    }
+
+    /// Keeps an answer that others may have, too: all of a file that is in memory. Where it
+    /// depends on the path and on that file alone, the files keep it, with no other copy of
+    /// its content.
+    pub(super) fn remember_file(&mut self, file: FileId, source: (Body, u32), length: u64) {
+        let course = &*self.course;
+        let depends = course.depends.has(Depends::QUERY | Depends::SECOND) || course.expires_after.is_some();
+        let stamp = self.files.stamp(file);
+        let is_alone = !depends && !course.tells_keep_alive() && course.stamps.iter().all(|other| *other == stamp);
+        if !self.rest.by_path || !is_alone {
+            return self.remember(source, length);
+        }
+        let mut head = Vec::new();
+        let reply = Reply { status: Status::OK, length: Some(length), fields: &course.sent.fields };
+        self.rest.heads.write_reply(&mut head, &reply, &self.clock.date);
+        let head = FileHead {
+            bytes: head,
+            date_at: self.rest.heads.date_at(),
+            series: course.series,
+            terms: self.loaded.program.terms.of_block(course.block),
+        };
+        if !self.files.answer_path(self.request.path(), file, head) {
+            self.remember(source, length);
+        }
+    }
+
+    /// Keeps an answer that others may have, too.
+    pub(super) fn remember(&mut self, (body, start): (Body, u32), length: u64) {
+        if !self.is_shared() {
+            return;
+        }
+        let (course, request) = (&*self.course, self.request);
+        let no_query = course.depends.has(Depends::QUERY);
+        let Rest { ready, heads, .. } = &mut *self.rest;
+        let now = (self.clock.second, &self.clock.date);
+        let class = course.class;
+        ready.insert((request.path(), no_query, class), course, (&body, start, length), heads, now);
+    }
+}
