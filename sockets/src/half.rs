@@ -138,12 +138,6 @@ impl KernelHalf {
         self.net.counters()
     }
 
-    /// From now on holds at most so many connections, and never more than at
-    /// the start; those beyond that it has, it keeps.
-    pub fn set_connections(&mut self, connections: usize) {
-        self.net.table.set_limit(affordable(connections).min(self.slots as usize));
-    }
-
     /// Accepts no more, and closes the listening sockets here.
     pub fn stop_listening(&mut self) {
         self.accepting.stop(&mut self.epoll.poll);

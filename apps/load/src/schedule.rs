@@ -120,6 +120,7 @@ impl Schedule {
 
     /// The mean rate over the first `span` of the schedule's time.
     #[must_use]
+    #[cfg(test)]
     pub fn mean_rate(&self, span: Duration) -> f64 {
         let end = span.as_secs_f64();
         let (mut at, mut mass) = (0.0, 0.0);

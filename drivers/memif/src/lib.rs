@@ -78,6 +78,7 @@ impl Memif {
     /// The control channel, to be polled by a thread of its own, and one link
     /// per queue pair.
     #[must_use]
+    #[cfg(test)]
     pub fn split_control(self) -> (Control, Vec<MemifLink>) {
         (self.control, self.links)
     }

@@ -332,6 +332,7 @@ impl TapError {
 
     /// Whether a right is missing, rather than something wrong.
     #[must_use]
+    #[cfg(test)]
     pub fn is_permission(&self) -> bool {
         self.source.kind() == io::ErrorKind::PermissionDenied
     }

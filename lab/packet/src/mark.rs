@@ -16,11 +16,6 @@ pub const LEN: usize = 18;
 const TIME_BITS: u32 = 40;
 const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
 
-/// Sequence numbers have so many bits: at 20 million a second, 162 days.
-const SEQUENCE_BITS: u32 = 48;
-/// The first sequence number that does not fit.
-pub const SEQUENCE_LIMIT: u64 = 1 << SEQUENCE_BITS;
-
 /// What a mark says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
@@ -109,6 +104,10 @@ const fn check(first: u64, second: u64) -> u16 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// The first sequence number that does not fit in 48 bits: at 20 million a second that
+    /// takes 162 days.
+    const SEQUENCE_LIMIT: u64 = 1 << 48;
 
     fn bytes(mark: &Mark) -> [u8; LEN] {
         let (first, second, check) = mark.words();

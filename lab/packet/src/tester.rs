@@ -308,12 +308,6 @@ impl Tester {
         }
     }
 
-    /// Whether frames may still come that were sent.
-    #[must_use]
-    pub fn is_waiting(&self) -> bool {
-        self.lanes.iter().any(|lane| lane.tracker.counts().unique < lane.sent.frames)
-    }
-
     /// One turn: takes what has come, and sends what is due. `clock` is read
     /// where a frame is stamped; `time` is for links. Returns the frames
     /// received and sent.

@@ -145,6 +145,7 @@ impl Tree {
 
     /// The same, with journals in a folder of one's own, of this machine.
     #[must_use]
+    #[cfg(test)]
     pub fn with_state(self, state: &Path) -> Self {
         Self { state: (Sysroot::of_this_machine(), state.to_string_lossy().into_owned()), ..self }
     }

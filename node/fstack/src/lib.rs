@@ -14,7 +14,9 @@ mod nginx;
 #[cfg(test)]
 mod tests;
 
-pub use mask::{cores_of_mask, mask_of_cores};
+pub use mask::cores_of_mask;
+#[cfg(test)]
+pub use mask::mask_of_cores;
 pub use nginx::{CONFIGURATION, Directive, NginxImport, read_nginx};
 
 use core::fmt;

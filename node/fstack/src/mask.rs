@@ -23,6 +23,7 @@ pub fn cores_of_mask(mask: &str) -> Option<Vec<u16>> {
 
 /// The mask of some cores, without `0x`.
 #[must_use]
+#[cfg(test)]
 pub fn mask_of_cores(cores: &[u16]) -> String {
     let Some(&highest) = cores.iter().max() else { return "0".to_owned() };
     let digit = |at: u16| {

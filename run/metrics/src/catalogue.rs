@@ -78,16 +78,7 @@ impl Catalogue {
     }
 }
 
-impl Family {
-    /// Its whole name, as samples of a gauge have it.
-    #[must_use]
-    pub fn full_name(&self) -> String {
-        match self.unit {
-            Some(unit) => format!("{}_{unit}", self.name),
-            None => self.name.clone(),
-        }
-    }
-}
+impl Family {}
 
 struct Name {
     name: String,

@@ -507,6 +507,13 @@ impl Store {
         Ok(slot)
     }
 
+    /// Another than all before, as far as anybody remembers.
+    fn new_serial(&mut self) -> u32 {
+        let serial = self.next_serial;
+        self.next_serial = serial.wrapping_add(1).max(1);
+        serial
+    }
+
     /// Evicts until `bytes` more fit.
     fn make_room(&mut self, bytes: usize) {
         while self.bytes + bytes > self.bytes_max && self.evict(|entry| entry.prepared.is_some()).is_some() {}

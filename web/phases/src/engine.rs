@@ -79,7 +79,7 @@ mod waits;
 mod within;
 mod written;
 
-use crate::program::{ConnectionRules, Program};
+use crate::program::Program;
 use crate::silos::SiloShare;
 use access_log::LogSet;
 use app::Wake;
@@ -539,13 +539,6 @@ impl Rest {
     pub fn course_of(&mut self, replies: &dyn Replies, id: ExchangeId) -> Option<&mut Course> {
         let token = replies.mark(id)?;
         self.courses.get_mut(token as usize)?.as_deref_mut().filter(|course| course.id == id)
-    }
-
-    /// Whether connections end by these rules no earlier than with what is ready, which counts
-    /// no requests but those of the whole server, and knows no browsers.
-    #[inline]
-    fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
-        !rules.keepalive.is_zero() && !rules.disabled.safari && rules.requests >= self.requests && rules.age >= self.age
     }
 
     /// One that was being sent is over.

@@ -17,9 +17,6 @@
 
 use core::sync::atomic::{AtomicU16, Ordering};
 
-/// The name in front of all of them.
-pub const PROVIDER: &str = "nearside";
-
 /// Modules of probes: each with `is_traced`, and `fire` with its arguments, which a
 /// tracer sees as `arg0`, `arg1` and so on. bpftrace before 0.21 knows six of them.
 macro_rules! probes {

@@ -5,11 +5,11 @@
 //! its own: it moves values, and no request looks for any of them anew.
 
 use crate::Server;
-use crate::carrier::Carrier;
 use crate::conn::{ENDED, FIRST, MARKED, State};
-use crate::deadlines::DRAINED;
+use crate::connections::Carrier;
+use crate::drain::DRAINED;
 use crate::handshake_helper::HandshakeHelper;
-use crate::handshakes::HANDSHAKES_MAX;
+use crate::handshake_table::HANDSHAKES_MAX;
 use crate::head;
 use crate::terms::TermTable;
 use access_log::{AccessLog, Log};
@@ -82,7 +82,7 @@ impl Server {
         if self.handshakes.helper.is_none() {
             self.handshakes.set_helper(helper, &config.helper_cpus);
         }
-        let carrier = &mut self.carrier;
+        let carrier = &mut self.h1.carrier;
         let terms = TermTable::of(&config);
         let age = |limits: &Limits| limits.connection_age.unwrap_or(Duration::MAX);
         if terms.is_shorter(&carrier.terms) || age(&config.limits) < age(&carrier.limits) {
@@ -93,20 +93,20 @@ impl Server {
         carrier.set_limits(&config.limits);
         let old = log.and_then(|log| core::mem::replace(&mut carrier.log, log));
         if let Some(change) = handler {
-            self.handler.change(change, &self.heads);
+            self.h1.handler.change(change, &self.heads);
         }
         self.config = config;
         self.settle_handler();
         self.settle_listeners();
         // A new log learns the time, and a new response its date.
-        self.carrier.next_second = Time::ZERO;
+        self.h1.carrier.next_second = Time::ZERO;
         Replaced { _log: old }
     }
 
     /// After [`Server::change`]: sets the timers of some connections by limits
     /// that have become shorter. To be called again until it returns true.
     pub fn settle<N: Net>(&mut self, net: &mut N) -> bool {
-        self.carrier.settle(net)
+        self.h1.carrier.settle(net)
     }
 }
 

@@ -162,6 +162,6 @@ impl<H: Handler> Server<H> {
     /// What was counted, but for what handlers count themselves.
     #[must_use]
     pub const fn counted(&self) -> &Counters {
-        &self.carrier.counters
+        &self.h1.carrier.counters
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::Server;
 use crate::handshake_helper::Shaking;
-use crate::handshakes::{DialledShake, token};
+use crate::handshake_table::{DialledShake, token};
 use app::{ConnId, Net};
 use exchange::{Handler, UpstreamEvent};
 use handshake::{ConnectOutcome, ConnectStep, Connector, Failure};
@@ -13,8 +13,8 @@ use handshake::{ConnectOutcome, ConnectStep, Connector, Failure};
 impl<H: Handler> Server<H> {
     /// Handshakes begin that were asked for.
     pub(crate) fn begin_dialled(&mut self) {
-        for (id, sought) in core::mem::take(&mut self.carrier.seeking) {
-            if self.carrier.upstreams.get(id).is_none() {
+        for (id, sought) in core::mem::take(&mut self.h1.carrier.seeking) {
+            if self.h1.carrier.upstreams.get(id).is_none() {
                 continue;
             }
             let shake = DialledShake {
@@ -50,7 +50,7 @@ impl<H: Handler> Server<H> {
         let consumed = core::mem::take(&mut shake.consumed);
         if let Some(connected) = shake.connected.take() {
             self.handshakes.remove_dialled(id);
-            let Some((layer, session)) = connected.into_layer().filter(|_| self.carrier.upstreams.get(id).is_some())
+            let Some((layer, session)) = connected.into_layer().filter(|_| self.h1.carrier.upstreams.get(id).is_some())
             else {
                 net.abort(id);
                 return Some(consumed);
@@ -59,7 +59,7 @@ impl<H: Handler> Server<H> {
                 net.abort(id);
                 return Some(consumed);
             }
-            let _ = self.tell_upstream(net, id, UpstreamEvent::Secured(&session));
+            let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Secured(&session));
             return Some(consumed);
         }
         if shake.connector.is_none() {
@@ -94,7 +94,7 @@ impl<H: Handler> Server<H> {
         id: ConnId,
         (connector, step): (Box<Connector>, ConnectStep),
     ) {
-        let is_there = self.carrier.upstreams.get(id).is_some();
+        let is_there = self.h1.carrier.upstreams.get(id).is_some();
         let ConnectStep { consumed, out, outcome } = step;
         let Some(shake) = self.handshakes.dialled_mut(id) else { return };
         if !is_there {
@@ -118,6 +118,6 @@ impl<H: Handler> Server<H> {
 
     fn fail_dialled<N: Net>(&mut self, net: &mut N, id: ConnId, why: &Failure) {
         self.handshakes.remove_dialled(id);
-        let _ = self.tell_upstream(net, id, UpstreamEvent::Unsecured(why));
+        let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Unsecured(why));
     }
 }

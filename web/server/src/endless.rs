@@ -66,15 +66,15 @@ impl Server {
     }
 
     fn lack_of(&self, id: ConnId, timers: &impl Timers) -> Option<EndlessKind> {
-        let client = self.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
+        let client = self.h1.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
         if let Some(conn) = client.filter(|conn| conn.generation == id.generation()) {
             return self.lack_of_client(id, conn, timers);
         }
         if timers.is_armed(id) {
             return None;
         }
-        let Some(one) = self.carrier.upstreams.get(id) else { return Some(EndlessKind::Left) };
-        let needs = self.handler.engine().is_none_or(|engine| engine.needs_timer(one.mark, timers.unsent(id)));
+        let Some(one) = self.h1.carrier.upstreams.get(id) else { return Some(EndlessKind::Left) };
+        let needs = self.h1.handler.engine().is_none_or(|engine| engine.needs_timer(one.mark, timers.unsent(id)));
         needs.then_some(EndlessKind::Upstream)
     }
 
@@ -89,7 +89,7 @@ impl Server {
             State::Tunnel => unsent > 0,
             _ => true,
         };
-        let engine = self.handler.engine().filter(|_| !is_waited_for)?;
+        let engine = self.h1.handler.engine().filter(|_| !is_waited_for)?;
         let mark = conn.more.as_ref().and_then(|more| more.mark);
         let is_armed = |link: UpstreamId| timers.is_armed(link.conn());
         let is_timed = mark.is_some_and(|mark| engine.is_timed(conn.exchange(id.index()), mark, &is_armed));

@@ -9,47 +9,65 @@
 //! A GET for content that is ready takes the short way (`ready`): parsed, looked
 //! up by the path as it was sent, and answered with one shared body that holds
 //! head and content. No allocation, no lock, no system call. Everything else
-//! is an exchange (`requests`, `carrier`).
+//! is an exchange (`requests`, `replies`).
 //!
 //! | module | for |
 //! | --- | --- |
 //! | [`Counters`] | what comes out |
 //! | `conn` | a connection's state, 64 bytes |
-//! | `handshakes`, `handshake_helper` | TLS before a connection's first request |
+//! | `connections` | all of them, and what they share |
+//! | `timers` | how long they may take |
+//! | `handshakes`, `handshake_table`, `handshake_helper` | TLS before a connection's first request |
 //! | `security` | how connections are secured |
 //! | `proxied` | what proxies say before a connection's first request |
+//! | `protocol` | HTTP/1.1: what happens to its connections |
 //! | `ready` | from a request to a response that is ready |
 //! | `opened` | connections of clients, as they begin |
 //! | `offered` | bytes, by what is expected of their connection |
 //! | `requests` | from a request to its handler |
-//! | `carrier` | from a handler to a response |
-//! | `page` | responses of the carrier's own |
-//! | `upstreams`, `dialled`, `tunnel` | connections to upstreams; connections that are a handler's |
+//! | `telling` | what handlers are told |
+//! | `replies`, `streamed` | from a handler to a response, whose body may come later |
+//! | `tunnel` | connections that are a handler's |
+//! | `answering` | the exchange that is answered, and how its connection goes on |
+//! | `responses`, `page` | whole responses, and those of the server's own |
+//! | `upstreams`, `dialled` | connections to upstreams |
 //! | `times` | how long requests take
 //! | `trace` | what tracers are told of requests |
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `terms` | how long clients may take, by address and location |
-//! | `deadlines` | timers, draining |
+//! | `deadlines` | what happens when a timer runs out |
+//! | `drain` | the end of all connections |
 //! | `service` | applications that have the silo together with the server |
 //! | `endless` | connections that nothing would end: none |
 //! | `crowded`, `pace` | what gives way where nearly all places are taken |
-//! | `rest` | when there is nothing to do of itself |
+//! | `turn`, `rest` | what is done in each turn; when there is nothing to do of itself |
 //! | `change` | sites and settings that change meanwhile |
+//!
+//! Files call each other one way, from the top down: the server, which is whatever a
+//! connection is before its first request, beside it or of no client ([`Server`], `turn`,
+//! `opened`, `offered`, `deadlines`, `crowded`, `proxied`, `handshakes`, `upstreams`); the
+//! protocol (`protocol`, `ready`, `requests`, `tunnel`), what it tells handlers (`telling`)
+//! and they answer (`replies`), the exchange (`answering`), and the connections
+//! (`responses`, `timers`, `connections`). So another protocol is a type beside
+//! `protocol::H1`.
 #![forbid(unsafe_code)]
 
 mod allowance;
+mod answering;
 mod beginnings;
-mod carrier;
 mod change;
 mod conn;
+mod connections;
 mod counters;
 mod crowded;
 mod deadlines;
 mod dialled;
 mod dialled_handshakes;
+mod drain;
 mod early;
 mod endless;
 mod handshake_helper;
+mod handshake_table;
 mod handshakes;
 mod head;
 mod line;
@@ -57,18 +75,24 @@ mod offered;
 mod opened;
 mod pace;
 mod page;
+mod protocol;
 mod proxied;
 mod reading;
 mod ready;
+mod replies;
 mod requests;
+mod responses;
 mod rest;
 mod security;
 mod service;
 mod streamed;
+mod telling;
 mod terms;
+mod timers;
 mod times;
 mod trace;
 mod tunnel;
+mod turn;
 mod upstreams;
 
 pub use access_log::{AccessLog, LineFormat, SyslogLines, SyslogPlace};
@@ -86,16 +110,17 @@ pub use site::{
 use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
 use beginnings::Beginnings;
-use carrier::{Answering, Carrier};
 use change::{new_event, start_log};
-use conn::{DRY, ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, State, Tick};
+use conn::{DRY, ENDED, PAUSED, ServedConnection, State};
+use connections::Carrier;
 use core::time::Duration;
 use crowded::Crowding;
 use dialled::DialledTable;
+use early::EarlyConnections;
 use exchange::{Handler, HeadWriter, Listeners};
-use h1::server::Waiting;
-use handshakes::Handshakes;
+use handshake_table::Handshakes;
 use latency::Recorder;
+use protocol::H1;
 use reading::ReadingSet;
 use rest::Rest;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -112,8 +137,7 @@ use wire::Time;
 /// own ([`Server::with_handler`]).
 #[derive(Debug)]
 pub struct Server<H = SiteHandler> {
-    carrier: Carrier,
-    handler: H,
+    h1: H1<H>,
     /// What clients speak, by where they connect.
     listeners: Listeners,
     /// Who answers to those who speak something else, by number.
@@ -126,13 +150,6 @@ pub struct Server<H = SiteHandler> {
     heads: HeadWriter,
     /// Readable when a helper thread has an answer.
     event: Arc<OwnedFd>,
-    /// The head of the request that takes the long way, in memory that is
-    /// ours alone.
-    head: Vec<u8>,
-    /// A request began to wait: those behind it may be worth being told of.
-    looks_ahead: bool,
-    /// A handler has left some of a body.
-    full: bool,
     handshakes: Handshakes,
     crowding: Crowding,
 }
@@ -161,31 +178,31 @@ impl Server {
     /// from the file that it began with.
     pub fn reload(&mut self) {
         self.reopen_log();
-        self.carrier.counters.reloads += 1;
-        self.handler.reload();
+        self.h1.carrier.counters.reloads += 1;
+        self.h1.handler.reload();
     }
 
     /// Looks every path up again before it is used, whatever is known of it:
     /// for a reload. What connections are being sent they get to the end.
     pub fn forget_files(&mut self) {
-        self.handler.forget();
+        self.h1.handler.forget();
     }
 
     /// What was sent of content that lies in other NUMA domains, by domain;
     /// of each in [`SharedContent::domains`], and nothing where nothing is shared.
     pub fn far_reads(&self) -> impl Iterator<Item = (u16, &Reads)> {
-        self.handler.files().into_iter().flat_map(files::Files::far_reads)
+        self.h1.handler.files().into_iter().flat_map(files::Files::far_reads)
     }
 
     /// Tells `each` the address ranges of what requests go through: the
     /// connections' state, the index, and content in memory. Content that is
     /// in another domain is not told: it is counted as it is sent.
     pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
-        let conns = &self.carrier.conns;
+        let conns = &self.h1.carrier.conns;
         let start = conns.as_ptr().addr();
         each(start..start + conns.capacity() * size_of::<ServedConnection>());
-        each(self.carrier.beginnings.memory());
-        self.handler.memory(each);
+        each(self.h1.carrier.beginnings.memory());
+        self.h1.handler.memory(each);
     }
 
     /// What was counted, by name.
@@ -196,16 +213,16 @@ impl Server {
     /// What was counted.
     #[must_use]
     pub fn snapshot(&self) -> Counters {
-        let carrier = &self.carrier;
+        let carrier = &self.h1.carrier;
         let mut counters = Counters {
             requests: carrier.counters.requests + carrier.ready,
             responses_2xx: carrier.counters.responses_2xx + carrier.ready,
             cache_hits: carrier.counters.cache_hits + carrier.ready,
             log_drops: carrier.log.as_ref().map_or(0, Log::drops)
-                + self.handler.engine().map_or(0, |engine| engine.log_drops()),
+                + self.h1.handler.engine().map_or(0, |engine| engine.log_drops()),
             ..carrier.counters
         };
-        if let Some(files) = self.handler.files() {
+        if let Some(files) = self.h1.handler.files() {
             counters.add(&files.counters());
         }
         counters
@@ -264,9 +281,16 @@ impl<H: Handler> Server<H> {
             last_head: 0,
             scratch: Vec::with_capacity(1024),
         };
-        let mut server = Self {
+        let h1 = H1 {
             carrier,
             handler,
+            head: Vec::with_capacity(1024),
+            looks_ahead: false,
+            full: false,
+            early: EarlyConnections::default(),
+        };
+        let mut server = Self {
+            h1,
             listeners: Listeners::default(),
             services: Vec::new(),
             may_rest: Rest::Never,
@@ -274,9 +298,6 @@ impl<H: Handler> Server<H> {
             config,
             heads,
             event,
-            head: Vec::with_capacity(1024),
-            looks_ahead: false,
-            full: false,
             handshakes: Handshakes::new(),
             crowding: Crowding::default(),
         };
@@ -284,31 +305,23 @@ impl<H: Handler> Server<H> {
         Ok(server)
     }
 
-    /// What follows from what the handler is.
-    fn settle_handler(&mut self) {
-        self.carrier.notes_ready = self.handler.notes_ready();
-        self.carrier.tells_all = self.carrier.log.is_some() || trace::is_on();
-        self.settle_rest();
-        self.settle_series();
-    }
-
     /// What answers.
     pub const fn handler(&mut self) -> &mut H {
-        &mut self.handler
+        &mut self.h1.handler
     }
 
     /// The wall clock was set, or is watched for drift.
     pub fn set_wall_clock(&mut self, clock: WallClock) {
-        self.carrier.clock = clock;
-        self.carrier.next_second = Time::ZERO;
+        self.h1.carrier.clock = clock;
+        self.h1.carrier.next_second = Time::ZERO;
     }
 
     /// Opens the access logs again: for log rotation.
     pub fn reopen_log(&self) {
-        if let Some(log) = &self.carrier.log {
+        if let Some(log) = &self.h1.carrier.log {
             log.reopen();
         }
-        self.handler.reopen_logs();
+        self.h1.handler.reopen_logs();
     }
 
     /// From now on every response is the last on its connection and says so,
@@ -317,21 +330,7 @@ impl<H: Handler> Server<H> {
     /// on its way is lost, for no connection is closed but where the client
     /// was told, or was silent for as long as ever. There is no way back.
     pub fn retire(&mut self) {
-        self.carrier.requests_max = 0;
-    }
-
-    /// A new second began: `Date` changes, and what is held is looked over.
-    #[cold]
-    fn on_second(&mut self, now: Time) {
-        let carrier = &mut self.carrier;
-        carrier.second = carrier.clock.unix_seconds(now);
-        carrier.next_second = carrier.clock.next_second(now);
-        carrier.date = HttpDate::from_unix(carrier.second);
-        carrier.tells_all = carrier.log.is_some() || trace::is_on();
-        if let Some(log) = &mut carrier.log {
-            log.set_time(&carrier.date);
-        }
-        self.handler.on_second(carrier.second, &carrier.date, now);
+        self.h1.carrier.requests_max = 0;
     }
 }
 
@@ -346,67 +345,40 @@ impl<H: Handler> App for Server<H> {
     #[inline(always)]
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         let now = net.now();
-        if now >= self.carrier.next_second {
+        if now >= self.h1.carrier.next_second {
             self.on_second(now);
         }
         self.on_ready_data(net, id, data, now)
+    }
+
+    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        let conn = self.h1.carrier.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
+        let Some(conn) = conn else { return self.on_upstream_end(net, id, held) };
+        conn.flags |= if held == 0 { ENDED | DRY } else { ENDED };
+        match conn.state {
+            State::Handshake => self.on_handshake_end(net, id),
+            State::Service => _ = self.tell_service(id, |service| service.on_end(net, id, held)),
+            State::Proxied if held == 0 || conn.flags & PAUSED == 0 => self.h1.carrier.close_after_queue(net, id),
+            _ => self.h1.on_end(net, id, held),
+        }
+    }
+
+    #[inline]
+    fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        match self.h1.carrier.conns.get(id.index()).map_or(State::Vacant, |conn| conn.state) {
+            State::Vacant => self.on_upstream_room(net, id),
+            State::Service => _ = self.tell_service(id, |service| service.on_sent(net, id)),
+            _ => self.h1.on_sent(net, id),
+        }
     }
 
     fn on_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
         self.on_upstream_passed(net, id, bytes);
     }
 
-    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
-        let conn = self.carrier.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
-        let Some(conn) = conn else { return self.on_upstream_end(net, id, held) };
-        conn.flags |= if held == 0 { ENDED | DRY } else { ENDED };
-        match conn.state {
-            // A request that is not whole by now never will be. One that
-            // waits for back-pressure to pass is offered again.
-            State::Handshake => self.on_handshake_end(net, id),
-            State::Service => _ = self.tell_service(id, |service| service.on_end(net, id, held)),
-            State::Ready if held > 0 && self.handshakes.early.goes_on(id) => net.resume(id),
-            State::Proxied | State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
-                self.carrier.close_after_queue(net, id)
-            }
-            // Nor will a request's body.
-            State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
-            State::Waiting | State::Replying if held == 0 => {
-                self.tell(net, id, None, |handler, replies, exchange| handler.on_client_end(replies, exchange));
-            }
-            // What is held of a tunnel's client is still its handler's.
-            State::Tunnel if held == 0 => self.on_tunnel_dry(net, id),
-            // RFC 9112 §9.6 ends here: both sides have said all. What is queued
-            // must still be taken, and our FIN acknowledged.
-            State::Closing => self.carrier.watch_progress(net, id),
-            _ => {}
-        }
-    }
-
-    #[inline]
-    fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let conn = self.carrier.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
-        let Some(conn) = conn else { return self.on_upstream_room(net, id) };
-        if conn.flags & PAUSED != 0 {
-            conn.flags &= !PAUSED;
-            conn.last = Tick::of(net.now());
-            let (state, span) = (conn.state, self.carrier.terms.soonest(conn.terms));
-            self.carrier.arm(net, id, span);
-            net.resume(id);
-            if state != State::Replying {
-                return;
-            }
-        }
-        match self.carrier.conns[id.index()].state {
-            State::Replying | State::Tunnel => self.on_room(net, id),
-            State::Service => _ = self.tell_service(id, |service| service.on_sent(net, id)),
-            _ => {}
-        }
-    }
-
     /// Its next answer is its last.
     fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        match self.carrier.conn(id) {
+        match self.h1.carrier.conn(id) {
             Some(conn) if conn.state == State::Service => net.finish(id),
             Some(conn) => conn.requests |= conn::OLD,
             None => {}
@@ -418,27 +390,28 @@ impl<H: Handler> App for Server<H> {
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
-        let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
+        let conn = self.h1.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
         let Some(conn) = conn else { return self.on_upstream_closed(net, id, why) };
-        self.carrier.counters.connections_open -= 1;
-        self.carrier.reading.remove(id.index());
+        self.h1.carrier.counters.connections_open -= 1;
+        self.h1.carrier.reading.remove(id.index());
         match conn.state {
             State::Service => _ = self.tell_service(id, |service| service.on_close(net, id, why)),
-            _ if conn.is_asked() => self.left(net, id),
+            _ if conn.is_asked() => self.h1.left(net, id),
             _ => {}
         }
         if self.handshakes.on {
             self.handshakes.remove(id);
+            self.h1.early.remove(id);
         }
-        self.carrier.set_security(id, Security::Plain);
-        trace::closed(&self.carrier.beginnings, &self.carrier.conns[id.index()], id, why);
-        self.carrier.conns[id.index()] = ServedConnection::vacant();
+        self.h1.carrier.set_security(id, Security::Plain);
+        trace::closed(&self.h1.carrier.beginnings, &self.h1.carrier.conns[id.index()], id, why);
+        self.h1.carrier.conns[id.index()] = ServedConnection::vacant();
     }
 
     #[inline(always)]
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
-        if now < self.carrier.next_second && self.is_at_rest() {
+        if now < self.h1.carrier.next_second && self.is_at_rest() {
             return Wake::Idle;
         }
         self.own_turn(net, now)
@@ -447,19 +420,19 @@ impl<H: Handler> App for Server<H> {
     #[inline]
     fn on_turn_over(&mut self, now: Time) {
         self.handshakes.allowance.on_turn_over();
-        if let Some(recorder) = &mut self.carrier.recorder {
+        if let Some(recorder) = &mut self.h1.carrier.recorder {
             recorder.on_turn_over(now);
         }
     }
 
     #[inline]
     fn has_work(&self) -> bool {
-        self.handler.has_work()
+        self.h1.handler.has_work()
     }
 
     #[inline]
     fn warm(&self, id: ConnId) -> u64 {
-        self.carrier.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
+        self.h1.carrier.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
     }
 
     /// Requests whose next step is the file reader's: a new one waits behind
@@ -467,21 +440,13 @@ impl<H: Handler> App for Server<H> {
     /// waits for its peer: neither makes another wait, however long it takes.
     #[inline]
     fn working(&self) -> u32 {
-        self.handler.working()
+        self.h1.handler.working()
     }
 
     /// Those that wait for a request, of which nothing has come, and those that have all of
     /// their answers and go on sending.
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
-        let conn = self.carrier.conns.get(id.index())?;
-        if conn.state == State::Closing && conn.generation == id.generation() && conn.flags & (ENDED | MARKED) == 0 {
-            return Some(conn.closing().passed(now));
-        }
-        let waits = conn.generation == id.generation()
-            && matches!(conn.state, State::Proxied | State::Handshake | State::Ready)
-            && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
-            && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
-        waits.then(|| conn.last.passed(now))
+        self.h1.carrier.idle(id, now)
     }
 
     /// Readable when a helper thread has an answer.
@@ -491,29 +456,5 @@ impl<H: Handler> App for Server<H> {
 
     fn drain<N: Net>(&mut self, net: &mut N) -> bool {
         self.drain_services(net) & self.drain_more(net)
-    }
-}
-
-impl<H: Handler> Server<H> {
-    #[inline(never)]
-    fn own_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
-        if now >= self.carrier.next_second {
-            self.on_second(now);
-        }
-        let mut wake = self.make_way(net, now);
-        self.rest = if wake == Wake::Idle { self.may_rest } else { Rest::Never };
-        if self.handshakes.on {
-            wake = wake.earlier(self.handshakes_turn(net));
-        }
-        if let Some(log) = &mut self.carrier.log {
-            wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));
-        }
-        let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, within: None, series: None };
-        wake = wake.earlier(self.handler.on_turn(&mut replies));
-        if !self.services.is_empty() {
-            wake = wake.earlier(self.services_turn(net));
-        }
-        // A handler may have taken the signal along, which is the same for all helpers.
-        if self.handshakes.has_arrived() { Wake::Now } else { wake }
     }
 }

@@ -1,101 +1,96 @@
-//! What a connection is offered, by what is expected of it.
+//! What connections bring, by whose it is: before a connection's first request a proxy's or a
+//! handshake's, then the protocol's; and of connections that are no client's.
 
 use crate::Server;
-use crate::conn::{DRY, ENDED, State, TAKES_BODY, Tick};
+use crate::conn::{MARKED, State};
 use crate::handshakes::Shaken;
 use app::{ConnId, Net};
+use core::hint::cold_path;
 use exchange::Handler;
 use h1::server::RequestEvent;
+use wire::Time;
 
 impl<H: Handler> Server<H> {
+    /// Takes what a connection was offered, the short way as far as that
+    /// leads. Returns how many bytes were used.
+    ///
+    /// Nothing of `data` is kept: it may lie in memory that the peer still
+    /// writes to, and what it says may be another thing at the next look.
+    #[inline(always)]
+    pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        let used = self.h1.serve_plain(net, id, data, now);
+        if used == data.len() && used > 0 {
+            return used;
+        }
+        cold_path();
+        self.on_other_data(net, id, data, used, now)
+    }
+
+    /// As [`Server::on_ready_data`] from `used` on, by heads that are parsed as
+    /// a whole.
+    #[inline(never)]
+    fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
+        let mut room = self.h1.carrier.unsent_max.saturating_sub(net.unsent(id));
+        let mut rest = data.get(used..).unwrap_or_default();
+        while room > 0 {
+            let Some(conn) = self.h1.carrier.conns.get_mut(id.index()) else { break };
+            if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.h1.early.holds(id, rest) {
+                break;
+            }
+            let event = conn.engine.on_bytes(rest, &self.h1.carrier.terms.head(conn.terms).limits);
+            let bytes = match &event {
+                RequestEvent::Request { request, transfer, consumed } => {
+                    let bytes = self.h1.serve_ready(net, id, request, transfer, now);
+                    if bytes > 0 {
+                        rest = rest.get(*consumed..).unwrap_or_default();
+                    }
+                    bytes
+                }
+                _ => 0,
+            };
+            if bytes == 0 {
+                return self.take(net, id, data, data.len() - rest.len(), Some(&event));
+            }
+            if rest.is_empty() {
+                return data.len();
+            }
+            room = room.saturating_sub(bytes);
+        }
+        self.take(net, id, data, data.len() - rest.len(), None)
+    }
+
     /// Takes what a connection was offered, from `used` on, whatever it is.
     /// `seen` is the first event, if it was already looked for.
     #[inline(never)]
-    pub(crate) fn take<N: Net>(
+    fn take<N: Net>(
         &mut self,
         net: &mut N,
         id: ConnId,
         data: &[u8],
         mut used: usize,
-        mut seen: Option<&RequestEvent<'_>>,
+        seen: Option<&RequestEvent<'_>>,
     ) -> usize {
         // One that is not in the table is an upstream's, or was refused at the limit.
-        let Some(conn) = self.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant) else {
+        if self.h1.carrier.conns.get(id.index()).is_none_or(|conn| conn.state == State::Vacant) {
             return self.on_upstream_data(net, id, data);
-        };
-        if conn.state == State::Replying && conn.flags & TAKES_BODY == 0 {
-            // What arrived may acknowledge the last of it.
-            self.on_room(net, id);
         }
-        let paused = loop {
+        loop {
             let rest = data.get(used..).unwrap_or_default();
-            let conn = &mut self.carrier.conns[id.index()];
-            match conn.state {
-                State::Vacant => return data.len(),
+            let taken = match self.h1.carrier.conns[id.index()].state {
                 State::Service => return used + self.on_service_data(net, id, rest),
-                State::Closing => {
-                    conn.last = Tick::of(net.now());
-                    return data.len();
-                }
-                State::Waiting | State::Replying if conn.flags & TAKES_BODY == 0 => break false,
-                State::Ready if used >= data.len() && seen.is_none() => break false,
-                State::Tunnel => {
-                    used += self.on_tunnelled(net, id, rest);
-                    break false;
-                }
-                State::Handshake => {
-                    match self.on_handshake_bytes(net, id, rest) {
-                        Shaken::Taken(consumed) => used += consumed,
-                        Shaken::Waits => break false,
-                        Shaken::Secured(consumed) => return used + consumed,
-                    }
-                    continue;
-                }
-                State::Proxied => {
-                    let Some(consumed) = self.on_proxy_header(net, id, rest) else { break false };
-                    used += consumed;
-                    continue;
-                }
-                _ => {}
-            }
-            let event = match seen.take() {
-                Some(event) => *event,
-                None if conn.state == State::Ready && net.unsent(id) >= self.carrier.unsent_max => break true,
-                None if conn.state == State::Ready && self.handshakes.early.holds(id, rest) => break false,
-                None => conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits),
+                State::Handshake => match self.on_handshake_bytes(net, id, rest) {
+                    Shaken::Taken(consumed) => Some(consumed),
+                    Shaken::Waits => None,
+                    Shaken::Secured(consumed) => return used + consumed,
+                },
+                State::Proxied => self.on_proxy_header(net, id, rest),
+                _ => return self.h1.on_bytes(net, id, data, used, seen),
             };
-            match self.on_event(net, id, event, rest) {
-                Some(consumed) => used += consumed,
-                None => {
-                    let conn = &self.carrier.conns[id.index()];
-                    if conn.flags & ENDED != 0 && conn.is_asked() && conn.awaits_body() {
-                        self.on_cut(net, id);
-                    }
-                    break false;
-                }
-            }
-            if core::mem::take(&mut self.full) {
-                break false;
-            }
-        };
-        self.after_offer(net, id, data.get(used..).unwrap_or_default(), paused);
-        used
-    }
-
-    /// The end of an offer, of which `rest` is left.
-    fn after_offer<N: Net>(&mut self, net: &mut N, id: ConnId, rest: &[u8], paused: bool) {
-        if core::mem::take(&mut self.looks_ahead) {
-            self.look_ahead(net, id, rest);
+            let Some(consumed) = taken else {
+                self.h1.after_offer(net, id, rest, false);
+                return used;
+            };
+            used += consumed;
         }
-        let conn = &mut self.carrier.conns[id.index()];
-        if rest.is_empty() && conn.flags & ENDED != 0 {
-            conn.flags |= DRY;
-        }
-        self.carrier.after_data(net, id, rest.len(), paused);
-    }
-
-    /// The peer has taken some of a reply.
-    pub(crate) fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies, exchange| handler.on_room(replies, exchange));
     }
 }

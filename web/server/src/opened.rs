@@ -12,7 +12,7 @@ use site::Engine;
 impl Server {
     /// What clients speak follows from the configuration that is served, if one is.
     pub(crate) fn settle_listeners(&mut self) {
-        let engine = self.handler.engine();
+        let engine = self.h1.handler.engine();
         self.listen(engine.map_or_else(Listeners::default, Engine::listeners));
     }
 }
@@ -43,14 +43,14 @@ impl<H: Handler> Server<H> {
     /// A client connected.
     pub(crate) fn open<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let index = id.index();
-        if index >= self.carrier.limits.connections {
-            self.carrier.counters.connections_refused += 1;
+        if index >= self.h1.carrier.limits.connections {
+            self.h1.carrier.counters.connections_refused += 1;
             net.abort(id);
             return;
         }
-        if index >= self.carrier.conns.len() {
+        if index >= self.h1.carrier.conns.len() {
             // Within the capacity taken at the start.
-            self.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
+            self.h1.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
         }
         let now = net.now();
         let opening = match self.listeners.speaks(|| LocalAddress::of(net, id)) {
@@ -66,12 +66,12 @@ impl<H: Handler> Server<H> {
             _ => State::Ready,
         };
         let terms = Terms::of(opening.terms.0, opening.terms.1);
-        self.carrier.beginnings.begin(index, now);
-        self.carrier.counters.connections += 1;
-        self.carrier.counters.connections_open += 1;
-        let header = self.carrier.terms.head(terms).timeout;
-        let short = self.carrier.terms.soonest(terms) < header;
-        self.carrier.conns[index] = ServedConnection {
+        self.h1.carrier.beginnings.begin(index, now);
+        self.h1.carrier.counters.connections += 1;
+        self.h1.carrier.counters.connections_open += 1;
+        let header = self.h1.carrier.terms.head(terms).timeout;
+        let short = self.h1.carrier.terms.soonest(terms) < header;
+        self.h1.carrier.conns[index] = ServedConnection {
             generation: id.generation(),
             last: Tick::of(now),
             state,
@@ -79,12 +79,12 @@ impl<H: Handler> Server<H> {
             flags: if short { FIRST } else { 0 },
             ..ServedConnection::vacant()
         };
-        trace::accepted(net, id, &self.carrier.beginnings, self.carrier.counters.connections_open);
-        if self.carrier.draining.is_some() {
-            self.carrier.counters.connections_refused += 1;
-            self.carrier.close_after_queue(net, id);
+        trace::accepted(net, id, &self.h1.carrier.beginnings, self.h1.carrier.counters.connections_open);
+        if self.h1.carrier.draining.is_some() {
+            self.h1.carrier.counters.connections_refused += 1;
+            self.h1.carrier.close_after_queue(net, id);
         } else {
-            self.carrier.arm(net, id, header);
+            self.h1.carrier.arm(net, id, header);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What proxies say before a connection's first request (PROXY protocol).
 
 use crate::Server;
-use crate::carrier::Answering;
+use crate::answering::Answering;
 use crate::conn::{PARTIAL, State};
 use app::{ConnId, Net};
 use exchange::{BadProxyHeader, ExchangeId, Handler, LocalAddress, OpeningFault, PROXY_HEADER_MAX, ProxyHeader};
@@ -12,7 +12,7 @@ impl<H: Handler> Server<H> {
     /// its request has begun when it connected.
     pub(crate) fn on_proxy_header<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Option<usize> {
         // It may lie where the peer still writes to.
-        let mut head = core::mem::take(&mut self.head);
+        let mut head = core::mem::take(&mut self.h1.head);
         head.clear();
         head.extend_from_slice(bytes.get(..bytes.len().min(PROXY_HEADER_MAX)).unwrap_or_default());
         let read = ProxyHeader::read(&head);
@@ -20,10 +20,10 @@ impl<H: Handler> Server<H> {
             let told = |handler: &mut H, replies: &mut Answering<'_, N>, exchange: ExchangeId| {
                 handler.on_fault(replies, exchange, OpeningFault::ProxyHeader(&head));
             };
-            self.tell(net, id, Some(id), told);
+            self.h1.tell(net, id, Some(id), told);
         }
-        self.head = head;
-        let conn = &mut self.carrier.conns[id.index()];
+        self.h1.head = head;
+        let conn = &mut self.h1.carrier.conns[id.index()];
         match read {
             Ok(ProxyHeader::Partial) => {
                 if !bytes.is_empty() {
@@ -39,14 +39,14 @@ impl<H: Handler> Server<H> {
                 }
                 let opening = self.listeners.opening(|| LocalAddress::of(net, id));
                 if opening.is_some_and(|opening| opening.tls.is_some()) {
-                    self.carrier.conns[id.index()].state = State::Handshake;
+                    self.h1.carrier.conns[id.index()].state = State::Handshake;
                 }
                 Some(length)
             }
             Err(BadProxyHeader) => {
                 // Nobody is answered who may be no proxy.
-                self.carrier.counters.parse_errors += 1;
-                self.carrier.close_after_queue(net, id);
+                self.h1.carrier.counters.parse_errors += 1;
+                self.h1.carrier.close_after_queue(net, id);
                 Some(bytes.len())
             }
         }

@@ -2,10 +2,11 @@
 //! goes on or with it ends. No allocation, no lock, no system call; no timer
 //! but for a connection's last request.
 
-use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
 use crate::conn::{FINISHED, MARKED, State, Tick, ending};
+use crate::connections::Carrier;
 use crate::page::line;
+use crate::protocol::H1;
 use crate::security::{Security, asks_clients, transport};
 use crate::times::record_ready;
 use crate::trace;
@@ -14,30 +15,15 @@ use core::cell::OnceCell;
 use core::hint::cold_path;
 use exchange::{Asked, Ending, Handler, LocalAddress, Ready, Transport};
 use h1::Framing;
-use h1::server::{Plain, RequestEvent, Transfer};
+use h1::server::{Plain, Transfer};
 use semantics::{Form, Known, Method, Request, Status};
 use wire::Time;
 
-impl<H: Handler> Server<H> {
-    /// Takes what a connection was offered, the short way as far as that
-    /// leads. Returns how many bytes were used.
-    ///
-    /// Nothing of `data` is kept: it may lie in memory that the peer still
-    /// writes to, and what it says may be another thing at the next look.
-    #[inline(always)]
-    pub(crate) fn on_ready_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
-        let used = self.serve_plain(net, id, data, now);
-        if used == data.len() && used > 0 {
-            return used;
-        }
-        cold_path();
-        self.on_other_data(net, id, data, used, now)
-    }
-
+impl<H: Handler> H1<H> {
     /// Answers the plain head that `data` begins with, if its content is ready.
     /// Returns its length; 0 if it takes another way.
     #[inline(always)]
-    fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+    pub(crate) fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
         let carrier = &mut self.carrier;
         let Some(conn) = carrier.conns.get_mut(id.index()) else { return 0 };
         // A log of the carrier's tells more of a request than its path, as a tracer does.
@@ -72,7 +58,7 @@ impl<H: Handler> Server<H> {
         plain.len()
     }
 
-    /// As [`Server::serve_plain`], where what is ready depends on more than the
+    /// As [`H1::serve_plain`], where what is ready depends on more than the
     /// path. A function of its own, so that all that the other needs stays in
     /// registers.
     #[inline(never)]
@@ -100,7 +86,7 @@ impl<H: Handler> Server<H> {
         plain.len()
     }
 
-    /// [`Server::serve_plain`] for what is ready, but the connection ends with
+    /// [`H1::serve_plain`] for what is ready, but the connection ends with
     /// it, or it is in two pieces. Whether it was answered.
     #[inline(never)]
     fn serve_other_plain<N: Net>(&mut self, net: &mut N, id: ConnId, head: &PlainHead<'_>, now: Time) -> bool {
@@ -122,43 +108,10 @@ impl<H: Handler> Server<H> {
         true
     }
 
-    /// As [`Server::on_ready_data`] from `used` on, by heads that are parsed as
-    /// a whole.
-    #[inline(never)]
-    fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
-        let mut room = self.carrier.unsent_max.saturating_sub(net.unsent(id));
-        let mut rest = data.get(used..).unwrap_or_default();
-        while room > 0 {
-            let Some(conn) = self.carrier.conns.get_mut(id.index()) else { break };
-            if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.handshakes.early.holds(id, rest) {
-                break;
-            }
-            let event = conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits);
-            let bytes = match &event {
-                RequestEvent::Request { request, transfer, consumed } => {
-                    let bytes = self.serve_ready(net, id, request, transfer, now);
-                    if bytes > 0 {
-                        rest = rest.get(*consumed..).unwrap_or_default();
-                    }
-                    bytes
-                }
-                _ => 0,
-            };
-            if bytes == 0 {
-                return self.take(net, id, data, data.len() - rest.len(), Some(&event));
-            }
-            if rest.is_empty() {
-                return data.len();
-            }
-            room = room.saturating_sub(bytes);
-        }
-        self.take(net, id, data, data.len() - rest.len(), None)
-    }
-
     /// Answers a plain GET for content that is ready. Returns the bytes
     /// queued; 0 if it takes the long way.
     #[inline(always)]
-    fn serve_ready<N: Net>(
+    pub(crate) fn serve_ready<N: Net>(
         &mut self,
         net: &mut N,
         id: ConnId,
@@ -189,7 +142,7 @@ impl<H: Handler> Server<H> {
         bytes
     }
 
-    /// [`Server::serve_known`] for heads that were parsed as a whole.
+    /// [`H1::serve_known`] for heads that were parsed as a whole.
     #[inline(never)]
     fn serve_parsed<N: Net>(
         &mut self,
@@ -406,8 +359,8 @@ impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
     }
 }
 
-impl<H: Handler> Server<H> {
-    /// As [`Server::note_ready`], of a plain head.
+impl<H: Handler> H1<H> {
+    /// As [`H1::note_ready`], of a plain head.
     #[inline(never)]
     fn note_plain<N: Net>(&mut self, net: &mut N, id: ConnId, head: &PlainHead<'_>, head_len: Option<u64>, bytes: u64) {
         self.note_ready(net, id, head.request(), (head_len, bytes));

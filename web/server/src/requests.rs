@@ -1,35 +1,23 @@
 //! Requests, on their way to handlers.
 
-use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
 use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
+use crate::connections::Carrier;
 use crate::pace::BodyPace;
 use crate::page::Page;
+use crate::protocol::H1;
 use crate::trace;
 use app::{ConnId, Net};
 use core::time::Duration;
-use exchange::{Bodies, BodyCut, Ending, ExchangeId, Gone, Handler, Intake, Replies, RequestBody};
+use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
-use h1::{Framing, Version, response};
+use h1::{Framing, Version};
 use semantics::{Request, Status};
 
 /// Requests behind one that waits, of which its handler is told.
 const AHEAD: usize = 16;
 
-impl<H: Handler> Server<H> {
-    /// Tells the handler something of a connection's exchange.
-    pub(crate) fn tell<N: Net>(
-        &mut self,
-        net: &mut N,
-        id: ConnId,
-        within: Option<ConnId>,
-        tell: impl FnOnce(&mut H, &mut Answering<'_, N>, ExchangeId),
-    ) {
-        let Some(conn) = self.carrier.conns.get(id.index()) else { return };
-        let exchange = conn.exchange(id.index());
-        tell(&mut self.handler, &mut Answering { net, carrier: &mut self.carrier, within, series: None }, exchange);
-    }
-
+impl<H: Handler> H1<H> {
     /// One event that is not a ready request. Returns the bytes consumed, or
     /// `None` if no more are to be offered now.
     #[inline(always)]
@@ -186,34 +174,6 @@ impl<H: Handler> Server<H> {
         ends
     }
 
-    /// The client has left before the end of its exchange.
-    pub(crate) fn left<N: Net>(&mut self, net: &N, id: ConnId) {
-        let why = Gone::Left { now: net.now(), unsent: net.unsent(id) as u64 };
-        self.broken_off(net, id, why);
-    }
-
-    /// We end an exchange before its end: others need its place.
-    pub(crate) fn given_up<N: Net>(&mut self, net: &N, id: ConnId) {
-        let why = Gone::GivenUp { now: net.now(), unsent: net.unsent(id) as u64 };
-        self.broken_off(net, id, why);
-    }
-
-    fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
-        let unsent = net.unsent(id) as u64;
-        if let Some(more) = self.carrier.conns[id.index()].more.as_deref_mut() {
-            more.sent = more.sent.saturating_sub(unsent);
-        }
-        self.gone(net, id, why);
-    }
-
-    /// The exchange of a connection is over without its end.
-    pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
-        self.carrier.close_line(id, net.now());
-        let conn = &self.carrier.conns[id.index()];
-        let mark = conn.more.as_ref().and_then(|more| more.mark);
-        self.handler.on_gone(conn.exchange(id.index()), mark, why);
-    }
-
     /// A request's head was read, perhaps where the peer still writes to (the
     /// slots of a memif link that copies nothing). What is decided by it more
     /// than once, or remembered of it, is read from a copy, so that it is one
@@ -243,7 +203,7 @@ impl<H: Handler> Server<H> {
         self.head = head;
     }
 
-    /// As [`Server::on_request`], from memory that is ours alone; `behind` came with it.
+    /// As [`H1::on_request`], from memory that is ours alone; `behind` came with it.
     fn on_own_request<N: Net>(
         &mut self,
         net: &mut N,
@@ -271,7 +231,7 @@ impl<H: Handler> Server<H> {
     ) {
         let Intake { methods, bodies } = self.handler.intake();
         let (takes, judges) = (bodies != Bodies::Dropped, bodies == Bodies::Asked);
-        let most = if judges { u64::MAX } else { self.config.limits.http.body };
+        let most = if judges { u64::MAX } else { self.carrier.limits.http.body };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
@@ -422,12 +382,6 @@ impl<H: Handler> Server<H> {
 }
 
 impl Carrier {
-    /// The client waits for a word before it sends a body, and has it.
-    pub(crate) fn go_ahead<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.send(net, id, response::CONTINUE);
-        self.counters.responses_1xx += 1;
-    }
-
     /// The end of an offer: what was left, and why.
     pub(crate) fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
         let now = net.now();

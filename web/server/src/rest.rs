@@ -1,6 +1,6 @@
 //! When a server has nothing to do of itself in a turn.
 
-use crate::Server;
+use crate::{Server, trace};
 use exchange::Handler;
 
 /// When nothing is to be done in a turn of itself.
@@ -15,10 +15,18 @@ pub(crate) enum Rest {
 }
 
 impl<H: Handler> Server<H> {
+    /// What follows from what the handler is.
+    pub(crate) fn settle_handler(&mut self) {
+        self.h1.carrier.notes_ready = self.h1.handler.notes_ready();
+        self.h1.carrier.tells_all = self.h1.carrier.log.is_some() || trace::is_on();
+        self.settle_rest();
+        self.settle_series();
+    }
+
     /// What follows for it from who answers.
     pub(crate) fn settle_rest(&mut self) {
-        self.may_rest = match &self.handler {
-            _ if self.handshakes.on || self.carrier.log.is_some() || !self.services.is_empty() => Rest::Never,
+        self.may_rest = match &self.h1.handler {
+            _ if self.handshakes.on || self.h1.carrier.log.is_some() || !self.services.is_empty() => Rest::Never,
             handler if handler.is_passive() => Rest::Always,
             handler if handler.may_rest() => Rest::AsHandler,
             _ => Rest::Never,
@@ -33,7 +41,7 @@ impl<H: Handler> Server<H> {
     pub(crate) fn is_at_rest(&self) -> bool {
         match self.rest {
             Rest::Always => true,
-            Rest::AsHandler => self.handler.is_at_rest() && !self.is_crowded(0),
+            Rest::AsHandler => self.h1.handler.is_at_rest() && !self.is_crowded(0),
             Rest::Never => false,
         }
     }

@@ -79,7 +79,7 @@ impl<H: Handler> Server<H> {
         if self.services.is_empty() {
             return None;
         }
-        let conn = self.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
+        let conn = self.h1.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
         let service = match conn.and_then(ServedConnection::service) {
             Some(number) => self.services.get_mut(number)?,
             None => self.services.iter_mut().find(|service| service.has_opened(id))?,
@@ -90,7 +90,7 @@ impl<H: Handler> Server<H> {
     /// A client connected to a listener of a service.
     #[cold]
     pub(crate) fn open_service<N: Net>(&mut self, net: &mut N, id: ConnId, number: u8) {
-        let carrier = &mut self.carrier;
+        let carrier = &mut self.h1.carrier;
         if carrier.draining.is_some() || usize::from(number) >= self.services.len() {
             carrier.counters.connections_refused += 1;
             net.abort(id);

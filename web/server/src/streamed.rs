@@ -1,7 +1,7 @@
 //! Replies whose body comes after their head.
 
-use crate::carrier::Answering;
-use crate::conn::{ServedConnection, State, Tick};
+use crate::answering::Answering;
+use crate::conn::{ServedConnection, State};
 use crate::head;
 use crate::page::line;
 use app::{ConnId, Net};
@@ -84,13 +84,5 @@ impl<N: Net> Answering<'_, N> {
         if chunked && bytes > 0 {
             self.carrier.send(self.net, id, response::CHUNK_END);
         }
-    }
-
-    pub(crate) fn note(&mut self, id: ConnId, bytes: u64) {
-        self.carrier.queued(id, bytes);
-        let now = Tick::of(self.net.now());
-        let conn = &mut self.carrier.conns[id.index()];
-        conn.last = now;
-        conn.more().sent += bytes;
     }
 }

@@ -1,7 +1,8 @@
 //! How long requests take, where somebody asks.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
+use crate::connections::Carrier;
 use crate::trace;
 use app::{ConnId, Net};
 use core::hint::cold_path;
@@ -14,8 +15,8 @@ use wire::Time;
 impl<H: Handler> Server<H> {
     /// Which series what has no location of its own is counted with.
     pub(crate) fn settle_series(&mut self) {
-        let Some(recorder) = &self.carrier.recorder else { return };
-        self.carrier.series = match self.config.content {
+        let Some(recorder) = &self.h1.carrier.recorder else { return };
+        self.h1.carrier.series = match self.config.content {
             // A configuration's have locations.
             Content::Program(..) => latency::OTHER,
             _ => recorder.board().series(b"_", b"/"),

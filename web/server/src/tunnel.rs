@@ -1,14 +1,14 @@
 //! Connections that are a handler's, both ways, behind a reply that says so (RFC 9110
 //! section 7.8); and replies that end before they are whole.
 
-use crate::Server;
-use crate::carrier::Answering;
+use crate::answering::Answering;
 use crate::conn::{DRY, ENDED, FINISHED, State, TAKES_BODY};
+use crate::protocol::H1;
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Reply};
 use semantics::Request;
 
-impl<H: Handler> Server<H> {
+impl<H: Handler> H1<H> {
     /// Bytes of a client whose connection is the handler's. Returns how many it took.
     pub(crate) fn on_tunnelled<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
         let mut taken = 0;

@@ -5,9 +5,9 @@
 //! let go of. So what clients send by the short way is not asked whose it is.
 
 use crate::Server;
-use crate::carrier::{Answering, Carrier};
+use crate::answering::Answering;
 use crate::conn::State;
-use crate::dialled::Dialled;
+use crate::connections::Carrier;
 use app::{Closed, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -21,19 +21,10 @@ use wire::Time;
 const LINGER: Duration = Duration::from_secs(5);
 
 impl<H: Handler> Server<H> {
-    /// Tells a handler what happened to a connection that it asked for; nothing if there is
-    /// no such connection.
-    #[inline(never)]
-    pub(crate) fn tell_upstream<N: Net>(&mut self, net: &mut N, id: ConnId, event: UpstreamEvent<'_>) -> Option<usize> {
-        let Dialled { mark, .. } = *self.carrier.upstreams.get(id)?;
-        let mut replies = Answering { net, carrier: &mut self.carrier, within: None, series: None };
-        Some(self.handler.on_upstream(&mut replies, UpstreamId::of(id), mark, event))
-    }
-
     /// A connection of ours was answered.
     pub(crate) fn on_upstream_open<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let told = self.tell_service(id, |service| service.on_open(net, id, Opened::Connected));
-        if told.or_else(|| self.tell_upstream(net, id, UpstreamEvent::Opened).map(|_| ())).is_none() {
+        if told.or_else(|| self.h1.tell_upstream(net, id, UpstreamEvent::Opened).map(|_| ())).is_none() {
             // Nobody waits for it any more.
             net.abort(id);
         }
@@ -44,7 +35,7 @@ impl<H: Handler> Server<H> {
     #[cold]
     pub(crate) fn on_upstream_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         let now = net.now();
-        if now >= self.carrier.next_second {
+        if now >= self.h1.carrier.next_second {
             self.on_second(now);
         }
         if let Some(taken) = self.on_dialled_bytes(net, id, data) {
@@ -53,14 +44,14 @@ impl<H: Handler> Server<H> {
         if let Some(taken) = self.tell_service(id, |service| service.on_data(net, id, data)) {
             return taken.min(data.len());
         }
-        let taken = self.tell_upstream(net, id, UpstreamEvent::Data(data));
+        let taken = self.h1.tell_upstream(net, id, UpstreamEvent::Data(data));
         taken.map_or(data.len(), |taken| taken.min(data.len()))
     }
 
     /// Bytes of an upstream went to a client by themselves.
     #[cold]
     pub(crate) fn on_upstream_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
-        let _ = self.tell_upstream(net, id, UpstreamEvent::Passed(bytes));
+        let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Passed(bytes));
     }
 
     pub(crate) fn on_upstream_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
@@ -73,7 +64,7 @@ impl<H: Handler> Server<H> {
             // What ended with it is not whole. The data path tells the upstream why.
             return self.on_upstream_closed(net, id, Closed::Aborted);
         }
-        if self.tell_upstream(net, id, UpstreamEvent::End { held }).is_none() {
+        if self.h1.tell_upstream(net, id, UpstreamEvent::End { held }).is_none() {
             net.finish(id);
         }
     }
@@ -84,15 +75,15 @@ impl<H: Handler> Server<H> {
         {
             return;
         }
-        let _ = self.tell_upstream(net, id, UpstreamEvent::Room);
+        let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Room);
     }
 
     pub(crate) fn on_upstream_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if self.tell_service(id, |service| service.on_timer(net, id)).is_some() {
             return;
         }
-        if self.tell_upstream(net, id, UpstreamEvent::Timer).is_none() {
-            match self.carrier.upstreams.look_at_leaving(id, net.unsent(id)) {
+        if self.h1.tell_upstream(net, id, UpstreamEvent::Timer).is_none() {
+            match self.h1.carrier.upstreams.look_at_leaving(id, net.unsent(id)) {
                 Some(span) => net.set_timer(id, Some(net.now() + span)),
                 // It has had its time to end.
                 None => net.abort(id),
@@ -105,9 +96,9 @@ impl<H: Handler> Server<H> {
         if self.tell_service(id, |service| service.on_close(net, id, why)).is_some() {
             return;
         }
-        let _ = self.tell_upstream(net, id, UpstreamEvent::Closed(why));
-        let _ = self.carrier.upstreams.remove(id);
-        self.carrier.upstreams.left(id);
+        let _ = self.h1.tell_upstream(net, id, UpstreamEvent::Closed(why));
+        let _ = self.h1.carrier.upstreams.remove(id);
+        self.h1.carrier.upstreams.left(id);
     }
 }
 
@@ -115,7 +106,7 @@ impl<H> Server<H> {
     /// Connections to upstreams, those included that are not answered yet.
     #[must_use]
     pub const fn upstreams_open(&self) -> usize {
-        self.carrier.upstreams.open()
+        self.h1.carrier.upstreams.open()
     }
 }
 

@@ -52,13 +52,6 @@ impl Store {
         self.hot.insert(path, MessageId { slot: entry.slot, serial });
     }
 
-    /// Another than all before, as far as anybody remembers.
-    pub(super) fn new_serial(&mut self) -> u32 {
-        let serial = self.next_serial;
-        self.next_serial = serial.wrapping_add(1).max(1);
-        serial
-    }
-
     /// Whether it is that of a head which is still to be sent.
     const fn is_current(&self, serial: u32) -> bool {
         let since = serial.wrapping_sub(self.first_serial);

@@ -3,6 +3,7 @@
 use super::Rest;
 use super::course::Depends;
 use super::run::Runner;
+use crate::program::ConnectionRules;
 use app::Body;
 use exchange::Reply;
 use files::{FileHead, FileId};
@@ -66,5 +67,14 @@ impl Runner<'_> {
         let now = (self.clock.second, &self.clock.date);
         let class = course.class;
         ready.insert((request.path(), no_query, class), course, (&body, start, length), heads, now);
+    }
+}
+
+impl Rest {
+    /// Whether connections end by these rules no earlier than with what is ready, which counts
+    /// no requests but those of the whole server, and knows no browsers.
+    #[inline]
+    pub(super) fn ends_as_ready(&self, rules: &ConnectionRules) -> bool {
+        !rules.keepalive.is_zero() && !rules.disabled.safari && rules.requests >= self.requests && rules.age >= self.age
     }
 }

@@ -49,12 +49,6 @@ impl Geo {
     pub fn address(text: &[u8]) -> Option<IpAddr> {
         address(text)
     }
-
-    /// Whether `fields` decide.
-    #[must_use]
-    pub fn has_proxies(&self) -> bool {
-        !self.proxies.is_empty()
-    }
 }
 
 fn at<T: Ord + Copy>(starts: &[(T, u32)], address: T) -> u32 {

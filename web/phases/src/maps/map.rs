@@ -54,12 +54,6 @@ impl Map {
         self.values.iter().chain(core::iter::once(&self.default))
     }
 
-    /// Whether expressions are tried.
-    #[must_use]
-    pub fn has_expressions(&self) -> bool {
-        !self.expressions.is_empty()
-    }
-
     fn by_key(&self, key: &[u8]) -> Option<u32> {
         let wildcards = !self.starts.is_empty() || !self.ends.is_empty();
         if key.len() > self.longest && !wildcards {

@@ -1,0 +1,254 @@
+//! What handlers answer through: [`Replies`], by HTTP/1.1.
+
+use crate::answering::Answering;
+use crate::conn::{FINISHED, More, State, TAKES_BODY, Tick};
+use crate::pace::BodyPace;
+use crate::page::Page;
+use app::{Net, PathFigures};
+use core::net::SocketAddr;
+use exchange::{
+    About, ExchangeId, LocalAddress, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+};
+use h1::response;
+use semantics::{Method, Request, Status};
+use wire::Time;
+
+impl<N: Net> Replies for Answering<'_, N> {
+    fn now(&self) -> Time {
+        self.net.now()
+    }
+
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+        let Some((id, ending)) = self.unanswered(id) else { return };
+        let lengths = self.carrier.queue(self.net, id, reply, body, ending);
+        self.over(id, request, reply.status, lengths, ending);
+    }
+
+    fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
+        let Some((id, ending)) = self.unanswered(id) else { return };
+        let whole = request.method() != Method::Head;
+        let end = if whole { ready.message_len } else { ready.head_len };
+        if ready.head_len(ending) == ready.head_len as usize {
+            self.net.send_body(id, &ready.message, 0..end);
+        } else {
+            // In front of the empty line.
+            self.net.send_body(id, &ready.message, 0..ready.fields_len());
+            self.net.send_bytes(id, ending.line());
+            self.net.send_body(id, &ready.message, ready.head_len.saturating_sub(2)..end);
+        }
+        let mut sent = u64::from(end.saturating_sub(ready.head_len));
+        if whole && let Some(content) = &ready.content {
+            self.net.send_body(id, content, 0..content.len());
+            sent += u64::from(content.len());
+        }
+        self.over(id, request, Status::OK, (ready.head_len(ending), sent), ending);
+    }
+
+    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
+        let page = Page::new(status, fields);
+        let body = page.body();
+        let body = if request.method() == Method::Head { &[][..] } else { &body };
+        self.reply(id, request, &page.reply(), body);
+    }
+
+    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        self.send_interim(id, status, fields)
+    }
+
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
+        self.begin_as(id, request, reply, end);
+    }
+
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
+        let Some(id) = self.begun(id) else { return false };
+        match piece {
+            Piece::Bytes(bytes) => {
+                self.piece(id, piece.len(), |net| net.send_bytes(id, bytes));
+                self.carrier.watch_tunnel(self.net, id);
+            }
+            Piece::Body(body, (start, end)) => self.piece(id, piece.len(), |net| net.send_body(id, body, start..end)),
+            Piece::File(file, (start, end)) => {
+                let chunked = self.carrier.conns[id.index()].is_chunked();
+                if chunked || !self.net.send_file(id, file, start..end) {
+                    return false;
+                }
+                self.note(id, piece.len());
+            }
+        }
+        true
+    }
+
+    fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
+        let Some(id) = self.begun(id) else { return 0 };
+        if self.carrier.conns[id.index()].is_chunked() {
+            return 0;
+        }
+        let taken = self.net.take_back(id, most);
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.queued = conn.queued.wrapping_sub(taken as u32);
+        let more = conn.more();
+        more.sent = more.sent.saturating_sub(taken as u64);
+        self.carrier.counters.bytes_queued -= taken as u64;
+        taken
+    }
+
+    fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
+        let Some(id) = self.begun(id) else { return };
+        if core::mem::take(&mut self.carrier.conns[id.index()].more().chunked) {
+            let (length, end) = response::LAST_CHUNK.split_at(3);
+            self.carrier.send(self.net, id, &[length, trailers, end].concat());
+        }
+        let draining = self.carrier.draining.is_some();
+        let conn = &mut self.carrier.conns[id.index()];
+        if (!conn.ending.goes_on() || draining) && conn.flags & FINISHED == 0 {
+            conn.flags |= FINISHED;
+            self.net.finish(id);
+        }
+    }
+
+    fn end(&mut self, id: ExchangeId) {
+        let Some(id) = self.begun(id) else { return };
+        let now = self.net.now();
+        self.carrier.close_line(id, now);
+        if let Some((status, bytes)) = self.carrier.conns[id.index()].more.as_deref().map(More::outcome) {
+            self.record(id, status, bytes);
+        }
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.last = Tick::of(now);
+        let goes_on = conn.ending.goes_on() && self.carrier.draining.is_none();
+        self.go_on(id, goes_on);
+    }
+
+    fn stop(&mut self, id: ExchangeId, how: Stop) {
+        match how {
+            Stop::Reset => self.reset(id),
+            Stop::Cut => self.cut_reply(id),
+            Stop::HangUp => self.hang_up(id),
+        }
+    }
+
+    fn be_patient(&mut self, id: ExchangeId) {
+        self.set_patient(id);
+    }
+
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        self.open_tunnel(id, request, reply);
+    }
+
+    fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        let Some(most) = most else {
+            if let Some((id, _)) = self.asked(id) {
+                self.net.resume(id);
+            }
+            return;
+        };
+        let begins = self.net.now();
+        let now = Tick::of(begins);
+        let asked = self.asked(id).filter(|(_, conn)| conn.flags & TAKES_BODY != 0);
+        let Some((id, conn)) = asked else { return };
+        conn.engine.limit_body(most);
+        (conn.more().reads, conn.last) = (true, now);
+        conn.more().pace = Some(BodyPace::begin(begins));
+        let (expects, waits) = (core::mem::take(&mut conn.more().expects), conn.state == State::Waiting);
+        if expects && waits {
+            self.carrier.go_ahead(self.net, id);
+        }
+        if waits {
+            let span = self.carrier.terms_of(id).body;
+            self.carrier.arm(self.net, id, span);
+        }
+        self.net.resume(id);
+    }
+
+    fn about(&self, id: ExchangeId) -> About {
+        let Some((id, conn)) = self.carrier.conn_of(id) else { return About::default() };
+        About {
+            peer: self.net.peer(id),
+            local: LocalAddress::of(self.net, id),
+            connection: self.carrier.beginnings.number(id.index()),
+            age: self.carrier.beginnings.age(id.index(), self.net.now()),
+            requests: conn.answered(),
+            http10: conn.ending.is_http10(),
+            goes_on: conn.ending.goes_on() && self.carrier.goes_on(id),
+            transport: self.carrier.transport(id),
+        }
+    }
+
+    fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
+        self.net.peer(self.carrier.conn_of(id)?.0)
+    }
+
+    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
+        self.net.path_figures(self.carrier.conn_of(id)?.0)
+    }
+
+    fn opening(&self, id: ExchangeId) -> Opening<'_> {
+        let Some((id, conn)) = self.carrier.conn_of(id) else { return Opening::default() };
+        let proxied = conn.more.as_ref().and_then(|more| more.proxied.as_ref());
+        Opening { session: self.carrier.session(id), proxied }
+    }
+
+    fn totals(&self) -> Totals {
+        let counters = &self.carrier.counters;
+        Totals {
+            connections: counters.connections,
+            open: counters.connections_open,
+            requests: counters.requests + self.carrier.ready,
+            reading: self.carrier.reading.count(),
+        }
+    }
+
+    fn head_len(&self) -> u64 {
+        self.carrier.last_head as u64
+    }
+
+    fn set_last(&mut self, id: ExchangeId) {
+        if let Some((_, conn)) = self.asked(id) {
+            conn.ending = conn.ending.and(false);
+        }
+    }
+
+    fn refuse_body(&mut self, id: ExchangeId) {
+        if let Some((_, conn)) = self.asked(id) {
+            conn.ending = conn.ending.and(false);
+            self.carrier.counters.bodies_refused += 1;
+        }
+    }
+
+    fn set_terms(&mut self, id: ExchangeId, number: u8) {
+        if let Some((id, _)) = self.asked(id).filter(|(_, conn)| conn.terms.exchange() != number) {
+            self.carrier.change_terms(self.net, id, number);
+        }
+    }
+
+    fn flow(&self, id: ExchangeId) -> ReplyFlow {
+        let Some((id, conn)) = self.carrier.conn_of(id) else { return ReplyFlow::default() };
+        let unsent = self.net.unsent(id);
+        let received = conn.more.as_ref().map_or(0, |more| more.received);
+        ReplyFlow { unsent, taken: conn.queued.wrapping_sub(unsent as u32), received }
+    }
+
+    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
+        self.carrier.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
+    }
+
+    fn set_series(&mut self, id: ExchangeId, series: u16) {
+        self.series = Some(series);
+        if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
+            more.series = Some(series);
+        }
+    }
+
+    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        let series = self.series;
+        if let Some((_, conn)) = self.asked(id) {
+            let more = conn.more();
+            more.mark = Some(mark);
+            more.series = series.or(more.series);
+        }
+    }
+
+    fn mark(&self, id: ExchangeId) -> Option<u32> {
+        self.carrier.conn_of(id)?.1.more.as_ref()?.mark
+    }
+}
