@@ -44,6 +44,7 @@ impl Upstreams for Links {
             Piece::Body(body, (start, end)) => {
                 self.sent.extend_from_slice(&body.as_slice()[start as usize..end as usize]);
             }
+            Piece::File(..) => unreachable!("nothing here sends files"),
         }
     }
 

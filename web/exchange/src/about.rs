@@ -1,10 +1,11 @@
 //! Whom an exchange is with, and what its carrier has counted.
 
-use crate::Transport;
+use crate::{ClientSession, ProxiedAddresses, Transport};
 use app::{ConnId, Net};
 use core::net::SocketAddr;
 use core::time::Duration;
 use semantics::date::HttpDate;
+use std::sync::Arc;
 use wire::Time;
 
 /// Where a client connected to.
@@ -104,4 +105,13 @@ pub enum Gone {
         /// Bytes that were queued and not sent.
         unsent: u64,
     },
+}
+
+/// What was said before the first request of a connection.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Opening<'a> {
+    /// What its handshake came to, if it is secured by TLS.
+    pub session: Option<&'a Arc<ClientSession>>,
+    /// What a proxy said of who connected to it.
+    pub proxied: Option<&'a ProxiedAddresses>,
 }

@@ -22,7 +22,7 @@ pub enum Bodies {
     /// [`crate::Handler::on_body_end`] follow its [`crate::Handler::on_request`].
     Taken,
     /// The same, where the handler says which is read, and how long it may be
-    /// ([`crate::Replies::read_body`], [`crate::Replies::refuse_body`]): for which paths may
+    /// ([`crate::Replies::read`], [`crate::Replies::refuse_body`]): for which paths may
     /// decide that requests find late. Clients that wait for a word before they send a body
     /// (RFC 9110 section 10.1.1) wait until then: one whose request is answered before that
     /// gets none.
@@ -72,7 +72,7 @@ pub enum RequestBody {
 /// Why a body that a handler reads will not be whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BodyCut {
-    /// It has more bytes than it may ([`crate::Replies::read_body`]).
+    /// It has more bytes than it may ([`crate::Replies::read`]).
     TooLong,
     /// Its client did not send any of it for as long as clients may take.
     Late,

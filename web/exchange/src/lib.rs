@@ -9,7 +9,7 @@
 //! ```text
 //!  carrier ── on_request ──► handler           one exchange:
 //!          ◄── reply ───────                   all of the answer at once, or
-//!          ◄── begin, body, file, bytes …      a head and its body in pieces,
+//!          ◄── begin, body, body …            a head and its body in pieces,
 //!          ── on_room ─────►                   as the peer takes them,
 //!          ◄── finish, end ─                   to the end
 //!          ── on_gone ─────►                   the client left before
@@ -31,12 +31,13 @@ mod id;
 mod index;
 mod listeners;
 mod names;
+mod piece;
 mod proxy_protocol;
 mod ready;
 mod security;
 mod upstreams;
 
-pub use about::{About, Gone, LocalAddress, Totals, Turn};
+pub use about::{About, Gone, LocalAddress, Opening, Totals, Turn};
 pub use asked::Asked;
 pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
@@ -46,18 +47,17 @@ pub use id::{EXCHANGE_SLOTS_MAX, ExchangeId, ExchangePlace, ExchangeSlots};
 pub use index::{Index, equal as equal_paths};
 pub use listeners::{ChooseTls, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
+pub use piece::{Piece, ReplyEnd, ReplyFlow, Stop};
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
-pub use security::{ChosenTls, ClientSession, HandshakeFault, Transport};
+pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Transport};
 pub use upstreams::{UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams};
 
-use app::{Body, PathFigures, Wake};
+use app::{PathFigures, Wake};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use semantics::date::HttpDate;
 use semantics::{Request, Status};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use wire::Time;
 
 /// So many terms of heads there may be, by the numbers that [`HttpOpening::terms`] has.
@@ -80,15 +80,6 @@ pub struct Reply<'a> {
     pub fields: &'a [u8],
 }
 
-/// A piece of a body that is there.
-#[derive(Clone, Copy, Debug)]
-pub enum Piece<'a> {
-    /// Bytes that are copied.
-    Bytes(&'a [u8]),
-    /// Some of a shared body, which is not.
-    Body(&'a Body, (u32, u32)),
-}
-
 /// What a carrier offers to handlers, during a call to one of them.
 ///
 /// Every method ignores (and getters answer with the empty value for) an
@@ -96,12 +87,6 @@ pub enum Piece<'a> {
 pub trait Replies: Upstreams {
     /// The time of this turn.
     fn now(&self) -> Time;
-
-    /// The unix second of this turn.
-    fn second(&self) -> u64;
-
-    /// Its date.
-    fn date(&self) -> HttpDate;
 
     /// Answers with a whole reply at once: the exchange is over.
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]);
@@ -122,50 +107,30 @@ pub trait Replies: Upstreams {
         0
     }
 
-    /// Queues the head of a reply whose body follows in pieces.
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>);
+    /// Queues the head of a reply whose body follows in pieces, and ends so: where
+    /// [`Replies::finish`] says, unless it has a length.
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd);
 
-    /// Queues the head of a reply whose length is not known (`reply` tells none): it
-    /// ends where [`Replies::finish`] says so. `chunked` allows the carrier to tell
-    /// the end within the connection; else, and where the client does not know how,
-    /// the connection ends with it.
-    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool);
-
-    /// Queues some of the body, without copying.
-    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>);
-
-    /// Queues a copy of some of the body.
-    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]);
-
-    /// Queues some of a file, where the data path sends files by itself;
-    /// whether it was queued ([`app::Net::send_file`]). None is of a reply whose
-    /// length is not known.
-    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool;
+    /// Queues some of the body; whether it was queued: a file is not, where the data path
+    /// does not send files by itself, nor where the reply's length is not known.
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool;
 
     /// Takes back at most `most` bytes from the end of what is queued, as far
     /// as they were never sent; how many that is.
     fn take_back(&mut self, id: ExchangeId, most: usize) -> usize;
 
-    /// All of the body is queued. What ends with the reply may end behind it.
-    fn finish(&mut self, id: ExchangeId);
-
-    /// As [`Replies::finish`]; a reply whose length is not known has these fields, as
-    /// [`FieldLines`] writes them, behind its body, if its client can take them there.
-    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]);
+    /// All of the body is queued. What ends with the reply may end behind it. A reply whose
+    /// length is not known has these fields, as [`FieldLines`] writes them, behind its body, if
+    /// its client can take them there.
+    fn finish(&mut self, id: ExchangeId, trailers: &[u8]);
 
     /// The exchange is over: the next request is read. A handler that is not
     /// to have more queued for one peer calls it when nothing is
-    /// [unsent](Replies::unsent).
+    /// [unsent](ReplyFlow::unsent).
     fn end(&mut self, id: ExchangeId);
 
-    /// The body cannot be sent to its end: the peer is told by a reset.
-    fn abort(&mut self, id: ExchangeId);
-
-    /// The body ends here, and is not whole: what is queued is sent, and the connection
-    /// ends in a way that tells its client that something is missing.
-    fn cut_short(&mut self, id: ExchangeId) {
-        self.abort(id);
-    }
+    /// The exchange is over without the end of its reply, and its connection with it.
+    fn stop(&mut self, id: ExchangeId, how: Stop);
 
     /// What answers has time limits of its own: the exchange is not over because nothing is
     /// queued for a while.
@@ -178,27 +143,17 @@ pub trait Replies: Upstreams {
     /// [end](Replies::end).
     fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         let _ = (request, reply);
-        self.abort(id);
+        self.stop(id, Stop::Reset);
     }
 
     /// What [`Handler::on_body`] left of a body is to be offered again.
-    fn resume(&mut self, id: ExchangeId);
-
-    /// From now on the handler reads the body of this request, of which it has taken
-    /// nothing so far: what came of it is offered again, and a client that waits for a word has
-    /// it. Where the handler has left
+    ///
+    /// With a number the handler reads, from now on, the body of a request of which it has taken
+    /// nothing so far: a client that waits for a word has it. Where the handler has left
     /// nothing, its client has so long for the next of it as its terms say. If it ends
     /// otherwise than by [`Handler::on_body_end`], or a chunk would have it longer than
-    /// `most` bytes, that is told by [`Handler::on_body_cut`].
-    fn read_body(&mut self, id: ExchangeId, most: u64) {
-        let _ = (id, most);
-    }
-
-    /// Bytes of the body that were taken so far, with what its chunks add to it.
-    fn body_received(&self, id: ExchangeId) -> u64 {
-        let _ = id;
-        0
-    }
+    /// so many bytes, that is told by [`Handler::on_body_cut`].
+    fn read(&mut self, id: ExchangeId, most: Option<u64>);
 
     /// Whom the exchange is with, and over what.
     fn about(&self, id: ExchangeId) -> About;
@@ -226,16 +181,10 @@ pub trait Replies: Upstreams {
         let _ = (id, series);
     }
 
-    /// What the connection's handshake came to, if it is secured by TLS.
-    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
+    /// What was said before the first request of its connection.
+    fn opening(&self, id: ExchangeId) -> Opening<'_> {
         let _ = id;
-        None
-    }
-
-    /// What a proxy said before the client's bytes of who connected to it.
-    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
-        let _ = id;
-        None
+        Opening::default()
     }
 
     /// What was counted so far.
@@ -259,14 +208,8 @@ pub trait Replies: Upstreams {
         let _ = (id, number);
     }
 
-    /// The exchange is over without a reply, and the connection with it.
-    fn hang_up(&mut self, id: ExchangeId);
-
-    /// Bytes queued towards the peer and not yet taken by it.
-    fn unsent(&self, id: ExchangeId) -> usize;
-
-    /// Bytes that the peer has taken so far, modulo 2^32: whether it takes any.
-    fn taken(&self, id: ExchangeId) -> u32;
+    /// How far the bytes of its reply, and of its body, have come.
+    fn flow(&self, id: ExchangeId) -> ReplyFlow;
 
     /// Leaves a number with an exchange that is not over.
     fn set_mark(&mut self, id: ExchangeId, mark: u32);
@@ -289,7 +232,7 @@ pub trait Handler {
 
     /// Some of a body, in order. Returns how many bytes were taken, from the
     /// front; the rest is offered again with what arrives next, or after
-    /// [`Replies::resume`], and closes the receive window meanwhile.
+    /// [`Replies::read`], and closes the receive window meanwhile.
     fn on_body<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) -> usize {
         let _ = (replies, id);
         bytes.len()
@@ -300,7 +243,7 @@ pub trait Handler {
         let _ = (replies, id);
     }
 
-    /// A body that is [read](Replies::read_body) will not be whole; nothing is answered
+    /// A body that is [read](Replies::read) will not be whole; nothing is answered
     /// yet, and the answer, which may come later, is the last on its connection.
     /// Whether the handler sees to that; else it is told of the exchange's end
     /// ([`Handler::on_gone`]), which the carrier sees to.
@@ -454,12 +397,6 @@ pub trait Handler {
     /// Opens logs of its own again: for log rotation.
     fn reopen_logs(&self) {}
 
-    /// A connection that is to begin with what a proxy says of it began with these bytes,
-    /// and ends: for a log.
-    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
-        let _ = (replies, id, bytes);
-    }
-
     /// What was sent is no request, or none that is taken, or did not come in time:
     /// its exchange, the last of its connection, ends with `status`. `line` is its
     /// first line. Whether this handler ends it; else the carrier does.
@@ -468,8 +405,8 @@ pub trait Handler {
         false
     }
 
-    /// A handshake came to nothing, and its connection ends: for a log.
-    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
+    /// What a connection began with is not what its listener speaks, and it ends: for a log.
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
         let _ = (replies, id, fault);
     }
 

@@ -51,6 +51,15 @@ pub enum HandshakeFault {
     NoServer,
 }
 
+/// Why a connection ends before its first request.
+#[derive(Clone, Copy, Debug)]
+pub enum OpeningFault<'a> {
+    /// It is to begin with what a proxy says of it, and began with these bytes.
+    ProxyHeader(&'a [u8]),
+    /// Its handshake came to nothing.
+    Handshake(&'a HandshakeFault),
+}
+
 /// In nginx's words.
 impl fmt::Display for HandshakeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -23,7 +23,7 @@ use crate::work::Work;
 use crate::worker::{ReadOutcome, Source};
 use app::Body;
 use core::time::Duration;
-use exchange::{Composed, ExchangeId, Replies, Reply};
+use exchange::{Composed, ExchangeId, Piece, Replies, Reply, ReplyEnd, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Files {
             spare: Vec::new(),
             charged: 0,
             tail: 0..0,
-            taken: replies.taken(id),
+            taken: replies.flow(id).taken,
             moved: replies.now(),
             moves: false,
             vetted,
@@ -101,11 +101,11 @@ impl Files {
             return;
         }
         stream.reclaim();
-        let unsent = replies.unsent(id);
+        let unsent = replies.flow(id).unsent;
         // What is sent at a rate is read a piece at a time.
         let sends_files = self.streams.sends_files != Some(false) && stream.rate.is_none() && !stream.is_read;
         let now = replies.now();
-        self.streams.look(stream, replies.taken(id), now);
+        self.streams.look(stream, replies.flow(id).taken, now);
         self.streams.charge(stream);
         let Some(range) = stream.next_content() else {
             self.end_stream(replies, work);
@@ -178,7 +178,7 @@ impl Files {
             return;
         }
         stream.reclaim();
-        self.streams.look(stream, replies.taken(id), now);
+        self.streams.look(stream, replies.flow(id).taken, now);
         self.streams.charge(stream);
         let (share, still) = (self.streams.share(stream, open, &self.limits, now), now.since(stream.moved));
         if still < STALLED || stream.holds() <= share {
@@ -207,7 +207,7 @@ impl Files {
     fn end_with_reset<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some(Work { id, stream: Some(stream), .. }) = self.works.take(work) else { return };
         self.stream_ended(&stream);
-        replies.abort(id);
+        replies.stop(id, Stop::Reset);
     }
 
     /// As [`Files::pump`], where the data path sends files by itself, or has
@@ -235,7 +235,7 @@ impl Files {
             && let Some(file) = stream.source.file()
         {
             let length = stream.vetted.min(range.end - range.start);
-            let taken = replies.file(id, file, range.start..range.start + length);
+            let taken = replies.body(id, Piece::File(file, (range.start, range.start + length)));
             if *self.streams.sends_files.insert(taken) {
                 stream.vetted -= length;
                 stream.advance(replies, id, length);
@@ -253,7 +253,7 @@ impl Files {
         let Some(Work { id, request, stream: Some(stream), .. }) = self.works.get(work) else { return };
         let Some(StreamHead { status, length, fields }) = stream.head.take() else { return };
         let Some(request) = request.take() else { return };
-        replies.begin(*id, &request.get(), &Reply { status, length, fields: fields.as_bytes() });
+        replies.begin(*id, &request.get(), &Reply { status, length, fields: fields.as_bytes() }, ReplyEnd::Length);
         stream.send_delimiters(replies, *id);
     }
 
@@ -286,7 +286,7 @@ impl Files {
         let Some((id, stream)) = self.stream(work) else { return };
         let length = buffer.len() as u64;
         let body = Body::new(buffer);
-        replies.body(id, &body, 0..body.len());
+        replies.body(id, Piece::Body(&body, (0, body.len())));
         stream.queued.push_back(body);
         stream.advance(replies, id, length);
         self.counters.stream_chunks += 1;
@@ -316,8 +316,8 @@ impl Files {
     /// peer could have us queue one file after the other.
     fn end_stream<R: Replies + ?Sized>(&mut self, replies: &mut R, work: WorkId) {
         let Some((id, _)) = self.stream(work) else { return };
-        replies.finish(id);
-        if replies.unsent(id) > 0 {
+        replies.finish(id, b"");
+        if replies.flow(id).unsent > 0 {
             return;
         }
         let Some(Work { stream: Some(stream), .. }) = self.works.take(work) else { return };

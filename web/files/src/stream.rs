@@ -7,7 +7,7 @@ use crate::worker::Source;
 use app::Body;
 use core::ops::Range;
 use core::time::Duration;
-use exchange::{ExchangeId, FieldLines, Part, Replies};
+use exchange::{ExchangeId, FieldLines, Part, Piece, Replies};
 use semantics::Status;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct Stream {
     pub charged: usize,
     /// The content queued last, as far as nothing stands behind it.
     pub tail: Range<u64>,
-    /// What the peer had taken ([`Replies::taken`]) when it was last looked at,
+    /// What the peer had taken ([`exchange::ReplyFlow::taken`]) when it was last looked at,
     /// and when that last moved.
     pub taken: u32,
     pub moved: Time,
@@ -219,7 +219,7 @@ impl Stream {
     pub fn send_delimiters<R: Replies + ?Sized>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
         let mut any = false;
         while let Some(Part::Bytes(part)) = self.parts.front() {
-            replies.bytes(id, part);
+            replies.body(id, Piece::Bytes(part));
             self.parts.pop_front();
             any = true;
         }

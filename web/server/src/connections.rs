@@ -136,9 +136,9 @@ impl Carrier {
     }
 
     /// What its handshake came to.
-    pub(crate) fn session(&self, id: ConnId) -> Option<Arc<ClientSession>> {
+    pub(crate) fn session(&self, id: ConnId) -> Option<&Arc<ClientSession>> {
         match self.security.get(id.index())? {
-            Security::Tls { session, .. } => Some(Arc::clone(session)),
+            Security::Tls { session, .. } => Some(session),
             Security::Plain | Security::Misplaced => None,
         }
     }

@@ -22,7 +22,7 @@ use crate::handshake_table::{Handshakes, id_of, token};
 use crate::pace::PATIENCE;
 use crate::security::Security;
 use app::{ConnId, Net, Wake};
-use exchange::{ClientSession, Handler, HandshakeFault, LocalAddress, Turn};
+use exchange::{ClientSession, Handler, HandshakeFault, LocalAddress, OpeningFault, Turn};
 use handshake::{Acceptor, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
 use std::sync::Arc;
 use wire::Time;
@@ -322,7 +322,7 @@ impl<H: Handler> Server<H> {
         self.h1.carrier.counters.handshakes_failed += 1;
         let exchange = self.h1.carrier.exchange_of(id);
         let mut replies = Answering { net, carrier: &mut self.h1.carrier, within: Some(id), series: None };
-        self.h1.handler.on_handshake_fault(&mut replies, exchange, fault);
+        self.h1.handler.on_fault(&mut replies, exchange, OpeningFault::Handshake(fault));
         if !alert.is_empty() {
             self.h1.carrier.send(net, id, alert);
         }

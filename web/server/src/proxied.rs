@@ -4,7 +4,7 @@ use crate::Server;
 use crate::answering::Answering;
 use crate::conn::{PARTIAL, State};
 use app::{ConnId, Net};
-use exchange::{BadProxyHeader, ExchangeId, Handler, LocalAddress, PROXY_HEADER_MAX, ProxyHeader};
+use exchange::{BadProxyHeader, ExchangeId, Handler, LocalAddress, OpeningFault, PROXY_HEADER_MAX, ProxyHeader};
 
 impl<H: Handler> Server<H> {
     /// Reads the header that a connection begins with. Returns the bytes consumed, or
@@ -18,7 +18,7 @@ impl<H: Handler> Server<H> {
         let read = ProxyHeader::read(&head);
         if read.is_err() {
             let told = |handler: &mut H, replies: &mut Answering<'_, N>, exchange: ExchangeId| {
-                handler.on_bad_proxy_header(replies, exchange, &head);
+                handler.on_fault(replies, exchange, OpeningFault::ProxyHeader(&head));
             };
             self.h1.tell(net, id, Some(id), told);
         }

@@ -4,31 +4,18 @@ use crate::answering::Answering;
 use crate::conn::{FINISHED, More, State, TAKES_BODY, Tick};
 use crate::pace::BodyPace;
 use crate::page::Page;
-use crate::streamed::BodyEnd;
-use app::{Body, Net, PathFigures};
+use app::{Net, PathFigures};
 use core::net::SocketAddr;
-use core::ops::Range;
 use exchange::{
-    About, ClientSession, ExchangeId, LocalAddress, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals,
+    About, ExchangeId, LocalAddress, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
 };
 use h1::response;
-use semantics::date::HttpDate;
 use semantics::{Method, Request, Status};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use wire::Time;
 
 impl<N: Net> Replies for Answering<'_, N> {
     fn now(&self) -> Time {
         self.net.now()
-    }
-
-    fn second(&self) -> u64 {
-        self.carrier.second
-    }
-
-    fn date(&self) -> HttpDate {
-        self.carrier.date
     }
 
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
@@ -68,36 +55,27 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.send_interim(id, status, fields)
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
-        self.begin_as(id, request, reply, BodyEnd::Length);
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
+        self.begin_as(id, request, reply, end);
     }
 
-    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
-        self.begin_as(id, request, reply, if chunked { BodyEnd::Chunk } else { BodyEnd::Connection });
-    }
-
-    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
-        let Some(id) = self.begun(id) else { return };
-        self.piece(id, range.len() as u64, |net| net.send_body(id, body, range));
-    }
-
-    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
-        let Some(id) = self.begun(id) else { return };
-        self.piece(id, bytes.len() as u64, |net| net.send_bytes(id, bytes));
-        self.carrier.watch_tunnel(self.net, id);
-    }
-
-    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
         let Some(id) = self.begun(id) else { return false };
-        if self.carrier.conns[id.index()].is_chunked() {
-            return false;
+        match piece {
+            Piece::Bytes(bytes) => {
+                self.piece(id, piece.len(), |net| net.send_bytes(id, bytes));
+                self.carrier.watch_tunnel(self.net, id);
+            }
+            Piece::Body(body, (start, end)) => self.piece(id, piece.len(), |net| net.send_body(id, body, start..end)),
+            Piece::File(file, (start, end)) => {
+                let chunked = self.carrier.conns[id.index()].is_chunked();
+                if chunked || !self.net.send_file(id, file, start..end) {
+                    return false;
+                }
+                self.note(id, piece.len());
+            }
         }
-        let bytes = range.end - range.start;
-        let queued = self.net.send_file(id, file, range);
-        if queued {
-            self.note(id, bytes);
-        }
-        queued
+        true
     }
 
     fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
@@ -114,11 +92,7 @@ impl<N: Net> Replies for Answering<'_, N> {
         taken
     }
 
-    fn finish(&mut self, id: ExchangeId) {
-        self.finish_with(id, b"");
-    }
-
-    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]) {
+    fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
         let Some(id) = self.begun(id) else { return };
         if core::mem::take(&mut self.carrier.conns[id.index()].more().chunked) {
             let (length, end) = response::LAST_CHUNK.split_at(3);
@@ -145,15 +119,12 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.go_on(id, goes_on);
     }
 
-    fn abort(&mut self, id: ExchangeId) {
-        let Some((id, _)) = self.asked(id) else { return };
-        self.carrier.close_line(id, self.net.now());
-        self.carrier.conns[id.index()].state = State::Closing;
-        self.net.abort(id);
-    }
-
-    fn cut_short(&mut self, id: ExchangeId) {
-        self.cut_reply(id);
+    fn stop(&mut self, id: ExchangeId, how: Stop) {
+        match how {
+            Stop::Reset => self.reset(id),
+            Stop::Cut => self.cut_reply(id),
+            Stop::HangUp => self.hang_up(id),
+        }
     }
 
     fn be_patient(&mut self, id: ExchangeId) {
@@ -164,13 +135,13 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.open_tunnel(id, request, reply);
     }
 
-    fn resume(&mut self, id: ExchangeId) {
-        if let Some((id, _)) = self.asked(id) {
-            self.net.resume(id);
-        }
-    }
-
-    fn read_body(&mut self, id: ExchangeId, most: u64) {
+    fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        let Some(most) = most else {
+            if let Some((id, _)) = self.asked(id) {
+                self.net.resume(id);
+            }
+            return;
+        };
         let begins = self.net.now();
         let now = Tick::of(begins);
         let asked = self.asked(id).filter(|(_, conn)| conn.flags & TAKES_BODY != 0);
@@ -187,11 +158,6 @@ impl<N: Net> Replies for Answering<'_, N> {
             self.carrier.arm(self.net, id, span);
         }
         self.net.resume(id);
-    }
-
-    fn body_received(&self, id: ExchangeId) -> u64 {
-        let conn = self.carrier.conn_of(id);
-        conn.and_then(|(_, conn)| conn.more.as_ref()).map_or(0, |more| more.received)
     }
 
     fn about(&self, id: ExchangeId) -> About {
@@ -216,12 +182,10 @@ impl<N: Net> Replies for Answering<'_, N> {
         self.net.path_figures(self.carrier.conn_of(id)?.0)
     }
 
-    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
-        self.carrier.session(self.carrier.conn_of(id)?.0)
-    }
-
-    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
-        self.carrier.conn_of(id)?.1.more.as_ref()?.proxied.clone()
+    fn opening(&self, id: ExchangeId) -> Opening<'_> {
+        let Some((id, conn)) = self.carrier.conn_of(id) else { return Opening::default() };
+        let proxied = conn.more.as_ref().and_then(|more| more.proxied.as_ref());
+        Opening { session: self.carrier.session(id), proxied }
     }
 
     fn totals(&self) -> Totals {
@@ -257,21 +221,11 @@ impl<N: Net> Replies for Answering<'_, N> {
         }
     }
 
-    fn hang_up(&mut self, id: ExchangeId) {
-        let Some((id, _)) = self.unanswered(id) else { return };
-        let conn = &mut self.carrier.conns[id.index()];
-        conn.requests = conn.requests.saturating_add(1);
-        conn.flags &= !TAKES_BODY;
-        conn.clear_more();
-        self.carrier.close_after_queue(self.net, id);
-    }
-
-    fn unsent(&self, id: ExchangeId) -> usize {
-        self.carrier.conn_of(id).map_or(0, |(id, _)| self.net.unsent(id))
-    }
-
-    fn taken(&self, id: ExchangeId) -> u32 {
-        self.carrier.conn_of(id).map_or(0, |(id, conn)| conn.queued.wrapping_sub(self.net.unsent(id) as u32))
+    fn flow(&self, id: ExchangeId) -> ReplyFlow {
+        let Some((id, conn)) = self.carrier.conn_of(id) else { return ReplyFlow::default() };
+        let unsent = self.net.unsent(id);
+        let received = conn.more.as_ref().map_or(0, |more| more.received);
+        ReplyFlow { unsent, taken: conn.queued.wrapping_sub(unsent as u32), received }
     }
 
     fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {

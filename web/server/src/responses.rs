@@ -57,6 +57,8 @@ impl Carrier {
                     net.send_body(id, body, *start..*end);
                     sent += u64::from(end - start);
                 }
+                // Whoever sends files sends them in pieces.
+                Piece::File(..) => {}
             }
         }
         (head, sent)

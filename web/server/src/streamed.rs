@@ -5,23 +5,23 @@ use crate::conn::{ServedConnection, State};
 use crate::head;
 use crate::page::line;
 use app::{ConnId, Net};
-use exchange::{Ending, ExchangeId, Reply};
+use exchange::{Ending, ExchangeId, Reply, ReplyEnd};
 use h1::response::{self, ResponseHead};
 use semantics::{Request, Status};
 
 impl<N: Net> Answering<'_, N> {
     /// Queues the head of a reply whose body ends so.
-    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: BodyEnd) {
+    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         let Some((id, ending)) = self.unanswered(id) else { return };
-        let chunked = end == BodyEnd::Chunk && !ending.is_http10();
-        let ending = if chunked || end == BodyEnd::Length { ending } else { ending.and(false) };
+        let chunked = end == ReplyEnd::Chunk && !ending.is_http10();
+        let ending = if chunked || end == ReplyEnd::Length { ending } else { ending.and(false) };
         let series = self.series;
         let conn = self.send_head(id, request, reply, (ending, chunked));
         conn.ending = ending;
         conn.state = State::Replying;
         let more = conn.more();
         more.chunked = chunked;
-        more.until_close = end == BodyEnd::Connection || end == BodyEnd::Chunk && !chunked;
+        more.until_close = end == ReplyEnd::Connection || end == ReplyEnd::Chunk && !chunked;
         more.series = series.or(more.series);
         self.carrier.watch_progress(self.net, id);
     }
@@ -85,15 +85,4 @@ impl<N: Net> Answering<'_, N> {
             self.carrier.send(self.net, id, response::CHUNK_END);
         }
     }
-}
-
-/// How the end of a reply's body is told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum BodyEnd {
-    /// By its length, if it has a body.
-    Length,
-    /// By its last chunk, if the client knows chunks.
-    Chunk,
-    /// By the end of the connection.
-    Connection,
 }

@@ -2,7 +2,7 @@
 //! section 7.8); and replies that end before they are whole.
 
 use crate::answering::Answering;
-use crate::conn::{DRY, ENDED, FINISHED, State};
+use crate::conn::{DRY, ENDED, FINISHED, State, TAKES_BODY};
 use crate::protocol::H1;
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Reply};
@@ -52,6 +52,24 @@ impl<N: Net> Answering<'_, N> {
         if let Some((_, conn)) = self.asked(id) {
             conn.more().patient = true;
         }
+    }
+
+    /// Its peer is told of the end by a reset.
+    pub(crate) fn reset(&mut self, id: ExchangeId) {
+        let Some((id, _)) = self.asked(id) else { return };
+        self.carrier.close_line(id, self.net.now());
+        self.carrier.conns[id.index()].state = State::Closing;
+        self.net.abort(id);
+    }
+
+    /// There is no reply.
+    pub(crate) fn hang_up(&mut self, id: ExchangeId) {
+        let Some((id, _)) = self.unanswered(id) else { return };
+        let conn = &mut self.carrier.conns[id.index()];
+        conn.requests = conn.requests.saturating_add(1);
+        conn.flags &= !TAKES_BODY;
+        conn.clear_more();
+        self.carrier.close_after_queue(self.net, id);
     }
 
     /// What is queued of a reply is sent, and no more; its client can tell that something

@@ -153,6 +153,7 @@ impl<N: Net> Upstreams for Answering<'_, N> {
         match piece {
             Piece::Bytes(bytes) => self.net.send_bytes(id.conn(), bytes),
             Piece::Body(body, (start, end)) => self.net.send_body(id.conn(), body, start..end),
+            Piece::File(file, (start, end)) => _ = self.net.send_file(id.conn(), file, start..end),
         }
     }
 

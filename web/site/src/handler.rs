@@ -8,7 +8,7 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, HeadWriter, Intake, Ready, Replies, RequestBody,
+    Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Ready, Replies, RequestBody,
     UpstreamEvent, UpstreamId,
 };
 use files::{Files, Reader};
@@ -320,15 +320,11 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.reopen_logs());
     }
 
-    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
-        each!(self, handler => handler.on_bad_proxy_header(replies, id, bytes));
-    }
-
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         each!(self, handler => handler.on_refused(replies, id, status, line))
     }
 
-    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
-        each!(self, handler => handler.on_handshake_fault(replies, id, fault));
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+        each!(self, handler => handler.on_fault(replies, id, fault));
     }
 }

@@ -2,17 +2,20 @@
 //! asked, many at a time on one connection, and each is answered with a line of status and
 //! length, and the body. So no handler knows who carries it.
 
-use app::{Body, Wake};
-use core::ops::Range;
-use exchange::{ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody};
+use app::Wake;
+use exchange::{
+    ExchangeId, ExchangeSlots, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
+    RequestBody, Stop,
+};
 use files::{Directory, ReaderKind};
 use semantics::date::HttpDate;
 use semantics::{Method, Offsets, Request, Status};
 use site::{Config, Content, Making, Respond, SiteHandler};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wire::Time;
+
+const SECOND: u64 = 1_445_412_480;
 
 /// What its peer takes of each answer in a turn.
 const TAKEN: usize = 64 << 10;
@@ -58,19 +61,10 @@ impl Replies for Lines {
     fn now(&self) -> Time {
         Time::from_millis(5000)
     }
-    fn second(&self) -> u64 {
-        1_445_412_480
-    }
-    fn date(&self) -> HttpDate {
-        HttpDate::from_unix(self.second())
-    }
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
-        self.begin(id, request, reply);
+        self.begin(id, request, reply, ReplyEnd::Length);
         for piece in body {
-            match piece {
-                Piece::Bytes(bytes) => self.bytes(id, bytes),
-                Piece::Body(body, (start, end)) => self.body(id, body, *start..*end),
-            }
+            self.body(id, *piece);
         }
         self.end(id);
     }
@@ -83,43 +77,39 @@ impl Replies for Lines {
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
         self.reply(id, request, &Reply { status, length: None, fields }, &[]);
     }
-    fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>) {
+    fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: ReplyEnd) {
         if let Some(asked) = self.get(id) {
             let line = format!("{} {}", reply.status.code(), reply.length.unwrap_or(0));
             assert!(asked.line.replace(line).is_none(), "one answer to one request");
         }
     }
-    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, _chunked: bool) {
-        self.begin(id, request, reply);
-    }
-    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
-        self.bytes(id, &body.as_slice()[range.start as usize..range.end as usize]);
-    }
-    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
+        let bytes = match piece {
+            Piece::Bytes(bytes) => bytes,
+            Piece::Body(body, (start, end)) => &body.as_slice()[start as usize..end as usize],
+            Piece::File(..) => return false,
+        };
         if let Some(asked) = self.get(id) {
             assert!(asked.line.is_some());
             asked.out.extend_from_slice(bytes);
             asked.unsent += bytes.len();
         }
-    }
-    fn file(&mut self, _id: ExchangeId, _file: &Arc<OwnedFd>, _range: Range<u64>) -> bool {
-        false
+        true
     }
     fn take_back(&mut self, _id: ExchangeId, _most: usize) -> usize {
         0
     }
-    fn finish(&mut self, _id: ExchangeId) {}
-    fn finish_with(&mut self, _id: ExchangeId, _trailers: &[u8]) {}
+    fn finish(&mut self, _id: ExchangeId, _trailers: &[u8]) {}
     fn end(&mut self, id: ExchangeId) {
         if let Some(Asked { line: Some(line), out, .. }) = self.get(id).map(core::mem::take) {
             self.over.push((id, line, out));
             self.ids.end(id);
         }
     }
-    fn abort(&mut self, id: ExchangeId) {
+    fn stop(&mut self, id: ExchangeId, _how: Stop) {
         assert!(!self.ids.end(id), "nothing breaks here");
     }
-    fn resume(&mut self, _id: ExchangeId) {}
+    fn read(&mut self, _id: ExchangeId, _most: Option<u64>) {}
     fn about(&self, _id: ExchangeId) -> exchange::About {
         exchange::About::default()
     }
@@ -130,12 +120,11 @@ impl Replies for Lines {
         0
     }
     fn set_last(&mut self, _id: ExchangeId) {}
-    fn hang_up(&mut self, _id: ExchangeId) {}
-    fn unsent(&self, id: ExchangeId) -> usize {
-        self.ids.find(id).map_or(0, |at| self.asked[at].unsent)
-    }
-    fn taken(&self, id: ExchangeId) -> u32 {
-        self.ids.find(id).map_or(0, |at| (self.asked[at].out.len() - self.asked[at].unsent) as u32)
+    fn flow(&self, id: ExchangeId) -> ReplyFlow {
+        let Some(Asked { out, unsent, .. }) = self.ids.find(id).map(|at| &self.asked[at]) else {
+            return ReplyFlow::default();
+        };
+        ReplyFlow { unsent: *unsent, taken: (out.len() - unsent) as u32, received: 0 }
     }
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
         if let Some(asked) = self.get(id) {
@@ -164,7 +153,7 @@ impl World {
         let making = Making { heads: &heads, event: &event, limits, work: None };
         let mut handler = SiteHandler::new(content, &making, &[]).expect("what it serves");
         let lines = Lines { ids: ExchangeSlots::carried(), asked: Vec::new(), over: Vec::new() };
-        handler.on_second(lines.second(), &lines.date(), lines.now());
+        handler.on_second(SECOND, &HttpDate::from_unix(SECOND), lines.now());
         Self { handler, lines }
     }
 
@@ -186,7 +175,7 @@ impl World {
             let wake = self.handler.on_turn(&mut self.lines);
             let mut took = false;
             for id in all {
-                let taken = self.lines.unsent(*id).min(TAKEN);
+                let taken = self.lines.flow(*id).unsent.min(TAKEN);
                 if let Some(asked) = self.lines.get(*id).filter(|_| taken > 0) {
                     asked.unsent -= taken;
                     self.handler.on_room(&mut self.lines, *id);
@@ -274,7 +263,7 @@ fn a_connection_carries_many_exchanges() {
     let next: Vec<_> = (0..4).map(|_| files.ask("/large")).collect();
     for id in long.iter().chain([&short]) {
         assert!(!next.contains(id) && files.lines.mark(*id).is_none());
-        files.lines.bytes(*id, b"late");
+        files.lines.body(*id, Piece::Bytes(b"late"));
         files.lines.end(*id);
         files.handler.on_gone(*id, Some(0), Gone::Cut);
     }

@@ -21,7 +21,7 @@
 //!   be gone through more than once, for another upstream.
 //! - [`BodyReading::Streamed`]: `Flow::On` at once. Its bytes go to
 //!   [`Engine::stream_body`] as they come, which says how many it takes; what it leaves
-//!   stays with the client until [`Replies::resume`], for whatever answers to call when
+//!   stays with the client until [`Replies::read`], for whatever answers to call when
 //!   there is room again. Its end is told by [`Engine::on_body_news`].
 //!
 //! If the body ends otherwise (too long, too late, malformed, its client gone, a disk
@@ -87,7 +87,7 @@ impl Runner<'_> {
             if loaded.asks_for_bodies {
                 body.copy = Some(BodyCopy { bytes: Vec::new(), most: block.body.buffer as usize });
             }
-            self.replies.read_body(self.course.id, body.most);
+            self.replies.read(self.course.id, Some(body.most));
             return Flow::On;
         }
         let store = loaded.bodies.borrow();
@@ -98,7 +98,7 @@ impl Runner<'_> {
         match ended {
             Ok(true) => Flow::On,
             Ok(false) => {
-                self.replies.read_body(self.course.id, body.most);
+                self.replies.read(self.course.id, Some(body.most));
                 Flow::Waits(On::Source)
             }
             Err(why) => {
@@ -183,7 +183,7 @@ impl Engine {
 
     /// All of a body came.
     pub(super) fn end_body(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
-        let wire = replies.body_received(id);
+        let wire = replies.flow(id).received;
         let Some((token, body)) = self.rest.body_of(replies, id) else { return };
         (body.ended, body.wire) = (true, wire);
         let whole = match &mut body.state {
@@ -264,12 +264,12 @@ impl Engine {
         match event {
             BodyEvent::Room => {
                 received.on_room();
-                replies.resume(*id);
+                replies.read(*id, None);
             }
             BodyEvent::Written(wrote) => {
                 let settled = received.on_written(wrote);
                 if settled.is_ok() && !body.ended {
-                    replies.resume(*id);
+                    replies.read(*id, None);
                 }
                 self.on_body_settled(replies, token, settled);
             }

@@ -161,7 +161,7 @@ impl Loaded {
 
     #[inline(never)]
     fn told(replies: &dyn Replies, id: ExchangeId) -> Option<Box<ProxiedAddresses>> {
-        replies.proxied(id).map(Box::new)
+        replies.opening(id).proxied.cloned().map(Box::new)
     }
 
     pub fn program(&self) -> &Program {
@@ -482,7 +482,7 @@ impl Course {
         (self.peer, self.started) = (self.about.peer, replies.now());
         self.proxied = loaded.proxied(replies, id);
         if self.about.transport == Transport::Tls {
-            self.secured.session = replies.session(id);
+            self.secured.session = replies.opening(id).session.cloned();
         }
         self.method = request.method();
         self.args.extend_from_slice(request.query().unwrap_or_default());

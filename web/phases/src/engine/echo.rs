@@ -51,7 +51,7 @@ impl Engine {
         let taken = bytes.len().min(PIECE);
         ECHOED.with_borrow_mut(|echoed| echoed.entry(token).or_default().extend_from_slice(&bytes[..taken]));
         if let Some(id) = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id) {
-            replies.resume(id);
+            replies.read(id, None);
         }
         taken
     }

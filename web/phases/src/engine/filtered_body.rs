@@ -6,7 +6,7 @@ use crate::filters::{Broken, FilterValues, Pipeline, Ran};
 use app::Body;
 use core::cell::Cell;
 use core::ops::Range;
-use exchange::{ExchangeId, Replies, Reply};
+use exchange::{ExchangeId, Replies, Reply, ReplyEnd};
 use files::Rate;
 use semantics::Request;
 use std::collections::VecDeque;
@@ -178,9 +178,10 @@ impl Filtering {
     /// Queues the head of its answer.
     pub fn begin(&mut self, replies: &mut dyn Replies, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         match self.length {
-            AnswerLength::Known(_) => replies.begin(id, request, reply),
+            AnswerLength::Known(_) => replies.begin(id, request, reply, ReplyEnd::Length),
             AnswerLength::Open { chunked } => {
-                replies.begin_open(id, request, &Reply { length: None, ..*reply }, chunked);
+                let end = if chunked { ReplyEnd::Chunk } else { ReplyEnd::Connection };
+                replies.begin(id, request, &Reply { length: None, ..*reply }, end);
             }
         }
         self.begun = true;

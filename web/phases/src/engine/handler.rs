@@ -12,8 +12,8 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, HandshakeFault, Intake, Ready, Replies, RequestBody, Transport,
-    UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Ready, Replies, RequestBody, Stop,
+    Transport, UpstreamEvent, UpstreamId,
 };
 use features::compression::CompressedBodies;
 use passwords::Verifier;
@@ -69,7 +69,7 @@ impl Handler for Engine {
         course.listener = Self::listener(&loaded, self.single, || course.about.local);
         let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
             self.rest.give_back(token, course);
-            replies.hang_up(id);
+            replies.stop(id, Stop::HangUp);
             return;
         };
         course.class = self.class(|known| request.known(known), course.about.transport);
@@ -112,7 +112,7 @@ impl Handler for Engine {
         }
         let Some(server) = listener.servers.get(usize::from(place)) else {
             self.rest.give_back(token, course);
-            replies.hang_up(id);
+            replies.stop(id, Stop::HangUp);
             return;
         };
         course.server = *server;
@@ -381,10 +381,6 @@ impl Handler for Engine {
         self.rest.log_ready(replies, id, request, sent);
     }
 
-    fn on_bad_proxy_header<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, bytes: &[u8]) {
-        self.tell_of_proxy_header(replies, id, bytes);
-    }
-
     fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
         let loaded = Rc::clone(&self.loaded);
         let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
@@ -413,8 +409,11 @@ impl Handler for Engine {
         true
     }
 
-    fn on_handshake_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: &HandshakeFault) {
-        self.tell_of_handshake(replies, id, fault);
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+        match fault {
+            OpeningFault::ProxyHeader(bytes) => self.tell_of_proxy_header(replies, id, bytes),
+            OpeningFault::Handshake(fault) => self.tell_of_handshake(replies, id, fault),
+        }
     }
 
     fn reopen_logs(&self) {

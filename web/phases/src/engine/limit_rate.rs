@@ -4,7 +4,7 @@
 use crate::program::Block;
 use app::Body;
 use core::time::Duration;
-use exchange::{ExchangeId, Part, Replies};
+use exchange::{ExchangeId, Part, Piece, Replies};
 use features::{Values, units};
 use files::Rate;
 use std::collections::VecDeque;
@@ -59,7 +59,7 @@ impl RatedBody {
             let length = match self.parts.front_mut() {
                 None => break,
                 Some(Part::Bytes(bytes)) => {
-                    replies.bytes(id, bytes);
+                    replies.body(id, Piece::Bytes(bytes));
                     let length = bytes.len() as u64;
                     self.parts.pop_front();
                     length
@@ -68,7 +68,7 @@ impl RatedBody {
                     let length = room.min(range.end - range.start);
                     // Content in memory is below 4 GiB.
                     let from = self.start + range.start as u32;
-                    replies.body(id, &self.body, from..from + length as u32);
+                    replies.body(id, Piece::Body(&self.body, (from, from + length as u32)));
                     range.start += length;
                     if range.start >= range.end {
                         self.parts.pop_front();
@@ -82,7 +82,7 @@ impl RatedBody {
         *told += self.sent - before;
         if self.parts.is_empty() {
             if !core::mem::replace(&mut self.finished, true) {
-                replies.finish(id);
+                replies.finish(id, b"");
             }
             return None;
         }

@@ -82,7 +82,7 @@ impl Rest {
         // It was counted already.
         course.about.requests = course.about.requests.saturating_sub(1);
         (course.id, course.peer, course.started) = (id, course.about.peer, clock.now);
-        course.secured.session = if course.is_secured() { replies.session(id) } else { None };
+        course.secured.session = if course.is_secured() { replies.opening(id).session.cloned() } else { None };
         if course.loaded.finds_clients() {
             let loaded = Rc::clone(&course.loaded);
             course.proxied = loaded.proxied(replies, id);

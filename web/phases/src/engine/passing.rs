@@ -4,13 +4,11 @@
 use super::Rest;
 use super::course::CourseState;
 use super::filtered_body::Filtering;
-use app::{Body, PathFigures};
-use core::ops::Range;
-use exchange::{About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, Upstreams};
-use rustix::fd::OwnedFd;
-use semantics::date::HttpDate;
+use app::PathFigures;
+use exchange::{
+    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, Upstreams,
+};
 use semantics::{Request, Status};
-use std::sync::Arc;
 use wire::Time;
 
 /// What files see of the carrier.
@@ -52,14 +50,6 @@ impl Replies for Passing<'_> {
         self.replies.now()
     }
 
-    fn second(&self) -> u64 {
-        self.replies.second()
-    }
-
-    fn date(&self) -> HttpDate {
-        self.replies.date()
-    }
-
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
         self.replies.reply(id, request, reply, body);
     }
@@ -80,7 +70,7 @@ impl Replies for Passing<'_> {
         self.replies.reply_status(id, request, status, fields);
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         if let Some(course) = self.rest.course_of(self.replies, id)
             && let Some(mut filtering) = course.filtering.take()
         {
@@ -89,40 +79,27 @@ impl Replies for Passing<'_> {
             course.filtering = Some(filtering);
             return;
         }
-        self.replies.begin(id, request, reply);
+        self.replies.begin(id, request, reply, end);
         let head = self.replies.head_len();
         if let Some(course) = self.rest.course_of(self.replies, id) {
             course.sent.head = head;
         }
     }
 
-    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
-        self.replies.begin_open(id, request, reply, chunked);
-    }
-
-    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
         if let Some(filtering) = self.filtering(id) {
-            filtering.add(body, range);
-            return self.make_ready(id);
+            match piece {
+                Piece::Bytes(bytes) => filtering.add_copy(bytes),
+                Piece::Body(body, (start, end)) => filtering.add(body, start..end),
+                // What passes a filter is read.
+                Piece::File(..) => return false,
+            }
+            self.make_ready(id);
+            return true;
         }
-        self.sent(id, range.len() as u64);
-        self.replies.body(id, body, range);
-    }
-
-    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
-        if self.filtering(id).is_some() {
-            let body = Body::new(bytes.to_vec());
-            return self.body(id, &body, 0..body.len());
-        }
-        self.sent(id, bytes.len() as u64);
-        self.replies.bytes(id, bytes);
-    }
-
-    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
-        let bytes = range.end - range.start;
-        let queued = self.replies.file(id, file, range);
+        let queued = self.replies.body(id, piece);
         if queued {
-            self.sent(id, bytes);
+            self.sent(id, piece.len());
         }
         queued
     }
@@ -139,18 +116,14 @@ impl Replies for Passing<'_> {
         taken
     }
 
-    fn finish(&mut self, id: ExchangeId) {
+    fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
         if let Some(filtering) = self.filtering(id) {
             if filtering.end() {
                 self.make_ready(id);
             }
             return;
         }
-        self.replies.finish(id);
-    }
-
-    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]) {
-        self.replies.finish_with(id, trailers);
+        self.replies.finish(id, trailers);
     }
 
     fn end(&mut self, id: ExchangeId) {
@@ -159,25 +132,23 @@ impl Replies for Passing<'_> {
         self.replies.end(id);
     }
 
-    fn abort(&mut self, id: ExchangeId) {
-        self.over(id, false);
-        self.replies.abort(id);
+    fn stop(&mut self, id: ExchangeId, how: Stop) {
+        if how != Stop::HangUp {
+            self.over(id, false);
+        }
+        self.replies.stop(id, how);
     }
 
-    fn resume(&mut self, id: ExchangeId) {
-        self.replies.resume(id);
+    fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        self.replies.read(id, most);
     }
 
     fn about(&self, id: ExchangeId) -> About {
         self.replies.about(id)
     }
 
-    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
-        self.replies.proxied(id)
-    }
-
-    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
-        self.replies.session(id)
+    fn opening(&self, id: ExchangeId) -> Opening<'_> {
+        self.replies.opening(id)
     }
 
     fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
@@ -204,18 +175,11 @@ impl Replies for Passing<'_> {
         self.replies.set_terms(id, number);
     }
 
-    fn hang_up(&mut self, id: ExchangeId) {
-        self.replies.hang_up(id);
-    }
-
-    fn unsent(&self, id: ExchangeId) -> usize {
+    fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let course = self.replies.mark(id).and_then(|mark| self.rest.peek(mark, id));
         let waits = course.and_then(|course| course.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
-        self.replies.unsent(id) + waits
-    }
-
-    fn taken(&self, id: ExchangeId) -> u32 {
-        self.replies.taken(id)
+        let flow = self.replies.flow(id);
+        ReplyFlow { unsent: flow.unsent + waits, ..flow }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {

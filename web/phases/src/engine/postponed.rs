@@ -22,7 +22,7 @@ use super::waits::{On, Pull, SUBS_OF_ALL};
 use crate::filters::{Broken, Include};
 use app::Body;
 use core::ops::Range;
-use exchange::{ExchangeId, Replies};
+use exchange::{ExchangeId, Piece, Replies};
 use semantics::Request;
 
 /// Bytes of own content that wait for their place to be reached.
@@ -153,7 +153,7 @@ impl super::Rest {
                 *share = share.saturating_sub(64);
                 queued += length as u64;
                 if let Some((body, range)) = piece.filter(|_| length > 0) {
-                    replies.body(id, &body, range);
+                    replies.body(id, Piece::Body(&body, (range.start, range.end)));
                 }
             } else {
                 queued += code(replies, course, postponed, piece, (&mut *share, clock))?;
@@ -265,7 +265,7 @@ fn code(
             queued += out.len() as u64;
             let body = Body::new(out);
             let length = body.len();
-            replies.body(id, &body, 0..length);
+            replies.body(id, Piece::Body(&body, (0, length)));
         }
         if last && ran.ended || bytes.is_empty() && !last {
             return Ok(queued);

@@ -8,7 +8,7 @@ use super::run::{FileAt, Flow, Runner};
 use app::Body;
 use core::ops::Range;
 use core::time::Duration;
-use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply};
+use exchange::{Composed, FieldLines, Part, Piece, Replies, Reply, ReplyEnd, Stop};
 use files::{Rate, Streamed};
 use semantics::Status;
 use std::rc::Rc;
@@ -77,7 +77,7 @@ impl Runner<'_> {
 
     /// Begins to send a body in memory at a rate.
     fn begin_rated(&mut self, reply: &Reply<'_>, content: (Body, u32), parts: Vec<Part>, rate: Rate) -> Flow {
-        self.replies.begin(self.course.id, self.request, reply);
+        self.replies.begin(self.course.id, self.request, reply, ReplyEnd::Length);
         self.course.sent.head = self.replies.head_len();
         self.course.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
         self.course.state = CourseState::Sends;
@@ -178,7 +178,7 @@ impl Runner<'_> {
             }
             Made::Broken => {
                 self.course.state = CourseState::Over;
-                self.replies.abort(self.course.id);
+                self.replies.stop(self.course.id, Stop::Reset);
                 return Flow::Done;
             }
             Made::Begun(filtering, first) => (filtering, first),
@@ -297,7 +297,7 @@ impl Engine {
         let Some(rated) = &mut course.rated else { return };
         let again = match rated.send(replies, id, now, &mut course.sent.body) {
             Some(again) => again,
-            None if replies.unsent(id) > 0 => LINGER,
+            None if replies.flow(id).unsent > 0 => LINGER,
             None => {
                 self.rest.end(replies, token, true);
                 replies.end(id);

@@ -6,7 +6,7 @@ use super::filtered_body::Filtering;
 use super::run::{Flow, Runner};
 use super::{Engine, Rest};
 use asking::{AskStage, BodyEnd, BodyStep, IDLE};
-use exchange::{ExchangeId, Replies, UpstreamEvent, UpstreamId};
+use exchange::{ExchangeId, Piece, Replies, Stop, UpstreamEvent, UpstreamId};
 use std::rc::Rc;
 
 /// What is shorter is passed on by way of this process: it takes fewer system calls.
@@ -99,7 +99,7 @@ impl Engine {
             _ => {}
         }
         let waits = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
-        let waits = waits.is_some_and(|id| replies.unsent(id) > 0);
+        let waits = waits.is_some_and(|id| replies.flow(id).unsent > 0);
         match self.rest.ask_for(replies, token, |ask, turn| ask.on_body_event(turn, event, waits)) {
             Some(BodyStep::Ends) => _ = self.on_body_bytes(replies, token, b""),
             Some(BodyStep::Cut(why)) => self.on_body_over(replies, token, BodyEnd::Cut(why)),
@@ -240,7 +240,7 @@ impl Engine {
         let id = self.rest.courses.get(token as usize).and_then(Option::as_ref).map(|course| course.id);
         self.rest.end(replies, token, false);
         if let Some(id) = id {
-            replies.abort(id);
+            replies.stop(id, Stop::Reset);
         }
     }
 
@@ -263,7 +263,7 @@ impl Engine {
             }
         });
         self.rest.end(replies, token, false);
-        replies.abort(id);
+        replies.stop(id, Stop::Reset);
     }
 }
 
@@ -291,7 +291,7 @@ impl Rest {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
         let (id, room) = (course.id, course.room_ahead());
         let is_direct = course.filtering.as_deref().is_some_and(Filtering::is_direct);
-        if !is_direct || replies.unsent(id) <= app::SEND_LOW_WATER {
+        if !is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER {
             let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room));
         }
     }
@@ -330,7 +330,7 @@ impl Course {
     fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
         let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
         let room = match is_direct {
-            true => most.saturating_sub(replies.unsent(self.id)),
+            true => most.saturating_sub(replies.flow(self.id).unsent),
             false => self.room_ahead(),
         };
         let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
@@ -340,7 +340,7 @@ impl Course {
         let (now, mut passed) = (replies.now(), 0);
         let came = relay.ask.read_body(now, bytes, room, &mut |bytes| {
             if is_direct {
-                replies.bytes(id, bytes);
+                replies.body(id, Piece::Bytes(bytes));
                 passed += bytes.len() as u64;
                 return;
             }

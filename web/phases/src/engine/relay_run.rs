@@ -75,7 +75,7 @@ impl Runner<'_> {
                     relay.ask.reads_piece(at);
                 }
             }
-            AskStep::WantsBody => self.replies.resume(self.course.id),
+            AskStep::WantsBody => self.replies.read(self.course.id, None),
             AskStep::Failed(failure) => {
                 self.give_up_relay();
                 return Flow::Status(failure.status());

@@ -4,7 +4,7 @@
 use super::Engine;
 use app::Closed;
 use asking::{AskStage, SEND_MAX};
-use exchange::{ExchangeId, Replies, UpstreamEvent};
+use exchange::{ExchangeId, Piece, Replies, UpstreamEvent};
 
 impl Engine {
     /// While both sides send what they like.
@@ -14,9 +14,9 @@ impl Engine {
         let Some(relay) = course.relay.as_deref_mut().filter(|relay| relay.ask.link().is_some()) else { return 0 };
         match event {
             UpstreamEvent::Data(bytes) => {
-                let room = SEND_MAX.saturating_sub(replies.unsent(id));
+                let room = SEND_MAX.saturating_sub(replies.flow(id).unsent);
                 let taken = bytes.len().min(room);
-                replies.bytes(id, bytes.get(..taken).unwrap_or_default());
+                replies.body(id, Piece::Bytes(bytes.get(..taken).unwrap_or_default()));
                 course.sent.body += taken as u64;
                 let (all, now) = (bytes.len(), replies.now());
                 if relay.ask.tunnel_came(now, taken, all) {
@@ -27,7 +27,7 @@ impl Engine {
                 taken
             }
             UpstreamEvent::Room => {
-                replies.resume(id);
+                replies.read(id, None);
                 self.watch_tunnel(replies, token);
                 0
             }

@@ -10,7 +10,7 @@ use super::run::{Flow, Runner};
 use super::text::{bare_type, location_value, put_field};
 use crate::filters::Filter;
 use crate::program::{AddedField, Block, ErrorPage, ErrorTarget};
-use exchange::{FieldLines, Part};
+use exchange::{FieldLines, Part, Stop};
 use features::ErrorLevel;
 use features::expires::{Ages, AnswerAge, Expires, Expiry};
 use semantics::date::{self, HttpDate};
@@ -486,7 +486,7 @@ impl Runner<'_> {
         }
         self.course.state = CourseState::Over;
         self.course.sent.complete = true;
-        self.replies.hang_up(self.course.id);
+        self.replies.stop(self.course.id, Stop::HangUp);
     }
 }
 

@@ -25,7 +25,7 @@ use super::text::put_field;
 use super::values::Scope;
 use crate::filters::Broken;
 use crate::program::Block;
-use exchange::{ExchangeId, FieldLines};
+use exchange::{ExchangeId, FieldLines, Stop};
 use features::ErrorLevel;
 use proxy::slices::first_byte;
 use semantics::{Fields, Known, Method};
@@ -108,7 +108,7 @@ impl Runner<'_> {
             None => self.tell(ErrorLevel::ERROR, || why.as_bytes().to_vec()),
         }
         (self.course.sent.status, self.course.state) = (status, CourseState::Over);
-        self.replies.hang_up(self.course.id);
+        self.replies.stop(self.course.id, Stop::HangUp);
         Flow::Done
     }
 

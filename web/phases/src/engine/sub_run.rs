@@ -7,7 +7,7 @@ use super::sub_course::{SubId, SubResult};
 use super::subs::{SubEvent, SubRecord, SubWork};
 use super::within::SubReplies;
 use app::Wake;
-use exchange::{ExchangeId, Gone, Handler, Replies, UpstreamEvent, UpstreamId};
+use exchange::{ExchangeId, Gone, Handler, Replies, Stop, UpstreamEvent, UpstreamId};
 use features::ErrorLevel;
 
 /// Bytes that are kept for a variable, whatever a place says.
@@ -148,9 +148,9 @@ impl Engine {
         self.rest.end(replies, token, false);
         // What was sent of it is known not to be all.
         if begun {
-            replies.cut_short(main)
+            replies.stop(main, Stop::Cut)
         } else {
-            replies.hang_up(main)
+            replies.stop(main, Stop::HangUp)
         }
         self.drop_subs(main);
     }
@@ -201,7 +201,7 @@ impl Engine {
         }
         self.files.on_gone(id, inner, Gone::Cut);
         self.rest.end(replies, token, false);
-        replies.abort(id);
+        replies.stop(id, Stop::Reset);
         self.drop_subs(id);
     }
 

@@ -8,12 +8,11 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 use core::time::Duration;
 use exchange::{
-    About, ClientSession, ExchangeId, Piece, ProxiedAddresses, Ready, Replies, Reply, Totals, UpstreamAddress,
+    About, ExchangeId, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals, UpstreamAddress,
     UpstreamId, Upstreams,
 };
 use handshake::Sought;
 use rustix::fd::OwnedFd;
-use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use std::sync::Arc;
 use wire::Time;
@@ -51,21 +50,10 @@ impl Replies for SubReplies<'_> {
         self.replies.now()
     }
 
-    fn second(&self) -> u64 {
-        self.replies.second()
-    }
-
-    fn date(&self) -> HttpDate {
-        self.replies.date()
-    }
-
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
         let Some(sub) = SubId::of(id) else { return self.replies.reply(id, request, reply, body) };
         for piece in body {
-            match *piece {
-                Piece::Bytes(bytes) => self.bytes(id, bytes),
-                Piece::Body(body, (start, end)) => self.push(sub, SubEvent::Content(body.clone(), start..end)),
-            }
+            self.body(id, *piece);
         }
         self.push(sub, SubEvent::Over);
     }
@@ -85,51 +73,35 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         if SubId::of(id).is_none() {
-            self.replies.begin(id, request, reply);
+            self.replies.begin(id, request, reply, end);
         }
     }
 
-    fn begin_open(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
-        if SubId::of(id).is_none() {
-            self.replies.begin_open(id, request, reply, chunked);
-        }
-    }
-
-    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
-        match SubId::of(id) {
-            Some(sub) => self.push(sub, SubEvent::Content(body.clone(), range)),
-            None => self.replies.body(id, body, range),
-        }
-    }
-
-    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
-        let Some(sub) = SubId::of(id) else { return self.replies.bytes(id, bytes) };
-        let body = Body::new(bytes.to_vec());
-        let length = body.len();
-        self.push(sub, SubEvent::Content(body, 0..length));
-    }
-
-    fn file(&mut self, id: ExchangeId, file: &Arc<OwnedFd>, range: Range<u64>) -> bool {
-        SubId::of(id).is_none() && self.replies.file(id, file, range)
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
+        let Some(sub) = SubId::of(id) else { return self.replies.body(id, piece) };
+        let (body, range) = match piece {
+            Piece::Bytes(bytes) => {
+                let body = Body::new(bytes.to_vec());
+                let length = body.len();
+                (body, 0..length)
+            }
+            Piece::Body(body, (start, end)) => (body.clone(), start..end),
+            Piece::File(..) => return false,
+        };
+        self.push(sub, SubEvent::Content(body, range));
+        true
     }
 
     fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
         if SubId::of(id).is_some() { 0 } else { self.replies.take_back(id, most) }
     }
 
-    fn finish(&mut self, id: ExchangeId) {
+    fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
         match SubId::of(id) {
             Some(sub) => self.push(sub, SubEvent::Over),
-            None => self.replies.finish(id),
-        }
-    }
-
-    fn finish_with(&mut self, id: ExchangeId, trailers: &[u8]) {
-        match SubId::of(id) {
-            Some(sub) => self.push(sub, SubEvent::Over),
-            None => self.replies.finish_with(id, trailers),
+            None => self.replies.finish(id, trailers),
         }
     }
 
@@ -140,17 +112,11 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn abort(&mut self, id: ExchangeId) {
+    fn stop(&mut self, id: ExchangeId, how: Stop) {
         match SubId::of(id) {
+            Some(sub) if how == Stop::HangUp => self.push(sub, SubEvent::HangUp),
             Some(sub) => self.push_cut(sub),
-            None => self.replies.abort(id),
-        }
-    }
-
-    fn cut_short(&mut self, id: ExchangeId) {
-        match SubId::of(id) {
-            Some(sub) => self.push_cut(sub),
-            None => self.replies.cut_short(id),
+            None => self.replies.stop(id, how),
         }
     }
 
@@ -167,20 +133,10 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn resume(&mut self, id: ExchangeId) {
+    fn read(&mut self, id: ExchangeId, most: Option<u64>) {
         if SubId::of(id).is_none() {
-            self.replies.resume(id);
+            self.replies.read(id, most);
         }
-    }
-
-    fn read_body(&mut self, id: ExchangeId, most: u64) {
-        if SubId::of(id).is_none() {
-            self.replies.read_body(id, most);
-        }
-    }
-
-    fn body_received(&self, id: ExchangeId) -> u64 {
-        if SubId::of(id).is_some() { 0 } else { self.replies.body_received(id) }
     }
 
     fn about(&self, id: ExchangeId) -> About {
@@ -198,12 +154,8 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn proxied(&self, id: ExchangeId) -> Option<ProxiedAddresses> {
-        self.replies.proxied(self.main(id))
-    }
-
-    fn session(&self, id: ExchangeId) -> Option<Arc<ClientSession>> {
-        self.replies.session(self.main(id))
+    fn opening(&self, id: ExchangeId) -> Opening<'_> {
+        self.replies.opening(self.main(id))
     }
 
     fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
@@ -230,23 +182,11 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn hang_up(&mut self, id: ExchangeId) {
-        match SubId::of(id) {
-            Some(sub) => self.push(sub, SubEvent::HangUp),
-            None => self.replies.hang_up(id),
-        }
-    }
-
-    fn unsent(&self, id: ExchangeId) -> usize {
-        match SubId::of(id) {
-            Some(sub) => self.table.get(&sub).map_or(0, |one| one.unsent),
-            None => self.replies.unsent(id),
-        }
-    }
-
-    /// Whoever takes the main answer will take this.
-    fn taken(&self, id: ExchangeId) -> u32 {
-        self.replies.taken(self.main(id))
+    fn flow(&self, id: ExchangeId) -> ReplyFlow {
+        let Some(sub) = SubId::of(id) else { return self.replies.flow(id) };
+        let Some(record) = self.table.get(&sub) else { return ReplyFlow::default() };
+        // Whoever takes the main answer will take this.
+        ReplyFlow { unsent: record.unsent, taken: self.replies.flow(record.main).taken, received: 0 }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {

@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, RequestBody, Speaks,
-    UpstreamAddress,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, ReplyEnd, RequestBody,
+    Speaks, Stop, UpstreamAddress,
 };
 use server::{Config, Respond};
 use std::collections::BTreeMap;
@@ -45,9 +45,9 @@ impl Handler for Holds {
             }
             b"/begun" => {
                 let reply = Reply { status: Status::OK, length: Some(1 << 20), fields: b"" };
-                replies.begin(id, request, &reply);
+                replies.begin(id, request, &reply, ReplyEnd::Length);
             }
-            b"/read" => replies.read_body(id, 1 << 20),
+            b"/read" => replies.read(id, Some(1 << 20)),
             b"/early" => {
                 let reply = Reply { status: Status::FORBIDDEN, length: Some(0), fields: b"" };
                 replies.reply(id, request, &reply, &[]);
@@ -69,7 +69,7 @@ impl Handler for Holds {
 
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
         assert_eq!(why, BodyCut::Late);
-        replies.hang_up(id);
+        replies.stop(id, Stop::HangUp);
         true
     }
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, RequestBody,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, ReplyEnd, RequestBody, Stop,
 };
 use std::collections::HashMap;
 
@@ -47,9 +47,9 @@ impl Handler for Echo {
                 let reply = Reply { status: Status::OK, length: Some(3), fields: b"X-Field: v\r\n" };
                 replies.reply(id, request, &reply, &[Piece::Bytes(b"now")]);
                 // All that follows the end is harmless.
-                replies.bytes(id, b"more");
+                replies.body(id, Piece::Bytes(b"more"));
                 replies.end(id);
-                replies.abort(id);
+                replies.stop(id, Stop::Reset);
                 replies.reply_status(id, request, Status::OK, b"");
             }
             b"/early" => replies.reply_status(id, request, Status::FORBIDDEN, b""),
@@ -62,12 +62,12 @@ impl Handler for Echo {
         let (_, _, request) = self.begun.get_mut(&mark).expect("it is under way");
         if let Some(request) = request.take() {
             let reply = Reply { status: Status::OK, length: Some(20), fields: b"" };
-            replies.begin(id, &request.get(), &reply);
+            replies.begin(id, &request.get(), &reply, ReplyEnd::Length);
         }
         let taken = bytes.len().min(self.most);
-        if replies.unsent(id) < 1 << 20 {
+        if replies.flow(id).unsent < 1 << 20 {
             let body = Body::new(bytes[..taken].to_vec());
-            replies.body(id, &body, 0..body.len());
+            replies.body(id, Piece::Body(&body, (0, body.len())));
             return taken;
         }
         0
@@ -76,7 +76,7 @@ impl Handler for Echo {
     fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         let mark = replies.mark(id).expect("it was left");
         self.begun.remove(&mark);
-        replies.finish(id);
+        replies.finish(id, b"");
         replies.end(id);
     }
 
@@ -227,7 +227,7 @@ impl Handler for Reads {
         self.begun = Some((id, (*request).into()));
         if let Some(most) = self.most {
             self.reads = true;
-            replies.read_body(id, most);
+            replies.read(id, Some(most));
         }
     }
 
@@ -239,7 +239,7 @@ impl Handler for Reads {
 
     fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         let Some((_, request)) = self.begun.take() else { panic!("it is under way") };
-        let text = format!("{} {}", String::from_utf8_lossy(&self.bytes), replies.body_received(id));
+        let text = format!("{} {}", String::from_utf8_lossy(&self.bytes), replies.flow(id).received);
         let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"" };
         replies.reply(id, &request.get(), &reply, &[Piece::Bytes(text.as_bytes())]);
     }
@@ -250,7 +250,7 @@ impl Handler for Reads {
             (Some((_, request)), BodyCut::TooLong | BodyCut::Malformed) => {
                 replies.reply_status(id, &request.get(), Status::CONTENT_TOO_LARGE, b"");
             }
-            _ => replies.hang_up(id),
+            _ => replies.stop(id, Stop::HangUp),
         }
         true
     }
@@ -384,17 +384,17 @@ impl Handler for Late {
             replies.reply_status(first, request, Status::FORBIDDEN, b"");
             replies.set_mark(first, 8);
             replies.set_last(first);
-            replies.hang_up(first);
-            replies.abort(first);
+            replies.stop(first, Stop::HangUp);
+            replies.stop(first, Stop::Reset);
             assert_eq!((replies.mark(first), replies.mark(id)), (None, Some(7)));
             assert_eq!((replies.peer(first), replies.peer(id).is_some()), (None, true));
             let reply = Reply { status: Status::OK, length: Some(2), fields: b"" };
-            replies.begin(id, request, &reply);
-            replies.bytes(first, b"no");
+            replies.begin(id, request, &reply, ReplyEnd::Length);
+            replies.body(first, Piece::Bytes(b"no"));
             replies.end(first);
-            replies.bytes(id, b"ok");
-            assert_eq!((replies.unsent(first), replies.unsent(id) > 0), (0, true));
-            replies.finish(id);
+            replies.body(id, Piece::Bytes(b"ok"));
+            assert_eq!((replies.flow(first).unsent, replies.flow(id).unsent > 0), (0, true));
+            replies.finish(id, b"");
             replies.end(id);
         } else {
             replies.reply_status(id, request, Status::NOT_FOUND, b"");

@@ -5,12 +5,12 @@ use crate::logging::{ErrorLogUse, LogTarget};
 use crate::program::{Block, BodyFiles, BodyRules, ContentRules, ListenerRules, Program, TempFolderRules};
 use crate::program::{BlockId, ServerId, VirtualServer};
 use access_log::LogPlace;
-use app::{Body, ConnId};
-use core::ops::Range;
+use app::ConnId;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
+    About, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
+    RequestBody, Stop, Totals,
 };
 use features::ErrorLevel;
 use files::{Directory, FileLimits, ReaderKind};
@@ -18,7 +18,6 @@ use h1::Framing;
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
-use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,12 +51,6 @@ impl Replies for Carried {
     fn now(&self) -> Time {
         Time::from_millis(5_000)
     }
-    fn second(&self) -> u64 {
-        1_445_412_480
-    }
-    fn date(&self) -> HttpDate {
-        HttpDate::from_unix(self.second())
-    }
     fn reply(&mut self, _: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
         let mut bytes = Vec::new();
         for piece in body {
@@ -66,6 +59,7 @@ impl Replies for Carried {
                 Piece::Body(body, (start, end)) => {
                     bytes.extend_from_slice(&body.as_slice()[*start as usize..*end as usize]);
                 }
+                Piece::File(..) => panic!("a whole answer has no files"),
             }
         }
         self.answers.push((reply.status.code(), bytes));
@@ -77,32 +71,22 @@ impl Replies for Carried {
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
         self.reply(id, request, &Reply { status, length: None, fields }, &[]);
     }
-    fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>) {
+    fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: ReplyEnd) {
         panic!("answers are whole");
     }
-    fn begin_open(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: bool) {
-        panic!("answers are whole");
-    }
-    fn body(&mut self, _: ExchangeId, _: &Body, _: Range<u32>) {}
-    fn bytes(&mut self, _: ExchangeId, _: &[u8]) {}
-    fn file(&mut self, _: ExchangeId, _: &Arc<OwnedFd>, _: Range<u64>) -> bool {
+    fn body(&mut self, _: ExchangeId, _: Piece<'_>) -> bool {
         false
     }
     fn take_back(&mut self, _: ExchangeId, _: usize) -> usize {
         0
     }
-    fn finish(&mut self, _: ExchangeId) {}
-    fn finish_with(&mut self, _: ExchangeId, _: &[u8]) {}
+    fn finish(&mut self, _: ExchangeId, _: &[u8]) {}
     fn end(&mut self, _: ExchangeId) {}
-    fn abort(&mut self, _: ExchangeId) {}
-    fn resume(&mut self, _: ExchangeId) {
-        self.resumed = true;
+    fn stop(&mut self, _: ExchangeId, how: Stop) {
+        (self.hung_up, self.over) = (self.hung_up || how == Stop::HangUp, self.over || how == Stop::HangUp);
     }
-    fn read_body(&mut self, _: ExchangeId, most: u64) {
-        (self.reads, self.resumed) = (Some(most), true);
-    }
-    fn body_received(&self, _: ExchangeId) -> u64 {
-        self.received
+    fn read(&mut self, _: ExchangeId, most: Option<u64>) {
+        (self.reads, self.resumed) = (most.or(self.reads), true);
     }
     fn about(&self, _: ExchangeId) -> About {
         About { goes_on: true, ..About::default() }
@@ -116,14 +100,8 @@ impl Replies for Carried {
     fn set_last(&mut self, _: ExchangeId) {
         self.last = true;
     }
-    fn hang_up(&mut self, _: ExchangeId) {
-        (self.hung_up, self.over) = (true, true);
-    }
-    fn unsent(&self, _: ExchangeId) -> usize {
-        0
-    }
-    fn taken(&self, _: ExchangeId) -> u32 {
-        0
+    fn flow(&self, _: ExchangeId) -> ReplyFlow {
+        ReplyFlow { received: self.received, ..ReplyFlow::default() }
     }
     fn set_mark(&mut self, _: ExchangeId, mark: u32) {
         self.mark = Some(mark);

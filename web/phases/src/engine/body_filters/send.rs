@@ -15,7 +15,7 @@ use crate::program::Block;
 use app::{Body, Wake};
 use core::ops::Range;
 use core::time::Duration;
-use exchange::{ExchangeId, Gone, Handler, Replies, Reply};
+use exchange::{ExchangeId, Gone, Handler, Piece, Replies, Reply, Stop};
 use files::Rate;
 use std::rc::Rc;
 
@@ -129,7 +129,7 @@ impl Runner<'_> {
         filtering.begin(self.replies, id, self.request, reply);
         self.course.sent.head = self.replies.head_len();
         if let Some(body) = first {
-            self.replies.body(id, body, 0..body.len());
+            self.replies.body(id, Piece::Body(body, (0, body.len())));
             self.course.sent.body += u64::from(body.len());
             filtering.told += u64::from(body.len());
         }
@@ -319,7 +319,7 @@ impl Engine {
             // What came of it is sent, and its client can tell that it is not all.
             Progress::Cut => {
                 self.rest.end(replies, token, false);
-                replies.cut_short(id);
+                replies.stop(id, Stop::Cut);
                 return;
             }
             Progress::Broken => {
@@ -327,7 +327,7 @@ impl Engine {
                     self.files.on_gone(id, inner, Gone::Cut);
                 }
                 self.rest.end(replies, token, false);
-                replies.abort(id);
+                replies.stop(id, Stop::Reset);
                 return;
             }
             Progress::Finished => {
@@ -397,7 +397,7 @@ impl Rest {
             if filtering.finished || !filtering.begun {
                 break if filtering.finished { Progress::Finished } else { Progress::Waits(On::Source) };
             }
-            let unsent = replies.unsent(course.id);
+            let unsent = replies.flow(course.id).unsent;
             if unsent >= queued_max {
                 break Progress::Waits(On::Room);
             }
@@ -432,7 +432,7 @@ impl Rest {
             if ended {
                 course.features.compression.lengths = filtering.encoded().map(|whole| (whole, filtering.told));
                 let trailers = course.trailers(&clock);
-                replies.finish_with(course.id, &trailers);
+                replies.finish(course.id, &trailers);
                 filtering.finished = true;
             } else if share == 0 {
                 break Progress::Hungry;
@@ -467,7 +467,7 @@ impl Course {
                 return Ok(if filtering.ended { Pull::End(0) } else { Pull::Waits(On::Source) });
             };
             let length = range.len().min(most) as u32;
-            replies.body(id, body, range.start..range.start + length);
+            replies.body(id, Piece::Body(body, (range.start, range.start + length)));
             range.start += length;
             if range.start >= range.end {
                 filtering.waiting.pop_front();
@@ -481,7 +481,7 @@ impl Course {
         let length = out.len() as u64;
         if length > 0 {
             let body = Body::new(out);
-            replies.body(id, &body, 0..body.len());
+            replies.body(id, Piece::Body(&body, (0, body.len())));
         }
         Ok(match length {
             _ if ended => Pull::End(length),

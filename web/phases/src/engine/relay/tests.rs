@@ -6,23 +6,20 @@ use crate::ids::UpstreamGroupId;
 use crate::program::{Block, BlockId, ContentRules, ListenerRules, Program, ServerId, UpstreamGroup, VirtualServer};
 use crate::proxying::{FixedPass, ProxyPass, ProxyRules};
 use crate::variables::VariableTable;
-use app::{Body, Closed, ConnId, ConnectError};
+use app::{Closed, ConnId, ConnectError};
 use asking::AskRules;
 use core::net::IpAddr;
-use core::ops::Range;
 use core::time::Duration;
 use exchange::Names;
 use exchange::{
-    About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, RequestBody, Totals,
-    UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
+    About, ExchangeId, ExchangePlace, Gone, Handler, HeadWriter, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow,
+    RequestBody, Stop, Totals, UpstreamAddress, UpstreamEvent, UpstreamId, Upstreams,
 };
 use features::Value;
 use files::{Directory, FileLimits, ReaderKind};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use random::SplitMix64 as Random;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fd::OwnedFd;
-use semantics::date::HttpDate;
 use semantics::{Request, Status};
 use std::sync::Arc;
 use upstream::{Balancing, Group, GroupServer, IdleRules, PeerAddress};
@@ -181,12 +178,6 @@ impl Replies for World {
     fn now(&self) -> Time {
         self.now
     }
-    fn second(&self) -> u64 {
-        1_445_412_480
-    }
-    fn date(&self) -> HttpDate {
-        HttpDate::from_unix(self.second())
-    }
     fn reply(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
         let client = self.client(id);
         assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
@@ -197,6 +188,7 @@ impl Replies for World {
                 Piece::Body(body, (start, end)) => {
                     client.body.extend_from_slice(&body.as_slice()[*start as usize..*end as usize]);
                 }
+                Piece::File(..) => panic!("a whole answer has no files"),
             }
         }
         assert_eq!(reply.length.unwrap_or(0), client.body.len() as u64, "a length is that of the body");
@@ -209,37 +201,28 @@ impl Replies for World {
         let client = self.client(id);
         (client.status, client.outcome) = (status.code(), Outcome::Whole);
     }
-    fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>) {
+    fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         let client = self.client(id);
         assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
-        (client.status, client.length) = (reply.status.code(), reply.length);
+        (client.status, client.chunked) = (reply.status.code(), end == ReplyEnd::Chunk);
+        client.length = reply.length.filter(|_| end == ReplyEnd::Length);
     }
-    fn begin_open(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, chunked: bool) {
-        let client = self.client(id);
-        assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
-        (client.status, client.chunked) = (reply.status.code(), chunked);
-    }
-    fn body(&mut self, id: ExchangeId, body: &Body, range: Range<u32>) {
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
+        let bytes = match piece {
+            Piece::Bytes(bytes) => bytes,
+            Piece::Body(body, (start, end)) => &body.as_slice()[start as usize..end as usize],
+            Piece::File(..) => return false,
+        };
         let client = self.client(id);
         assert!(!client.finished, "sent after the end");
-        client.unsent += range.len();
-        client.body.extend_from_slice(&body.as_slice()[range.start as usize..range.end as usize]);
-    }
-    fn bytes(&mut self, id: ExchangeId, bytes: &[u8]) {
-        let client = self.client(id);
         client.unsent += bytes.len();
         client.body.extend_from_slice(bytes);
-    }
-    fn file(&mut self, _: ExchangeId, _: &Arc<OwnedFd>, _: Range<u64>) -> bool {
-        false
+        true
     }
     fn take_back(&mut self, _: ExchangeId, _: usize) -> usize {
         0
     }
-    fn finish(&mut self, id: ExchangeId) {
-        self.finish_with(id, b"");
-    }
-    fn finish_with(&mut self, id: ExchangeId, _: &[u8]) {
+    fn finish(&mut self, id: ExchangeId, _: &[u8]) {
         self.client(id).finished = true;
     }
     fn end(&mut self, id: ExchangeId) {
@@ -250,10 +233,10 @@ impl Replies for World {
         }
         client.outcome = Outcome::Whole;
     }
-    fn abort(&mut self, id: ExchangeId) {
+    fn stop(&mut self, id: ExchangeId, _: Stop) {
         self.client(id).outcome = Outcome::Cut;
     }
-    fn resume(&mut self, _: ExchangeId) {}
+    fn read(&mut self, _: ExchangeId, _: Option<u64>) {}
     fn about(&self, _: ExchangeId) -> About {
         About { goes_on: true, ..About::default() }
     }
@@ -264,14 +247,9 @@ impl Replies for World {
         1
     }
     fn set_last(&mut self, _: ExchangeId) {}
-    fn hang_up(&mut self, id: ExchangeId) {
-        self.client(id).outcome = Outcome::Cut;
-    }
-    fn unsent(&self, id: ExchangeId) -> usize {
-        self.place(id).map_or(0, |place| self.clients[place].unsent)
-    }
-    fn taken(&self, _: ExchangeId) -> u32 {
-        0
+    fn flow(&self, id: ExchangeId) -> ReplyFlow {
+        let unsent = self.place(id).map_or(0, |place| self.clients[place].unsent);
+        ReplyFlow { unsent, ..ReplyFlow::default() }
     }
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
         self.client(id).mark = Some(mark);
