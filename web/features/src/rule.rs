@@ -64,12 +64,6 @@ impl Context {
         Self(self.0 | other.0)
     }
 
-    /// Whether they have one in common.
-    #[must_use]
-    pub const fn meets(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
     /// Whether it has what `other` has.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
