@@ -95,8 +95,12 @@ impl<N: Net> Replies for Answering<'_, N> {
     fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
         let Some(id) = self.begun(id) else { return };
         if core::mem::take(&mut self.carrier.conns[id.index()].more().chunked) {
-            let (length, end) = response::LAST_CHUNK.split_at(3);
-            self.carrier.send(self.net, id, &[length, trailers, end].concat());
+            if trailers.is_empty() {
+                self.carrier.send(self.net, id, response::LAST_CHUNK);
+            } else {
+                let (length, end) = response::LAST_CHUNK.split_at(3);
+                self.carrier.send(self.net, id, &[length, trailers, end].concat());
+            }
         }
         let draining = self.carrier.draining.is_some();
         let conn = &mut self.carrier.conns[id.index()];
