@@ -1,4 +1,4 @@
-//! What the server knows of a connection.
+//! What is known of a connection.
 
 use crate::pace::{BodyPace, Traffic};
 use crate::terms::Terms;
@@ -6,8 +6,7 @@ use access_log::OpenLine;
 use app::ConnId;
 use core::time::Duration;
 use exchange::{Ending, ExchangeId, ProxiedAddresses};
-use h1::Version;
-use h1::server::{RequestReader, Transfer};
+use h1::server::RequestReader;
 use semantics::OwnedRequest;
 use wire::Time;
 
@@ -32,8 +31,11 @@ use wire::Time;
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct ServedConnection {
+    /// Reads requests of HTTP/1.1.
     pub engine: RequestReader,
+    /// What only some connections need.
     pub more: Option<Box<More>>,
+    /// With the index, its name.
     pub generation: u32,
     /// When what is waited for began: the head's first byte, the last of the
     /// body, the end of the last response.
@@ -42,9 +44,11 @@ pub struct ServedConnection {
     pub queued: u32,
     /// See [`ServedConnection::set_mark`].
     pub mark: u32,
-    /// Requests answered, or more than any may answer: [`OLD`].
+    /// Requests answered, or more than any may answer: [`CLOSE_AFTER_NEXT`].
     pub requests: u32,
+    /// What happens to bytes that arrive.
     pub state: State,
+    /// [`PARTIAL`] and others.
     pub flags: u8,
     /// What is taken of its client, and waited for.
     pub terms: Terms,
@@ -76,7 +80,7 @@ pub enum State {
     Tunnel,
     /// They are ignored: the last response is queued, and FIN behind it.
     Closing,
-    /// They are a [service](crate::Service)'s, from the first on.
+    /// They are a service's, from the first on.
     Service,
 }
 
@@ -119,7 +123,7 @@ pub const TAKES_BODY: u8 = 128;
 
 /// Of the number of requests: as many as a connection may answer, whatever it has
 /// answered. Its next answer is its last.
-pub const OLD: u32 = 1 << 31;
+const CLOSE_AFTER_NEXT: u32 = 1 << 31;
 
 /// Of a mark, what counts bytes.
 const ACKNOWLEDGED: u32 = (1 << 28) - 1;
@@ -133,19 +137,21 @@ pub struct More {
     pub mark: Option<u32>,
     /// The handler has left some of a body, which is to be offered again.
     pub left: bool,
-    /// The handler reads the body, and nothing is to be waited for but its client; and
-    /// what was taken of it, framing included.
+    /// The handler reads the body, and nothing is to be waited for but its client.
     pub reads: bool,
+    /// Bytes that were taken of the body, framing included.
     pub received: u64,
     /// Its client waits for a word before it sends the body.
     pub expects: bool,
     /// How fast the body comes, from when on it is read.
     pub pace: Option<BodyPace>,
-    /// Bytes of a tunnel's client, modulo 2^32; and what went both ways by a look at it.
+    /// Bytes of a tunnel's client, modulo 2^32.
     pub tunnelled: u32,
+    /// What went both ways by a look at it.
     pub traffic: Option<Traffic>,
-    /// What the log will say, and bytes of the body so far.
+    /// What the log will say.
     pub line: Option<OpenLine>,
+    /// Bytes of the body so far.
     pub sent: u64,
     /// What a proxy said of its client: as long as the connection is.
     pub proxied: Option<ProxiedAddresses>,
@@ -155,8 +161,9 @@ pub struct More {
     pub until_close: bool,
     /// Its handler has time limits of its own.
     pub patient: bool,
-    /// Of a reply that was begun: its status, and bytes of its head.
+    /// Of a reply that was begun, its status.
     pub status: u16,
+    /// And bytes of its head.
     pub head: u32,
     /// When the request's head was whole, if it was not answered at once.
     pub began: Option<Time>,
@@ -178,8 +185,11 @@ impl More {
 /// What a request asked for that is traced.
 #[derive(Debug)]
 pub struct Traced {
+    /// The host that was asked for.
     pub host: Box<[u8]>,
+    /// The path.
     pub path: Box<[u8]>,
+    /// When its head was whole.
     pub began: Time,
 }
 
@@ -190,12 +200,9 @@ impl More {
     }
 }
 
-/// What a request says of how its response ends, and whether that is `said` in any case.
-pub fn ending(transfer: &Transfer, said: bool) -> Ending {
-    Ending::new(transfer.version() == Version::Http10, transfer.keep_alive()).saying(said)
-}
-
 impl ServedConnection {
+    /// There is none.
+    #[must_use]
     pub const fn vacant() -> Self {
         Self {
             engine: RequestReader::new(),
@@ -212,6 +219,7 @@ impl ServedConnection {
         }
     }
 
+    /// What only some connections need, from now on this one, too.
     pub fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
     }
@@ -287,9 +295,14 @@ impl ServedConnection {
         self.more.as_ref().is_some_and(|more| more.chunked)
     }
 
+    /// Its next answer is its last, as where it has answered as many requests as it may.
+    pub const fn close_after_next(&mut self) {
+        self.requests |= CLOSE_AFTER_NEXT;
+    }
+
     /// Requests answered.
     pub const fn answered(&self) -> u32 {
-        self.requests & !OLD
+        self.requests & !CLOSE_AFTER_NEXT
     }
 
     /// The exchange that is under way, or where none is, the next one: as the connection with
@@ -307,7 +320,9 @@ impl ServedConnection {
 pub struct Tick(u32);
 
 impl Tick {
+    /// Of this time.
     #[inline]
+    #[must_use]
     pub const fn of(now: Time) -> Self {
         Self((now.as_nanos() >> SHIFT) as u32)
     }

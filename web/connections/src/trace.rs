@@ -22,6 +22,7 @@ pub fn is_on() -> bool {
     probes::request_begin::is_traced() || probes::request_end::is_traced()
 }
 
+/// A client connected; so many are open now.
 #[inline]
 pub fn accepted<N: Net>(net: &N, id: ConnId, beginnings: &Beginnings, open: u64) {
     if probes::connection_accepted::is_traced() {
@@ -30,6 +31,7 @@ pub fn accepted<N: Net>(net: &N, id: ConnId, beginnings: &Beginnings, open: u64)
     }
 }
 
+/// A connection is gone.
 #[inline]
 pub fn closed(beginnings: &Beginnings, conn: &ServedConnection, id: ConnId, why: Closed) {
     if probes::connection_closed::is_traced() {
