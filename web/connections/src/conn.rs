@@ -1,8 +1,8 @@
 //! What is known of a connection.
 
-use crate::pace::{BodyPace, Traffic};
+use crate::exchanges::Exchange;
+use crate::pace::Traffic;
 use crate::terms::Terms;
-use access_log::OpenLine;
 use app::ConnId;
 use core::time::Duration;
 use exchange::{Ending, ExchangeId, ProxiedAddresses};
@@ -131,46 +131,20 @@ const ACKNOWLEDGED: u32 = (1 << 28) - 1;
 /// What only some connections need.
 #[derive(Debug, Default)]
 pub struct More {
+    /// The exchange that is under way.
+    pub exchange: Exchange,
     /// A request whose body is being discarded.
     pub request: Option<OwnedRequest>,
-    /// What the handler left with the exchange.
-    pub mark: Option<u32>,
-    /// The handler has left some of a body, which is to be offered again.
-    pub left: bool,
-    /// The handler reads the body, and nothing is to be waited for but its client.
-    pub reads: bool,
-    /// Bytes that were taken of the body, framing included.
-    pub received: u64,
-    /// Its client waits for a word before it sends the body.
-    pub expects: bool,
-    /// How fast the body comes, from when on it is read.
-    pub pace: Option<BodyPace>,
     /// Bytes of a tunnel's client, modulo 2^32.
     pub tunnelled: u32,
     /// What went both ways by a look at it.
     pub traffic: Option<Traffic>,
-    /// What the log will say.
-    pub line: Option<OpenLine>,
-    /// Bytes of the body so far.
-    pub sent: u64,
     /// What a proxy said of its client: as long as the connection is.
     pub proxied: Option<ProxiedAddresses>,
     /// Its reply is sent in chunks, and the last of them is to come.
     pub chunked: bool,
     /// Nothing but the connection's end tells that of its reply.
     pub until_close: bool,
-    /// Its handler has time limits of its own.
-    pub patient: bool,
-    /// Of a reply that was begun, its status.
-    pub status: u16,
-    /// And bytes of its head.
-    pub head: u32,
-    /// When the request's head was whole, if it was not answered at once.
-    pub began: Option<Time>,
-    /// The series that its latency is counted with.
-    pub series: Option<u16>,
-    /// What was asked for, while requests are traced.
-    pub traced: Option<Box<Traced>>,
 }
 
 impl More {
@@ -179,24 +153,6 @@ impl More {
     #[inline(never)]
     fn clear_but_proxied(&mut self) {
         *self = Self { proxied: self.proxied.take(), ..Self::default() };
-    }
-}
-
-/// What a request asked for that is traced.
-#[derive(Debug)]
-pub struct Traced {
-    /// The host that was asked for.
-    pub host: Box<[u8]>,
-    /// The path.
-    pub path: Box<[u8]>,
-    /// When its head was whole.
-    pub began: Time,
-}
-
-impl More {
-    /// What a reply came to: its status, and its bytes.
-    pub fn outcome(&self) -> (u16, u64) {
-        (self.status, u64::from(self.head) + self.sent)
     }
 }
 
@@ -267,12 +223,12 @@ impl ServedConnection {
 
     /// Whether more of a body is awaited than has come, as far as is known.
     pub fn awaits_body(&self) -> bool {
-        self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.left)
+        self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.exchange.left)
     }
 
     /// Whether nothing is waited for but more of a body.
     pub fn waits_for_body(&self) -> bool {
-        self.awaits_body() && self.more.as_ref().is_some_and(|more| more.reads)
+        self.awaits_body() && self.more.as_ref().is_some_and(|more| more.exchange.reads)
     }
 
     /// Whether what comes is the rest of a body whose request was answered.
@@ -287,7 +243,7 @@ impl ServedConnection {
 
     /// Whether its handler has time limits of its own.
     pub fn is_patient(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.patient)
+        self.more.as_ref().is_some_and(|more| more.exchange.patient)
     }
 
     /// Whether its reply is sent in chunks.

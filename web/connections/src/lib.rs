@@ -31,6 +31,7 @@ mod counters;
 mod dialled;
 mod drain;
 mod early;
+mod exchanges;
 mod limits;
 mod pace;
 mod progress;
@@ -44,15 +45,15 @@ pub mod trace;
 
 pub use beginnings::Beginnings;
 pub use clock::WallClock;
-pub use conn::{
-    DRY, ENDED, FINISHED, FIRST, MARKED, More, PARTIAL, PAUSED, ServedConnection, State, TAKES_BODY, Tick, Traced,
-};
+pub use conn::{DRY, ENDED, FINISHED, FIRST, MARKED, More, PARTIAL, PAUSED, ServedConnection, State, TAKES_BODY, Tick};
 pub use counters::Counters;
 pub use dialled::{Dialled, DialledTable};
 pub use drain::DRAINED;
 pub use early::EarlyConnections;
+pub use exchanges::{Exchange, Traced};
 pub use limits::{ConnectionNumbers, ExchangeTerms, HeadTerms, Limits, Timeouts};
 pub use pace::{BodyPace, PATIENCE, Traffic};
+pub use progress::tell_of_end;
 pub use reading::ReadingSet;
 pub use security::{Security, asks_clients, transport};
 pub use table::{Connections, Drain, Settings};

@@ -1,8 +1,11 @@
 //! How exchanges of connections go on and end, as far as no protocol has a say in it.
 
+use crate::beginnings::Beginnings;
 use crate::conn::{DRY, ENDED, MARKED, PARTIAL, PAUSED, State, Tick};
+use crate::exchanges::Exchange;
 use crate::table::Connections;
 use crate::trace;
+use access_log::Log;
 use app::{ConnId, Net};
 use semantics::Status;
 use wire::Time;
@@ -68,11 +71,8 @@ impl Connections {
 
     /// Tells of a reply that was begun, with what was sent of it: the log, and who traces.
     pub fn close_line(&mut self, id: ConnId, now: Time) {
-        trace::end((&self.beginnings, &mut self.conns), id, now, None);
-        let Some(more) = self.conns[id.index()].more.as_mut() else { return };
-        let (line, sent) = (more.line.take(), more.sent);
-        if let (Some(line), Some(log)) = (line, &mut self.log) {
-            log.close_line(&line, sent, now);
+        if let Some(more) = self.conns[id.index()].more.as_mut() {
+            tell_of_end((&self.beginnings, &mut self.log), id, &mut more.exchange, now);
         }
     }
 
@@ -92,5 +92,13 @@ impl Connections {
         {
             self.watch_progress(net, id);
         }
+    }
+}
+
+/// Tells of a reply that was begun on a connection, with what was sent of it.
+pub fn tell_of_end((beginnings, log): (&Beginnings, &mut Option<Log>), id: ConnId, exchange: &mut Exchange, now: Time) {
+    trace::end((beginnings, Some(exchange)), id, now, None);
+    if let (Some(line), Some(log)) = (exchange.line.take(), log) {
+        log.close_line(&line, exchange.sent, now);
     }
 }

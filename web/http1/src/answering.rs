@@ -51,7 +51,8 @@ impl<N: Net> H1Replies<'_, N> {
         self.connections.count(status, true);
         self.record(id, status.code(), head as u64 + body);
         let Connections { beginnings, conns, .. } = &mut *self.connections;
-        trace::end((beginnings, conns), id, self.net.now(), Some((status, head as u64 + body)));
+        let exchange = conns[id.index()].more.as_deref_mut().map(|more| &mut more.exchange);
+        trace::end((beginnings, exchange), id, self.net.now(), Some((status, head as u64 + body)));
         self.connections.answered(self.net, id, head, body);
         let now = self.net.now();
         if let Some(log) = &mut self.connections.log {
@@ -85,7 +86,7 @@ impl<N: Net> H1Replies<'_, N> {
         let now = Tick::of(self.net.now());
         let conn = &mut self.connections.conns[id.index()];
         conn.last = now;
-        conn.more().sent += bytes;
+        conn.more().exchange.sent += bytes;
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::answering::H1Replies;
 use crate::page::Page;
 use app::{Net, PathFigures};
-use connections::{BodyPace, FINISHED, More, State, TAKES_BODY, Tick};
+use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
 use core::net::SocketAddr;
 use exchange::{
     About, ExchangeId, LocalAddress, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
@@ -86,7 +86,7 @@ impl<N: Net> Replies for H1Replies<'_, N> {
         let conn = &mut self.connections.conns[id.index()];
         conn.queued = conn.queued.wrapping_sub(taken as u32);
         let more = conn.more();
-        more.sent = more.sent.saturating_sub(taken as u64);
+        more.exchange.sent = more.exchange.sent.saturating_sub(taken as u64);
         self.connections.counters.bytes_queued -= taken as u64;
         taken
     }
@@ -113,7 +113,9 @@ impl<N: Net> Replies for H1Replies<'_, N> {
         let Some(id) = self.begun(id) else { return };
         let now = self.net.now();
         self.connections.close_line(id, now);
-        if let Some((status, bytes)) = self.connections.conns[id.index()].more.as_deref().map(More::outcome) {
+        if let Some((status, bytes)) =
+            self.connections.conns[id.index()].more.as_deref().map(|more| more.exchange.outcome())
+        {
             self.record(id, status, bytes);
         }
         let conn = &mut self.connections.conns[id.index()];
@@ -150,9 +152,9 @@ impl<N: Net> Replies for H1Replies<'_, N> {
         let asked = self.asked(id).filter(|(_, conn)| conn.flags & TAKES_BODY != 0);
         let Some((id, conn)) = asked else { return };
         conn.engine.limit_body(most);
-        (conn.more().reads, conn.last) = (true, now);
-        conn.more().pace = Some(BodyPace::begin(begins));
-        let (expects, waits) = (core::mem::take(&mut conn.more().expects), conn.state == State::Waiting);
+        (conn.more().exchange.reads, conn.last) = (true, now);
+        conn.more().exchange.pace = Some(BodyPace::begin(begins));
+        let (expects, waits) = (core::mem::take(&mut conn.more().exchange.expects), conn.state == State::Waiting);
         if expects && waits {
             self.go_ahead(id);
         }
@@ -227,7 +229,7 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let Some((id, conn)) = self.connections.conn_of(id) else { return ReplyFlow::default() };
         let unsent = self.net.unsent(id);
-        let received = conn.more.as_ref().map_or(0, |more| more.received);
+        let received = conn.more.as_ref().map_or(0, |more| more.exchange.received);
         ReplyFlow { unsent, taken: conn.queued.wrapping_sub(unsent as u32), received }
     }
 
@@ -238,7 +240,7 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     fn set_series(&mut self, id: ExchangeId, series: u16) {
         self.series = Some(series);
         if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
-            more.series = Some(series);
+            more.exchange.series = Some(series);
         }
     }
 
@@ -246,12 +248,12 @@ impl<N: Net> Replies for H1Replies<'_, N> {
         let series = self.series;
         if let Some((_, conn)) = self.asked(id) {
             let more = conn.more();
-            more.mark = Some(mark);
-            more.series = series.or(more.series);
+            more.exchange.mark = Some(mark);
+            more.exchange.series = series.or(more.exchange.series);
         }
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
-        self.connections.conn_of(id)?.1.more.as_ref()?.mark
+        self.connections.conn_of(id)?.1.more.as_ref()?.exchange.mark
     }
 }

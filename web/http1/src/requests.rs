@@ -43,7 +43,7 @@ impl<H: Handler> H1<H> {
                 let unread = conn.last.passed(net.now());
                 conn.last = Tick::of(net.now());
                 if conn.flags & TAKES_BODY == 0 {
-                    if let Some(pace) = conn.more.as_mut().and_then(|more| more.pace.as_mut()) {
+                    if let Some(pace) = conn.more.as_mut().and_then(|more| more.exchange.pace.as_mut()) {
                         pace.came(consumed as u64, Duration::ZERO, net.now());
                     }
                     return Some(consumed);
@@ -52,7 +52,7 @@ impl<H: Handler> H1<H> {
             }
             RequestEvent::EndOfBody { consumed } => {
                 if let Some(more) = &mut conn.more {
-                    more.received += consumed as u64;
+                    more.exchange.received += consumed as u64;
                 }
                 self.on_body_end(net, id);
                 Some(consumed)
@@ -117,7 +117,7 @@ impl<H: Handler> H1<H> {
     #[cold]
     pub(crate) fn is_cut_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> bool {
         let conn = &mut self.connections.conns[id.index()];
-        if conn.state != State::Waiting || conn.more.as_ref().is_none_or(|more| !more.reads) {
+        if conn.state != State::Waiting || conn.more.as_ref().is_none_or(|more| !more.exchange.reads) {
             return false;
         }
         // Nothing after it can be understood.
@@ -256,10 +256,10 @@ impl<H: Handler> H1<H> {
         if !judges {
             conn.engine.limit_body(most);
         }
-        let more = conn.more();
-        (more.began, more.expects) = (Some(net.now()), awaits && judges);
+        let exchange = &mut conn.more().exchange;
+        (exchange.began, exchange.expects) = (Some(net.now()), awaits && judges);
         // A handler that asks for bodies says when it reads one.
-        more.pace = (!judges).then(|| BodyPace::begin(net.now()));
+        exchange.pace = (!judges).then(|| BodyPace::begin(net.now()));
         if takes {
             let body = match transfer.framing() {
                 Framing::Length(length) => RequestBody::Length(length),
@@ -299,12 +299,12 @@ impl<H: Handler> H1<H> {
         });
         let left = bytes.len() - taken;
         let conn = &mut self.connections.conns[id.index()];
-        if let Some(more) = &mut conn.more {
+        if let Some(exchange) = conn.more.as_mut().map(|more| &mut more.exchange) {
             // What its handler left until now was not its client's to send.
-            let unread = if more.left { unread } else { Duration::ZERO };
-            more.left = left > 0;
-            more.received += (consumed - left) as u64;
-            if let Some(pace) = &mut more.pace {
+            let unread = if exchange.left { unread } else { Duration::ZERO };
+            exchange.left = left > 0;
+            exchange.received += (consumed - left) as u64;
+            if let Some(pace) = &mut exchange.pace {
                 pace.came((consumed - left) as u64, unread, net.now());
             }
         }
@@ -343,7 +343,7 @@ impl<H: Handler> H1<H> {
         self.connections.conns[id.index()].state = State::Waiting;
         if self.connections.tells_all {
             let Connections { beginnings, conns, .. } = &mut self.connections;
-            trace::begin(beginnings, &mut conns[id.index()], id, request, net.now());
+            trace::begin(beginnings, &mut conns[id.index()].more().exchange, id, request, net.now());
         }
         let exchange = self.connections.exchange_of(id);
         let mut replies =
@@ -352,7 +352,7 @@ impl<H: Handler> H1<H> {
         let conn = &mut self.connections.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());
-            conn.more().began.get_or_insert(net.now());
+            conn.more().exchange.began.get_or_insert(net.now());
             self.looks_ahead = self.handler.looks_ahead();
         }
     }

@@ -22,7 +22,7 @@ impl<N: Net> H1Replies<'_, N> {
         let more = conn.more();
         more.chunked = chunked;
         more.until_close = end == ReplyEnd::Connection || end == ReplyEnd::Chunk && !chunked;
-        more.series = series.or(more.series);
+        more.exchange.series = series.or(more.exchange.series);
         self.connections.watch_progress(self.net, id);
     }
 
@@ -65,9 +65,9 @@ impl<N: Net> H1Replies<'_, N> {
         self.connections.scratch = out;
         let conn = &mut self.connections.conns[id.index()];
         let more = conn.more();
-        (more.line, more.sent) = (line, 0);
-        (more.status, more.head) = (reply.status.code(), head as u32);
-        more.began.get_or_insert(now);
+        (more.exchange.line, more.exchange.sent) = (line, 0);
+        (more.exchange.status, more.exchange.head) = (reply.status.code(), head as u32);
+        more.exchange.began.get_or_insert(now);
         conn
     }
 

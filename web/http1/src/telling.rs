@@ -65,7 +65,7 @@ impl<H: Handler> H1<H> {
     fn broken_off<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
         let unsent = net.unsent(id) as u64;
         if let Some(more) = self.connections.conns[id.index()].more.as_deref_mut() {
-            more.sent = more.sent.saturating_sub(unsent);
+            more.exchange.sent = more.exchange.sent.saturating_sub(unsent);
         }
         self.gone(net, id, why);
     }
@@ -74,7 +74,7 @@ impl<H: Handler> H1<H> {
     pub(crate) fn gone<N: Net>(&mut self, net: &N, id: ConnId, why: Gone) {
         self.connections.close_line(id, net.now());
         let conn = &self.connections.conns[id.index()];
-        let mark = conn.more.as_ref().and_then(|more| more.mark);
+        let mark = conn.more.as_ref().and_then(|more| more.exchange.mark);
         self.handler.on_gone(conn.exchange(id.index()), mark, why);
     }
 

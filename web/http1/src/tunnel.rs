@@ -51,7 +51,7 @@ impl<N: Net> H1Replies<'_, N> {
     /// Its handler has time limits of its own.
     pub(crate) fn set_patient(&mut self, id: ExchangeId) {
         if let Some((_, conn)) = self.asked(id) {
-            conn.more().patient = true;
+            conn.more().exchange.patient = true;
         }
     }
 

@@ -224,7 +224,7 @@ impl<H: Handler> Server<H> {
         }
         let more = conn.more.as_deref();
         let asked = more.filter(|_| conn.is_asked());
-        let told = asked.and_then(|more| self.h1.handler.client_of(conn.exchange(index), more.mark));
+        let told = asked.and_then(|more| self.h1.handler.client_of(conn.exchange(index), more.exchange.mark));
         let told = told.or_else(|| Some(more?.proxied.as_ref()?.source.ip()));
         let client = told.or_else(|| Some(net.peer(id)?.ip()))?.to_canonical();
         let is_exempt = self.h1.connections.limits.exempt.iter().any(|prefix| prefix.contains(client))
@@ -264,14 +264,14 @@ fn is_slow_body(conn: &ServedConnection, now: Time) -> bool {
     if conn.discards() {
         return conn.closing().passed(now) >= PATIENCE;
     }
-    let pace = conn.more.as_ref().and_then(|more| more.pace);
+    let pace = conn.more.as_ref().and_then(|more| more.exchange.pace);
     pace.is_some_and(|pace| pace.is_late(now)) && (conn.state == State::Body || conn.awaits_body())
 }
 
 /// Whether a connection whose client has too many gives way: of what it was answered, or is to
 /// be, less went either way since the last look than is worth a place.
 fn is_idle(conn: &mut ServedConnection, unsent: usize, now: Time) -> bool {
-    if !conn.is_asked() || conn.awaits_body() && conn.more.as_ref().is_some_and(|more| more.pace.is_some()) {
+    if !conn.is_asked() || conn.awaits_body() && conn.more.as_ref().is_some_and(|more| more.exchange.pace.is_some()) {
         return false;
     }
     let queued = conn.queued;

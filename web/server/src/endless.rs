@@ -90,7 +90,7 @@ impl Server {
             _ => true,
         };
         let engine = self.h1.handler.engine().filter(|_| !is_waited_for)?;
-        let mark = conn.more.as_ref().and_then(|more| more.mark);
+        let mark = conn.more.as_ref().and_then(|more| more.exchange.mark);
         let is_armed = |link: UpstreamId| timers.is_armed(link.conn());
         let is_timed = mark.is_some_and(|mark| engine.is_timed(conn.exchange(id.index()), mark, &is_armed));
         (!is_timed).then_some(EndlessKind::Request(conn.state.name()))
