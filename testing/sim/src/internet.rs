@@ -177,13 +177,18 @@ impl Internet {
         let sink = Sink::new(Rc::clone(&record));
         let mut receiver = fabric.host_beyond(config, FaultPlan::default(), RING, rng.next(), sink);
         let to = SocketAddr::new(addresses(self.flows.len())[0], PORT);
-        let mut senders: Vec<_> = self.flows.iter().enumerate().map(|(index, flow)| {
-            let mut config = host_config(index, MTU);
-            config.tcp = flow.tcp.clone();
-            let farther = Impairment { delay: flow.farther / 2, ..Impairment::default() };
-            let source = Source::new(to, Time::ZERO + flow.at, flow.bytes);
-            fabric.host(config, FaultPlan::both(farther, rng.next()), RING, rng.next(), source)
-        }).collect();
+        let mut senders: Vec<_> = self
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(index, flow)| {
+                let mut config = host_config(index, MTU);
+                config.tcp = flow.tcp.clone();
+                let farther = Impairment { delay: flow.farther / 2, ..Impairment::default() };
+                let source = Source::new(to, Time::ZERO + flow.at, flow.bytes);
+                fabric.host(config, FaultPlan::both(farther, rng.next()), RING, rng.next(), source)
+            })
+            .collect();
         let mut mss = vec![Vec::new(); senders.len()];
         let mut changes = self.changes.iter().peekable();
         while fabric.elapsed() < self.until && !record.borrow().is_over() {

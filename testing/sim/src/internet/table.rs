@@ -66,9 +66,17 @@ pub(super) fn rows() -> Vec<Row> {
                 ..path(20, 40, 0)
             },
         ),
-        row("2 flows at once", Internet { flows: flows(2, Duration::ZERO), until: secs(30), ..path(20, 40, 100) }, secs(20)),
-        row("2 flows, 5 s apart", Internet { flows: flows(2, secs(5)), until: secs(40), ..path(20, 40, 100) }, secs(20)),
-        row("10 flows, 1 s apart", Internet { flows: flows(10, secs(1)), until: secs(40), ..path(60, 40, 300) }, secs(20)),
+        row(
+            "2 flows at once",
+            Internet { flows: flows(2, Duration::ZERO), until: secs(30), ..path(20, 40, 100) },
+            secs(20),
+        ),
+        row("2 flows, 5 s apart", Internet { flows: flows(2, secs(5)), until: secs(30), ..path(10, 40, 50) }, secs(20)),
+        row(
+            "10 flows, 1 s apart",
+            Internet { flows: flows(10, secs(1)), until: secs(30), ..path(30, 100, 375) },
+            secs(20),
+        ),
         whole("1 % loss, 20 ms", with_loss(1.0, path(100, 20, 125))),
         whole("1 % loss, 100 ms", with_loss(1.0, path(100, 100, 600))),
         whole("3 % loss, 40 ms", with_loss(3.0, path(20, 40, 100))),
@@ -77,13 +85,27 @@ pub(super) fn rows() -> Vec<Row> {
         whole("upload of 50 MB, 100 ms", {
             Internet { flows: vec![Flow { bytes: 50_000_000, ..Flow::default() }], ..path(200, 100, 2_500) }
         }),
-        row("outage of 2 s", changing(&[(3_000, PathChange::Outage), (5_000, PathChange::Mended)], path(20, 40, 100)), secs(3)),
+        row(
+            "outage of 2 s",
+            changing(&[(3_000, PathChange::Outage), (5_000, PathChange::Mended)], path(20, 40, 100)),
+            secs(3),
+        ),
         row("black hole at 1,400", changing(&[(3_000, PathChange::BlackHole(1_400))], path(20, 40, 100)), secs(3)),
-        row("black hole from the start", {
-            changing(&[(0, PathChange::BlackHole(1_400))], path(20, 40, 100))
-        }, Duration::ZERO),
-        row("route from 100 to 20 ms", changing(&[(4_000, PathChange::Route(millis(20)))], path(20, 100, 250)), secs(4)),
-        row("route from 20 to 100 ms", changing(&[(4_000, PathChange::Route(millis(100)))], path(20, 20, 250)), secs(4)),
+        row(
+            "black hole from the start",
+            changing(&[(0, PathChange::BlackHole(1_400))], path(20, 40, 100)),
+            Duration::ZERO,
+        ),
+        row(
+            "route from 100 to 20 ms",
+            changing(&[(4_000, PathChange::Route(millis(20)))], path(20, 100, 250)),
+            secs(4),
+        ),
+        row(
+            "route from 20 to 100 ms",
+            changing(&[(4_000, PathChange::Route(millis(100)))], path(20, 20, 250)),
+            secs(4),
+        ),
     ]
 }
 
