@@ -183,7 +183,7 @@ pub fn run<L: Link, A: App>(
         } else {
             usage.idle_ns += spent;
         }
-        if idle.on_turn(now, active, turn.deadline) == Action::Poll {
+        if idle.on_turn((started, now), active, turn.deadline) == Action::Poll {
             continue;
         }
         let mut deadline = turn.deadline.min(hold.deadline());
@@ -192,7 +192,7 @@ pub fn run<L: Link, A: App>(
             deadline =
                 deadline.min(attend_asleep(silo, attendant, (now, &usage), unattended)).min(silo.stack_deadline());
         }
-        let action = idle.on_turn(now, active, deadline);
+        let action = idle.on_turn((started, now), active, deadline);
         match action {
             Action::Poll => continue,
             Action::Wait(longest) => silo.link.wait(attendant.wake(&silo.app), longest)?,
@@ -225,7 +225,7 @@ fn take_up(pace: Pace) -> (IdleState, Hold) {
         // Refused: it waits where others share its core.
         let _ = cpu::sched::wake_at_once();
     }
-    if matches!(pace.idle, Idle::Sleep(_)) {
+    if pace.idle.goes_by_the_clock() {
         // Refused by no kernel; without it each sleep is up to 50 µs longer.
         let _ = set_current_timer_slack(Some(SLACK));
     }
