@@ -152,6 +152,8 @@ pub fn run<L: Link, A: App>(
         return Ok(usage);
     }
     let mut carrier = LinkState::Up;
+    // Whether a wait has ended, for a reason that nobody has told.
+    let mut woken = false;
     let (mut attend_at, mut unattended) = (now, false);
     loop {
         let turn = take_turn(silo, now, attendant.far());
@@ -160,7 +162,8 @@ pub fn run<L: Link, A: App>(
             silo.flush(now);
         }
         unattended |= active;
-        if now >= attend_at {
+        // Who wakes it without frames wants to be looked at: the attendant's own, or the driver.
+        if now >= attend_at || (woken && !active) {
             (attend_at, unattended) = (now + ATTEND_EVERY, false);
             look_after_link(silo, now, &mut carrier);
             if attendant.attend(silo, now, &usage, carrier) == Next::Stop {
@@ -173,6 +176,7 @@ pub fn run<L: Link, A: App>(
                 (idle, hold) = take_up(pace);
             }
         }
+        woken = false;
         usage.turns += 1;
         let started = core::mem::replace(&mut now, clock.now());
         let spent = now.as_nanos().saturating_sub(started.as_nanos());
@@ -202,10 +206,7 @@ pub fn run<L: Link, A: App>(
         usage.asleep_ns += woke.as_nanos().saturating_sub(now.as_nanos());
         usage.sleeps += 1;
         now = woke;
-        if matches!(action, Action::Wait(_)) {
-            // The driver's own events end a wait as well.
-            attend_at = attend_at.min(now);
-        }
+        woken = matches!(action, Action::Wait(_));
     }
 }
 
