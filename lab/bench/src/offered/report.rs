@@ -1,6 +1,6 @@
 //! What was measured, for people and for programs.
 
-use super::Row;
+use super::OfferedRow;
 use super::contender::{Contender, Kind};
 use crate::kernel::{spread, word};
 use demo::measure::thousands;
@@ -64,7 +64,7 @@ const CARRIED: f64 = 0.98;
 impl Table {
     /// Of samples by contender, nginx's first.
     pub(super) fn new(
-        row: Row,
+        row: OfferedRow,
         (load_percent, rate): (Option<u32>, u32),
         contenders: &[Contender],
         samples: &[Vec<Sample>],
@@ -152,7 +152,7 @@ mod tests {
         let contenders = kinds.map(|(name, kind)| Contender { name: name.to_owned(), link: Link::Kernel, kind });
         let samples =
             [vec![sample(10.0, 0), sample(20.0, 0), sample(30.0, 0)], ours.map(|cost| sample(cost, errors)).to_vec()];
-        Table::new(Row::File, (Some(5), rate), &contenders, &samples, &[None, Some(2.0)])
+        Table::new(OfferedRow::File, (Some(5), rate), &contenders, &samples, &[None, Some(2.0)])
     }
 
     #[test]
