@@ -3,11 +3,12 @@
 
 use crate::asked::Asked;
 use crate::config::Config;
-use crate::congestion::{Algorithm, Congestion, Prr};
+use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
 use app::Unreachable;
+use congestion::Controller;
 use wire::tcp::SeqNum;
 
 /// What recovery a sender is in.
@@ -33,8 +34,7 @@ pub(crate) struct Probe {
 /// What a recovery changed, until it is known not to have been needless.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo {
-    pub cwnd: u32,
-    pub congestion: Congestion,
+    pub congestion: Controller,
     /// When something was first sent again, in the timestamp's clock.
     pub again_at: Option<u32>,
     /// Segments sent again that no DSACK reported.
@@ -55,7 +55,10 @@ pub struct HolderMark {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cold {
-    pub congestion: Congestion,
+    /// Congestion control. Its window is the connection's, but for what steers that in recovery.
+    pub congestion: Controller,
+    /// Where SND.UNA stands, counted in bytes since the cold part was made.
+    pub acked_to: u64,
     /// Whether congestion control has learned anything worth keeping.
     pub learned: bool,
     pub recovery: Recovery,
@@ -110,10 +113,10 @@ pub(crate) struct Cold {
 }
 
 impl Cold {
-    pub fn new(config: &Config, mss: u32) -> Self {
-        let algorithm: Algorithm = config.congestion;
+    pub fn new(config: &Config, mss: u32, cwnd: u32) -> Self {
         Self {
-            congestion: Congestion::new(algorithm, mss),
+            congestion: Controller::new(config.congestion, mss, cwnd),
+            acked_to: 0,
             learned: false,
             recovery: Recovery::Open,
             prr: None,

@@ -1,6 +1,6 @@
 //! Settings of a TCP endpoint.
 
-use crate::congestion::Algorithm;
+use congestion::Algorithm;
 
 /// Settings shared by all connections of a stack. Times are in milliseconds.
 #[derive(Clone, Debug)]

@@ -10,7 +10,6 @@
 use crate::agreed::Agreed;
 use crate::cold::Cold;
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
-use crate::congestion;
 use crate::context::{Context, Narrowed, Path, TIMESTAMPS_LEN};
 use crate::flags::Flags;
 use crate::rtt::Rtt;
@@ -102,7 +101,7 @@ impl Connection {
         connection.state = State::Established;
         connection.agree(cx.config, path, agreed);
         connection.rcv_adv = connection.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
-        connection.cwnd = congestion::initial_window(u32::from(connection.mss));
+        connection.set_cwnd(congestion::initial_window(u32::from(connection.mss)));
         connection.snd_wnd = u32::from(window);
         connection.note_first_window(cx.config);
         connection.arm_keepalive(cx);
@@ -373,8 +372,16 @@ impl Connection {
 
     #[inline]
     pub(crate) fn cold_mut(&mut self, config: &Config) -> &mut Cold {
-        let mss = u32::from(self.mss);
-        self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss)))
+        let (mss, cwnd) = (u32::from(self.mss), self.cwnd);
+        self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss, cwnd)))
+    }
+
+    /// The congestion window, as something else than an acknowledgement sets it.
+    pub(crate) fn set_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd;
+        if let Some(cold) = &mut self.cold {
+            cold.congestion.set_window(cwnd);
+        }
     }
 
     /// The smaller path MTU that the network told (RFC 1191, RFC 8201). The
