@@ -204,6 +204,9 @@ impl Connection {
         let window = u32::from(header.window) << self.peer_shift();
         let duplicate = acked == 0 && len == 0 && self.in_flight() > 0 && window == self.snd_wnd;
         self.on_ack_loss(cx, header, Acknowledged { acked, fin, duplicate }, outcome);
+        if self.cold.as_ref().is_some_and(|cold| cold.sizes.is_some()) {
+            self.on_sizes(cx);
+        }
         if self.wl1.at_or_before(header.seq) {
             if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 && self.waits_to_send() {
                 // The window has opened: no more probes.

@@ -3,6 +3,7 @@
 
 use crate::asked::Asked;
 use crate::config::Config;
+use crate::path_mtu::SizeSearch;
 use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
@@ -102,6 +103,9 @@ pub(crate) struct Cold {
     pub reordering: u32,
     /// Routers may fragment its packets.
     pub fragmented: bool,
+    /// What size of segments passes, while that is looked for and where it is
+    /// less than what both sides take.
+    pub sizes: Option<Box<SizeSearch>>,
     /// What the application asks of this connection.
     pub asked: Option<Box<Asked>>,
     /// The end of what was last sent with PSH, since the cold part was made.
@@ -139,6 +143,7 @@ impl Cold {
             retransmits: 0,
             reordering: 0,
             fragmented: false,
+            sizes: None,
             asked: None,
             pushed_to: None,
             largest_window: 0,
@@ -180,6 +185,7 @@ impl Cold {
             && !self.reordering_timer
             && self.dsack.is_none()
             && self.echo.is_none()
+            && self.sizes.as_ref().is_none_or(|sizes| sizes.is_at_rest())
     }
 
     /// Whether nothing would be forgotten with this but how often something
@@ -189,6 +195,7 @@ impl Cold {
             && self.rack.is_blank()
             && self.undo.is_none()
             && self.asked.is_none()
+            && self.sizes.is_none()
             && !self.fragmented
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()

@@ -248,6 +248,14 @@ impl Connection {
         if self.flags.has(Flags::TIMER) { Some(self.timer_at) } else { None }
     }
 
+    pub(crate) const fn has_timestamps(&self) -> bool {
+        self.flags.has(Flags::TIMESTAMPS)
+    }
+
+    pub(crate) const fn is_v6(&self) -> bool {
+        self.flags.has(Flags::V6)
+    }
+
     /// Whether the application may queue data.
     #[inline]
     #[must_use]
@@ -400,6 +408,10 @@ impl Connection {
         if mss < self.mss {
             self.mss = mss;
             self.rope.set_segment(mss);
+            if let Some(cold) = &mut self.cold {
+                // Somebody says so: there is nothing to be found out.
+                cold.sizes = None;
+            }
         }
         if self.in_flight() > 0 && !self.state.opening() {
             // What is in flight was too long to arrive: it is lost, but not to

@@ -175,6 +175,9 @@ impl Connection {
         }
         // RACK's timer may have told, and nothing been delivered.
         if self.in_flight() > 0 && self.cold.as_ref().is_some_and(|cold| cold.scoreboard.is_lost(una)) {
+            if self.takes_lost_probe(cx) {
+                return;
+            }
             self.enter_recovery(cx, sacked_before);
             if delivered.bytes(acked) > 0 {
                 self.reduce(acked, delivered, news);
@@ -382,6 +385,7 @@ impl Connection {
         self.backoff += 1;
         self.flags.clear(Flags::TIMING);
         self.flags.set(Flags::SLOW);
+        self.on_size_timeout(cx);
         self.arm_unanswered(cx);
     }
 

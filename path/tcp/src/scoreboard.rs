@@ -228,6 +228,23 @@ impl Scoreboard {
         self.lost_below.is_some_and(|edge| seq.before(edge))
     }
 
+    /// Up to where what was first sent and is not SACKed was lost.
+    pub(crate) const fn lost_edge(&self) -> Option<SeqNum> {
+        self.lost_below
+    }
+
+    /// Whether the byte at `seq` was sent again, and is believed to be in
+    /// flight.
+    pub(crate) fn is_resent(&self, seq: SeqNum) -> bool {
+        self.retransmitted.iter().any(|entry| entry.range.start.at_or_before(seq) && entry.range.end.after(seq))
+    }
+
+    /// Whether the peer is known to hold all bytes from `start` to `end`, ahead
+    /// of some that it lacks.
+    pub(crate) fn is_sacked(&self, start: SeqNum, end: SeqNum) -> bool {
+        start.before(end) && !self.misses(start, end)
+    }
+
     /// Whether the peer is not known to hold all bytes from `start` to `end`.
     #[must_use]
     pub fn misses(&self, start: SeqNum, end: SeqNum) -> bool {
