@@ -176,6 +176,7 @@ impl Connection {
         let rested = self.has_rested(cx);
         if self.cold.is_some() {
             self.on_peer_heard();
+            self.try_longer(cx.now_ms);
         }
         if rested {
             self.restart_after_idle(cx, idle);

@@ -469,7 +469,7 @@ impl Connection {
         }
         let (una, nxt) = (self.una, self.nxt);
         let (seq, len) = self.cold.as_mut()?.scoreboard.next_segment(una, nxt)?;
-        let len = self.size_again(seq, len);
+        let len = self.size_again(seq, len, pipe);
         self.note_again(cx, seq, len);
         Some(self.emit_again(cx, seq, len))
     }
@@ -525,14 +525,18 @@ impl Connection {
         // What is SACKed, or vouched for by a duplicate acknowledgement, has
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
-        if let Some(len) = self.size_probe(waiting, in_flight, pipe)
-            && let (len, false) = self.fix(len, waiting, u32::MAX, 0)
-            && len > u32::from(self.mss)
-        {
-            let start = self.nxt;
-            let emit = self.emit_data(cx, in_flight, len, false);
-            self.note_size_probe(cx, start, len);
-            return Some(emit);
+        match self.size_probe(waiting, in_flight, pipe) {
+            None => {}
+            Some(0) => return None,
+            Some(len) => {
+                let (len, last) = self.fix(len, waiting, u32::MAX, 0);
+                if len > u32::from(self.mss) && !last {
+                    let start = self.nxt;
+                    let emit = self.emit_data(cx, in_flight, len, false);
+                    self.note_size_probe(cx, start, len);
+                    return Some(emit);
+                }
+            }
         }
         let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
         let (len, last) = self.fix(len, waiting, pipe, burst);

@@ -157,15 +157,22 @@ impl Connection {
     }
 
     /// The most that is to be sent again from `seq` on in one segment, of what
-    /// was lost there, `len` bytes: a segment, or what is to be found out with
-    /// it.
-    pub(crate) fn size_again(&mut self, seq: SeqNum, len: u32) -> u32 {
+    /// was lost there, `len` bytes, with `pipe` under way: a segment, or what is
+    /// to be found out with it.
+    pub(crate) fn size_again(&mut self, seq: SeqNum, len: u32, pipe: u32) -> u32 {
         let mss = u32::from(self.mss);
+        let room = self.cwnd.saturating_sub(pipe);
+        let rest = self.nxt.forward_from(seq);
         let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) else { return len.min(mss) };
         match search.step {
             Step::Cut(start, cut) if start == seq => len.min(u32::from(cut)),
             Step::Due if len >= u32::from(search.candidate()) && search.candidate() > self.mss => {
                 let probe = search.candidate();
+                let behind = u32::from(probe) + BEHIND_PROBE * mss;
+                // Alone it would be missed by a timeout only.
+                if room < behind || rest < behind {
+                    return len.min(mss);
+                }
                 search.step = Step::Out { start: seq, len: probe, again: true };
                 u32::from(probe)
             }
@@ -173,17 +180,24 @@ impl Connection {
         }
     }
 
-    /// The length of a probe that new data may be sent as now, of `waiting`
-    /// bytes, with `pipe` of them against the congestion window and `in_flight`
-    /// against the peer's.
+    /// Whether new data is to be sent as a probe next, of `waiting` bytes, with
+    /// `pipe` of them against the congestion window and `in_flight` against the
+    /// peer's; and its length, or 0 while that has to wait for room in the
+    /// windows (RFC 4821 section 7.6.1).
     pub(crate) fn size_probe(&self, waiting: u32, in_flight: u32, pipe: u32) -> Option<u32> {
         let cold = self.cold.as_ref()?;
         let search = cold.sizes.as_ref().filter(|search| search.step == Step::Due)?;
         let probe = u32::from(search.candidate());
         let behind = probe + BEHIND_PROBE * u32::from(self.mss);
-        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
         let calm = cold.recovery == Recovery::Open && cold.scoreboard.is_empty() && cold.probe.is_none();
-        (calm && waiting >= behind && usable >= behind && probe > u32::from(self.mss)).then_some(probe)
+        let fits = self.snd_wnd.min(self.cwnd) >= behind && waiting >= behind && probe > u32::from(self.mss);
+        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
+        match () {
+            () if !calm || !fits => None,
+            () if usable >= probe => Some(probe),
+            () if pipe > 0 => Some(0),
+            () => None,
+        }
     }
 
     /// New data from `start` on left as a probe of `len` bytes.
@@ -216,12 +230,21 @@ impl Connection {
                     self.fail_probe(cx, len);
                 }
             }
-            Step::Due => {}
-            Step::Done(since) => {
-                if cx.now_ms.wrapping_sub(since) >= RAISE_AFTER_MS {
-                    self.try_longer();
-                }
-            }
+            Step::Due | Step::Done(_) => {}
+        }
+    }
+
+    /// A segment of the peer has come: whether the path has been left alone
+    /// for long enough to see whether it has become another one.
+    pub(crate) fn try_longer(&mut self, now_ms: u32) {
+        let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) else { return };
+        if let Step::Done(since) = search.step
+            && now_ms.wrapping_sub(since) >= RAISE_AFTER_MS
+        {
+            search.high = search.most;
+            search.lost = 0;
+            search.step = Step::Due;
+            self.settle();
         }
     }
 
@@ -233,15 +256,15 @@ impl Connection {
         let Some(Step::Out { start, len, again: false }) = cold.sizes.as_ref().map(|search| search.step) else {
             return false;
         };
-        let end = start.plus(u32::from(len));
         if !cold.scoreboard.is_lost(start) {
             return false;
         }
-        let alone = self.una == start && cold.scoreboard.lost_edge().is_some_and(|edge| edge.at_or_before(end));
+        let alone = self.una == start && cold.scoreboard.lost_bytes(start) <= u32::from(len);
         self.fail_probe(cx, len);
         if alone {
             let nxt = self.nxt;
             if let Some(cold) = &mut self.cold {
+                cold.scoreboard.mark_lost(start.plus(u32::from(len)));
                 cold.recovery = Recovery::Loss(nxt);
                 cold.prr = None;
                 cold.probe = None;
@@ -328,16 +351,6 @@ impl Connection {
                 cx.counters.path_mtu_black_holes += 1;
             }
         }
-    }
-
-    /// The path may have become another one.
-    fn try_longer(&mut self) {
-        if let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) {
-            search.high = search.most;
-            search.lost = 0;
-            search.step = Step::Due;
-        }
-        self.settle();
     }
 
     /// Segments carry so many bytes from now on.

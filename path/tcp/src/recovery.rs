@@ -100,6 +100,9 @@ impl Connection {
         if let Some(sent) = delivered.again {
             cold.rack.on_arrived_again(sent, now, echoed);
         }
+        if let Some(sent) = delivered.again_sacked {
+            cold.rack.on_arrived_again(sent, now, |_| true);
+        }
         if let Some(end) = delivered.highest {
             cold.rack.on_arrived(end, now, echoed);
         }
@@ -205,6 +208,8 @@ impl Connection {
         let sacked = self.cold.as_ref().map_or(0, |cold| cold.scoreboard.sacked_bytes());
         let news = self.detect_loss(cx);
         self.steer_recovery(cx, una, 0, &Delivered::default(), (sacked, news));
+        // A probe may be what is lost, before it is sent again.
+        self.on_sizes(cx);
         if self.cold.as_ref().is_some_and(|cold| !cold.reordering_timer) {
             self.arm(cx, self.rto(cx.config));
         }
@@ -530,7 +535,9 @@ impl Connection {
             Recovery::Open => {
                 if u32::from(self.dupacks) >= DUP_THRESH && self.in_flight() > 0 {
                     self.lose_head();
-                    self.enter_recovery(cx, 0);
+                    if !self.takes_lost_probe(cx) {
+                        self.enter_recovery(cx, 0);
+                    }
                 }
             }
             Recovery::Fast(recover) if header.ack.at_or_after(recover) => {

@@ -41,9 +41,12 @@ pub struct Delivered {
     pub covered: u32,
     /// The end of the highest first transmission that arrived.
     pub(crate) highest: Option<SeqNum>,
-    /// The last sent of the retransmissions that arrived, or whose first
-    /// transmissions did.
+    /// The last sent of the retransmissions that are acknowledged now, or whose
+    /// first transmissions are.
     pub(crate) again: Option<Departure>,
+    /// The same of those that are SACKed: a timestamp tells nothing of them,
+    /// for it is that of what arrived in order (RFC 7323 section 4.3).
+    pub(crate) again_sacked: Option<Departure>,
     /// The first byte that is known to have arrived only now, and was sent
     /// only once.
     pub original: Option<SeqNum>,
@@ -226,11 +229,6 @@ impl Scoreboard {
     #[must_use]
     pub fn is_lost(&self, seq: SeqNum) -> bool {
         self.lost_below.is_some_and(|edge| seq.before(edge))
-    }
-
-    /// Up to where what was first sent and is not SACKed was lost.
-    pub(crate) const fn lost_edge(&self) -> Option<SeqNum> {
-        self.lost_below
     }
 
     /// Whether the byte at `seq` was sent again, and is believed to be in
@@ -423,7 +421,7 @@ impl Scoreboard {
         self.sacked_bytes += newly;
         delivered.newly_sacked += newly;
         if newly > 0 {
-            self.retransmitted_bytes -= subtract(&mut self.retransmitted, range, &mut delivered.again);
+            self.retransmitted_bytes -= subtract(&mut self.retransmitted, range, &mut delivered.again_sacked);
         }
     }
 

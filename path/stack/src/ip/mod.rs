@@ -179,6 +179,12 @@ impl Ip {
         Narrowed { path: Path { mtu: mtu.min(self.mtu), v6: dst.is_ipv6() }, below_least }
     }
 
+    /// A connection found, by what arrives, that the path to `dst` takes packets
+    /// of `mtu` bytes.
+    pub fn on_path_found(&mut self, dst: IpAddr, mtu: u16) {
+        self.path_mtus.find(dst, (mtu < self.mtu).then_some(mtu), self.now);
+    }
+
     /// Whether packets to `dst` may be fragmented on their way, as far as is
     /// known.
     #[inline]

@@ -151,7 +151,8 @@ impl Routes {
     }
 }
 
-/// Path MTUs that routers told us of (RFC 1191, RFC 8201).
+/// Path MTUs that routers told us of (RFC 1191, RFC 8201), or that were found
+/// where none did (RFC 4821).
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
     by_destination: BTreeMap<IpAddr, PathMtu>,
@@ -208,9 +209,28 @@ impl PathMtus {
             return (known.mtu, known.below_least);
         }
         let below_least = below_least || known.is_some_and(|known| known.mtu == mtu && known.below_least);
+        self.keep(dst, mtu, below_least, now);
+        (mtu, below_least)
+    }
+
+    /// Notes what was found by what arrives: that the path to `dst` carries
+    /// packets of `mtu` bytes and no more, or of no less than our link does,
+    /// where that is `None` (RFC 4821 section 5.1, RFC 8899 section 3).
+    pub fn find(&mut self, dst: IpAddr, mtu: Option<u16>, now: Time) {
+        match mtu {
+            Some(mtu) => self.keep(dst, mtu, false, now),
+            None => self.forget(dst),
+        }
+    }
+
+    fn forget(&mut self, dst: IpAddr) {
         if let Some(old) = self.by_destination.remove(&dst) {
             self.by_age.remove(&old.number);
         }
+    }
+
+    fn keep(&mut self, dst: IpAddr, mtu: u16, below_least: bool, now: Time) {
+        self.forget(dst);
         if self.by_destination.len() >= MAX_PATH_MTUS
             && let Some((_, oldest)) = self.by_age.pop_first()
         {
@@ -220,7 +240,6 @@ impl PathMtus {
         self.learned += 1;
         self.by_age.insert(number, dst);
         self.by_destination.insert(dst, PathMtu { mtu, below_least, number, until: now + PATH_MTU_LIFETIME });
-        (mtu, below_least)
     }
 }
 
@@ -343,6 +362,25 @@ mod tests {
         assert_eq!(paths.learn(ip("10.0.0.1"), 552, false, later), (552, true));
         assert_eq!(paths.get(ip("10.0.0.1"), last + PATH_MTU_LIFETIME), Some(552));
         assert!(paths.is_below_least(ip("10.0.0.1"), last) && !paths.is_below_least(ip("10.0.0.2"), last));
+    }
+
+    /// What arrives is believed before what was: up and down.
+    #[test]
+    fn what_was_found_of_a_path_takes_the_place_of_what_was_known() {
+        let mut paths = PathMtus::new();
+        let known = |paths: &PathMtus, ms| paths.get(ip("10.0.0.1"), Time::from_millis(ms));
+        paths.find(ip("10.0.0.1"), Some(1_200), Time::ZERO);
+        paths.find(ip("10.0.0.1"), Some(1_380), Time::from_millis(10));
+        assert_eq!(known(&paths, 20), Some(1_380));
+        // Known for as long as any.
+        assert_eq!((known(&paths, 600_009), known(&paths, 600_010)), (Some(1_380), None));
+        paths.find(ip("10.0.0.1"), None, Time::from_millis(30));
+        assert_eq!(known(&paths, 40), None);
+        assert!(paths.by_age.is_empty());
+        for n in 0..2 * MAX_PATH_MTUS as u32 {
+            paths.find(IpAddr::V4(Ipv4Addr::from_bits(n)), Some(1_400), Time::ZERO);
+        }
+        assert_eq!((paths.by_destination.len(), paths.by_age.len()), (MAX_PATH_MTUS, MAX_PATH_MTUS));
     }
 
     #[test]

@@ -368,6 +368,9 @@ impl Tcp {
             }
         };
         let id = self.slots.id(slot);
+        if let Some(mtu) = self.slots.at_mut(slot).tcp.take_path_mtu() {
+            ip.on_path_found(self.slots.at(slot).flow().remote(), mtu);
+        }
         if self.slots.at(slot).tcp.in_flight() < flight {
             ip.neighbours.confirm(self.slots.at(slot).neighbour, self.common.now);
         }
