@@ -48,11 +48,18 @@ impl Connection {
             // RFC 6298 section 5.3, RFC 8985 section 7.2.
             self.arm_in_flight(cx);
         }
-        if self.flags.has(Flags::ABOVE_LOW_WATER) && self.rope.plain_len() as usize <= app::SEND_LOW_WATER {
+        self.takes_more()
+    }
+
+    /// Whether what is unsent has fallen to the low-water mark since it was
+    /// above: told once.
+    #[inline]
+    pub(crate) fn takes_more(&mut self) -> bool {
+        let falls = self.flags.has(Flags::ABOVE_LOW_WATER) && self.unsent() as usize <= app::SEND_LOW_WATER;
+        if falls {
             self.flags.clear(Flags::ABOVE_LOW_WATER);
-            return true;
         }
-        false
+        falls
     }
 
     /// Whether a flight uses enough of the congestion window to validate it in

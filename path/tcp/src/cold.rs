@@ -2,6 +2,7 @@
 //! byte or window growth, and given up when it tells nothing any more.
 
 use crate::asked::Asked;
+use crate::buffers::Incoming;
 use crate::config::Config;
 use crate::path_mtu::SizeSearch;
 use crate::prr::Prr;
@@ -93,6 +94,10 @@ pub(crate) struct Cold {
     /// acknowledgement echoes in place of TS.Recent (RFC 7323 section 4.3).
     pub echo: Option<u32>,
     pub receive: ReceiveBuffer,
+    /// The window, once it is measured what comes.
+    pub incoming: Option<Incoming>,
+    /// What may be under way to the peer and count as sent, in bytes.
+    pub send_room: u32,
     /// Where the connection stands among those that hold received bytes.
     pub holder: HolderMark,
     /// Where the peer's FIN stands, when it came before what precedes it.
@@ -138,6 +143,8 @@ impl Cold {
             dsack: None,
             echo: None,
             receive: ReceiveBuffer::default(),
+            incoming: None,
+            send_room: 0,
             holder: HolderMark::default(),
             fin_at: None,
             retransmits: 0,
@@ -196,6 +203,7 @@ impl Cold {
             && self.undo.is_none()
             && self.asked.is_none()
             && self.sizes.is_none()
+            && self.incoming.is_none_or(|incoming| incoming.is_unlearned())
             && !self.fragmented
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()

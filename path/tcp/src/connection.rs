@@ -100,7 +100,7 @@ impl Connection {
         let mut connection = Self::blank(cx, path, agreed.iss.plus(1), agreed.irs.plus(1));
         connection.state = State::Established;
         connection.agree(cx.config, path, agreed);
-        connection.rcv_adv = connection.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
+        connection.rcv_adv = connection.rcv_nxt.plus(u32::from(cx.config.opening_window()));
         connection.set_cwnd(congestion::initial_window(u32::from(connection.mss)));
         connection.snd_wnd = u32::from(window);
         connection.note_first_window(cx.config);
@@ -181,13 +181,6 @@ impl Connection {
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
-    }
-
-    /// Bytes queued and not acknowledged, as the application queued them.
-    #[inline]
-    #[must_use]
-    pub fn unsent(&self) -> u32 {
-        self.rope.plain_len()
     }
 
     /// Whether anything is queued that is not acknowledged.
@@ -306,7 +299,7 @@ impl Connection {
 
     #[inline]
     fn note_queue(&mut self) {
-        if self.rope.plain_len() as usize > app::SEND_LOW_WATER {
+        if self.unsent() as usize > app::SEND_LOW_WATER {
             self.flags.set(Flags::ABOVE_LOW_WATER);
         }
     }

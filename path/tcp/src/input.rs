@@ -68,7 +68,7 @@ impl Connection {
         self.agree(cx.config, path.within(self.mss), &agreed);
         self.last_rx = cx.now_ms;
         self.rcv_nxt = header.seq.plus(1);
-        self.rcv_adv = self.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
+        self.rcv_adv = self.rcv_nxt.plus(u32::from(cx.config.opening_window()));
         self.wl1 = header.seq;
         // The window in a SYN is never scaled (RFC 7323 section 2.2).
         self.snd_wnd = u32::from(header.window);

@@ -12,6 +12,7 @@
 mod acknowledge;
 mod agreed;
 mod asked;
+mod buffers;
 mod cold;
 pub mod config;
 pub mod connection;

@@ -73,6 +73,8 @@ impl Connection {
             // What is only SACKed has its round trip too (tcp_ack_update_rtt
             // in Linux's net/ipv4/tcp_input.c).
             self.sample_departure(cx, delivered.original);
+            // And lets new data go, which what is queued is to last for.
+            outcome.drained |= self.takes_more();
         }
         self.on_probe_acked(cx, header, ack, &delivered);
         self.undo_needless(cx, header, ack, &delivered);

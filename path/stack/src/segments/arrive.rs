@@ -375,6 +375,7 @@ impl Tcp {
             ip.neighbours.confirm(self.slots.at(slot).neighbour, self.common.now);
         }
         self.account(slot, before);
+        self.update_room(slot);
         if outcome.answer != Answer::None {
             self.answer(ip, slot, outcome.answer, out);
         }
