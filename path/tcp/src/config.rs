@@ -21,6 +21,10 @@ pub struct Config {
     /// the throughput of long paths at what applications queue by themselves;
     /// too large lets a peer that acknowledges slowly cost that much.
     pub send_limit: u32,
+    /// The most payload of a segment with its options, and the MSS to announce,
+    /// in bytes; none by default: what the path's MTU allows. Taken as 88 if it
+    /// is less.
+    pub max_segment: Option<u16>,
     /// Offer selective acknowledgement (RFC 2018). On by default.
     pub sack: bool,
     /// Offer timestamps and PAWS (RFC 7323). On by default; 12 bytes a segment.
@@ -70,6 +74,7 @@ impl Default for Config {
             receive_limit: 8 << 20,
             receive_window: 1 << 20,
             send_limit: 4 << 20,
+            max_segment: None,
             sack: true,
             timestamps: true,
             nagle: false,
@@ -88,6 +93,13 @@ impl Default for Config {
 }
 
 impl Config {
+    /// `mss`, or less where segments are to be shorter.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn clamp(&self, mss: u16) -> u16 {
+        self.max_segment.map_or(mss, |most| mss.min(most.max(MIN_ASKED_MSS)))
+    }
+
     /// The window in a SYN, which is never scaled (RFC 7323 section 2.2).
     #[inline(always)]
     #[must_use]

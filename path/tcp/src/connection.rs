@@ -171,7 +171,7 @@ impl Connection {
             self.shifts = (config.window_shift() << 4) | peer_shift.min(MAX_WINDOW_SHIFT);
         }
         let options = if agreed.timestamps.is_some() { TIMESTAMPS_LEN } else { 0 };
-        let mss = agreed.peer_mss.max(MIN_MSS).min(path.announced_mss());
+        let mss = config.clamp(agreed.peer_mss.max(MIN_MSS).min(path.announced_mss()));
         self.mss = mss.saturating_sub(options).max(1);
         self.clamp_segments();
     }

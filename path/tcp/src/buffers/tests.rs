@@ -156,3 +156,26 @@ fn what_is_under_way_counts_as_sent() {
     host.take(1, end, &[]);
     assert_eq!((host.connection.unsent(), host.connection.send_room(4 << 20).1), (queued - flight, 0));
 }
+
+/// `--mss`: what is announced, and what is sent, whatever the peer takes; never
+/// less than Linux lets an application ask for.
+#[test]
+fn segments_are_clamped_on_both_sides() {
+    for (asked, peer, announced, sends) in [
+        (None, 1_460, 1_460, 1_460),
+        (Some(1_400), 1_460, 1_400, 1_400),
+        (Some(1_400), 600, 1_400, 600),
+        (Some(1), 1_460, 88, 88),
+    ] {
+        let config = Config { max_segment: asked, ..Config::default() };
+        let agreed = Agreed::bare(SeqNum(0), SeqNum(0), peer);
+        assert_eq!(agreed.offer(&config, 1_460).mss, announced);
+        let mut counters = Counters::default();
+        let mut cx = context(1_000, false, &config, &mut counters);
+        let mut connection = Connection::accept(&mut cx, PATH, &agreed, 65_535);
+        assert_eq!(connection.mss(), sends);
+        connection = Connection::open(&mut cx, PATH, SeqNum(7));
+        let syn = connection.poll_segment(&mut cx, PATH, 0).expect("a SYN");
+        assert!(matches!(syn.options, crate::EmitOptions::Syn(offer) if offer.mss == announced), "{syn:?}");
+    }
+}
