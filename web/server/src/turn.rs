@@ -15,7 +15,7 @@ impl<H: Handler> Server<H> {
 
     #[inline(never)]
     pub(crate) fn own_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
-        if now >= self.h1.carrier.next_second {
+        if now >= self.h1.connections.next_second {
             self.on_second(now);
         }
         let mut wake = self.make_way(net, now);
@@ -24,6 +24,7 @@ impl<H: Handler> Server<H> {
             wake = wake.earlier(self.handshakes_turn(net));
         }
         wake = wake.earlier(self.h1.on_turn(net, now));
+        self.stirred(net);
         if !self.services.is_empty() {
             wake = wake.earlier(self.services_turn(net));
         }

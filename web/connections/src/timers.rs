@@ -1,0 +1,233 @@
+//! Timers: who may take how long.
+//!
+//! A connection has one timer. It is set when a wait begins that ends sooner
+//! than the timer stands, and otherwise left where it is: when it runs out
+//! too early, the rest of the wait is seen then. So a keep-alive request sets
+//! no timer at all.
+
+use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State, Tick};
+use crate::table::Connections;
+use app::{ConnId, Net};
+use core::time::Duration;
+use h1::server::Waiting;
+use wire::Time;
+
+/// Looks at a peer's progress in each send timeout. It is found out between
+/// two looks that something was taken, so a peer may be given up by the time of
+/// one look too early, and never too late.
+const LOOKS: u8 = 16;
+
+impl Connections {
+    /// Our FIN is queued, or the answer to a request whose body still comes: what the
+    /// client sends is read for a while, and longer as long as more comes.
+    fn linger<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        let terms = self.terms_of(id);
+        let now = Tick::of(net.now());
+        let conn = &mut self.conns[id.index()];
+        conn.last = now;
+        conn.set_closing(now);
+        self.arm(net, id, terms.linger.min(terms.linger_most));
+    }
+
+    /// While the rest is read: whether it takes too long.
+    pub fn check_linger<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        let (terms, now) = (self.terms_of(id), net.now());
+        let conn = &self.conns[id.index()];
+        if conn.flags & MARKED != 0 {
+            // It took the last of what is queued until now.
+            return self.linger(net, id);
+        }
+        let left = conn.last.left(terms.linger, now).zip(conn.closing().left(terms.linger_most, now));
+        match left {
+            Some((quiet, all)) => self.arm(net, id, quiet.min(all)),
+            None if conn.state == State::Body => {
+                self.counters.timeouts_body += 1;
+                self.close_after_queue(net, id);
+            }
+            None => {
+                self.counters.timeouts_linger += 1;
+                net.abort(id);
+            }
+        }
+    }
+
+    /// Sets the connection's timer.
+    pub fn arm<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, span: Duration) {
+        self.conns[id.index()].flags &= !MARKED;
+        let now = net.now();
+        net.set_timer(id, Some(now + self.until_old(id.index(), span, now)));
+    }
+
+    /// This time, or until the connection is so old that its next answer is to be its
+    /// last, if that is sooner.
+    #[inline]
+    pub fn until_old(&self, index: usize, span: Duration, now: Time) -> Duration {
+        let Some(age) = self.limits.connection_age else { return span };
+        self.beginnings.until(index, age, now).map_or(span, |left| left.min(span))
+    }
+
+    /// A timer ran out: the connection may be so old. Its next answer is the last then, as
+    /// where it has answered as many requests as it may.
+    pub fn grow_old(&mut self, now: Time, id: ConnId) {
+        let Some(age) = self.limits.connection_age else { return };
+        if self.beginnings.until(id.index(), age, now).is_none() {
+            self.conns[id.index()].close_after_next();
+        }
+    }
+
+    /// While a request, or its body, is waited for: whether its client is to be told that
+    /// it took too long.
+    pub fn is_request_late<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) -> bool {
+        let now = net.now();
+        let conn = &self.conns[id.index()];
+        let waiting = conn.engine.waiting();
+        let Some(span) = self.terms.after(conn.terms, waiting) else { return false };
+        let unsent = net.unsent(id);
+        if waiting == Waiting::KeepAlive && (unsent > app::SEND_LOW_WATER || unsent > 0 && conn.flags & MARKED != 0) {
+            // What it is to answer, it has not yet taken.
+            self.check_progress(net, id);
+            return false;
+        }
+        if let Some(left) = conn.last.left(span, now) {
+            self.arm(net, id, left);
+            return false;
+        }
+        match waiting {
+            Waiting::KeepAlive if unsent > 0 => {
+                self.watch_progress(net, id);
+                return false;
+            }
+            Waiting::KeepAlive => self.counters.timeouts_keep_alive += 1,
+            Waiting::FirstHead | Waiting::Head => self.counters.timeouts_header += 1,
+            Waiting::Body => self.counters.timeouts_body += 1,
+            Waiting::Nothing => {}
+        }
+        if !waiting.answers_408() {
+            self.close_after_queue(net, id);
+        }
+        waiting.answers_408()
+    }
+
+    /// While a response is taken: once per send timeout some of it must have
+    /// been. A stream of which nothing is queued waits for its handler,
+    /// and no longer than for a peer; and so does our FIN for its
+    /// acknowledgement, which TCP alone would try to get for a quarter of an
+    /// hour.
+    pub fn check_progress<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        let unsent = net.unsent(id);
+        let conn = &mut self.conns[id.index()];
+        let acknowledged = conn.queued.wrapping_sub(unsent as u32);
+        let (streams, closing) = (conn.state == State::Replying, conn.state == State::Closing);
+        if unsent == 0 && streams && conn.is_patient() {
+            self.watch_from(net, id, 0);
+            return;
+        }
+        let marked = conn.flags & MARKED != 0;
+        let (moved, quiet) = conn.marked(acknowledged);
+        if (unsent > 0 || streams || closing) && marked && !moved {
+            let quiet = quiet + 1;
+            if quiet < LOOKS {
+                self.watch_from(net, id, quiet);
+                return;
+            }
+            let count = match unsent {
+                0 if closing => &mut self.counters.timeouts_linger,
+                0 => &mut self.counters.timeouts_file,
+                _ => &mut self.counters.timeouts_send,
+            };
+            *count += 1;
+            net.abort(id);
+            return;
+        }
+        // What was taken since the last look may have been so right after it.
+        self.watch_from(net, id, u8::from(marked));
+    }
+
+    /// While a connection is its handler's: what is queued for its client must be taken, too.
+    /// Where nothing is, its handler has its own limits.
+    pub fn check_tunnel<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        if net.unsent(id) > 0 {
+            return self.check_progress(net, id);
+        }
+        self.conns[id.index()].flags &= !MARKED;
+        net.set_timer(id, None);
+    }
+
+    /// Something was queued for a tunnel's client.
+    pub fn watch_tunnel<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        let conn = &self.conns[id.index()];
+        if conn.state == State::Tunnel && conn.flags & MARKED == 0 {
+            self.watch_progress(net, id);
+        }
+    }
+
+    /// From now on, some of what is queued must be taken in each send timeout.
+    pub fn watch_progress<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        self.watch_from(net, id, 0);
+    }
+
+    /// The same, `quiet` looks after something was taken last.
+    fn watch_from<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
+        let send = self.terms_of(id).send;
+        self.arm(net, id, send / u32::from(LOOKS));
+        let conn = &mut self.conns[id.index()];
+        conn.set_mark(conn.queued.wrapping_sub(net.unsent(id) as u32), quiet);
+        conn.flags |= MARKED;
+    }
+
+    /// The reply to a request is queued before its body was read: the rest of
+    /// that is discarded, and only then the next request begins, if one may.
+    pub fn discard_rest<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
+        if !goes_on {
+            self.close_after_queue(net, id);
+            return;
+        }
+        let conn = &mut self.conns[id.index()];
+        conn.clear_more();
+        conn.state = State::Body;
+        // It was to be taken, however much of it there is.
+        conn.engine.allow_body();
+        self.linger(net, id);
+        net.resume(id);
+    }
+
+    /// FIN behind what is queued. What still comes is read and dropped: a
+    /// close with bytes unread would be a reset, which can overtake the
+    /// response (RFC 9112 §9.6).
+    pub fn close_after_queue<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
+        let lingers = self.terms_of(id).lingers;
+        self.reading.remove(id.index());
+        let conn = &mut self.conns[id.index()];
+        let held = conn.flags & (PARTIAL | PAUSED) != 0 || conn.flags & (ENDED | DRY) == ENDED || conn.is_asked();
+        conn.state = State::Closing;
+        conn.clear_more();
+        let ended = conn.flags & ENDED != 0;
+        if held {
+            // What is kept of requests that nobody will answer is dropped
+            // now: the data path keeps it, and the connection, until then.
+            net.resume(id);
+        }
+        if conn.flags & FINISHED == 0 {
+            conn.flags |= FINISHED;
+            if lingers { net.finish(id) } else { net.close(id) }
+        }
+        if ended || !lingers {
+            self.watch_progress(net, id);
+        } else {
+            self.linger(net, id);
+        }
+    }
+}
+
+impl Connections {
+    /// What was asked for last has terms of its own: its connection's timer may stand
+    /// too late for them.
+    #[cold]
+    #[inline(never)]
+    pub fn change_terms<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
+        let conn = &mut self.conns[id.index()];
+        conn.terms = conn.terms.with_exchange(exchange);
+        let soonest = self.terms.soonest(conn.terms);
+        self.arm(net, id, soonest);
+    }
+}

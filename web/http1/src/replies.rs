@@ -1,0 +1,287 @@
+//! What handlers answer through: [`Replies`], by HTTP/1.1.
+
+use crate::answering::H1Replies;
+use app::{Net, PathFigures};
+use connections::page::Page;
+use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
+use core::net::SocketAddr;
+use exchange::{
+    About, ExchangeId, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+};
+use h1::response;
+use semantics::{Method, Request, Status};
+use wire::Time;
+
+impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
+    fn now(&self) -> Time {
+        self.net.now()
+    }
+
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+        let Some((id, ending)) = self.unanswered(id) else { return self.carried().reply(id, request, reply, body) };
+        let lengths = self.queue(id, reply, body, ending);
+        self.over(id, request, reply.status, lengths, ending);
+    }
+
+    fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
+        let Some((id, ending)) = self.unanswered(id) else { return self.carried().reply_ready(id, request, ready) };
+        let whole = request.method() != Method::Head;
+        let end = if whole { ready.message_len } else { ready.head_len };
+        if ready.head_len(ending) == ready.head_len as usize {
+            self.net.send_body(id, &ready.message, 0..end);
+        } else {
+            // In front of the empty line.
+            self.net.send_body(id, &ready.message, 0..ready.fields_len());
+            self.net.send_bytes(id, ending.line());
+            self.net.send_body(id, &ready.message, ready.head_len.saturating_sub(2)..end);
+        }
+        let mut sent = u64::from(end.saturating_sub(ready.head_len));
+        if whole && let Some(content) = &ready.content {
+            self.net.send_body(id, content, 0..content.len());
+            sent += u64::from(content.len());
+        }
+        self.over(id, request, Status::OK, (ready.head_len(ending), sent), ending);
+    }
+
+    fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
+        let page = Page::new(status, fields);
+        let body = page.body();
+        let body = if request.method() == Method::Head { &[][..] } else { &body };
+        self.reply(id, request, &page.reply(), body);
+    }
+
+    fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        self.send_interim(id, status, fields)
+    }
+
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
+        self.begin_as(id, request, reply, end);
+    }
+
+    fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
+        let Some(id) = self.begun(id) else { return self.carried().body(id, piece) };
+        match piece {
+            Piece::Bytes(bytes) => {
+                self.piece(id, piece.len(), |net| net.send_bytes(id, bytes));
+                self.connections.watch_tunnel(self.net, id);
+            }
+            Piece::Body(body, (start, end)) => self.piece(id, piece.len(), |net| net.send_body(id, body, start..end)),
+            Piece::File(file, (start, end)) => {
+                let chunked = self.connections.conns[id.index()].is_chunked();
+                if chunked || !self.net.send_file(id, file, start..end) {
+                    return false;
+                }
+                self.note(id, piece.len());
+            }
+        }
+        true
+    }
+
+    fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
+        let Some(id) = self.begun(id) else { return self.carried().take_back(id, most) };
+        if self.connections.conns[id.index()].is_chunked() {
+            return 0;
+        }
+        let taken = self.net.take_back(id, most);
+        let conn = &mut self.connections.conns[id.index()];
+        conn.queued = conn.queued.wrapping_sub(taken as u32);
+        let more = conn.more();
+        more.exchange.sent = more.exchange.sent.saturating_sub(taken as u64);
+        self.connections.counters.bytes_queued -= taken as u64;
+        taken
+    }
+
+    fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
+        let Some(id) = self.begun(id) else { return self.carried().finish(id, trailers) };
+        if core::mem::take(&mut self.connections.conns[id.index()].more().chunked) {
+            if trailers.is_empty() {
+                self.connections.send(self.net, id, response::LAST_CHUNK);
+            } else {
+                let (length, end) = response::LAST_CHUNK.split_at(3);
+                self.connections.send(self.net, id, &[length, trailers, end].concat());
+            }
+        }
+        let draining = self.connections.draining.is_some();
+        let conn = &mut self.connections.conns[id.index()];
+        if (!conn.ending.goes_on() || draining) && conn.flags & FINISHED == 0 {
+            conn.flags |= FINISHED;
+            self.net.finish(id);
+        }
+    }
+
+    fn end(&mut self, id: ExchangeId) {
+        let Some(id) = self.begun(id) else { return self.carried().end(id) };
+        let now = self.net.now();
+        self.connections.close_line(id, now);
+        if let Some((status, bytes)) =
+            self.connections.conns[id.index()].more.as_deref().map(|more| more.exchange.outcome())
+        {
+            self.record(id, status, bytes);
+        }
+        let conn = &mut self.connections.conns[id.index()];
+        conn.last = Tick::of(now);
+        let goes_on = conn.ending.goes_on() && self.connections.draining.is_none();
+        self.go_on(id, goes_on);
+    }
+
+    fn stop(&mut self, id: ExchangeId, how: Stop) {
+        if self.connections.conn_of(id).is_none() {
+            return self.carried().stop(id, how);
+        }
+        match how {
+            Stop::Reset => self.reset(id),
+            Stop::Cut => self.cut_reply(id),
+            Stop::HangUp => self.hang_up(id),
+        }
+    }
+
+    fn be_patient(&mut self, id: ExchangeId) {
+        if self.asked(id).is_none() {
+            return self.carried().be_patient(id);
+        }
+        self.set_patient(id);
+    }
+
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+        if self.unanswered(id).is_none() {
+            // A stream has no connection that could become its handler's.
+            return self.carried().stop(id, Stop::Reset);
+        }
+        self.open_tunnel(id, request, reply);
+    }
+
+    fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        if self.asked(id).is_none() {
+            return self.carried().read(id, most);
+        }
+        let Some(most) = most else {
+            if let Some((id, _)) = self.asked(id) {
+                self.net.resume(id);
+            }
+            return;
+        };
+        let begins = self.net.now();
+        let now = Tick::of(begins);
+        let asked = self.asked(id).filter(|(_, conn)| conn.flags & TAKES_BODY != 0);
+        let Some((id, conn)) = asked else { return };
+        conn.engine.limit_body(most);
+        (conn.more().exchange.reads, conn.last) = (true, now);
+        conn.more().exchange.pace = Some(BodyPace::begin(begins));
+        let (expects, waits) = (core::mem::take(&mut conn.more().exchange.expects), conn.state == State::Waiting);
+        if expects && waits {
+            self.go_ahead(id);
+        }
+        if waits {
+            let span = self.connections.terms_of(id).body;
+            self.connections.arm(self.net, id, span);
+        }
+        self.net.resume(id);
+    }
+
+    fn about(&self, id: ExchangeId) -> About {
+        let Some((id, conn)) = self.connections.conn_of(id) else {
+            return self.connections.about_carried(&*self.net, id);
+        };
+        About {
+            peer: self.net.peer(id),
+            local: LocalAddress::of(self.net, id),
+            connection: self.connections.beginnings.number(id.index()),
+            age: self.connections.beginnings.age(id.index(), self.net.now()),
+            requests: conn.answered(),
+            http10: conn.ending.is_http10(),
+            goes_on: conn.ending.goes_on() && self.connections.goes_on(id),
+            transport: self.connections.transport(id),
+            priority: Priority::default(),
+        }
+    }
+
+    fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
+        self.net.peer(self.conn_of(id)?)
+    }
+
+    fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
+        self.net.path_figures(self.conn_of(id)?)
+    }
+
+    fn opening(&self, id: ExchangeId) -> Opening<'_> {
+        let Some((id, conn)) = self.connections.conn_of(id) else { return self.connections.opening_carried(id) };
+        let proxied = conn.more.as_ref().and_then(|more| more.proxied.as_ref());
+        Opening { session: self.connections.session(id), proxied }
+    }
+
+    fn totals(&self) -> Totals {
+        let counters = &self.connections.counters;
+        Totals {
+            connections: counters.connections,
+            open: counters.connections_open,
+            requests: counters.requests + self.connections.ready,
+            reading: self.connections.reading.count(),
+        }
+    }
+
+    fn head_len(&self) -> u64 {
+        self.connections.last_head as u64
+    }
+
+    fn set_last(&mut self, id: ExchangeId) {
+        if let Some((_, conn)) = self.asked(id) {
+            conn.ending = conn.ending.and(false);
+        }
+    }
+
+    fn refuse_body(&mut self, id: ExchangeId) {
+        if let Some((_, conn)) = self.asked(id) {
+            conn.ending = conn.ending.and(false);
+            self.connections.counters.bodies_refused += 1;
+        } else {
+            self.carried().refuse_body(id);
+        }
+    }
+
+    fn set_terms(&mut self, id: ExchangeId, number: u8) {
+        match self.asked(id) {
+            Some((id, conn)) if conn.terms.exchange() != number => self.connections.change_terms(self.net, id, number),
+            Some(_) => {}
+            None => self.carried().set_terms(id, number),
+        }
+    }
+
+    fn flow(&self, id: ExchangeId) -> ReplyFlow {
+        let Some((id, conn)) = self.connections.conn_of(id) else { return self.connections.flow_carried(id) };
+        let unsent = self.net.unsent(id);
+        let received = conn.more.as_ref().map_or(0, |more| more.exchange.received);
+        ReplyFlow { unsent, taken: conn.queued.wrapping_sub(unsent as u32), received }
+    }
+
+    fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
+        self.connections.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
+    }
+
+    fn set_series(&mut self, id: ExchangeId, series: u16) {
+        if self.connections.conn_of(id).is_none() {
+            return self.carried().set_series(id, series);
+        }
+        self.series = Some(series);
+        if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
+            more.exchange.series = Some(series);
+        }
+    }
+
+    fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        let series = self.series;
+        if let Some((_, conn)) = self.asked(id) {
+            let more = conn.more();
+            more.exchange.mark = Some(mark);
+            more.exchange.series = series.or(more.exchange.series);
+        } else {
+            self.carried().set_mark(id, mark);
+        }
+    }
+
+    fn mark(&self, id: ExchangeId) -> Option<u32> {
+        match self.connections.conn_of(id) {
+            Some((_, conn)) => conn.more.as_ref()?.exchange.mark,
+            None => self.connections.mark_carried(id),
+        }
+    }
+}
