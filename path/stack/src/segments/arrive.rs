@@ -371,6 +371,9 @@ impl Tcp {
         if let Some(mtu) = self.slots.at_mut(slot).tcp.take_path_mtu() {
             ip.on_path_found(self.slots.at(slot).flow().remote(), mtu);
         }
+        if let Some(widened) = self.slots.at_mut(slot).tcp.take_reordering() {
+            ip.on_reordering(self.slots.at(slot).flow().remote(), widened);
+        }
         if self.slots.at(slot).tcp.in_flight() < flight {
             ip.neighbours.confirm(self.slots.at(slot).neighbour, self.common.now);
         }

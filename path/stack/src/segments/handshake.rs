@@ -302,6 +302,9 @@ impl Tcp {
         if ip.lets_fragment(flow.remote()) {
             connection.let_fragment(&self.common.config);
         }
+        if let Some(widened) = ip.reordering(flow.remote()) {
+            connection.expect_reordering(&self.common.config, widened);
+        }
         ip.neighbours.pin(neighbour);
         self.note_opened(&flow);
         self.slots.insert(flow, neighbour, connection)
