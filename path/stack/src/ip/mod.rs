@@ -65,6 +65,7 @@ use core::net::IpAddr;
 use fragments::Reassembly;
 use icmp::Icmp;
 use presence::Presence;
+use remembered::Remembered;
 use resolution::HostNeighbours;
 use route::{PathMtus, Routes};
 use tcp::{Narrowed, Path};
