@@ -109,7 +109,7 @@ impl Connection {
     /// takes at present, up to `most`.
     #[must_use]
     pub fn send_room(&self, most: u32) -> (u32, u32) {
-        let given = self.cold.as_ref().map_or(0, |cold| cold.send_room);
+        let Some(given) = self.cold.as_ref().map(|cold| cold.send_room) else { return (0, 0) };
         // While nothing is heard, what it has is enough.
         let most = if self.backoff > 0 { given.min(most) } else { most };
         (given, self.in_flight().saturating_sub(COUNTED_IN_FLIGHT).min(most))

@@ -163,14 +163,17 @@ impl Connection {
         let mss = u32::from(self.mss);
         let room = self.cwnd.saturating_sub(pipe);
         let rest = self.nxt.forward_from(seq);
-        let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) else { return len.min(mss) };
+        let Some(cold) = &mut self.cold else { return len.min(mss) };
+        // What is SACKed from then on was sent after the probe.
+        let bare = cold.scoreboard.sacked_bytes() == 0;
+        let Some(search) = &mut cold.sizes else { return len.min(mss) };
         match search.step {
             Step::Cut(start, cut) if start == seq => len.min(u32::from(cut)),
             Step::Due if len >= u32::from(search.candidate()) && search.candidate() > self.mss => {
                 let probe = search.candidate();
                 let behind = u32::from(probe) + BEHIND_PROBE * mss;
                 // Alone it would be missed by a timeout only.
-                if room < behind || rest < behind {
+                if !bare || room < behind || rest < behind {
                     return len.min(mss);
                 }
                 search.step = Step::Out { start: seq, len: probe, again: true };
@@ -226,8 +229,14 @@ impl Connection {
                 let end = start.plus(u32::from(len));
                 if una.at_or_after(end) || cold.scoreboard.is_sacked(start, end) {
                     self.pass_probe(cx, len);
-                } else if again && una.at_or_before(start) && !cold.scoreboard.is_resent(start) {
-                    self.fail_probe(cx, len);
+                } else if again && una.at_or_before(start) {
+                    // Three segments that were sent after it have arrived, or time has told.
+                    if cold.scoreboard.dup_thresh() || !cold.scoreboard.is_resent(start) {
+                        self.fail_probe(cx, len);
+                        if let Some(cold) = &mut self.cold {
+                            cold.scoreboard.lose_again_from(start, end);
+                        }
+                    }
                 }
             }
             Step::Due | Step::Done(_) => {}

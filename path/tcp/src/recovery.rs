@@ -102,7 +102,8 @@ impl Connection {
         if let Some(sent) = delivered.again {
             cold.rack.on_arrived_again(sent, now, echoed);
         }
-        if let Some(sent) = delivered.again_sacked {
+        // What was SACKed before, in a block that was lost, may be told only now.
+        if let Some(sent) = delivered.again_sacked.filter(|sent| now.since(sent.at) >= srtt * 7 / 8) {
             cold.rack.on_arrived_again(sent, now, |_| true);
         }
         if let Some(end) = delivered.highest {

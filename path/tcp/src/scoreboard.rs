@@ -196,6 +196,11 @@ impl Scoreboard {
         })
     }
 
+    /// What was sent again from `start` to `end` is lost, and to be sent again.
+    pub(crate) fn lose_again_from(&mut self, start: SeqNum, end: SeqNum) {
+        self.forget_if(|entry| entry.range.start.at_or_after(start) && entry.range.start.before(end));
+    }
+
     /// The retransmission timer ran out: the first transmissions below `edge`
     /// are lost, the first segment in any case, and all retransmissions
     /// (RFC 8985 section 6.3). What was SACKed is kept (RFC 6675 section
