@@ -91,7 +91,8 @@ fn a_black_hole_does_not_stall() {
         assert!((1_340..=1_348).contains(&last), "{at} {rtt}: {last}");
         assert_eq!(flow.counters.path_mtu_black_holes, 1);
         let rate = flow.goodput(secs(8), secs(10));
-        assert!(rate > 15e6, "{at} {rtt}: {rate}");
+        // A long round trip takes longer to have its window back.
+        assert!(rate > if rtt > 100 { 10e6 } else { 15e6 }, "{at} {rtt}: {rate}");
     }
 }
 
@@ -127,6 +128,7 @@ fn windows_open_to_what_a_path_takes() {
         queue: Queue::Bytes(2_500_000),
         flows: vec![flow(tcp.clone())],
         receiver: tcp,
+        until: secs(120),
         ..Internet::default()
     };
     let took = |tcp| path(tcp).run().flows[0].ended.expect("it ends").as_secs_f64();
