@@ -408,6 +408,13 @@ impl Stack {
         self.tcp.receive_memory()
     }
 
+    /// Bytes under way that count as sent to applications, of what
+    /// [`Config::send_memory`] says.
+    #[must_use]
+    pub const fn send_memory(&self) -> usize {
+        self.tcp.send_memory()
+    }
+
     /// A connection's figures.
     #[must_use]
     pub fn info(&self, id: ConnId) -> Option<tcp::Info> {

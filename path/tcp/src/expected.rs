@@ -2,7 +2,6 @@
 //! an undisturbed ESTABLISHED connection; everything else takes the order of
 //! the RFC (`input.rs`).
 
-use crate::congestion;
 use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::flags::Flags;
@@ -177,6 +176,7 @@ impl Connection {
         let rested = self.has_rested(cx);
         if self.cold.is_some() {
             self.on_peer_heard();
+            self.try_longer(cx.now_ms);
         }
         if rested {
             self.restart_after_idle(cx, idle);
@@ -198,10 +198,12 @@ impl Connection {
         if idle <= self.rto(cx.config) {
             return;
         }
-        let initial = congestion::initial_window(u32::from(self.mss));
         match &mut self.cold {
-            Some(cold) => cold.congestion.on_idle_restart(&mut self.cwnd, initial),
-            None => self.cwnd = self.cwnd.min(initial),
+            Some(cold) => {
+                cold.congestion.on_idle();
+                self.cwnd = cold.congestion.window();
+            }
+            None => self.cwnd = self.cwnd.min(congestion::initial_window(u32::from(self.mss))),
         }
     }
 

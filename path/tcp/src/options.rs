@@ -11,7 +11,6 @@ mod tests;
 
 use crate::asked::{Asked, SocketOptions};
 use crate::config::Config;
-use crate::congestion;
 use crate::connection::Connection;
 use crate::context::{Context, TIMESTAMPS_LEN, Treatment};
 use crate::flags::Flags;
@@ -50,7 +49,7 @@ impl Connection {
     pub fn inherit(&mut self, config: &Config, options: SocketOptions) {
         self.set_options(config, options);
         self.clamp_segments();
-        self.cwnd = congestion::initial_window(u32::from(self.mss));
+        self.set_cwnd(congestion::initial_window(u32::from(self.mss)));
     }
 
     /// Segments grow no longer than what was asked for.
@@ -60,7 +59,7 @@ impl Connection {
             let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
             self.mss = self.mss.min(most.saturating_sub(options)).max(1);
         }
-        cold.congestion.set_mss(u32::from(self.mss));
+        cold.congestion.set_segment(u32::from(self.mss));
         cold.scoreboard.set_mss(u32::from(self.mss));
     }
 

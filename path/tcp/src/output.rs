@@ -270,6 +270,7 @@ impl Connection {
             return None;
         }
         cx.counters.pure_acks += 1;
+        self.note_incoming(cx);
         Some(self.emit(cx, self.nxt, Bits::ACK, 0, 0))
     }
 
@@ -319,7 +320,7 @@ impl Connection {
     /// what comes.
     #[inline(always)]
     fn advertise(&mut self, config: &Config, full: bool, held: u32) -> u16 {
-        let mut limit = config.receive_limit;
+        let mut limit = self.receive_limit(config);
         if full {
             cold_path();
             limit = limit.min(if self.is_sealed() { FULL_WINDOW_SEALED } else { FULL_WINDOW });
@@ -328,7 +329,7 @@ impl Connection {
         let mut window = self.rcv_adv.forward_from(self.rcv_nxt);
         let gain = open.wrapping_sub(window) as i32;
         // What is no gain is below any segment.
-        let least = u32::from(self.mss).min(config.receive_limit / 2);
+        let least = u32::from(self.mss).min(limit / 2);
         if gain >= least as i32 {
             self.rcv_adv = self.rcv_nxt.plus(open);
             window = open;
@@ -405,7 +406,7 @@ impl Connection {
             seq: self.una,
             ack: self.rcv_nxt,
             flags,
-            window: cx.config.receive_limit.min(0xffff) as u16,
+            window: cx.config.opening_window(),
             timestamps,
             options: EmitOptions::Syn(offer(cx.config, self.announced(path.announced_mss()), scales, sack)),
             offset: 0,
@@ -469,7 +470,7 @@ impl Connection {
         }
         let (una, nxt) = (self.una, self.nxt);
         let (seq, len) = self.cold.as_mut()?.scoreboard.next_segment(una, nxt)?;
-        let len = len.min(mss);
+        let len = self.size_again(seq, len, pipe);
         self.note_again(cx, seq, len);
         Some(self.emit_again(cx, seq, len))
     }
@@ -525,6 +526,19 @@ impl Connection {
         // What is SACKed, or vouched for by a duplicate acknowledgement, has
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
+        match self.size_probe(waiting, in_flight, pipe) {
+            None => {}
+            Some(0) => return None,
+            Some(len) => {
+                let (len, last) = self.fix(len, waiting, u32::MAX, 0);
+                if len > u32::from(self.mss) && !last {
+                    let start = self.nxt;
+                    let emit = self.emit_data(cx, in_flight, len, false);
+                    self.note_size_probe(cx, start, len);
+                    return Some(emit);
+                }
+            }
+        }
         let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
         let (len, last) = self.fix(len, waiting, pipe, burst);
         if len == 0 {

@@ -124,6 +124,8 @@ pub(crate) struct Rack {
     persist: u8,
     /// RACK.dsack_round
     dsack_round: Option<SeqNum>,
+    /// What others were last told of it.
+    told: Option<u8>,
 }
 
 impl Rack {
@@ -231,6 +233,26 @@ impl Rack {
     /// (section 6.2 step 3).
     pub fn on_reordered(&mut self) {
         self.reordering = true;
+    }
+
+    /// Others found that segments to this peer overtake each other, and this
+    /// window fit: so it is no news here.
+    pub fn expect(&mut self, widened: u8) {
+        self.reordering = true;
+        self.widened = widened;
+        self.persist = REO_WND_PERSIST;
+        self.told = Some(widened);
+    }
+
+    /// The window for reordering, if there is any, and others were told of
+    /// another or none: in quarters of the least round trip, less one.
+    pub fn news(&mut self) -> Option<u8> {
+        let news = self.reordering && self.told != Some(self.widened);
+        if !news {
+            return None;
+        }
+        self.told = Some(self.widened);
+        self.told
     }
 
     /// The peer got something twice: the window for reordering was too small,

@@ -128,9 +128,13 @@ pub fn stack(
 /// Each silo's part of what is asked for, or usual for, all of them. Rounded
 /// up: all together hold at least that.
 fn share(config: &mut stack::Config, silos: usize) {
-    for limit in
-        [&mut config.max_connections, &mut config.max_half_open, &mut config.max_time_wait, &mut config.receive_memory]
-    {
+    for limit in [
+        &mut config.max_connections,
+        &mut config.max_half_open,
+        &mut config.max_time_wait,
+        &mut config.receive_memory,
+        &mut config.send_memory,
+    ] {
         *limit = limit.div_ceil(silos);
     }
     let silos = u32::try_from(silos).unwrap_or(u32::MAX);

@@ -187,11 +187,12 @@ impl World {
         }
         for (index, station) in self.stations.iter().enumerate().filter(|(_, station)| !station.gone) {
             let sum = |count: fn(&Stack) -> usize| station.host.stacks().map(count).sum();
-            let left: [(_, usize); 5] = [
+            let left: [(_, usize); 6] = [
                 ("connections", sum(Stack::connections)),
                 ("half-open handshakes", sum(Stack::half_open)),
                 ("TIME-WAIT records", sum(Stack::time_wait)),
                 ("bytes received", sum(Stack::receive_memory)),
+                ("bytes under way", sum(Stack::send_memory)),
                 ("remembered flows", station.host.flows()),
             ];
             for (what, count) in left.iter().filter(|(_, count)| *count > 0) {

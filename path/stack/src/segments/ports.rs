@@ -67,6 +67,9 @@ impl Tcp {
         if ip.lets_fragment(to.ip()) {
             connection.let_fragment(&self.common.config);
         }
+        if let Some(widened) = ip.reordering(to.ip()) {
+            connection.expect_reordering(&self.common.config, widened);
+        }
         let id = self.slots.insert(flow, neighbour, connection);
         self.sources.opened(to.ip());
         ip.neighbours.pin(neighbour);

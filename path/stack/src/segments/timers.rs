@@ -280,6 +280,7 @@ impl Tcp {
         slot.tcp.discard();
         self.seals.remove(index);
         self.account(index, before);
+        self.free_room(index);
         self.slots.remove(index);
     }
 

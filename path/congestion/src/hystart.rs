@@ -2,7 +2,7 @@
 //! before the queue overflows, through a phase of conservative slow start
 //! that can be taken back when the growth was noise.
 
-use wire::tcp::SeqNum;
+use crate::delivery::Delivery;
 
 /// Least growth of the round-trip time that counts, in microseconds
 /// (RFC 9406 section 4.3).
@@ -38,7 +38,7 @@ pub(super) enum Growth {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
     /// The round ends when this is acknowledged; `None` before the first ACK.
-    window_end: Option<SeqNum>,
+    window_end: Option<u64>,
     last_round_min: u32,
     current_round_min: u32,
     samples: u32,
@@ -60,11 +60,11 @@ impl HyStart {
         }
     }
 
-    /// An ACK in the first slow start: `una` is what it acknowledges, `acked`
-    /// the bytes that it newly acknowledges.
-    pub(super) fn on_ack(&mut self, acked: u32, rtt_us: Option<u32>, una: SeqNum, nxt: SeqNum, mss: u32) -> Growth {
-        let grow = acked.min(L.saturating_mul(mss));
-        let round_ended = una.at_or_after(*self.window_end.get_or_insert(nxt));
+    /// An ACK in the first slow start. `segment` is in bytes.
+    pub(super) fn on_ack(&mut self, delivery: &Delivery, segment: u32) -> Growth {
+        let &Delivery { acked, rtt_us, acked_to, sent_to, .. } = delivery;
+        let grow = acked.min(L.saturating_mul(segment));
+        let round_ended = acked_to >= *self.window_end.get_or_insert(sent_to);
         let grow = if self.css_rounds.is_some() { grow / CSS_GROWTH_DIVISOR } else { grow };
         if let Some(rtt) = rtt_us {
             self.current_round_min = self.current_round_min.min(rtt);
@@ -78,7 +78,7 @@ impl HyStart {
                     return Growth::LastBy(grow);
                 }
             }
-            self.start_round(nxt);
+            self.start_round(sent_to);
         }
         Growth::By(grow)
     }
@@ -103,8 +103,8 @@ impl HyStart {
         }
     }
 
-    fn start_round(&mut self, nxt: SeqNum) {
-        self.window_end = Some(nxt);
+    fn start_round(&mut self, sent_to: u64) {
+        self.window_end = Some(sent_to);
         self.last_round_min = self.current_round_min;
         self.current_round_min = NONE;
         self.samples = 0;
