@@ -111,7 +111,9 @@ impl Table {
             "", "us each", "irq", "sleeps", "calls", "left", "p50", "p99"
         );
         for entry in &self.servers {
-            let Entry { server, us_per_request, softirq_us_per_request, wakeups_per_request, .. } = entry;
+            let Entry {
+                server, us_per_request: each, softirq_us_per_request: irq, wakeups_per_request: sleeps, ..
+            } = entry;
             let calls = entry.calls_per_request.map_or_else(|| "-".to_owned(), |calls| format!("{calls:.2}"));
             let [share, low, high] = entry.of_nginx;
             let bound =
@@ -123,8 +125,8 @@ impl Table {
             };
             let errors = if entry.errors > 0 { format!("  {} ERRORS", entry.errors) } else { String::new() };
             println!(
-                "  {server:24} {us_per_request:>9.2} {softirq_us_per_request:>6.2} {wakeups_per_request:>7.2} {calls:>6} \
-                 {:>6.1}% {:>5.0} us {:>5.0} us  {share:.2} ({low:.2} to {high:.2}){bound}{carried}{errors}",
+                "  {server:24} {each:>9.2} {irq:>6.2} {sleeps:>7.2} {calls:>6} {:>6.1}% {:>5.0} us {:>5.0} us  \
+                 {share:.2} ({low:.2} to {high:.2}){bound}{carried}{errors}",
                 100.0 * entry.core_left,
                 entry.p50_us,
                 entry.p99_us,
