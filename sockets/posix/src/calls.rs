@@ -151,8 +151,12 @@ impl Calls<'_> {
     /// `EBADF`, `ENOTSOCK`.
     pub fn local_address(&self, fd: i32) -> Result<SocketAddr> {
         let socket = self.socket_of(fd)?;
-        let of_stream = socket.stream().and_then(|stream| stream.local.or_else(|| self.stack.local(stream.id)));
-        Ok(of_stream.or(socket.bound).unwrap_or_else(|| unspecified(socket.v6)))
+        let (now, before) = match &socket.kind {
+            Kind::Stream(stream) => (stream.local.or_else(|| self.stack.local(stream.id)), None),
+            Kind::Fresh(past) => (None, past.local),
+            Kind::Listener(_) => (None, None),
+        };
+        Ok(now.or(socket.bound).or(before).unwrap_or_else(|| unspecified(socket.v6)))
     }
 
     /// `getpeername`.

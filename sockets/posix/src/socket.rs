@@ -27,6 +27,9 @@ pub(crate) struct Socket {
     pub nonblocking: bool,
     /// What it was bound to.
     pub bound: Option<SocketAddr>,
+    /// Its port was not its caller's choice: it is given back when what it was for is over
+    /// (Linux: `tcp_set_state` in net/ipv4/tcp.c, without `SOCK_BINDPORT_LOCK`).
+    pub any_port: bool,
     /// Its options.
     pub options: Options,
     /// The first of the watches on it.
@@ -37,11 +40,24 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 pub(crate) enum Kind {
     /// Nothing yet, or nothing any more.
-    Fresh,
+    Fresh(Past),
     /// It accepts connections.
     Listener(Listener),
     /// A connection's end.
     Stream(Box<Stream>),
+}
+
+/// What a socket without a connection keeps of what was done to it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Past {
+    /// An error that was not told.
+    pub error: Option<Errno>,
+    /// Reading was shut down, which a connection that follows inherits.
+    pub deaf: bool,
+    /// Writing was.
+    pub finished: bool,
+    /// The address that its last connection had here.
+    pub local: Option<SocketAddr>,
 }
 
 /// A listener's.
@@ -51,6 +67,8 @@ pub(crate) struct Listener {
     pub backlog: usize,
     /// Sockets of connections that wait to be accepted.
     pub queue: VecDeque<u32>,
+    /// What it was before.
+    pub past: Past,
 }
 
 /// How far a `connect` is told (Linux: `enum socket_state`, include/uapi/linux/net.h).
@@ -60,6 +78,8 @@ pub(crate) enum Told {
     Connecting,
     /// The socket is connected, or was accepted.
     Connected,
+    /// It was shut down before anybody was told.
+    Disconnecting,
 }
 
 /// A connection's end.
@@ -69,6 +89,8 @@ pub(crate) struct Stream {
     pub id: ConnId,
     /// Whether a `connect` was told of the outcome.
     pub told: Told,
+    /// It came from a listener.
+    pub accepted: bool,
     /// The handshake is complete.
     pub established: bool,
     /// The peer finished.
@@ -106,6 +128,7 @@ impl Stream {
         Self {
             id,
             told,
+            accepted: false,
             established: false,
             ended: false,
             finished: false,
@@ -146,7 +169,43 @@ impl Socket {
     /// A fresh one.
     pub const fn new(v6: bool, nonblocking: bool, options: Options) -> Self {
         let watches = crate::slab::NONE;
-        Self { kind: Kind::Fresh, refs: 1, v6, nonblocking, bound: None, options, watches }
+        let past = Past { error: None, deaf: false, finished: false, local: None };
+        Self { kind: Kind::Fresh(past), refs: 1, v6, nonblocking, bound: None, any_port: false, options, watches }
+    }
+
+    /// What was done to it before it is what it is.
+    pub fn past(&self) -> Past {
+        match &self.kind {
+            Kind::Fresh(past) => *past,
+            Kind::Listener(listener) => listener.past,
+            Kind::Stream(_) => Past::default(),
+        }
+    }
+
+    /// What it had a port for is over.
+    pub const fn free_port(&mut self) {
+        if self.any_port {
+            self.bound = None;
+            self.any_port = false;
+        }
+    }
+
+    /// It is connected no more, and may be again; its connection, if it was there still (Linux:
+    /// `tcp_disconnect` in net/ipv4/tcp.c).
+    pub fn forget_connection(&mut self) -> Option<ConnId> {
+        let Kind::Stream(stream) = &mut self.kind else { return None };
+        let id = stream.closed.is_none().then_some(stream.id);
+        let last = stream.ended && stream.finished;
+        let lost = stream.closed.is_none() && !last;
+        let any = crate::calls::unspecified(self.v6).ip();
+        let past = Past {
+            error: if lost { Some(Errno(libc::ECONNRESET)) } else { stream.error },
+            local: stream.local.map(|local| SocketAddr::new(any, local.port())),
+            ..Past::default()
+        };
+        self.kind = Kind::Fresh(past);
+        self.free_port();
+        id
     }
 
     /// Its connection's end, if it is one.

@@ -204,6 +204,7 @@ impl SocketTable {
             return net.abort(id);
         }
         let mut stream = Stream::new(id, Told::Connected, net.now());
+        stream.accepted = true;
         stream.established = true;
         stream.peer = net.peer(id);
         stream.local = net.local(id);
@@ -229,6 +230,9 @@ pub(crate) const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPO
 
 /// A change of state, of which all are told (`sock_def_wakeup`).
 pub(crate) const CHANGED: u32 = 0;
+
+/// An error, whether it is told or not (`sock_def_error_report`).
+pub(crate) const FAILED: u32 = libc::EPOLLERR.cast_unsigned();
 
 /// How long a connection without a descriptor is kept whose peer does not
 /// finish (Linux: `tcp_fin_timeout`).
@@ -311,7 +315,9 @@ impl App for SocketTable {
     fn on_close<N: Net>(&mut self, _net: &mut N, id: ConnId, why: Closed) {
         let at = self.socket_of(id);
         self.set_connection(id, NONE);
-        let Some(stream) = self.sockets.get_mut(at).and_then(Socket::stream_mut) else { return };
+        let Some(socket) = self.sockets.get_mut(at) else { return };
+        socket.free_port();
+        let Some(stream) = socket.stream_mut() else { return };
         stream.held = 0;
         stream.error = match why {
             // By us, for what came after nobody would read it.

@@ -62,13 +62,18 @@ pub(crate) struct Interest {
 }
 
 impl Interest {
-    /// As it is kept. `EPOLLEXCLUSIVE` goes with few other bits.
-    fn checked(self) -> Result<Self> {
+    /// `EPOLLEXCLUSIVE` goes with few other bits, and is not changed.
+    ///
+    /// # Errors
+    /// `EINVAL`.
+    pub const fn check(self, op: i32) -> Result<()> {
         let exclusive = self.events & libc::EPOLLEXCLUSIVE.cast_unsigned() != 0;
-        if exclusive && self.events & !WITH_EXCLUSIVE != 0 {
-            return Err(Errno(libc::EINVAL));
-        }
-        Ok(Self { events: self.events | ALWAYS, ..self })
+        let wrong = match op {
+            libc::EPOLL_CTL_ADD => self.events & !WITH_EXCLUSIVE != 0,
+            libc::EPOLL_CTL_MOD => true,
+            _ => false,
+        };
+        if exclusive && wrong { Err(Errno(libc::EINVAL)) } else { Ok(()) }
     }
 }
 
@@ -119,9 +124,10 @@ impl Watches {
     /// `first`.
     ///
     /// # Errors
-    /// `EEXIST`, and what is wrong with the events.
+    /// `EEXIST`.
     pub fn add(&mut self, set: u32, socket: u32, first: &mut u32, interest: Interest) -> Result<u32> {
-        let Interest { fd, events, data } = interest.checked()?;
+        let Interest { fd, events, data } = interest;
+        let events = events | ALWAYS;
         if self.find(*first, set, fd).is_some() {
             return Err(Errno(libc::EEXIST));
         }
@@ -134,16 +140,14 @@ impl Watches {
     /// Changes what a watch is for.
     ///
     /// # Errors
-    /// `EINVAL` for one that is exclusive, or is to be.
+    /// `EINVAL` for one that is exclusive.
     pub fn modify(&mut self, at: u32, interest: Interest) -> Result<()> {
-        let exclusive = libc::EPOLLEXCLUSIVE.cast_unsigned();
         let Some(watch) = self.watches.get_mut(at) else { return Err(Errno(libc::ENOENT)) };
-        if (watch.events | interest.events) & exclusive != 0 {
+        if watch.events & libc::EPOLLEXCLUSIVE.cast_unsigned() != 0 {
             return Err(Errno(libc::EINVAL));
         }
-        let Interest { events, data, .. } = interest.checked()?;
-        watch.events = events;
-        watch.data = data;
+        watch.events = interest.events | ALWAYS;
+        watch.data = interest.data;
         Ok(())
     }
 

@@ -20,13 +20,20 @@ impl Calls<'_> {
     pub fn recv(&mut self, fd: i32, out: &mut Scatter<'_, '_>, flags: i32) -> Attempt<()> {
         let at = self.number(fd)?;
         let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
-        let Kind::Stream(stream) = &mut socket.kind else { return Err(Errno(libc::ENOTCONN)) };
-        if flags & !SIMPLE != 0 {
+        if flags & libc::MSG_OOB != 0 && !matches!(socket.kind, Kind::Listener(_)) {
             cold_path();
-            if flags & libc::MSG_OOB != 0 {
-                return Err(Errno(if stream.established { libc::EINVAL } else { libc::ENOTCONN }));
-            }
+            return Err(Errno(libc::EINVAL));
         }
+        let stream = match &mut socket.kind {
+            Kind::Stream(stream) => stream,
+            Kind::Listener(_) => return Err(Errno(libc::ENOTCONN)),
+            Kind::Fresh(past) => {
+                if let Some(error) = past.error.take() {
+                    return Err(error);
+                }
+                return if past.deaf { Ok(Some(())) } else { Err(Errno(libc::ENOTCONN)) };
+            }
+        };
         let special = flags & (libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_WAITALL);
         if special == 0 && stream.held == 0 && stream.inbox.len() > 0 {
             let taken = out.put(stream.inbox.bytes());
@@ -107,7 +114,8 @@ impl Calls<'_> {
         let stream = match &mut socket.kind {
             Kind::Stream(stream) => stream,
             // Linux: `sk_stream_wait_connect` in net/core/stream.c.
-            Kind::Fresh | Kind::Listener(_) => return Err(Errno(libc::EPIPE)),
+            Kind::Fresh(past) => return Err(past.error.take().unwrap_or(Errno(libc::EPIPE))),
+            Kind::Listener(listener) => return Err(listener.past.error.take().unwrap_or(Errno(libc::EPIPE))),
         };
         if flags & (libc::MSG_OOB | libc::MSG_FASTOPEN) != 0 {
             cold_path();
@@ -210,7 +218,7 @@ impl Calls<'_> {
         match &self.socket_of(fd)?.kind {
             Kind::Listener(_) => Err(Errno(libc::EINVAL)),
             Kind::Stream(stream) => Ok(stream.readable()),
-            Kind::Fresh => Ok(0),
+            Kind::Fresh(_) => Ok(0),
         }
     }
 
@@ -222,7 +230,7 @@ impl Calls<'_> {
         match &self.socket_of(fd)?.kind {
             Kind::Listener(_) => Err(Errno(libc::EINVAL)),
             Kind::Stream(stream) => Ok(self.stack.unsent(stream.id)),
-            Kind::Fresh => Ok(0),
+            Kind::Fresh(_) => Ok(0),
         }
     }
 
@@ -234,7 +242,7 @@ impl Calls<'_> {
         match &self.socket_of(fd)?.kind {
             Kind::Listener(_) => Err(Errno(libc::EINVAL)),
             Kind::Stream(stream) => Ok(self.not_sent(stream)),
-            Kind::Fresh => Ok(0),
+            Kind::Fresh(_) => Ok(0),
         }
     }
 
@@ -247,9 +255,6 @@ impl Calls<'_> {
         Some(i32::try_from(stream.readable()).unwrap_or(i32::MAX).max(stream.ended.into()))
     }
 }
-
-/// Flags of `recv` without any meaning beyond what the caller makes of them.
-const SIMPLE: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 impl Stream {
     /// What a read comes to that found `filled` bytes and no more: Linux looks at the end

@@ -3,7 +3,7 @@
 use super::Calls;
 use crate::errno::{Errno, Result};
 use crate::slab::NONE;
-use crate::socket::{Kind, Socket};
+use crate::socket::{Kind, Past, Socket, Told};
 use crate::table::{CHANGED, Descriptor, ORPHAN_LINGERS};
 use app::Net;
 
@@ -30,11 +30,18 @@ impl Calls<'_> {
             Descriptor::Set(set) => self.table.watches.share(set),
             Descriptor::Foreign => {}
         }
-        if self.table.is_ours(new) {
-            self.close(new)?;
-        }
+        self.forget(new);
         self.table.set_descriptor(new, to);
         Ok(())
+    }
+
+    /// A number is given to something new: what it referred to, if that was ours and nobody
+    /// said that it was closed, is closed now.
+    pub(crate) fn forget(&mut self, fd: i32) {
+        if self.table.is_ours(fd) {
+            let closed = self.close(fd);
+            debug_assert!(closed.is_ok(), "it was ours");
+        }
     }
 
     /// `close`. The connection ends with the last descriptor of its socket; as
@@ -73,13 +80,17 @@ impl Calls<'_> {
             self.table.watches.remove(socket.watches, &mut socket.watches);
         }
         if let Kind::Stream(mut stream) = socket.kind {
-            self.table.set_connection(stream.id, NONE);
             let unread = stream.readable() > 0;
             stream.inbox.clear(&mut self.table.spares);
+            if stream.closed.is_some() {
+                // Its number may be another's by now.
+                return;
+            }
+            self.table.set_connection(stream.id, NONE);
             // What was not read is lost, and the peer is told (RFC 2525 section 2.17).
             if unread || socket.options.linger == Some(0) || !stream.established {
                 self.stack.abort(stream.id);
-            } else if stream.closed.is_none() {
+            } else {
                 if socket.options.cork {
                     self.stack.set_cork(stream.id, false);
                 }
@@ -98,9 +109,13 @@ impl Calls<'_> {
         if !matches!(socket.kind, Kind::Listener(_)) {
             return;
         }
-        let Kind::Listener(listener) = core::mem::replace(&mut socket.kind, Kind::Fresh) else { return };
+        let past = Past { local: socket.bound, error: socket.past().error, ..Past::default() };
+        let Kind::Listener(listener) = core::mem::replace(&mut socket.kind, Kind::Fresh(past)) else { return };
+        socket.free_port();
         for waiting in listener.queue {
-            if let Some(Socket { kind: Kind::Stream(stream), .. }) = self.table.sockets.remove(waiting) {
+            if let Some(Socket { kind: Kind::Stream(stream), .. }) = self.table.sockets.remove(waiting)
+                && stream.closed.is_none()
+            {
                 self.table.set_connection(stream.id, NONE);
                 self.stack.abort(stream.id);
             }
@@ -120,21 +135,30 @@ impl Calls<'_> {
         }
         let (read, write) = (how != libc::SHUT_WR, how != libc::SHUT_RD);
         let outcome = match &mut self.socket_mut(fd)?.kind {
-            Kind::Fresh => Err(Errno(libc::ENOTCONN)),
+            Kind::Fresh(past) => {
+                past.deaf |= read;
+                past.finished |= write;
+                Err(Errno(libc::ENOTCONN))
+            }
             Kind::Listener(_) => {
                 if read {
                     self.stop_listening(at);
                 }
                 Ok(())
             }
-            Kind::Stream(stream) if stream.closed.is_some() => Err(Errno(libc::ENOTCONN)),
+            Kind::Stream(stream) if stream.closed.is_some() => {
+                if stream.told == Told::Connecting {
+                    stream.told = Told::Disconnecting;
+                }
+                Err(Errno(libc::ENOTCONN))
+            }
             Kind::Stream(stream) if !stream.established => return self.disconnect(fd),
             Kind::Stream(stream) => {
+                stream.told = Told::Connected;
                 stream.deaf |= read;
-                let finishes = write && !stream.finished;
                 stream.finished |= write;
                 let id = stream.id;
-                if finishes {
+                if write {
                     self.stack.finish(id);
                 }
                 Ok(())

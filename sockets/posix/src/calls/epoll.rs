@@ -32,7 +32,10 @@ impl Calls<'_> {
     fn events_of(&mut self, at: u32, asked: u32) -> u32 {
         let Some(socket) = self.table.sockets.get(at) else { return 0 };
         let events = match &socket.kind {
-            Kind::Fresh => OUT | HUP,
+            Kind::Fresh(past) => {
+                let ended = if past.deaf { IN | RDHUP } else { 0 };
+                OUT | HUP | ended | if past.error.is_some() { ERR } else { 0 }
+            }
             Kind::Listener(listener) if listener.queue.is_empty() => 0,
             Kind::Listener(_) => IN,
             Kind::Stream(stream) => {
@@ -52,6 +55,7 @@ impl Calls<'_> {
 
     /// `epoll_create`, with a descriptor that is the caller's.
     pub fn create_set(&mut self, fd: i32) {
+        self.forget(fd);
         let set = self.table.watches.create();
         self.table.set_descriptor(fd, Descriptor::Set(set));
     }
@@ -74,6 +78,7 @@ impl Calls<'_> {
             Descriptor::Foreign => return Err(Errno(libc::EBADF)),
         };
         let interest = Interest { fd, events, data };
+        interest.check(op)?;
         let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
         let watches = &mut self.table.watches;
         let known = watches.find(socket.watches, set, fd);

@@ -4,7 +4,7 @@ use super::Calls;
 use crate::errno::{self, Attempt, Errno, Result};
 use crate::slab::NONE;
 use crate::socket::{Kind, Listener, Socket, Stream, Told};
-use crate::table::{CHANGED, Descriptor};
+use crate::table::{Descriptor, FAILED};
 use app::Net;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::VecDeque;
@@ -36,6 +36,7 @@ pub fn is_v6_stream(domain: i32, kind: i32, protocol: i32) -> Result<bool> {
 impl Calls<'_> {
     /// `socket`, with a descriptor that is the caller's.
     pub fn socket(&mut self, fd: i32, v6: bool, nonblocking: bool) {
+        self.forget(fd);
         let socket = self.table.fresh(v6, nonblocking);
         let at = self.table.sockets.insert(socket);
         self.table.set_descriptor(fd, Descriptor::Socket(at));
@@ -49,13 +50,19 @@ impl Calls<'_> {
     pub fn bind(&mut self, fd: i32, address: SocketAddr) -> Result<()> {
         let at = self.number(fd)?;
         let socket = self.socket_of(fd)?;
-        if !matches!(socket.kind, Kind::Fresh) || socket.bound.is_some() {
-            return Err(Errno(libc::EINVAL));
-        }
         let ip = address.ip();
         if !ip.is_unspecified() && !self.stack.config().addresses.iter().any(|own| own.ip == ip) {
             return Err(Errno(libc::EADDRNOTAVAIL));
         }
+        let over = match &socket.kind {
+            Kind::Fresh(_) => true,
+            Kind::Stream(stream) => stream.closed.is_some(),
+            Kind::Listener(_) => false,
+        };
+        if !over || socket.bound.is_some() {
+            return Err(Errno(libc::EINVAL));
+        }
+        let any_port = address.port() == 0;
         let address = match address.port() {
             0 => self.free_port(at, ip).ok_or(Errno(libc::EADDRINUSE))?,
             _ if self.is_taken(at, address) => return Err(Errno(libc::EADDRINUSE)),
@@ -63,6 +70,10 @@ impl Calls<'_> {
         };
         let socket = self.socket_mut(fd)?;
         socket.bound = Some(address);
+        socket.any_port = any_port;
+        if let Some(stream) = socket.stream_mut() {
+            stream.local = Some(address);
+        }
         Ok(())
     }
 
@@ -72,7 +83,9 @@ impl Calls<'_> {
         let Some(socket) = self.table.sockets.get(by) else { return false };
         let (reuse, reuse_port) = (socket.options.reuse_address, socket.options.reuse_port);
         self.table.sockets.iter().any(|(at, other)| {
-            let Some(bound) = other.bound.filter(|_| at != by && other.stream().is_none()) else { return false };
+            // What was accepted has its listener's.
+            let accepted = other.stream().is_some_and(|stream| stream.accepted);
+            let Some(bound) = other.bound.filter(|_| at != by && !accepted) else { return false };
             let listens = matches!(other.kind, Kind::Listener(_));
             let both = reuse && other.options.reuse_address && !listens;
             let both_ports = reuse_port && other.options.reuse_port;
@@ -107,8 +120,9 @@ impl Calls<'_> {
                 return Ok(());
             }
             Kind::Stream(_) => return Err(Errno(libc::EINVAL)),
-            Kind::Fresh => {}
+            Kind::Fresh(_) => {}
         }
+        let past = socket.past();
         let bound = match socket.bound {
             Some(bound) => bound,
             None => {
@@ -120,8 +134,9 @@ impl Calls<'_> {
             return Err(Errno(libc::EADDRINUSE));
         }
         let socket = self.socket_mut(fd)?;
+        socket.any_port |= socket.bound.is_none();
         socket.bound = Some(bound);
-        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new() });
+        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new(), past });
         self.table.listeners.push(at);
         self.tell_listeners();
         Ok(())
@@ -170,6 +185,7 @@ impl Calls<'_> {
         let options = accepted.options;
         let Some(stream) = accepted.stream() else { return Err(Errno(libc::ECONNABORTED)) };
         let (id, peer) = (stream.id, stream.peer.ok_or(Errno(libc::ECONNABORTED))?);
+        self.forget(new);
         self.table.set_descriptor(new, Descriptor::Socket(at));
         if options.no_delay == self.table.defaults.nagle {
             self.stack.set_nagle(id, !options.no_delay);
@@ -200,29 +216,32 @@ impl Calls<'_> {
     pub fn connect(&mut self, fd: i32, to: SocketAddr) -> Result<()> {
         let at = self.number(fd)?;
         let socket = self.socket_of(fd)?;
-        match &socket.kind {
+        let past = match &socket.kind {
             Kind::Listener(_) => return Err(Errno(libc::EISCONN)),
             Kind::Stream(stream) if stream.told == Told::Connected => return Err(Errno(libc::EISCONN)),
+            Kind::Stream(stream) if stream.told == Told::Disconnecting => return Err(Errno(libc::EINVAL)),
             Kind::Stream(_) => {
                 return match self.connected(fd)? {
                     Some(()) => Ok(()),
                     None => Err(Errno(libc::EALREADY)),
                 };
             }
-            Kind::Fresh => {}
-        }
+            Kind::Fresh(past) => *past,
+        };
         if to.port() == 0 || to.is_ipv6() && !socket.v6 {
             return Err(Errno(if to.port() == 0 { libc::ECONNREFUSED } else { libc::EAFNOSUPPORT }));
         }
         let from = socket.bound.map(|bound| bound.ip()).filter(|ip| !ip.is_unspecified());
         let options = socket.options;
         let v4 = to.is_ipv4();
-        let id = self.stack.connect(from, to).map_err(errno::of_connect)?;
+        let port = socket.bound.map_or(0, |bound| bound.port());
+        let id = self.stack.open_from(from, port, to).map_err(errno::of_connect)?;
         self.stack.set_nagle(id, !options.no_delay);
         self.stack.set_cork(id, options.cork);
         self.stack.set_options(id, options.of_stack(v4));
         let mut stream = Stream::new(id, Told::Connecting, self.stack.now());
         stream.peer = Some(to);
+        (stream.deaf, stream.finished) = (past.deaf, past.finished);
         stream.local = self.stack.local(id);
         let socket = self.socket_mut(fd)?;
         socket.kind = Kind::Stream(Box::new(stream));
@@ -236,12 +255,14 @@ impl Calls<'_> {
     /// # Errors
     /// Why it failed.
     pub fn connected(&mut self, fd: i32) -> Attempt<()> {
+        let at = self.number(fd)?;
         let socket = self.socket_mut(fd)?;
         let Kind::Stream(stream) = &mut socket.kind else { return Err(Errno(libc::ENOTCONN)) };
         if stream.closed.is_some() {
             let error = stream.error.take().unwrap_or(Errno(libc::ECONNABORTED));
             if stream.told == Told::Connecting {
-                socket.kind = Kind::Fresh;
+                socket.forget_connection();
+                self.table.wake(at, FAILED);
             }
             return Err(error);
         }
@@ -263,11 +284,14 @@ impl Calls<'_> {
             self.stop_listening(at);
         }
         let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
-        if let Kind::Stream(stream) = core::mem::replace(&mut socket.kind, Kind::Fresh) {
-            self.table.set_connection(stream.id, NONE);
-            self.stack.abort(stream.id);
+        if let Kind::Fresh(past) = &mut socket.kind {
+            (past.deaf, past.finished) = (false, false);
         }
-        self.table.wake(at, CHANGED);
+        if let Some(id) = socket.forget_connection() {
+            self.table.set_connection(id, NONE);
+            self.stack.abort(id);
+        }
+        self.table.wake(at, FAILED);
         Ok(())
     }
 
@@ -275,12 +299,14 @@ impl Calls<'_> {
     /// as `socket`, `bind` and `listen` would make it, with no look at who else
     /// has the address.
     pub fn adopt_listener(&mut self, fd: i32, adopted: &Adopted) {
+        self.forget(fd);
         let mut socket: Socket = self.table.fresh(adopted.v6, adopted.nonblocking);
         socket.bound = Some(adopted.address);
         socket.options.v6_only = adopted.v6_only;
         socket.options.no_delay = adopted.no_delay;
         let backlog = usize::try_from(adopted.backlog).unwrap_or(MOST_BACKLOG).min(MOST_BACKLOG);
-        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new() });
+        let past = socket.past();
+        socket.kind = Kind::Listener(Listener { backlog, queue: VecDeque::new(), past });
         let at = self.table.sockets.insert(socket);
         self.table.set_descriptor(fd, Descriptor::Socket(at));
         self.table.listeners.push(at);

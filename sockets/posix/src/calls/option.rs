@@ -85,7 +85,8 @@ impl Calls<'_> {
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => i32::from(options.traffic_class),
             (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) if socket.v6 => i32::from(options.v6_only),
             (libc::SOL_SOCKET, _) => return self.socket_option(fd, name),
-            (libc::IPPROTO_TCP | libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => return Err(Errno(libc::ENOPROTOOPT)),
+            (libc::IPPROTO_TCP | libc::IPPROTO_IP, _) => return Err(Errno(libc::ENOPROTOOPT)),
+            (libc::IPPROTO_IPV6, _) if socket.v6 => return Err(Errno(libc::ENOPROTOOPT)),
             _ => return Err(Errno(libc::EOPNOTSUPP)),
         };
         Ok(number.to_ne_bytes().to_vec())
@@ -256,7 +257,7 @@ impl Calls<'_> {
         match &socket.kind {
             Kind::Stream(stream) => self.hand_options(stream.id, &options),
             Kind::Listener(_) => self.tell_listeners(),
-            Kind::Fresh => {}
+            Kind::Fresh(_) => {}
         }
         Ok(())
     }
@@ -292,7 +293,7 @@ impl Calls<'_> {
         let stream = match kind {
             Kind::Stream(stream) => stream,
             Kind::Listener(_) => return Ok(info::without_connection(info::LISTENING)),
-            Kind::Fresh => return Ok(info::without_connection(info::CLOSED)),
+            Kind::Fresh(_) => return Ok(info::without_connection(info::CLOSED)),
         };
         let Some(found) = self.stack.info(stream.id) else {
             return Ok(info::without_connection(info::CLOSED));
@@ -335,7 +336,11 @@ impl Calls<'_> {
     /// The error of a socket, or else what the network said of its peer and
     /// did not end it (Linux: `sk_err_soft`).
     fn take_error(&mut self, fd: i32) -> Result<i32> {
-        let Some(stream) = self.socket_mut(fd)?.stream_mut() else { return Ok(0) };
+        let stream = match &mut self.socket_mut(fd)?.kind {
+            Kind::Stream(stream) => stream,
+            Kind::Fresh(past) => return Ok(past.error.take().map_or(0, |error| error.0)),
+            Kind::Listener(listener) => return Ok(listener.past.error.take().map_or(0, |error| error.0)),
+        };
         let (id, error) = (stream.id, stream.error.take());
         let error = error.or_else(|| self.stack.take_unreachable(id).map(errno::of_unreachable));
         Ok(error.map_or(0, |error| error.0))
