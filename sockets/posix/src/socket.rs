@@ -30,6 +30,8 @@ pub(crate) struct Socket {
     /// Its port was not its caller's choice: it is given back when what it was for is over
     /// (Linux: `tcp_set_state` in net/ipv4/tcp.c, without `SOCK_BINDPORT_LOCK`).
     pub any_port: bool,
+    /// Its address was its caller's choice, and stays (`SOCK_BINDADDR_LOCK`).
+    pub own_address: bool,
     /// Its options.
     pub options: Options,
     /// The first of the watches on it.
@@ -89,8 +91,6 @@ pub(crate) struct Stream {
     pub id: ConnId,
     /// Whether a `connect` was told of the outcome.
     pub told: Told,
-    /// It came from a listener.
-    pub accepted: bool,
     /// The handshake is complete.
     pub established: bool,
     /// The peer finished.
@@ -128,7 +128,6 @@ impl Stream {
         Self {
             id,
             told,
-            accepted: false,
             established: false,
             ended: false,
             finished: false,
@@ -170,7 +169,7 @@ impl Socket {
     pub const fn new(v6: bool, nonblocking: bool, options: Options) -> Self {
         let watches = crate::slab::NONE;
         let past = Past { error: None, deaf: false, finished: false, local: None };
-        Self { kind: Kind::Fresh(past), refs: 1, v6, nonblocking, bound: None, any_port: false, options, watches }
+        Self { kind: Kind::Fresh(past), refs: 1, v6, nonblocking, bound: None, any_port: false, own_address: false, options, watches }
     }
 
     /// What was done to it before it is what it is.
@@ -179,6 +178,16 @@ impl Socket {
             Kind::Fresh(past) => *past,
             Kind::Listener(listener) => listener.past,
             Kind::Stream(_) => Past::default(),
+        }
+    }
+
+    /// The address of a connection that is over is told no more, but its port is.
+    pub fn forget_address(&mut self) {
+        let any = crate::calls::unspecified(self.v6).ip();
+        if let Kind::Stream(stream) = &mut self.kind
+            && let Some(local) = &mut stream.local
+        {
+            local.set_ip(any);
         }
     }
 
@@ -198,13 +207,16 @@ impl Socket {
         let last = stream.ended && stream.finished;
         let lost = stream.closed.is_none() && !last;
         let any = crate::calls::unspecified(self.v6).ip();
+        let own_address = self.own_address;
         let past = Past {
             error: if lost { Some(Errno(libc::ECONNRESET)) } else { stream.error },
-            local: stream.local.map(|local| SocketAddr::new(any, local.port())),
+            local: stream.local.map(|local| if own_address { local } else { SocketAddr::new(any, local.port()) }),
             ..Past::default()
         };
         self.kind = Kind::Fresh(past);
-        self.free_port();
+        if id.is_some() {
+            self.free_port();
+        }
         id
     }
 

@@ -204,13 +204,15 @@ impl SocketTable {
             return net.abort(id);
         }
         let mut stream = Stream::new(id, Told::Connected, net.now());
-        stream.accepted = true;
         stream.established = true;
         stream.peer = net.peer(id);
         stream.local = net.local(id);
+        let own_address = socket.own_address;
         let mut accepted = Socket::new(socket.v6, false, socket.options);
         accepted.refs = 0;
         accepted.bound = stream.local;
+        accepted.any_port = true;
+        accepted.own_address = own_address;
         accepted.kind = Kind::Stream(Box::new(stream));
         let new = self.sockets.insert(accepted);
         if let Some(Socket { kind: Kind::Listener(listener), .. }) = self.sockets.get_mut(at) {

@@ -131,10 +131,28 @@ impl Watches {
         if self.find(*first, set, fd).is_some() {
             return Err(Errno(libc::EEXIST));
         }
-        let watch =
-            Watch { set, socket, fd, events, data, sibling: *first, previous: NONE, next: NONE, queued: false };
-        *first = self.watches.insert(watch);
-        Ok(*first)
+        // Those that are exclusive are woken last, in order, the others before them, in the
+        // opposite order (Linux: `add_wait_queue` and `add_wait_queue_exclusive`).
+        let exclusive = events & libc::EPOLLEXCLUSIVE.cast_unsigned() != 0;
+        let sibling = if exclusive { NONE } else { *first };
+        let watch = Watch { set, socket, fd, events, data, sibling, previous: NONE, next: NONE, queued: false };
+        let at = self.watches.insert(watch);
+        match self.last_of(*first).filter(|_| exclusive).and_then(|last| self.watches.get_mut(last)) {
+            Some(last) => last.sibling = at,
+            None => *first = at,
+        }
+        Ok(at)
+    }
+
+    /// The last watch of a chain.
+    fn last_of(&self, first: u32) -> Option<u32> {
+        let mut last = None;
+        let mut at = first;
+        while let Some(watch) = self.watches.get(at) {
+            last = Some(at);
+            at = watch.sibling;
+        }
+        last
     }
 
     /// Changes what a watch is for.

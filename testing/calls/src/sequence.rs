@@ -65,13 +65,17 @@ pub struct Chooser {
     recipe: Recipe,
     sent: usize,
     next_byte: u8,
+    /// Handles that were shut down. They are neither connected nor listened on: what
+    /// comes of a connection that was shut down before it began is not compared
+    /// (docs/differences.md).
+    shut: [[bool; HANDLES]; 2],
 }
 
 impl Chooser {
     /// By a seed.
     #[must_use]
     pub const fn new(seed: u64, recipe: Recipe) -> Self {
-        Self { random: SplitMix64::new(seed), recipe, sent: 0, next_byte: 0 }
+        Self { random: SplitMix64::new(seed), recipe, sent: 0, next_byte: 0, shut: [[false; HANDLES]; 2] }
     }
 
     /// A whole sequence: both sides have a set, and one a listener, before anything is
@@ -109,7 +113,10 @@ impl Chooser {
     fn call(&mut self, side: usize) -> Call {
         let handle = self.handle();
         match self.random.below(100) {
-            0..4 => Call::Socket { handle },
+            0..4 => {
+                self.shut[side][handle] = false;
+                Call::Socket { handle }
+            }
             4..7 => {
                 let place = self.of(&[Place::Own, Place::Own, Place::Any, Place::Foreign]);
                 // The ports of a side are its own: in the kernel both share one host. And so are those
@@ -119,8 +126,10 @@ impl Chooser {
                 let port = self.of(ports).map(|port| port + 3 * side as u16);
                 Call::Bind { handle, place, port }
             }
+            7..9 if self.shut[side][handle] => Call::LocalAddress { handle },
             7..9 => Call::Listen { handle, backlog: self.of(&[16, 16, 100, -1]) },
             9..17 => Call::Accept { handle, new: self.handle() },
+            17..27 if self.shut[side][handle] => self.receiving(handle),
             17..27 => {
                 let port = if side == 1 { self.of(&[0, 0, 0, 1]) } else { self.of(&[3, 4, 5]) };
                 Call::Connect { handle, port }
@@ -128,11 +137,16 @@ impl Chooser {
             27 if self.recipe.resets => Call::Disconnect { handle },
             27..37 => self.sending(handle),
             37..47 => self.receiving(handle),
-            47..51 => Call::Shutdown { handle, how: self.of(&[0, 1, 2, 1, 3]) },
+            47..51 => {
+                self.shut[side][handle] = true;
+                Call::Shutdown { handle, how: self.of(&[0, 1, 2, 1, 3]) }
+            }
             51..54 if self.recipe.resets => Call::Close { handle },
             54..56 => {
                 let others = 1 + self.random.below(HANDLES - 1);
-                Call::Dup { handle, new: (handle + others) % HANDLES }
+                let new = (handle + others) % HANDLES;
+                self.shut[side][new] = true;
+                Call::Dup { handle, new }
             }
             56..60 => {
                 let (level, name, _) = self.of(OPTIONS);

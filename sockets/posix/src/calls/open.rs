@@ -65,12 +65,17 @@ impl Calls<'_> {
         let any_port = address.port() == 0;
         let address = match address.port() {
             0 => self.free_port(at, ip).ok_or(Errno(libc::EADDRINUSE))?,
-            _ if self.is_taken(at, address) => return Err(Errno(libc::EADDRINUSE)),
+            _ if self.is_taken(at, address) => {
+                // Linux: `__inet_bind` has set the address by then, and takes it back.
+                self.socket_mut(fd)?.forget_address();
+                return Err(Errno(libc::EADDRINUSE));
+            }
             _ => address,
         };
         let socket = self.socket_mut(fd)?;
         socket.bound = Some(address);
         socket.any_port = any_port;
+        socket.own_address = !ip.is_unspecified();
         if let Some(stream) = socket.stream_mut() {
             stream.local = Some(address);
         }
@@ -83,9 +88,7 @@ impl Calls<'_> {
         let Some(socket) = self.table.sockets.get(by) else { return false };
         let (reuse, reuse_port) = (socket.options.reuse_address, socket.options.reuse_port);
         self.table.sockets.iter().any(|(at, other)| {
-            // What was accepted has its listener's.
-            let accepted = other.stream().is_some_and(|stream| stream.accepted);
-            let Some(bound) = other.bound.filter(|_| at != by && !accepted) else { return false };
+            let Some(bound) = other.bound.filter(|_| at != by) else { return false };
             let listens = matches!(other.kind, Kind::Listener(_));
             let both = reuse && other.options.reuse_address && !listens;
             let both_ports = reuse_port && other.options.reuse_port;
