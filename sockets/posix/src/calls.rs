@@ -9,12 +9,13 @@ mod end;
 mod epoll;
 mod open;
 mod option;
+mod room;
 
 pub use open::{Adopted, is_v6_stream};
 
 use crate::errno::{Errno, Result};
-use crate::socket::{Kind, Socket, Stream};
-use crate::table::{Descriptor, SocketTable, WRITABLE};
+use crate::socket::{Kind, Socket, unspecified};
+use crate::table::{Descriptor, SocketTable};
 use app::Net;
 use core::net::SocketAddr;
 use stack::Stack;
@@ -32,62 +33,6 @@ pub struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// A turn of the silo is over: those who wait for room are told where there
-    /// is some.
-    #[inline]
-    pub fn after_turn(&mut self) {
-        if !self.table.roomless.is_empty() {
-            self.tell_of_room();
-        }
-    }
-
-    #[inline(never)]
-    fn tell_of_room(&mut self) {
-        let mut looked_at = core::mem::take(&mut self.table.roomless);
-        let mut told = Vec::new();
-        looked_at.retain(|&at| {
-            let Some(socket) = self.table.sockets.get(at) else { return false };
-            let Some(stream) = socket.stream() else { return false };
-            let waits = stream.no_space && stream.closed.is_none();
-            if waits && self.is_writable(socket, stream) {
-                told.push(at);
-            }
-            // The stack tells of those whose queue is long.
-            let again = waits && told.last() != Some(&at) && !self.is_told_by_stack(socket, stream);
-            if let Some(stream) = self.table.sockets.get_mut(at).and_then(Socket::stream_mut) {
-                stream.listed = again;
-            }
-            again
-        });
-        self.table.roomless.append(&mut looked_at);
-        for at in told {
-            if let Some(stream) = self.table.sockets.get_mut(at).and_then(Socket::stream_mut) {
-                stream.no_space = false;
-            }
-            self.table.wake(at, WRITABLE);
-        }
-    }
-
-    /// Whether [`app::App::on_sent`] comes before there is room.
-    fn is_told_by_stack(&self, socket: &Socket, stream: &Stream) -> bool {
-        socket.options.not_sent_low_water == 0
-            && self.table.defaults.not_sent_low_water == u32::MAX
-            && self.stack.unsent(stream.id) > app::SEND_LOW_WATER
-    }
-
-    /// Notes that somebody found no room in a socket, and is to be told when
-    /// there is some.
-    pub(crate) fn note_no_space(&mut self, at: u32) {
-        let Some(socket) = self.table.sockets.get(at) else { return };
-        let Some(stream) = socket.stream() else { return };
-        let listed = stream.listed || !self.is_told_by_stack(socket, stream);
-        let Some(stream) = self.table.sockets.get_mut(at).and_then(Socket::stream_mut) else { return };
-        stream.no_space = true;
-        if listed && !core::mem::replace(&mut stream.listed, true) {
-            self.table.roomless.push(at);
-        }
-    }
-
     /// The socket of a descriptor, by its number.
     #[inline]
     pub(crate) fn number(&self, fd: i32) -> Result<u32> {
@@ -168,11 +113,4 @@ impl Calls<'_> {
         let stream = self.socket_of(fd)?.stream().filter(|stream| stream.established && stream.closed.is_none());
         stream.and_then(|stream| stream.peer).ok_or(Errno(libc::ENOTCONN))
     }
-}
-
-/// No address and no port, of a family.
-pub(crate) const fn unspecified(v6: bool) -> SocketAddr {
-    use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-    let ip = if v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
-    SocketAddr::new(ip, 0)
 }

@@ -4,7 +4,7 @@ use crate::errno::Errno;
 use crate::info::SegmentSize;
 use crate::options::Options;
 use app::{Closed, ConnId};
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
 use wire::Time;
 
@@ -169,7 +169,17 @@ impl Socket {
     pub const fn new(v6: bool, nonblocking: bool, options: Options) -> Self {
         let watches = crate::slab::NONE;
         let past = Past { error: None, deaf: false, finished: false, local: None };
-        Self { kind: Kind::Fresh(past), refs: 1, v6, nonblocking, bound: None, any_port: false, own_address: false, options, watches }
+        Self {
+            kind: Kind::Fresh(past),
+            refs: 1,
+            v6,
+            nonblocking,
+            bound: None,
+            any_port: false,
+            own_address: false,
+            options,
+            watches,
+        }
     }
 
     /// What was done to it before it is what it is.
@@ -183,7 +193,7 @@ impl Socket {
 
     /// The address of a connection that is over is told no more, but its port is.
     pub fn forget_address(&mut self) {
-        let any = crate::calls::unspecified(self.v6).ip();
+        let any = unspecified(self.v6).ip();
         if let Kind::Stream(stream) = &mut self.kind
             && let Some(local) = &mut stream.local
         {
@@ -206,11 +216,11 @@ impl Socket {
         let id = stream.closed.is_none().then_some(stream.id);
         let last = stream.ended && stream.finished;
         let lost = stream.closed.is_none() && !last;
-        let any = crate::calls::unspecified(self.v6).ip();
+        let any = unspecified(self.v6).ip();
         let own_address = self.own_address;
         let past = Past {
             error: if lost { Some(Errno(libc::ECONNRESET)) } else { stream.error },
-            local: stream.local.map(|local| if own_address { local } else { SocketAddr::new(any, local.port()) }),
+            local: stream.local.map(|local| SocketAddr::new(if own_address { local.ip() } else { any }, local.port())),
             ..Past::default()
         };
         self.kind = Kind::Fresh(past);
@@ -304,4 +314,10 @@ impl Inbox {
             self.bytes = Vec::new();
         }
     }
+}
+
+/// No address and no port, of a family.
+pub(crate) const fn unspecified(v6: bool) -> SocketAddr {
+    let ip = if v6 { IpAddr::V6(Ipv6Addr::UNSPECIFIED) } else { IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
+    SocketAddr::new(ip, 0)
 }

@@ -12,8 +12,7 @@ use crate::slab::{NONE, Slab};
 
 /// Bits that say how a watch is told, and not of what (Linux:
 /// `EP_PRIVATE_BITS`).
-const PRIVATE: u32 =
-    (libc::EPOLLWAKEUP | libc::EPOLLONESHOT | libc::EPOLLET | libc::EPOLLEXCLUSIVE).cast_unsigned();
+const PRIVATE: u32 = (libc::EPOLLWAKEUP | libc::EPOLLONESHOT | libc::EPOLLET | libc::EPOLLEXCLUSIVE).cast_unsigned();
 /// What is told whether it was asked for or not.
 const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP).cast_unsigned();
 /// What may be asked for together with `EPOLLEXCLUSIVE` (Linux:

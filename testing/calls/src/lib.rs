@@ -6,7 +6,7 @@
 //! tested. After each call both come to rest; what it returned, its `errno`, the bytes that came
 //! and which descriptors are ready must be the same.
 //!
-//! `cargo test -p socket_calls` takes some thousands of sequences; more of them by
+//! `cargo test -p calls` takes some thousands of sequences; more of them by
 //! `NEARSIDE_SEQUENCES=100000`, and one by `NEARSIDE_SEED=4711`.
 
 mod call;

@@ -1,8 +1,8 @@
 //! Room to send: where it ends, and who is told when there is some again.
 
+use calls::{Call, Kernel, Ours, Place, World, counted};
 use core::time::Duration;
 use posix::Defaults;
-use socket_calls::{Call, Kernel, Ours, Place, World, counted};
 
 const TOLD: u32 = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET).cast_unsigned();
 

@@ -1,8 +1,8 @@
 //! Thousands of sequences of calls, on the kernel's sockets and on ours.
 
+use calls::{Call, Chooser, Difference, Recipe, compare, shortened};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
-use socket_calls::{Call, Chooser, Difference, Recipe, compare, shortened};
 
 /// A world of the kernel that nobody had lately, in this process or another.
 fn next_world() -> u32 {
@@ -28,7 +28,7 @@ fn agree(recipe: Recipe, sequences: u64) {
         Some(seed) => seed..seed + 1,
         None => 0..number("NEARSIDE_SEQUENCES").unwrap_or(sequences),
     };
-    socket_calls::raise_limit();
+    calls::raise_limit();
     let mut found = Vec::new();
     for seed in seeds {
         let steps = Chooser::new(seed, recipe).sequence();

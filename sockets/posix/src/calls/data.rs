@@ -167,49 +167,6 @@ impl Calls<'_> {
         Ok(if stream.is_some_and(able) { self.room_of(at) } else { 0 })
     }
 
-    #[inline]
-    fn room_of(&self, at: u32) -> usize {
-        let Some(socket) = self.table.sockets.get(at) else { return 0 };
-        let Some(stream) = socket.stream() else { return 0 };
-        let room = socket.options.send_limit.saturating_sub(self.stack.unsent(stream.id));
-        let low_water = self.low_water(socket);
-        if low_water == usize::MAX {
-            return room;
-        }
-        cold_path();
-        room.min(low_water.saturating_sub(self.not_sent(stream)))
-    }
-
-    /// Bytes not sent yet from which on a socket takes no more.
-    #[inline]
-    fn low_water(&self, socket: &Socket) -> usize {
-        match (socket.options.not_sent_low_water, self.table.defaults.not_sent_low_water) {
-            (0, u32::MAX) => usize::MAX,
-            (0, usual) => usual as usize,
-            (own, _) => own as usize,
-        }
-    }
-
-    /// Bytes of a connection that were not sent yet.
-    fn not_sent(&self, stream: &Stream) -> usize {
-        let sent = self.stack.info(stream.id).map_or(0, |info| info.in_flight);
-        self.stack.unsent(stream.id).saturating_sub(sent as usize)
-    }
-
-    /// Whether who waits for room is told: a third of the buffer is free, and the
-    /// peer has been sent all but half of what may wait (Linux:
-    /// `sk_stream_is_writeable` in include/net/sock.h, `__tcp_stream_memory_free`
-    /// in include/net/tcp.h).
-    pub(crate) fn is_writable(&self, socket: &Socket, stream: &Stream) -> bool {
-        let queued = self.stack.unsent(stream.id);
-        let room = socket.options.send_limit.saturating_sub(queued);
-        let low_water = self.low_water(socket);
-        stream.established
-            && room > 0
-            && room >= queued / 2
-            && (low_water == usize::MAX || self.not_sent(stream).saturating_mul(2) < low_water)
-    }
-
     /// Bytes that can be read (`FIONREAD`).
     ///
     /// # Errors

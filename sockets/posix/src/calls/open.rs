@@ -3,7 +3,7 @@
 use super::Calls;
 use crate::errno::{self, Attempt, Errno, Result};
 use crate::slab::NONE;
-use crate::socket::{Kind, Listener, Socket, Stream, Told};
+use crate::socket::{Kind, Listener, Socket, Stream, Told, unspecified};
 use crate::table::{Descriptor, FAILED};
 use app::Net;
 use core::net::{IpAddr, SocketAddr};
@@ -129,7 +129,7 @@ impl Calls<'_> {
         let bound = match socket.bound {
             Some(bound) => bound,
             None => {
-                let any = super::unspecified(socket.v6).ip();
+                let any = unspecified(socket.v6).ip();
                 self.free_port(at, any).ok_or(Errno(libc::EADDRINUSE))?
             }
         };

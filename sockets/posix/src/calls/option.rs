@@ -373,7 +373,7 @@ fn timeval(micros: u64) -> Vec<u8> {
 
 /// Microseconds of a `struct timeval` (Linux: `sock_set_timeout` in net/core/sock.c).
 fn timeout(value: &[u8]) -> Result<u64> {
-    let word = |at: usize| value.get(at..at + 8).and_then(|bytes| bytes.first_chunk()).map(|word| i64::from_ne_bytes(*word));
+    let word = |at: usize| value.get(at..at + 8)?.first_chunk().map(|word| i64::from_ne_bytes(*word));
     let (Some(seconds), Some(micros)) = (word(0), word(8)) else { return Err(Errno(libc::EINVAL)) };
     if !(0..1_000_000).contains(&micros) {
         return Err(Errno(libc::EDOM));
