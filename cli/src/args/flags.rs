@@ -50,6 +50,8 @@ pub(super) enum Serving {
     /// Serve what an nginx.conf says, with nginx's own command line
     Nginx(Box<nginx::NginxArgs>),
     /// Run a program that was not made for it on our own stack
+    // Until it is installed with its library, and has more than one worker.
+    #[command(hide = true)]
     Run(run::RunArgs),
     /// Print the statistics of running processes
     Status(status::StatusArgs),

@@ -7,11 +7,12 @@
 mod data;
 mod end;
 mod epoll;
+mod listening;
 mod open;
 mod option;
 mod room;
 
-pub use open::{Adopted, is_v6_stream};
+pub use open::Adopted;
 
 use crate::errno::{Errno, Result};
 use crate::socket::{Kind, Socket, unspecified};

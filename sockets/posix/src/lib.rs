@@ -28,7 +28,7 @@ mod table;
 mod watches;
 
 pub use buffers::{Gather, Scatter};
-pub use calls::{Adopted, Calls, MOST_BYTES, is_v6_stream};
+pub use calls::{Adopted, Calls, MOST_BYTES};
 pub use errno::{Attempt, Errno, Result};
 pub use socket::INBOX;
 pub use table::{Defaults, SocketFigures, SocketTable};

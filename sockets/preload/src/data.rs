@@ -1,10 +1,8 @@
 //! Bytes are received and sent: `recv` and `send`, and what else does the same.
 
-use crate::descriptors::is_plausible;
-use crate::kernel::{self, call};
+use crate::kernel::{self, call, is_plausible, result};
 use crate::marks::{Mark, mark};
-use crate::opening::{patience, result};
-use crate::worker::{Worker, with};
+use crate::worker::{SeatedWorker, patience, with};
 use core::ffi::{c_int, c_uint, c_void};
 use core::slice;
 use libc::{iovec, msghdr, off64_t, size_t, sockaddr, socklen_t, ssize_t};
@@ -132,7 +130,7 @@ fn raise_pipe() {
 /// # Safety
 /// As for recv(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the arguments are those of `recvfrom`, without an address.
     unsafe { recvfrom(fd, buf, len, flags, core::ptr::null_mut(), core::ptr::null_mut()) }
 }
@@ -142,7 +140,7 @@ pub unsafe extern "C" fn recv(fd: c_int, buf: *mut c_void, len: size_t, flags: c
 /// # Safety
 /// As for recvfrom(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
+unsafe extern "C" fn recvfrom(
     fd: c_int,
     buf: *mut c_void,
     len: size_t,
@@ -171,7 +169,7 @@ pub unsafe extern "C" fn recvfrom(
 /// # Safety
 /// As for read(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
+unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
         return call!(SYS_read, fd, buf, len) as ssize_t;
     }
@@ -187,7 +185,7 @@ pub unsafe extern "C" fn read(fd: c_int, buf: *mut c_void, len: size_t) -> ssize
 /// # Safety
 /// As for readv(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     if !is_ours(fd) {
         return call!(SYS_readv, fd, iov, count) as ssize_t;
     }
@@ -206,7 +204,7 @@ pub unsafe extern "C" fn readv(fd: c_int, iov: *const iovec, count: c_int) -> ss
 /// # Safety
 /// As for recvmsg(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
+unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
         return call!(SYS_recvmsg, fd, msg, flags) as ssize_t;
     }
@@ -218,11 +216,34 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> s
         let msg = &mut *msg;
         let got = vectors(msg.msg_iov, msg.msg_iovlen).and_then(|vectors| receive(fd, vectors, flags));
         if got.is_ok() {
-            (msg.msg_flags, msg.msg_namelen, msg.msg_controllen) = (0, 0, 0);
+            (msg.msg_flags, msg.msg_namelen) = (0, 0);
+            write_left(msg, with(|worker| Ok(worker.calls().left_to_read(fd))).ok().flatten());
         }
         got
     };
     result(got) as ssize_t
+}
+
+/// Adds the control message that says what is left to be read, if it is to be said and there is
+/// room (`TCP_CM_INQ`).
+///
+/// # Safety
+/// `msg_controllen` bytes can be written at `msg_control`.
+unsafe fn write_left(msg: &mut msghdr, left: Option<c_int>) {
+    // SAFETY: the macros only count, and find the first message's place in the room that the caller
+    // vouches for, which is checked to be large enough.
+    unsafe {
+        let len = libc::CMSG_SPACE(size_of::<c_int>() as c_uint) as usize;
+        let room = if is_plausible(msg.msg_control) { msg.msg_controllen } else { 0 };
+        msg.msg_controllen = 0;
+        let Some(left) = left.filter(|_| room >= len) else { return };
+        msg.msg_controllen = len;
+        let head = libc::CMSG_FIRSTHDR(msg);
+        (*head).cmsg_level = libc::IPPROTO_TCP;
+        (*head).cmsg_type = libc::TCP_CM_INQ;
+        (*head).cmsg_len = libc::CMSG_LEN(size_of::<c_int>() as c_uint) as usize;
+        libc::CMSG_DATA(head).cast::<c_int>().write_unaligned(left);
+    }
 }
 
 /// `send`.
@@ -230,7 +251,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, msg: *mut msghdr, flags: c_int) -> s
 /// # Safety
 /// As for send(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the arguments are those of `sendto`, without an address.
     unsafe { sendto(fd, buf, len, flags, core::ptr::null(), 0) }
 }
@@ -240,7 +261,7 @@ pub unsafe extern "C" fn send(fd: c_int, buf: *const c_void, len: size_t, flags:
 /// # Safety
 /// As for sendto(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendto(
+unsafe extern "C" fn sendto(
     fd: c_int,
     buf: *const c_void,
     len: size_t,
@@ -264,7 +285,7 @@ pub unsafe extern "C" fn sendto(
 /// # Safety
 /// As for write(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
+unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ssize_t {
     if !is_ours(fd) {
         return call!(SYS_write, fd, buf, len) as ssize_t;
     }
@@ -277,7 +298,7 @@ pub unsafe extern "C" fn write(fd: c_int, buf: *const c_void, len: size_t) -> ss
 /// # Safety
 /// As for writev(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
     if !is_ours(fd) {
         return call!(SYS_writev, fd, iov, count) as ssize_t;
     }
@@ -292,7 +313,7 @@ pub unsafe extern "C" fn writev(fd: c_int, iov: *const iovec, count: c_int) -> s
 /// # Safety
 /// As for sendmsg(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
+unsafe extern "C" fn sendmsg(fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
     if !is_ours(fd) {
         return call!(SYS_sendmsg, fd, msg, flags) as ssize_t;
     }
@@ -319,7 +340,7 @@ const CHUNK: usize = 64 * 1024;
 /// # Safety
 /// As for sendfile(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+unsafe extern "C" fn sendfile(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
     if !is_ours(out) {
         return call!(SYS_sendfile, out, file, offset, count) as ssize_t;
     }
@@ -344,13 +365,13 @@ pub unsafe extern "C" fn sendfile(out: c_int, file: c_int, offset: *mut off64_t,
 /// # Safety
 /// As for sendfile(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile64(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
+unsafe extern "C" fn sendfile64(out: c_int, file: c_int, offset: *mut off64_t, count: size_t) -> ssize_t {
     // SAFETY: the arguments are those of `sendfile`.
     unsafe { sendfile(out, file, offset, count) }
 }
 
 /// Sends of a file what there is room for, from `start` or from where it stands.
-fn send_file(worker: &mut Worker, out: c_int, file: c_int, start: Option<off64_t>, count: usize) -> Result<i64> {
+fn send_file(worker: &mut SeatedWorker, out: c_int, file: c_int, start: Option<off64_t>, count: usize) -> Result<i64> {
     let nonblocking = worker.calls().is_nonblocking(out)?;
     let mut buffer = Vec::new();
     let mut sent = 0;
@@ -400,7 +421,7 @@ fn send_file(worker: &mut Worker, out: c_int, file: c_int, start: Option<off64_t
 /// # Safety
 /// As for splice(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn splice(
+unsafe extern "C" fn splice(
     from: c_int,
     from_offset: *mut off64_t,
     to: c_int,
@@ -420,7 +441,7 @@ pub unsafe extern "C" fn splice(
 /// # Safety
 /// As for read(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t) -> ssize_t {
+unsafe extern "C" fn __read_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t) -> ssize_t {
     check(len, room);
     // SAFETY: the arguments are those of `read`.
     unsafe { read(fd, buf, len) }
@@ -431,7 +452,7 @@ pub unsafe extern "C" fn __read_chk(fd: c_int, buf: *mut c_void, len: size_t, ro
 /// # Safety
 /// As for recv(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t {
+unsafe extern "C" fn __recv_chk(fd: c_int, buf: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t {
     check(len, room);
     // SAFETY: the arguments are those of `recv`.
     unsafe { recv(fd, buf, len, flags) }
@@ -442,7 +463,7 @@ pub unsafe extern "C" fn __recv_chk(fd: c_int, buf: *mut c_void, len: size_t, ro
 /// # Safety
 /// As for recvfrom(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
+unsafe extern "C" fn __recvfrom_chk(
     fd: c_int,
     buf: *mut c_void,
     len: size_t,

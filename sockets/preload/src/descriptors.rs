@@ -2,9 +2,8 @@
 //! addresses.
 
 use crate::address;
-use crate::kernel::{self, call, int};
+use crate::kernel::{self, call, int, is_plausible, result};
 use crate::marks::{Mark, mark, marked, set_mark};
-use crate::opening::result;
 use crate::worker::with;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 use core::ptr;
@@ -15,7 +14,7 @@ use posix::{Errno, Result};
 pub fn let_go(fd: c_int) {
     let was = mark(fd);
     if was == Mark::Foreign {
-        crate::watching::forget(fd);
+        crate::watches::forget(fd);
         return;
     }
     set_mark(fd, Mark::Foreign);
@@ -33,7 +32,7 @@ pub fn let_go(fd: c_int) {
 /// # Safety
 /// As for close(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+unsafe extern "C" fn close(fd: c_int) -> c_int {
     let_go(fd);
     kernel::close(fd)
 }
@@ -43,7 +42,7 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 /// # Safety
 /// As for close_range(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         marked(first, last).for_each(|(fd, _)| let_go(fd));
     }
@@ -55,7 +54,7 @@ pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) 
 /// # Safety
 /// As for dup(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+unsafe extern "C" fn dup(fd: c_int) -> c_int {
     doubled(fd, int(call!(SYS_dup, fd)))
 }
 
@@ -64,7 +63,7 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
 /// # Safety
 /// As for dup2(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
+unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
     if fd == new {
         // The kernel says whether there is such a one.
         return if call!(SYS_fcntl, fd, libc::F_GETFD, 0) < 0 { -1 } else { new };
@@ -78,7 +77,7 @@ pub unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
 /// # Safety
 /// As for dup3(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
+unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
     let done = int(call!(SYS_dup3, fd, new, flags));
     if done >= 0 {
         let_go(new);
@@ -104,7 +103,7 @@ fn doubled(fd: c_int, new: c_int) -> c_int {
 /// # Safety
 /// As for fcntl(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     if mark(fd) == Mark::Connection {
         match command {
             libc::F_GETFL => {
@@ -130,7 +129,7 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c
 /// # Safety
 /// As for fcntl(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
+unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
     // SAFETY: the arguments are those of `fcntl`.
     unsafe { fcntl(fd, command, argument) }
 }
@@ -143,7 +142,7 @@ const SIOCOUTQNSD: c_ulong = 0x894b;
 /// # Safety
 /// As for ioctl(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
+unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
     if mark(fd) != Mark::Connection {
         return int(call!(SYS_ioctl, fd, request, argument));
     }
@@ -172,18 +171,12 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int
     })))
 }
 
-/// Whether memory may be at an address: not at null, nor where no program of this machine has any.
-pub fn is_plausible(at: *const c_void) -> bool {
-    let address = at.addr();
-    address != 0 && address >> 47 == 0
-}
-
 /// `getsockopt`.
 ///
 /// # Safety
 /// As for getsockopt(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockopt(
+unsafe extern "C" fn getsockopt(
     fd: c_int,
     level: c_int,
     name: c_int,
@@ -221,13 +214,7 @@ const LONGEST_OPTION: usize = 64;
 /// # Safety
 /// As for setsockopt(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn setsockopt(
-    fd: c_int,
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: socklen_t,
-) -> c_int {
+unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
     let what = mark(fd);
     if !matches!(what, Mark::Connection | Mark::Listener) {
         return int(call!(SYS_setsockopt, fd, level, name, value, len));
@@ -261,7 +248,7 @@ pub unsafe extern "C" fn setsockopt(
 /// # Safety
 /// As for getsockname(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if mark(fd) != Mark::Connection {
         return int(call!(SYS_getsockname, fd, addr, len));
     }
@@ -278,7 +265,7 @@ pub unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut s
 /// # Safety
 /// As for getpeername(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     if mark(fd) != Mark::Connection {
         return int(call!(SYS_getpeername, fd, addr, len));
     }
@@ -310,7 +297,7 @@ unsafe fn tell(found: Result<(core::net::SocketAddr, bool)>, addr: *mut sockaddr
 /// # Safety
 /// As for shutdown(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
     match mark(fd) {
         Mark::Connection => int(result(with(|worker| worker.calls().shutdown(fd, how)).map(|()| 0))),
         Mark::Listener if how != libc::SHUT_WR => {

@@ -2,7 +2,8 @@
 //!
 //! Each sets `errno` as the C library's own does.
 
-use core::ffi::{c_int, c_long};
+use core::ffi::{c_int, c_long, c_void};
+use posix::{Errno, Result};
 
 /// Makes a system call.
 macro_rules! call {
@@ -45,13 +46,27 @@ pub fn is_nonblocking(fd: c_int) -> bool {
 }
 
 /// A descriptor that nothing can be done with but to close it: its number is taken.
-pub fn placeholder() -> Result<c_int, i32> {
+pub fn placeholder() -> Result<c_int> {
     let flags = libc::O_PATH | libc::O_CLOEXEC;
     let fd = int(call!(SYS_openat, libc::AT_FDCWD, c"/".as_ptr(), flags, 0));
-    if fd < 0 { Err(errno()) } else { Ok(fd) }
+    if fd < 0 { Err(Errno(errno())) } else { Ok(fd) }
 }
 
 /// Closes a descriptor of the kernel's.
 pub fn close(fd: c_int) -> c_int {
     int(call!(SYS_close, fd))
+}
+
+/// A C result: -1 and `errno` on failure.
+pub fn result(outcome: Result<i64>) -> i64 {
+    outcome.unwrap_or_else(|Errno(errno)| {
+        set_errno(errno);
+        -1
+    })
+}
+
+/// Whether memory may be at an address: not at null, nor where no program of this machine has any.
+pub fn is_plausible(at: *const c_void) -> bool {
+    let address = at.addr();
+    address != 0 && address >> 47 == 0
 }

@@ -1,50 +1,22 @@
 //! Sockets begin: `bind`, `listen`, `accept`, `connect`.
 
 use crate::address;
-use crate::kernel::{self, call, int, set_errno};
+use crate::kernel::{self, call, int, result};
+use crate::listeners::{adopt, is_stream, is_to_be_ours, share};
 use crate::marks::{Mark, mark, set_mark};
-use crate::worker::{self, Place, place, with};
+use crate::watching::watch_ours;
+use crate::worker::{self, patience, place, with};
 use core::ffi::c_int;
 use core::net::{IpAddr, SocketAddr};
-use core::time::Duration;
-use libc::{sockaddr, sockaddr_storage, socklen_t};
-use posix::{Adopted, Errno, Result};
-use seats::Ask;
-use std::os::fd::BorrowedFd;
-
-/// A C result: -1 and `errno` on failure.
-pub fn result(outcome: Result<i64>) -> i64 {
-    outcome.unwrap_or_else(|Errno(errno)| {
-        set_errno(errno);
-        -1
-    })
-}
-
-/// Whether a descriptor is a stream of TCP.
-fn is_stream(fd: c_int) -> bool {
-    let domain = kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN);
-    matches!(domain, Some(libc::AF_INET | libc::AF_INET6))
-        && kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
-}
-
-/// What a socket of the kernel is bound to.
-fn bound(fd: c_int) -> Option<SocketAddr> {
-    // SAFETY: zeros are a valid storage.
-    let mut storage: sockaddr_storage = unsafe { core::mem::zeroed() };
-    let mut len = size_of::<sockaddr_storage>() as socklen_t;
-    if call!(SYS_getsockname, fd, &raw mut storage, &raw mut len) < 0 {
-        return None;
-    }
-    // SAFETY: the storage is a local of at least the length that the kernel says.
-    unsafe { address::read((&raw const storage).cast(), len) }.ok()
-}
+use libc::{sockaddr, socklen_t};
+use posix::{Errno, Result};
 
 /// `bind`. An address of ours is not the kernel's: it is to take it all the same.
 ///
 /// # Safety
 /// As for bind(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     if let Some(place) = place()
         && mark(fd) == Mark::Foreign
         // SAFETY: the caller gives an address of this length; a null one is refused.
@@ -65,7 +37,7 @@ pub unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) 
 /// # Safety
 /// As for listen(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if mark(fd) == Mark::Connection {
         return int(result(with(|worker| worker.calls().listen(fd, backlog)).map(|()| 0)));
     }
@@ -77,67 +49,12 @@ pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
     done
 }
 
-/// Whether a listening socket of the kernel is one whose connections are to come by our stack.
-fn is_to_be_ours(fd: c_int) -> bool {
-    let Some(place) = place() else { return false };
-    kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(1)
-        && is_stream(fd)
-        && bound(fd).is_some_and(|address| place.terms.takes(address.ip(), address.port()))
-}
-
-/// The keeper has a share in a listening socket.
-fn share(fd: c_int) {
-    let Some(Place { channel, .. }) = place() else { return };
-    // SAFETY: both are open: one is the caller's, the other the constructor's.
-    let (channel, fd) = unsafe { (BorrowedFd::borrow_raw(*channel), BorrowedFd::borrow_raw(fd)) };
-    if let Err(why) = seats::ask(channel, &Ask::Listening, Some(fd)) {
-        worker::say(&format!("a listener is not shared, and who connects to it at this host waits: {why}"));
-    }
-}
-
-/// A descriptor that somebody looks for connections of: one of ours from now on, if it is to be.
-/// Whether it is.
-pub fn adopt(fd: c_int) -> Result<bool> {
-    match mark(fd) {
-        Mark::Connection | Mark::Listener => return Ok(true),
-        Mark::Set => return Ok(false),
-        // After execve(2) nobody knows it but the kernel.
-        Mark::Foreign if !is_to_be_ours(fd) => return Ok(false),
-        Mark::Foreign | Mark::Listening => {}
-    }
-    let Some(address) = bound(fd) else { return Ok(false) };
-    worker::become_worker()?;
-    let v6 = kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
-    // An address of IPv4 that was written as one of IPv6 is read as what it is.
-    let only = kernel::number_option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) == Some(1);
-    let adopted = Adopted {
-        address,
-        v6,
-        v6_only: v6 && only,
-        nonblocking: kernel::is_nonblocking(fd),
-        no_delay: kernel::number_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) == Some(1),
-        // The kernel does not say how many may wait: as many as it lets.
-        backlog: c_int::MAX,
-    };
-    with(|worker| {
-        worker.calls().adopt_listener(fd, &adopted);
-        Ok(())
-    })?;
-    set_mark(fd, Mark::Listener);
-    Ok(true)
-}
-
-/// How long a call on a descriptor may wait.
-pub fn patience(nonblocking: bool, timeout: Option<Duration>) -> Option<Duration> {
-    if nonblocking { Some(Duration::ZERO) } else { timeout }
-}
-
 /// `accept4`.
 ///
 /// # Safety
 /// As for accept4(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+unsafe extern "C" fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
     match mark(fd) {
         Mark::Foreign | Mark::Set => int(call!(SYS_accept4, fd, addr, len, flags)),
         Mark::Connection => int(result(Err(Errno(libc::EINVAL)))),
@@ -163,7 +80,7 @@ fn accept_ours(fd: c_int, flags: c_int) -> Result<(c_int, SocketAddr, bool)> {
             let limit = patience(kernel::is_nonblocking(fd), worker.calls().receive_timeout(fd)?);
             worker.block(limit, |calls| Ok(calls.has_waiting(fd)?.then_some(())))?;
         }
-        let new = kernel::placeholder().map_err(Errno)?;
+        let new = kernel::placeholder()?;
         match worker.calls().accept(fd, new, flags & libc::SOCK_NONBLOCK != 0) {
             Ok(Some(peer)) => {
                 set_mark(new, Mark::Connection);
@@ -183,7 +100,7 @@ fn accept_ours(fd: c_int, flags: c_int) -> Result<(c_int, SocketAddr, bool)> {
 /// # Safety
 /// As for accept(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the arguments are those of `accept4`.
     unsafe { accept4(fd, addr, len, 0) }
 }
@@ -202,7 +119,7 @@ fn is_over_link(to: IpAddr) -> bool {
 /// # Safety
 /// As for connect(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller gives an address of this length; a null one is refused.
     let to = unsafe { address::read(addr, len) };
     let ours = mark(fd) == Mark::Connection;
@@ -245,8 +162,8 @@ fn take_over(fd: c_int) -> Result<()> {
     let nonblocking = kernel::is_nonblocking(fd);
     let no_delay = kernel::number_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) == Some(1);
     let cloexec = call!(SYS_fcntl, fd, libc::F_GETFD, 0) & i64::from(libc::FD_CLOEXEC) != 0;
-    let watches = crate::watching::take_watches(fd);
-    let new = kernel::placeholder().map_err(Errno)?;
+    let watches = crate::watches::take(fd);
+    let new = kernel::placeholder()?;
     let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
     let moved = call!(SYS_dup3, new, fd, flags);
     let failed = kernel::errno();
@@ -263,5 +180,5 @@ fn take_over(fd: c_int) -> Result<()> {
         }
         Ok(())
     })?;
-    watches.into_iter().try_for_each(|watch| watch.set_again(fd))
+    watches.into_iter().try_for_each(|watch| watch_ours(watch.set, libc::EPOLL_CTL_ADD, fd, watch.events, watch.data))
 }

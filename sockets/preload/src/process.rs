@@ -42,7 +42,7 @@ const MOST_VARIABLES: usize = 1024;
 /// # Safety
 /// As for execve(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn execve(
+unsafe extern "C" fn execve(
     path: *const c_char,
     arguments: *const *const c_char,
     environment: *const *const c_char,
@@ -119,7 +119,7 @@ extern "C" fn on_child() {
 /// # Safety
 /// As for fork(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn vfork() -> pid_t {
+unsafe extern "C" fn vfork() -> pid_t {
     // SAFETY: as the caller says.
     unsafe { libc::fork() }
 }
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn vfork() -> pid_t {
 /// # Safety
 /// As for closefrom(3).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn closefrom(first: c_int) {
+unsafe extern "C" fn closefrom(first: c_int) {
     let first = first.max(0).cast_unsigned();
     marked(first, u32::MAX).for_each(|(fd, _)| let_go(fd));
     call!(SYS_close_range, first, u32::MAX, 0);

@@ -1,90 +1,27 @@
 //! Which descriptors are ready: `epoll`, `poll` and `select`, of the kernel's and ours together.
 
-use crate::descriptors::is_plausible;
-use crate::kernel::{self, call, int};
+use crate::kernel::{self, call, int, is_plausible, result};
+use crate::listeners::adopt;
 use crate::marks::{Mark, mark, set_mark};
-use crate::opening::{adopt, result};
-use crate::worker::{Worker, is_here, place, with};
+use crate::watches::note;
+use crate::worker::{SeatedWorker, is_here, place, with};
 use core::ffi::c_int;
 use core::ptr;
 use core::time::Duration;
 use cpu::Clock;
 use libc::{epoll_event, nfds_t, pollfd, sigset_t, timespec};
 use posix::{Errno, Result};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use wire::Time;
 
 /// Turns between two looks at the kernel's descriptors while ours keep us busy.
 const TURNS_BETWEEN_LOOKS: u64 = 16;
-
-/// A watch of the kernel's on a socket that may become ours by `connect`.
-#[derive(Clone, Copy, Debug)]
-pub struct KernelWatch {
-    set: c_int,
-    events: u32,
-    data: u64,
-}
-
-impl KernelWatch {
-    /// Watches what the descriptor is now.
-    pub fn set_again(self, fd: c_int) -> Result<()> {
-        watch_ours(self.set, libc::EPOLL_CTL_ADD, fd, self.events, self.data)
-    }
-}
-
-/// Watches on sockets of the kernel that are not connected, by descriptor and set.
-static WATCHES: Mutex<BTreeMap<(c_int, c_int), KernelWatch>> = Mutex::new(BTreeMap::new());
-
-/// A descriptor is nothing any more that could become ours.
-pub fn forget(fd: c_int) {
-    if place().is_none() {
-        return;
-    }
-    let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
-    if !watches.is_empty() {
-        watches.retain(|(watched, set), _| *watched != fd && *set != fd);
-    }
-}
-
-/// Takes the kernel's watches on a descriptor, which end there with its socket.
-pub fn take_watches(fd: c_int) -> Vec<KernelWatch> {
-    let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
-    let taken: Vec<_> = watches.range((fd, c_int::MIN)..=(fd, c_int::MAX)).map(|(key, watch)| (*key, *watch)).collect();
-    watches.retain(|(watched, _), _| *watched != fd);
-    taken.into_iter().map(|(_, watch)| watch).collect()
-}
-
-/// Notes what the kernel watches, of sockets that are not connected.
-fn note(set: c_int, op: c_int, fd: c_int, events: u32, data: u64) {
-    if place().is_none() {
-        return;
-    }
-    let mut watches = WATCHES.lock().unwrap_or_else(PoisonError::into_inner);
-    match op {
-        libc::EPOLL_CTL_ADD => {
-            let protocol = kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL);
-            if protocol == Some(libc::IPPROTO_TCP) {
-                watches.insert((fd, set), KernelWatch { set, events, data });
-            }
-        }
-        libc::EPOLL_CTL_MOD => {
-            if let Some(watch) = watches.get_mut(&(fd, set)) {
-                (watch.events, watch.data) = (events, data);
-            }
-        }
-        _ => {
-            watches.remove(&(fd, set));
-        }
-    }
-}
 
 /// `epoll_ctl`.
 ///
 /// # Safety
 /// As for epoll_ctl(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
+unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     let known = event.is_null() || is_plausible(event.cast());
     // SAFETY: the caller gives an event where it gives any; it may be unaligned.
     let told = if known && !event.is_null() { Some(unsafe { event.read_unaligned() }) } else { None };
@@ -113,7 +50,7 @@ pub unsafe extern "C" fn epoll_ctl(set: c_int, op: c_int, fd: c_int, event: *mut
 }
 
 /// A descriptor of ours in a set of the kernel's, beside which there is one of ours.
-fn watch_ours(set: c_int, op: c_int, fd: c_int, events: u32, data: u64) -> Result<()> {
+pub fn watch_ours(set: c_int, op: c_int, fd: c_int, events: u32, data: u64) -> Result<()> {
     with(|worker| {
         if mark(set) != Mark::Set {
             // The kernel knows whether it is a set: it refuses a descriptor that nobody has by
@@ -146,7 +83,7 @@ fn millis(timeout: c_int) -> Duration {
 /// # Safety
 /// As for epoll_wait(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
+unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, most: c_int, timeout: c_int) -> c_int {
     // SAFETY: the arguments are those of `epoll_pwait`.
     unsafe { epoll_pwait(set, events, most, timeout, ptr::null()) }
 }
@@ -156,7 +93,7 @@ pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, most: 
 /// # Safety
 /// As for epoll_pwait(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait(
+unsafe extern "C" fn epoll_pwait(
     set: c_int,
     events: *mut epoll_event,
     most: c_int,
@@ -174,7 +111,7 @@ pub unsafe extern "C" fn epoll_pwait(
 /// # Safety
 /// As for epoll_pwait2(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait2(
+unsafe extern "C" fn epoll_pwait2(
     set: c_int,
     events: *mut epoll_event,
     most: c_int,
@@ -196,7 +133,7 @@ fn duration(time: &timespec) -> Duration {
 
 /// Waits in the worker's thread: its turns are what ours become ready by.
 fn wait(
-    worker: &mut Worker,
+    worker: &mut SeatedWorker,
     set: c_int,
     (events, most): (*mut epoll_event, c_int),
     timeout: Duration,
@@ -233,7 +170,7 @@ fn wait(
 }
 
 /// What of ours is ready.
-fn take_ours(worker: &mut Worker, set: c_int, events: *mut epoll_event, room: usize) -> Result<usize> {
+fn take_ours(worker: &mut SeatedWorker, set: c_int, events: *mut epoll_event, room: usize) -> Result<usize> {
     if mark(set) != Mark::Set {
         return Ok(0);
     }
@@ -264,7 +201,7 @@ fn take_kernels(set: c_int, events: *mut epoll_event, count: usize, room: usize)
 /// # Safety
 /// As for poll(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the arguments are those of poll(2).
     unsafe { poll_all(fds, count, millis(timeout), ptr::null()) }
 }
@@ -274,12 +211,7 @@ pub unsafe extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -
 /// # Safety
 /// As for ppoll(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ppoll(
-    fds: *mut pollfd,
-    count: nfds_t,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> c_int {
+unsafe extern "C" fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
     // SAFETY: the caller gives a time, or none.
     let timeout = unsafe { timeout.as_ref() }.map_or(Duration::MAX, duration);
     // SAFETY: the arguments are those of ppoll(2).
@@ -291,7 +223,7 @@ pub unsafe extern "C" fn ppoll(
 /// # Safety
 /// As for poll(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, _room: usize) -> c_int {
+unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: nfds_t, timeout: c_int, _room: usize) -> c_int {
     // SAFETY: the arguments are those of `poll`.
     unsafe { poll(fds, count, timeout) }
 }
@@ -337,7 +269,12 @@ fn timespec_of(time: Duration) -> timespec {
 }
 
 /// Polls in the worker's thread.
-fn poll_here(worker: &mut Worker, entries: &mut [pollfd], timeout: Duration, mask: *const sigset_t) -> Result<i64> {
+fn poll_here(
+    worker: &mut SeatedWorker,
+    entries: &mut [pollfd],
+    timeout: Duration,
+    mask: *const sigset_t,
+) -> Result<i64> {
     let until = if timeout == Duration::MAX { Time::MAX } else { Clock.now() + timeout };
     let is_ours = |fd: c_int| matches!(mark(fd), Mark::Connection | Mark::Listener);
     let kernels: Vec<usize> = (0..entries.len()).filter(|at| !is_ours(entries[*at].fd)).collect();

@@ -86,7 +86,7 @@ impl Link for AnyLink {
 }
 
 /// A worker.
-pub struct Worker {
+pub struct SeatedWorker {
     silo: Silo<AnyLink, SocketTable>,
     carrier: LinkState,
     /// When the link was last looked after.
@@ -102,7 +102,7 @@ pub struct Worker {
 /// Descriptors that a wait is about, where the caller has few.
 const MOST_WAITED: usize = 8;
 
-impl Worker {
+impl SeatedWorker {
     fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
         let seat = seats::ask_for_seat(channel)?;
         let link = open_link(terms, Reopened { text: seat.text, descriptors: seat.descriptors })?;
@@ -329,7 +329,7 @@ struct Shared<T>(UnsafeCell<Option<T>>);
 unsafe impl<T> Sync for Shared<T> {}
 
 static PLACE: Shared<Place> = Shared(UnsafeCell::new(None));
-static WORKER: Shared<Worker> = Shared(UnsafeCell::new(None));
+static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
 
 /// Some thread of this process has the worker.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -364,7 +364,7 @@ pub fn is_here() -> bool {
 /// `EOPNOTSUPP` in another thread than the worker's, `EAGAIN` in a signal's handler that came
 /// amid a call.
 #[inline]
-pub fn with<T>(act: impl FnOnce(&mut Worker) -> Result<T>) -> Result<T> {
+pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
     if !HERE.get() {
         return Err(Errno(libc::EOPNOTSUPP));
     }
@@ -394,7 +394,7 @@ pub fn become_worker() -> Result<()> {
     // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
     // program, and then calls on it fail.
     let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
-    match Worker::open(&place.terms, channel) {
+    match SeatedWorker::open(&place.terms, channel) {
         Ok(worker) => {
             // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
             unsafe { *WORKER.0.get() = Some(worker) };
@@ -440,4 +440,9 @@ pub fn say(sentence: &str) {
         // There is nobody else to tell.
         let _ = said;
     }
+}
+
+/// How long a call on a descriptor may wait.
+pub fn patience(nonblocking: bool, timeout: Option<Duration>) -> Option<Duration> {
+    if nonblocking { Some(Duration::ZERO) } else { timeout }
 }

@@ -3,8 +3,8 @@
 use super::Calls;
 use crate::errno::{Errno, Result};
 use crate::slab::NONE;
-use crate::socket::{Kind, Past, Socket, Told};
-use crate::table::{CHANGED, Descriptor, ORPHAN_LINGERS};
+use crate::socket::{Kind, Told};
+use crate::table::{CHANGED, Descriptor, FAILED, ORPHAN_LINGERS};
 use app::Net;
 
 impl Calls<'_> {
@@ -103,25 +103,26 @@ impl Calls<'_> {
         }
     }
 
-    /// A listener accepts no more; what waited is reset.
-    pub(crate) fn stop_listening(&mut self, at: u32) {
-        let Some(socket) = self.table.sockets.get_mut(at) else { return };
-        if !matches!(socket.kind, Kind::Listener(_)) {
-            return;
+    /// `connect` to no address (`AF_UNSPEC`): the socket is as new, but for its
+    /// options (Linux: `tcp_disconnect` in net/ipv4/tcp.c).
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`.
+    pub fn disconnect(&mut self, fd: i32) -> Result<()> {
+        let at = self.number(fd)?;
+        if self.is_listener(fd)? {
+            self.stop_listening(at);
         }
-        let past = Past { local: socket.bound, error: socket.past().error, ..Past::default() };
-        let Kind::Listener(listener) = core::mem::replace(&mut socket.kind, Kind::Fresh(past)) else { return };
-        socket.free_port();
-        for waiting in listener.queue {
-            if let Some(Socket { kind: Kind::Stream(stream), .. }) = self.table.sockets.remove(waiting)
-                && stream.closed.is_none()
-            {
-                self.table.set_connection(stream.id, NONE);
-                self.stack.abort(stream.id);
-            }
+        let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
+        if let Kind::Fresh(past) = &mut socket.kind {
+            (past.deaf, past.finished) = (false, false);
         }
-        self.table.listeners.retain(|listener| *listener != at);
-        self.tell_listeners();
+        if let Some(id) = socket.forget_connection() {
+            self.table.set_connection(id, NONE);
+            self.stack.abort(id);
+        }
+        self.table.wake(at, FAILED);
+        Ok(())
     }
 
     /// `shutdown`.

@@ -2,7 +2,6 @@
 
 use super::Calls;
 use crate::errno::{Errno, Result};
-use crate::slab::NONE;
 use crate::socket::{Kind, Socket, Stream};
 use crate::table::Descriptor;
 use crate::watches::Interest;
@@ -130,21 +129,6 @@ impl Calls<'_> {
             }
         }
         Ok(count)
-    }
-
-    /// Whether something may be ready in a set.
-    #[must_use]
-    pub fn may_be_ready(&self, epfd: i32) -> bool {
-        match self.table.descriptor(epfd) {
-            Descriptor::Set(set) => self.table.watches.has_ready(set),
-            _ => false,
-        }
-    }
-
-    /// Whether a descriptor's socket is watched by any set.
-    #[must_use]
-    pub fn is_watched(&self, fd: i32) -> bool {
-        self.socket_of(fd).is_ok_and(|socket| socket.watches != NONE)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::Calls;
 use crate::errno::{self, Attempt, Errno, Result};
-use crate::slab::NONE;
 use crate::socket::{Kind, Listener, Socket, Stream, Told, unspecified};
 use crate::table::{Descriptor, FAILED};
 use app::Net;
@@ -12,26 +11,6 @@ use std::collections::VecDeque;
 /// Ports that a listener gets that asks for any (Linux:
 /// `net.ipv4.ip_local_port_range`).
 const PORTS: core::ops::RangeInclusive<u16> = 32_768..=60_999;
-
-/// Whether `socket` has streams of TCP here (socket(2)); `true`: over IPv6. The flags of its
-/// kind are not looked at.
-///
-/// # Errors
-/// As Linux has them for what it has not either.
-pub fn is_v6_stream(domain: i32, kind: i32, protocol: i32) -> Result<bool> {
-    let v6 = match domain {
-        libc::AF_INET => false,
-        libc::AF_INET6 => true,
-        _ => return Err(Errno(libc::EAFNOSUPPORT)),
-    };
-    if kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != libc::SOCK_STREAM {
-        return Err(Errno(libc::ESOCKTNOSUPPORT));
-    }
-    if protocol != 0 && protocol != libc::IPPROTO_TCP {
-        return Err(Errno(libc::EPROTONOSUPPORT));
-    }
-    Ok(v6)
-}
 
 impl Calls<'_> {
     /// `socket`, with a descriptor that is the caller's.
@@ -154,25 +133,6 @@ impl Calls<'_> {
         })
     }
 
-    /// Has the stack accept where listeners are, and nowhere else.
-    pub(crate) fn tell_listeners(&mut self) {
-        let listeners = || self.table.listeners.iter().filter_map(|at| self.table.sockets.get(*at));
-        let everywhere = |bound: SocketAddr, v6_only: bool| bound.is_ipv6() && bound.ip().is_unspecified() && !v6_only;
-        let doors: Vec<(SocketAddr, bool)> = listeners()
-            .filter_map(|socket| socket.bound.map(|bound| (bound, everywhere(bound, socket.options.v6_only))))
-            .collect();
-        let options: Vec<_> = listeners()
-            .filter_map(|socket| Some((socket.bound?.port(), socket.options.of_stack(!socket.v6))))
-            .collect();
-        let ports: Vec<u16> = doors.iter().filter(|(_, all)| *all).map(|(door, _)| door.port()).collect();
-        let at: Vec<SocketAddr> = doors.iter().filter(|(_, all)| !all).map(|(door, _)| *door).collect();
-        self.stack.stop_listening();
-        self.stack.listen_on(&ports, &at);
-        for (port, options) in options {
-            self.stack.set_listener_options(port, options);
-        }
-    }
-
     /// `accept`: the new connection's descriptor is the caller's. Returns the
     /// peer's address.
     ///
@@ -274,28 +234,6 @@ impl Calls<'_> {
         }
         stream.told = Told::Connected;
         Ok(Some(()))
-    }
-
-    /// `connect` to no address (`AF_UNSPEC`): the socket is as new, but for its
-    /// options (Linux: `tcp_disconnect` in net/ipv4/tcp.c).
-    ///
-    /// # Errors
-    /// `EBADF`, `ENOTSOCK`.
-    pub fn disconnect(&mut self, fd: i32) -> Result<()> {
-        let at = self.number(fd)?;
-        if self.is_listener(fd)? {
-            self.stop_listening(at);
-        }
-        let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
-        if let Kind::Fresh(past) = &mut socket.kind {
-            (past.deaf, past.finished) = (false, false);
-        }
-        if let Some(id) = socket.forget_connection() {
-            self.table.set_connection(id, NONE);
-            self.stack.abort(id);
-        }
-        self.table.wake(at, FAILED);
-        Ok(())
     }
 
     /// A listener that another process made, or this one before it was ours:
