@@ -39,13 +39,6 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "run",
-        &[
-            "nearside run --link tap:near0,addr=10.9.0.1/24 --addr 10.9.0.2/24 -- nginx -c /etc/nginx/nginx.conf",
-            "nearside run --link memif:/run/near.sock --addr 10.0.0.2/24 --ports 80 -- nginx -g 'daemon off;'",
-        ],
-    ),
-    (
         "load",
         &[
             "nearside load http://localhost:8080/ -c 64",
