@@ -17,7 +17,8 @@ const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u32 = 4;
 /// Rounds of conservative slow start before congestion avoidance.
 const CSS_ROUNDS: u32 = 5;
-/// Most segments by which one ACK lets the window grow, without pacing.
+/// Most segments by which one ACK lets the window grow, without pacing; with it
+/// there is no bound (RFC 9406 section 4.3).
 const L: u32 = 8;
 
 const _: () = assert!(MIN_RTT_THRESH_US <= MAX_RTT_THRESH_US);
@@ -62,8 +63,8 @@ impl HyStart {
 
     /// An ACK in the first slow start. `segment` is in bytes.
     pub(super) fn on_ack(&mut self, delivery: &Delivery, segment: u32) -> Growth {
-        let &Delivery { acked, rtt_us, acked_to, sent_to, .. } = delivery;
-        let grow = acked.min(L.saturating_mul(segment));
+        let &Delivery { acked, rtt_us, acked_to, sent_to, paced, .. } = delivery;
+        let grow = if paced { acked } else { acked.min(L.saturating_mul(segment)) };
         let round_ended = acked_to >= *self.window_end.get_or_insert(sent_to);
         let grow = if self.css_rounds.is_some() { grow / CSS_GROWTH_DIVISOR } else { grow };
         if let Some(rtt) = rtt_us {

@@ -49,6 +49,7 @@ impl Sender {
             srtt_us: self.rtt.as_micros() as u32,
             acked_to: self.acked_to,
             sent_to: self.acked_to + u64::from(cwnd),
+            paced: false,
             window_limited: limited,
         });
     }

@@ -26,6 +26,10 @@ pub fn initial_window(segment: u32) -> u32 {
     segment.saturating_mul(10).min(segment.saturating_mul(2).max(14_600))
 }
 
+/// Round trips in which pacing changes nothing, in microseconds: what is sent
+/// in a quantum's millisecond at twice the window per round trip is the window.
+const UNPACED_RTT_US: u32 = 2_000;
+
 /// A fraction by which congestion lowers the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beta {
@@ -55,6 +59,19 @@ impl Window {
 
     pub(crate) const fn in_slow_start(&self) -> bool {
         self.bytes < self.ssthresh
+    }
+
+    /// The rate at which what it lets go is to leave, in bytes per second: twice
+    /// the window in a round trip while it doubles in that, a fifth more than it
+    /// where it is only not known to be in use (`tcp_update_pacing_rate` in Linux's
+    /// net/ipv4/tcp_input.c). `None` is at once: acknowledgements are the clock.
+    pub(crate) fn pacing_rate(&self, srtt_us: u32, unclocked: bool) -> Option<u64> {
+        let slow_start = self.in_slow_start();
+        if srtt_us <= UNPACED_RTT_US || self.bytes <= initial_window(self.segment) || !(slow_start || unclocked) {
+            return None;
+        }
+        let percent = if slow_start { 200 } else { 120 };
+        Some(u64::from(self.bytes) * percent * 10_000 / u64::from(srtt_us))
     }
 
     /// An ACK's part in slow start. Returns the acknowledged bytes that are

@@ -3,12 +3,14 @@
 
 use crate::asked::Asked;
 use crate::config::Config;
+use crate::pacing::Pacing;
 use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
 use app::Unreachable;
-use congestion::Controller;
+use congestion::{Controller, Sampler};
+use wire::Time;
 use wire::tcp::SeqNum;
 
 /// What recovery a sender is in.
@@ -59,6 +61,12 @@ pub(crate) struct Cold {
     pub congestion: Controller,
     /// Where SND.UNA stands, counted in bytes since the cold part was made.
     pub acked_to: u64,
+    /// What paces it, if anything does.
+    pub pacing: Option<Pacing>,
+    /// Nothing is in flight, or nothing that is was acknowledged yet: there are no
+    /// acknowledgements in the rhythm of the path.
+    pub unclocked: bool,
+    pub sampler: Sampler,
     /// Whether congestion control has learned anything worth keeping.
     pub learned: bool,
     pub recovery: Recovery,
@@ -117,6 +125,9 @@ impl Cold {
         Self {
             congestion: Controller::new(config.congestion, mss, cwnd),
             acked_to: 0,
+            pacing: None,
+            unclocked: false,
+            sampler: Sampler::default(),
             learned: false,
             recovery: Recovery::Open,
             prr: None,
@@ -150,6 +161,12 @@ impl Cold {
         self.recovery != Recovery::Open
     }
 
+    /// `bytes` more have arrived, the highest of them up to `end`.
+    pub fn note_delivered(&mut self, now: Time, bytes: u32, end: SeqNum) {
+        let newest = self.rack.send_state(end);
+        self.sampler.on_delivered(now, bytes, newest, self.rack.min_rtt());
+    }
+
     /// A segment is sent again, with `una` not yet acknowledged.
     pub fn note_again(&mut self, una: SeqNum, seq: SeqNum, len: u32) {
         let end = seq.plus(len);
@@ -180,6 +197,7 @@ impl Cold {
             && !self.reordering_timer
             && self.dsack.is_none()
             && self.echo.is_none()
+            && self.pacing.is_none()
     }
 
     /// Whether nothing would be forgotten with this but how often something

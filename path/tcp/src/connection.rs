@@ -105,6 +105,7 @@ impl Connection {
         connection.snd_wnd = u32::from(window);
         connection.note_first_window(cx.config);
         connection.arm_keepalive(cx);
+        connection.begin_pacing(cx.config, cx.now);
         connection
     }
 

@@ -2,6 +2,7 @@
 //! an undisturbed ESTABLISHED connection; everything else takes the order of
 //! the RFC (`input.rs`).
 
+use crate::acknowledge::Progress;
 use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::flags::Flags;
@@ -153,7 +154,7 @@ impl Connection {
         self.note_timestamp(header.options.timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
-            outcome.drained = self.on_acked(cx, header, acked, false, Some(self.una));
+            outcome.drained = self.on_acked(cx, header, Progress::plain(header, acked, false, Some(self.una)));
         }
         self.last_rx = cx.now_ms;
         self.snd_wnd = u32::from(header.window) << self.peer_shift();

@@ -28,6 +28,7 @@ mod options;
 mod orderly;
 mod outcome;
 mod output;
+mod pacing;
 mod prr;
 mod rack;
 mod receive;

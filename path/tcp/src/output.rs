@@ -205,6 +205,9 @@ impl Connection {
         if self.cold.is_some() {
             self.time_segment(cx, seq);
             self.note_data_sent(push, last);
+            if last {
+                self.note_app_limited();
+            }
         }
         self.emit(cx, seq, flags, offset, len)
     }
@@ -219,12 +222,27 @@ impl Connection {
         }
         let (una, end, last) = (self.una, self.nxt, self.last_of(seq));
         if let Some(cold) = &mut self.cold {
+            let state = cold.sampler.on_sent(cx.now, seq == una);
             cold.rack.begin(una, seq, cx.now);
-            cold.rack.on_sent(end, cx.now);
+            cold.rack.on_sent(end, cx.now, state);
             cold.last_segment = Some(last);
+            if let Some(pacing) = &mut cold.pacing {
+                pacing.pacer.on_sent(cx.now, end.forward_from(seq));
+            }
             if seq == una {
                 cold.unanswered_since = None;
             }
+        }
+    }
+
+    /// Nothing more waits to be sent: if the windows would let more go, what is
+    /// delivered tells of the application, not of the path.
+    fn note_app_limited(&mut self) {
+        let in_flight = self.in_flight();
+        if let Some(cold) = &mut self.cold
+            && !self.flags.has(Flags::CWND_LIMITED)
+        {
+            cold.sampler.on_app_limited(in_flight);
         }
     }
 
@@ -360,6 +378,9 @@ impl Connection {
                 emit => emit,
             };
         }
+        if let Some(cold) = &mut self.cold {
+            cold.forget_wait();
+        }
         let emit = self
             .poll_loss_probe(cx)
             .or_else(|| self.poll_again(cx))
@@ -469,6 +490,9 @@ impl Connection {
         }
         let (una, nxt) = (self.una, self.nxt);
         let (seq, len) = self.cold.as_mut()?.scoreboard.next_segment(una, nxt)?;
+        if !self.may_send_again(cx.now, seq) {
+            return None;
+        }
         let len = len.min(mss);
         self.note_again(cx, seq, len);
         Some(self.emit_again(cx, seq, len))
@@ -496,6 +520,9 @@ impl Connection {
         let mut reordering = false;
         if let Some(cold) = &mut self.cold {
             cold.note_again(self.una, seq, len);
+            if let Some(pacing) = &mut cold.pacing {
+                pacing.pacer.on_sent(cx.now, len);
+            }
             reordering = cold.reordering_timer;
         }
         if (seq == self.una && !reordering) || !self.flags.has(Flags::TIMER) {
@@ -525,7 +552,9 @@ impl Connection {
         // What is SACKed, or vouched for by a duplicate acknowledgement, has
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
-        let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
+        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
+        let paced = self.paced(cx.now, waiting, usable)?;
+        let len = self.sendable(cx, paced, in_flight, pipe, burst)?;
         let (len, last) = self.fix(len, waiting, pipe, burst);
         if len == 0 {
             return None;
