@@ -20,22 +20,22 @@ use std::sync::Arc;
 
 /// What a small response to a keep-alive request may cost, in instructions,
 /// where 32 requests share a turn.
-pub const BOUND: f64 = 1_140.0;
+pub const BOUND: f64 = 1_125.0;
 
 /// The same where a request has the turn to itself.
 pub const BOUND_ALONE: f64 = 1_325.0;
 
 /// The same where the request has a browser's head.
-pub const BOUND_BROWSER: f64 = 1_865.0;
+pub const BOUND_BROWSER: f64 = 1_850.0;
 
 /// The same where it has the turn to itself, too.
 pub const BOUND_BROWSER_ALONE: f64 = 2_045.0;
 
 /// What a file of two segments may cost where requests share a turn.
-pub const BOUND_FILE: f64 = 1_975.0;
+pub const BOUND_FILE: f64 = 1_965.0;
 
 /// The same where it has the turn to itself.
-pub const BOUND_FILE_ALONE: f64 = 2_190.0;
+pub const BOUND_FILE_ALONE: f64 = 2_155.0;
 
 /// What records may cost a small answer to a small request, beside what the cipher itself takes.
 pub const BOUND_SEALING: f64 = 1_000.0;

@@ -1,6 +1,7 @@
 //! From a path as it was sent straight to what is known of it.
 
 use crate::index::{Index, equal};
+use core::hint::cold_path;
 
 /// Longer paths take the long way (normalisation) every time.
 const PATH_MAX: usize = 256;
@@ -36,13 +37,23 @@ impl<T: Copy> Hot<T> {
     #[inline(always)]
     #[must_use]
     pub fn get(&self, path: &[u8]) -> Option<T> {
-        let mut entry = None;
-        let _ = self.index.find(self.index.path_hash(path), |at| {
-            let place = self.places.get(at as usize).filter(|place| equal(&place.path, path));
-            entry = place.map(|place| place.entry);
-            entry.is_some()
-        });
-        entry
+        let hash = self.index.path_hash(path);
+        if let Some(at) = self.index.first(hash)
+            && let Some(place) = self.places.get(at as usize)
+            && equal(&place.path, path)
+        {
+            return Some(place.entry);
+        }
+        cold_path();
+        self.get_further(path, hash)
+    }
+
+    /// The same of a path whose first bucket is another's.
+    #[inline(never)]
+    fn get_further(&self, path: &[u8], hash: u64) -> Option<T> {
+        let is = |at: u32| self.places.get(at as usize).is_some_and(|place| *place.path == *path);
+        let at = self.index.find(hash, is)?;
+        self.places.get(at as usize).map(|place| place.entry)
     }
 
     /// Forgets all paths.

@@ -60,6 +60,14 @@ impl Index {
         self.buckets.fill(EMPTY);
     }
 
+    /// What stands in the first bucket of this hash, if that is of it: nearly always it is what
+    /// is looked for. [`Index::find`] looks further; no place is `u32::MAX`.
+    #[inline(always)]
+    pub(crate) fn first(&self, hash: u64) -> Option<u32> {
+        let bucket = self.buckets.get(hash as usize & self.mask)?;
+        (bucket.tag == hash as u32).then_some(bucket.at)
+    }
+
     /// The first place with this hash that `is` it.
     #[inline(always)]
     pub fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {

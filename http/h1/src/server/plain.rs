@@ -19,12 +19,12 @@ pub struct Plain {
     path: u16,
     /// Where the value of Host begins, and bytes of the name in it.
     host: u16,
-    host_name: u8,
+    host_name: u16,
     keep_alive: bool,
 }
 
-// Returned in a register.
-const _: () = assert!(size_of::<Option<Plain>>() <= 8);
+// Returned in two registers.
+const _: () = assert!(size_of::<Option<Plain>>() <= 16);
 
 const METHOD: usize = b"GET ".len();
 const GET: Name<5> = Name::exact(b"GET /");
@@ -197,10 +197,9 @@ pub(super) fn parse(data: &[u8], limits: &RequestLimits) -> Option<Plain> {
     if len > usize::from(limits.request_line) || len > usize::from(limits.head) || limits.fields == 0 {
         return None;
     }
-    // No name is longer.
-    let host_name = u8::try_from(host.len() - fields.len()).ok()?;
     // All are below `limits.head`.
-    let (path, host) = ((target.len() - path_end.len()) as u16, (data.len() - host.len()) as u16);
+    let (path, host_name) = ((target.len() - path_end.len()) as u16, (host.len() - fields.len()) as u16);
+    let host = (data.len() - host.len()) as u16;
     Some(Plain { len: len as u16, path, host, host_name, keep_alive })
 }
 
