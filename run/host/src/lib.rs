@@ -105,6 +105,7 @@ pub fn stack(
     // One speaks for all: they have the same addresses.
     config.announces = index == 0;
     config.tcp.congestion = plan.congestion;
+    config.tcp.max_pacing_rate = plan.pacing_rate;
     // A time beyond 24 days is none.
     let user_timeout = plan.user_timeout.and_then(|time| i32::try_from(time.as_millis()).ok());
     config.tcp.user_timeout = user_timeout.map_or(0, |ms| ms.max(1).unsigned_abs());

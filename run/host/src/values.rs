@@ -182,6 +182,15 @@ impl FromStr for Size {
     }
 }
 
+/// A rate at which connections send, in bytes per second: not 0, at which
+/// nothing would ever be sent.
+pub fn pacing_rate(text: &str) -> Result<u64, BadValue> {
+    match text.parse()? {
+        Size(0) => Err(BadValue::new("write bytes per second above 0, as in 125000, 64K or 10M (powers of 1,024)")),
+        Size(bytes) => Ok(bytes),
+    }
+}
+
 /// A number of bytes, or `off` for none.
 pub fn copies(text: &str) -> Result<Size, BadValue> {
     if text == "off" { Ok(Size(0)) } else { text.parse() }

@@ -159,8 +159,9 @@ pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers)
         if host.fifo.is_some() {
             return Err("--sched: over kernel sockets it is for serve of a folder and for load".to_owned());
         }
-        let HostArgs { congestion, user_timeout, status_page, .. } = host;
-        return Ok((None, NginxWorkers { spin, congestion, user_timeout, status_page, accept: None }));
+        let HostArgs { congestion, user_timeout, status_page, max_pacing_rate: pacing_rate, .. } = host;
+        let accept = None;
+        return Ok((None, NginxWorkers { spin, congestion, pacing_rate, user_timeout, status_page, accept }));
     }
     let counted = host.names_silos();
     // How many there are is the configuration's to say.

@@ -95,11 +95,6 @@ pub(super) struct SocketArgs {
     #[arg(long, value_name = "SIZE", value_parser = buffer, conflicts_with = "link")]
     rcvbuf: Option<u32>,
 
-    /// Send at most this many bytes per second on each connection, paced
-    /// (SO_MAX_PACING_RATE)
-    #[arg(long, value_name = "SIZE", conflicts_with = "link")]
-    max_pacing_rate: Option<Size>,
-
     /// Poll the network device for this long where nothing has arrived
     /// (SO_BUSY_POLL)
     #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration, conflicts_with = "link")]
@@ -263,7 +258,7 @@ impl SocketArgs {
             keep_alive,
             send_buffer: self.sndbuf,
             receive_buffer: self.rcvbuf,
-            pacing_rate: self.max_pacing_rate.map(|Size(bytes)| bytes),
+            pacing_rate: host.max_pacing_rate,
             busy_poll: self.busy_poll,
             congestion: host.congestion,
             user_timeout: host.user_timeout,

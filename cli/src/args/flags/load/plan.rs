@@ -59,6 +59,7 @@ impl LoadArgs {
                 engine: self.kernel.engine,
                 spin: self.host.spin()?,
                 congestion: self.host.congestion,
+                pacing_rate: self.host.max_pacing_rate,
                 user_timeout: self.host.user_timeout,
                 fifo: self.host.fifo,
                 floor: !self.kernel.no_floor,
