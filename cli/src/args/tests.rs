@@ -13,6 +13,7 @@ use server::{AccessLog, Content, Respond, Symlinks};
 use silo::Idle;
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 use tcp::congestion::Algorithm;
@@ -187,7 +188,7 @@ fn values_of_kernel_sockets_have_their_bounds() {
     assert_eq!(value::<Probes>("off"), Probes::Off);
     assert_eq!(value::<Probes>("on"), value::<Probes>("::"));
     assert!(buffer("0").is_err() && buffer("2G").is_err() && buffer("64K") == Ok(65_536));
-    let rates = ["0", "", "1", "10M"].map(|text| pacing_rate(text).ok());
+    let rates = ["0", "", "1", "10M"].map(|text| pacing_rate(text).ok().map(NonZeroU64::get));
     assert_eq!(rates, [None, None, Some(1), Some(10 << 20)]);
     assert!(file_mode("888").is_err() && file_mode("1777").is_err() && file_mode("0600") == Ok(0o600));
 }
@@ -216,7 +217,7 @@ fn serve_takes_every_flag() {
     assert_eq!(host.gateways.len(), 2);
     assert_eq!(host.mac, Some(Mac([2, 0, 0, 0, 0, 10])));
     assert_eq!((host.silos, host.idle, host.congestion), (Silos::Cores(vec![3]), Idle::Spin, Algorithm::NewReno));
-    assert_eq!((host.user_timeout, host.pacing_rate), (Some(Duration::from_secs(20)), Some(125_000)));
+    assert_eq!((host.user_timeout, host.pacing_rate), (Some(Duration::from_secs(20)), NonZeroU64::new(125_000)));
     assert_eq!((host.resets_per_source, host.errors_per_source), (Some(300), Some(9)));
     assert_eq!(host.max_connections, 1_000_000);
     assert_eq!(host.per_source, Some(app::SourceRule { limit: 7, exempt: Vec::new() }));

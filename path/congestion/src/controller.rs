@@ -65,7 +65,7 @@ impl Controller {
     }
 
     /// Above this, congestion is avoided; `u32::MAX` until the first loss or
-    /// until HyStart++ ended slow start.
+    /// until HyStart ended slow start.
     #[inline]
     #[must_use]
     pub const fn ssthresh(&self) -> u32 {

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Implements NewReno's and CUBIC's congestion avoidance (RFC 5681, RFC 9438),
-//! HyStart++ (RFC 9406), pacing, delivery rate samples, the initial window of RFC 6928 and window validation
+//! HyStart with HyStart++'s measure of round trips (RFC 9406), pacing, delivery rate samples, the initial window of RFC 6928 and window validation
 //! after RFC 7661.
 #![forbid(unsafe_code)]
 

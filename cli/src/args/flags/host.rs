@@ -9,6 +9,7 @@ use host::{BesideLinks, HostPlan, OnLinkLoss, Silos};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 use tcp::congestion::Algorithm;
@@ -188,7 +189,7 @@ pub(in crate::args) struct HostArgs {
     /// least a segment and at most 64K; without, as the kernel has it. What is
     /// sent again counts; acknowledgements do not.
     #[arg(long, value_name = "SIZE", value_parser = values::pacing_rate)]
-    pub(super) max_pacing_rate: Option<u64>,
+    pub(super) max_pacing_rate: Option<NonZeroU64>,
 
     /// Give a connection up once data that was sent went unacknowledged for
     /// this long (the user timeout of RFC 9293, TCP_USER_TIMEOUT)

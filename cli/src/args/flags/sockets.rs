@@ -9,6 +9,7 @@ use host::values::{self, Size};
 use host::{Cores, HostPlan, Workers};
 use serve::{Control, KernelPlan, Listen, RestartPlan, TakeOver};
 use sockets::{Config, Engine, ListenOptions, Model, StreamOptions};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -258,7 +259,7 @@ impl SocketArgs {
             keep_alive,
             send_buffer: self.sndbuf,
             receive_buffer: self.rcvbuf,
-            pacing_rate: host.max_pacing_rate,
+            pacing_rate: host.max_pacing_rate.map(NonZeroU64::get),
             busy_poll: self.busy_poll,
             congestion: host.congestion,
             user_timeout: host.user_timeout,
