@@ -10,6 +10,7 @@
 //! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`tls`] | `nearside nginx` over TLS beside nginx |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
+//! | [`pace`] | instructions per segment of paced flows, few and many |
 //! | [`packet`] | `nearside packet forward` beside dpdk-testpmd |
 //! | [`noise`](mod@noise) | disturbances made on purpose, and what they are called |
 //! | [`uncached`] | pipelined requests for files that are not in memory |
@@ -45,6 +46,7 @@ pub mod kernel;
 mod linux;
 pub mod noise;
 mod ordinary;
+pub mod pace;
 pub mod packet;
 mod page;
 pub mod peer;
