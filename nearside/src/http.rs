@@ -191,7 +191,7 @@ impl<S: Service> Handler for Answers<S> {
         bytes.len()
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         if let Some((request, body)) = self.forget(replies.mark(id)) {
             self.answer(replies, id, &request.get(), &body);
         }

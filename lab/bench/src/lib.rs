@@ -11,6 +11,7 @@
 //! | [`tls`] | `nearside nginx` over TLS beside nginx |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
 //! | [`pace`] | instructions per segment of paced flows, few and many |
+//! | [`offered`] | what a request costs at 5 to 60 % of nginx's best, beside it and others |
 //! | [`packet`] | `nearside packet forward` beside dpdk-testpmd |
 //! | [`noise`](mod@noise) | disturbances made on purpose, and what they are called |
 //! | [`uncached`] | pipelined requests for files that are not in memory |
@@ -45,6 +46,7 @@ pub mod hosts;
 pub mod kernel;
 mod linux;
 pub mod noise;
+pub mod offered;
 mod ordinary;
 pub mod pace;
 pub mod packet;

@@ -37,7 +37,7 @@ mod ready;
 mod security;
 mod upstreams;
 
-pub use about::{About, Gone, LocalAddress, Opening, Totals, Turn};
+pub use about::{About, Gone, LocalAddress, Opening, Priority, Totals, Turn};
 pub use asked::Asked;
 pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
@@ -238,9 +238,11 @@ pub trait Handler {
         bytes.len()
     }
 
-    /// The body is complete.
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        let _ = (replies, id);
+    /// The body is complete. What came behind it (RFC 9110 section 6.5) is lines, as
+    /// [`FieldLines`] writes them; of HTTP/1.1 there are none, for what its chunks have behind
+    /// them is dropped.
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, trailers: &[u8]) {
+        let _ = (replies, id, trailers);
     }
 
     /// A body that is [read](Replies::read) will not be whole; nothing is answered

@@ -2,14 +2,14 @@
 
 use crate::answering::H1Replies;
 use crate::head;
-use crate::page::Page;
 use access_log::Line;
 use app::{ConnId, Net};
 use connections::Connections;
+use connections::page::Page;
 use exchange::{Ending, Piece, Reply};
 use h1::response;
 
-impl<N: Net> H1Replies<'_, N> {
+impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// A response of our own to what is no request: told, and closed.
     pub(crate) fn refuse(&mut self, id: ConnId, page: &Page) {
         let status = page.status;

@@ -31,11 +31,11 @@ impl<H: Handler> H1<H> {
 
     /// The client of a tunnel has ended, and its handler has all that it sent.
     pub(crate) fn on_tunnel_dry<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies, exchange| handler.on_body_end(replies, exchange));
+        self.tell(net, id, None, |handler, replies, exchange| handler.on_body_end(replies, exchange, b""));
     }
 }
 
-impl<N: Net> H1Replies<'_, N> {
+impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head behind which the connection is the handler's.
     pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         let Some((id, _)) = self.unanswered(id) else { return };

@@ -188,8 +188,8 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_body(replies, id, bytes))
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        each!(self, handler => handler.on_body_end(replies, id));
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, trailers: &[u8]) {
+        each!(self, handler => handler.on_body_end(replies, id, trailers));
     }
 
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {

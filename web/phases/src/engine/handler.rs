@@ -141,7 +141,7 @@ impl Handler for Engine {
         self.add_body(replies, id, bytes)
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         if !self.on_tunnel_end(replies, id) {
             self.end_body(replies, id);
         }

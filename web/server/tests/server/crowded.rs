@@ -65,7 +65,7 @@ impl Handler for Holds {
         if self.takes { bytes.len() } else { 0 }
     }
 
-    fn on_body_end<R: Replies>(&mut self, _: &mut R, _: ExchangeId) {}
+    fn on_body_end<R: Replies>(&mut self, _: &mut R, _: ExchangeId, _: &[u8]) {}
 
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
         assert_eq!(why, BodyCut::Late);

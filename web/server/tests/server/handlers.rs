@@ -73,7 +73,7 @@ impl Handler for Echo {
         0
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         let mark = replies.mark(id).expect("it was left");
         self.begun.remove(&mark);
         replies.finish(id, b"");
@@ -237,7 +237,7 @@ impl Handler for Reads {
         taken
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         let Some((_, request)) = self.begun.take() else { panic!("it is under way") };
         let text = format!("{} {}", String::from_utf8_lossy(&self.bytes), replies.flow(id).received);
         let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"" };

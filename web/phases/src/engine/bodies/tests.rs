@@ -228,7 +228,7 @@ impl World {
                 RequestEvent::EndOfBody { consumed } => {
                     self.carried.received += consumed as u64;
                     if !self.carried.over {
-                        self.engine.on_body_end(&mut self.carried, ID);
+                        self.engine.on_body_end(&mut self.carried, ID, b"");
                     }
                     self.held.drain(..consumed);
                     continue;
