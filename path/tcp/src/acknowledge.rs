@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::recovery::Acknowledged;
 use crate::state::State;
 use app::Closed;
@@ -15,28 +16,6 @@ use wire::tcp::{SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 /// A timestamp echo older than this is taken for garbage, not for a round
 /// trip.
 const MAX_ECHO_MS: u32 = 600_000;
-
-/// What an acknowledgement newly acknowledges.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
-    /// Sequence numbers, our FIN among them or not.
-    pub acked: u32,
-    pub fin: bool,
-    /// The first byte that was sent once and is known to have arrived only now.
-    pub first: Option<SeqNum>,
-    /// Bytes that are known to have arrived only now, cumulatively or selectively.
-    pub delivered: u32,
-    /// Some of them may lie above SND.UNA: the end of the highest.
-    pub highest: SeqNum,
-}
-
-impl Progress {
-    /// Of an acknowledgement without SACK blocks.
-    #[inline(always)]
-    pub const fn plain(header: &TcpHeader, acked: u32, fin: bool, first: Option<SeqNum>) -> Self {
-        Self { acked, fin, first, delivered: acked, highest: header.ack }
-    }
-}
 
 impl Connection {
     /// Something is newly acknowledged. Returns whether the send queue fell to the

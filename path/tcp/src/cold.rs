@@ -3,7 +3,7 @@
 
 use crate::asked::Asked;
 use crate::config::Config;
-use crate::pacing::Pacing;
+use crate::paced::Pacing;
 use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
@@ -211,5 +211,25 @@ impl Cold {
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()
             && self.most_window.is_none()
+    }
+
+    /// The rate that was given, in bytes per second: the connection's, and that
+    /// of all.
+    pub fn given_rate(&self, config: &Config) -> Option<u64> {
+        let asked = self.asked.as_ref().and_then(|asked| asked.options.pacing_rate);
+        [asked, config.max_pacing_rate].into_iter().flatten().min()
+    }
+
+    /// The rate that congestion control asks for, by a round trip smoothed to
+    /// `srtt_us`.
+    pub fn own_rate(&self, config: &Config, srtt_us: u32) -> Option<u64> {
+        if config.pace_start { self.congestion.pacing_rate(srtt_us, self.unclocked) } else { None }
+    }
+
+    /// Nothing waits for the pacer.
+    pub fn forget_wait(&mut self) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.until = None;
+        }
     }
 }

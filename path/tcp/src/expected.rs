@@ -2,11 +2,11 @@
 //! an undisturbed ESTABLISHED connection; everything else takes the order of
 //! the RFC (`input.rs`).
 
-use crate::acknowledge::Progress;
 use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::flags::Flags;
 use crate::outcome::{Light, Outcome};
+use crate::progress::Progress;
 use crate::state::State;
 use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, Timestamps};
 

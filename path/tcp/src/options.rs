@@ -44,6 +44,9 @@ impl Connection {
     pub fn set_options(&mut self, config: &Config, now: Time, options: SocketOptions) {
         self.ask(config, |asked| asked.options = options.sound());
         self.steer_pacing(config, now);
+        if self.cold.is_some() {
+            self.settle();
+        }
     }
 
     /// Takes over the options of the listener that accepted the connection:

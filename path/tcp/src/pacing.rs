@@ -8,43 +8,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::cold::Cold;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::flags::Flags;
+use crate::paced::Pacing;
 use congestion::{Pacer, initial_window};
 use wire::Time;
 use wire::tcp::SeqNum;
-
-/// What paces a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pacing {
-    pub pacer: Pacer,
-    /// Something waits for the pacer until then.
-    pub until: Option<Time>,
-}
-
-impl Cold {
-    /// The rate that was given, in bytes per second: the connection's, and that
-    /// of all.
-    fn given_rate(&self, config: &Config) -> Option<u64> {
-        let asked = self.asked.as_ref().and_then(|asked| asked.options.pacing_rate);
-        [asked, config.max_pacing_rate].into_iter().flatten().min()
-    }
-
-    /// The rate that congestion control asks for, by a round trip smoothed to
-    /// `srtt_us`.
-    pub fn own_rate(&self, config: &Config, srtt_us: u32) -> Option<u64> {
-        if config.pace_start { self.congestion.pacing_rate(srtt_us, self.unclocked) } else { None }
-    }
-
-    /// Nothing waits for the pacer.
-    pub fn forget_wait(&mut self) {
-        if let Some(pacing) = &mut self.pacing {
-            pacing.until = None;
-        }
-    }
-}
 
 impl Connection {
     /// When the pacer lets go what waits for it; `None` if nothing does.
@@ -52,15 +22,6 @@ impl Connection {
     #[must_use]
     pub fn paced_until(&self) -> Option<Time> {
         self.cold.as_ref()?.pacing.as_ref()?.until
-    }
-
-    /// A connection begins, which all are paced of perhaps.
-    #[inline]
-    pub(crate) fn begin_pacing(&mut self, config: &Config, now: Time) {
-        if config.max_pacing_rate.is_some() || self.cold.is_some() {
-            self.cold_mut(config);
-            self.steer_pacing(config, now);
-        }
     }
 
     /// The rate follows the window, the round trip and what was given; or the
@@ -72,8 +33,8 @@ impl Connection {
         let own = cold.own_rate(config, srtt_us);
         let given = cold.given_rate(config);
         let Some(rate) = [own, given].into_iter().flatten().min() else {
-            if cold.pacing.take().is_some() {
-                self.settle();
+            if cold.pacing.take().is_some() && cold.undisturbed() && self.dupacks == 0 {
+                self.flags.clear(Flags::SLOW);
             }
             return;
         };

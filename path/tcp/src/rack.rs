@@ -25,6 +25,9 @@ use wire::tcp::SeqNum;
 /// time of the last: its loss is found as late as the later one's would be.
 pub const MAX_SENT: usize = 1024;
 
+/// Times of departure that an idle connection keeps room for.
+const KEPT: usize = 32;
+
 /// The least round trip of the last this long counts (RFC 8985 section 6.2
 /// step 1 asks for a windowed minimum; Linux's `tcp_min_rtt_wlen` is 300 s).
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(300);
@@ -201,6 +204,9 @@ impl Rack {
     pub fn on_acked(&mut self, una: SeqNum) {
         while self.sent.front().is_some_and(|first| first.end.at_or_before(una)) {
             self.sent.pop_front();
+        }
+        if self.sent.is_empty() && self.sent.capacity() > KEPT {
+            self.sent = VecDeque::new();
         }
         if self.dsack_round.is_some_and(|round| una.at_or_after(round)) {
             self.dsack_round = None;

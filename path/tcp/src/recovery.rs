@@ -9,13 +9,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::acknowledge::Progress;
 use crate::cold::{Recovery, Undo};
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::prr::Prr;
 use crate::scoreboard::{DUP_THRESH, Delivered};
 use congestion::Signal;
