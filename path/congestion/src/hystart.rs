@@ -33,6 +33,9 @@ const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// was sent in the round before takes half of a round trip to pass the
 /// bottleneck, and is half of what is sent in this one.
 const TRAIN_DIVISOR: u32 = 2;
+/// Round trips from which on trains are looked at, in microseconds: in a shorter one
+/// quanta of a millisecond, and acknowledgements of a turn, make a train of any flow.
+const TRAIN_RTT_US: u32 = 10_000;
 /// Segments in flight from which on trains are looked at (`hystart_low_window`).
 const LOW_WINDOW: u32 = 16;
 
@@ -110,7 +113,7 @@ impl HyStart {
     /// Whether acknowledgements have come one upon the other since the round
     /// began, for half of the least round trip.
     fn has_long_train(&mut self, now: Time) -> bool {
-        if self.min_rtt_us == NONE || now.since(self.train) > TRAIN_GAP {
+        if self.min_rtt_us == NONE || self.min_rtt_us < TRAIN_RTT_US || now.since(self.train) > TRAIN_GAP {
             return false;
         }
         self.train = now;

@@ -404,6 +404,17 @@ fn hystart_leaves_slow_start_when_the_path_is_full() {
     }
 }
 
+/// Nor is a path that is shorter than ten milliseconds judged by trains.
+#[test]
+fn hystart_leaves_short_paths_alone() {
+    let mut sender = Sender::new(Algorithm::Cubic, segments(64), 9);
+    for _ in 0..200 {
+        sender.now = sender.now + Duration::from_micros(100);
+        sender.ack(MSS, true);
+    }
+    assert!(sender.in_first_slow_start());
+}
+
 /// A window of less than 16 segments is not judged by trains.
 #[test]
 fn hystart_leaves_small_windows_alone() {
