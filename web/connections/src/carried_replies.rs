@@ -40,7 +40,6 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         let line = self.connections.log.as_ref();
         let line = line.map(|log| log.open_line(&crate::page::line(&*self.net, conn, request, reply.status)));
         self.connections.count(reply.status, true);
-        self.connections.last_head = reply.fields.len();
         let Some(one) = self.waiting(id) else { return false };
         (one.stage, one.since) = (Stage::Replying, now);
         (one.exchange.line, one.exchange.sent) = (line, 0);
@@ -51,8 +50,9 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         true
     }
 
-    /// [`exchange::Replies::reply`].
-    pub fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+    /// [`exchange::Replies::reply`]: of a head count its fields, for how its protocol writes it is not
+    /// known here.
+    pub fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         if self.head(id, request, reply) {
             if let Some(one) = self.begun(id) {
                 body.iter().for_each(|piece| _ = one.push(*piece));
@@ -60,6 +60,7 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
             self.finish(id, b"");
             self.end(id);
         }
+        reply.fields.len() as u64
     }
 
     /// [`exchange::Replies::reply_ready`].
@@ -70,7 +71,7 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         let fields = ready.field_lines();
         let reply = Reply { status: Status::OK, length: Some(length), fields: &fields };
         let piece = [Piece::Body(body, (start, body.len()))];
-        self.reply(id, request, &reply, if request.method() == Method::Head { &[] } else { &piece });
+        let _ = self.reply(id, request, &reply, if request.method() == Method::Head { &[] } else { &piece });
     }
 
     /// [`exchange::Replies::interim`].
@@ -84,8 +85,9 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
     }
 
     /// [`exchange::Replies::begin`].
-    pub fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+    pub fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
         self.head(id, request, reply);
+        reply.fields.len() as u64
     }
 
     /// [`exchange::Replies::body`].

@@ -78,8 +78,6 @@ pub struct Connections {
     pub draining: Option<Drain>,
     /// The next connection whose timer is to be set by shorter limits.
     pub unsettled: Option<usize>,
-    /// Bytes of the head that was queued last.
-    pub last_head: usize,
     /// Scratch for heads and short responses.
     pub scratch: Vec<u8>,
     /// Exchanges that are several on a connection.
@@ -147,7 +145,6 @@ impl Connections {
             common,
             draining: None,
             unsettled: None,
-            last_head: 0,
             scratch: Vec::with_capacity(1024),
             carried: CarriedTable::default(),
         }

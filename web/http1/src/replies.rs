@@ -17,10 +17,11 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         self.net.now()
     }
 
-    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let Some((id, ending)) = self.unanswered(id) else { return self.carried().reply(id, request, reply, body) };
         let lengths = self.queue(id, reply, body, ending);
         self.over(id, request, reply.status, lengths, ending);
+        lengths.0 as u64
     }
 
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
@@ -54,8 +55,8 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         self.send_interim(id, status, fields)
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
-        self.begin_as(id, request, reply, end);
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
+        self.begin_as(id, request, reply, end)
     }
 
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
@@ -142,12 +143,13 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         self.set_patient(id);
     }
 
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
         if self.unanswered(id).is_none() {
             // A stream has no connection that could become its handler's.
-            return self.carried().stop(id, Stop::Reset);
+            self.carried().stop(id, Stop::Reset);
+            return 0;
         }
-        self.open_tunnel(id, request, reply);
+        self.open_tunnel(id, request, reply)
     }
 
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
@@ -217,10 +219,6 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
             requests: counters.requests + self.connections.ready,
             reading: self.connections.reading.count(),
         }
-    }
-
-    fn head_len(&self) -> u64 {
-        self.connections.last_head as u64
     }
 
     fn set_last(&mut self, id: ExchangeId) {

@@ -23,12 +23,11 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues a whole response. Returns the lengths of its head and its content.
     #[inline]
     pub(crate) fn queue(&mut self, id: ConnId, reply: &Reply<'_>, body: &[Piece<'_>], ending: Ending) -> (usize, u64) {
-        let Connections { scratch, common, date, last_head, .. } = &mut *self.connections;
+        let Connections { scratch, common, date, .. } = &mut *self.connections;
         let mut out = core::mem::take(scratch);
         out.clear();
         head::write(&mut out, reply, common.server, *date, (ending, false));
         let head = out.len();
-        *last_head = head;
         let net = &mut *self.net;
         let mut rest = body;
         // Bytes go along with the head.

@@ -11,7 +11,7 @@ use semantics::{Request, Status};
 
 impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head of a reply whose body ends so.
-    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
+    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
         let Some((id, ending)) = self.unanswered(id) else { return self.carried().begin(id, request, reply) };
         let chunked = end == ReplyEnd::Chunk && !ending.is_http10();
         let ending = if chunked || end == ReplyEnd::Length { ending } else { ending.and(false) };
@@ -23,7 +23,9 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
         more.chunked = chunked;
         more.until_close = end == ReplyEnd::Connection || end == ReplyEnd::Chunk && !chunked;
         more.exchange.series = series.or(more.exchange.series);
+        let head = more.exchange.head;
         self.connections.watch_progress(self.net, id);
+        head.into()
     }
 
     /// Queues an interim reply; how many bytes that is.
@@ -63,7 +65,6 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
         let line = log.map(|log| log.open_line(&line(self.net, id, request, reply.status)));
         self.connections.count(reply.status, true);
         self.connections.answered(self.net, id, out.len(), 0);
-        self.connections.last_head = out.len();
         let (head, now) = (out.len(), self.net.now());
         self.connections.scratch = out;
         let conn = &mut self.connections.conns[id.index()];

@@ -37,15 +37,17 @@ impl<H: Handler> H1<H> {
 
 impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head behind which the connection is the handler's.
-    pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
-        let Some((id, _)) = self.unanswered(id) else { return };
+    pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
+        let Some((id, _)) = self.unanswered(id) else { return 0 };
         let reply = Reply { length: None, ..*reply };
         let conn = self.send_head(id, request, &reply, (Ending::GOES_ON, false));
         // No request follows.
         conn.ending = conn.ending.and(false);
         conn.state = State::Tunnel;
+        let head = conn.more().exchange.head;
         self.connections.watch_progress(self.net, id);
         self.net.resume(id);
+        head.into()
     }
 
     /// Its handler has time limits of its own.

@@ -4,7 +4,8 @@ use crate::world::{World, clock};
 use many::NAME;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, FieldLines, Gone, Handler, Intake, Piece, Replies, Reply, ReplyEnd, RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, FieldLines, Gone, Handler, Intake, Piece, Prepared, Replies, Reply, ReplyEnd,
+    RequestBody, Stop,
 };
 use server::{Config, Respond, Server};
 use std::collections::HashMap;
@@ -96,6 +97,8 @@ impl Handler for Echo {
         });
     }
 }
+
+impl Prepared for Echo {}
 
 pub fn echo() -> World<Echo> {
     let config = Config::respond(Respond::Text(String::new()));

@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, ReplyEnd, RequestBody,
-    Speaks, Stop, UpstreamAddress,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Prepared, Replies, Reply, ReplyEnd,
+    RequestBody, Speaks, Stop, UpstreamAddress,
 };
 use server::{Config, Respond};
 use std::collections::BTreeMap;
@@ -86,6 +86,8 @@ impl Handler for Holds {
         self.told.get(&mark?).copied()
     }
 }
+
+impl Prepared for Holds {}
 
 fn holding(places: usize, handler: Holds, exempt: &[&str]) -> World<Holds> {
     listening(places, handler, exempt, Listeners::default())

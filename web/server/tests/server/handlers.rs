@@ -6,7 +6,8 @@ use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, ReplyEnd, RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Prepared, Replies, Reply, ReplyEnd,
+    RequestBody, Stop,
 };
 use std::collections::HashMap;
 
@@ -95,6 +96,8 @@ impl Handler for Echo {
         self.gone.push(mark);
     }
 }
+
+impl Prepared for Echo {}
 
 fn world(most: usize) -> World<Echo> {
     let config = Config::respond(server::Respond::Text(String::new()));
@@ -260,6 +263,8 @@ impl Handler for Reads {
     }
 }
 
+impl Prepared for Reads {}
+
 fn reading(most: Option<u64>) -> World<Reads> {
     let config = Config::respond(server::Respond::Text(String::new()));
     World::with_handler(config, Reads { most, ..Reads::default() })
@@ -401,6 +406,8 @@ impl Handler for Late {
         }
     }
 }
+
+impl Prepared for Late {}
 
 #[test]
 fn the_name_of_an_exchange_names_no_other_of_its_connection() {
