@@ -65,7 +65,7 @@ impl Controller {
     }
 
     /// Above this, congestion is avoided; `u32::MAX` until the first loss or
-    /// until HyStart++ ended slow start.
+    /// until HyStart ended slow start.
     #[inline]
     #[must_use]
     pub const fn ssthresh(&self) -> u32 {
@@ -77,6 +77,16 @@ impl Controller {
     #[must_use]
     pub const fn in_slow_start(&self) -> bool {
         self.base().in_slow_start()
+    }
+
+    /// The rate, in bytes per second, at which what the window lets go is to
+    /// leave, by a round trip smoothed to `srtt_us`; `None` is at once. Paced are
+    /// slow start beyond the initial window and, beyond that too, a flight that
+    /// starts with the path empty (`unclocked`): where no acknowledgements come in
+    /// the rhythm of the path, the window would stand in its queue as a whole.
+    #[must_use]
+    pub fn pacing_rate(&self, srtt_us: u32, unclocked: bool) -> Option<u64> {
+        self.base().pacing_rate(srtt_us, unclocked)
     }
 
     /// The segment size changed (path MTU).

@@ -116,6 +116,7 @@ impl Cubic {
         let cwnd = self.window.bytes;
         if signal != Signal::RepeatedTimeout {
             self.window.reduce(in_flight, BETA);
+            self.window.keep_initial(BETA);
             self.stage = None;
             self.cwnd_prior = cwnd;
             self.w_max = match signal {

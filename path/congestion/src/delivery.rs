@@ -19,6 +19,8 @@ pub struct Delivery {
     pub acked_to: u64,
     /// All below this position was sent.
     pub sent_to: u64,
+    /// Whether what is sent is paced: then a long acknowledgement makes no burst.
+    pub paced: bool,
     /// Whether the window, rather than the application, the peer or a pacer,
     /// was what kept more from being sent before it.
     pub window_limited: bool,

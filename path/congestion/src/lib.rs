@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Implements NewReno's and CUBIC's congestion avoidance (RFC 5681, RFC 9438),
-//! HyStart++ (RFC 9406), the initial window of RFC 6928 and window validation
+//! HyStart with HyStart++'s measure of round trips (RFC 9406), pacing, delivery rate samples, the initial window of RFC 6928 and window validation
 //! after RFC 7661.
 #![forbid(unsafe_code)]
 
@@ -21,11 +21,15 @@ mod cubic;
 mod delivery;
 mod hystart;
 mod newreno;
+mod pacer;
+mod sampler;
 mod signal;
 mod window;
 
 pub use controller::{Algorithm, Controller};
 pub use delivery::Delivery;
+pub use pacer::Pacer;
+pub use sampler::{RateSample, Sampler, SendState};
 pub use signal::Signal;
 pub use window::{MAX_WINDOW, initial_window};
 

@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::recovery::Acknowledged;
 use crate::state::State;
 use app::Closed;
@@ -17,24 +18,17 @@ use wire::tcp::{SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 const MAX_ECHO_MS: u32 = 600_000;
 
 impl Connection {
-    /// `acked` sequence numbers are newly acknowledged; `first` is the first
-    /// byte that was sent once and is known to have arrived only now. Returns
-    /// whether the send queue fell to the low-water mark.
+    /// Something is newly acknowledged. Returns whether the send queue fell to the
+    /// low-water mark.
     #[inline]
-    pub(crate) fn on_acked(
-        &mut self,
-        cx: &mut Context<'_>,
-        header: &TcpHeader,
-        acked: u32,
-        fin: bool,
-        first: Option<SeqNum>,
-    ) -> bool {
+    pub(crate) fn on_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, progress: Progress) -> bool {
+        let Progress { acked, fin, first, .. } = progress;
         let in_flight = self.in_flight();
         self.rope.release(u64::from(acked - u32::from(fin)));
         self.una = header.ack;
         let rtt_us = self.sample_rtt(cx, header, first);
         if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() || self.fills_window(in_flight) {
-            self.on_progress(cx, acked, in_flight, rtt_us);
+            self.on_progress(cx, &progress, in_flight, rtt_us);
         }
         if self.una == self.nxt {
             self.end_flight(cx);
@@ -150,15 +144,23 @@ impl Connection {
 
     /// New data is acknowledged, of a connection that has a cold part or is to have one.
     #[cold]
-    fn on_progress(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
-        let (una, window) = (self.una, self.snd_wnd);
+    fn on_progress(&mut self, cx: &mut Context<'_>, progress: &Progress, in_flight: u32, rtt_us: Option<u32>) {
+        let (una, window, now) = (self.una, self.snd_wnd, cx.now);
+        let (unclocked, srtt_us) = (una == self.nxt, self.rtt.srtt_us());
+        let acked = progress.acked;
         let cold = self.cold_mut(cx.config);
+        cold.note_delivered(now, progress.delivered, progress.highest.latest(una));
+        cold.unclocked = unclocked;
         cold.acked_to += u64::from(acked);
         cold.rack.on_acked(una);
         cold.unreachable = None;
         cold.unanswered_since = None;
         cold.most_window = cold.most_window.map(|most| most.max(window));
         self.grow(cx, acked, in_flight, rtt_us);
+        let Some(cold) = &self.cold else { return };
+        if cold.pacing.is_some() || cold.own_rate(cx.config, srtt_us).is_some() {
+            self.steer_pacing(cx.config, now);
+        }
     }
 
     /// Lets the congestion window grow, outside recovery.
@@ -171,8 +173,8 @@ impl Connection {
             return;
         }
         let (acked_to, sent_to) = (cold.acked_to, cold.acked_to + u64::from(under_way));
-        let now = cx.now;
-        let delivery = Delivery { now, acked, in_flight, rtt_us, srtt_us, acked_to, sent_to, window_limited };
+        let (now, paced) = (cx.now, cold.pacing.is_some());
+        let delivery = Delivery { now, acked, in_flight, rtt_us, srtt_us, acked_to, sent_to, paced, window_limited };
         cold.congestion.on_ack(&delivery);
         // A window that was not filled tells nothing (RFC 7661 section 4.3),
         // but that it may be larger: the window itself says that.

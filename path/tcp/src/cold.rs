@@ -4,13 +4,15 @@
 use crate::asked::Asked;
 use crate::buffers::Incoming;
 use crate::config::Config;
+use crate::paced::Pacing;
 use crate::path_mtu::SizeSearch;
 use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
 use app::Unreachable;
-use congestion::Controller;
+use congestion::{Controller, Sampler};
+use wire::Time;
 use wire::tcp::SeqNum;
 
 /// What recovery a sender is in.
@@ -61,6 +63,12 @@ pub(crate) struct Cold {
     pub congestion: Controller,
     /// Where SND.UNA stands, counted in bytes since the cold part was made.
     pub acked_to: u64,
+    /// What paces it, if anything does.
+    pub pacing: Option<Pacing>,
+    /// Nothing is in flight, or nothing that is was acknowledged yet: there are no
+    /// acknowledgements in the rhythm of the path.
+    pub unclocked: bool,
+    pub sampler: Sampler,
     /// Whether congestion control has learned anything worth keeping.
     pub learned: bool,
     pub recovery: Recovery,
@@ -126,6 +134,9 @@ impl Cold {
         Self {
             congestion: Controller::new(config.congestion, mss, cwnd),
             acked_to: 0,
+            pacing: None,
+            unclocked: false,
+            sampler: Sampler::default(),
             learned: false,
             recovery: Recovery::Open,
             prr: None,
@@ -162,6 +173,12 @@ impl Cold {
         self.recovery != Recovery::Open
     }
 
+    /// `bytes` more have arrived, the highest of them up to `end`.
+    pub fn note_delivered(&mut self, now: Time, bytes: u32, end: SeqNum) {
+        let newest = self.rack.send_state(end);
+        self.sampler.on_delivered(now, bytes, newest, self.rack.min_rtt());
+    }
+
     /// A segment is sent again, with `una` not yet acknowledged.
     pub fn note_again(&mut self, una: SeqNum, seq: SeqNum, len: u32) {
         let end = seq.plus(len);
@@ -193,6 +210,7 @@ impl Cold {
             && self.dsack.is_none()
             && self.echo.is_none()
             && self.sizes.as_ref().is_none_or(|sizes| sizes.is_at_rest())
+            && self.pacing.is_none()
     }
 
     /// Whether nothing would be forgotten with this but how often something
@@ -208,5 +226,25 @@ impl Cold {
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()
             && self.most_window.is_none()
+    }
+
+    /// The rate that was given, in bytes per second: the connection's, and that
+    /// of all.
+    pub fn given_rate(&self, config: &Config) -> Option<u64> {
+        let asked = self.asked.as_ref().and_then(|asked| asked.options.pacing_rate);
+        [asked, config.max_pacing_rate].into_iter().flatten().min()
+    }
+
+    /// The rate that congestion control asks for, by a round trip smoothed to
+    /// `srtt_us`.
+    pub fn own_rate(&self, config: &Config, srtt_us: u32) -> Option<u64> {
+        if config.pace_start { self.congestion.pacing_rate(srtt_us, self.unclocked) } else { None }
+    }
+
+    /// Nothing waits for the pacer.
+    pub fn forget_wait(&mut self) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.until = None;
+        }
     }
 }

@@ -7,6 +7,14 @@ use congestion::Algorithm;
 pub struct Config {
     /// Congestion control; CUBIC by default.
     pub congestion: Algorithm,
+    /// Pace what acknowledgements do not: slow start beyond the initial window,
+    /// and beyond that too, a flight that starts on an empty path. On by default.
+    /// Off, and a window that doubles stands in the path's queue for half of it.
+    pub pace_start: bool,
+    /// Most bytes per second that a connection sends, paced: what
+    /// SO_MAX_PACING_RATE is for a socket. `None`, the default, leaves it to
+    /// congestion control.
+    pub max_pacing_rate: Option<u64>,
     /// The most that a connection's window opens to, as what comes in a round
     /// trip asks for it; in bytes, 8 MiB by default, at most 1 GiB. So much may
     /// wait for the application or for a gap to fill; memory is taken only while
@@ -71,6 +79,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             congestion: Algorithm::Cubic,
+            pace_start: true,
+            max_pacing_rate: None,
             receive_limit: 8 << 20,
             receive_window: 1 << 20,
             send_limit: 4 << 20,

@@ -17,6 +17,7 @@ use crate::state::State;
 use app::{Body, Unreachable};
 use rope::{QueueFull, Rope};
 use wheel::WheelMark;
+use wire::Time;
 use wire::tcp::{SeqNum, TcpHeader};
 
 /// The hot part of a connection. With the stack's key and handle beside it, it
@@ -105,6 +106,7 @@ impl Connection {
         connection.snd_wnd = u32::from(window);
         connection.note_first_window(cx.config);
         connection.arm_keepalive(cx);
+        connection.begin_pacing(cx.config, cx.now);
         connection
     }
 
@@ -375,6 +377,17 @@ impl Connection {
     pub(crate) fn cold_mut(&mut self, config: &Config) -> &mut Cold {
         let (mss, cwnd) = (u32::from(self.mss), self.cwnd);
         self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss, cwnd)))
+    }
+
+    /// A connection begins; perhaps all are paced.
+    #[inline]
+    pub(crate) fn begin_pacing(&mut self, config: &Config, now: Time) {
+        if config.max_pacing_rate.is_some() {
+            self.cold_mut(config);
+        }
+        if self.cold.is_some() {
+            self.steer_pacing(config, now);
+        }
     }
 
     /// The congestion window, as something else than an acknowledgement sets it.

@@ -6,6 +6,7 @@ use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::flags::Flags;
 use crate::outcome::{Light, Outcome};
+use crate::progress::Progress;
 use crate::state::State;
 use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, Timestamps};
 
@@ -153,7 +154,7 @@ impl Connection {
         self.note_timestamp(header.options.timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
-            outcome.drained = self.on_acked(cx, header, acked, false, Some(self.una));
+            outcome.drained = self.on_acked(cx, header, Progress::plain(header, acked, false, Some(self.una)));
         }
         self.last_rx = cx.now_ms;
         self.snd_wnd = u32::from(header.window) << self.peer_shift();

@@ -112,6 +112,7 @@ impl Connection {
         self.backoff = 0;
         self.state = if self.flags.has(Flags::FINISHED) { State::FinWait1 } else { State::Established };
         self.arm_keepalive(cx);
+        self.begin_pacing(cx.config, cx.now);
     }
 
     /// RFC 9293 section 3.10.7.4, steps in its order.

@@ -205,51 +205,11 @@ impl Connection {
         if self.cold.is_some() {
             self.time_segment(cx, seq);
             self.note_data_sent(push, last);
-        }
-        self.emit(cx, seq, flags, offset, len)
-    }
-
-    /// Takes down when new data from `seq` on leaves, where the cold part
-    /// exists: for RACK, and for its round trip to the microsecond, which a
-    /// peer without timestamps would not tell.
-    #[inline]
-    fn time_segment(&mut self, cx: &Context<'_>, seq: SeqNum) {
-        if self.cold.is_none() {
-            return;
-        }
-        let (una, end, last) = (self.una, self.nxt, self.last_of(seq));
-        if let Some(cold) = &mut self.cold {
-            cold.rack.begin(una, seq, cx.now);
-            cold.rack.on_sent(end, cx.now);
-            cold.last_segment = Some(last);
-            if seq == una {
-                cold.unanswered_since = None;
+            if last {
+                self.note_app_limited();
             }
         }
-    }
-
-    /// Where the last segment of all that was sent from `seq` on begins, if
-    /// that left in one piece.
-    fn last_of(&self, seq: SeqNum) -> SeqNum {
-        let fin = u32::from(self.flags.has(Flags::FIN_SENT));
-        let data = self.nxt.forward_from(seq).saturating_sub(fin);
-        let last = if data == 0 { 0 } else { (data - 1) % u32::from(self.mss).max(1) + 1 };
-        self.nxt.minus(last + fin)
-    }
-
-    /// The last segment in flight: where it begins, and its length, a FIN
-    /// included. Of a flight that nobody took notes of, each piece but the
-    /// last is taken for a full segment.
-    fn last_segment(&self) -> (SeqNum, u32) {
-        let noted = self.cold.as_ref().and_then(|cold| cold.last_segment);
-        let start = match noted {
-            Some(start) if start.before(self.nxt) => start.latest(self.una),
-            _ => self.last_of(self.una),
-        };
-        // Segments may have become shorter since.
-        let most = u32::from(self.mss) + u32::from(self.flags.has(Flags::FIN_SENT));
-        let len = self.nxt.forward_from(start).min(most);
-        (self.nxt.minus(len), len)
+        self.emit(cx, seq, flags, offset, len)
     }
 
     /// Without timestamps, the flight's first acknowledgement gives a sample.
@@ -361,6 +321,9 @@ impl Connection {
                 emit => emit,
             };
         }
+        if let Some(cold) = &mut self.cold {
+            cold.forget_wait();
+        }
         let emit = self
             .poll_loss_probe(cx)
             .or_else(|| self.poll_again(cx))
@@ -470,6 +433,9 @@ impl Connection {
         }
         let (una, nxt) = (self.una, self.nxt);
         let (seq, len) = self.cold.as_mut()?.scoreboard.next_segment(una, nxt)?;
+        if !self.may_send_again(cx.now, seq) {
+            return None;
+        }
         let len = self.size_again(seq, len, pipe);
         self.note_again(cx, seq, len);
         Some(self.emit_again(cx, seq, len))
@@ -497,6 +463,9 @@ impl Connection {
         let mut reordering = false;
         if let Some(cold) = &mut self.cold {
             cold.note_again(self.una, seq, len);
+            if let Some(pacing) = &mut cold.pacing {
+                pacing.pacer.on_sent(cx.now, len);
+            }
             reordering = cold.reordering_timer;
         }
         if (seq == self.una && !reordering) || !self.flags.has(Flags::TIMER) {
@@ -539,7 +508,9 @@ impl Connection {
                 }
             }
         }
-        let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
+        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
+        let paced = self.paced(cx.now, waiting, usable)?;
+        let len = self.sendable(cx, paced, in_flight, pipe, burst)?;
         let (len, last) = self.fix(len, waiting, pipe, burst);
         if len == 0 {
             return None;

@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::prr::Prr;
 use crate::scoreboard::{DUP_THRESH, Delivered};
 use congestion::Signal;
@@ -59,7 +60,7 @@ impl Connection {
         });
         if blocks.is_empty() && !tracked {
             if ack.acked > 0 {
-                outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, Some(una));
+                outcome.drained |= self.on_acked(cx, header, Progress::plain(header, ack.acked, ack.fin, Some(una)));
             }
             return;
         }
@@ -68,13 +69,21 @@ impl Connection {
             self.cold.as_ref().map_or((0, false), |cold| (cold.scoreboard.sacked_bytes(), cold.reordering_timer));
         let delivered = self.on_arrivals(cx, header);
         if ack.acked > 0 {
-            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, delivered.original);
+            let progress = Progress {
+                delivered: delivered.bytes(ack.acked),
+                highest: delivered.highest.map_or(header.ack, |highest| highest.latest(header.ack)),
+                ..Progress::plain(header, ack.acked, ack.fin, delivered.original)
+            };
+            outcome.drained |= self.on_acked(cx, header, progress);
         } else {
             // What is only SACKed has its round trip too (tcp_ack_update_rtt
             // in Linux's net/ipv4/tcp_input.c).
             self.sample_departure(cx, delivered.original);
             // And lets new data go, which what is queued is to last for.
             outcome.drained |= self.takes_more();
+            if let (Some(cold), Some(highest)) = (&mut self.cold, delivered.highest) {
+                cold.note_delivered(cx.now, delivered.newly_sacked, highest);
+            }
         }
         self.on_probe_acked(cx, header, ack, &delivered);
         self.undo_needless(cx, header, ack, &delivered);
@@ -369,6 +378,7 @@ impl Connection {
         self.flags.clear(Flags::TIMING);
         // The first retransmission is sent whatever the flight.
         self.cwnd = self.pipe().saturating_add(mss);
+        self.steer_pacing(cx.config, cx.now);
     }
 
     /// The retransmission timer ran out (RFC 6298 section 5.4 to 5.6).
@@ -405,6 +415,7 @@ impl Connection {
         // One segment beyond what is too young to be lost (tcp_enter_loss in
         // Linux's net/ipv4/tcp_input.c).
         self.set_cwnd(cwnd.max(self.pipe().saturating_add(mss)));
+        self.steer_pacing(cx.config, cx.now);
         self.backoff += 1;
         self.flags.clear(Flags::TIMING);
         self.flags.set(Flags::SLOW);
@@ -538,7 +549,8 @@ impl Connection {
             delivered = cold.scoreboard.on_ack(una, header.ack, nxt, &[]);
         }
         if ack.acked > 0 {
-            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, delivered.original);
+            let progress = Progress::plain(header, ack.acked, ack.fin, delivered.original);
+            outcome.drained |= self.on_acked(cx, header, progress);
         } else if ack.duplicate {
             self.dupacks = self.dupacks.saturating_add(1);
             // The first two let a new segment go each (RFC 3042): the flight

@@ -67,6 +67,7 @@ use cpu::Clock;
 use say::Failure;
 use stack::{Address, Detection, LinkOffload, Seeds, Stack};
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use wire::Mac;
@@ -105,6 +106,7 @@ pub fn stack(
     // One speaks for all: they have the same addresses.
     config.announces = index == 0;
     config.tcp.congestion = plan.congestion;
+    config.tcp.max_pacing_rate = plan.pacing_rate.map(NonZeroU64::get);
     // A time beyond 24 days is none.
     let user_timeout = plan.user_timeout.and_then(|time| i32::try_from(time.as_millis()).ok());
     config.tcp.user_timeout = user_timeout.map_or(0, |ms| ms.max(1).unsigned_abs());

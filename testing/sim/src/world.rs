@@ -214,6 +214,12 @@ pub fn simulate_sealed(seed: u64) -> Outcome {
     World::shadowed(&Scenario::of_sealed(seed), None).run()
 }
 
+/// The same of [`Scenario::of_paced`].
+#[must_use]
+pub fn simulate_paced(seed: u64) -> Outcome {
+    World::shadowed(&Scenario::of_paced(seed), None).run()
+}
+
 /// Simulates what `seed` stands for.
 #[must_use]
 pub fn simulate(seed: u64) -> Outcome {

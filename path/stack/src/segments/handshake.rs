@@ -297,7 +297,7 @@ impl Tcp {
         let mut cx = self.common.context(&flow);
         let mut connection = Connection::accept(&mut cx, path, agreed, window);
         if let Some(options) = self.listeners.options(flow.local_port) {
-            connection.inherit(&self.common.config, *options);
+            connection.inherit(&self.common.config, self.common.now, *options);
         }
         if ip.lets_fragment(flow.remote()) {
             connection.let_fragment(&self.common.config);

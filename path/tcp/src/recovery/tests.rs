@@ -21,7 +21,7 @@ struct Sender {
 impl Sender {
     /// Ten segments in flight of `queued`, with a round trip of 100 ms.
     fn new(sack: bool, timestamps: bool, queued: u32) -> Self {
-        let config = Config::default();
+        let config = Config { pace_start: false, ..Config::default() };
         let mut counters = Counters::default();
         let now = Time::from_millis(1_000);
         let peer_mss = if timestamps { 1_012 } else { 1_000 };
