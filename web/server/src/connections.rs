@@ -1,7 +1,7 @@
 //! Connections, and what they share: the half of a server that knows no handler.
 
 use crate::beginnings::Beginnings;
-use crate::conn::{ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, State};
+use crate::conn::{ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, SpareMore, State};
 use crate::counters::Counters;
 use crate::dialled::DialledTable;
 use crate::reading::ReadingSet;
@@ -70,6 +70,8 @@ pub struct Carrier {
     pub last_head: usize,
     /// Scratch for heads and short responses.
     pub scratch: Vec<u8>,
+    /// Memory of exchanges that are over, for those that wait.
+    pub spare: SpareMore,
 }
 
 /// A drain under way.

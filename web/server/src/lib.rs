@@ -280,6 +280,7 @@ impl<H: Handler> Server<H> {
             unsettled: None,
             last_head: 0,
             scratch: Vec::with_capacity(1024),
+            spare: SpareMore::default(),
         };
         let h1 = H1 {
             carrier,
@@ -287,6 +288,7 @@ impl<H: Handler> Server<H> {
             head: Vec::with_capacity(1024),
             looks_ahead: false,
             full: false,
+            has_missed: false,
             early: EarlyConnections::default(),
         };
         let mut server = Self {

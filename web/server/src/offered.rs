@@ -30,6 +30,7 @@ impl<H: Handler> Server<H> {
     /// a whole.
     #[inline(never)]
     fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
+        let mut has_missed = core::mem::take(&mut self.h1.has_missed);
         let mut room = self.h1.carrier.unsent_max.saturating_sub(net.unsent(id));
         let mut rest = data.get(used..).unwrap_or_default();
         while room > 0 {
@@ -39,6 +40,8 @@ impl<H: Handler> Server<H> {
             }
             let event = conn.engine.on_bytes(rest, &self.h1.carrier.terms.head(conn.terms).limits);
             let bytes = match &event {
+                // It was asked already whether that is ready.
+                RequestEvent::Request { .. } if core::mem::take(&mut has_missed) => 0,
                 RequestEvent::Request { request, transfer, consumed } => {
                     let bytes = self.h1.serve_ready(net, id, request, transfer, now);
                     if bytes > 0 {

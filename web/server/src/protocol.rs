@@ -28,6 +28,8 @@ pub(crate) struct H1<H> {
     pub looks_ahead: bool,
     /// A handler has left some of a body.
     pub full: bool,
+    /// A plain head was looked at for what is ready, and nothing is.
+    pub has_missed: bool,
     /// Connections whose handshakes are not over, and whose clients ask already.
     pub early: EarlyConnections,
 }

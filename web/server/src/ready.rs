@@ -68,6 +68,7 @@ impl<H: Handler> H1<H> {
         let Some(ready) =
             self.handler.ready_for(&Asking { head, net: &*net, id, security: &carrier.security }, carrier.second)
         else {
+            self.has_missed = true;
             return 0;
         };
         let last =

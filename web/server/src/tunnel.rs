@@ -3,6 +3,7 @@
 
 use crate::answering::Answering;
 use crate::conn::{DRY, ENDED, FINISHED, State, TAKES_BODY};
+use crate::connections::Carrier;
 use crate::protocol::H1;
 use app::{ConnId, Net};
 use exchange::{Ending, ExchangeId, Handler, Reply};
@@ -49,8 +50,9 @@ impl<N: Net> Answering<'_, N> {
 
     /// Its handler has time limits of its own.
     pub(crate) fn set_patient(&mut self, id: ExchangeId) {
-        if let Some((_, conn)) = self.asked(id) {
-            conn.more().patient = true;
+        if let Some((id, _)) = self.asked(id) {
+            let Carrier { conns, spare, .. } = &mut *self.carrier;
+            conns[id.index()].more_within(spare).patient = true;
         }
     }
 

@@ -82,7 +82,8 @@ impl Handler for Engine {
         let is_path = is_path && normalise_as(request.path(), &mut rest, merges).is_ok();
         // CONNECT names a host and a port, and is refused by its method.
         let is_target = is_path || request.form() == Form::Authority;
-        if is_target && has_method(request) && names_a_host(request) {
+        let authority = request.authority();
+        if is_target && has_method(request) && names_a_host(request, authority) {
             course.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.
@@ -98,7 +99,9 @@ impl Handler for Engine {
             matches
         };
         let is_read = !course.is_refused();
-        let mut place = if is_read { listener.names.find(request.authority(), &mut find) } else { 0 };
+        // One alone has all names; only an expression has more to tell of them.
+        let is_chosen = listener.servers.len() > 1 || listener.names.has_expression(0);
+        let mut place = if is_read && is_chosen { listener.names.find(authority, &mut find) } else { 0 };
         let server_at = |place: u16| listener.servers.get(usize::from(place)).map(|server| usize::from(server.0));
         let buffer = |place| Some(loaded.program.servers.get(server_at(place)?)?.head.line);
         let buffers = (buffer(0).unwrap_or(u64::MAX), buffer(place).unwrap_or(u64::MAX));
@@ -325,7 +328,7 @@ impl Handler for Engine {
 
     #[inline(always)]
     fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
-        if !self.rest.by_path || has_empty_label(host()) {
+        if !self.rest.ready_by_path || has_empty_label(host()) {
             return None;
         }
         self.files.ready(path, || &[], second)
@@ -336,7 +339,8 @@ impl Handler for Engine {
     }
 
     fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        if asked.is_http10() {
+        let is_any = self.rest.ready_by_path || !self.rest.ready.is_empty();
+        if !is_any || asked.is_http10() {
             // What is ready is for clients of HTTP/1.1.
             return None;
         }
@@ -346,7 +350,7 @@ impl Handler for Engine {
         if transport != Transport::Plain && (asked.asks_clients() || !self.may_be_ready(transport, server)) {
             return None;
         }
-        if self.rest.by_path && self.files.renews_path(asked.path(), asked.now()) {
+        if self.rest.ready_by_path && self.files.renews_path(asked.path(), asked.now()) {
             return self.files.ready(asked.path(), || asked.authority(), second);
         }
         let at = self.rest.ready.find(asked, (server, class))?;

@@ -8,14 +8,17 @@ use semantics::{Form, Known, Request};
 
 /// Whether a request names a host by a name that may be one, or none. Paths are made of it
 /// (`root /srv/$host`): what leads up, or to hidden files, is no name.
-pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
+///
+/// `authority` is what it names.
+pub(crate) fn names_a_host(request: &Request<'_>, authority: &[u8]) -> bool {
     let may_be = |authority: &[u8]| !matches!(authority, [] | [b':', ..]) && !has_empty_label(authority);
-    let (authority, host) = (request.authority(), request.known(Known::Host));
+    if matches!(request.form(), Form::Origin | Form::Asterisk) {
+        // It is Host's value.
+        return !request.at().has(Known::Host) || may_be(authority);
+    }
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-:".contains(byte);
     let in_target = request.form() != Form::Absolute || authority.starts_with(b"[") || authority.iter().all(plain);
-    // Nearly always they are the same bytes.
-    let is_host = host.is_some_and(|host| core::ptr::eq(host, authority));
-    in_target && host.is_none_or(may_be) && (is_host || authority.is_empty() || may_be(authority))
+    in_target && request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
 }
 
 /// Whether the name of an authority has an empty label, but for one dot at its end: it begins

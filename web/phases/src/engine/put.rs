@@ -95,6 +95,7 @@ impl Runner<'_> {
             Pieces::Bytes(text) if pace.is_none() && !(status == 200 && self.is_shared()) => {
                 let reply = Reply { status: told, length, fields: &fields };
                 self.replies.reply(self.course.id, self.request, &reply, &[Piece::Bytes(&text)]);
+                self.rest.spare.give_bytes(text);
                 self.is_put(fields, bytes);
                 return Flow::Done;
             }
