@@ -1,8 +1,8 @@
 //! Faults on any link: what networks do to frames, seeded and repeatable.
 //!
 //! [`Faults`] wraps a link and treats each direction by its own
-//! [`Impairment`]. Frames pass, in this order: loss, duplication, corruption,
-//! the bottleneck's rate and queue, delay, reordering. Time is the `now` of
+//! [`Impairment`]. Frames pass, in this order: black holes, loss, duplication,
+//! corruption, the bottleneck's rate and queue, delay, reordering. Time is the `now` of
 //! the calls, so in virtual time a seed repeats every fault exactly;
 //! [`Faults::next_event`] says when the next delayed frame is due.
 //!
@@ -12,6 +12,9 @@
 //! afterwards.
 
 mod lane;
+mod path;
+
+pub use path::EmulatedPath;
 
 pub use lane::{BurstLoss, FaultCounters, Impairment, Rate};
 
@@ -120,6 +123,13 @@ impl<L: Link> Faults<L> {
     pub fn set_impairments(&mut self, receive: Impairment, transmit: Impairment) {
         self.rx.lane.impairment = receive;
         self.tx.lane.impairment = transmit;
+    }
+
+    /// As [`Faults::set_impairments`], by another way: what comes from now on
+    /// queues behind nothing that is held, and may overtake it.
+    pub fn reroute(&mut self, receive: Impairment, transmit: Impairment) {
+        self.rx.lane.reroute(receive);
+        self.tx.lane.reroute(transmit);
     }
 
     /// Calls `f` with the inner link.

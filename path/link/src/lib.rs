@@ -17,7 +17,7 @@ mod segment;
 mod shared;
 
 pub use capture::{Capture, CaptureConfig, CaptureCounters, CaptureRx, CaptureTx};
-pub use faults::{BurstLoss, FaultCounters, FaultPlan, Faults, FaultsRx, FaultsTx, Impairment, Rate};
+pub use faults::{BurstLoss, EmulatedPath, FaultCounters, FaultPlan, Faults, FaultsRx, FaultsTx, Impairment, Rate};
 pub use pair::{Pair, PairConfig, PairLink, PairRx, PairTx};
 pub use probability::{NotAProbability, Probability};
 pub use reopen::{Reopened, Reopener, Wanted};

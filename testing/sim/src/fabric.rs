@@ -5,7 +5,7 @@ use crate::shadow::{Plant, Watcher};
 use crate::switch::Switch;
 use app::App;
 use core::time::Duration;
-use link::{FaultPlan, Faults, Pair, PairConfig, PairLink};
+use link::{EmulatedPath, FaultCounters, FaultPlan, Faults, Impairment, Pair, PairConfig, PairLink};
 use silo::{Silo, Turn};
 use stack::{Config, LinkOffload, Seeds, Stack};
 use wire::Time;
@@ -68,10 +68,32 @@ impl<A: App> Node for Host<A> {
     }
 }
 
-/// The switch, the clock, and nothing else: hosts are lent to it.
+/// Frames that wait at each end of a path.
+const PATH_RING: usize = 4_096;
+
+/// A path, and the switch at its far end.
+struct Beyond {
+    path: EmulatedPath<PairLink, PairLink>,
+    switch: Switch,
+}
+
+impl Beyond {
+    fn has_work(&self) -> bool {
+        self.switch.has_work() || self.path.ask(|near, far| near.waiting() + far.waiting()) > 0
+    }
+
+    fn turn(&mut self, now: Time) {
+        self.path.turn(now);
+        self.switch.turn(now);
+    }
+}
+
+/// The switch, the clock, and nothing else: hosts are lent to it. There may be
+/// a second switch, behind a path that all who are there share.
 #[derive(Default)]
 pub struct Fabric {
     switch: Switch,
+    beyond: Option<Beyond>,
     now: Time,
     turns: u64,
     /// Whether short ways are held against the general ones, and what is done
@@ -87,6 +109,35 @@ impl Fabric {
         Self { shadowed: Some(plant), ..Self::default() }
     }
 
+    /// With a path to a second switch, which treats frames there by `there`,
+    /// and back by `back`.
+    #[must_use]
+    pub fn with_path(mtu: u16, there: Impairment, back: Impairment, seed: u64) -> Self {
+        let pair = || Pair::new(PairConfig { ring: PATH_RING, mtu, ..PairConfig::default() });
+        let ((near, near_port), (far, far_port)) = (pair(), pair());
+        let (mut fabric, mut switch) = (Self::default(), Switch::default());
+        fabric.switch.connect(near_port);
+        switch.connect(far_port);
+        fabric.beyond = Some(Beyond { path: EmulatedPath::new(near, far, there, back, seed), switch });
+        fabric
+    }
+
+    /// The path to the second switch treats frames like this from now on;
+    /// where it is another `route`, they may overtake those that are held.
+    pub fn change_path(&mut self, there: Impairment, back: Impairment, route: bool) {
+        match &mut self.beyond {
+            Some(beyond) if route => beyond.path.reroute(there, back),
+            Some(beyond) => beyond.path.set_impairments(there, back),
+            None => {}
+        }
+    }
+
+    /// What the path did to frames there and back.
+    #[must_use]
+    pub fn path_counters(&self) -> [FaultCounters; 2] {
+        self.beyond.as_ref().map(|beyond| beyond.path.counters()).unwrap_or_default()
+    }
+
     /// Who looks at a host's short ways, if anybody does.
     #[must_use]
     pub fn watcher(&self) -> Option<Watcher> {
@@ -98,6 +149,28 @@ impl Fabric {
     #[must_use]
     pub fn host<A: App>(&mut self, config: Config, faults: FaultPlan, ring: usize, seed: u64, app: A) -> Host<A> {
         let link = self.port(config.mtu, faults, ring);
+        self.host_on(link, config, seed, app)
+    }
+
+    /// The same at the second switch.
+    #[must_use]
+    pub fn host_beyond<A: App>(
+        &mut self,
+        config: Config,
+        faults: FaultPlan,
+        ring: usize,
+        seed: u64,
+        app: A,
+    ) -> Host<A> {
+        let (near, far) = Pair::new(PairConfig { ring, mtu: config.mtu, ..PairConfig::default() });
+        match &mut self.beyond {
+            Some(beyond) => beyond.switch.connect(far),
+            None => self.switch.connect(far),
+        }
+        self.host_on(Faults::new(near, faults), config, seed, app)
+    }
+
+    fn host_on<A: App>(&self, link: Faults<PairLink>, config: Config, seed: u64, app: A) -> Host<A> {
         let mut rng = Rng::new(seed);
         let mut keys = || core::array::from_fn(|_| rng.next());
         let seeds = Seeds { table: keys(), secret: keys(), timestamps: core::array::from_fn(|_| rng.next()) };
@@ -152,11 +225,18 @@ impl Fabric {
             }
         }
         self.switch.turn(self.now);
-        let next = if self.switch.has_work() {
+        let mut works = self.switch.has_work();
+        let mut path = None;
+        if let Some(beyond) = &mut self.beyond {
+            beyond.turn(self.now);
+            works |= beyond.has_work();
+            path = beyond.path.next_event();
+        }
+        let next = if works {
             self.now
         } else {
             let now = self.now;
-            nodes.iter_mut().map(|node| node.due(now)).fold(Time::MAX, Time::min)
+            nodes.iter_mut().map(|node| node.due(now)).chain(path).fold(Time::MAX, Time::min)
         };
         self.now = next.min(until).max(self.now + TURN);
     }

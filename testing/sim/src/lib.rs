@@ -12,6 +12,7 @@
 
 pub mod fabric;
 pub mod fleet;
+pub mod internet;
 pub mod peer;
 pub mod proxied;
 pub mod quiet;

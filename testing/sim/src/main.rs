@@ -49,7 +49,10 @@ struct Arguments {
     /// Print the table of loss, delay and buffer.
     #[arg(long)]
     table: bool,
-    /// Write the table where the test compares it.
+    /// Print the table of flows over emulated paths.
+    #[arg(long)]
+    internet: bool,
+    /// Write both tables where the tests compare them.
     #[arg(long)]
     bless: bool,
     /// 100 MB at 1 % loss and 20 ms, beside the Mathis bound.
@@ -59,14 +62,11 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if arguments.table || arguments.bless {
-        let table = table();
-        print!("{table}");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/transfers.txt");
-        if arguments.bless
-            && let Err(error) = std::fs::write(&path, table)
-        {
-            eprintln!("{}: {error}", path.display());
+    for (asked, table, file) in [
+        (arguments.table || arguments.bless, table as fn() -> String, "transfers.txt"),
+        (arguments.internet || arguments.bless, sim::internet::table, "internet.txt"),
+    ] {
+        if asked && !print_table(&table(), arguments.bless.then_some(file)) {
             return ExitCode::FAILURE;
         }
     }
@@ -93,6 +93,19 @@ fn main() -> ExitCode {
         return many(arguments.first, count, simulated, threads);
     }
     ExitCode::SUCCESS
+}
+
+/// Prints a table, and writes it into the file of snapshots, if one is named. Returns whether
+/// that went well.
+fn print_table(table: &str, file: Option<&str>) -> bool {
+    print!("{table}");
+    let Some(file) = file else { return true };
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots").join(file);
+    let written = std::fs::write(&path, table);
+    if let Err(error) = &written {
+        eprintln!("{}: {error}", path.display());
+    }
+    written.is_ok()
 }
 
 fn one(scenario: &Scenario, bare: bool, trace: bool) -> ExitCode {

@@ -93,11 +93,21 @@ fn a_seed_repeats() {
     }
 }
 
+fn snapshot(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
 /// The table of loss, delay and buffer is as it was when it was last looked
 /// at; `cargo run --release -p sim -- --bless` writes it anew.
 #[test]
 fn transfers_are_as_before() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/transfers.txt");
-    let before = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    assert_eq!(sim::transfer::table(), before);
+    assert_eq!(sim::transfer::table(), snapshot("transfers.txt"));
+}
+
+/// The same of the table of paths: bottlenecks, competing flows, loss and
+/// reordering, outages, black holes and routes that change.
+#[test]
+fn paths_are_as_before() {
+    assert_eq!(sim::internet::table(), snapshot("internet.txt"));
 }

@@ -5,16 +5,13 @@
 //! its own: it moves values, and no request looks for any of them anew.
 
 use crate::Server;
-use crate::conn::{ENDED, FIRST, MARKED, State};
-use crate::connections::Carrier;
-use crate::drain::DRAINED;
 use crate::handshake_helper::HandshakeHelper;
 use crate::handshake_table::HANDSHAKES_MAX;
-use crate::head;
-use crate::terms::TermTable;
 use access_log::{AccessLog, Log};
-use app::{ConnId, Net};
+use app::Net;
+use connections::TermTable;
 use core::time::Duration;
+use exchange::CommonFields;
 use rustix::event::EventfdFlags;
 use rustix::fd::OwnedFd;
 use site::{Config, ConfigError, HandlerChange, Limits};
@@ -56,7 +53,7 @@ impl Change {
         next.limits.keep_helpers(&now.limits);
         next.helper_cpus.clone_from(&now.helper_cpus);
         next.work = now.work;
-        let heads = head::writer(head::common(&now));
+        let heads = http1::head_writer(common(&now));
         let handler = HandlerChange::prepare(&now.content, &next.content, &heads, &now.helper_cpus)?;
         let log = match now.access_log == next.access_log {
             true => None,
@@ -82,16 +79,16 @@ impl Server {
         if self.handshakes.helper.is_none() {
             self.handshakes.set_helper(helper, &config.helper_cpus);
         }
-        let carrier = &mut self.h1.carrier;
-        let terms = TermTable::of(&config);
+        let connections = &mut self.h1.connections;
+        let terms = terms(&config);
         let age = |limits: &Limits| limits.connection_age.unwrap_or(Duration::MAX);
-        if terms.is_shorter(&carrier.terms) || age(&config.limits) < age(&carrier.limits) {
-            carrier.unsettled = Some(0);
+        if terms.is_shorter(&connections.terms) || age(&config.limits) < age(&connections.limits) {
+            connections.unsettled = Some(0);
         }
-        carrier.terms = terms;
-        carrier.timeouts = config.timeouts.clone();
-        carrier.set_limits(&config.limits);
-        let old = log.and_then(|log| core::mem::replace(&mut carrier.log, log));
+        connections.terms = terms;
+        connections.timeouts = config.timeouts.clone();
+        connections.set_limits(&config.limits);
+        let old = log.and_then(|log| core::mem::replace(&mut connections.log, log));
         if let Some(change) = handler {
             self.h1.handler.change(change, &self.heads);
         }
@@ -99,71 +96,25 @@ impl Server {
         self.settle_handler();
         self.settle_listeners();
         // A new log learns the time, and a new response its date.
-        self.h1.carrier.next_second = Time::ZERO;
+        self.h1.connections.next_second = Time::ZERO;
         Replaced { _log: old }
     }
 
     /// After [`Server::change`]: sets the timers of some connections by limits
     /// that have become shorter. To be called again until it returns true.
     pub fn settle<N: Net>(&mut self, net: &mut N) -> bool {
-        self.h1.carrier.settle(net)
+        self.h1.connections.settle(net)
     }
 }
 
-impl Carrier {
-    /// Keeps these limits from now on.
-    fn set_limits(&mut self, limits: &Limits) {
-        // A lower one is the data path's to keep: the index of a connection
-        // is not how many there are.
-        let connections = limits.connections.max(self.limits.connections);
-        self.limits = Limits { connections, ..limits.clone() };
-        (self.places, self.crowded_from) = (limits.places(), limits.crowded_from());
-        self.conns.reserve(connections.saturating_sub(self.conns.len()));
-        self.beginnings.reserve(connections);
-        self.unsent_max = limits.unsent_bytes;
-        // One that ends answers no more of them.
-        if self.requests_max > 0 {
-            self.requests_max = limits.most_requests();
-        }
-    }
+/// What all heads of a server that is told this have.
+pub(crate) const fn common(config: &Config) -> CommonFields {
+    CommonFields { server: config.server_header, persistence: config.says_persistence }
+}
 
-    fn settle<N: Net>(&mut self, net: &mut N) -> bool {
-        let Some(from) = self.unsettled else { return true };
-        let end = (from + DRAINED).min(self.conns.len());
-        for index in from.min(end)..end {
-            self.settle_one(net, index);
-        }
-        self.unsettled = (end < self.conns.len()).then_some(end);
-        self.unsettled.is_none()
-    }
-
-    fn settle_one<N: Net>(&mut self, net: &mut N, index: usize) {
-        let now = net.now();
-        let conn = &mut self.conns[index];
-        let id = ConnId::new(index as u32, conn.generation);
-        let span = match conn.state {
-            State::Ready | State::Body if conn.flags & MARKED == 0 => {
-                // The next request sets a timer that may be the sooner one.
-                conn.flags |= FIRST;
-                self.terms.after(conn.terms, conn.engine.waiting())
-            }
-            State::Proxied | State::Handshake | State::Waiting => Some(self.terms.head(conn.terms).timeout),
-            // For our FIN's answer; that limit never changes.
-            State::Vacant | State::Service => None,
-            State::Tunnel if conn.flags & MARKED == 0 => None,
-            State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,
-            // Some must be taken within the time, which is counted anew.
-            State::Ready | State::Body | State::Replying | State::Tunnel | State::Closing => {
-                self.watch_progress(net, id);
-                return;
-            }
-        };
-        if let Some(span) = span {
-            let left = conn.last.left(span, now).unwrap_or(Duration::ZERO);
-            let left = self.until_old(index, left, now);
-            net.set_timer(id, Some(now + left));
-        }
-    }
+/// The terms that clients have.
+pub(crate) fn terms(config: &Config) -> TermTable {
+    TermTable::of((&config.limits, &config.timeouts), &config.head_terms, &config.exchange_terms)
 }
 
 /// What writes the access log, if there is one.

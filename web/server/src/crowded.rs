@@ -5,7 +5,7 @@
 //! the data path:
 //!
 //! - handshakes, heads of requests and headers of proxies, three seconds after they began;
-//! - bodies of requests below 500 bytes a second ([`crate::pace`]); three seconds after the
+//! - bodies of requests below 500 bytes a second ([`connections::BodyPace`]); three seconds after the
 //!   answer the rest of one whose request was answered before it;
 //! - where one client has more than a quarter of all places, idle ones not counted: of its
 //!   tunnels, requests that wait for an upstream, and answers, as far as less than 500 bytes
@@ -19,10 +19,8 @@
 //! their connections.
 
 use crate::Server;
-use crate::conn::{PARTIAL, ServedConnection, State, TAKES_BODY};
-use crate::pace::PATIENCE;
-use crate::page::Page;
 use app::{ConnId, Net, SourceKey, Wake};
+use connections::{PARTIAL, PATIENCE, ServedConnection, State};
 use core::time::Duration;
 use exchange::{Handler, HandshakeFault};
 use semantics::Status;
@@ -115,7 +113,7 @@ impl<H: Handler> Server<H> {
     #[inline(always)]
     pub(crate) fn make_way<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
         // Those to upstreams are in a table of their own, mostly, where there are two.
-        let upstreams = if self.h1.carrier.limits.beside == 0 { self.h1.carrier.upstreams.open() } else { 0 };
+        let upstreams = if self.h1.connections.limits.beside == 0 { self.h1.connections.upstreams.open() } else { 0 };
         if self.is_crowded(upstreams) { self.give_way(net, now, upstreams) } else { Wake::Idle }
     }
 
@@ -123,17 +121,17 @@ impl<H: Handler> Server<H> {
     /// the last look.
     #[inline(always)]
     pub(crate) fn is_crowded(&self, upstreams: usize) -> bool {
-        self.crowding.pass != Pass::Over || self.taken(upstreams) >= self.h1.carrier.crowded_from
+        self.crowding.pass != Pass::Over || self.taken(upstreams) >= self.h1.connections.crowded_from
     }
 
     fn taken(&self, upstreams: usize) -> usize {
-        self.h1.carrier.counters.connections_open as usize + upstreams
+        self.h1.connections.counters.connections_open as usize + upstreams
     }
 
     #[cold]
     #[inline(never)]
     fn give_way<N: Net>(&mut self, net: &mut N, now: Time, upstreams: usize) -> Wake {
-        if self.taken(upstreams) < self.h1.carrier.crowded_from {
+        if self.taken(upstreams) < self.h1.connections.crowded_from {
             // Who is known to have too many keeps a quarter, and who might have is let be.
             if self.crowding.pass == Pass::Ends {
                 self.end_heavy(net);
@@ -159,30 +157,30 @@ impl<H: Handler> Server<H> {
 
     /// Ends handshakes, heads and bodies that come too slowly.
     fn end_slow<N: Net>(&mut self, net: &mut N, now: Time) {
-        for _ in 0..LOOKED_AT.min(self.h1.carrier.conns.len()) {
-            let hand = (self.crowding.hand + 1) % self.h1.carrier.conns.len();
+        for _ in 0..LOOKED_AT.min(self.h1.connections.conns.len()) {
+            let hand = (self.crowding.hand + 1) % self.h1.connections.conns.len();
             self.crowding.hand = hand;
-            let conn = &self.h1.carrier.conns[hand];
+            let conn = &self.h1.connections.conns[hand];
             let id = ConnId::new(hand as u32, conn.generation);
             let partial = conn.flags & PARTIAL != 0;
             match conn.state {
                 State::Handshake if self.is_late(id, now) => {
-                    self.h1.carrier.counters.gave_way_handshakes += 1;
+                    self.h1.connections.counters.gave_way_handshakes += 1;
                     self.fail(net, id, &HandshakeFault::Late, &[]);
                 }
                 State::Proxied if partial && conn.last.passed(now) >= PATIENCE => {
-                    self.h1.carrier.counters.timeouts_header += 1;
-                    self.h1.carrier.counters.gave_way_heads += 1;
-                    self.h1.carrier.close_after_queue(net, id);
+                    self.h1.connections.counters.timeouts_header += 1;
+                    self.h1.connections.counters.gave_way_heads += 1;
+                    self.h1.connections.close_after_queue(net, id);
                 }
                 State::Ready if partial && conn.last.passed(now) >= PATIENCE => {
-                    self.h1.carrier.counters.timeouts_header += 1;
-                    self.h1.carrier.counters.gave_way_heads += 1;
+                    self.h1.connections.counters.timeouts_header += 1;
+                    self.h1.connections.counters.gave_way_heads += 1;
                     self.h1.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
                 }
                 State::Body | State::Waiting | State::Replying if is_slow_body(conn, now) => {
-                    self.h1.carrier.counters.timeouts_body += 1;
-                    self.h1.carrier.counters.gave_way_bodies += 1;
+                    self.h1.connections.counters.timeouts_body += 1;
+                    self.h1.connections.counters.gave_way_bodies += 1;
                     self.h1.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
                 }
                 _ => {}
@@ -192,7 +190,7 @@ impl<H: Handler> Server<H> {
 
     /// Goes on with a pass over all connections.
     fn look_for_heavy<N: Net>(&mut self, net: &mut N, now: Time) {
-        let (start, all) = (self.crowding.next, self.h1.carrier.conns.len());
+        let (start, all) = (self.crowding.next, self.h1.connections.conns.len());
         let end = (start + LOOKED_AT).min(all);
         for index in start..end {
             let Some(source) = self.source(net, index, now) else { continue };
@@ -201,35 +199,35 @@ impl<H: Handler> Server<H> {
                 continue;
             }
             let Some(at) = self.crowding.suspects.iter().position(|suspect| suspect.source == source) else { continue };
-            let conn = &mut self.h1.carrier.conns[index];
+            let conn = &mut self.h1.connections.conns[index];
             let id = ConnId::new(index as u32, conn.generation);
             let gives = is_idle(conn, net.unsent(id), now);
             let suspect = &mut self.crowding.suspects[at];
             suspect.count += 1;
             if gives {
-                suspect.gives.push((self.h1.carrier.beginnings.number(index), id));
+                suspect.gives.push((self.h1.connections.beginnings.number(index), id));
             }
         }
         self.crowding.next = end;
         if end == all {
-            self.crowding.end_pass(self.h1.carrier.places);
+            self.crowding.end_pass(self.h1.connections.places);
         }
     }
 
     /// Whose a connection is; `None` of one that is left out, that makes room anyway, and
     /// where there is none.
     fn source<N: Net>(&self, net: &N, index: usize, now: Time) -> Option<SourceKey> {
-        let conn = self.h1.carrier.conns.get(index).filter(|conn| conn.state != State::Vacant)?;
+        let conn = self.h1.connections.conns.get(index).filter(|conn| conn.state != State::Vacant)?;
         let id = ConnId::new(index as u32, conn.generation);
-        if self.h1.carrier.idle(id, now).is_some() {
+        if self.h1.connections.idle(id, now).is_some() {
             return None;
         }
         let more = conn.more.as_deref();
         let asked = more.filter(|_| conn.is_asked());
-        let told = asked.and_then(|more| self.h1.handler.client_of(conn.exchange(index), more.mark));
+        let told = asked.and_then(|more| self.h1.handler.client_of(conn.exchange(index), more.exchange.mark));
         let told = told.or_else(|| Some(more?.proxied.as_ref()?.source.ip()));
         let client = told.or_else(|| Some(net.peer(id)?.ip()))?.to_canonical();
-        let is_exempt = self.h1.carrier.limits.exempt.iter().any(|prefix| prefix.contains(client))
+        let is_exempt = self.h1.connections.limits.exempt.iter().any(|prefix| prefix.contains(client))
             || self.listeners.is_front(client);
         (!is_exempt).then(|| SourceKey::of(client))
     }
@@ -238,26 +236,19 @@ impl<H: Handler> Server<H> {
     fn end_heavy<N: Net>(&mut self, net: &mut N) {
         for _ in 0..ENDED {
             let Some(id) = self.crowding.ending.pop() else { break };
-            let conn = self.h1.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
+            let conn = self.h1.connections.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
             match conn.map(|conn| conn.state) {
                 Some(State::Waiting) => {
-                    self.h1.carrier.counters.gave_way_requests += 1;
-                    self.h1.given_up(net, id);
-                    let conn = &mut self.h1.carrier.conns[id.index()];
-                    conn.clear_more();
-                    conn.flags &= !TAKES_BODY;
-                    self.h1.carrier.refuse(net, id, &Page::new(Status::SERVICE_UNAVAILABLE, b"Retry-After: 1\r\n"));
-                    net.resume(id);
+                    self.h1.connections.counters.gave_way_requests += 1;
+                    self.h1.give_up_request(net, id);
                 }
                 Some(state @ (State::Replying | State::Tunnel)) => {
-                    let counters = &mut self.h1.carrier.counters;
+                    let counters = &mut self.h1.connections.counters;
                     match state {
                         State::Tunnel => counters.gave_way_tunnels += 1,
                         _ => counters.gave_way_requests += 1,
                     }
-                    self.h1.given_up(net, id);
-                    self.h1.carrier.conns[id.index()].state = State::Closing;
-                    net.abort(id);
+                    self.h1.give_up_answer(net, id);
                 }
                 _ => {}
             }
@@ -273,14 +264,14 @@ fn is_slow_body(conn: &ServedConnection, now: Time) -> bool {
     if conn.discards() {
         return conn.closing().passed(now) >= PATIENCE;
     }
-    let pace = conn.more.as_ref().and_then(|more| more.pace);
+    let pace = conn.more.as_ref().and_then(|more| more.exchange.pace);
     pace.is_some_and(|pace| pace.is_late(now)) && (conn.state == State::Body || conn.awaits_body())
 }
 
 /// Whether a connection whose client has too many gives way: of what it was answered, or is to
 /// be, less went either way since the last look than is worth a place.
 fn is_idle(conn: &mut ServedConnection, unsent: usize, now: Time) -> bool {
-    if !conn.is_asked() || conn.awaits_body() && conn.more.as_ref().is_some_and(|more| more.pace.is_some()) {
+    if !conn.is_asked() || conn.awaits_body() && conn.more.as_ref().is_some_and(|more| more.exchange.pace.is_some()) {
         return false;
     }
     let queued = conn.queued;

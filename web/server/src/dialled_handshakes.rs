@@ -13,8 +13,8 @@ use handshake::{ConnectOutcome, ConnectStep, Connector, Failure};
 impl<H: Handler> Server<H> {
     /// Handshakes begin that were asked for.
     pub(crate) fn begin_dialled(&mut self) {
-        for (id, sought) in core::mem::take(&mut self.h1.carrier.seeking) {
-            if self.h1.carrier.upstreams.get(id).is_none() {
+        for (id, sought) in core::mem::take(&mut self.h1.connections.seeking) {
+            if self.h1.connections.upstreams.get(id).is_none() {
                 continue;
             }
             let shake = DialledShake {
@@ -50,7 +50,8 @@ impl<H: Handler> Server<H> {
         let consumed = core::mem::take(&mut shake.consumed);
         if let Some(connected) = shake.connected.take() {
             self.handshakes.remove_dialled(id);
-            let Some((layer, session)) = connected.into_layer().filter(|_| self.h1.carrier.upstreams.get(id).is_some())
+            let Some((layer, session)) =
+                connected.into_layer().filter(|_| self.h1.connections.upstreams.get(id).is_some())
             else {
                 net.abort(id);
                 return Some(consumed);
@@ -94,7 +95,7 @@ impl<H: Handler> Server<H> {
         id: ConnId,
         (connector, step): (Box<Connector>, ConnectStep),
     ) {
-        let is_there = self.h1.carrier.upstreams.get(id).is_some();
+        let is_there = self.h1.connections.upstreams.get(id).is_some();
         let ConnectStep { consumed, out, outcome } = step;
         let Some(shake) = self.handshakes.dialled_mut(id) else { return };
         if !is_there {

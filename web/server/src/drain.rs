@@ -1,61 +1,14 @@
 //! The drain: what is under way ends, and nothing begins.
 
 use crate::Server;
-use crate::conn::{PARTIAL, PAUSED, State};
-use crate::connections::{Carrier, Drain};
-use app::{ConnId, Net};
+use app::Net;
 use exchange::Handler;
-use h1::server::Waiting;
-
-/// Connections looked at in one call of `drain`, or of `settle`: a million take several
-/// turns, during which others are served.
-pub(crate) const DRAINED: usize = 16_384;
 
 impl<H: Handler> Server<H> {
     /// One step of the drain; whether nothing is left. Responses under way
     /// are finished, and are the last on their connections; connections that
     /// wait for a request are closed.
     pub(crate) fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
-        self.h1.carrier.drain_more(net)
-    }
-}
-
-impl Carrier {
-    /// One step of the drain; whether nothing is left. Responses under way
-    /// are finished, and are the last on their connections; connections that
-    /// wait for a request are closed.
-    fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
-        let now = net.now();
-        let mut drain = self.draining.unwrap_or(Drain { next: 0, deadline: now + self.timeouts.drain });
-        // From now on every response is the last.
-        self.requests_max = 0;
-        let late = now >= drain.deadline;
-        if late && drain.next >= self.conns.len() {
-            drain.next = 0;
-        }
-        let end = (drain.next + DRAINED).min(self.conns.len());
-        for index in drain.next.min(end)..end {
-            let conn = &self.conns[index];
-            let id = ConnId::new(index as u32, conn.generation);
-            let begins = conn.state == State::Handshake && conn.flags & PARTIAL == 0;
-            let idle = (begins || matches!(conn.state, State::Proxied | State::Ready))
-                && conn.flags & PAUSED == 0
-                && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
-            if conn.state == State::Vacant {
-                continue;
-            }
-            if late {
-                net.abort(id);
-            } else if idle {
-                self.close_after_queue(net, id);
-            }
-        }
-        drain.next = end;
-        self.draining = Some(drain);
-        if self.counters.connections_open == 0 && self.upstreams.open() > 0 {
-            self.cut_upstreams(net);
-        }
-        // What clients of tunnels have sent is sent first.
-        self.counters.connections_open == 0 && (late || self.upstreams.leaving() == 0)
+        self.h1.connections.drain_more(net)
     }
 }

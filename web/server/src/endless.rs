@@ -10,8 +10,8 @@
 //!   that was let go of.
 
 use crate::Server;
-use crate::conn::{ServedConnection, State};
 use app::ConnId;
+use connections::{ServedConnection, State};
 use core::fmt;
 use exchange::UpstreamId;
 
@@ -66,14 +66,14 @@ impl Server {
     }
 
     fn lack_of(&self, id: ConnId, timers: &impl Timers) -> Option<EndlessKind> {
-        let client = self.h1.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
+        let client = self.h1.connections.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
         if let Some(conn) = client.filter(|conn| conn.generation == id.generation()) {
             return self.lack_of_client(id, conn, timers);
         }
         if timers.is_armed(id) {
             return None;
         }
-        let Some(one) = self.h1.carrier.upstreams.get(id) else { return Some(EndlessKind::Left) };
+        let Some(one) = self.h1.connections.upstreams.get(id) else { return Some(EndlessKind::Left) };
         let needs = self.h1.handler.engine().is_none_or(|engine| engine.needs_timer(one.mark, timers.unsent(id)));
         needs.then_some(EndlessKind::Upstream)
     }
@@ -90,7 +90,7 @@ impl Server {
             _ => true,
         };
         let engine = self.h1.handler.engine().filter(|_| !is_waited_for)?;
-        let mark = conn.more.as_ref().and_then(|more| more.mark);
+        let mark = conn.more.as_ref().and_then(|more| more.exchange.mark);
         let is_armed = |link: UpstreamId| timers.is_armed(link.conn());
         let is_timed = mark.is_some_and(|mark| engine.is_timed(conn.exchange(id.index()), mark, &is_armed));
         (!is_timed).then_some(EndlessKind::Request(conn.state.name()))

@@ -3,8 +3,8 @@
 use crate::allowance::Allowance;
 use crate::handshake_helper::{HandshakeHelper, Shaking};
 use crate::line::Line;
-use crate::pace::PATIENCE;
 use app::{ConnId, SourceRule, Sources};
+use connections::PATIENCE;
 use core::net::IpAddr;
 use exchange::ChosenTls;
 use handshake::{Acceptor, Connected, Connector, Secured};

@@ -15,13 +15,10 @@
 
 use crate::Server;
 use crate::allowance::Place;
-use crate::answering::Answering;
-use crate::conn::{DRY, ENDED, PARTIAL, State, Tick};
 use crate::handshake_helper::{Finished, HandshakeHelper, Shaking, Shook};
 use crate::handshake_table::{Handshakes, id_of, token};
-use crate::pace::PATIENCE;
-use crate::security::Security;
 use app::{ConnId, Net, Wake};
+use connections::{DRY, ENDED, PARTIAL, PATIENCE, Security, State, Tick};
 use exchange::{ClientSession, Handler, HandshakeFault, LocalAddress, OpeningFault, Turn};
 use handshake::{Acceptor, First, HELLO_MAX, Hello, HelloError, Outcome, Secured, Step, hello};
 use std::sync::Arc;
@@ -50,7 +47,7 @@ impl<H: Handler> Server<H> {
         if let Some(secured) = shake.secured.take() {
             let last = core::mem::take(&mut shake.last);
             if !last.is_empty() {
-                self.h1.carrier.send(net, id, &last);
+                self.h1.connections.send(net, id, &last);
             }
             return self.secure(net, id, *secured, consumed);
         }
@@ -62,7 +59,7 @@ impl<H: Handler> Server<H> {
         }
         if Acceptor::has_record(bytes) {
             return self.work(net, id, &bytes[..bytes.len().min(2 * HELLO_MAX)]);
-        } else if self.h1.carrier.conns[id.index()].flags & ENDED != 0 {
+        } else if self.h1.connections.conns[id.index()].flags & ENDED != 0 {
             self.fail(net, id, &HandshakeFault::Left, &[]);
             return Shaken::Taken(0);
         }
@@ -80,7 +77,7 @@ impl<H: Handler> Server<H> {
     /// The first bytes of a connection.
     fn on_hello_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Shaken {
         if !bytes.is_empty() {
-            self.h1.carrier.conns[id.index()].flags |= PARTIAL;
+            self.h1.connections.conns[id.index()].flags |= PARTIAL;
         }
         let copy;
         let mut bytes = bytes;
@@ -96,8 +93,8 @@ impl<H: Handler> Server<H> {
         match first {
             First::Partial(_) => Shaken::Waits,
             First::Plain => {
-                self.h1.carrier.set_security(id, Security::Misplaced);
-                let conn = &mut self.h1.carrier.conns[id.index()];
+                self.h1.connections.set_security(id, Security::Misplaced);
+                let conn = &mut self.h1.connections.conns[id.index()];
                 conn.state = State::Ready;
                 conn.flags &= !PARTIAL;
                 Shaken::Taken(0)
@@ -118,13 +115,13 @@ impl<H: Handler> Server<H> {
                 self.fail(net, oldest, &HandshakeFault::Late, &[]);
             }
             if !self.handshakes.has_room(source) {
-                self.h1.carrier.counters.handshakes_delayed += 1;
+                self.h1.connections.counters.handshakes_delayed += 1;
                 self.handshakes.wait(id);
                 return Shaken::Waits;
             }
         }
         let local = LocalAddress::of(net, id);
-        let turn = Turn { now: net.now(), second: self.h1.carrier.second, date: self.h1.carrier.date };
+        let turn = Turn { now: net.now(), second: self.h1.connections.second, date: self.h1.connections.date };
         let tls = self.listeners.opening(|| local).and_then(|opening| opening.tls.as_ref());
         let Some(mut chosen) = tls.and_then(|tls| tls.choose(local, &hello, &turn)) else {
             self.fail(net, id, &HandshakeFault::NoServer, &HelloError::Unexpected.alert());
@@ -136,7 +133,7 @@ impl<H: Handler> Server<H> {
             Some(demand) => Acceptor::on_demand(tls, hello, *demand),
         };
         self.handshakes.begin(id, source, (chosen, acceptor), net.now());
-        self.h1.carrier.counters.handshakes += 1;
+        self.h1.connections.counters.handshakes += 1;
         self.work(net, id, bytes)
     }
 
@@ -220,7 +217,7 @@ impl<H: Handler> Server<H> {
         if any {
             for _ in 0..TRIED {
                 let Some(id) = self.handshakes.take_waiting() else { break };
-                if self.h1.carrier.conn(id).is_some_and(|conn| conn.state == State::Handshake) {
+                if self.h1.connections.conn(id).is_some_and(|conn| conn.state == State::Handshake) {
                     net.resume(id);
                 }
             }
@@ -236,14 +233,14 @@ impl<H: Handler> Server<H> {
             Shook::Client(acceptor, step) => (acceptor, step),
             Shook::Upstream(connector, step) => return self.after_dialled_step(net, id, (connector, step)),
         };
-        let is_there = self.h1.carrier.conn(id).is_some_and(|conn| conn.state == State::Handshake);
+        let is_there = self.h1.connections.conn(id).is_some_and(|conn| conn.state == State::Handshake);
         let Some(shake) = self.handshakes.get(id).filter(|_| is_there) else { return };
         let Step { consumed, out, outcome } = step;
         shake.consumed = consumed;
         match outcome {
             Outcome::Waits => {
                 (shake.acceptor, shake.since) = (Some(acceptor), net.now());
-                if consumed == 0 && self.h1.carrier.conns[id.index()].flags & ENDED != 0 {
+                if consumed == 0 && self.h1.connections.conns[id.index()].flags & ENDED != 0 {
                     return self.fail(net, id, &HandshakeFault::Left, &[]);
                 }
             }
@@ -254,7 +251,7 @@ impl<H: Handler> Server<H> {
             Outcome::Failed(why) => return self.fail(net, id, &HandshakeFault::Failed(why), &out),
         }
         if !out.is_empty() {
-            self.h1.carrier.send(net, id, &out);
+            self.h1.connections.send(net, id, &out);
         }
         net.resume(id);
     }
@@ -267,7 +264,7 @@ impl<H: Handler> Server<H> {
             return Shaken::Taken(0);
         }
         if !out.is_empty() {
-            self.h1.carrier.send(net, id, &out);
+            self.h1.connections.send(net, id, &out);
         }
         if let Outcome::Done(secured) = outcome {
             return self.secure(net, id, *secured, consumed);
@@ -278,7 +275,7 @@ impl<H: Handler> Server<H> {
         if consumed > 0 {
             return Shaken::Taken(consumed);
         }
-        if self.h1.carrier.conns[id.index()].flags & ENDED != 0 {
+        if self.h1.connections.conns[id.index()].flags & ENDED != 0 {
             self.fail(net, id, &HandshakeFault::Left, &[]);
             return Shaken::Taken(0);
         }
@@ -293,21 +290,21 @@ impl<H: Handler> Server<H> {
             net.abort(id);
             return Shaken::Taken(consumed);
         };
-        self.h1.carrier.counters.handshakes_done += 1;
-        self.h1.carrier.counters.handshakes_resumed += u64::from(session.resumed);
+        self.h1.connections.counters.handshakes_done += 1;
+        self.h1.connections.counters.handshakes_resumed += u64::from(session.resumed);
         if let Some(over) = &session.early {
             self.h1.early.insert(id, over);
         }
         let asks = chosen.tls.asks_clients();
         let session = Arc::new(ClientSession { chosen, session });
-        self.h1.carrier.set_security(id, Security::Tls { session, asks });
-        let conn = &mut self.h1.carrier.conns[id.index()];
+        self.h1.connections.set_security(id, Security::Tls { session, asks });
+        let conn = &mut self.h1.connections.conns[id.index()];
         conn.state = State::Ready;
         // The end of what is secured is told anew.
         conn.flags &= !(PARTIAL | ENDED | DRY);
         conn.last = Tick::of(net.now());
-        let header = self.h1.carrier.terms.head(self.h1.carrier.conns[id.index()].terms).timeout;
-        self.h1.carrier.arm(net, id, header);
+        let header = self.h1.connections.terms.head(self.h1.connections.conns[id.index()].terms).timeout;
+        self.h1.connections.arm(net, id, header);
         if !net.secure(id, layer) {
             // A data path that cannot takes no listener that would need it.
             net.abort(id);
@@ -319,24 +316,24 @@ impl<H: Handler> Server<H> {
     #[cold]
     pub(crate) fn fail<N: Net>(&mut self, net: &mut N, id: ConnId, fault: &HandshakeFault, alert: &[u8]) {
         self.handshakes.remove(id);
-        self.h1.carrier.counters.handshakes_failed += 1;
-        let exchange = self.h1.carrier.exchange_of(id);
-        let mut replies = Answering { net, carrier: &mut self.h1.carrier, within: Some(id), series: None };
-        self.h1.handler.on_fault(&mut replies, exchange, OpeningFault::Handshake(fault));
+        self.h1.connections.counters.handshakes_failed += 1;
+        self.h1.tell(net, id, Some(id), |handler, replies, exchange| {
+            handler.on_fault(replies, exchange, OpeningFault::Handshake(fault));
+        });
         if !alert.is_empty() {
-            self.h1.carrier.send(net, id, alert);
+            self.h1.connections.send(net, id, alert);
         }
         if matches!(fault, HandshakeFault::Late) {
             // Whoever sends a byte now and then would keep its place for as long as it is listened to.
             return net.abort(id);
         }
         // Whatever it sent waits with the data path.
-        self.h1.carrier.conns[id.index()].flags |= PARTIAL;
-        self.h1.carrier.close_after_queue(net, id);
+        self.h1.connections.conns[id.index()].flags |= PARTIAL;
+        self.h1.connections.close_after_queue(net, id);
     }
 
     /// Whether a handshake waits for its client, and its connection began so long ago.
     pub(crate) fn is_late(&self, id: ConnId, now: Time) -> bool {
-        self.handshakes.is_waited_for(id) && self.h1.carrier.beginnings.age(id.index(), now) >= PATIENCE
+        self.handshakes.is_waited_for(id) && self.h1.connections.beginnings.age(id.index(), now) >= PATIENCE
     }
 }

@@ -1,103 +1,54 @@
-//! The web server: one application for both data paths, and what carries
-//! HTTP/1.1.
+//! The web server: one application for both data paths.
 //!
-//! [`Server`] implements [`app::App`]: it owns the connections, their time
-//! limits and the access log, and hands requests to the handler of a
-//! [site](site::SiteHandler). Nothing that it does for a request waits: the file
-//! system is read by a helper thread, the log written by another.
-//!
-//! A GET for content that is ready takes the short way (`ready`): parsed, looked
-//! up by the path as it was sent, and answered with one shared body that holds
-//! head and content. No allocation, no lock, no system call. Everything else
-//! is an exchange (`requests`, `replies`).
+//! [`Server`] implements [`app::App`]: it says what a connection is before its first request,
+//! beside it, and where places are scarce, hands the bytes of all others to the protocol that
+//! they speak ([`http1`]), and has the handler of a [site](site::SiteHandler) answer. Nothing
+//! that it does for a request waits: the file system is read by a helper thread, the log written
+//! by another.
 //!
 //! | module | for |
 //! | --- | --- |
-//! | [`Counters`] | what comes out |
-//! | `conn` | a connection's state, 64 bytes |
-//! | `connections` | all of them, and what they share |
-//! | `timers` | how long they may take |
-//! | `handshakes`, `handshake_table`, `handshake_helper` | TLS before a connection's first request |
-//! | `security` | how connections are secured |
-//! | `proxied` | what proxies say before a connection's first request |
-//! | `protocol` | HTTP/1.1: what happens to its connections |
-//! | `ready` | from a request to a response that is ready |
 //! | `opened` | connections of clients, as they begin |
 //! | `offered` | bytes, by what is expected of their connection |
-//! | `requests` | from a request to its handler |
-//! | `telling` | what handlers are told |
-//! | `replies`, `streamed` | from a handler to a response, whose body may come later |
-//! | `tunnel` | connections that are a handler's |
-//! | `answering` | the exchange that is answered, and how its connection goes on |
-//! | `responses`, `page` | whole responses, and those of the server's own |
-//! | `upstreams`, `dialled` | connections to upstreams |
-//! | `times` | how long requests take
-//! | `trace` | what tracers are told of requests |
-//! | `head` | the heads of responses: a field that all are to have |
-//! | `terms` | how long clients may take, by address and location |
-//! | `deadlines` | what happens when a timer runs out |
-//! | `drain` | the end of all connections |
+//! | `proxied` | what proxies say before a connection's first request |
+//! | `handshakes`, `handshake_table`, `handshake_helper`, `allowance`, `line` | TLS before that |
+//! | `upstreams`, `dialled_handshakes` | connections to upstreams |
 //! | `service` | applications that have the silo together with the server |
-//! | `endless` | connections that nothing would end: none |
-//! | `crowded`, `pace` | what gives way where nearly all places are taken |
+//! | `deadlines` | what happens when a timer runs out |
+//! | `crowded` | what gives way where nearly all places are taken |
 //! | `turn`, `rest` | what is done in each turn; when there is nothing to do of itself |
 //! | `change` | sites and settings that change meanwhile |
+//! | `drain` | the end of all connections |
+//! | `counted` | what comes out |
+//! | `endless` | connections that nothing would end: none |
 //!
-//! Files call each other one way, from the top down: the server, which is whatever a
-//! connection is before its first request, beside it or of no client ([`Server`], `turn`,
-//! `opened`, `offered`, `deadlines`, `crowded`, `proxied`, `handshakes`, `upstreams`); the
-//! protocol (`protocol`, `ready`, `requests`, `tunnel`), what it tells handlers (`telling`)
-//! and they answer (`replies`), the exchange (`answering`), and the connections
-//! (`responses`, `timers`, `connections`). So another protocol is a type beside
-//! `protocol::H1`.
+//! Arrows lead from here to the protocol, and from both to the [`connections`], which know
+//! neither. So another protocol is a crate beside [`http1`].
 #![forbid(unsafe_code)]
 
 mod allowance;
-mod answering;
-mod beginnings;
 mod change;
-mod conn;
-mod connections;
-mod counters;
+mod counted;
 mod crowded;
 mod deadlines;
-mod dialled;
 mod dialled_handshakes;
 mod drain;
-mod early;
 mod endless;
 mod handshake_helper;
 mod handshake_table;
 mod handshakes;
-mod head;
 mod line;
 mod offered;
 mod opened;
-mod pace;
-mod page;
-mod protocol;
 mod proxied;
-mod reading;
-mod ready;
-mod replies;
-mod requests;
-mod responses;
 mod rest;
-mod security;
 mod service;
-mod streamed;
-mod telling;
-mod terms;
-mod timers;
-mod times;
-mod trace;
-mod tunnel;
 mod turn;
 mod upstreams;
 
 pub use access_log::{AccessLog, LineFormat, SyslogLines, SyslogPlace};
 pub use change::{Change, Replaced};
-pub use counters::Counters;
+pub use connections::Counters;
 pub use endless::{Endless, EndlessKind, Timers};
 pub use exchange;
 pub use files::{Directory, Held, Member, ReaderKind, SharedContent, Symlinks};
@@ -109,26 +60,17 @@ pub use site::{
 
 use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
-use beginnings::Beginnings;
-use change::{new_event, start_log};
-use conn::{DRY, ENDED, PAUSED, ServedConnection, State};
-use connections::Carrier;
+use change::{common, new_event, start_log};
+use connections::{Connections, DRY, ENDED, PAUSED, Security, ServedConnection, Settings, State, trace};
 use core::time::Duration;
 use crowded::Crowding;
-use dialled::DialledTable;
-use early::EarlyConnections;
 use exchange::{Handler, HeadWriter, Listeners};
 use handshake_table::Handshakes;
-use latency::Recorder;
-use protocol::H1;
-use reading::ReadingSet;
+use http1::{H1, head_writer};
 use rest::Rest;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use security::Security;
-use semantics::date::HttpDate;
 use site::Making;
 use std::sync::Arc;
-use terms::TermTable;
 use wire::Time;
 
 /// The server application of one silo. Not `Send`: made on the silo's thread.
@@ -151,6 +93,8 @@ pub struct Server<H = SiteHandler> {
     /// Readable when a helper thread has an answer.
     event: Arc<OwnedFd>,
     handshakes: Handshakes,
+    /// What a proxy says, in memory that is ours alone.
+    head: Vec<u8>,
     crowding: Crowding,
 }
 
@@ -162,9 +106,9 @@ impl Server {
     /// See [`ConfigError`]: all are the operator's to mend.
     pub fn new(config: Config, clock: WallClock) -> Result<Self, ConfigError> {
         let config = config.checked()?;
-        let heads = head::writer(head::common(&config));
+        let heads = head_writer(common(&config));
         let event = new_event()?;
-        let making = Making { heads: &heads, event: &event, limits: config.limits.files(), work: config.work };
+        let making = Making { heads: &heads, event: &event, limits: config.file_limits(), work: config.work };
         let handler = SiteHandler::new(&config.content, &making, &config.helper_cpus)?;
         let mut server = Self::assemble(config, handler, (heads, event), clock)?;
         server.settle_listeners();
@@ -178,7 +122,7 @@ impl Server {
     /// from the file that it began with.
     pub fn reload(&mut self) {
         self.reopen_log();
-        self.h1.carrier.counters.reloads += 1;
+        self.h1.connections.counters.reloads += 1;
         self.h1.handler.reload();
     }
 
@@ -198,10 +142,10 @@ impl Server {
     /// connections' state, the index, and content in memory. Content that is
     /// in another domain is not told: it is counted as it is sent.
     pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
-        let conns = &self.h1.carrier.conns;
+        let conns = &self.h1.connections.conns;
         let start = conns.as_ptr().addr();
         each(start..start + conns.capacity() * size_of::<ServedConnection>());
-        each(self.h1.carrier.beginnings.memory());
+        each(self.h1.connections.beginnings.memory());
         self.h1.handler.memory(each);
     }
 
@@ -213,17 +157,17 @@ impl Server {
     /// What was counted.
     #[must_use]
     pub fn snapshot(&self) -> Counters {
-        let carrier = &self.h1.carrier;
+        let connections = &self.h1.connections;
         let mut counters = Counters {
-            requests: carrier.counters.requests + carrier.ready,
-            responses_2xx: carrier.counters.responses_2xx + carrier.ready,
-            cache_hits: carrier.counters.cache_hits + carrier.ready,
-            log_drops: carrier.log.as_ref().map_or(0, Log::drops)
+            requests: connections.counters.requests + connections.ready,
+            responses_2xx: connections.counters.responses_2xx + connections.ready,
+            cache_hits: connections.counters.cache_hits + connections.ready,
+            log_drops: connections.log.as_ref().map_or(0, Log::drops)
                 + self.h1.handler.engine().map_or(0, |engine| engine.log_drops()),
-            ..carrier.counters
+            ..connections.counters
         };
         if let Some(files) = self.h1.handler.files() {
-            counters.add(&files.counters());
+            counted::add(&mut counters, &files.counters());
         }
         counters
     }
@@ -238,7 +182,7 @@ impl<H: Handler> Server<H> {
     /// See [`ConfigError`].
     pub fn with_handler(config: Config, handler: H, clock: WallClock) -> Result<Self, ConfigError> {
         let config = config.checked()?;
-        let heads = head::writer(head::common(&config));
+        let heads = head_writer(common(&config));
         Self::assemble(config, handler, (heads, new_event()?), clock)
     }
 
@@ -249,48 +193,16 @@ impl<H: Handler> Server<H> {
         clock: WallClock,
     ) -> Result<Self, ConfigError> {
         let log = start_log(&config, &config.access_log)?;
-        let limits = config.limits.clone();
-        let carrier = Carrier {
-            conns: Vec::with_capacity(limits.connections),
-            beginnings: Beginnings::new(limits.connections, config.numbers),
-            second: 0,
-            date: HttpDate::from_unix(0),
-            next_second: Time::ZERO,
-            requests_max: limits.most_requests(),
-            unsent_max: limits.unsent_bytes,
-            ready: 0,
-            tells_all: true,
-            notes_ready: true,
-            security: Vec::new(),
-            recorder: config.latency.clone().map(|board| Box::new(Recorder::new(board))),
-            series: latency::OTHER,
-            counters: Counters::default(),
-            log,
-            places: limits.places(),
-            crowded_from: limits.crowded_from(),
-            limits,
+        let settings = Settings {
+            terms: change::terms(&config),
+            limits: config.limits.clone(),
             timeouts: config.timeouts.clone(),
-            terms: TermTable::of(&config),
+            numbers: config.numbers,
+            latency: config.latency.clone(),
+            common: common(&config),
             clock,
-            upstreams: DialledTable::default(),
-            seeking: Vec::new(),
-            reading: ReadingSet::new(config.limits.connections),
-            common: head::common(&config),
-            draining: None,
-            unsettled: None,
-            last_head: 0,
-            scratch: Vec::with_capacity(1024),
-            spare: SpareMore::default(),
         };
-        let h1 = H1 {
-            carrier,
-            handler,
-            head: Vec::with_capacity(1024),
-            looks_ahead: false,
-            full: false,
-            has_missed: false,
-            early: EarlyConnections::default(),
-        };
+        let h1 = H1::new(Connections::new(settings, log), handler);
         let mut server = Self {
             h1,
             listeners: Listeners::default(),
@@ -301,6 +213,7 @@ impl<H: Handler> Server<H> {
             heads,
             event,
             handshakes: Handshakes::new(),
+            head: Vec::new(),
             crowding: Crowding::default(),
         };
         server.settle_handler();
@@ -314,13 +227,13 @@ impl<H: Handler> Server<H> {
 
     /// The wall clock was set, or is watched for drift.
     pub fn set_wall_clock(&mut self, clock: WallClock) {
-        self.h1.carrier.clock = clock;
-        self.h1.carrier.next_second = Time::ZERO;
+        self.h1.connections.clock = clock;
+        self.h1.connections.next_second = Time::ZERO;
     }
 
     /// Opens the access logs again: for log rotation.
     pub fn reopen_log(&self) {
-        if let Some(log) = &self.h1.carrier.log {
+        if let Some(log) = &self.h1.connections.log {
             log.reopen();
         }
         self.h1.handler.reopen_logs();
@@ -332,7 +245,7 @@ impl<H: Handler> Server<H> {
     /// on its way is lost, for no connection is closed but where the client
     /// was told, or was silent for as long as ever. There is no way back.
     pub fn retire(&mut self) {
-        self.h1.carrier.requests_max = 0;
+        self.h1.connections.requests_max = 0;
     }
 }
 
@@ -347,27 +260,27 @@ impl<H: Handler> App for Server<H> {
     #[inline(always)]
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         let now = net.now();
-        if now >= self.h1.carrier.next_second {
+        if now >= self.h1.connections.next_second {
             self.on_second(now);
         }
         self.on_ready_data(net, id, data, now)
     }
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
-        let conn = self.h1.carrier.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
+        let conn = self.h1.connections.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
         let Some(conn) = conn else { return self.on_upstream_end(net, id, held) };
         conn.flags |= if held == 0 { ENDED | DRY } else { ENDED };
         match conn.state {
             State::Handshake => self.on_handshake_end(net, id),
             State::Service => _ = self.tell_service(id, |service| service.on_end(net, id, held)),
-            State::Proxied if held == 0 || conn.flags & PAUSED == 0 => self.h1.carrier.close_after_queue(net, id),
+            State::Proxied if held == 0 || conn.flags & PAUSED == 0 => self.h1.connections.close_after_queue(net, id),
             _ => self.h1.on_end(net, id, held),
         }
     }
 
     #[inline]
     fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        match self.h1.carrier.conns.get(id.index()).map_or(State::Vacant, |conn| conn.state) {
+        match self.h1.connections.conns.get(id.index()).map_or(State::Vacant, |conn| conn.state) {
             State::Vacant => self.on_upstream_room(net, id),
             State::Service => _ = self.tell_service(id, |service| service.on_sent(net, id)),
             _ => self.h1.on_sent(net, id),
@@ -380,9 +293,9 @@ impl<H: Handler> App for Server<H> {
 
     /// Its next answer is its last.
     fn on_worn<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        match self.h1.carrier.conn(id) {
+        match self.h1.connections.conn(id) {
             Some(conn) if conn.state == State::Service => net.finish(id),
-            Some(conn) => conn.requests |= conn::OLD,
+            Some(conn) => conn.close_after_next(),
             None => {}
         }
     }
@@ -392,10 +305,10 @@ impl<H: Handler> App for Server<H> {
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
-        let conn = self.h1.carrier.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
+        let conn = self.h1.connections.conns.get(id.index()).filter(|conn| conn.state != State::Vacant);
         let Some(conn) = conn else { return self.on_upstream_closed(net, id, why) };
-        self.h1.carrier.counters.connections_open -= 1;
-        self.h1.carrier.reading.remove(id.index());
+        self.h1.connections.counters.connections_open -= 1;
+        self.h1.connections.reading.remove(id.index());
         match conn.state {
             State::Service => _ = self.tell_service(id, |service| service.on_close(net, id, why)),
             _ if conn.is_asked() => self.h1.left(net, id),
@@ -405,15 +318,15 @@ impl<H: Handler> App for Server<H> {
             self.handshakes.remove(id);
             self.h1.early.remove(id);
         }
-        self.h1.carrier.set_security(id, Security::Plain);
-        trace::closed(&self.h1.carrier.beginnings, &self.h1.carrier.conns[id.index()], id, why);
-        self.h1.carrier.conns[id.index()] = ServedConnection::vacant();
+        self.h1.connections.set_security(id, Security::Plain);
+        trace::closed(&self.h1.connections.beginnings, &self.h1.connections.conns[id.index()], id, why);
+        self.h1.connections.conns[id.index()] = ServedConnection::vacant();
     }
 
     #[inline(always)]
     fn on_turn<N: Net>(&mut self, net: &mut N) -> Wake {
         let now = net.now();
-        if now < self.h1.carrier.next_second && self.is_at_rest() {
+        if now < self.h1.connections.next_second && self.is_at_rest() {
             return Wake::Idle;
         }
         self.own_turn(net, now)
@@ -422,7 +335,7 @@ impl<H: Handler> App for Server<H> {
     #[inline]
     fn on_turn_over(&mut self, now: Time) {
         self.handshakes.allowance.on_turn_over();
-        if let Some(recorder) = &mut self.h1.carrier.recorder {
+        if let Some(recorder) = &mut self.h1.connections.recorder {
             recorder.on_turn_over(now);
         }
     }
@@ -434,7 +347,7 @@ impl<H: Handler> App for Server<H> {
 
     #[inline]
     fn warm(&self, id: ConnId) -> u64 {
-        self.h1.carrier.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
+        self.h1.connections.conns.get(id.index()).map_or(0, |conn| u64::from(conn.requests))
     }
 
     /// Requests whose next step is the file reader's: a new one waits behind
@@ -448,7 +361,7 @@ impl<H: Handler> App for Server<H> {
     /// Those that wait for a request, of which nothing has come, and those that have all of
     /// their answers and go on sending.
     fn idle(&self, id: ConnId, now: Time) -> Option<Duration> {
-        self.h1.carrier.idle(id, now)
+        self.h1.connections.idle(id, now)
     }
 
     /// Readable when a helper thread has an answer.

@@ -2,12 +2,11 @@
 //! handshake's, then the protocol's; and of connections that are no client's.
 
 use crate::Server;
-use crate::conn::{MARKED, State};
 use crate::handshakes::Shaken;
 use app::{ConnId, Net};
+use connections::State;
 use core::hint::cold_path;
 use exchange::Handler;
-use h1::server::RequestEvent;
 use wire::Time;
 
 impl<H: Handler> Server<H> {
@@ -30,56 +29,22 @@ impl<H: Handler> Server<H> {
     /// a whole.
     #[inline(never)]
     fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
-        let mut has_missed = core::mem::take(&mut self.h1.has_missed);
-        let mut room = self.h1.carrier.unsent_max.saturating_sub(net.unsent(id));
-        let mut rest = data.get(used..).unwrap_or_default();
-        while room > 0 {
-            let Some(conn) = self.h1.carrier.conns.get_mut(id.index()) else { break };
-            if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.h1.early.holds(id, rest) {
-                break;
-            }
-            let event = conn.engine.on_bytes(rest, &self.h1.carrier.terms.head(conn.terms).limits);
-            let bytes = match &event {
-                // It was asked already whether that is ready.
-                RequestEvent::Request { .. } if core::mem::take(&mut has_missed) => 0,
-                RequestEvent::Request { request, transfer, consumed } => {
-                    let bytes = self.h1.serve_ready(net, id, request, transfer, now);
-                    if bytes > 0 {
-                        rest = rest.get(*consumed..).unwrap_or_default();
-                    }
-                    bytes
-                }
-                _ => 0,
-            };
-            if bytes == 0 {
-                return self.take(net, id, data, data.len() - rest.len(), Some(&event));
-            }
-            if rest.is_empty() {
-                return data.len();
-            }
-            room = room.saturating_sub(bytes);
+        match self.h1.connections.conns.get(id.index()).map(|conn| conn.state) {
+            Some(State::Ready) => self.h1.on_heads(net, id, data, used, now),
+            _ => self.take(net, id, data, used),
         }
-        self.take(net, id, data, data.len() - rest.len(), None)
     }
 
     /// Takes what a connection was offered, from `used` on, whatever it is.
-    /// `seen` is the first event, if it was already looked for.
     #[inline(never)]
-    fn take<N: Net>(
-        &mut self,
-        net: &mut N,
-        id: ConnId,
-        data: &[u8],
-        mut used: usize,
-        seen: Option<&RequestEvent<'_>>,
-    ) -> usize {
+    fn take<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], mut used: usize) -> usize {
         // One that is not in the table is an upstream's, or was refused at the limit.
-        if self.h1.carrier.conns.get(id.index()).is_none_or(|conn| conn.state == State::Vacant) {
+        if self.h1.connections.conns.get(id.index()).is_none_or(|conn| conn.state == State::Vacant) {
             return self.on_upstream_data(net, id, data);
         }
         loop {
             let rest = data.get(used..).unwrap_or_default();
-            let taken = match self.h1.carrier.conns[id.index()].state {
+            let taken = match self.h1.connections.conns[id.index()].state {
                 State::Service => return used + self.on_service_data(net, id, rest),
                 State::Handshake => match self.on_handshake_bytes(net, id, rest) {
                     Shaken::Taken(consumed) => Some(consumed),
@@ -87,7 +52,7 @@ impl<H: Handler> Server<H> {
                     Shaken::Secured(consumed) => return used + consumed,
                 },
                 State::Proxied => self.on_proxy_header(net, id, rest),
-                _ => return self.h1.on_bytes(net, id, data, used, seen),
+                _ => return self.h1.on_bytes(net, id, data, used, None),
             };
             let Some(consumed) = taken else {
                 self.h1.after_offer(net, id, rest, false);

@@ -2,10 +2,8 @@
 //! listener's to say.
 
 use crate::Server;
-use crate::conn::{FIRST, ServedConnection, State, Tick};
-use crate::terms::Terms;
-use crate::trace;
 use app::{ConnId, Net};
+use connections::{FIRST, ServedConnection, State, Terms, Tick, trace};
 use exchange::{Handler, Listeners, LocalAddress, Speaks};
 use site::Engine;
 
@@ -43,14 +41,14 @@ impl<H: Handler> Server<H> {
     /// A client connected.
     pub(crate) fn open<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let index = id.index();
-        if index >= self.h1.carrier.limits.connections {
-            self.h1.carrier.counters.connections_refused += 1;
+        if index >= self.h1.connections.limits.connections {
+            self.h1.connections.counters.connections_refused += 1;
             net.abort(id);
             return;
         }
-        if index >= self.h1.carrier.conns.len() {
+        if index >= self.h1.connections.conns.len() {
             // Within the capacity taken at the start.
-            self.h1.carrier.conns.resize_with(index + 1, ServedConnection::vacant);
+            self.h1.connections.conns.resize_with(index + 1, ServedConnection::vacant);
         }
         let now = net.now();
         let opening = match self.listeners.speaks(|| LocalAddress::of(net, id)) {
@@ -66,12 +64,12 @@ impl<H: Handler> Server<H> {
             _ => State::Ready,
         };
         let terms = Terms::of(opening.terms.0, opening.terms.1);
-        self.h1.carrier.beginnings.begin(index, now);
-        self.h1.carrier.counters.connections += 1;
-        self.h1.carrier.counters.connections_open += 1;
-        let header = self.h1.carrier.terms.head(terms).timeout;
-        let short = self.h1.carrier.terms.soonest(terms) < header;
-        self.h1.carrier.conns[index] = ServedConnection {
+        self.h1.connections.beginnings.begin(index, now);
+        self.h1.connections.counters.connections += 1;
+        self.h1.connections.counters.connections_open += 1;
+        let header = self.h1.connections.terms.head(terms).timeout;
+        let short = self.h1.connections.terms.soonest(terms) < header;
+        self.h1.connections.conns[index] = ServedConnection {
             generation: id.generation(),
             last: Tick::of(now),
             state,
@@ -79,12 +77,12 @@ impl<H: Handler> Server<H> {
             flags: if short { FIRST } else { 0 },
             ..ServedConnection::vacant()
         };
-        trace::accepted(net, id, &self.h1.carrier.beginnings, self.h1.carrier.counters.connections_open);
-        if self.h1.carrier.draining.is_some() {
-            self.h1.carrier.counters.connections_refused += 1;
-            self.h1.carrier.close_after_queue(net, id);
+        trace::accepted(net, id, &self.h1.connections.beginnings, self.h1.connections.counters.connections_open);
+        if self.h1.connections.draining.is_some() {
+            self.h1.connections.counters.connections_refused += 1;
+            self.h1.connections.close_after_queue(net, id);
         } else {
-            self.h1.carrier.arm(net, id, header);
+            self.h1.connections.arm(net, id, header);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! When a server has nothing to do of itself in a turn.
 
-use crate::{Server, trace};
+use crate::Server;
+use connections::trace;
 use exchange::Handler;
+use site::Content;
 
 /// When nothing is to be done in a turn of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,8 +19,8 @@ pub(crate) enum Rest {
 impl<H: Handler> Server<H> {
     /// What follows from what the handler is.
     pub(crate) fn settle_handler(&mut self) {
-        self.h1.carrier.notes_ready = self.h1.handler.notes_ready();
-        self.h1.carrier.tells_all = self.h1.carrier.log.is_some() || trace::is_on();
+        self.h1.connections.notes_ready = self.h1.handler.notes_ready();
+        self.h1.connections.tells_all = self.h1.connections.log.is_some() || trace::is_on();
         self.settle_rest();
         self.settle_series();
     }
@@ -26,7 +28,7 @@ impl<H: Handler> Server<H> {
     /// What follows for it from who answers.
     pub(crate) fn settle_rest(&mut self) {
         self.may_rest = match &self.h1.handler {
-            _ if self.handshakes.on || self.h1.carrier.log.is_some() || !self.services.is_empty() => Rest::Never,
+            _ if self.handshakes.on || self.h1.connections.log.is_some() || !self.services.is_empty() => Rest::Never,
             handler if handler.is_passive() => Rest::Always,
             handler if handler.may_rest() => Rest::AsHandler,
             _ => Rest::Never,
@@ -44,5 +46,15 @@ impl<H: Handler> Server<H> {
             Rest::AsHandler => self.h1.handler.is_at_rest() && !self.is_crowded(0),
             Rest::Never => false,
         }
+    }
+
+    /// Which series what has no location of its own is counted with.
+    fn settle_series(&mut self) {
+        let Some(recorder) = &self.h1.connections.recorder else { return };
+        self.h1.connections.series = match self.config.content {
+            // A configuration's have locations.
+            Content::Program(..) => latency::OTHER,
+            _ => recorder.board().series(b"_", b"/"),
+        };
     }
 }

@@ -7,8 +7,8 @@
 //! upstream's of the web server is a service's that says so.
 
 use crate::Server;
-use crate::conn::{ServedConnection, State};
 use app::{Closed, ConnId, Net, Opened, Wake};
+use connections::{ServedConnection, State};
 use core::fmt::Debug;
 use exchange::Handler;
 
@@ -79,7 +79,7 @@ impl<H: Handler> Server<H> {
         if self.services.is_empty() {
             return None;
         }
-        let conn = self.h1.carrier.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
+        let conn = self.h1.connections.conns.get(id.index()).filter(|conn| conn.generation == id.generation());
         let service = match conn.and_then(ServedConnection::service) {
             Some(number) => self.services.get_mut(number)?,
             None => self.services.iter_mut().find(|service| service.has_opened(id))?,
@@ -90,16 +90,16 @@ impl<H: Handler> Server<H> {
     /// A client connected to a listener of a service.
     #[cold]
     pub(crate) fn open_service<N: Net>(&mut self, net: &mut N, id: ConnId, number: u8) {
-        let carrier = &mut self.h1.carrier;
-        if carrier.draining.is_some() || usize::from(number) >= self.services.len() {
-            carrier.counters.connections_refused += 1;
+        let connections = &mut self.h1.connections;
+        if connections.draining.is_some() || usize::from(number) >= self.services.len() {
+            connections.counters.connections_refused += 1;
             net.abort(id);
             return;
         }
-        carrier.beginnings.begin(id.index(), net.now());
-        carrier.counters.connections += 1;
-        carrier.counters.connections_open += 1;
-        let conn = &mut carrier.conns[id.index()];
+        connections.beginnings.begin(id.index(), net.now());
+        connections.counters.connections += 1;
+        connections.counters.connections_open += 1;
+        let conn = &mut connections.conns[id.index()];
         *conn = ServedConnection { generation: id.generation(), state: State::Service, ..ServedConnection::vacant() };
         conn.set_service(number);
         let _ = self.tell_service(id, |service| service.on_open(net, id, Opened::Accepted));

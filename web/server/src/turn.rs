@@ -15,7 +15,7 @@ impl<H: Handler> Server<H> {
 
     #[inline(never)]
     pub(crate) fn own_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
-        if now >= self.h1.carrier.next_second {
+        if now >= self.h1.connections.next_second {
             self.on_second(now);
         }
         let mut wake = self.make_way(net, now);

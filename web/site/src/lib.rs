@@ -6,7 +6,6 @@
 //! has begun is ended by the rules that it began with.
 #![forbid(unsafe_code)]
 
-mod clock;
 mod config;
 mod fixed;
 mod handler;
@@ -14,11 +13,8 @@ mod program;
 mod work;
 
 pub use app::Prefix;
-pub use clock::WallClock;
-pub use config::{
-    Config, ConfigError, ConnectionNumbers, Content, ExchangeTerms, HeadTerms, Limits, RESPOND_SIZE_MAX, RequestWork,
-    Respond, Timeouts,
-};
+pub use config::{Config, ConfigError, Content, RESPOND_SIZE_MAX, RequestWork, Respond};
+pub use connections::{ConnectionNumbers, ExchangeTerms, HeadTerms, Limits, Timeouts, WallClock};
 pub use exchange::{EXCHANGE_TERMS_MAX, HEAD_TERMS_MAX};
 pub use fixed::Fixed;
 pub use handler::{HandlerChange, Making, SiteHandler};

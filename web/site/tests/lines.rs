@@ -149,7 +149,7 @@ impl World {
             out.extend_from_slice(meta.content_type.as_bytes());
         });
         let event = Arc::new(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).expect("an event"));
-        let limits = Config::respond(Respond::Size(0)).limits.files();
+        let limits = Config::respond(Respond::Size(0)).file_limits();
         let making = Making { heads: &heads, event: &event, limits, work: None };
         let mut handler = SiteHandler::new(content, &making, &[]).expect("what it serves");
         let lines = Lines { ids: ExchangeSlots::carried(), asked: Vec::new(), over: Vec::new() };

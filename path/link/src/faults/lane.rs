@@ -4,8 +4,9 @@ use crate::probability::Probability;
 use core::cmp::Reverse;
 use core::time::Duration;
 use random::SplitMix64;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use wire::Time;
+use wire::ethernet::HEADER_LEN;
 
 /// What happens to the frames of one direction. The default is a whole link.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -31,6 +32,12 @@ pub struct Impairment {
     pub jitter: Duration,
     /// The bottleneck. Default none.
     pub rate: Option<Rate>,
+    /// Frames that may queue for the bottleneck, the one that is leaving
+    /// included, beside [`Rate::queue_bytes`]. Default as many as there are.
+    pub queue_frames: Option<u32>,
+    /// Frames that carry packets of more bytes vanish, and nobody is told: a
+    /// black hole. Default none.
+    pub longest_packet: Option<u16>,
     /// Frames held at most, delayed and queued together; more are dropped and
     /// counted in [`FaultCounters::overflowed`]. Default 16,384: 25 MB of
     /// frames with the usual MTU, a tenth of a second at 2 Gbit/s. Too small
@@ -50,6 +57,8 @@ impl Default for Impairment {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
             rate: None,
+            queue_frames: None,
+            longest_packet: None,
             hold_limit: 16 * 1024,
         }
     }
@@ -97,6 +106,11 @@ pub struct FaultCounters {
     pub reordered: u64,
     /// Dropped because the bottleneck's queue was full.
     pub queue_dropped: u64,
+    /// Vanished because of [`Impairment::longest_packet`].
+    pub swallowed: u64,
+    /// What frames waited for the bottleneck before they began to leave, in
+    /// byte-nanoseconds: divided by a time, the mean queue in that time.
+    pub queued: u128,
     /// Dropped at [`Impairment::hold_limit`].
     pub overflowed: u64,
 }
@@ -119,6 +133,8 @@ pub(super) struct Lane {
     bad: bool,
     /// The bottleneck has sent all that it queues.
     idle_from: Time,
+    /// When the frames have left that are in its queue; kept only where they are counted.
+    departures: VecDeque<Time>,
     /// The latest due time of a frame that was not held back.
     in_order_until: Time,
     /// Entered so far: frames due at the same time leave in this order.
@@ -139,6 +155,7 @@ impl Lane {
             random: SplitMix64::new(seed),
             bad: false,
             idle_from: Time::ZERO,
+            departures: VecDeque::new(),
             in_order_until: Time::ZERO,
             sequence: 0,
             due: BinaryHeap::new(),
@@ -146,6 +163,15 @@ impl Lane {
             vacant: Vec::new(),
             blanks: Vec::new(),
         }
+    }
+
+    /// What comes from now on takes another way: it queues behind nothing that
+    /// came before, and may overtake it.
+    pub(super) fn reroute(&mut self, impairment: Impairment) {
+        self.impairment = impairment;
+        self.idle_from = Time::ZERO;
+        self.departures.clear();
+        self.in_order_until = Time::ZERO;
     }
 
     /// An empty frame to fill.
@@ -169,6 +195,12 @@ impl Lane {
     /// Decides what becomes of a frame that comes at `now`.
     pub(super) fn admit(&mut self, now: Time, frame: Frame) {
         self.counters.entered += 1;
+        let longest = self.impairment.longest_packet.map_or(usize::MAX, |most| usize::from(most) + HEADER_LEN);
+        if frame.bytes.len() > longest {
+            self.counters.swallowed += 1;
+            self.give_back(frame);
+            return;
+        }
         if self.loses() {
             self.counters.lost += 1;
             self.give_back(frame);
@@ -248,12 +280,25 @@ impl Lane {
         let per_second = u128::from(rate.bytes_per_second);
         let starts = self.idle_from.max(now);
         let queued = starts.since(now).as_nanos() * per_second / NANOS;
-        if per_second == 0 || queued + u128::from(len) > u128::from(rate.queue_bytes) {
+        if per_second == 0 || queued + u128::from(len) > u128::from(rate.queue_bytes) || self.is_queue_full(now) {
             return None;
         }
         let takes = (u128::from(len) * NANOS).div_ceil(per_second);
         self.idle_from = starts + Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX));
+        self.counters.queued += starts.since(now).as_nanos() * u128::from(len);
+        if self.impairment.queue_frames.is_some() {
+            self.departures.push_back(self.idle_from);
+        }
         Some(self.idle_from)
+    }
+
+    /// Whether as many frames are in the bottleneck's queue as may be.
+    fn is_queue_full(&mut self, now: Time) -> bool {
+        let Some(most) = self.impairment.queue_frames else { return false };
+        while self.departures.front().is_some_and(|left| *left <= now) {
+            self.departures.pop_front();
+        }
+        self.departures.len() >= most as usize
     }
 
     /// When a frame that has left the bottleneck arrives.

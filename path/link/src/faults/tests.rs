@@ -305,6 +305,8 @@ fn every_frame_is_accounted_for() {
             delay: Duration::from_micros(random.up_to(5_000)),
             jitter: Duration::from_micros(random.up_to(5_000)),
             rate: (seed % 2 == 0).then_some(Rate { bytes_per_second: 1_000_000, queue_bytes: 5_000 }),
+            queue_frames: (seed % 3 == 0).then_some(20),
+            longest_packet: (seed % 5 == 0).then_some(85),
             hold_limit: 40,
         };
         let (mut a, mut b) = sender(impairment, seed);
@@ -320,7 +322,7 @@ fn every_frame_is_accounted_for() {
         }
         let c = a.transmit_faults();
         assert_eq!(c.passed, delivered, "seed {seed}: {c:?}");
-        let gone = c.lost + c.queue_dropped + c.overflowed;
+        let gone = c.lost + c.queue_dropped + c.overflowed + c.swallowed;
         assert_eq!(c.entered + c.duplicated, delivered + gone, "seed {seed}: {c:?}");
     }
 }
@@ -340,4 +342,85 @@ fn a_captured_link_can_have_faults_and_be_captured_again() {
     let received = take(&mut far, at(1)).len() as u64;
     assert!(passed < 70 && received < 70);
     assert_eq!(far.capture_counters().captured, 100 + received);
+}
+
+#[test]
+fn a_queue_may_be_of_frames() {
+    // A frame takes 100 us.
+    let rate = Some(Rate { bytes_per_second: 1_000_000, queue_bytes: u64::MAX });
+    let (mut a, mut b) = sender(Impairment { rate, queue_frames: Some(3), ..Default::default() }, 1);
+    send(&mut a, at(0), 0..5);
+    assert_eq!(a.transmit_faults().queue_dropped, 2);
+    // The first has left: there is room for one.
+    send(&mut a, at(100), 5..8);
+    assert_eq!(a.transmit_faults().queue_dropped, 4);
+    send(&mut a, at(400), []);
+    assert_eq!(take(&mut b, at(400)), [0, 1, 2, 5]);
+    // None waited, then one by 100 us, one by 200, and the last by 200 again.
+    assert_eq!(a.transmit_faults().queued, 100 * 500_000);
+}
+
+#[test]
+fn what_is_too_long_for_a_black_hole_vanishes() {
+    // A frame of 100 bytes carries a packet of 86.
+    for (longest, passes) in [(86, 4), (85, 0)] {
+        let (mut a, mut b) = sender(Impairment { longest_packet: Some(longest), ..Default::default() }, 1);
+        send(&mut a, at(0), 0..4);
+        assert_eq!(take(&mut b, at(0)).len(), passes);
+        assert_eq!(a.transmit_faults().swallowed, 4 - passes as u64);
+    }
+}
+
+#[test]
+fn what_goes_another_way_overtakes() {
+    let far = Impairment { delay: Duration::from_millis(50), ..Default::default() };
+    let near = Impairment { delay: Duration::from_millis(10), ..Default::default() };
+    for (reroute, expected) in [(true, [2, 3, 1]), (false, [1, 2, 3])] {
+        let (mut a, mut b) = sender(far, 1);
+        send(&mut a, at(0), [1]);
+        if reroute {
+            a.reroute(Impairment::default(), near);
+        } else {
+            a.set_impairments(Impairment::default(), near);
+        }
+        send(&mut a, at(1_000), [2]);
+        send(&mut a, at(2_000), [3]);
+        let mut taken = Vec::new();
+        for micros in [11_000, 12_000, 50_000] {
+            send(&mut a, at(micros), []);
+            taken.extend(take(&mut b, at(micros)));
+        }
+        assert_eq!(taken, expected, "{reroute}");
+    }
+}
+
+#[test]
+fn a_path_joins_two_links() {
+    let pair = || Pair::new(PairConfig { ring: 1_024, ..PairConfig::default() });
+    let ((mut a, near), (mut b, far)) = (pair(), pair());
+    let there = Impairment { delay: Duration::from_millis(20), loss: p(0.5), ..Default::default() };
+    let back = Impairment { delay: Duration::from_millis(5), ..Default::default() };
+    let mut path = EmulatedPath::new(near, far, there, back, 7);
+    assert_eq!((path.turn(at(0)), path.next_event()), (0, None));
+    send(&mut a, at(0), 0..100);
+    send(&mut b, at(0), 0..50);
+    // A burst of each is taken in, and the rest is due.
+    assert_eq!(path.turn(at(0)), 64 + 50);
+    assert_eq!(path.next_event(), Some(at(0)));
+    assert_eq!(path.turn(at(1_000)), 36);
+    // What is due first is what comes back.
+    assert_eq!(path.next_event(), Some(at(5_000)));
+    path.turn(at(5_000));
+    assert_eq!(take(&mut a, at(5_000)), (0..50).collect::<Vec<_>>());
+    assert_eq!(path.next_event(), Some(at(20_000)));
+    path.turn(at(21_000));
+    let [to_far, to_near] = path.counters();
+    assert_eq!(take(&mut b, at(21_000)).len() as u64, to_far.passed);
+    assert_eq!((to_far.entered, to_far.passed + to_far.lost), (100, 100));
+    assert!((30..70).contains(&to_far.lost), "{}", to_far.lost);
+    assert_eq!((to_near.passed, to_near.lost), (50, 0));
+    path.set_impairments(Impairment { loss: Probability::ALWAYS, ..there }, back);
+    send(&mut a, at(30_000), 0..10);
+    path.turn(at(30_000));
+    assert_eq!((path.counters()[0].lost - to_far.lost, path.next_event()), (10, None));
 }

@@ -5,8 +5,8 @@
 //! too early, the rest of the wait is seen then. So a keep-alive request sets
 //! no timer at all.
 
-use crate::conn::{DRY, ENDED, FINISHED, MARKED, OLD, PARTIAL, PAUSED, State, Tick};
-use crate::connections::Carrier;
+use crate::conn::{DRY, ENDED, FINISHED, MARKED, PARTIAL, PAUSED, State, Tick};
+use crate::table::Connections;
 use app::{ConnId, Net};
 use core::time::Duration;
 use h1::server::Waiting;
@@ -17,7 +17,7 @@ use wire::Time;
 /// one look too early, and never too late.
 const LOOKS: u8 = 16;
 
-impl Carrier {
+impl Connections {
     /// Our FIN is queued, or the answer to a request whose body still comes: what the
     /// client sends is read for a while, and longer as long as more comes.
     fn linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
@@ -30,7 +30,7 @@ impl Carrier {
     }
 
     /// While the rest is read: whether it takes too long.
-    pub(crate) fn check_linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn check_linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let (terms, now) = (self.terms_of(id), net.now());
         let conn = &self.conns[id.index()];
         if conn.flags & MARKED != 0 {
@@ -52,7 +52,7 @@ impl Carrier {
     }
 
     /// Sets the connection's timer.
-    pub(crate) fn arm<N: Net>(&mut self, net: &mut N, id: ConnId, span: Duration) {
+    pub fn arm<N: Net>(&mut self, net: &mut N, id: ConnId, span: Duration) {
         self.conns[id.index()].flags &= !MARKED;
         let now = net.now();
         net.set_timer(id, Some(now + self.until_old(id.index(), span, now)));
@@ -61,23 +61,23 @@ impl Carrier {
     /// This time, or until the connection is so old that its next answer is to be its
     /// last, if that is sooner.
     #[inline]
-    pub(crate) fn until_old(&self, index: usize, span: Duration, now: Time) -> Duration {
+    pub fn until_old(&self, index: usize, span: Duration, now: Time) -> Duration {
         let Some(age) = self.limits.connection_age else { return span };
         self.beginnings.until(index, age, now).map_or(span, |left| left.min(span))
     }
 
     /// A timer ran out: the connection may be so old. Its next answer is the last then, as
     /// where it has answered as many requests as it may.
-    pub(crate) fn grow_old(&mut self, now: Time, id: ConnId) {
+    pub fn grow_old(&mut self, now: Time, id: ConnId) {
         let Some(age) = self.limits.connection_age else { return };
         if self.beginnings.until(id.index(), age, now).is_none() {
-            self.conns[id.index()].requests |= OLD;
+            self.conns[id.index()].close_after_next();
         }
     }
 
     /// While a request, or its body, is waited for: whether its client is to be told that
     /// it took too long.
-    pub(crate) fn is_request_late<N: Net>(&mut self, net: &mut N, id: ConnId) -> bool {
+    pub fn is_request_late<N: Net>(&mut self, net: &mut N, id: ConnId) -> bool {
         let now = net.now();
         let conn = &self.conns[id.index()];
         let waiting = conn.engine.waiting();
@@ -113,7 +113,7 @@ impl Carrier {
     /// and no longer than for a peer; and so does our FIN for its
     /// acknowledgement, which TCP alone would try to get for a quarter of an
     /// hour.
-    pub(crate) fn check_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn check_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let unsent = net.unsent(id);
         let conn = &mut self.conns[id.index()];
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
@@ -145,7 +145,7 @@ impl Carrier {
 
     /// While a connection is its handler's: what is queued for its client must be taken, too.
     /// Where nothing is, its handler has its own limits.
-    pub(crate) fn check_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn check_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if net.unsent(id) > 0 {
             return self.check_progress(net, id);
         }
@@ -154,7 +154,7 @@ impl Carrier {
     }
 
     /// Something was queued for a tunnel's client.
-    pub(crate) fn watch_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn watch_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let conn = &self.conns[id.index()];
         if conn.state == State::Tunnel && conn.flags & MARKED == 0 {
             self.watch_progress(net, id);
@@ -162,7 +162,7 @@ impl Carrier {
     }
 
     /// From now on, some of what is queued must be taken in each send timeout.
-    pub(crate) fn watch_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn watch_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.watch_from(net, id, 0);
     }
 
@@ -177,7 +177,7 @@ impl Carrier {
 
     /// The reply to a request is queued before its body was read: the rest of
     /// that is discarded, and only then the next request begins, if one may.
-    pub(crate) fn discard_rest<N: Net>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
+    pub fn discard_rest<N: Net>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
         if !goes_on {
             self.close_after_queue(net, id);
             return;
@@ -194,7 +194,7 @@ impl Carrier {
     /// FIN behind what is queued. What still comes is read and dropped: a
     /// close with bytes unread would be a reset, which can overtake the
     /// response (RFC 9112 §9.6).
-    pub(crate) fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let lingers = self.terms_of(id).lingers;
         self.reading.remove(id.index());
         let conn = &mut self.conns[id.index()];
@@ -219,12 +219,12 @@ impl Carrier {
     }
 }
 
-impl Carrier {
+impl Connections {
     /// What was asked for last has terms of its own: its connection's timer may stand
     /// too late for them.
     #[cold]
     #[inline(never)]
-    pub(crate) fn change_terms<N: Net>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
+    pub fn change_terms<N: Net>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
         let conn = &mut self.conns[id.index()];
         conn.terms = conn.terms.with_exchange(exchange);
         let soonest = self.terms.soonest(conn.terms);

@@ -1,13 +1,10 @@
 //! Requests, on their way to handlers.
 
-use crate::answering::Answering;
-use crate::conn::{ENDED, FIRST, PARTIAL, PAUSED, State, TAKES_BODY, Tick, ending};
-use crate::connections::Carrier;
-use crate::pace::BodyPace;
+use crate::answering::{H1Replies, ending};
 use crate::page::Page;
 use crate::protocol::H1;
-use crate::trace;
 use app::{ConnId, Net};
+use connections::{BodyPace, Connections, ENDED, FIRST, PARTIAL, State, TAKES_BODY, Tick, trace};
 use core::time::Duration;
 use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
@@ -28,15 +25,15 @@ impl<H: Handler> H1<H> {
         event: RequestEvent<'_>,
         rest: &[u8],
     ) -> Option<usize> {
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         match event {
             RequestEvent::NeedMore => None,
             RequestEvent::Request { request, transfer, consumed } => {
                 if conn.flags & (PARTIAL | FIRST) != 0 {
                     conn.flags &= !(PARTIAL | FIRST);
-                    self.carrier.reading.remove(id.index());
-                    let span = self.carrier.terms.soonest(conn.terms);
-                    self.carrier.arm(net, id, span);
+                    self.connections.reading.remove(id.index());
+                    let span = self.connections.terms.soonest(conn.terms);
+                    self.connections.arm(net, id, span);
                 }
                 self.on_request(net, id, &request, &transfer, rest.get(consumed..).unwrap_or_default());
                 Some(consumed)
@@ -46,7 +43,7 @@ impl<H: Handler> H1<H> {
                 let unread = conn.last.passed(net.now());
                 conn.last = Tick::of(net.now());
                 if conn.flags & TAKES_BODY == 0 {
-                    if let Some(pace) = conn.more.as_mut().and_then(|more| more.pace.as_mut()) {
+                    if let Some(pace) = conn.more.as_mut().and_then(|more| more.exchange.pace.as_mut()) {
                         pace.came(consumed as u64, Duration::ZERO, net.now());
                     }
                     return Some(consumed);
@@ -55,15 +52,15 @@ impl<H: Handler> H1<H> {
             }
             RequestEvent::EndOfBody { consumed } => {
                 if let Some(more) = &mut conn.more {
-                    more.received += consumed as u64;
+                    more.exchange.received += consumed as u64;
                 }
                 self.on_body_end(net, id);
                 Some(consumed)
             }
             RequestEvent::Reject { status, consumed } => {
-                self.carrier.counters.parse_errors += 1;
+                self.connections.counters.parse_errors += 1;
                 if status == Status::CONTENT_TOO_LARGE {
-                    self.carrier.counters.bodies_refused += 1;
+                    self.connections.counters.bodies_refused += 1;
                 }
                 self.on_reject(net, id, status, rest);
                 Some(consumed)
@@ -78,13 +75,13 @@ impl<H: Handler> H1<H> {
     #[inline(never)]
     fn on_line_feeds<N: Net>(&mut self, net: &mut N, id: ConnId, rest: &[u8], length: usize) -> Option<usize> {
         let head = h1::canonical(rest.get(..length).unwrap_or_default());
-        let limits = self.carrier.head_limits(id);
-        let (event, taken) = match self.carrier.conns[id.index()].engine.on_bytes(&head, &limits) {
+        let limits = self.connections.head_limits(id);
+        let (event, taken) = match self.connections.conns[id.index()].engine.on_bytes(&head, &limits) {
             event @ RequestEvent::Request { .. } => (event, length),
             RequestEvent::Reject { status, .. } => (RequestEvent::Reject { status, consumed: rest.len() }, rest.len()),
             // It became another since, where the peer still writes to.
             _ => {
-                self.carrier.counters.parse_errors += 1;
+                self.connections.counters.parse_errors += 1;
                 self.on_reject(net, id, Status::BAD_REQUEST, b"");
                 return Some(rest.len());
             }
@@ -93,8 +90,8 @@ impl<H: Handler> H1<H> {
     }
 
     /// What came is no request, or no body of one, or did not come in time.
-    pub(crate) fn on_reject<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) {
-        let conn = &self.carrier.conns[id.index()];
+    pub fn on_reject<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) {
+        let conn = &self.connections.conns[id.index()];
         let (replying, discarding) = (conn.state == State::Replying, conn.discards());
         if conn.is_asked() {
             if self.is_cut_by_handler(net, id, status) {
@@ -105,13 +102,13 @@ impl<H: Handler> H1<H> {
         }
         if replying {
             // Part of another answer is out: nothing but a reset says so.
-            self.carrier.conns[id.index()].state = State::Closing;
+            self.connections.conns[id.index()].state = State::Closing;
             net.abort(id);
         } else if discarding {
             // Its answer is out.
-            self.carrier.close_after_queue(net, id);
+            self.connections.close_after_queue(net, id);
         } else if !self.is_refused_by_handler(net, id, status, rest) {
-            self.carrier.reject(net, id, &Page::new(status, b""), rest);
+            self.replies(net, id).reject(id, &Page::new(status, b""), rest);
         }
     }
 
@@ -119,8 +116,8 @@ impl<H: Handler> H1<H> {
     /// whole.
     #[cold]
     pub(crate) fn is_cut_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status) -> bool {
-        let conn = &mut self.carrier.conns[id.index()];
-        if conn.state != State::Waiting || conn.more.as_ref().is_none_or(|more| !more.reads) {
+        let conn = &mut self.connections.conns[id.index()];
+        if conn.state != State::Waiting || conn.more.as_ref().is_none_or(|more| !more.exchange.reads) {
             return false;
         }
         // Nothing after it can be understood.
@@ -141,17 +138,17 @@ impl<H: Handler> H1<H> {
     /// The client sends no more, and a request's body is not whole.
     #[cold]
     pub(crate) fn on_cut<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let replying = self.carrier.conns[id.index()].state == State::Replying;
+        let replying = self.connections.conns[id.index()].state == State::Replying;
         if self.is_cut_by_handler(net, id, Status::BAD_REQUEST) {
             return;
         }
         self.gone(net, id, Gone::Cut);
         if replying {
-            self.carrier.conns[id.index()].state = State::Closing;
+            self.connections.conns[id.index()].state = State::Closing;
             net.abort(id);
         } else {
-            self.carrier.conns[id.index()].state = State::Ready;
-            self.carrier.close_after_queue(net, id);
+            self.connections.conns[id.index()].state = State::Ready;
+            self.connections.close_after_queue(net, id);
         }
     }
 
@@ -160,16 +157,16 @@ impl<H: Handler> H1<H> {
     fn is_refused_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) -> bool {
         let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
         let now = Tick::of(net.now());
-        self.carrier.reading.remove(id.index());
-        let conn = &mut self.carrier.conns[id.index()];
+        self.connections.reading.remove(id.index());
+        let conn = &mut self.connections.conns[id.index()];
         conn.clear_more();
         conn.flags &= !TAKES_BODY;
         (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);
         let exchange = conn.exchange(id.index());
-        let mut replies = Answering { net, carrier: &mut self.carrier, within: Some(id), series: None };
+        let mut replies = H1Replies { net, connections: &mut self.connections, within: Some(id), series: None };
         let ends = self.handler.on_refused(&mut replies, exchange, status, line);
         if !ends {
-            self.carrier.conns[id.index()].state = State::Ready;
+            self.connections.conns[id.index()].state = State::Ready;
         }
         ends
     }
@@ -179,7 +176,7 @@ impl<H: Handler> H1<H> {
     /// than once, or remembered of it, is read from a copy, so that it is one
     /// and the same each time; a head that became another since is no request.
     fn on_request<N: Net>(&mut self, net: &mut N, id: ConnId, seen: &Request<'_>, transfer: &Transfer, behind: &[u8]) {
-        self.carrier.conns[id.index()].ending = ending(transfer, self.carrier.common.persistence);
+        self.connections.conns[id.index()].ending = ending(transfer, self.connections.common.persistence);
         if !net.shares_frames() {
             self.on_own_request(net, id, seen, transfer, behind);
             return;
@@ -187,7 +184,7 @@ impl<H: Handler> H1<H> {
         let mut head = core::mem::take(&mut self.head);
         head.clear();
         head.extend_from_slice(seen.head());
-        let limits = self.carrier.head_limits(id);
+        let limits = self.connections.head_limits(id);
         match RequestReader::new().on_bytes(&head, &limits) {
             RequestEvent::Request { request, transfer: again, consumed }
                 if consumed == head.len() && ends_alike(&again, transfer) =>
@@ -196,7 +193,7 @@ impl<H: Handler> H1<H> {
                 self.on_own_request(net, id, &request, transfer, b"");
             }
             _ => {
-                self.carrier.counters.parse_errors += 1;
+                self.connections.counters.parse_errors += 1;
                 self.on_reject(net, id, Status::BAD_REQUEST, b"");
             }
         }
@@ -231,7 +228,7 @@ impl<H: Handler> H1<H> {
     ) {
         let Intake { methods, bodies } = self.handler.intake();
         let (takes, judges) = (bodies != Bodies::Dropped, bodies == Bodies::Asked);
-        let most = if judges { u64::MAX } else { self.carrier.limits.http.body };
+        let most = if judges { u64::MAX } else { self.connections.limits.http.body };
         let too_long = matches!(transfer.framing(), Framing::Length(length) if length > most);
         let awaits = transfer.expect_continue() && transfer.version() == Version::Http11;
         // RFC 9110 §10.1.1: an HTTP/1.0 client's expectation is ignored.
@@ -240,41 +237,41 @@ impl<H: Handler> H1<H> {
         if let Some((status, fields)) = refused {
             // Answered at once. Whether the body follows all the same is not
             // known, so nothing after it can be understood.
-            self.carrier.counters.bodies_refused += u64::from(too_long);
-            let conn = &mut self.carrier.conns[id.index()];
+            self.connections.counters.bodies_refused += u64::from(too_long);
+            let conn = &mut self.connections.conns[id.index()];
             conn.ending = conn.ending.and(false);
             conn.state = State::Waiting;
-            let (net, carrier) = (&mut *net, &mut self.carrier);
-            let exchange = carrier.exchange_of(id);
-            let mut replies = Answering { net, carrier, within: Some(id), series: None };
+            let (net, connections) = (&mut *net, &mut self.connections);
+            let exchange = connections.exchange_of(id);
+            let mut replies = H1Replies { net, connections, within: Some(id), series: None };
             replies.reply_status(exchange, request, status, fields);
             return;
         }
         if awaits && !judges {
-            self.carrier.go_ahead(net, id);
+            self.replies(net, id).go_ahead(id);
         }
         let now = Tick::of(net.now());
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         conn.last = now;
         if !judges {
             conn.engine.limit_body(most);
         }
-        let more = conn.more();
-        (more.began, more.expects) = (Some(net.now()), awaits && judges);
+        let exchange = &mut conn.more().exchange;
+        (exchange.began, exchange.expects) = (Some(net.now()), awaits && judges);
         // A handler that asks for bodies says when it reads one.
-        more.pace = (!judges).then(|| BodyPace::begin(net.now()));
+        exchange.pace = (!judges).then(|| BodyPace::begin(net.now()));
         if takes {
             let body = match transfer.framing() {
                 Framing::Length(length) => RequestBody::Length(length),
                 _ if judges => {
-                    body_at_hand(self.carrier.conns[id.index()].engine, behind, &self.carrier.head_limits(id))
+                    body_at_hand(self.connections.conns[id.index()].engine, behind, &self.connections.head_limits(id))
                 }
                 _ => RequestBody::Unknown,
             };
-            let conn = &mut self.carrier.conns[id.index()];
+            let conn = &mut self.connections.conns[id.index()];
             if body == RequestBody::Malformed {
                 // There is nothing to take, and nothing after it can be understood.
-                self.carrier.counters.parse_errors += 1;
+                self.connections.counters.parse_errors += 1;
                 conn.ending = conn.ending.and(false);
             } else {
                 conn.flags |= TAKES_BODY;
@@ -284,8 +281,8 @@ impl<H: Handler> H1<H> {
         }
         conn.more().request = Some((*request).into());
         conn.state = State::Body;
-        let span = self.carrier.terms_of(id).body;
-        self.carrier.arm(net, id, span);
+        let span = self.connections.terms_of(id).body;
+        self.connections.arm(net, id, span);
     }
 
     /// Some of a body that is the handler's, so long after the last of it.
@@ -301,13 +298,13 @@ impl<H: Handler> H1<H> {
             taken = handler.on_body(replies, exchange, bytes).min(bytes.len());
         });
         let left = bytes.len() - taken;
-        let conn = &mut self.carrier.conns[id.index()];
-        if let Some(more) = &mut conn.more {
+        let conn = &mut self.connections.conns[id.index()];
+        if let Some(exchange) = conn.more.as_mut().map(|more| &mut more.exchange) {
             // What its handler left until now was not its client's to send.
-            let unread = if more.left { unread } else { Duration::ZERO };
-            more.left = left > 0;
-            more.received += (consumed - left) as u64;
-            if let Some(pace) = &mut more.pace {
+            let unread = if exchange.left { unread } else { Duration::ZERO };
+            exchange.left = left > 0;
+            exchange.received += (consumed - left) as u64;
+            if let Some(pace) = &mut exchange.pace {
                 pace.came((consumed - left) as u64, unread, net.now());
             }
         }
@@ -323,7 +320,7 @@ impl<H: Handler> H1<H> {
     /// handler has been told of it.
     fn on_body_end<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = Tick::of(net.now());
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         conn.last = now;
         if conn.flags & TAKES_BODY != 0 {
             conn.flags &= !TAKES_BODY;
@@ -332,8 +329,8 @@ impl<H: Handler> H1<H> {
         }
         conn.state = State::Ready;
         let request = conn.more.as_mut().and_then(|more| more.request.take());
-        let span = self.carrier.terms_of(id).keep_alive;
-        self.carrier.arm(net, id, span);
+        let span = self.connections.terms_of(id).keep_alive;
+        self.connections.arm(net, id, span);
         if let Some(request) = request {
             // The site may have become another meanwhile.
             let request = request.get();
@@ -343,18 +340,19 @@ impl<H: Handler> H1<H> {
 
     /// Hands a request to the handler.
     fn respond<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, body: RequestBody) {
-        self.carrier.conns[id.index()].state = State::Waiting;
-        if self.carrier.tells_all {
-            let Carrier { beginnings, conns, .. } = &mut self.carrier;
-            trace::begin(beginnings, &mut conns[id.index()], id, request, net.now());
+        self.connections.conns[id.index()].state = State::Waiting;
+        if self.connections.tells_all {
+            let Connections { beginnings, conns, .. } = &mut self.connections;
+            trace::begin(beginnings, &mut conns[id.index()].more().exchange, id, request, net.now());
         }
-        let exchange = self.carrier.exchange_of(id);
-        let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, within: Some(id), series: None };
+        let exchange = self.connections.exchange_of(id);
+        let mut replies =
+            H1Replies { net: &mut *net, connections: &mut self.connections, within: Some(id), series: None };
         self.handler.on_request(&mut replies, exchange, request, body);
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         if conn.state == State::Waiting {
             conn.last = Tick::of(net.now());
-            conn.more().began.get_or_insert(net.now());
+            conn.more().exchange.began.get_or_insert(net.now());
             self.looks_ahead = self.handler.looks_ahead();
         }
     }
@@ -362,12 +360,12 @@ impl<H: Handler> H1<H> {
     /// Tells the handler of what the requests behind a waiting one ask for,
     /// `rest`. They are read again when it is their turn.
     pub(crate) fn look_ahead<N: Net>(&mut self, net: &N, id: ConnId, mut rest: &[u8]) {
-        let conn = &self.carrier.conns[id.index()];
+        let conn = &self.connections.conns[id.index()];
         if conn.state != State::Waiting {
             return;
         }
         let mut engine = conn.engine;
-        let limits = self.carrier.head_limits(id);
+        let limits = self.connections.head_limits(id);
         for _ in 0..AHEAD {
             let RequestEvent::Request { request, transfer, consumed } = engine.on_bytes(rest, &limits) else { return };
             if transfer.framing() != Framing::None {
@@ -377,35 +375,6 @@ impl<H: Handler> H1<H> {
             if !self.handler.look_ahead(&request, net.now()) {
                 return;
             }
-        }
-    }
-}
-
-impl Carrier {
-    /// The end of an offer: what was left, and why.
-    pub(crate) fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
-        let now = net.now();
-        let conn = &mut self.conns[id.index()];
-        if !matches!(conn.state, State::Proxied | State::Ready | State::Body) {
-            return;
-        }
-        if paused {
-            conn.flags |= PAUSED;
-            self.counters.back_pressure += 1;
-            self.watch_progress(net, id);
-            return;
-        }
-        if conn.flags & ENDED != 0 {
-            // What was to come of a request never will.
-            self.close_after_queue(net, id);
-            return;
-        }
-        if left > 0 && conn.state == State::Ready && conn.flags & PARTIAL == 0 {
-            conn.flags |= PARTIAL;
-            conn.last = Tick::of(now);
-            self.reading.add(id.index());
-            let span = self.terms.head(conn.terms).timeout;
-            self.arm(net, id, span);
         }
     }
 }

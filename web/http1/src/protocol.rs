@@ -4,12 +4,9 @@
 //! has is not told. [`H1::on_bytes`], [`H1::on_sent`], [`H1::on_end`] and [`H1::on_timer`] are what
 //! happens to a connection, [`H1::on_turn`] and [`H1::on_second`] what time brings.
 
-use crate::answering::Answering;
-use crate::conn::{DRY, ENDED, PAUSED, State, TAKES_BODY, Tick};
-use crate::connections::Carrier;
-use crate::early::EarlyConnections;
-use crate::trace;
+use crate::answering::H1Replies;
 use app::{ConnId, Net, Wake};
+use connections::{Connections, DRY, ENDED, EarlyConnections, MARKED, PAUSED, State, TAKES_BODY, Tick, trace};
 use exchange::Handler;
 use h1::server::RequestEvent;
 use semantics::Status;
@@ -18,23 +15,77 @@ use wire::Time;
 
 /// What carries HTTP/1.1 between connections and handlers.
 #[derive(Debug)]
-pub(crate) struct H1<H> {
-    pub carrier: Carrier,
+pub struct H1<H> {
+    /// The connections.
+    pub connections: Connections,
+    /// Who answers.
     pub handler: H,
     /// The head of the request that takes the long way, in memory that is
     /// ours alone.
-    pub head: Vec<u8>,
+    pub(crate) head: Vec<u8>,
     /// A request began to wait: those behind it may be worth being told of.
-    pub looks_ahead: bool,
+    pub(crate) looks_ahead: bool,
     /// A handler has left some of a body.
-    pub full: bool,
+    pub(crate) full: bool,
     /// A plain head was looked at for what is ready, and nothing is.
-    pub has_missed: bool,
+    pub(crate) has_missed: bool,
     /// Connections whose handshakes are not over, and whose clients ask already.
     pub early: EarlyConnections,
 }
 
+impl<H> H1<H> {
+    /// HTTP/1.1 on these connections, answered by `handler`.
+    #[must_use]
+    pub fn new(connections: Connections, handler: H) -> Self {
+        Self {
+            connections,
+            handler,
+            head: Vec::with_capacity(1024),
+            looks_ahead: false,
+            full: false,
+            has_missed: false,
+            early: EarlyConnections::default(),
+        }
+    }
+}
+
 impl<H: Handler> H1<H> {
+    /// Takes what a connection was offered that waits for a request, from `used` on, by heads
+    /// that are parsed as a whole.
+    #[inline(never)]
+    pub fn on_heads<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
+        let mut has_missed = core::mem::take(&mut self.has_missed);
+        let mut room = self.connections.unsent_max.saturating_sub(net.unsent(id));
+        let mut rest = data.get(used..).unwrap_or_default();
+        while room > 0 {
+            let Some(conn) = self.connections.conns.get_mut(id.index()) else { break };
+            if conn.state != State::Ready || conn.flags & !MARKED != 0 || self.early.holds(id, rest) {
+                break;
+            }
+            let event = conn.engine.on_bytes(rest, &self.connections.terms.head(conn.terms).limits);
+            let bytes = match &event {
+                // It was asked already whether that is ready.
+                RequestEvent::Request { .. } if core::mem::take(&mut has_missed) => 0,
+                RequestEvent::Request { request, transfer, consumed } => {
+                    let bytes = self.serve_ready(net, id, request, transfer, now);
+                    if bytes > 0 {
+                        rest = rest.get(*consumed..).unwrap_or_default();
+                    }
+                    bytes
+                }
+                _ => 0,
+            };
+            if bytes == 0 {
+                return self.on_bytes(net, id, data, data.len() - rest.len(), Some(&event));
+            }
+            if rest.is_empty() {
+                return data.len();
+            }
+            room = room.saturating_sub(bytes);
+        }
+        self.on_bytes(net, id, data, data.len() - rest.len(), None)
+    }
+
     /// Takes what a connection was offered, from `used` on; how many bytes of `data` are used
     /// then. `seen` is the first event, if it was already looked for.
     #[inline]
@@ -46,14 +97,14 @@ impl<H: Handler> H1<H> {
         mut used: usize,
         mut seen: Option<&RequestEvent<'_>>,
     ) -> usize {
-        let conn = &self.carrier.conns[id.index()];
+        let conn = &self.connections.conns[id.index()];
         if conn.state == State::Replying && conn.flags & TAKES_BODY == 0 {
             // What arrived may acknowledge the last of it.
             self.on_room(net, id);
         }
         let paused = loop {
             let rest = data.get(used..).unwrap_or_default();
-            let conn = &mut self.carrier.conns[id.index()];
+            let conn = &mut self.connections.conns[id.index()];
             match conn.state {
                 State::Vacant => return data.len(),
                 State::Closing => {
@@ -70,14 +121,14 @@ impl<H: Handler> H1<H> {
             }
             let event = match seen.take() {
                 Some(event) => *event,
-                None if conn.state == State::Ready && net.unsent(id) >= self.carrier.unsent_max => break true,
+                None if conn.state == State::Ready && net.unsent(id) >= self.connections.unsent_max => break true,
                 None if conn.state == State::Ready && self.early.holds(id, rest) => break false,
-                None => conn.engine.on_bytes(rest, &self.carrier.terms.head(conn.terms).limits),
+                None => conn.engine.on_bytes(rest, &self.connections.terms.head(conn.terms).limits),
             };
             match self.on_event(net, id, event, rest) {
                 Some(consumed) => used += consumed,
                 None => {
-                    let conn = &self.carrier.conns[id.index()];
+                    let conn = &self.connections.conns[id.index()];
                     if conn.flags & ENDED != 0 && conn.is_asked() && conn.awaits_body() {
                         self.on_cut(net, id);
                     }
@@ -97,46 +148,46 @@ impl<H: Handler> H1<H> {
         if core::mem::take(&mut self.looks_ahead) {
             self.look_ahead(net, id, rest);
         }
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         if rest.is_empty() && conn.flags & ENDED != 0 {
             conn.flags |= DRY;
         }
-        self.carrier.after_data(net, id, rest.len(), paused);
+        self.connections.after_data(net, id, rest.len(), paused);
     }
 
     /// The peer has taken some of a reply.
-    pub(crate) fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    fn on_room<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.tell(net, id, None, |handler, replies, exchange| handler.on_room(replies, exchange));
     }
 
     /// A client has taken most of what was queued for it.
     #[inline]
     pub fn on_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         if conn.flags & PAUSED != 0 {
             conn.flags &= !PAUSED;
             conn.last = Tick::of(net.now());
-            let (state, span) = (conn.state, self.carrier.terms.soonest(conn.terms));
-            self.carrier.arm(net, id, span);
+            let (state, span) = (conn.state, self.connections.terms.soonest(conn.terms));
+            self.connections.arm(net, id, span);
             net.resume(id);
             if state != State::Replying {
                 return;
             }
         }
-        if matches!(self.carrier.conns[id.index()].state, State::Replying | State::Tunnel) {
+        if matches!(self.connections.conns[id.index()].state, State::Replying | State::Tunnel) {
             self.on_room(net, id);
         }
     }
 
     /// A client sends no more, and `held` bytes of what it sent were not taken.
     pub fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
-        let conn = &self.carrier.conns[id.index()];
+        let conn = &self.connections.conns[id.index()];
         match conn.state {
             // A request that is not whole by now never will be. One that
             // waits for back-pressure to pass is offered again.
             State::Ready if held > 0 && self.early.goes_on(id) => net.resume(id),
             State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
-                self.carrier.close_after_queue(net, id)
+                self.connections.close_after_queue(net, id)
             }
             // Nor will a request's body.
             State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
@@ -147,83 +198,83 @@ impl<H: Handler> H1<H> {
             State::Tunnel if held == 0 => self.on_tunnel_dry(net, id),
             // RFC 9112 §9.6 ends here: both sides have said all. What is queued
             // must still be taken, and our FIN acknowledged.
-            State::Closing => self.carrier.watch_progress(net, id),
+            State::Closing => self.connections.watch_progress(net, id),
             _ => {}
         }
     }
 
     /// A client's timer ran out: a wait may be over.
     pub fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let conn = &self.carrier.conns[id.index()];
-        let header = self.carrier.terms.head(conn.terms).timeout;
+        let conn = &self.connections.conns[id.index()];
+        let header = self.connections.terms.head(conn.terms).timeout;
         match conn.state {
-            State::Tunnel => self.carrier.check_tunnel(net, id),
-            State::Body if conn.discards() => self.carrier.check_linger(net, id),
+            State::Tunnel => self.connections.check_tunnel(net, id),
+            State::Body if conn.discards() => self.connections.check_linger(net, id),
             State::Ready | State::Body => {
-                if self.carrier.is_request_late(net, id) {
+                if self.connections.is_request_late(net, id) {
                     // RFC 9110 §15.5.9
                     self.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
                 }
             }
             State::Waiting if conn.waits_for_body() => {
-                let span = self.carrier.terms_of(id).body;
-                match self.carrier.conns[id.index()].last.left(span, net.now()) {
-                    Some(left) => self.carrier.arm(net, id, left),
+                let span = self.connections.terms_of(id).body;
+                match self.connections.conns[id.index()].last.left(span, net.now()) {
+                    Some(left) => self.connections.arm(net, id, left),
                     None => {
-                        self.carrier.counters.timeouts_body += 1;
+                        self.connections.counters.timeouts_body += 1;
                         self.on_reject(net, id, Status::REQUEST_TIMEOUT, b"");
                     }
                 }
             }
-            State::Waiting if conn.is_patient() => self.carrier.arm(net, id, header),
+            State::Waiting if conn.is_patient() => self.connections.arm(net, id, header),
             State::Waiting => match conn.last.left(header, net.now()) {
-                Some(left) => self.carrier.arm(net, id, left),
+                Some(left) => self.connections.arm(net, id, left),
                 None => self.on_late(net, id),
             },
-            State::Replying => self.carrier.check_progress(net, id),
-            State::Closing if net.unsent(id) > 0 || conn.flags & ENDED != 0 => self.carrier.check_progress(net, id),
-            State::Closing => self.carrier.check_linger(net, id),
+            State::Replying => self.connections.check_progress(net, id),
+            State::Closing if net.unsent(id) > 0 || conn.flags & ENDED != 0 => self.connections.check_progress(net, id),
+            State::Closing => self.connections.check_linger(net, id),
             State::Vacant | State::Proxied | State::Handshake | State::Service => {}
         }
     }
 
     /// A handler has let a request wait for too long.
     fn on_late<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let soonest = self.carrier.terms_of(id).keep_alive;
-        self.carrier.arm(net, id, soonest);
+        let soonest = self.connections.terms_of(id).keep_alive;
+        self.connections.arm(net, id, soonest);
         let mut goes_on = false;
         self.tell(net, id, None, |handler, replies, exchange| goes_on = handler.on_late(replies, exchange));
-        let Some(conn) = self.carrier.conn(id).filter(|conn| conn.state == State::Waiting) else { return };
+        let Some(conn) = self.connections.conn(id).filter(|conn| conn.state == State::Waiting) else { return };
         if goes_on {
             conn.last = Tick::of(net.now());
-            let span = self.carrier.terms.head(self.carrier.conns[id.index()].terms).timeout;
-            self.carrier.arm(net, id, span);
+            let span = self.connections.terms.head(self.connections.conns[id.index()].terms).timeout;
+            self.connections.arm(net, id, span);
         } else {
-            self.carrier.counters.timeouts_file += 1;
+            self.connections.counters.timeouts_file += 1;
             net.abort(id);
         }
     }
 
     /// A new second began: `Date` changes, and what is held is looked over.
     pub fn on_second(&mut self, now: Time) {
-        let carrier = &mut self.carrier;
-        carrier.second = carrier.clock.unix_seconds(now);
-        carrier.next_second = carrier.clock.next_second(now);
-        carrier.date = HttpDate::from_unix(carrier.second);
-        carrier.tells_all = carrier.log.is_some() || trace::is_on();
-        if let Some(log) = &mut carrier.log {
-            log.set_time(&carrier.date);
+        let connections = &mut self.connections;
+        connections.second = connections.clock.unix_seconds(now);
+        connections.next_second = connections.clock.next_second(now);
+        connections.date = HttpDate::from_unix(connections.second);
+        connections.tells_all = connections.log.is_some() || trace::is_on();
+        if let Some(log) = &mut connections.log {
+            log.set_time(&connections.date);
         }
-        self.handler.on_second(carrier.second, &carrier.date, now);
+        self.handler.on_second(connections.second, &connections.date, now);
     }
 
     /// A turn: logs are written, and handlers take up what is finished, and ask for the next.
     pub fn on_turn<N: Net>(&mut self, net: &mut N, now: Time) -> Wake {
         let mut wake = Wake::Idle;
-        if let Some(log) = &mut self.carrier.log {
+        if let Some(log) = &mut self.connections.log {
             wake = log.on_turn(now).map_or(wake, |at| wake.earlier(Wake::At(at)));
         }
-        let mut replies = Answering { net: &mut *net, carrier: &mut self.carrier, within: None, series: None };
+        let mut replies = H1Replies { net: &mut *net, connections: &mut self.connections, within: None, series: None };
         wake.earlier(self.handler.on_turn(&mut replies))
     }
 }

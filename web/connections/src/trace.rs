@@ -4,7 +4,8 @@
 //! from then on what is plain takes the way of heads that are parsed as a whole.
 
 use crate::beginnings::Beginnings;
-use crate::conn::{ServedConnection, Traced};
+use crate::conn::ServedConnection;
+use crate::exchanges::{Exchange, Traced};
 use app::{Closed, ConnId, Net};
 use semantics::{Request, Status};
 use wire::Time;
@@ -22,6 +23,7 @@ pub fn is_on() -> bool {
     probes::request_begin::is_traced() || probes::request_end::is_traced()
 }
 
+/// A client connected; so many are open now.
 #[inline]
 pub fn accepted<N: Net>(net: &N, id: ConnId, beginnings: &Beginnings, open: u64) {
     if probes::connection_accepted::is_traced() {
@@ -30,6 +32,7 @@ pub fn accepted<N: Net>(net: &N, id: ConnId, beginnings: &Beginnings, open: u64)
     }
 }
 
+/// A connection is gone.
 #[inline]
 pub fn closed(beginnings: &Beginnings, conn: &ServedConnection, id: ConnId, why: Closed) {
     if probes::connection_closed::is_traced() {
@@ -60,15 +63,14 @@ pub fn refused(beginnings: &Beginnings, id: ConnId, status: Status, bytes: u64) 
 
 /// A request goes to its handler. What it asks for is kept, because its head is not.
 #[cold]
-pub fn begin(beginnings: &Beginnings, conn: &mut ServedConnection, id: ConnId, request: &Request<'_>, now: Time) {
+pub fn begin(beginnings: &Beginnings, exchange: &mut Exchange, id: ConnId, request: &Request<'_>, now: Time) {
     let (host, path) = (request.authority(), request.path());
     if probes::request_begin::is_traced() {
         probes::request_begin::fire(number(beginnings, id), host, path);
     }
     if probes::request_end::is_traced() {
-        let more = conn.more();
-        let began = more.began.unwrap_or(now);
-        more.traced = Some(Box::new(Traced { host: host.into(), path: path.into(), began }));
+        let began = exchange.began.unwrap_or(now);
+        exchange.traced = Some(Box::new(Traced { host: host.into(), path: path.into(), began }));
     }
 }
 
@@ -76,27 +78,27 @@ pub fn begin(beginnings: &Beginnings, conn: &mut ServedConnection, id: ConnId, r
 /// that was begun.
 #[inline]
 pub fn end(
-    (beginnings, conns): (&Beginnings, &mut [ServedConnection]),
+    (beginnings, exchange): (&Beginnings, Option<&mut Exchange>),
     id: ConnId,
     now: Time,
     whole: Option<(Status, u64)>,
 ) {
     if probes::request_end::is_traced() {
-        end_traced((beginnings, conns), id, now, whole);
+        end_traced((beginnings, exchange), id, now, whole);
     }
 }
 
 #[cold]
 fn end_traced(
-    (beginnings, conns): (&Beginnings, &mut [ServedConnection]),
+    (beginnings, exchange): (&Beginnings, Option<&mut Exchange>),
     id: ConnId,
     now: Time,
     whole: Option<(Status, u64)>,
 ) {
-    let Some(more) = conns.get_mut(id.index()).and_then(|conn| conn.more.as_deref_mut()) else { return };
+    let Some(exchange) = exchange else { return };
     // Nobody traced when it began; or it was told.
-    let Some(Traced { host, path, began }) = more.traced.take().map(|traced| *traced) else { return };
-    let (status, bytes) = whole.map_or_else(|| more.outcome(), |(status, bytes)| (status.code(), bytes));
+    let Some(Traced { host, path, began }) = exchange.traced.take().map(|traced| *traced) else { return };
+    let (status, bytes) = whole.map_or_else(|| exchange.outcome(), |(status, bytes)| (status.code(), bytes));
     let status = if status == 0 { LEFT } else { status };
     probes::request_end::fire(
         number(beginnings, id),

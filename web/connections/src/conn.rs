@@ -1,13 +1,12 @@
-//! What the server knows of a connection.
+//! What is known of a connection.
 
-use crate::pace::{BodyPace, Traffic};
+use crate::exchanges::Exchange;
+use crate::pace::Traffic;
 use crate::terms::Terms;
-use access_log::OpenLine;
 use app::ConnId;
 use core::time::Duration;
 use exchange::{Ending, ExchangeId, ProxiedAddresses};
-use h1::Version;
-use h1::server::{RequestReader, Transfer};
+use h1::server::RequestReader;
 use semantics::OwnedRequest;
 use wire::Time;
 
@@ -32,8 +31,11 @@ use wire::Time;
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct ServedConnection {
+    /// Reads requests of HTTP/1.1.
     pub engine: RequestReader,
+    /// What only some connections need.
     pub more: Option<Box<More>>,
+    /// With the index, its name.
     pub generation: u32,
     /// When what is waited for began: the head's first byte, the last of the
     /// body, the end of the last response.
@@ -42,9 +44,11 @@ pub struct ServedConnection {
     pub queued: u32,
     /// See [`ServedConnection::set_mark`].
     pub mark: u32,
-    /// Requests answered, or more than any may answer: [`OLD`].
+    /// Requests answered, or more than any may answer: [`CLOSE_AFTER_NEXT`].
     pub requests: u32,
+    /// What happens to bytes that arrive.
     pub state: State,
+    /// [`PARTIAL`] and others.
     pub flags: u8,
     /// What is taken of its client, and waited for.
     pub terms: Terms,
@@ -76,7 +80,7 @@ pub enum State {
     Tunnel,
     /// They are ignored: the last response is queued, and FIN behind it.
     Closing,
-    /// They are a [service](crate::Service)'s, from the first on.
+    /// They are a service's, from the first on.
     Service,
 }
 
@@ -119,7 +123,7 @@ pub const TAKES_BODY: u8 = 128;
 
 /// Of the number of requests: as many as a connection may answer, whatever it has
 /// answered. Its next answer is its last.
-pub const OLD: u32 = 1 << 31;
+const CLOSE_AFTER_NEXT: u32 = 1 << 31;
 
 /// Of a mark, what counts bytes.
 const ACKNOWLEDGED: u32 = (1 << 28) - 1;
@@ -127,43 +131,20 @@ const ACKNOWLEDGED: u32 = (1 << 28) - 1;
 /// What only some connections need.
 #[derive(Debug, Default)]
 pub struct More {
+    /// The exchange that is under way.
+    pub exchange: Exchange,
     /// A request whose body is being discarded.
     pub request: Option<OwnedRequest>,
-    /// What the handler left with the exchange.
-    pub mark: Option<u32>,
-    /// The handler has left some of a body, which is to be offered again.
-    pub left: bool,
-    /// The handler reads the body, and nothing is to be waited for but its client; and
-    /// what was taken of it, framing included.
-    pub reads: bool,
-    pub received: u64,
-    /// Its client waits for a word before it sends the body.
-    pub expects: bool,
-    /// How fast the body comes, from when on it is read.
-    pub pace: Option<BodyPace>,
-    /// Bytes of a tunnel's client, modulo 2^32; and what went both ways by a look at it.
+    /// Bytes of a tunnel's client, modulo 2^32.
     pub tunnelled: u32,
+    /// What went both ways by a look at it.
     pub traffic: Option<Traffic>,
-    /// What the log will say, and bytes of the body so far.
-    pub line: Option<OpenLine>,
-    pub sent: u64,
     /// What a proxy said of its client: as long as the connection is.
     pub proxied: Option<ProxiedAddresses>,
     /// Its reply is sent in chunks, and the last of them is to come.
     pub chunked: bool,
     /// Nothing but the connection's end tells that of its reply.
     pub until_close: bool,
-    /// Its handler has time limits of its own.
-    pub patient: bool,
-    /// Of a reply that was begun: its status, and bytes of its head.
-    pub status: u16,
-    pub head: u32,
-    /// When the request's head was whole, if it was not answered at once.
-    pub began: Option<Time>,
-    /// The series that its latency is counted with.
-    pub series: Option<u16>,
-    /// What was asked for, while requests are traced.
-    pub traced: Option<Box<Traced>>,
 }
 
 /// Memory of exchanges that are over, for those that follow.
@@ -191,27 +172,9 @@ impl More {
     }
 }
 
-/// What a request asked for that is traced.
-#[derive(Debug)]
-pub struct Traced {
-    pub host: Box<[u8]>,
-    pub path: Box<[u8]>,
-    pub began: Time,
-}
-
-impl More {
-    /// What a reply came to: its status, and its bytes.
-    pub fn outcome(&self) -> (u16, u64) {
-        (self.status, u64::from(self.head) + self.sent)
-    }
-}
-
-/// What a request says of how its response ends, and whether that is `said` in any case.
-pub fn ending(transfer: &Transfer, said: bool) -> Ending {
-    Ending::new(transfer.version() == Version::Http10, transfer.keep_alive()).saying(said)
-}
-
 impl ServedConnection {
+    /// There is none.
+    #[must_use]
     pub const fn vacant() -> Self {
         Self {
             engine: RequestReader::new(),
@@ -228,6 +191,7 @@ impl ServedConnection {
         }
     }
 
+    /// What only some connections need, from now on this one, too.
     pub fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
     }
@@ -288,12 +252,12 @@ impl ServedConnection {
 
     /// Whether more of a body is awaited than has come, as far as is known.
     pub fn awaits_body(&self) -> bool {
-        self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.left)
+        self.flags & TAKES_BODY != 0 && self.more.as_ref().is_none_or(|more| !more.exchange.left)
     }
 
     /// Whether nothing is waited for but more of a body.
     pub fn waits_for_body(&self) -> bool {
-        self.awaits_body() && self.more.as_ref().is_some_and(|more| more.reads)
+        self.awaits_body() && self.more.as_ref().is_some_and(|more| more.exchange.reads)
     }
 
     /// Whether what comes is the rest of a body whose request was answered.
@@ -308,7 +272,7 @@ impl ServedConnection {
 
     /// Whether its handler has time limits of its own.
     pub fn is_patient(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.patient)
+        self.more.as_ref().is_some_and(|more| more.exchange.patient)
     }
 
     /// Whether its reply is sent in chunks.
@@ -316,9 +280,14 @@ impl ServedConnection {
         self.more.as_ref().is_some_and(|more| more.chunked)
     }
 
+    /// Its next answer is its last, as where it has answered as many requests as it may.
+    pub const fn close_after_next(&mut self) {
+        self.requests |= CLOSE_AFTER_NEXT;
+    }
+
     /// Requests answered.
     pub const fn answered(&self) -> u32 {
-        self.requests & !OLD
+        self.requests & !CLOSE_AFTER_NEXT
     }
 
     /// The exchange that is under way, or where none is, the next one: as the connection with
@@ -336,7 +305,9 @@ impl ServedConnection {
 pub struct Tick(u32);
 
 impl Tick {
+    /// Of this time.
     #[inline]
+    #[must_use]
     pub const fn of(now: Time) -> Self {
         Self((now.as_nanos() >> SHIFT) as u32)
     }

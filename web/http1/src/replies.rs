@@ -1,10 +1,9 @@
 //! What handlers answer through: [`Replies`], by HTTP/1.1.
 
-use crate::answering::Answering;
-use crate::conn::{FINISHED, More, State, TAKES_BODY, Tick};
-use crate::pace::BodyPace;
+use crate::answering::H1Replies;
 use crate::page::Page;
 use app::{Net, PathFigures};
+use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
 use core::net::SocketAddr;
 use exchange::{
     About, ExchangeId, LocalAddress, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
@@ -13,14 +12,14 @@ use h1::response;
 use semantics::{Method, Request, Status};
 use wire::Time;
 
-impl<N: Net> Replies for Answering<'_, N> {
+impl<N: Net> Replies for H1Replies<'_, N> {
     fn now(&self) -> Time {
         self.net.now()
     }
 
     fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
         let Some((id, ending)) = self.unanswered(id) else { return };
-        let lengths = self.carrier.queue(self.net, id, reply, body, ending);
+        let lengths = self.queue(id, reply, body, ending);
         self.over(id, request, reply.status, lengths, ending);
     }
 
@@ -64,11 +63,11 @@ impl<N: Net> Replies for Answering<'_, N> {
         match piece {
             Piece::Bytes(bytes) => {
                 self.piece(id, piece.len(), |net| net.send_bytes(id, bytes));
-                self.carrier.watch_tunnel(self.net, id);
+                self.connections.watch_tunnel(self.net, id);
             }
             Piece::Body(body, (start, end)) => self.piece(id, piece.len(), |net| net.send_body(id, body, start..end)),
             Piece::File(file, (start, end)) => {
-                let chunked = self.carrier.conns[id.index()].is_chunked();
+                let chunked = self.connections.conns[id.index()].is_chunked();
                 if chunked || !self.net.send_file(id, file, start..end) {
                     return false;
                 }
@@ -80,30 +79,30 @@ impl<N: Net> Replies for Answering<'_, N> {
 
     fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
         let Some(id) = self.begun(id) else { return 0 };
-        if self.carrier.conns[id.index()].is_chunked() {
+        if self.connections.conns[id.index()].is_chunked() {
             return 0;
         }
         let taken = self.net.take_back(id, most);
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         conn.queued = conn.queued.wrapping_sub(taken as u32);
         let more = conn.more();
-        more.sent = more.sent.saturating_sub(taken as u64);
-        self.carrier.counters.bytes_queued -= taken as u64;
+        more.exchange.sent = more.exchange.sent.saturating_sub(taken as u64);
+        self.connections.counters.bytes_queued -= taken as u64;
         taken
     }
 
     fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
         let Some(id) = self.begun(id) else { return };
-        if core::mem::take(&mut self.carrier.conns[id.index()].more().chunked) {
+        if core::mem::take(&mut self.connections.conns[id.index()].more().chunked) {
             if trailers.is_empty() {
-                self.carrier.send(self.net, id, response::LAST_CHUNK);
+                self.connections.send(self.net, id, response::LAST_CHUNK);
             } else {
                 let (length, end) = response::LAST_CHUNK.split_at(3);
-                self.carrier.send(self.net, id, &[length, trailers, end].concat());
+                self.connections.send(self.net, id, &[length, trailers, end].concat());
             }
         }
-        let draining = self.carrier.draining.is_some();
-        let conn = &mut self.carrier.conns[id.index()];
+        let draining = self.connections.draining.is_some();
+        let conn = &mut self.connections.conns[id.index()];
         if (!conn.ending.goes_on() || draining) && conn.flags & FINISHED == 0 {
             conn.flags |= FINISHED;
             self.net.finish(id);
@@ -113,13 +112,15 @@ impl<N: Net> Replies for Answering<'_, N> {
     fn end(&mut self, id: ExchangeId) {
         let Some(id) = self.begun(id) else { return };
         let now = self.net.now();
-        self.carrier.close_line(id, now);
-        if let Some((status, bytes)) = self.carrier.conns[id.index()].more.as_deref().map(More::outcome) {
+        self.connections.close_line(id, now);
+        if let Some((status, bytes)) =
+            self.connections.conns[id.index()].more.as_deref().map(|more| more.exchange.outcome())
+        {
             self.record(id, status, bytes);
         }
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         conn.last = Tick::of(now);
-        let goes_on = conn.ending.goes_on() && self.carrier.draining.is_none();
+        let goes_on = conn.ending.goes_on() && self.connections.draining.is_none();
         self.go_on(id, goes_on);
     }
 
@@ -151,59 +152,59 @@ impl<N: Net> Replies for Answering<'_, N> {
         let asked = self.asked(id).filter(|(_, conn)| conn.flags & TAKES_BODY != 0);
         let Some((id, conn)) = asked else { return };
         conn.engine.limit_body(most);
-        (conn.more().reads, conn.last) = (true, now);
-        conn.more().pace = Some(BodyPace::begin(begins));
-        let (expects, waits) = (core::mem::take(&mut conn.more().expects), conn.state == State::Waiting);
+        (conn.more().exchange.reads, conn.last) = (true, now);
+        conn.more().exchange.pace = Some(BodyPace::begin(begins));
+        let (expects, waits) = (core::mem::take(&mut conn.more().exchange.expects), conn.state == State::Waiting);
         if expects && waits {
-            self.carrier.go_ahead(self.net, id);
+            self.go_ahead(id);
         }
         if waits {
-            let span = self.carrier.terms_of(id).body;
-            self.carrier.arm(self.net, id, span);
+            let span = self.connections.terms_of(id).body;
+            self.connections.arm(self.net, id, span);
         }
         self.net.resume(id);
     }
 
     fn about(&self, id: ExchangeId) -> About {
-        let Some((id, conn)) = self.carrier.conn_of(id) else { return About::default() };
+        let Some((id, conn)) = self.connections.conn_of(id) else { return About::default() };
         About {
             peer: self.net.peer(id),
             local: LocalAddress::of(self.net, id),
-            connection: self.carrier.beginnings.number(id.index()),
-            age: self.carrier.beginnings.age(id.index(), self.net.now()),
+            connection: self.connections.beginnings.number(id.index()),
+            age: self.connections.beginnings.age(id.index(), self.net.now()),
             requests: conn.answered(),
             http10: conn.ending.is_http10(),
-            goes_on: conn.ending.goes_on() && self.carrier.goes_on(id),
-            transport: self.carrier.transport(id),
+            goes_on: conn.ending.goes_on() && self.connections.goes_on(id),
+            transport: self.connections.transport(id),
         }
     }
 
     fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
-        self.net.peer(self.carrier.conn_of(id)?.0)
+        self.net.peer(self.connections.conn_of(id)?.0)
     }
 
     fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.net.path_figures(self.carrier.conn_of(id)?.0)
+        self.net.path_figures(self.connections.conn_of(id)?.0)
     }
 
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
-        let Some((id, conn)) = self.carrier.conn_of(id) else { return Opening::default() };
+        let Some((id, conn)) = self.connections.conn_of(id) else { return Opening::default() };
         let proxied = conn.more.as_ref().and_then(|more| more.proxied.as_ref());
-        Opening { session: self.carrier.session(id), proxied }
+        Opening { session: self.connections.session(id), proxied }
     }
 
     fn totals(&self) -> Totals {
-        let counters = &self.carrier.counters;
+        let counters = &self.connections.counters;
         Totals {
             connections: counters.connections,
             open: counters.connections_open,
-            requests: counters.requests + self.carrier.ready,
-            reading: self.carrier.reading.count(),
+            requests: counters.requests + self.connections.ready,
+            reading: self.connections.reading.count(),
         }
     }
 
     fn head_len(&self) -> u64 {
-        self.carrier.last_head as u64
+        self.connections.last_head as u64
     }
 
     fn set_last(&mut self, id: ExchangeId) {
@@ -215,31 +216,31 @@ impl<N: Net> Replies for Answering<'_, N> {
     fn refuse_body(&mut self, id: ExchangeId) {
         if let Some((_, conn)) = self.asked(id) {
             conn.ending = conn.ending.and(false);
-            self.carrier.counters.bodies_refused += 1;
+            self.connections.counters.bodies_refused += 1;
         }
     }
 
     fn set_terms(&mut self, id: ExchangeId, number: u8) {
         if let Some((id, _)) = self.asked(id).filter(|(_, conn)| conn.terms.exchange() != number) {
-            self.carrier.change_terms(self.net, id, number);
+            self.connections.change_terms(self.net, id, number);
         }
     }
 
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
-        let Some((id, conn)) = self.carrier.conn_of(id) else { return ReplyFlow::default() };
+        let Some((id, conn)) = self.connections.conn_of(id) else { return ReplyFlow::default() };
         let unsent = self.net.unsent(id);
-        let received = conn.more.as_ref().map_or(0, |more| more.received);
+        let received = conn.more.as_ref().map_or(0, |more| more.exchange.received);
         ReplyFlow { unsent, taken: conn.queued.wrapping_sub(unsent as u32), received }
     }
 
     fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
-        self.carrier.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
+        self.connections.recorder.as_ref().map(|recorder| recorder.board().series(host, location))
     }
 
     fn set_series(&mut self, id: ExchangeId, series: u16) {
         self.series = Some(series);
         if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
-            more.series = Some(series);
+            more.exchange.series = Some(series);
         }
     }
 
@@ -247,12 +248,12 @@ impl<N: Net> Replies for Answering<'_, N> {
         let series = self.series;
         if let Some((_, conn)) = self.asked(id) {
             let more = conn.more();
-            more.mark = Some(mark);
-            more.series = series.or(more.series);
+            more.exchange.mark = Some(mark);
+            more.exchange.series = series.or(more.exchange.series);
         }
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
-        self.carrier.conn_of(id)?.1.more.as_ref()?.mark
+        self.connections.conn_of(id)?.1.more.as_ref()?.exchange.mark
     }
 }

@@ -2,8 +2,8 @@
 //! cache line and is asked for in each request.
 
 use crate::conn::Tick;
+use crate::limits::ConnectionNumbers;
 use core::time::Duration;
-use site::ConnectionNumbers;
 use wire::Time;
 
 /// What is known of the beginnings of connections, by their index.

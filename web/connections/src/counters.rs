@@ -1,8 +1,5 @@
 //! What the server counts.
 
-use crate::Server;
-use exchange::Handler;
-
 app::counters! {
     /// Counts since the start, except where marked a gauge.
     pub Counters {
@@ -120,48 +117,5 @@ app::counters! {
         file_errors,
         /// Log lines dropped: the writer was behind, or could not write.
         log_drops,
-    }
-}
-
-impl Counters {
-    /// Adds what a server of files counted.
-    pub(crate) fn add(&mut self, files: &files::Counters) {
-        let pairs: [(&mut u64, u64); 23] = [
-            (&mut self.cache_hits, files.cache_hits),
-            (&mut self.cache_misses, files.cache_misses),
-            (&mut self.requests_waiting, files.requests_waiting),
-            (&mut self.cache_evictions, files.cache_evictions),
-            (&mut self.cache_looks, files.cache_looks),
-            (&mut self.cache_refreshes, files.cache_refreshes),
-            (&mut self.cache_bytes, files.cache_bytes),
-            (&mut self.cache_common_bytes, files.cache_common_bytes),
-            (&mut self.cache_copy_bytes, files.cache_copy_bytes),
-            (&mut self.far_bytes, files.far_bytes),
-            (&mut self.far_frames, files.far_frames),
-            (&mut self.cache_entries, files.cache_entries),
-            (&mut self.timeouts_file, files.timeouts_file),
-            (&mut self.file_hangs, files.file_hangs),
-            (&mut self.stale, files.stale),
-            (&mut self.overloads, files.overloads),
-            (&mut self.streams, files.streams),
-            (&mut self.streams_open, files.streams_open),
-            (&mut self.stream_chunks, files.stream_chunks),
-            (&mut self.file_pieces, files.file_pieces),
-            (&mut self.stream_bytes_taken_back, files.stream_bytes_taken_back),
-            (&mut self.streams_evicted, files.streams_evicted),
-            (&mut self.streams_broken, files.streams_broken),
-        ];
-        for (sum, count) in pairs {
-            *sum += count;
-        }
-        self.file_errors += files.file_errors;
-    }
-}
-
-impl<H: Handler> Server<H> {
-    /// What was counted, but for what handlers count themselves.
-    #[must_use]
-    pub const fn counted(&self) -> &Counters {
-        &self.h1.carrier.counters
     }
 }

@@ -1,11 +1,10 @@
 //! Connections that are a handler's, both ways, behind a reply that says so (RFC 9110
 //! section 7.8); and replies that end before they are whole.
 
-use crate::answering::Answering;
-use crate::conn::{DRY, ENDED, FINISHED, State, TAKES_BODY};
-use crate::connections::Carrier;
+use crate::answering::H1Replies;
 use crate::protocol::H1;
 use app::{ConnId, Net};
+use connections::{Connections, DRY, ENDED, FINISHED, State, TAKES_BODY};
 use exchange::{Ending, ExchangeId, Handler, Reply};
 use semantics::Request;
 
@@ -17,13 +16,14 @@ impl<H: Handler> H1<H> {
             self.tell(net, id, Some(id), |handler, replies, exchange| {
                 taken = handler.on_body(replies, exchange, bytes).min(bytes.len());
             });
-            if let Some(more) = self.carrier.conns.get_mut(id.index()).and_then(|conn| conn.more.as_mut()) {
+            if let Some(more) = self.connections.conns.get_mut(id.index()).and_then(|conn| conn.more.as_mut()) {
                 more.tunnelled = more.tunnelled.wrapping_add(taken as u32);
             }
         }
-        let ended = self.carrier.conn(id).is_some_and(|conn| conn.state == State::Tunnel && conn.flags & ENDED != 0);
+        let ended =
+            self.connections.conn(id).is_some_and(|conn| conn.state == State::Tunnel && conn.flags & ENDED != 0);
         if ended && taken == bytes.len() {
-            self.carrier.conns[id.index()].flags |= DRY;
+            self.connections.conns[id.index()].flags |= DRY;
             self.on_tunnel_dry(net, id);
         }
         taken
@@ -35,7 +35,7 @@ impl<H: Handler> H1<H> {
     }
 }
 
-impl<N: Net> Answering<'_, N> {
+impl<N: Net> H1Replies<'_, N> {
     /// Queues the head behind which the connection is the handler's.
     pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
         let Some((id, _)) = self.unanswered(id) else { return };
@@ -44,34 +44,34 @@ impl<N: Net> Answering<'_, N> {
         // No request follows.
         conn.ending = conn.ending.and(false);
         conn.state = State::Tunnel;
-        self.carrier.watch_progress(self.net, id);
+        self.connections.watch_progress(self.net, id);
         self.net.resume(id);
     }
 
     /// Its handler has time limits of its own.
     pub(crate) fn set_patient(&mut self, id: ExchangeId) {
         if let Some((id, _)) = self.asked(id) {
-            let Carrier { conns, spare, .. } = &mut *self.carrier;
-            conns[id.index()].more_within(spare).patient = true;
+            let Connections { conns, spare, .. } = &mut *self.connections;
+            conns[id.index()].more_within(spare).exchange.patient = true;
         }
     }
 
     /// Its peer is told of the end by a reset.
     pub(crate) fn reset(&mut self, id: ExchangeId) {
         let Some((id, _)) = self.asked(id) else { return };
-        self.carrier.close_line(id, self.net.now());
-        self.carrier.conns[id.index()].state = State::Closing;
+        self.connections.close_line(id, self.net.now());
+        self.connections.conns[id.index()].state = State::Closing;
         self.net.abort(id);
     }
 
     /// There is no reply.
     pub(crate) fn hang_up(&mut self, id: ExchangeId) {
         let Some((id, _)) = self.unanswered(id) else { return };
-        let conn = &mut self.carrier.conns[id.index()];
+        let conn = &mut self.connections.conns[id.index()];
         conn.requests = conn.requests.saturating_add(1);
         conn.flags &= !TAKES_BODY;
         conn.clear_more();
-        self.carrier.close_after_queue(self.net, id);
+        self.connections.close_after_queue(self.net, id);
     }
 
     /// What is queued of a reply is sent, and no more; its client can tell that something
@@ -83,12 +83,12 @@ impl<N: Net> Answering<'_, N> {
             && conn.flags & FINISHED == 0;
         let ended = conn.flags & ENDED != 0;
         let now = self.net.now();
-        self.carrier.close_line(id, now);
+        self.connections.close_line(id, now);
         if told && !ended {
             // Its length, or its last chunk, says that there was to be more.
-            self.carrier.close_after_queue(self.net, id);
+            self.connections.close_after_queue(self.net, id);
         } else {
-            self.carrier.conns[id.index()].state = State::Closing;
+            self.connections.conns[id.index()].state = State::Closing;
             self.net.abort(id);
         }
     }

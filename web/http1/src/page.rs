@@ -1,4 +1,4 @@
-//! Answers of the carrier's own, and what its log says of a request.
+//! Answers of our own, and what its log says of a request.
 
 use access_log::Line;
 use app::{ConnId, Net};
@@ -6,7 +6,7 @@ use exchange::{Piece, Reply};
 use semantics::{Known, Request, Status};
 
 /// What the log says of a request.
-pub fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
+pub(crate) fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
     Line {
         peer: net.peer(id),
         request: request.line(),

@@ -48,14 +48,18 @@ impl Leaving {
 }
 
 impl DialledTable {
+    /// The one of this name, if it is there.
+    #[must_use]
     pub fn get(&self, id: ConnId) -> Option<&Dialled> {
         self.places.get(id.index())?.as_ref().filter(|one| one.generation == id.generation())
     }
 
+    /// The same, to be changed.
     pub fn get_mut(&mut self, id: ConnId) -> Option<&mut Dialled> {
         self.places.get_mut(id.index())?.as_mut().filter(|one| one.generation == id.generation())
     }
 
+    /// One more, which has this mark.
     pub fn insert(&mut self, id: ConnId, mark: u32) {
         if self.places.len() <= id.index() {
             self.places.resize(id.index() + 1, None);
@@ -66,6 +70,7 @@ impl DialledTable {
         }
     }
 
+    /// It is none any more; whether it was one.
     pub fn remove(&mut self, id: ConnId) -> Option<Dialled> {
         let found = *self.get(id)?;
         self.places[id.index()] = None;

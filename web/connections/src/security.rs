@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// How one of these connections is secured.
 #[inline]
-pub(crate) fn transport(all: &[Security], id: ConnId) -> Transport {
+pub fn transport(all: &[Security], id: ConnId) -> Transport {
     match all.get(id.index()) {
         None | Some(Security::Plain) => Transport::Plain,
         Some(Security::Misplaced) => Transport::Misplaced,
@@ -16,17 +16,20 @@ pub(crate) fn transport(all: &[Security], id: ConnId) -> Transport {
 
 /// Whether its client was asked for a certificate.
 #[inline]
-pub(crate) fn asks_clients(all: &[Security], id: ConnId) -> bool {
+pub fn asks_clients(all: &[Security], id: ConnId) -> bool {
     matches!(all.get(id.index()), Some(Security::Tls { asks: true, .. }))
 }
 
 /// How a connection is secured; there is none of these where nobody speaks TLS.
 #[derive(Debug)]
-pub(crate) enum Security {
+pub enum Security {
+    /// It is not.
     Plain,
     /// A request in plain text where a handshake was to come.
     Misplaced,
+    /// By TLS.
     Tls {
+        /// What its handshake came to.
         session: Arc<ClientSession>,
         /// Its client was asked for a certificate.
         asks: bool,

@@ -2,15 +2,12 @@
 //! goes on or with it ends. No allocation, no lock, no system call; no timer
 //! but for a connection's last request.
 
-use crate::answering::Answering;
-use crate::conn::{FINISHED, MARKED, State, Tick, ending};
-use crate::connections::Carrier;
+use crate::answering::{H1Replies, ending};
 use crate::page::line;
 use crate::protocol::H1;
-use crate::security::{Security, asks_clients, transport};
 use crate::times::record_ready;
-use crate::trace;
 use app::{ConnId, Net};
+use connections::{Connections, FINISHED, MARKED, Security, State, Tick, asks_clients, trace, transport};
 use core::cell::OnceCell;
 use core::hint::cold_path;
 use exchange::{Asked, Ending, Handler, LocalAddress, Ready, Transport};
@@ -23,24 +20,24 @@ impl<H: Handler> H1<H> {
     /// Answers the plain head that `data` begins with, if its content is ready.
     /// Returns its length; 0 if it takes another way.
     #[inline(always)]
-    pub(crate) fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
-        let carrier = &mut self.carrier;
-        let Some(conn) = carrier.conns.get_mut(id.index()) else { return 0 };
-        // A log of the carrier's tells more of a request than its path, as a tracer does.
-        if conn.state != State::Ready || conn.flags & !MARKED != 0 || carrier.tells_all {
+    pub fn serve_plain<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], now: Time) -> usize {
+        let connections = &mut self.connections;
+        let Some(conn) = connections.conns.get_mut(id.index()) else { return 0 };
+        // A log of our own tells more of a request than its path, as a tracer does.
+        if conn.state != State::Ready || conn.flags & !MARKED != 0 || connections.tells_all {
             return 0;
         }
-        let Some(plain) = conn.engine.plain(data, &carrier.terms.plain) else { return 0 };
+        let Some(plain) = conn.engine.plain(data, &connections.terms.plain) else { return 0 };
         // What follows is `serve_known` for the most frequent of what is ready.
-        let Some(ready) = self.handler.ready(plain.path(data), || plain.host_name(data), carrier.second) else {
+        let Some(ready) = self.handler.ready(plain.path(data), || plain.host_name(data), connections.second) else {
             cold_path();
             return self.serve_plain_for(net, id, (plain, data), now);
         };
-        if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= carrier.requests_max {
+        if !plain.keep_alive() || ready.content.is_some() || conn.requests.wrapping_add(1) >= connections.requests_max {
             let used = self.serve_other_plain(net, id, &PlainHead::new(plain, data), now);
             return if used { plain.len() } else { 0 };
         }
-        if !net.reply(id, &ready.message, carrier.unsent_max) {
+        if !net.reply(id, &ready.message, connections.unsent_max) {
             return 0;
         }
         let bytes = ready.message_len;
@@ -48,12 +45,12 @@ impl<H: Handler> H1<H> {
         conn.last = Tick::of(now);
         conn.queued = conn.queued.wrapping_add(bytes);
         conn.requests += 1;
-        carrier.ready += 1;
-        carrier.counters.bytes_queued += u64::from(bytes);
-        record_ready(&mut carrier.recorder, &carrier.series, ready.series, bytes, now);
+        connections.ready += 1;
+        connections.counters.bytes_queued += u64::from(bytes);
+        record_ready(&mut connections.recorder, &connections.series, ready.series, bytes, now);
         if bytes as usize > app::SEND_LOW_WATER {
             cold_path();
-            carrier.watch_long(net, id);
+            connections.watch_long(net, id);
         }
         plain.len()
     }
@@ -64,24 +61,27 @@ impl<H: Handler> H1<H> {
     #[inline(never)]
     fn serve_plain_for<N: Net>(&mut self, net: &mut N, id: ConnId, (plain, data): (Plain, &[u8]), now: Time) -> usize {
         let head = &PlainHead::new(plain, data);
-        let carrier = &mut self.carrier;
-        let Some(ready) =
-            self.handler.ready_for(&Asking { head, net: &*net, id, security: &carrier.security }, carrier.second)
+        let connections = &mut self.connections;
+        let Some(ready) = self
+            .handler
+            .ready_for(&Asking { head, net: &*net, id, security: &connections.security }, connections.second)
         else {
             self.has_missed = true;
             return 0;
         };
-        let last =
-            carrier.conns.get(id.index()).is_none_or(|conn| conn.requests.wrapping_add(1) >= carrier.requests_max);
+        let last = connections
+            .conns
+            .get(id.index())
+            .is_none_or(|conn| conn.requests.wrapping_add(1) >= connections.requests_max);
         if !plain.keep_alive() || ready.content.is_some() || last {
             let used = self.serve_other_plain(net, id, head, now);
             return if used { plain.len() } else { 0 };
         }
-        let Some(bytes) = carrier.reply_plain(net, id, ready, now) else { return 0 };
+        let Some(bytes) = reply_plain(connections, net, id, ready, now) else { return 0 };
         if bytes as usize > app::SEND_LOW_WATER {
-            carrier.watch_long(net, id);
+            connections.watch_long(net, id);
         }
-        if carrier.notes_ready {
+        if connections.notes_ready {
             self.note_plain(net, id, head, None, u64::from(bytes));
         }
         plain.len()
@@ -92,18 +92,18 @@ impl<H: Handler> H1<H> {
     #[inline(never)]
     fn serve_other_plain<N: Net>(&mut self, net: &mut N, id: ConnId, head: &PlainHead<'_>, now: Time) -> bool {
         let goes_on = head.plain.keep_alive();
-        if net.unsent(id) >= self.carrier.unsent_max {
+        if net.unsent(id) >= self.connections.unsent_max {
             return false;
         }
-        let ending = Ending::new(false, goes_on).saying(self.carrier.common.persistence);
+        let ending = Ending::new(false, goes_on).saying(self.connections.common.persistence);
         let (bytes, head_len) = self.serve_known(net, id, head, ending, now);
         if bytes == 0 {
             return false;
         }
-        if self.carrier.notes_ready {
+        if self.connections.notes_ready {
             self.note_plain(net, id, head, Some(head_len as u64), bytes as u64);
         }
-        if let Some(conn) = self.carrier.conns.get_mut(id.index()) {
+        if let Some(conn) = self.connections.conns.get_mut(id.index()) {
             conn.engine.pass(goes_on);
         }
         true
@@ -120,7 +120,7 @@ impl<H: Handler> H1<H> {
         transfer: &Transfer,
         now: Time,
     ) -> usize {
-        let ending = ending(transfer, self.carrier.common.persistence);
+        let ending = ending(transfer, self.connections.common.persistence);
         // Whether a host in a target is one is for the handler to say.
         let plain = request.method() == Method::Get
             && request.form() == Form::Origin
@@ -134,11 +134,11 @@ impl<H: Handler> H1<H> {
         if bytes == 0 {
             return 0;
         }
-        if self.carrier.notes_ready {
+        if self.connections.notes_ready {
             self.note_ready(net, id, request, (Some(head as u64), bytes as u64));
         }
-        if self.carrier.tells_all {
-            self.carrier.tell(net, id, request, (head, bytes), now);
+        if self.connections.tells_all {
+            self.tell_of_ready(net, id, request, (head, bytes), now);
         }
         bytes
     }
@@ -168,16 +168,17 @@ impl<H: Handler> H1<H> {
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
-        let carrier = &mut self.carrier;
-        let Some(conn) = carrier.conns.get_mut(id.index()) else { return (0, 0) };
-        if ending.goes_on() && conn.requests.wrapping_add(1) >= carrier.requests_max {
+        let connections = &mut self.connections;
+        let Some(conn) = connections.conns.get_mut(id.index()) else { return (0, 0) };
+        if ending.goes_on() && conn.requests.wrapping_add(1) >= connections.requests_max {
             return (0, 0);
         }
         let handler = &mut self.handler;
         let ready = if handler.tells_requests_apart() {
-            handler.ready_for(&Asking { head: asked, net: &*net, id, security: &carrier.security }, carrier.second)
+            handler
+                .ready_for(&Asking { head: asked, net: &*net, id, security: &connections.security }, connections.second)
         } else {
-            handler.ready(asked.path(), || asked.authority(), carrier.second)
+            handler.ready(asked.path(), || asked.authority(), connections.second)
         };
         let Some(ready) = ready else { return (0, 0) };
         let (message, len) = match (ending.says_close(), &ready.closing) {
@@ -196,24 +197,24 @@ impl<H: Handler> H1<H> {
         conn.last = Tick::of(now);
         conn.queued = conn.queued.wrapping_add(bytes as u32);
         conn.requests = conn.requests.saturating_add(1);
-        carrier.ready += 1;
-        carrier.counters.bytes_queued += bytes as u64;
+        connections.ready += 1;
+        connections.counters.bytes_queued += bytes as u64;
         let changes = conn.terms.exchange() != terms;
-        record_ready(&mut carrier.recorder, &carrier.series, series, bytes as u32, now);
+        record_ready(&mut connections.recorder, &connections.series, series, bytes as u32, now);
         if !ending.goes_on() {
             // The client said so: nothing follows its request.
             conn.flags |= FINISHED;
         }
         if changes {
-            carrier.change_terms(net, id, terms);
+            connections.change_terms(net, id, terms);
         }
         if !ending.goes_on() {
             cold_path();
             net.close(id);
-            carrier.close_after_queue(net, id);
+            connections.close_after_queue(net, id);
         } else if bytes > app::SEND_LOW_WATER {
             cold_path();
-            carrier.watch_long(net, id);
+            connections.watch_long(net, id);
         }
         (bytes, head)
     }
@@ -230,7 +231,7 @@ impl<H: Handler> H1<H> {
         ending: Ending,
         now: Time,
     ) -> (usize, usize) {
-        let asking = Asking { head: asked, net: &*net, id, security: &self.carrier.security };
+        let asking = Asking { head: asked, net: &*net, id, security: &self.connections.security };
         let made = self.handler.make_closing(&asking);
         if made { self.serve_parsed(net, id, asked, ending, now) } else { (0, 0) }
     }
@@ -370,53 +371,57 @@ impl<H: Handler> H1<H> {
     /// Tells a handler of what it had ready.
     #[inline(never)]
     fn note_ready<N: Net>(&mut self, net: &mut N, id: ConnId, request: &Request<'_>, sent: (Option<u64>, u64)) {
-        let exchange = self.carrier.exchange_of(id);
-        let mut replies = Answering { net, carrier: &mut self.carrier, within: Some(id), series: None };
+        let exchange = self.connections.exchange_of(id);
+        let mut replies = H1Replies { net, connections: &mut self.connections, within: Some(id), series: None };
         self.handler.on_ready_sent(&mut replies, exchange, request, sent);
     }
 }
 
-impl Carrier {
-    /// Answers with what is ready, as one slice, on a connection that goes on. The
-    /// bytes; nothing if there is no room.
-    #[inline(always)]
-    fn reply_plain<N: Net>(&mut self, net: &mut N, id: ConnId, ready: &Ready, now: Time) -> Option<u32> {
-        let conn = self.conns.get_mut(id.index())?;
-        if !net.reply(id, &ready.message, self.unsent_max) {
-            return None;
-        }
-        let bytes = ready.message_len;
-        conn.engine.pass(true);
-        conn.last = Tick::of(now);
-        conn.queued = conn.queued.wrapping_add(bytes);
-        conn.requests += 1;
-        self.ready += 1;
-        self.counters.bytes_queued += u64::from(bytes);
-        let changes = conn.terms.exchange() != ready.terms;
-        record_ready(&mut self.recorder, &self.series, ready.series, bytes, now);
-        if changes {
-            self.change_terms(net, id, ready.terms);
-        }
-        Some(bytes)
+/// Answers with what is ready, as one slice, on a connection that goes on. The
+/// bytes; nothing if there is no room.
+#[inline(always)]
+fn reply_plain<N: Net>(
+    connections: &mut Connections,
+    net: &mut N,
+    id: ConnId,
+    ready: &Ready,
+    now: Time,
+) -> Option<u32> {
+    let conn = connections.conns.get_mut(id.index())?;
+    if !net.reply(id, &ready.message, connections.unsent_max) {
+        return None;
     }
+    let bytes = ready.message_len;
+    conn.engine.pass(true);
+    conn.last = Tick::of(now);
+    conn.queued = conn.queued.wrapping_add(bytes);
+    conn.requests += 1;
+    connections.ready += 1;
+    connections.counters.bytes_queued += u64::from(bytes);
+    let changes = conn.terms.exchange() != ready.terms;
+    record_ready(&mut connections.recorder, &connections.series, ready.series, bytes, now);
+    if changes {
+        connections.change_terms(net, id, ready.terms);
+    }
+    Some(bytes)
+}
 
+impl<H> H1<H> {
     /// What was ready was sent: for the log, and for who traces requests.
     #[inline(never)]
-    fn tell<N: Net>(&mut self, net: &N, id: ConnId, request: &Request<'_>, (head, bytes): (usize, usize), now: Time) {
-        if let Some(log) = &mut self.log {
+    fn tell_of_ready<N: Net>(
+        &mut self,
+        net: &N,
+        id: ConnId,
+        request: &Request<'_>,
+        (head, bytes): (usize, usize),
+        now: Time,
+    ) {
+        let connections = &mut self.connections;
+        if let Some(log) = &mut connections.log {
             let line = line(net, id, request, Status::OK);
             log.line(&line, bytes.saturating_sub(head) as u64, now);
         }
-        trace::ready(&self.beginnings, id, request, bytes as u64);
-    }
-
-    /// A long response was queued: whether its peer takes it is watched, unless
-    /// it is already.
-    fn watch_long<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        if self.conns.get(id.index()).is_some_and(|conn| conn.flags & MARKED == 0)
-            && net.unsent(id) > app::SEND_LOW_WATER
-        {
-            self.watch_progress(net, id);
-        }
+        trace::ready(&connections.beginnings, id, request, bytes as u64);
     }
 }

@@ -1,15 +1,15 @@
 //! Replies whose body comes after their head.
 
-use crate::answering::Answering;
-use crate::conn::{ServedConnection, State};
+use crate::answering::H1Replies;
 use crate::head;
 use crate::page::line;
 use app::{ConnId, Net};
+use connections::{ServedConnection, State};
 use exchange::{Ending, ExchangeId, Reply, ReplyEnd};
 use h1::response::{self, ResponseHead};
 use semantics::{Request, Status};
 
-impl<N: Net> Answering<'_, N> {
+impl<N: Net> H1Replies<'_, N> {
     /// Queues the head of a reply whose body ends so.
     pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
         let Some((id, ending)) = self.unanswered(id) else { return };
@@ -22,8 +22,8 @@ impl<N: Net> Answering<'_, N> {
         let more = conn.more();
         more.chunked = chunked;
         more.until_close = end == ReplyEnd::Connection || end == ReplyEnd::Chunk && !chunked;
-        more.series = series.or(more.series);
-        self.carrier.watch_progress(self.net, id);
+        more.exchange.series = series.or(more.exchange.series);
+        self.connections.watch_progress(self.net, id);
     }
 
     /// Queues an interim reply; how many bytes that is.
@@ -33,13 +33,13 @@ impl<N: Net> Answering<'_, N> {
             // RFC 9110 section 15.2: such a client knows of none.
             return 0;
         }
-        let mut out = core::mem::take(&mut self.carrier.scratch);
+        let mut out = core::mem::take(&mut self.connections.scratch);
         out.clear();
         ResponseHead::new(&mut out, status).lines(fields).end();
-        self.carrier.send(self.net, id, &out);
-        self.carrier.counters.responses_1xx += 1;
+        self.connections.send(self.net, id, &out);
+        self.connections.counters.responses_1xx += 1;
         let length = out.len() as u64;
-        self.carrier.scratch = out;
+        self.connections.scratch = out;
         length
     }
 
@@ -52,37 +52,37 @@ impl<N: Net> Answering<'_, N> {
         reply: &Reply<'_>,
         told: (Ending, bool),
     ) -> &mut ServedConnection {
-        let mut out = core::mem::take(&mut self.carrier.scratch);
+        let mut out = core::mem::take(&mut self.connections.scratch);
         out.clear();
-        head::write(&mut out, reply, self.carrier.common.server, self.carrier.date, told);
+        head::write(&mut out, reply, self.connections.common.server, self.connections.date, told);
         self.net.send_bytes(id, &out);
-        let log = self.carrier.log.as_ref();
+        let log = self.connections.log.as_ref();
         let line = log.map(|log| log.open_line(&line(self.net, id, request, reply.status)));
-        self.carrier.count(reply.status, true);
-        self.carrier.answered(self.net, id, out.len(), 0);
-        self.carrier.last_head = out.len();
+        self.connections.count(reply.status, true);
+        self.connections.answered(self.net, id, out.len(), 0);
+        self.connections.last_head = out.len();
         let (head, now) = (out.len(), self.net.now());
-        self.carrier.scratch = out;
-        let conn = &mut self.carrier.conns[id.index()];
+        self.connections.scratch = out;
+        let conn = &mut self.connections.conns[id.index()];
         let more = conn.more();
-        (more.line, more.sent) = (line, 0);
-        (more.status, more.head) = (reply.status.code(), head as u32);
-        more.began.get_or_insert(now);
+        (more.exchange.line, more.exchange.sent) = (line, 0);
+        (more.exchange.status, more.exchange.head) = (reply.status.code(), head as u32);
+        more.exchange.began.get_or_insert(now);
         conn
     }
 
     /// Queues some of the body by `send`, as a chunk if it is sent in chunks.
     pub(crate) fn piece(&mut self, id: ConnId, bytes: u64, send: impl FnOnce(&mut N)) {
-        let chunked = self.carrier.conns[id.index()].is_chunked();
+        let chunked = self.connections.conns[id.index()].is_chunked();
         if chunked && bytes > 0 {
             let mut line = Vec::with_capacity(18);
             response::chunk_start(&mut line, bytes);
-            self.carrier.send(self.net, id, &line);
+            self.connections.send(self.net, id, &line);
         }
         send(self.net);
         self.note(id, bytes);
         if chunked && bytes > 0 {
-            self.carrier.send(self.net, id, response::CHUNK_END);
+            self.connections.send(self.net, id, response::CHUNK_END);
         }
     }
 }

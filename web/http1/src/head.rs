@@ -5,15 +5,9 @@ use exchange::{CommonFields, Ending, HeadWriter, Meta, Reply};
 use h1::response::ResponseHead;
 use semantics::Status;
 use semantics::date::HttpDate;
-use site::Config;
 
 /// The product token of the `Server` field (RFC 9110 §10.2.4).
 const PRODUCT: &[u8] = b"nearside";
-
-/// What all heads of a server that is told this have.
-pub const fn common(config: &Config) -> CommonFields {
-    CommonFields { server: config.server_header, persistence: config.says_persistence }
-}
 
 /// Starts a head with the fields that every response carries.
 fn start(out: &mut Vec<u8>, status: Status, server_header: bool, date: HttpDate) -> ResponseHead<'_, Vec<u8>> {
@@ -52,7 +46,7 @@ const fn date_at(status: Status) -> usize {
 }
 
 /// The head of `reply`, which may be sent in chunks.
-pub fn write(
+pub(crate) fn write(
     out: &mut Vec<u8>,
     reply: &Reply<'_>,
     server_header: bool,
@@ -73,7 +67,7 @@ pub fn write(
 }
 
 /// Writes the head of a 200 for whole content, on a connection that goes on.
-pub fn writer(common: CommonFields) -> HeadWriter {
+pub fn head_writer(common: CommonFields) -> HeadWriter {
     let going_on = Ending::GOES_ON.saying(common.persistence).line();
     let of_content = move |out: &mut Vec<u8>, meta: &Meta, date: &HttpDate| {
         let head = start(out, Status::OK, common.server, *date)

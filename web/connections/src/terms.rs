@@ -1,9 +1,9 @@
 //! How long clients may take, and how much they may say: by where they connected, and
 //! by what they asked for last.
 
+use crate::limits::{ExchangeTerms, HeadTerms, Limits, Timeouts};
 use core::time::Duration;
 use h1::server::{RequestLimits, Waiting};
-use site::{Config, ExchangeTerms, HeadTerms};
 
 /// Which terms a connection has: of heads in the upper three bits, of exchanges in the
 /// others.
@@ -42,8 +42,8 @@ impl Terms {
 }
 
 /// Terms of heads, and of exchanges, at most: those of [`Terms`].
-const HEAD_TERMS_MAX: usize = site::HEAD_TERMS_MAX;
-const EXCHANGE_TERMS_MAX: usize = site::EXCHANGE_TERMS_MAX;
+const HEAD_TERMS_MAX: usize = exchange::HEAD_TERMS_MAX;
+const EXCHANGE_TERMS_MAX: usize = exchange::EXCHANGE_TERMS_MAX;
 
 const _: () = assert!(HEAD_TERMS_MAX * EXCHANGE_TERMS_MAX == 1 << u8::BITS && EXCHANGE_TERMS_MAX.is_power_of_two());
 
@@ -57,19 +57,25 @@ pub struct TermTable {
 }
 
 impl TermTable {
-    pub fn of(config: &Config) -> Self {
-        let (http, times) = (&config.limits.http, &config.timeouts.http);
+    /// Those that are told, by their numbers; limits and times of all others.
+    #[must_use]
+    pub fn of(
+        (limits, timeouts): (&Limits, &Timeouts),
+        head_terms: &[HeadTerms],
+        exchange_terms: &[ExchangeTerms],
+    ) -> Self {
+        let (http, times) = (&limits.http, &timeouts.http);
         let head = HeadTerms { limits: *http, timeout: times.header };
         let exchange = ExchangeTerms {
             body: times.body,
             send: times.send,
             keep_alive: times.keep_alive,
-            linger: config.timeouts.linger,
-            linger_most: config.timeouts.linger,
+            linger: timeouts.linger,
+            linger_most: timeouts.linger,
             lingers: true,
         };
         let mut table = Self { heads: [head; HEAD_TERMS_MAX], exchanges: [exchange; EXCHANGE_TERMS_MAX], plain: *http };
-        for (place, told) in table.heads.iter_mut().zip(&config.head_terms) {
+        for (place, told) in table.heads.iter_mut().zip(head_terms) {
             *place = *told;
             let (plain, told) = (&mut table.plain, &told.limits);
             plain.request_line = plain.request_line.min(told.request_line);
@@ -77,7 +83,7 @@ impl TermTable {
             plain.head = plain.head.min(told.head).min(told.request_line);
             plain.fields = plain.fields.min(told.fields);
         }
-        for (place, told) in table.exchanges.iter_mut().zip(&config.exchange_terms) {
+        for (place, told) in table.exchanges.iter_mut().zip(exchange_terms) {
             *place = *told;
         }
         table
@@ -136,14 +142,13 @@ mod tests {
 
     #[test]
     fn where_none_are_told_the_first_hold() {
-        let mut config = Config::respond(site::Respond::Text(String::new()));
-        let plain = TermTable::of(&config);
-        assert_eq!(plain.plain, config.limits.http);
-        let first = HeadTerms { limits: config.limits.http, timeout: Duration::from_secs(60) };
+        let (limits, timeouts) = (Limits::default(), Timeouts::default());
+        let plain = TermTable::of((&limits, &timeouts), &[], &[]);
+        assert_eq!(plain.plain, limits.http);
+        let first = HeadTerms { limits: limits.http, timeout: Duration::from_secs(60) };
         let mut other = first;
         (other.limits.head, other.timeout) = (1_000, Duration::from_secs(1));
-        config.head_terms = vec![first, other];
-        let table = TermTable::of(&config);
+        let table = TermTable::of((&limits, &timeouts), &[first, other], &[]);
         assert_eq!(table.plain.head, 1_000);
         assert_eq!(table.head(Terms::of_heads(1)), &other);
         assert_eq!(table.head(Terms::of_heads(7)), plain.head(Terms::FIRST));

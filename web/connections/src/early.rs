@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Connections whose handshakes are not over, and may ask already.
 #[derive(Debug, Default)]
-pub(crate) struct EarlyConnections {
+pub struct EarlyConnections {
     all: BTreeMap<u32, Early>,
 }
 
@@ -25,11 +25,13 @@ struct Early {
 }
 
 impl EarlyConnections {
+    /// One whose handshake is `over` once this is set.
     pub fn insert(&mut self, id: ConnId, over: &Arc<AtomicBool>) {
         let early = Early { generation: id.generation(), over: Arc::clone(over), waits: false };
         self.all.insert(id.index() as u32, early);
     }
 
+    /// It is gone.
     pub fn remove(&mut self, id: ConnId) {
         if self.all.get(&(id.index() as u32)).is_some_and(|early| early.generation == id.generation()) {
             self.all.remove(&(id.index() as u32));

@@ -1,9 +1,11 @@
-//! Connections, and what they share: the half of a server that knows no handler.
+//! Connections, and what they share.
 
 use crate::beginnings::Beginnings;
+use crate::clock::WallClock;
 use crate::conn::{ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, SpareMore, State};
 use crate::counters::Counters;
 use crate::dialled::DialledTable;
+use crate::limits::{ConnectionNumbers, ExchangeTerms, Limits, Timeouts};
 use crate::reading::ReadingSet;
 use crate::security::{Security, transport};
 use crate::terms::TermTable;
@@ -12,22 +14,24 @@ use app::{ConnId, Net};
 use core::time::Duration;
 use exchange::{ClientSession, CommonFields, ExchangeId, ExchangePlace, Transport};
 use h1::server::{RequestLimits, Waiting};
-use latency::Recorder;
+use latency::{Recorder, SeriesBoard};
 use semantics::date::HttpDate;
-use site::{ExchangeTerms, Limits, Timeouts, WallClock};
 use std::sync::Arc;
 use wire::Time;
 
-/// The half of a server that knows no handler.
+/// The connections of a silo, and what they share: no protocol, and no handler.
 #[derive(Debug)]
-pub struct Carrier {
+pub struct Connections {
     // What the short way touches comes first.
+    /// The connections, by index.
     pub conns: Vec<ServedConnection>,
     /// When they began, which is seldom asked for.
     pub beginnings: Beginnings,
-    /// The unix second, its date, and when it ends.
+    /// The unix second.
     pub second: u64,
+    /// Its date.
     pub date: HttpDate,
+    /// When it ends.
     pub next_second: Time,
     /// Requests after which a connection is closed; 0 while draining.
     pub requests_max: u32,
@@ -45,16 +49,21 @@ pub struct Carrier {
     pub recorder: Option<Box<Recorder>>,
     /// The series of what has none of its own.
     pub series: u16,
+    /// What is counted.
     pub counters: Counters,
     /// The access log; a configuration's are its handler's.
     pub log: Option<Log>,
+    /// What peers can make us hold.
     pub limits: Limits,
     /// How many connections there may be, as the data path has it.
     pub places: usize,
     /// From how many on nearly all are taken.
     pub crowded_from: usize,
+    /// How long peers may take.
     pub timeouts: Timeouts,
+    /// The same, by where they connected, and what they asked for.
     pub terms: TermTable,
+    /// What time it is.
     pub clock: WallClock,
     /// Connections that handlers asked for.
     pub upstreams: DialledTable,
@@ -62,7 +71,9 @@ pub struct Carrier {
     pub seeking: Vec<(ConnId, handshake::Sought)>,
     /// Connections of which a part of a head has come.
     pub reading: ReadingSet,
+    /// What all heads have.
     pub common: CommonFields,
+    /// The end of all connections, once it has begun.
     pub draining: Option<Drain>,
     /// The next connection whose timer is to be set by shorter limits.
     pub unsettled: Option<usize>,
@@ -83,7 +94,64 @@ pub struct Drain {
     pub deadline: Time,
 }
 
-impl Carrier {
+/// What connections are told of at the start.
+#[derive(Debug)]
+pub struct Settings {
+    /// What peers can make us hold.
+    pub limits: Limits,
+    /// How long they may take.
+    pub timeouts: Timeouts,
+    /// The same, by where they connected, and what they asked for.
+    pub terms: TermTable,
+    /// How connections are numbered.
+    pub numbers: ConnectionNumbers,
+    /// Where latencies are counted, if they are.
+    pub latency: Option<SeriesBoard>,
+    /// What all heads have.
+    pub common: CommonFields,
+    /// What time it is.
+    pub clock: WallClock,
+}
+
+impl Connections {
+    /// None yet, by these settings, told of in this access log.
+    #[must_use]
+    pub fn new(settings: Settings, log: Option<Log>) -> Self {
+        let Settings { limits, timeouts, terms, numbers, latency, common, clock } = settings;
+        Self {
+            conns: Vec::with_capacity(limits.connections),
+            beginnings: Beginnings::new(limits.connections, numbers),
+            second: 0,
+            date: HttpDate::from_unix(0),
+            next_second: Time::ZERO,
+            requests_max: limits.most_requests(),
+            unsent_max: limits.unsent_bytes,
+            ready: 0,
+            tells_all: true,
+            notes_ready: true,
+            security: Vec::new(),
+            recorder: latency.map(|board| Box::new(Recorder::new(board))),
+            series: latency::OTHER,
+            counters: Counters::default(),
+            log,
+            places: limits.places(),
+            crowded_from: limits.crowded_from(),
+            reading: ReadingSet::new(limits.connections),
+            limits,
+            timeouts,
+            terms,
+            clock,
+            upstreams: DialledTable::default(),
+            seeking: Vec::new(),
+            common,
+            draining: None,
+            unsettled: None,
+            last_head: 0,
+            scratch: Vec::with_capacity(1024),
+            spare: SpareMore::default(),
+        }
+    }
+
     /// The connection's state, if `id` is still it.
     pub fn conn(&mut self, id: ConnId) -> Option<&mut ServedConnection> {
         let conn = self.conns.get_mut(id.index())?;
@@ -104,7 +172,7 @@ impl Carrier {
     }
 
     /// Whether the connection serves another request after this one.
-    pub(crate) fn goes_on(&self, id: ConnId) -> bool {
+    pub fn goes_on(&self, id: ConnId) -> bool {
         self.conns[id.index()].requests.saturating_add(1) < self.requests_max
     }
 
@@ -115,30 +183,30 @@ impl Carrier {
     }
 
     /// So many bytes were queued.
-    pub(crate) fn queued(&mut self, id: ConnId, bytes: u64) {
+    pub fn queued(&mut self, id: ConnId, bytes: u64) {
         let conn = &mut self.conns[id.index()];
         conn.queued = conn.queued.wrapping_add(bytes as u32);
         self.counters.bytes_queued += bytes;
     }
 
     /// The terms that a connection has now.
-    pub(crate) fn terms_of(&self, id: ConnId) -> ExchangeTerms {
+    pub fn terms_of(&self, id: ConnId) -> ExchangeTerms {
         *self.terms.exchange(self.conns[id.index()].terms)
     }
 
     /// What is taken of a connection's heads and bodies.
-    pub(crate) fn head_limits(&self, id: ConnId) -> RequestLimits {
+    pub fn head_limits(&self, id: ConnId) -> RequestLimits {
         self.terms.head(self.conns[id.index()].terms).limits
     }
 
     /// How a connection is secured.
     #[inline]
-    pub(crate) fn transport(&self, id: ConnId) -> Transport {
+    pub fn transport(&self, id: ConnId) -> Transport {
         transport(&self.security, id)
     }
 
     /// What its handshake came to.
-    pub(crate) fn session(&self, id: ConnId) -> Option<&Arc<ClientSession>> {
+    pub fn session(&self, id: ConnId) -> Option<&Arc<ClientSession>> {
         match self.security.get(id.index())? {
             Security::Tls { session, .. } => Some(session),
             Security::Plain | Security::Misplaced => None,
@@ -146,7 +214,7 @@ impl Carrier {
     }
 
     /// It is secured so from now on.
-    pub(crate) fn set_security(&mut self, id: ConnId, security: Security) {
+    pub fn set_security(&mut self, id: ConnId, security: Security) {
         let index = id.index();
         if index >= self.security.len() {
             if matches!(security, Security::Plain) {
@@ -169,5 +237,10 @@ impl Carrier {
             && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
             && matches!(conn.engine.waiting(), Waiting::FirstHead | Waiting::KeepAlive);
         waits.then(|| conn.last.passed(now))
+    }
+
+    /// Those to upstreams that are left at the end of a drain are reset.
+    pub fn cut_upstreams<N: Net>(&self, net: &mut N) {
+        self.upstreams.ids().for_each(|id| net.abort(id));
     }
 }
