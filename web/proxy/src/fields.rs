@@ -157,7 +157,7 @@ const KNOWN: [(&[u8], AnswerField); 24] = [
 
 /// A place by length, first and last letter: no two of [`KNOWN`] have one.
 const fn place_of(length: usize, first: u8, last: u8) -> usize {
-    (length.wrapping_mul(1) + (first | 0x20) as usize * 10 + (last | 0x20) as usize * 1) % PLACES
+    length.wrapping_add((first | 0x20) as usize * 10 + (last | 0x20) as usize) % PLACES
 }
 
 const PLACES: usize = 128;
