@@ -42,6 +42,9 @@ impl<'a> Iterator for Fields<'a> {
     type Item = Field<'a>;
 
     fn next(&mut self) -> Option<Field<'a>> {
+        if matches!(self.lines, [] | [b'\r', ..]) {
+            return None;
+        }
         let (name, value, after) = vector::run(NamedLine(self.lines))?;
         self.lines = after;
         Some(Field { name, value: trim(value) })

@@ -323,16 +323,15 @@ impl Engine {
         enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
     ) {
         self.rest.clock.now = replies.now();
-        let clock = self.rest.clock;
         let loaded = Rc::clone(&course.loaded);
         let mut runner = Runner {
+            clock: self.rest.clock,
             files: &mut self.files,
             rest: &mut self.rest,
             replies,
             course: &mut course,
             request,
             loaded,
-            clock,
             token,
             location: None,
         };

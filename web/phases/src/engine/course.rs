@@ -589,3 +589,6 @@ impl Course {
         self.at = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

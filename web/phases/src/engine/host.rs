@@ -25,34 +25,37 @@ pub(crate) fn names_a_host(request: &Request<'_>, authority: &[u8]) -> bool {
 /// with a dot, or has two of them beside each other.
 #[inline]
 pub(crate) fn has_empty_label(authority: &[u8]) -> bool {
-    if authority.first() == Some(&b'.') {
+    let (Some(first), Some(last)) = (authority.first_chunk::<8>(), authority.last_chunk::<8>()) else {
+        return authority.first() == Some(&b'.') || authority.windows(2).any(|two| two == b"..");
+    };
+    // As if a dot stood before it.
+    if two_dots(*first, 0x80) {
         return true;
     }
-    let (Some(first), Some(last)) = (authority.first_chunk::<8>(), authority.last_chunk::<8>()) else {
-        return authority.windows(2).any(|two| two == b"..");
-    };
     if authority.len() < 16 {
         // The one begins where the other ends, or before.
-        return two_dots(*first) || two_dots(*last);
+        return two_dots(*last, 0);
     }
     // Eight bytes at a time, each piece from the last byte of the one before it.
     let mut rest = authority;
     while let Some(word) = rest.first_chunk::<8>() {
-        if two_dots(*word) {
+        if two_dots(*word, 0) {
             return true;
         }
         rest = &rest[7..];
     }
-    two_dots(*last)
+    two_dots(*last, 0)
 }
 
 /// Whether two of eight bytes beside each other are dots; perhaps also where a `/`
-/// follows one, which no host has.
-const fn two_dots(word: [u8; 8]) -> bool {
+/// follows one, which no host has. `before` says whether one stands before them: by the
+/// highest bit of the lowest byte.
+#[inline]
+const fn two_dots(word: [u8; 8], before: u64) -> bool {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let apart = u64::from_le_bytes(word) ^ (ONES * b'.' as u64);
     let dots = apart.wrapping_sub(ONES) & !apart & (ONES << 7);
-    dots & dots >> 8 != 0
+    dots & (dots << 8 | before) != 0
 }
 
 /// Writes the name of an authority, in lower case, without port and without a dot
