@@ -111,7 +111,7 @@ case "${1:-}" in
     dpdk) want_build; want_dpdk ;;
     demo) want_build; want_run ;;
     test) want_build; want_test ;;
-    bench) want_build; want_test; want sar sysstat ;;
+    bench) want_build; want_test; want sar sysstat; want strace strace; want lighttpd lighttpd; want h2o h2o; want haproxy haproxy ;;
     vm) want_build; want_vm ;;
     deb) want dpkg-deb dpkg; want readelf binutils; want logrotate logrotate; want lintian lintian ;;
     libfuzzer) want_build; want_libfuzzer ;;

@@ -8,7 +8,7 @@ use h1::server::{RequestLimits, Timeouts};
 #[cfg(feature = "tls")]
 use handshake::ServerTls;
 use semantics::{OwnedRequest, Request, Status};
-use server::exchange::{self, Bodies, ExchangeId, Gone, Handler, Intake, Piece, Replies, RequestBody};
+use server::exchange::{self, Bodies, ExchangeId, Gone, Handler, Intake, Piece, Prepared, Replies, RequestBody};
 #[cfg(feature = "tls")]
 use server::exchange::{Listeners, Speaks};
 use server::{Config, ConfigError, Respond, Server, WallClock};
@@ -191,7 +191,7 @@ impl<S: Service> Handler for Answers<S> {
         bytes.len()
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         if let Some((request, body)) = self.forget(replies.mark(id)) {
             self.answer(replies, id, &request.get(), &body);
         }
@@ -208,6 +208,8 @@ impl<S: Service> Handler for Answers<S> {
         self.forget(mark);
     }
 }
+
+impl<S: Service> Prepared for Answers<S> {}
 
 impl<S: Service> App for Http<S> {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {

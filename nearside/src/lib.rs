@@ -31,6 +31,7 @@
 //! | [`app`], [`silo`], [`sockets`]; `link`, `stack` with `bypass` | the data paths behind them |
 //! | [`h1`], [`semantics`], [`wire`] | the protocols |
 //! | [`server`] | the web server: files, ranges, several hosts, handlers of one's own |
+//! | [`Multiplexed`], [`Io`] | a protocol beside HTTP/1.1 that carries many exchanges ([`server::Server::carrying`]) |
 //!
 //! # Features
 //!
@@ -76,6 +77,7 @@ mod run;
 mod tls;
 
 pub use app::{self, App, Body, Closed, ConnId, ConnectError, Net, Opened, Wake};
+pub use connections::{self, Io, Multiplexed};
 pub use decode::{BadEscape, QueryPair, percent_decoded, query_pairs};
 pub use error::RunError;
 pub use h1;

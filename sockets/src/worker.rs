@@ -19,7 +19,7 @@ use core::time::Duration;
 use cpu::Clock;
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::set_current_timer_slack;
-use silo::{ATTEND_EVERY, Next, Usage};
+use silo::{ATTEND_ASLEEP, ATTEND_EVERY, Next, Usage};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use wire::Time;
@@ -286,8 +286,9 @@ impl<A: App> Worker<A> {
             }
             until = self.until(wake, now, busy_at, |worker| attendant.due(worker, now, &usage));
             if unattended {
-                // Something happened since: not only after a long sleep.
-                until = until.min(attend_at).max(now);
+                // Something happened since: not only after a long sleep, and not by a wake-up of
+                // its own for each request that comes alone.
+                until = until.min(attend_at + (ATTEND_ASLEEP - ATTEND_EVERY)).max(now);
             }
         }
     }

@@ -138,7 +138,7 @@ fn serve_takes_every_flag_of_kernel_sockets() {
         "serve ./site --listen 8080 --listen [::1]:81 --listen unix:/run/x --listen systemd:web --workers 3 \
          --cores 0-2,5,1 --accept least --engine io_uring --backlog 7 --defer-accept 5s --fast-open 9 --ipv6-only \
          --unix-mode 660 --no-delay off --no-push off --so-keepalive 30m::9 --sndbuf 64K --rcvbuf 32K \
-         --max-pacing-rate 1M --busy-poll 50us --notsent-lowat 16K --congestion bbr --idle adaptive:20us --user-timeout 30s \
+         --max-pacing-rate 1M --busy-poll 50us --notsent-lowat 16K --congestion bbr --idle spin:20us --user-timeout 30s \
          --max-connections 5k --max-per-source 20 --exempt-source 10.0.0.0/8 --exempt-source 2001:db8::1 \
          --status-page /run/page --control off --take-over --restart-timeout 3s \
          --restart-drain 4s --pid-file /run/pid",

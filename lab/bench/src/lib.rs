@@ -10,6 +10,7 @@
 //! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`tls`] | `nearside nginx` over TLS beside nginx |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
+//! | [`offered`] | what a request costs at 5 to 60 % of nginx's best, beside it and others |
 //! | [`packet`] | `nearside packet forward` beside dpdk-testpmd |
 //! | [`noise`](mod@noise) | disturbances made on purpose, and what they are called |
 //! | [`uncached`] | pipelined requests for files that are not in memory |
@@ -44,6 +45,7 @@ pub mod hosts;
 pub mod kernel;
 mod linux;
 pub mod noise;
+pub mod offered;
 mod ordinary;
 pub mod packet;
 mod page;

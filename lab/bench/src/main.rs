@@ -2,8 +2,8 @@
 
 use bench::cost::{self, Around, Case, CostArgs, CostSide};
 use bench::{
-    BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, packet, proxied, readers,
-    sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
+    BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, offered, packet, proxied,
+    readers, sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -165,6 +165,8 @@ enum Command {
     },
     /// An ordinary site by its nginx.conf, on every data path, beside nginx
     Site(SiteArgs),
+    /// What a request costs at the loads that servers have, beside nginx, lighttpd, h2o and haproxy
+    Offered(offered::Plan),
     /// Texts that are compressed for each request, beside nginx
     Squeezed(SqueezedArgs),
     /// Requests passed on to an upstream by an nginx.conf, on every data path, beside nginx
@@ -287,6 +289,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
             uncached::run(&uncached::Plan { nearside, rounds, duration, connections, depth })
         }
         Command::Site(args) => site::run(&args.plan()?),
+        Command::Offered(plan) => offered::run(&plan, &program(plan.nearside.clone())?),
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Proxy(args) => proxied::run(&args.plan()?),
         Command::Slow(plan) => slow::run(&plan, &program(plan.nearside.clone())?),

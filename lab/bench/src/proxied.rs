@@ -116,7 +116,7 @@ const ARMS: [Arm; 5] = [
 ];
 
 /// Of the upstream.
-const PORT: u16 = 18_080;
+pub(crate) const PORT: u16 = 18_080;
 
 /// The host on the other end of the memif: as [`Field`] has its generator.
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
@@ -205,15 +205,15 @@ impl Bench<'_> {
         let cores = [stand.cores.0, stand.cores.1];
         let servers = if arm.behind == Behind::Loopback { &cores[..] } else { &cores[..1] };
         let field = Field { stand, veth: Some(names), tap: None, servers, mtu: plan.mtu, interrupt };
-        let upstream = match arm.behind {
+        let behind = match arm.behind {
             Behind::Loopback => format!("127.0.0.1:{PORT}"),
             Behind::Link => format!("{PEER}:{PORT}"),
         };
-        let text = passing(PROCESS, &upstream).replace("FOLDER", &folder.display().to_string());
+        let text = passing(PROCESS, &behind).replace("FOLDER", &folder.display().to_string());
         let configuration = folder.join("nginx.conf");
         fs::write(&configuration, text)?;
         let _upstream = match arm.behind {
-            Behind::Loopback => Some(self.upstream(arm.link)?),
+            Behind::Loopback => Some(upstream((stand, names), folder, arm.link, plan.body, interrupt)?),
             Behind::Link => None,
         };
         let mut running = None;
@@ -236,7 +236,8 @@ impl Bench<'_> {
                 Behind::Link => self.ask_as_peer(&field.memif_link())?,
                 Behind::Loopback => {
                     let more = [format!("--heads={}", plan.site.heads)];
-                    let ask = Ask { path: "/", connections: plan.site.connections, more: &more, duration };
+                    let ask =
+                        Ask { path: "/", connections: plan.site.connections, more: &more, duration, secured: false };
                     let asked = field.ask(&mut server, (arm.link, Some(80)), arm.generator, ask)?;
                     (asked.rate, asked.at(99.0), asked.errors)
                 }
@@ -244,30 +245,6 @@ impl Bench<'_> {
             let busy = busy.join().map_err(|_| "a thread panicked")??;
             Ok(Sample { rate, p99, cost: busy * 1e6 / rate, busy, errors })
         })
-    }
-
-    /// Starts the upstream beside a proxy.
-    fn upstream(&self, link: Link) -> Result<Running, BenchError> {
-        let core = self.stand.cores.1;
-        let page = self.folder.join("upstream.page");
-        let _ = fs::remove_file(&page);
-        let respond = self.plan.body.map_or_else(|| format!("text:{SMALL_BODY}"), |bytes| bytes.to_string());
-        let words = [
-            self.plan.site.nearside.display().to_string(),
-            "serve".to_owned(),
-            "--user=root".to_owned(),
-            format!("--respond={respond}"),
-            format!("--listen=127.0.0.1:{PORT}"),
-            "--workers=1".to_owned(),
-            format!("--cores={core}"),
-            "--control=off".to_owned(),
-            format!("--status-page={}", page.display()),
-        ];
-        let netns = (link != Link::Memif).then_some(self.names.server.as_str());
-        let program = Program { name: "upstream", netns, core: Some(core), words: words.into() };
-        let mut running = program.start(self.folder)?;
-        running.wait_until("serve", PATIENCE, self.interrupt, || page.exists())?;
-        Ok(running)
     }
 
     /// Asks over the memif, and answers there what is passed on: requests in a second,
@@ -291,6 +268,37 @@ impl Bench<'_> {
         let asks = thread::spawn(move || peer(core, link, plan, answers).map_err(|why| why.to_string()));
         Ok(asks.join().map_err(|_| "a thread panicked")??)
     }
+}
+
+/// Starts the upstream beside a proxy, on the client's core: it answers a body of `body` bytes,
+/// or a small text.
+pub(crate) fn upstream(
+    (stand, names): (&Stand, &Namespaces),
+    folder: &Path,
+    link: Link,
+    body: Option<u64>,
+    interrupt: &Interrupt,
+) -> Result<Running, BenchError> {
+    let core = stand.cores.1;
+    let page = folder.join("upstream.page");
+    let _ = fs::remove_file(&page);
+    let respond = body.map_or_else(|| format!("text:{SMALL_BODY}"), |bytes| bytes.to_string());
+    let words = [
+        stand.program().to_owned(),
+        "serve".to_owned(),
+        "--user=root".to_owned(),
+        format!("--respond={respond}"),
+        format!("--listen=127.0.0.1:{PORT}"),
+        "--workers=1".to_owned(),
+        format!("--cores={core}"),
+        "--control=off".to_owned(),
+        format!("--status-page={}", page.display()),
+    ];
+    let netns = (link != Link::Memif).then_some(names.server.as_str());
+    let program = Program { name: "upstream", netns, core: Some(core), words: words.into() };
+    let mut running = program.start(folder)?;
+    running.wait_until("serve", PATIENCE, interrupt, || page.exists())?;
+    Ok(running)
 }
 
 /// Whose time is looked at.

@@ -135,7 +135,7 @@ fn ask(core: u16, stalled: u32, duration: Duration, link: memif::MemifLink) -> R
     let app = Readers { stalled, duration, ..Readers::default() };
     let mut silo = Silo { link, stack, app };
     // The end of the run is looked for that often.
-    let idle = Idle::Adaptive { spin_for: Duration::from_micros(50), max_wait: Duration::from_millis(1) };
+    let idle = Idle::SpinFor { spin_for: Duration::from_micros(50), max_wait: Duration::from_millis(1) };
     silo::run(&mut silo, idle, &mut Watch)?;
     let Readers { counted, failed, over, .. } = silo.app;
     if failed > 0 || !over {

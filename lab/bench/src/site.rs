@@ -210,7 +210,13 @@ fn measure(
     let configuration = folder.join("nginx.conf");
     fs::write(&configuration, text.replace("HOST", Field::address(arm.link)))?;
     let more = [format!("--heads={}", plan.heads)];
-    let ask = Ask { path: "/f/[00-99].html", connections: plan.connections, more: &more, duration: plan.duration };
+    let ask = Ask {
+        path: "/f/[00-99].html",
+        connections: plan.connections,
+        more: &more,
+        duration: plan.duration,
+        secured: false,
+    };
     let (asked, told) = if arm.nginx {
         let mut running = nginx(&plan.nginx, &configuration, field.stand, names)?;
         let mut server = Server::other(&workers(&mut running, interrupt)?);
@@ -264,7 +270,7 @@ pub(crate) fn workers(running: &mut Running, interrupt: &Interrupt) -> Result<Ve
 }
 
 /// The pages, of the demo's length.
-fn make_site(folder: &Path) -> Result<(), BenchError> {
+pub(crate) fn make_site(folder: &Path) -> Result<(), BenchError> {
     fs::create_dir_all(folder.join("f"))?;
     let page = "packet segment request answer ".repeat(100);
     for number in 0..PAGES {

@@ -158,7 +158,7 @@ fn measure(
     };
     let mut others = others(plan, stand, names)?;
     let more = [format!("--urls={}", urls.display()), "--header=Accept-Encoding: gzip".to_owned()];
-    let ask = Ask { path: "/", connections: plan.connections, more: &more, duration: plan.duration };
+    let ask = Ask { path: "/", connections: plan.connections, more: &more, duration: plan.duration, secured: false };
     let asked = field.ask(&mut server, (Link::Kernel, Some(80)), Generator::Sockets, ask)?;
     let told = others.finish(plan.duration + PATIENCE, interrupt)?;
     let told: Value = serde_json::from_str(&told).map_err(|why| format!("nearside load's report: {why}"))?;

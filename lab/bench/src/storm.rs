@@ -194,7 +194,7 @@ impl Stand<'_> {
             format!("--mac={SERVER_MAC}"),
             format!("--silos={},{}", self.cores.0, self.cores.1),
             // Who shares a core leaves it where there is nothing to do.
-            "--idle=adaptive:0us".to_owned(),
+            "--idle=adaptive".to_owned(),
             format!("--status-page={}", path.display()),
         ];
         let program = Program { name: "nearside serve", netns: None, core: None, words: words.into() };

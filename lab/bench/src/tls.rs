@@ -246,12 +246,18 @@ fn make_site(dir: &Path) -> Result<PathBuf, BenchError> {
     fs::create_dir(&site)?;
     let bytes: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
     fs::write(site.join("large.bin"), bytes)?;
+    make_certificate(dir)?;
+    Ok(site)
+}
+
+/// Makes `site.key` and `site.pem`: ECDSA on P-256.
+pub(crate) fn make_certificate(dir: &Path) -> Result<(), BenchError> {
     let (key, certificate) = (dir.join("site.key"), dir.join("site.pem"));
     let text = |path: &Path| path.display().to_string();
     call(&["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", &text(&key)])?;
     let words = ["openssl", "req", "-x509", "-new", "-subj", "/CN=site.example", "-days", "30"];
     call(&[&words[..], &["-key", &text(&key), "-out", &text(&certificate)]].concat())?;
-    Ok(site)
+    Ok(())
 }
 
 fn configuration(dir: &Path, own: &Path, (address, plain): (&str, &str)) -> String {

@@ -112,13 +112,15 @@ pub struct Ask<'a> {
     pub more: &'a [String],
     /// How long, as [`Stand::ask`] takes it.
     pub duration: Duration,
+    /// Whether over TLS.
+    pub secured: bool,
 }
 
 impl Ask<'_> {
     /// The small answer, on connections that are kept.
     #[must_use]
     pub const fn small(connections: u32, duration: Duration) -> Self {
-        Self { path: "/small", connections, more: &[], duration }
+        Self { path: "/small", connections, more: &[], duration, secured: false }
     }
 }
 
@@ -205,11 +207,20 @@ impl Field<'_> {
     /// # Errors
     /// If it does not serve.
     pub fn serve_configuration(&self, link: Link, configuration: &Path) -> Result<Server, Error> {
+        let idle = if link == Link::Kernel { Vec::new() } else { vec![self.idle()] };
+        self.serve_configuration_with(link, configuration, &idle)
+    }
+
+    /// The same with options that say more: without --idle it has the server's own policy.
+    ///
+    /// # Errors
+    /// If it does not serve.
+    pub fn serve_configuration_with(&self, link: Link, configuration: &Path, more: &[String]) -> Result<Server, Error> {
         let configuration = configuration.display().to_string();
         let mut words = words(["nginx", "-e", "stderr", "-c", &configuration]);
         let core = self.servers.first().copied();
+        words.extend_from_slice(more);
         if link != Link::Kernel {
-            words.push(self.idle());
             words.extend(core.map(|core| format!("--core={core}")));
         }
         words.extend(self.path(link));
@@ -265,7 +276,8 @@ impl Field<'_> {
             Link::Kernel => format!("{SERVER}:{}", port.unwrap_or(PORT)),
             other => Self::address(other).to_owned(),
         };
-        let mut words = vec![format!("http://{host}{}", ask.path), format!("--connections={}", ask.connections)];
+        let scheme = if ask.secured { "https" } else { "http" };
+        let mut words = vec![format!("{scheme}://{host}{}", ask.path), format!("--connections={}", ask.connections)];
         words.extend_from_slice(ask.more);
         let core = self.stand.cores.1;
         let mut own = |link: String, address: &str| {

@@ -268,7 +268,7 @@ impl Parts {
         if scenario.connections == Connections::New {
             more.push("--close".to_owned());
         }
-        let ask = Ask { path: scenario.path(), connections: scenario.count, more: &more, duration };
+        let ask = Ask { path: scenario.path(), connections: scenario.count, more: &more, duration, secured: false };
         let generator = if link == Link::Memif { Generator::Bypass } else { self.generator };
         Ok(field.ask(&mut server, (link, port), generator, ask)?.into())
     }

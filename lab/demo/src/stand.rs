@@ -58,6 +58,12 @@ impl Server {
         self.pids.first().copied().unwrap_or(0)
     }
 
+    /// All of its processes.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        self.pids.clone()
+    }
+
     /// What all silos or workers tell of themselves by this name, together.
     #[must_use]
     pub fn told(&self, name: &str) -> Option<u64> {

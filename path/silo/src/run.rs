@@ -152,6 +152,8 @@ pub fn run<L: Link, A: App>(
         return Ok(usage);
     }
     let mut carrier = LinkState::Up;
+    // Whether a wait has ended, for a reason that nobody has told.
+    let mut woken = false;
     let (mut attend_at, mut unattended) = (now, false);
     loop {
         let turn = take_turn(silo, now, attendant.far());
@@ -160,7 +162,8 @@ pub fn run<L: Link, A: App>(
             silo.flush(now);
         }
         unattended |= active;
-        if now >= attend_at {
+        // Who wakes it without frames wants to be looked at: the attendant's own, or the driver.
+        if now >= attend_at || (woken && !active) {
             (attend_at, unattended) = (now + ATTEND_EVERY, false);
             look_after_link(silo, now, &mut carrier);
             if attendant.attend(silo, now, &usage, carrier) == Next::Stop {
@@ -173,6 +176,7 @@ pub fn run<L: Link, A: App>(
                 (idle, hold) = take_up(pace);
             }
         }
+        woken = false;
         usage.turns += 1;
         let started = core::mem::replace(&mut now, clock.now());
         let spent = now.as_nanos().saturating_sub(started.as_nanos());
@@ -183,7 +187,7 @@ pub fn run<L: Link, A: App>(
         } else {
             usage.idle_ns += spent;
         }
-        if idle.on_turn(now, active, turn.deadline) == Action::Poll {
+        if idle.on_turn((started, now), active, turn.deadline) == Action::Poll {
             continue;
         }
         let mut deadline = turn.deadline.min(hold.deadline());
@@ -192,7 +196,7 @@ pub fn run<L: Link, A: App>(
             deadline =
                 deadline.min(attend_asleep(silo, attendant, (now, &usage), unattended)).min(silo.stack_deadline());
         }
-        let action = idle.on_turn(now, active, deadline);
+        let action = idle.on_turn((started, now), active, deadline);
         match action {
             Action::Poll => continue,
             Action::Wait(longest) => silo.link.wait(attendant.wake(&silo.app), longest)?,
@@ -202,10 +206,7 @@ pub fn run<L: Link, A: App>(
         usage.asleep_ns += woke.as_nanos().saturating_sub(now.as_nanos());
         usage.sleeps += 1;
         now = woke;
-        if matches!(action, Action::Wait(_)) {
-            // The driver's own events end a wait as well.
-            attend_at = attend_at.min(now);
-        }
+        woken = matches!(action, Action::Wait(_));
     }
 }
 
@@ -225,7 +226,7 @@ fn take_up(pace: Pace) -> (IdleState, Hold) {
         // Refused: it waits where others share its core.
         let _ = cpu::sched::wake_at_once();
     }
-    if matches!(pace.idle, Idle::Sleep(_)) {
+    if pace.idle.goes_by_the_clock() {
         // Refused by no kernel; without it each sleep is up to 50 µs longer.
         let _ = set_current_timer_slack(Some(SLACK));
     }

@@ -10,7 +10,7 @@ use core::time::Duration;
 use cpu::Clock;
 use link::{Pair, PairConfig, PairLink};
 use semantics::{Method, Request, Status};
-use server::exchange::{ExchangeId, Handler, Replies, RequestBody, UpstreamEvent, UpstreamId};
+use server::exchange::{ExchangeId, Handler, Prepared, Replies, RequestBody, UpstreamEvent, UpstreamId};
 use server::{Config, Respond, Server, WallClock};
 use silo::Silo;
 use sockets::{Composite, ConnectRoutes, HalfConfig, KernelHalf, StreamOptions};
@@ -144,6 +144,8 @@ impl Handler for Checked {
         taken
     }
 }
+
+impl Prepared for Checked {}
 
 /// Asks its silo, one request for each connection.
 #[derive(Debug, Default)]

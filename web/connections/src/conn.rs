@@ -2,6 +2,7 @@
 
 use crate::exchanges::Exchange;
 use crate::pace::Traffic;
+use crate::protocol::CarryingConnection;
 use crate::terms::Terms;
 use app::ConnId;
 use core::time::Duration;
@@ -17,6 +18,7 @@ use wire::Time;
 ///  open, behind a proxy ──► Proxied ──► Ready
 ///  open, by TLS ──► Handshake ──► Ready; behind a proxy as well
 ///  open, of another protocol ──► Service
+///  Handshake ──► Carrying ──► Closing: what was agreed on is a protocol of many exchanges
 ///
 ///                    ┌──── body read ─────┐
 ///                    ▼                    │
@@ -82,6 +84,8 @@ pub enum State {
     Closing,
     /// They are a service's, from the first on.
     Service,
+    /// They are a protocol's that carries several exchanges at a time.
+    Carrying,
 }
 
 impl State {
@@ -98,6 +102,7 @@ impl State {
             Self::Tunnel => "tunnel",
             Self::Closing => "closing",
             Self::Service => "service",
+            Self::Carrying => "carrying",
         }
     }
 }
@@ -145,6 +150,8 @@ pub struct More {
     pub chunked: bool,
     /// Nothing but the connection's end tells that of its reply.
     pub until_close: bool,
+    /// Where its protocol carries several exchanges: that, and which they are.
+    pub carries: Option<Box<CarryingConnection>>,
 }
 
 /// Memory of exchanges that are over, for those that follow.

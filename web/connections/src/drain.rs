@@ -13,7 +13,7 @@ impl Connections {
     /// One step of the drain; whether nothing is left. Responses under way
     /// are finished, and are the last on their connections; connections that
     /// wait for a request are closed.
-    pub fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
+    pub fn drain_more<N: Net + ?Sized>(&mut self, net: &mut N) -> bool {
         let now = net.now();
         let mut drain = self.draining.unwrap_or(Drain { next: 0, deadline: now + self.timeouts.drain });
         // From now on every response is the last.
@@ -33,7 +33,9 @@ impl Connections {
             if conn.state == State::Vacant {
                 continue;
             }
-            if late {
+            if conn.state == State::Carrying && !late {
+                self.stir_at(index);
+            } else if late {
                 net.abort(id);
             } else if idle {
                 self.close_after_queue(net, id);

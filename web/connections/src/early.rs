@@ -59,7 +59,7 @@ impl EarlyConnections {
     }
 
     /// A turn: those whose handshakes are over go on.
-    pub fn on_turn<N: Net>(&mut self, net: &mut N) {
+    pub fn on_turn<N: Net + ?Sized>(&mut self, net: &mut N) {
         if self.all.is_empty() {
             return;
         }

@@ -19,12 +19,19 @@
 //! | [`Security`], [`EarlyConnections`] | how they are secured, and requests that come before that |
 //! | [`DialledTable`] | those to upstreams |
 //! | [`BodyPace`], [`Traffic`] | how fast bytes come and go |
+//! | [`Exchange`] | what there is to know of an exchange, whoever carries it |
+//! | [`Multiplexed`], [`Io`] | protocols that carry several exchanges on a connection |
+//! | [`CarriedTable`], [`CarriedReplies`] | those exchanges, each with its queue |
+//! | [`Asking`], [`page`] | what ready answers may depend on; answers of our own |
 //! | `settle` | limits that change |
 //! | `drain` | the end of all |
 //! | [`trace`] | what tracers are told |
 #![forbid(unsafe_code)]
 
+mod asked;
 mod beginnings;
+mod carried;
+mod carried_replies;
 mod clock;
 mod conn;
 mod counters;
@@ -32,9 +39,12 @@ mod dialled;
 mod drain;
 mod early;
 mod exchanges;
+mod io;
 mod limits;
 mod pace;
+pub mod page;
 mod progress;
+mod protocol;
 mod reading;
 mod security;
 mod settle;
@@ -43,7 +53,10 @@ mod terms;
 mod timers;
 pub mod trace;
 
+pub use asked::{Asking, Head};
 pub use beginnings::Beginnings;
+pub use carried::{CarriedTable, QueuedHead, Unsent};
+pub use carried_replies::CarriedReplies;
 pub use clock::WallClock;
 pub use conn::{
     DRY, ENDED, FINISHED, FIRST, MARKED, More, PARTIAL, PAUSED, ServedConnection, SpareMore, State, TAKES_BODY, Tick,
@@ -53,9 +66,11 @@ pub use dialled::{Dialled, DialledTable};
 pub use drain::DRAINED;
 pub use early::EarlyConnections;
 pub use exchanges::{Exchange, Traced};
+pub use io::{ConnectionIo, ExchangeEvent, ToHandler};
 pub use limits::{ConnectionNumbers, ExchangeTerms, HeadTerms, Limits, Timeouts};
 pub use pace::{BodyPace, PATIENCE, Traffic};
-pub use progress::tell_of_end;
+pub use progress::{record_ready, tell_of_end};
+pub use protocol::{CarryingConnection, Io, Multiplexed};
 pub use reading::ReadingSet;
 pub use security::{Security, asks_clients, transport};
 pub use table::{Connections, Drain, Settings};

@@ -7,12 +7,15 @@ use crate::table::Connections;
 use crate::trace;
 use access_log::Log;
 use app::{ConnId, Net};
+use core::hint::cold_path;
+use exchange::Ready;
+use latency::Recorder;
 use semantics::Status;
 use wire::Time;
 
 impl Connections {
     /// The end of an offer: what was left, and why.
-    pub fn after_data<N: Net>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
+    pub fn after_data<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, left: usize, paused: bool) {
         let now = net.now();
         let conn = &mut self.conns[id.index()];
         if !matches!(conn.state, State::Proxied | State::Ready | State::Body) {
@@ -39,7 +42,7 @@ impl Connections {
     }
 
     /// A response is queued, or its head.
-    pub fn answered<N: Net>(&mut self, net: &mut N, id: ConnId, head: usize, body: u64) {
+    pub fn answered<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, head: usize, body: u64) {
         self.queued(id, head as u64 + body);
         let conn = &mut self.conns[id.index()];
         conn.requests = conn.requests.saturating_add(1);
@@ -47,7 +50,7 @@ impl Connections {
     }
 
     /// The last byte of a response is queued: on to the next, or the end.
-    pub fn response_over<N: Net>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
+    pub fn response_over<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
         let conn = &mut self.conns[id.index()];
         conn.state = State::Ready;
         conn.give_more(&mut self.spare);
@@ -86,7 +89,7 @@ impl Connections {
 
     /// A long response was queued: whether its peer takes it is watched, unless
     /// it is already.
-    pub fn watch_long<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn watch_long<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         if self.conns.get(id.index()).is_some_and(|conn| conn.flags & MARKED == 0)
             && net.unsent(id) > app::SEND_LOW_WATER
         {
@@ -100,5 +103,23 @@ pub fn tell_of_end((beginnings, log): (&Beginnings, &mut Option<Log>), id: ConnI
     trace::end((beginnings, Some(exchange)), id, now, None);
     if let (Some(line), Some(log)) = (exchange.line.take(), log) {
         log.close_line(&line, exchange.sent, now);
+    }
+}
+
+/// A response that was ready was queued, of this `series` or of what has none of its `own`.
+/// Without a recorder it is one comparison, and what is not wanted then is not kept for it.
+#[inline(always)]
+pub fn record_ready(recorder: &mut Option<Box<Recorder>>, own: &u16, series: u16, bytes: u32, now: Time) {
+    if recorder.is_some() {
+        cold_path();
+        record_one(recorder, *own, series, bytes, now);
+    }
+}
+
+#[inline(never)]
+fn record_one(recorder: &mut Option<Box<Recorder>>, own: u16, series: u16, bytes: u32, now: Time) {
+    if let Some(recorder) = recorder {
+        let series = if series == Ready::OF_HOST { own } else { series };
+        recorder.on_ready(series, bytes.into(), now);
     }
 }

@@ -26,7 +26,7 @@ impl Connections {
 
     /// Sets the timers of some connections by limits that have become shorter; whether that is
     /// done.
-    pub fn settle<N: Net>(&mut self, net: &mut N) -> bool {
+    pub fn settle<N: Net + ?Sized>(&mut self, net: &mut N) -> bool {
         let Some(from) = self.unsettled else { return true };
         let end = (from + DRAINED).min(self.conns.len());
         for index in from.min(end)..end {
@@ -36,7 +36,7 @@ impl Connections {
         self.unsettled.is_none()
     }
 
-    fn settle_one<N: Net>(&mut self, net: &mut N, index: usize) {
+    fn settle_one<N: Net + ?Sized>(&mut self, net: &mut N, index: usize) {
         let now = net.now();
         let conn = &mut self.conns[index];
         let id = ConnId::new(index as u32, conn.generation);
@@ -48,7 +48,7 @@ impl Connections {
             }
             State::Proxied | State::Handshake | State::Waiting => Some(self.terms.head(conn.terms).timeout),
             // For our FIN's answer; that limit never changes.
-            State::Vacant | State::Service => None,
+            State::Vacant | State::Service | State::Carrying => None,
             State::Tunnel if conn.flags & MARKED == 0 => None,
             State::Closing if conn.flags & (MARKED | ENDED) == 0 => None,
             // Some must be taken within the time, which is counted anew.

@@ -1,6 +1,7 @@
 //! Connections, and what they share.
 
 use crate::beginnings::Beginnings;
+use crate::carried::CarriedTable;
 use crate::clock::WallClock;
 use crate::conn::{ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, SpareMore, State};
 use crate::counters::Counters;
@@ -77,12 +78,12 @@ pub struct Connections {
     pub draining: Option<Drain>,
     /// The next connection whose timer is to be set by shorter limits.
     pub unsettled: Option<usize>,
-    /// Bytes of the head that was queued last.
-    pub last_head: usize,
     /// Scratch for heads and short responses.
     pub scratch: Vec<u8>,
     /// Memory of exchanges that are over, for those that wait.
     pub spare: SpareMore,
+    /// Exchanges that are several on a connection.
+    pub(crate) carried: CarriedTable,
 }
 
 /// A drain under way.
@@ -146,9 +147,9 @@ impl Connections {
             common,
             draining: None,
             unsettled: None,
-            last_head: 0,
             scratch: Vec::with_capacity(1024),
             spare: SpareMore::default(),
+            carried: CarriedTable::default(),
         }
     }
 
@@ -177,7 +178,7 @@ impl Connections {
     }
 
     /// Bytes that are no response of their own.
-    pub fn send<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) {
+    pub fn send<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) {
         net.send_bytes(id, bytes);
         self.queued(id, bytes.len() as u64);
     }
@@ -197,6 +198,11 @@ impl Connections {
     /// What is taken of a connection's heads and bodies.
     pub fn head_limits(&self, id: ConnId) -> RequestLimits {
         self.terms.head(self.conns[id.index()].terms).limits
+    }
+
+    /// How long its client may take for a head.
+    pub(crate) fn head_timeout(&self, id: ConnId) -> Duration {
+        self.terms.head(self.conns[id.index()].terms).timeout
     }
 
     /// How a connection is secured.
@@ -232,6 +238,12 @@ impl Connections {
         if conn.state == State::Closing && conn.generation == id.generation() && conn.flags & (ENDED | MARKED) == 0 {
             return Some(conn.closing().passed(now));
         }
+        if conn.state == State::Carrying {
+            let carries = conn.more.as_ref().and_then(|more| more.carries.as_ref());
+            let is_idle =
+                conn.generation == id.generation() && carries.is_some_and(|carries| carries.exchanges.is_empty());
+            return is_idle.then(|| conn.last.passed(now));
+        }
         let waits = conn.generation == id.generation()
             && matches!(conn.state, State::Proxied | State::Handshake | State::Ready)
             && conn.flags & (PARTIAL | PAUSED | ENDED) == 0
@@ -240,7 +252,7 @@ impl Connections {
     }
 
     /// Those to upstreams that are left at the end of a drain are reset.
-    pub fn cut_upstreams<N: Net>(&self, net: &mut N) {
+    pub fn cut_upstreams<N: Net + ?Sized>(&self, net: &mut N) {
         self.upstreams.ids().for_each(|id| net.abort(id));
     }
 }

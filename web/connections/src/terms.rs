@@ -101,6 +101,12 @@ impl TermTable {
         &self.exchanges[terms.exchange() as usize % EXCHANGE_TERMS_MAX]
     }
 
+    /// Of exchanges, by their number.
+    #[must_use]
+    pub const fn of_exchange(&self, number: u8) -> &ExchangeTerms {
+        &self.exchanges[number as usize % EXCHANGE_TERMS_MAX]
+    }
+
     /// How long a client may take for what is waited for; `None` when nothing is.
     pub const fn after(&self, terms: Terms, waiting: Waiting) -> Option<Duration> {
         match waiting {

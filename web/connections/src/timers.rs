@@ -20,7 +20,7 @@ const LOOKS: u8 = 16;
 impl Connections {
     /// Our FIN is queued, or the answer to a request whose body still comes: what the
     /// client sends is read for a while, and longer as long as more comes.
-    fn linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    fn linger<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let terms = self.terms_of(id);
         let now = Tick::of(net.now());
         let conn = &mut self.conns[id.index()];
@@ -30,7 +30,7 @@ impl Connections {
     }
 
     /// While the rest is read: whether it takes too long.
-    pub fn check_linger<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn check_linger<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let (terms, now) = (self.terms_of(id), net.now());
         let conn = &self.conns[id.index()];
         if conn.flags & MARKED != 0 {
@@ -52,7 +52,7 @@ impl Connections {
     }
 
     /// Sets the connection's timer.
-    pub fn arm<N: Net>(&mut self, net: &mut N, id: ConnId, span: Duration) {
+    pub fn arm<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, span: Duration) {
         self.conns[id.index()].flags &= !MARKED;
         let now = net.now();
         net.set_timer(id, Some(now + self.until_old(id.index(), span, now)));
@@ -77,7 +77,7 @@ impl Connections {
 
     /// While a request, or its body, is waited for: whether its client is to be told that
     /// it took too long.
-    pub fn is_request_late<N: Net>(&mut self, net: &mut N, id: ConnId) -> bool {
+    pub fn is_request_late<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) -> bool {
         let now = net.now();
         let conn = &self.conns[id.index()];
         let waiting = conn.engine.waiting();
@@ -113,7 +113,7 @@ impl Connections {
     /// and no longer than for a peer; and so does our FIN for its
     /// acknowledgement, which TCP alone would try to get for a quarter of an
     /// hour.
-    pub fn check_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn check_progress<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let unsent = net.unsent(id);
         let conn = &mut self.conns[id.index()];
         let acknowledged = conn.queued.wrapping_sub(unsent as u32);
@@ -145,7 +145,7 @@ impl Connections {
 
     /// While a connection is its handler's: what is queued for its client must be taken, too.
     /// Where nothing is, its handler has its own limits.
-    pub fn check_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn check_tunnel<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         if net.unsent(id) > 0 {
             return self.check_progress(net, id);
         }
@@ -154,7 +154,7 @@ impl Connections {
     }
 
     /// Something was queued for a tunnel's client.
-    pub fn watch_tunnel<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn watch_tunnel<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let conn = &self.conns[id.index()];
         if conn.state == State::Tunnel && conn.flags & MARKED == 0 {
             self.watch_progress(net, id);
@@ -162,12 +162,12 @@ impl Connections {
     }
 
     /// From now on, some of what is queued must be taken in each send timeout.
-    pub fn watch_progress<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn watch_progress<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         self.watch_from(net, id, 0);
     }
 
     /// The same, `quiet` looks after something was taken last.
-    fn watch_from<N: Net>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
+    fn watch_from<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, quiet: u8) {
         let send = self.terms_of(id).send;
         self.arm(net, id, send / u32::from(LOOKS));
         let conn = &mut self.conns[id.index()];
@@ -177,7 +177,7 @@ impl Connections {
 
     /// The reply to a request is queued before its body was read: the rest of
     /// that is discarded, and only then the next request begins, if one may.
-    pub fn discard_rest<N: Net>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
+    pub fn discard_rest<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
         if !goes_on {
             self.close_after_queue(net, id);
             return;
@@ -194,7 +194,7 @@ impl Connections {
     /// FIN behind what is queued. What still comes is read and dropped: a
     /// close with bytes unread would be a reset, which can overtake the
     /// response (RFC 9112 §9.6).
-    pub fn close_after_queue<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub fn close_after_queue<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) {
         let lingers = self.terms_of(id).lingers;
         self.reading.remove(id.index());
         let conn = &mut self.conns[id.index()];
@@ -224,7 +224,7 @@ impl Connections {
     /// too late for them.
     #[cold]
     #[inline(never)]
-    pub fn change_terms<N: Net>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
+    pub fn change_terms<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, exchange: u8) {
         let conn = &mut self.conns[id.index()];
         conn.terms = conn.terms.with_exchange(exchange);
         let soonest = self.terms.soonest(conn.terms);

@@ -25,7 +25,7 @@ pub fn is_on() -> bool {
 
 /// A client connected; so many are open now.
 #[inline]
-pub fn accepted<N: Net>(net: &N, id: ConnId, beginnings: &Beginnings, open: u64) {
+pub fn accepted<N: Net + ?Sized>(net: &N, id: ConnId, beginnings: &Beginnings, open: u64) {
     if probes::connection_accepted::is_traced() {
         let peer = net.peer(id).map(|peer| peer.to_string()).unwrap_or_default();
         probes::connection_accepted::fire(number(beginnings, id), peer.as_bytes(), open);

@@ -22,7 +22,7 @@ pub enum LocalAddress {
 
 impl LocalAddress {
     /// Where the client of a connection connected to.
-    pub fn of<N: Net>(net: &N, id: ConnId) -> Self {
+    pub fn of<N: Net + ?Sized>(net: &N, id: ConnId) -> Self {
         match net.local(id) {
             Some(address) => Self::Inet(address),
             None => net.local_unix(id).map_or(Self::Unknown, Self::Unix),
@@ -58,6 +58,23 @@ pub struct About {
     pub goes_on: bool,
     /// How the connection is secured.
     pub transport: Transport,
+    /// How urgent its client finds it, among others on its connection.
+    pub priority: Priority,
+}
+
+/// How urgent an exchange is (RFC 9218 section 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Priority {
+    /// From 0, the most urgent, to 7. Default 3.
+    pub urgency: u8,
+    /// Parts of it are of use, so that those that are as urgent take turns. Default no.
+    pub incremental: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self { urgency: 3, incremental: false }
+    }
 }
 
 /// What a carrier has counted.

@@ -38,3 +38,42 @@ pub trait Asked {
     /// The time of this turn.
     fn now(&self) -> Time;
 }
+
+/// As what it refers to.
+impl<A: Asked + ?Sized> Asked for &A {
+    fn path(&self) -> &[u8] {
+        (**self).path()
+    }
+
+    fn is_http10(&self) -> bool {
+        (**self).is_http10()
+    }
+
+    fn has_query(&self) -> bool {
+        (**self).has_query()
+    }
+
+    fn authority(&self) -> &[u8] {
+        (**self).authority()
+    }
+
+    fn known(&self, field: Known) -> Option<&[u8]> {
+        (**self).known(field)
+    }
+
+    fn local(&self) -> LocalAddress {
+        (**self).local()
+    }
+
+    fn transport(&self) -> Transport {
+        (**self).transport()
+    }
+
+    fn asks_clients(&self) -> bool {
+        (**self).asks_clients()
+    }
+
+    fn now(&self) -> Time {
+        (**self).now()
+    }
+}

@@ -32,12 +32,13 @@ mod index;
 mod listeners;
 mod names;
 mod piece;
+mod prepared;
 mod proxy_protocol;
 mod ready;
 mod security;
 mod upstreams;
 
-pub use about::{About, Gone, LocalAddress, Opening, Totals, Turn};
+pub use about::{About, Gone, LocalAddress, Opening, Priority, Totals, Turn};
 pub use asked::Asked;
 pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
@@ -48,6 +49,7 @@ pub use index::{Index, equal as equal_paths};
 pub use listeners::{ChooseTls, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
 pub use piece::{Piece, ReplyEnd, ReplyFlow, Stop};
+pub use prepared::Prepared;
 pub use proxy_protocol::{BadProxyHeader, PROXY_HEADER_MAX, PROXY_SIGNATURE, ProxiedAddresses, ProxyHeader, tlv};
 pub use ready::{CommonFields, Ending, HeadWriter, JOINED_MAX, Ready};
 pub use security::{ChosenTls, ClientSession, HandshakeFault, OpeningFault, Transport};
@@ -88,8 +90,8 @@ pub trait Replies: Upstreams {
     /// The time of this turn.
     fn now(&self) -> Time;
 
-    /// Answers with a whole reply at once: the exchange is over.
-    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]);
+    /// Answers with a whole reply at once: the exchange is over. Bytes of its head.
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64;
 
     /// Answers with a 200 response that is ready, or to HEAD with its head:
     /// the exchange is over.
@@ -108,8 +110,8 @@ pub trait Replies: Upstreams {
     }
 
     /// Queues the head of a reply whose body follows in pieces, and ends so: where
-    /// [`Replies::finish`] says, unless it has a length.
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd);
+    /// [`Replies::finish`] says, unless it has a length. Bytes of that head.
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64;
 
     /// Queues some of the body; whether it was queued: a file is not, where the data path
     /// does not send files by itself, nor where the reply's length is not known.
@@ -140,10 +142,11 @@ pub trait Replies: Upstreams {
 
     /// Queues the head of a reply, behind which the connection is the handler's, both ways:
     /// what arrives is told by [`Handler::on_body`], what is sent goes as it is, until the
-    /// [end](Replies::end).
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+    /// [end](Replies::end). Bytes of that head.
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
         let _ = (request, reply);
         self.stop(id, Stop::Reset);
+        0
     }
 
     /// What [`Handler::on_body`] left of a body is to be offered again.
@@ -190,9 +193,6 @@ pub trait Replies: Upstreams {
     /// What was counted so far.
     fn totals(&self) -> Totals;
 
-    /// Bytes of the head that was queued last.
-    fn head_len(&self) -> u64;
-
     /// The reply to come is the last on its connection.
     fn set_last(&mut self, id: ExchangeId);
 
@@ -218,8 +218,19 @@ pub trait Replies: Upstreams {
     fn mark(&self, id: ExchangeId) -> Option<u32>;
 }
 
+/// When a handler has nothing to do of itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rests {
+    /// It may have something at any time.
+    Never,
+    /// While it says so ([`Handler::is_at_rest`]).
+    Sometimes,
+    /// It never has: its [`Handler::on_turn`] need not be called.
+    Always,
+}
+
 /// What answers requests. One value for each silo, which shares nothing.
-pub trait Handler {
+pub trait Handler: Prepared {
     /// What it takes of requests: the same as long as it is there. Asked where a body
     /// follows. By default no body is for it.
     fn intake(&self) -> Intake {
@@ -238,9 +249,11 @@ pub trait Handler {
         bytes.len()
     }
 
-    /// The body is complete.
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        let _ = (replies, id);
+    /// The body is complete. What came behind it (RFC 9110 section 6.5) is lines, as
+    /// [`FieldLines`] writes them; of HTTP/1.1 there are none, for what its chunks have behind
+    /// them is dropped.
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, trailers: &[u8]) {
+        let _ = (replies, id, trailers);
     }
 
     /// A body that is [read](Replies::read) will not be whole; nothing is answered
@@ -309,20 +322,14 @@ pub trait Handler {
         let _ = each;
     }
 
-    /// Whether it has nothing to do of itself: its [`Handler::on_turn`] need not
-    /// be called.
-    fn is_passive(&self) -> bool {
-        false
-    }
-
-    /// Whether it is ever at rest.
-    fn may_rest(&self) -> bool {
-        false
+    /// When it has nothing to do of itself. By default it may at any time.
+    fn rests(&self) -> Rests {
+        Rests::Never
     }
 
     /// Whether [`Handler::on_turn`] would find nothing to do now, nor anything that is waited
     /// for: it need not be called in this turn. Asked of one that has no connections to
-    /// upstreams, and [`Handler::may_rest`].
+    /// upstreams, and [may rest](Rests::Sometimes).
     #[inline]
     fn is_at_rest(&self) -> bool {
         false
@@ -344,54 +351,6 @@ pub trait Handler {
     fn look_ahead(&mut self, request: &Request<'_>, now: Time) -> bool {
         let _ = (request, now);
         false
-    }
-
-    /// The response to a plain GET for `path`, as it was sent, if it is ready in
-    /// this unix second: the short way, which leaves out all the other calls.
-    /// What is told in this way depends on the path alone, and on whether `host` may be
-    /// one: for those that may not be one a handler has nothing ready.
-    #[inline(always)]
-    fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
-        let _ = (path, host, second);
-        None
-    }
-
-    /// Whether what it has ready may depend on more than the path: then it is asked
-    /// by [`Handler::ready_for`] for all that [`Handler::ready`] does not have.
-    fn tells_requests_apart(&self) -> bool {
-        false
-    }
-
-    /// As [`Handler::ready`], where what is told depends on more than the path,
-    /// and on nothing but what [`Asked`] has.
-    fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        let _ = (asked, second);
-        None
-    }
-
-    /// Makes the response that is [ready](Handler::ready) say that the connection
-    /// closes; whether there is room in memory for that.
-    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
-        let _ = asked;
-        false
-    }
-
-    /// Whether it is told of what was answered the short way
-    /// ([`Handler::on_ready_sent`]).
-    fn notes_ready(&self) -> bool {
-        false
-    }
-
-    /// The response that [`Handler::ready`] told of last was queued: a head of so
-    /// many bytes, or as it was ready, and bytes in all.
-    fn on_ready_sent<R: Replies>(
-        &mut self,
-        replies: &mut R,
-        id: ExchangeId,
-        request: &Request<'_>,
-        sent: (Option<u64>, u64),
-    ) {
-        let _ = (replies, id, request, sent);
     }
 
     /// Opens logs of its own again: for log rotation.

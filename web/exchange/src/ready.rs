@@ -222,6 +222,24 @@ impl Ready {
         self.message.as_slice().get(..self.head_len as usize).unwrap_or_default()
     }
 
+    /// The date that the head has.
+    #[must_use]
+    pub fn date(&self) -> &[u8] {
+        self.head().get(usize::from(self.date_at)..).and_then(|rest| rest.get(..DATE_LEN)).unwrap_or_default()
+    }
+
+    /// The fields of the head but for what is its carrier's to say, as [`crate::FieldLines`] writes
+    /// them: neither date nor server, neither length nor connection.
+    #[must_use]
+    pub fn field_lines(&self) -> Vec<u8> {
+        let lines = self.head().split_inclusive(|byte| *byte == b'\n').skip(1);
+        let is_carriers = |line: &&[u8]| {
+            let names = [&b"Date: "[..], b"Server: ", b"Content-Length: ", b"Connection: ", b"\r\n"];
+            !names.iter().any(|name| line.starts_with(name))
+        };
+        lines.filter(is_carriers).flatten().copied().collect()
+    }
+
     /// Makes the response carry `date`: in place, unless it is still on its way
     /// to someone; what was replaced then is given to `retire`.
     pub fn set_date(&mut self, date: &HttpDate, retire: impl FnMut(Body)) {
@@ -278,8 +296,11 @@ impl Ready {
     }
 }
 
+/// Bytes of a date.
+const DATE_LEN: usize = 29;
+
 fn date_in(bytes: &mut [u8], at: usize) -> Option<&mut [u8]> {
-    bytes.get_mut(at..)?.get_mut(..HttpDate::from_unix(0).as_bytes().len())
+    bytes.get_mut(at..)?.get_mut(..DATE_LEN)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::worker::{Found, ReadOutcome};
 use app::Wake;
 use core::time::Duration;
 use exchange::{
-    Asked, Composed, ExchangeId, FieldLines, Gone, Handler, Intake, MethodRules, Part, Piece, Ready, Replies, Reply,
-    RequestBody, compose, is_selected_whole,
+    Asked, Composed, ExchangeId, FieldLines, Gone, Handler, Intake, MethodRules, Part, Piece, Prepared, Ready, Replies,
+    Reply, RequestBody, compose, is_selected_whole,
 };
 use semantics::date::HttpDate;
 use semantics::path::encode_directory;
@@ -128,18 +128,6 @@ impl Handler for Files {
         asked && self.ahead > 0
     }
 
-    #[inline(always)]
-    fn ready<'a>(&mut self, path: &[u8], _host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
-        let message = self.store.hot.get(path)?;
-        self.store.ready(message, second)
-    }
-
-    #[cold]
-    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
-        let entry = self.store.hot.get(asked.path()).and_then(|message| self.store.entry_of(message));
-        entry.is_some_and(|entry| self.store.make_closing(entry))
-    }
-
     fn has_work(&self) -> bool {
         self.reader.has_line()
     }
@@ -150,6 +138,20 @@ impl Handler for Files {
     #[inline]
     fn working(&self) -> u32 {
         self.working
+    }
+}
+
+impl Prepared for Files {
+    #[inline(always)]
+    fn ready<'a>(&mut self, path: &[u8], _host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
+        let message = self.store.hot.get(path)?;
+        self.store.ready(message, second)
+    }
+
+    #[cold]
+    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
+        let entry = self.store.hot.get(asked.path()).and_then(|message| self.store.entry_of(message));
+        entry.is_some_and(|entry| self.store.make_closing(entry))
     }
 }
 

@@ -241,7 +241,7 @@ impl Files {
     }
 
     /// From now on a plain GET for `path` is answered with all of a file's content, behind
-    /// this head, by [`exchange::Handler::ready`] of the files. False if the content is not
+    /// this head, by [`exchange::Prepared::ready`] of the files. False if the content is not
     /// in memory, or stands behind another head.
     pub fn answer_path(&mut self, path: &[u8], file: FileId, head: FileHead) -> bool {
         if !self.store.put_head(file.0, head) {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 /// A 200 response, and whose its content is.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedFile {
     pub ready: Ready,
     /// Whether the content is the silos' in common, and so not counted here.
     common: bool,
@@ -37,7 +37,7 @@ impl Others {
     }
 }
 
-impl Prepared {
+impl PreparedFile {
     pub fn new(
         (message, head_len, date_at): (Vec<u8>, usize, u16),
         content: Option<Shared>,
@@ -73,7 +73,7 @@ impl Prepared {
 
 /// Takes a response out of the count; what of it connections still send stays
 /// known, but for what the shared content counts.
-pub fn retire(old: Option<Prepared>, bytes: &mut usize, retired: &mut Vec<Body>, retired_bytes: &mut usize) {
+pub fn retire(old: Option<PreparedFile>, bytes: &mut usize, retired: &mut Vec<Body>, retired_bytes: &mut usize) {
     let Some(old) = old else { return };
     *bytes -= old.bytes();
     let content = old.ready.content.filter(|_| !old.common);

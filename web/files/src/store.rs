@@ -18,7 +18,7 @@ pub use messages::FileHead;
 use crate::config::Directory;
 use crate::identity::Identity;
 use crate::ids::{EntryId, MessageId, Stamp, WorkId};
-use crate::prepared::{Others, Prepared, retire};
+use crate::prepared::{Others, PreparedFile, retire};
 use crate::shared_content::{Shared, SharedContent};
 use crate::target::Key;
 use crate::worker::{FileContent, Found, Known, Source, Unread};
@@ -40,7 +40,7 @@ pub struct Entry {
     /// The unix second in which `prepared` may be sent without another look;
     /// [`NEVER`] where there is more to it.
     second: u64,
-    prepared: Option<Prepared>,
+    prepared: Option<PreparedFile>,
     /// Which message that is, of all that there were: none is 0, which those that have no
     /// head have, too.
     serial: u32,
@@ -367,7 +367,7 @@ impl Store {
             Found::File(file) => {
                 let FileContent { meta, identity, racy, message, head_len, date_at, content } = *file;
                 let known = Known { identity, racy, content: content.clone() };
-                let prepared = Prepared::new((message, head_len, date_at), content, self.others.as_ref());
+                let prepared = PreparedFile::new((message, head_len, date_at), content, self.others.as_ref());
                 self.make_room(prepared.bytes());
                 self.bytes += prepared.bytes();
                 let serial = if head_len > 0 { self.new_serial() } else { 0 };
@@ -541,7 +541,7 @@ impl Store {
         None
     }
 
-    fn retire(&mut self, old: Option<Prepared>) {
+    fn retire(&mut self, old: Option<PreparedFile>) {
         retire(old, &mut self.bytes, &mut self.retired, &mut self.retired_bytes);
     }
 }
@@ -567,7 +567,7 @@ impl Entry {
     }
 
     /// The 200 response, if the content is in memory.
-    pub fn prepared(&self) -> Option<&Prepared> {
+    pub fn prepared(&self) -> Option<&PreparedFile> {
         self.prepared.as_ref()
     }
 

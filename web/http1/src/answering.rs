@@ -1,15 +1,15 @@
 //! What handlers answer through, during a call to one: the exchange that is answered, and how it goes on.
 
-use crate::page::line;
 use app::{ConnId, Net};
-use connections::{Connections, ServedConnection, State, TAKES_BODY, Tick, trace};
+use connections::page::line;
+use connections::{CarriedReplies, Connections, ServedConnection, State, TAKES_BODY, Tick, trace};
 use exchange::{Ending, ExchangeId};
 use h1::Version;
 use h1::server::Transfer;
 use semantics::{Request, Status};
 
 /// What handlers answer through, during a call to one.
-pub struct H1Replies<'a, N> {
+pub struct H1Replies<'a, N: ?Sized> {
     pub(crate) net: &'a mut N,
     pub(crate) connections: &'a mut Connections,
     /// The connection whose request the handler is being told of: what ends
@@ -19,7 +19,22 @@ pub struct H1Replies<'a, N> {
     pub(crate) series: Option<u16>,
 }
 
-impl<N: Net> H1Replies<'_, N> {
+impl<N: Net + ?Sized> H1Replies<'_, N> {
+    /// What exchanges are answered through that are several on a connection: all that are none of
+    /// HTTP/1.1's.
+    #[cold]
+    pub(crate) const fn carried(&mut self) -> CarriedReplies<'_, N> {
+        CarriedReplies { net: self.net, connections: self.connections }
+    }
+
+    /// The connection of an exchange, whoever carries it.
+    pub(crate) fn conn_of(&self, id: ExchangeId) -> Option<ConnId> {
+        match self.connections.conn_of(id) {
+            Some((conn, _)) => Some(conn),
+            None => self.connections.conn_of_carried(id),
+        }
+    }
+
     /// The exchange's connection, if nothing was answered yet, and how its
     /// response ends.
     pub(crate) fn unanswered(&self, id: ExchangeId) -> Option<(ConnId, Ending)> {

@@ -15,7 +15,8 @@
 //! | `upstreams` | connections that handlers ask for |
 //! | `tunnel` | connections that are a handler's |
 //! | `answering` | the exchange that is answered, and how its connection goes on |
-//! | `responses`, `page` | whole responses, and those of our own |
+//! | `responses` | whole responses |
+//! | [`Door`] | handlers, as protocols reach them that carry several exchanges |
 //! | `head` | the heads of responses: a field that all are to have |
 //! | `times` | how long requests take |
 //!
@@ -23,8 +24,8 @@
 #![forbid(unsafe_code)]
 
 mod answering;
+mod door;
 mod head;
-mod page;
 mod protocol;
 mod ready;
 mod replies;
@@ -37,5 +38,6 @@ mod tunnel;
 mod upstreams;
 
 pub use answering::H1Replies;
+pub use door::Door;
 pub use head::head_writer;
 pub use protocol::H1;

@@ -234,7 +234,7 @@ impl<H: Handler> H1<H> {
             State::Replying => self.connections.check_progress(net, id),
             State::Closing if net.unsent(id) > 0 || conn.flags & ENDED != 0 => self.connections.check_progress(net, id),
             State::Closing => self.connections.check_linger(net, id),
-            State::Vacant | State::Proxied | State::Handshake | State::Service => {}
+            State::Vacant | State::Proxied | State::Handshake | State::Service | State::Carrying => {}
         }
     }
 

@@ -3,14 +3,12 @@
 //! but for a connection's last request.
 
 use crate::answering::{H1Replies, ending};
-use crate::page::line;
 use crate::protocol::H1;
-use crate::times::record_ready;
 use app::{ConnId, Net};
-use connections::{Connections, FINISHED, MARKED, Security, State, Tick, asks_clients, trace, transport};
+use connections::{Asking, Connections, FINISHED, Head, MARKED, State, Tick, page::line, record_ready, trace};
 use core::cell::OnceCell;
 use core::hint::cold_path;
-use exchange::{Asked, Ending, Handler, LocalAddress, Ready, Transport};
+use exchange::{Ending, Handler, Ready};
 use h1::Framing;
 use h1::server::{Plain, Transfer};
 use semantics::{Form, Known, Method, Request, Status};
@@ -237,15 +235,6 @@ impl<H: Handler> H1<H> {
     }
 }
 
-/// A head, as it was found.
-trait Head: Copy {
-    fn path(&self) -> &[u8];
-    fn is_http10(&self) -> bool;
-    fn has_query(&self) -> bool;
-    fn authority(&self) -> &[u8];
-    fn known(&self, field: Known) -> Option<&[u8]>;
-}
-
 /// A plain one, and where it was found.
 struct PlainHead<'a> {
     plain: Plain,
@@ -286,78 +275,6 @@ impl Head for &PlainHead<'_> {
 
     fn known(&self, field: Known) -> Option<&[u8]> {
         (*self.request()).known(field)
-    }
-}
-
-/// One that was parsed as a whole.
-impl Head for &Request<'_> {
-    fn is_http10(&self) -> bool {
-        self.line().ends_with(b"/1.0")
-    }
-
-    #[inline(always)]
-    fn path(&self) -> &[u8] {
-        (**self).path()
-    }
-
-    fn has_query(&self) -> bool {
-        self.query().is_some()
-    }
-
-    fn authority(&self) -> &[u8] {
-        (**self).authority()
-    }
-
-    fn known(&self, field: Known) -> Option<&[u8]> {
-        (**self).known(field)
-    }
-}
-
-/// A head, and the connection that it came by.
-struct Asking<'a, V, N> {
-    head: V,
-    net: &'a N,
-    id: ConnId,
-    /// Behind one word: few ask for it.
-    security: &'a Vec<Security>,
-}
-
-impl<V: Head, N: Net> Asked for Asking<'_, V, N> {
-    fn is_http10(&self) -> bool {
-        self.head.is_http10()
-    }
-
-    #[inline(always)]
-    fn path(&self) -> &[u8] {
-        self.head.path()
-    }
-
-    fn has_query(&self) -> bool {
-        self.head.has_query()
-    }
-
-    fn authority(&self) -> &[u8] {
-        self.head.authority()
-    }
-
-    fn known(&self, field: Known) -> Option<&[u8]> {
-        self.head.known(field)
-    }
-
-    fn local(&self) -> LocalAddress {
-        LocalAddress::of(self.net, self.id)
-    }
-
-    fn transport(&self) -> Transport {
-        transport(self.security, self.id)
-    }
-
-    fn asks_clients(&self) -> bool {
-        asks_clients(self.security, self.id)
-    }
-
-    fn now(&self) -> Time {
-        self.net.now()
     }
 }
 

@@ -1,30 +1,31 @@
 //! What handlers answer through: [`Replies`], by HTTP/1.1.
 
 use crate::answering::H1Replies;
-use crate::page::Page;
 use app::{Net, PathFigures};
+use connections::page::Page;
 use connections::{BodyPace, FINISHED, State, TAKES_BODY, Tick};
 use core::net::SocketAddr;
 use exchange::{
-    About, ExchangeId, LocalAddress, Opening, Piece, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
+    About, ExchangeId, LocalAddress, Opening, Piece, Priority, Ready, Replies, Reply, ReplyEnd, ReplyFlow, Stop, Totals,
 };
 use h1::response;
 use semantics::{Method, Request, Status};
 use wire::Time;
 
-impl<N: Net> Replies for H1Replies<'_, N> {
+impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
     fn now(&self) -> Time {
         self.net.now()
     }
 
-    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
-        let Some((id, ending)) = self.unanswered(id) else { return };
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
+        let Some((id, ending)) = self.unanswered(id) else { return self.carried().reply(id, request, reply, body) };
         let lengths = self.queue(id, reply, body, ending);
         self.over(id, request, reply.status, lengths, ending);
+        lengths.0 as u64
     }
 
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
-        let Some((id, ending)) = self.unanswered(id) else { return };
+        let Some((id, ending)) = self.unanswered(id) else { return self.carried().reply_ready(id, request, ready) };
         let whole = request.method() != Method::Head;
         let end = if whole { ready.message_len } else { ready.head_len };
         if ready.head_len(ending) == ready.head_len as usize {
@@ -54,12 +55,12 @@ impl<N: Net> Replies for H1Replies<'_, N> {
         self.send_interim(id, status, fields)
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
-        self.begin_as(id, request, reply, end);
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
+        self.begin_as(id, request, reply, end)
     }
 
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
-        let Some(id) = self.begun(id) else { return false };
+        let Some(id) = self.begun(id) else { return self.carried().body(id, piece) };
         match piece {
             Piece::Bytes(bytes) => {
                 self.piece(id, piece.len(), |net| net.send_bytes(id, bytes));
@@ -78,7 +79,7 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     }
 
     fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
-        let Some(id) = self.begun(id) else { return 0 };
+        let Some(id) = self.begun(id) else { return self.carried().take_back(id, most) };
         if self.connections.conns[id.index()].is_chunked() {
             return 0;
         }
@@ -92,7 +93,7 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     }
 
     fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
-        let Some(id) = self.begun(id) else { return };
+        let Some(id) = self.begun(id) else { return self.carried().finish(id, trailers) };
         if core::mem::take(&mut self.connections.conns[id.index()].more().chunked) {
             if trailers.is_empty() {
                 self.connections.send(self.net, id, response::LAST_CHUNK);
@@ -110,7 +111,7 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     }
 
     fn end(&mut self, id: ExchangeId) {
-        let Some(id) = self.begun(id) else { return };
+        let Some(id) = self.begun(id) else { return self.carried().end(id) };
         let now = self.net.now();
         self.connections.close_line(id, now);
         if let Some((status, bytes)) =
@@ -125,6 +126,9 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     }
 
     fn stop(&mut self, id: ExchangeId, how: Stop) {
+        if self.connections.conn_of(id).is_none() {
+            return self.carried().stop(id, how);
+        }
         match how {
             Stop::Reset => self.reset(id),
             Stop::Cut => self.cut_reply(id),
@@ -133,14 +137,25 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     }
 
     fn be_patient(&mut self, id: ExchangeId) {
+        if self.asked(id).is_none() {
+            return self.carried().be_patient(id);
+        }
         self.set_patient(id);
     }
 
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
-        self.open_tunnel(id, request, reply);
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
+        if self.unanswered(id).is_none() {
+            // A stream has no connection that could become its handler's.
+            self.carried().stop(id, Stop::Reset);
+            return 0;
+        }
+        self.open_tunnel(id, request, reply)
     }
 
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        if self.asked(id).is_none() {
+            return self.carried().read(id, most);
+        }
         let Some(most) = most else {
             if let Some((id, _)) = self.asked(id) {
                 self.net.resume(id);
@@ -166,7 +181,9 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     }
 
     fn about(&self, id: ExchangeId) -> About {
-        let Some((id, conn)) = self.connections.conn_of(id) else { return About::default() };
+        let Some((id, conn)) = self.connections.conn_of(id) else {
+            return self.connections.about_carried(&*self.net, id);
+        };
         About {
             peer: self.net.peer(id),
             local: LocalAddress::of(self.net, id),
@@ -176,19 +193,20 @@ impl<N: Net> Replies for H1Replies<'_, N> {
             http10: conn.ending.is_http10(),
             goes_on: conn.ending.goes_on() && self.connections.goes_on(id),
             transport: self.connections.transport(id),
+            priority: Priority::default(),
         }
     }
 
     fn peer(&self, id: ExchangeId) -> Option<SocketAddr> {
-        self.net.peer(self.connections.conn_of(id)?.0)
+        self.net.peer(self.conn_of(id)?)
     }
 
     fn path_figures(&self, id: ExchangeId) -> Option<PathFigures> {
-        self.net.path_figures(self.connections.conn_of(id)?.0)
+        self.net.path_figures(self.conn_of(id)?)
     }
 
     fn opening(&self, id: ExchangeId) -> Opening<'_> {
-        let Some((id, conn)) = self.connections.conn_of(id) else { return Opening::default() };
+        let Some((id, conn)) = self.connections.conn_of(id) else { return self.connections.opening_carried(id) };
         let proxied = conn.more.as_ref().and_then(|more| more.proxied.as_ref());
         Opening { session: self.connections.session(id), proxied }
     }
@@ -203,10 +221,6 @@ impl<N: Net> Replies for H1Replies<'_, N> {
         }
     }
 
-    fn head_len(&self) -> u64 {
-        self.connections.last_head as u64
-    }
-
     fn set_last(&mut self, id: ExchangeId) {
         if let Some((_, conn)) = self.asked(id) {
             conn.ending = conn.ending.and(false);
@@ -217,17 +231,21 @@ impl<N: Net> Replies for H1Replies<'_, N> {
         if let Some((_, conn)) = self.asked(id) {
             conn.ending = conn.ending.and(false);
             self.connections.counters.bodies_refused += 1;
+        } else {
+            self.carried().refuse_body(id);
         }
     }
 
     fn set_terms(&mut self, id: ExchangeId, number: u8) {
-        if let Some((id, _)) = self.asked(id).filter(|(_, conn)| conn.terms.exchange() != number) {
-            self.connections.change_terms(self.net, id, number);
+        match self.asked(id) {
+            Some((id, conn)) if conn.terms.exchange() != number => self.connections.change_terms(self.net, id, number),
+            Some(_) => {}
+            None => self.carried().set_terms(id, number),
         }
     }
 
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
-        let Some((id, conn)) = self.connections.conn_of(id) else { return ReplyFlow::default() };
+        let Some((id, conn)) = self.connections.conn_of(id) else { return self.connections.flow_carried(id) };
         let unsent = self.net.unsent(id);
         let received = conn.more.as_ref().map_or(0, |more| more.exchange.received);
         ReplyFlow { unsent, taken: conn.queued.wrapping_sub(unsent as u32), received }
@@ -238,6 +256,9 @@ impl<N: Net> Replies for H1Replies<'_, N> {
     }
 
     fn set_series(&mut self, id: ExchangeId, series: u16) {
+        if self.connections.conn_of(id).is_none() {
+            return self.carried().set_series(id, series);
+        }
         self.series = Some(series);
         if let Some(more) = self.asked(id).and_then(|(_, conn)| conn.more.as_mut()) {
             more.exchange.series = Some(series);
@@ -250,10 +271,15 @@ impl<N: Net> Replies for H1Replies<'_, N> {
             let more = conn.more();
             more.exchange.mark = Some(mark);
             more.exchange.series = series.or(more.exchange.series);
+        } else {
+            self.carried().set_mark(id, mark);
         }
     }
 
     fn mark(&self, id: ExchangeId) -> Option<u32> {
-        self.connections.conn_of(id)?.1.more.as_ref()?.exchange.mark
+        match self.connections.conn_of(id) {
+            Some((_, conn)) => conn.more.as_ref()?.exchange.mark,
+            None => self.connections.mark_carried(id),
+        }
     }
 }

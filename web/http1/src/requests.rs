@@ -1,9 +1,9 @@
 //! Requests, on their way to handlers.
 
 use crate::answering::{H1Replies, ending};
-use crate::page::Page;
 use crate::protocol::H1;
 use app::{ConnId, Net};
+use connections::page::Page;
 use connections::{BodyPace, Connections, ENDED, FIRST, PARTIAL, State, TAKES_BODY, Tick, trace};
 use core::time::Duration;
 use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Replies, RequestBody};
@@ -324,7 +324,7 @@ impl<H: Handler> H1<H> {
         conn.last = now;
         if conn.flags & TAKES_BODY != 0 {
             conn.flags &= !TAKES_BODY;
-            self.tell(net, id, Some(id), |handler, replies, exchange| handler.on_body_end(replies, exchange));
+            self.tell(net, id, Some(id), |handler, replies, exchange| handler.on_body_end(replies, exchange, b""));
             return;
         }
         conn.state = State::Ready;

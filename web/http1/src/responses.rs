@@ -2,14 +2,14 @@
 
 use crate::answering::H1Replies;
 use crate::head;
-use crate::page::Page;
 use access_log::Line;
 use app::{ConnId, Net};
 use connections::Connections;
+use connections::page::Page;
 use exchange::{Ending, Piece, Reply};
 use h1::response;
 
-impl<N: Net> H1Replies<'_, N> {
+impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// A response of our own to what is no request: told, and closed.
     pub(crate) fn refuse(&mut self, id: ConnId, page: &Page) {
         let status = page.status;
@@ -23,12 +23,11 @@ impl<N: Net> H1Replies<'_, N> {
     /// Queues a whole response. Returns the lengths of its head and its content.
     #[inline]
     pub(crate) fn queue(&mut self, id: ConnId, reply: &Reply<'_>, body: &[Piece<'_>], ending: Ending) -> (usize, u64) {
-        let Connections { scratch, common, date, last_head, .. } = &mut *self.connections;
+        let Connections { scratch, common, date, .. } = &mut *self.connections;
         let mut out = core::mem::take(scratch);
         out.clear();
         head::write(&mut out, reply, common.server, *date, (ending, false));
         let head = out.len();
-        *last_head = head;
         let net = &mut *self.net;
         let mut rest = body;
         // Bytes go along with the head.

@@ -2,17 +2,17 @@
 
 use crate::answering::H1Replies;
 use crate::head;
-use crate::page::line;
 use app::{ConnId, Net};
+use connections::page::line;
 use connections::{ServedConnection, State};
 use exchange::{Ending, ExchangeId, Reply, ReplyEnd};
 use h1::response::{self, ResponseHead};
 use semantics::{Request, Status};
 
-impl<N: Net> H1Replies<'_, N> {
+impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head of a reply whose body ends so.
-    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
-        let Some((id, ending)) = self.unanswered(id) else { return };
+    pub(crate) fn begin_as(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
+        let Some((id, ending)) = self.unanswered(id) else { return self.carried().begin(id, request, reply) };
         let chunked = end == ReplyEnd::Chunk && !ending.is_http10();
         let ending = if chunked || end == ReplyEnd::Length { ending } else { ending.and(false) };
         let series = self.series;
@@ -23,12 +23,17 @@ impl<N: Net> H1Replies<'_, N> {
         more.chunked = chunked;
         more.until_close = end == ReplyEnd::Connection || end == ReplyEnd::Chunk && !chunked;
         more.exchange.series = series.or(more.exchange.series);
+        let head = more.exchange.head;
         self.connections.watch_progress(self.net, id);
+        head.into()
     }
 
     /// Queues an interim reply; how many bytes that is.
     pub(crate) fn send_interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
-        let Some((id, ending)) = self.unanswered(id).filter(|_| status.is_interim()) else { return 0 };
+        let Some((id, ending)) = self.unanswered(id) else { return self.carried().interim(id, status, fields) };
+        if !status.is_interim() {
+            return 0;
+        }
         if ending.is_http10() {
             // RFC 9110 section 15.2: such a client knows of none.
             return 0;
@@ -60,7 +65,6 @@ impl<N: Net> H1Replies<'_, N> {
         let line = log.map(|log| log.open_line(&line(self.net, id, request, reply.status)));
         self.connections.count(reply.status, true);
         self.connections.answered(self.net, id, out.len(), 0);
-        self.connections.last_head = out.len();
         let (head, now) = (out.len(), self.net.now());
         self.connections.scratch = out;
         let conn = &mut self.connections.conns[id.index()];

@@ -1,9 +1,9 @@
 //! What handlers are told.
 
 use crate::answering::H1Replies;
-use crate::page::Page;
 use crate::protocol::H1;
 use app::{ConnId, Net};
+use connections::page::Page;
 use connections::{Dialled, State, TAKES_BODY};
 use exchange::{ExchangeId, Gone, Handler, UpstreamEvent, UpstreamId};
 use semantics::Status;

@@ -31,21 +31,23 @@ impl<H: Handler> H1<H> {
 
     /// The client of a tunnel has ended, and its handler has all that it sent.
     pub(crate) fn on_tunnel_dry<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        self.tell(net, id, None, |handler, replies, exchange| handler.on_body_end(replies, exchange));
+        self.tell(net, id, None, |handler, replies, exchange| handler.on_body_end(replies, exchange, b""));
     }
 }
 
-impl<N: Net> H1Replies<'_, N> {
+impl<N: Net + ?Sized> H1Replies<'_, N> {
     /// Queues the head behind which the connection is the handler's.
-    pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
-        let Some((id, _)) = self.unanswered(id) else { return };
+    pub(crate) fn open_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
+        let Some((id, _)) = self.unanswered(id) else { return 0 };
         let reply = Reply { length: None, ..*reply };
         let conn = self.send_head(id, request, &reply, (Ending::GOES_ON, false));
         // No request follows.
         conn.ending = conn.ending.and(false);
         conn.state = State::Tunnel;
+        let head = conn.more().exchange.head;
         self.connections.watch_progress(self.net, id);
         self.net.resume(id);
+        head.into()
     }
 
     /// Its handler has time limits of its own.

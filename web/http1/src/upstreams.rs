@@ -14,13 +14,13 @@ use wire::Time;
 /// How long a connection that was let go of may take to end.
 const LINGER: Duration = Duration::from_secs(5);
 
-impl<N: Net> H1Replies<'_, N> {
+impl<N: Net + ?Sized> H1Replies<'_, N> {
     fn is_dialled(&self, id: UpstreamId) -> bool {
         self.connections.upstreams.get(id.conn()).is_some()
     }
 }
 
-impl<N: Net> Upstreams for H1Replies<'_, N> {
+impl<N: Net + ?Sized> Upstreams for H1Replies<'_, N> {
     fn dial(&mut self, to: UpstreamAddress<'_>, from: Option<IpAddr>, mark: u32) -> Result<UpstreamId, ConnectError> {
         let id = match to {
             UpstreamAddress::Inet(to) => self.net.connect(from, to)?,

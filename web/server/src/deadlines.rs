@@ -18,6 +18,7 @@ impl<H: Handler> Server<H> {
         let conn = &self.h1.connections.conns[id.index()];
         match conn.state {
             State::Service => _ = self.tell_service(id, |service| service.on_timer(net, id)),
+            State::Carrying => self.on_carried_timer(net, id),
             State::Proxied => match conn.last.left(header, net.now()) {
                 Some(left) => self.h1.connections.arm(net, id, left),
                 None => {

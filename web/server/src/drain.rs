@@ -9,6 +9,8 @@ impl<H: Handler> Server<H> {
     /// are finished, and are the last on their connections; connections that
     /// wait for a request are closed.
     pub(crate) fn drain_more<N: Net>(&mut self, net: &mut N) -> bool {
-        self.h1.connections.drain_more(net)
+        let over = self.h1.connections.drain_more(net);
+        self.stirred(net);
+        over
     }
 }

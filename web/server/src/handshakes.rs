@@ -308,6 +308,8 @@ impl<H: Handler> Server<H> {
         if !net.secure(id, layer) {
             // A data path that cannot takes no listener that would need it.
             net.abort(id);
+        } else {
+            self.choose_protocol(net, id);
         }
         Shaken::Secured(consumed)
     }

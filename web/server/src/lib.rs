@@ -13,6 +13,7 @@
 //! | `proxied` | what proxies say before a connection's first request |
 //! | `handshakes`, `handshake_table`, `handshake_helper`, `allowance`, `line` | TLS before that |
 //! | `upstreams`, `dialled_handshakes` | connections to upstreams |
+//! | `carried` | connections whose protocol carries several exchanges at a time |
 //! | `service` | applications that have the silo together with the server |
 //! | `deadlines` | what happens when a timer runs out |
 //! | `crowded` | what gives way where nearly all places are taken |
@@ -27,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod allowance;
+mod carried;
 mod change;
 mod counted;
 mod crowded;
@@ -60,6 +62,7 @@ pub use site::{
 
 use access_log::Log;
 use app::{App, Closed, ConnId, Net, Opened, Reads, Wake};
+use carried::Carrier;
 use change::{common, new_event, start_log};
 use connections::{Connections, DRY, ENDED, PAUSED, Security, ServedConnection, Settings, State, trace};
 use core::time::Duration;
@@ -84,6 +87,8 @@ pub struct Server<H = SiteHandler> {
     listeners: Listeners,
     /// Who answers to those who speak something else, by number.
     services: Vec<Box<dyn Service>>,
+    /// Protocols beside HTTP/1.1.
+    carriers: Vec<Carrier>,
     may_rest: Rest,
     /// The same, but where places are scarce, which is looked at in each turn then.
     rest: Rest,
@@ -207,6 +212,7 @@ impl<H: Handler> Server<H> {
             h1,
             listeners: Listeners::default(),
             services: Vec::new(),
+            carriers: Vec::new(),
             may_rest: Rest::Never,
             rest: Rest::Never,
             config,
@@ -268,14 +274,19 @@ impl<H: Handler> App for Server<H> {
 
     fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
         let conn = self.h1.connections.conns.get_mut(id.index()).filter(|conn| conn.state != State::Vacant);
-        let Some(conn) = conn else { return self.on_upstream_end(net, id, held) };
+        let Some(conn) = conn else {
+            self.on_upstream_end(net, id, held);
+            return self.stirred(net);
+        };
         conn.flags |= if held == 0 { ENDED | DRY } else { ENDED };
         match conn.state {
             State::Handshake => self.on_handshake_end(net, id),
+            State::Carrying => self.on_carried_end(net, id, held),
             State::Service => _ = self.tell_service(id, |service| service.on_end(net, id, held)),
             State::Proxied if held == 0 || conn.flags & PAUSED == 0 => self.h1.connections.close_after_queue(net, id),
             _ => self.h1.on_end(net, id, held),
         }
+        self.stirred(net);
     }
 
     #[inline]
@@ -283,12 +294,15 @@ impl<H: Handler> App for Server<H> {
         match self.h1.connections.conns.get(id.index()).map_or(State::Vacant, |conn| conn.state) {
             State::Vacant => self.on_upstream_room(net, id),
             State::Service => _ = self.tell_service(id, |service| service.on_sent(net, id)),
+            State::Carrying => self.on_carried_sent(net, id),
             _ => self.h1.on_sent(net, id),
         }
+        self.stirred(net);
     }
 
     fn on_passed<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: u64) {
         self.on_upstream_passed(net, id, bytes);
+        self.stirred(net);
     }
 
     /// Its next answer is its last.
@@ -302,6 +316,7 @@ impl<H: Handler> App for Server<H> {
 
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         self.on_deadline(net, id);
+        self.stirred(net);
     }
 
     fn on_close<N: Net>(&mut self, net: &mut N, id: ConnId, why: Closed) {
@@ -311,6 +326,7 @@ impl<H: Handler> App for Server<H> {
         self.h1.connections.reading.remove(id.index());
         match conn.state {
             State::Service => _ = self.tell_service(id, |service| service.on_close(net, id, why)),
+            State::Carrying => self.on_carried_closed(net, id),
             _ if conn.is_asked() => self.h1.left(net, id),
             _ => {}
         }

@@ -30,7 +30,11 @@ impl<H: Handler> Server<H> {
     #[inline(never)]
     fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
         match self.h1.connections.conns.get(id.index()).map(|conn| conn.state) {
-            Some(State::Ready) => self.h1.on_heads(net, id, data, used, now),
+            Some(State::Ready) => {
+                let used = self.h1.on_heads(net, id, data, used, now);
+                self.stirred(net);
+                used
+            }
             _ => self.take(net, id, data, used),
         }
     }
@@ -46,6 +50,11 @@ impl<H: Handler> Server<H> {
             let rest = data.get(used..).unwrap_or_default();
             let taken = match self.h1.connections.conns[id.index()].state {
                 State::Service => return used + self.on_service_data(net, id, rest),
+                State::Carrying => {
+                    let taken = self.on_carried_bytes(net, id, rest);
+                    self.stirred(net);
+                    return used + taken;
+                }
                 State::Handshake => match self.on_handshake_bytes(net, id, rest) {
                     Shaken::Taken(consumed) => Some(consumed),
                     Shaken::Waits => None,

@@ -2,7 +2,7 @@
 
 use crate::Server;
 use connections::trace;
-use exchange::Handler;
+use exchange::{Handler, Rests};
 use site::Content;
 
 /// When nothing is to be done in a turn of itself.
@@ -29,9 +29,11 @@ impl<H: Handler> Server<H> {
     pub(crate) fn settle_rest(&mut self) {
         self.may_rest = match &self.h1.handler {
             _ if self.handshakes.on || self.h1.connections.log.is_some() || !self.services.is_empty() => Rest::Never,
-            handler if handler.is_passive() => Rest::Always,
-            handler if handler.may_rest() => Rest::AsHandler,
-            _ => Rest::Never,
+            handler => match handler.rests() {
+                Rests::Always => Rest::Always,
+                Rests::Sometimes => Rest::AsHandler,
+                Rests::Never => Rest::Never,
+            },
         };
         // Until the next own turn.
         self.rest = Rest::Never;

@@ -24,6 +24,7 @@ impl<H: Handler> Server<H> {
             wake = wake.earlier(self.handshakes_turn(net));
         }
         wake = wake.earlier(self.h1.on_turn(net, now));
+        self.stirred(net);
         if !self.services.is_empty() {
             wake = wake.earlier(self.services_turn(net));
         }

@@ -33,6 +33,7 @@ impl<H: Handler> Server<H> {
             return taken.min(data.len());
         }
         let taken = self.h1.tell_upstream(net, id, UpstreamEvent::Data(data));
+        self.stirred(net);
         taken.map_or(data.len(), |taken| taken.min(data.len()))
     }
 

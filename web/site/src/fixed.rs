@@ -4,7 +4,8 @@ use crate::config::Respond;
 use app::Body;
 use core::ops::Range;
 use exchange::{
-    Asked, ExchangeId, Handler, HeadWriter, Intake, JOINED_MAX, Meta, MethodRules, Ready, Replies, RequestBody,
+    Asked, ExchangeId, Handler, HeadWriter, Intake, JOINED_MAX, Meta, MethodRules, Prepared, Ready, Replies,
+    RequestBody, Rests,
 };
 use semantics::date::HttpDate;
 use semantics::{Method, Request};
@@ -79,10 +80,12 @@ impl Handler for Fixed {
         }
     }
 
-    fn is_passive(&self) -> bool {
-        true
+    fn rests(&self) -> Rests {
+        Rests::Always
     }
+}
 
+impl Prepared for Fixed {
     #[inline(always)]
     fn ready<'a>(&mut self, _path: &[u8], _host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
         if self.second == second { Some(&mut self.ready) } else { None }

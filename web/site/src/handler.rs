@@ -8,8 +8,8 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Ready, Replies, RequestBody,
-    UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Prepared, Ready, Replies, RequestBody,
+    Rests, UpstreamEvent, UpstreamId,
 };
 use files::{Files, Reader};
 use semantics::date::HttpDate;
@@ -188,8 +188,8 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_body(replies, id, bytes))
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        each!(self, handler => handler.on_body_end(replies, id));
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, trailers: &[u8]) {
+        each!(self, handler => handler.on_body_end(replies, id, trailers));
     }
 
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
@@ -238,15 +238,12 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.memory(each));
     }
 
-    fn is_passive(&self) -> bool {
-        each!(self, handler => handler.is_passive())
-    }
-
-    fn may_rest(&self) -> bool {
+    fn rests(&self) -> Rests {
         match self {
-            SiteHandler::Files(_) => true,
-            SiteHandler::Engine(engine) => engine.may_rest(),
-            SiteHandler::Fixed(_) | SiteHandler::Worked(_) => false,
+            SiteHandler::Files(_) => Rests::Sometimes,
+            SiteHandler::Engine(engine) => engine.rests(),
+            SiteHandler::Fixed(fixed) => fixed.rests(),
+            SiteHandler::Worked(_) => Rests::Never,
         }
     }
 
@@ -277,6 +274,20 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.working())
     }
 
+    fn reopen_logs(&self) {
+        each!(self, handler => handler.reopen_logs());
+    }
+
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
+        each!(self, handler => handler.on_refused(replies, id, status, line))
+    }
+
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+        each!(self, handler => handler.on_fault(replies, id, fault));
+    }
+}
+
+impl Prepared for SiteHandler {
     #[inline(always)]
     fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
         match self {
@@ -314,17 +325,5 @@ impl Handler for SiteHandler {
         sent: (Option<u64>, u64),
     ) {
         each!(self, handler => handler.on_ready_sent(replies, id, request, sent));
-    }
-
-    fn reopen_logs(&self) {
-        each!(self, handler => handler.reopen_logs());
-    }
-
-    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
-        each!(self, handler => handler.on_refused(replies, id, status, line))
-    }
-
-    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
-        each!(self, handler => handler.on_fault(replies, id, fault));
     }
 }

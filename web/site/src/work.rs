@@ -4,7 +4,7 @@
 use crate::config::RequestWork;
 use app::Wake;
 use core::ops::Range;
-use exchange::{Asked, ExchangeId, Gone, Handler, Intake, Replies, RequestBody};
+use exchange::{Asked, ExchangeId, Gone, Handler, Intake, Prepared, Replies, RequestBody};
 use semantics::date::HttpDate;
 use semantics::{OwnedRequest, Request, Status};
 use std::collections::VecDeque;
@@ -193,13 +193,15 @@ impl<H: Handler> Handler for Worked<H> {
 
     #[cold]
     #[inline(never)]
-    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
-        self.inner.make_closing(asked)
-    }
-
-    #[cold]
-    #[inline(never)]
     fn reopen_logs(&self) {
         self.inner.reopen_logs();
+    }
+}
+
+impl<H: Handler> Prepared for Worked<H> {
+    #[cold]
+    #[inline(never)]
+    fn make_closing<A: Asked>(&mut self, asked: &A) -> bool {
+        self.inner.make_closing(asked)
     }
 }

@@ -61,12 +61,13 @@ impl Replies for Lines {
     fn now(&self) -> Time {
         Time::from_millis(5000)
     }
-    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         self.begin(id, request, reply, ReplyEnd::Length);
         for piece in body {
             self.body(id, *piece);
         }
         self.end(id);
+        1
     }
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
         // Of what HTTP/1.1 has ready, the content alone.
@@ -77,11 +78,12 @@ impl Replies for Lines {
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
         self.reply(id, request, &Reply { status, length: None, fields }, &[]);
     }
-    fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: ReplyEnd) {
+    fn begin(&mut self, id: ExchangeId, _request: &Request<'_>, reply: &Reply<'_>, _end: ReplyEnd) -> u64 {
         if let Some(asked) = self.get(id) {
             let line = format!("{} {}", reply.status.code(), reply.length.unwrap_or(0));
             assert!(asked.line.replace(line).is_none(), "one answer to one request");
         }
+        1
     }
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
         let bytes = match piece {
@@ -115,9 +117,6 @@ impl Replies for Lines {
     }
     fn totals(&self) -> exchange::Totals {
         exchange::Totals::default()
-    }
-    fn head_len(&self) -> u64 {
-        0
     }
     fn set_last(&mut self, _id: ExchangeId) {}
     fn flow(&self, id: ExchangeId) -> ReplyFlow {

@@ -131,18 +131,25 @@ pub(in crate::args) struct HostArgs {
     #[arg(long = "plan", requires = "link")]
     plan_only: bool,
 
-    /// What to do while there is nothing to do: spin, adaptive, adaptive:SPIN:WAIT, or sleep:TIME
+    /// What to do while there is nothing to do: adaptive, adaptive:LATENCY:WAIT, spin, spin:SPIN:WAIT, or sleep:TIME
     ///
-    /// spin polls on: the lowest latency, and one core always busy. adaptive
-    /// polls for a while (SPIN, 50us) and then sleeps until something comes,
-    /// over a link at most for WAIT (1s). sleep:TIME (over a link; 1us to
+    /// spin polls on: the lowest latency, and one core always busy; spin:50us
+    /// polls for so long, and then sleeps until something comes, over a link
+    /// at most for WAIT (1s). adaptive, which links have by default, learns the
+    /// gaps between frames: it polls through those that are shorter than a
+    /// sleep costs, and else sleeps at once, which costs a request a wake-up of
+    /// some microseconds and leaves the core to others at the loads that
+    /// servers have. LATENCY (0us, at most 10ms): where the next frame is
+    /// expected within it, sleep for that long by the clock, and take what has
+    /// come meanwhile as one burst; cheaper still, and each request waits for
+    /// up to that. sleep:TIME (over a link; 1us to
     /// 1s, a bare number is of microseconds) sleeps for so long after each
     /// look that finds nothing, whatever arrives meanwhile: next to no
     /// processor time under light load, and no interrupts for the peer to
     /// send, but each request waits for half of TIME on average and all of it
     /// at worst, and what does not fit into the link's ring meanwhile is
-    /// dropped. Without --link the usual is to sleep at once, as adaptive:0us
-    /// says: the kernel wakes whom it has work for.
+    /// dropped. Without --link adaptive sleeps at once: the kernel wakes whom
+    /// it has work for.
     #[arg(long, value_name = "POLICY")]
     pub(super) idle: Option<Idle>,
 
@@ -305,7 +312,8 @@ impl HostArgs {
         match self.idle {
             None => Ok(Duration::ZERO),
             Some(Idle::Spin) => Ok(Duration::MAX),
-            Some(Idle::Adaptive { spin_for, .. }) => Ok(spin_for),
+            Some(Idle::SpinFor { spin_for, .. }) => Ok(spin_for),
+            Some(Idle::Adaptive { .. }) => Ok(Duration::ZERO),
             Some(idle @ Idle::Sleep(_)) => {
                 Err(format!("--idle {idle} needs --link: over kernel sockets the kernel wakes whom it has work for"))
             }

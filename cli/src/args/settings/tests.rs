@@ -117,7 +117,7 @@ fn what_makes_no_sense_is_told_with_its_line_and_the_nearest_name() {
         ("check = true", "FILE:1: check is for the command line"),
         ("a = 1\na = 2", "FILE:2: duplicate key"),
         ("folder = 'x\n", "FILE:1: "),
-        ("\nidle = 'sleepy'", "FILE:2: invalid value 'sleepy' for '--idle <POLICY>': expected spin, adaptive"),
+        ("\nidle = 'sleepy'", "FILE:2: invalid value 'sleepy' for '--idle <POLICY>': expected spin, spin:SPIN"),
         ("accept = 'lest'", "FILE:1: invalid value 'lest' for '--accept <MODEL>'"),
         ("workers = -1", "FILE:1: invalid value '-1' for '--workers <N|auto>': write auto"),
         ("idle = ''", "FILE:1: "),

@@ -33,7 +33,7 @@ pub(super) fn run(
     let mut stack = Stack::new(config, offload, &seeds, Clock.now());
     let mut link = link;
     // Its core is the silo's as well: who has nothing to do leaves it.
-    let idle = Idle::Adaptive { spin_for: Duration::ZERO, max_wait: Duration::from_millis(10) };
+    let idle = Idle::Adaptive { latency: Duration::ZERO, max_wait: Duration::from_millis(10) };
     while let Ok(duration) = orders.recv() {
         let mut plan = Plan::new((SERVER, PORT).into(), Request::get(&SERVER.to_string(), "/"));
         plan.connections = connections;

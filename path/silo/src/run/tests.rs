@@ -32,6 +32,8 @@ struct Watched {
     link: PairLink,
     waits: usize,
     longest: Duration,
+    /// Who sends a frame into each wait.
+    feeder: Option<PairLink>,
 }
 
 impl Link for Watched {
@@ -50,6 +52,7 @@ impl Link for Watched {
     fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
         self.waits += 1;
         self.longest = self.longest.max(timeout);
+        self.feeder.iter_mut().for_each(send_request);
         self.link.wait(wake, timeout)
     }
     fn counters(&self) -> Counters {
@@ -82,24 +85,32 @@ const REQUEST: [u8; 42] = [
     0, 0, 0, 0, 10, 0, 0, 2,
 ];
 
+fn send_request(from: &mut PairLink) {
+    let (_, tx) = from.split();
+    tx.slot().expect("it is empty")[..REQUEST.len()].copy_from_slice(&REQUEST);
+    tx.commit(REQUEST.len(), Offload::NONE);
+    tx.flush(Clock.now());
+}
+
 /// How long the silo took to answer, its usage, and how often it waited.
 fn answer(pace: Pace) -> (Duration, Usage, usize) {
     let (near, mut far) = Pair::new(PairConfig::default());
     let begun = Clock.now();
-    let (_, tx) = far.split();
-    tx.slot().expect("it is empty")[..REQUEST.len()].copy_from_slice(&REQUEST);
-    tx.commit(REQUEST.len(), Offload::NONE);
-    tx.flush(begun);
+    send_request(&mut far);
     let mut config = stack::Config::new(Mac([2, 0, 0, 0, 0, 1]), near.capabilities().mtu);
     config.addresses = vec![Address { ip: [10, 0, 0, 2].into(), prefix_len: 24 }];
     let offload = LinkOffload { checksum: false, segmentation: None };
     let stack =
         Stack::new(config, offload, &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] }, begun);
-    let mut silo = Silo { link: Watched { link: near, waits: 0, longest: Duration::ZERO }, stack, app: Nothing };
+    let mut silo =
+        Silo { link: Watched { link: near, waits: 0, longest: Duration::ZERO, feeder: None }, stack, app: Nothing };
     let mut asker = Asker { far, answered: None, attended: 0 };
     let usage = run(&mut silo, pace, &mut asker).expect("a pair can be waited on");
     (asker.answered.expect("it stops for nothing else").since(begun), usage, silo.link.waits)
 }
+
+/// Polls for a while, and sleeps then.
+const SPIN_FIRST: Idle = Idle::SpinFor { spin_for: Duration::from_micros(50), max_wait: Idle::MAX_WAIT };
 
 /// Tries of what shows only if the machine lets the loop run in time: else the
 /// delay is over before there is anything to sleep for.
@@ -108,7 +119,7 @@ const TRIES: usize = 50;
 #[test]
 fn a_frame_held_back_is_not_sent_early_and_is_sent() {
     let delay = Duration::from_millis(20);
-    for idle in [Idle::Spin, Idle::ADAPTIVE, Idle::Sleep(Duration::from_millis(200))] {
+    for idle in [Idle::Spin, SPIN_FIRST, Idle::ADAPTIVE, Idle::Sleep(Duration::from_millis(200))] {
         let sleeps = |_| {
             let (took, usage, _) = answer(Pace { idle, tx_delay: delay });
             assert!(took >= delay, "{idle}: {took:?}");
@@ -168,7 +179,7 @@ fn an_idle_silo_sleeps_until_its_attendant_wants_it() {
             &Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] },
             Clock.now(),
         );
-        let link = Watched { link: near, waits: 0, longest: Duration::ZERO };
+        let link = Watched { link: near, waits: 0, longest: Duration::ZERO, feeder: None };
         let mut silo = Silo { link, stack, app: Nothing };
         let mut sleeper = Sleeper { pause, left: 1_000 };
         run(&mut silo, Idle::ADAPTIVE, &mut sleeper).expect("a pair can be waited on");
@@ -176,4 +187,42 @@ fn an_idle_silo_sleeps_until_its_attendant_wants_it() {
     };
     assert!(longest(Some(Duration::from_secs(60))) > Duration::from_millis(500));
     assert!(longest(None) <= ATTEND_ASLEEP);
+}
+
+/// Counts how often it looks, until the link was waited on so many times.
+struct Looker {
+    looks: usize,
+    waits: usize,
+}
+
+impl<A> Attendant<Watched, A> for Looker {
+    fn attend(&mut self, silo: &mut Silo<Watched, A>, _now: Time, _usage: &Usage, _link: LinkState) -> Next {
+        self.looks += 1;
+        if silo.link.waits >= self.waits { Next::Stop } else { Next::Go }
+    }
+}
+
+/// Frames that wake a silo have its attendant look once in a while; whatever else wakes it, at once.
+#[test]
+fn a_wake_that_brings_frames_is_not_looked_after_by_itself() {
+    let looks = |fed: bool| {
+        let (near, far) = Pair::new(PairConfig::default());
+        let begun = Clock.now();
+        let config = stack::Config::new(Mac([2, 0, 0, 0, 0, 1]), near.capabilities().mtu);
+        let offload = LinkOffload { checksum: false, segmentation: None };
+        let seeds = Seeds { table: [1, 2, 3, 4], secret: [5, 6, 7, 8], timestamps: [9; 2] };
+        let stack = Stack::new(config, offload, &seeds, begun);
+        // The other end stays, or the link would have none.
+        let (feeder, _far) = if fed { (Some(far), None) } else { (None, Some(far)) };
+        let link = Watched { link: near, waits: 0, longest: Duration::ZERO, feeder };
+        let mut silo = Silo { link, stack, app: Nothing };
+        let mut looker = Looker { looks: 0, waits: 300 };
+        run(&mut silo, Idle::ADAPTIVE, &mut looker).expect("a pair can be waited on");
+        (looker.looks, silo.link.waits, Clock.now().since(begun))
+    };
+    let (looked, waits, took) = looks(true);
+    let due = took.as_millis() as usize;
+    assert!(looked <= due + 3, "{looked} times in {waits} waits, {due} ms");
+    let (looked, waits, _) = looks(false);
+    assert!(looked >= waits, "{looked} times in {waits} waits");
 }

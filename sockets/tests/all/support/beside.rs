@@ -109,7 +109,7 @@ pub fn run<A: App>(config: Config, listeners: Vec<Listener>, app: A, strings: im
     let link = Quiet { link: near, _far: Some(far) };
     let app = Composite::new(app, half(config, listeners), ConnectRoutes::default());
     let mut silo = silo_on(link, 1, Vec::new(), app);
-    let idle = Idle::Adaptive { spin_for: Duration::ZERO, max_wait: Duration::from_secs(1) };
+    let idle = Idle::Adaptive { latency: Duration::ZERO, max_wait: Duration::from_secs(1) };
     silo::run(&mut silo, idle, &mut Attending(strings)).unwrap();
     let counters = silo.app.half().counters();
     (silo.app.app, counters)

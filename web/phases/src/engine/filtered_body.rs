@@ -175,16 +175,22 @@ impl Filtering {
         whole && self.is_direct() && !self.ended && !self.of_file
     }
 
-    /// Queues the head of its answer.
-    pub fn begin(&mut self, replies: &mut dyn Replies, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
+    /// Queues the head of its answer; bytes of that.
+    pub fn begin(
+        &mut self,
+        replies: &mut dyn Replies,
+        id: ExchangeId,
+        request: &Request<'_>,
+        reply: &Reply<'_>,
+    ) -> u64 {
+        self.begun = true;
         match self.length {
             AnswerLength::Known(_) => replies.begin(id, request, reply, ReplyEnd::Length),
             AnswerLength::Open { chunked } => {
                 let end = if chunked { ReplyEnd::Chunk } else { ReplyEnd::Connection };
-                replies.begin(id, request, &Reply { length: None, ..*reply }, end);
+                replies.begin(id, request, &Reply { length: None, ..*reply }, end)
             }
         }
-        self.begun = true;
     }
 
     /// Some of the content.

@@ -12,8 +12,8 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Ready, Replies, RequestBody, Stop,
-    Transport, UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Prepared, Ready, Replies, RequestBody,
+    Rests, Stop, Transport, UpstreamEvent, UpstreamId,
 };
 use features::compression::CompressedBodies;
 use passwords::Verifier;
@@ -144,7 +144,7 @@ impl Handler for Engine {
         self.add_body(replies, id, bytes)
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         if !self.on_tunnel_end(replies, id) {
             self.end_body(replies, id);
         }
@@ -306,8 +306,9 @@ impl Handler for Engine {
         self.files.memory(each);
     }
 
-    fn may_rest(&self) -> bool {
-        self.rest.by_path && self.loaded.program.waits_for_files_alone()
+    fn rests(&self) -> Rests {
+        let may = self.rest.by_path && self.loaded.program.waits_for_files_alone();
+        if may { Rests::Sometimes } else { Rests::Never }
     }
 
     #[inline(always)]
@@ -326,6 +327,49 @@ impl Handler for Engine {
         self.files.working()
     }
 
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
+        let loaded = Rc::clone(&self.loaded);
+        let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
+        let program = &loaded.program;
+        let server = program.listeners.get(usize::from(listener)).and_then(|listener| listener.servers.first());
+        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
+        let Some((server, block)) = server.zip(block) else { return false };
+        let line = line.get(..line.len().min(LINE_MAX)).unwrap_or_default();
+        let image = [line, b"\r\n\r\n"].concat();
+        let mut offsets = Offsets::NONE;
+        offsets.fields_start = line.len() as u16 + 2;
+        if line.starts_with(b"HEAD ") {
+            offsets.method = Method::Head;
+        }
+        let request = Request::new(&image, offsets);
+        let token = self.rest.token();
+        let mut course = self.rest.begin(&loaded, id, &request, replies);
+        (course.listener, course.server, course.block, course.place) = (listener, *server, block, block);
+        course.refused = Some(match status.code() {
+            // nginx's number for it.
+            431 => 494,
+            code => code,
+        });
+        self.rest.clock.now = replies.now();
+        self.run(replies, token, course, &request);
+        true
+    }
+
+    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
+        match fault {
+            OpeningFault::ProxyHeader(bytes) => self.tell_of_proxy_header(replies, id, bytes),
+            OpeningFault::Handshake(fault) => self.tell_of_handshake(replies, id, fault),
+        }
+    }
+
+    fn reopen_logs(&self) {
+        if let Some(logs) = self.loaded.logs.borrow().as_ref() {
+            logs.reopen();
+        }
+    }
+}
+
+impl Prepared for Engine {
     #[inline(always)]
     fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
         if !self.rest.ready_by_path || has_empty_label(host()) {
@@ -383,47 +427,6 @@ impl Handler for Engine {
         sent: (Option<u64>, u64),
     ) {
         self.rest.log_ready(replies, id, request, sent);
-    }
-
-    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
-        let loaded = Rc::clone(&self.loaded);
-        let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
-        let program = &loaded.program;
-        let server = program.listeners.get(usize::from(listener)).and_then(|listener| listener.servers.first());
-        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
-        let Some((server, block)) = server.zip(block) else { return false };
-        let line = line.get(..line.len().min(LINE_MAX)).unwrap_or_default();
-        let image = [line, b"\r\n\r\n"].concat();
-        let mut offsets = Offsets::NONE;
-        offsets.fields_start = line.len() as u16 + 2;
-        if line.starts_with(b"HEAD ") {
-            offsets.method = Method::Head;
-        }
-        let request = Request::new(&image, offsets);
-        let token = self.rest.token();
-        let mut course = self.rest.begin(&loaded, id, &request, replies);
-        (course.listener, course.server, course.block, course.place) = (listener, *server, block, block);
-        course.refused = Some(match status.code() {
-            // nginx's number for it.
-            431 => 494,
-            code => code,
-        });
-        self.rest.clock.now = replies.now();
-        self.run(replies, token, course, &request);
-        true
-    }
-
-    fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
-        match fault {
-            OpeningFault::ProxyHeader(bytes) => self.tell_of_proxy_header(replies, id, bytes),
-            OpeningFault::Handshake(fault) => self.tell_of_handshake(replies, id, fault),
-        }
-    }
-
-    fn reopen_logs(&self) {
-        if let Some(logs) = self.loaded.logs.borrow().as_ref() {
-            logs.reopen();
-        }
     }
 }
 

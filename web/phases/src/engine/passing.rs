@@ -50,8 +50,8 @@ impl Replies for Passing<'_> {
         self.replies.now()
     }
 
-    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
-        self.replies.reply(id, request, reply, body);
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
+        self.replies.reply(id, request, reply, body)
     }
 
     fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {
@@ -70,20 +70,20 @@ impl Replies for Passing<'_> {
         self.replies.reply_status(id, request, status, fields);
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
         if let Some(course) = self.rest.course_of(self.replies, id)
             && let Some(mut filtering) = course.filtering.take()
         {
-            filtering.begin(self.replies, id, request, reply);
-            course.sent.head = self.replies.head_len();
+            let head = filtering.begin(self.replies, id, request, reply);
+            course.sent.head = head;
             course.filtering = Some(filtering);
-            return;
+            return head;
         }
-        self.replies.begin(id, request, reply, end);
-        let head = self.replies.head_len();
+        let head = self.replies.begin(id, request, reply, end);
         if let Some(course) = self.rest.course_of(self.replies, id) {
             course.sent.head = head;
         }
+        head
     }
 
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
@@ -157,10 +157,6 @@ impl Replies for Passing<'_> {
 
     fn totals(&self) -> Totals {
         self.replies.totals()
-    }
-
-    fn head_len(&self) -> u64 {
-        self.replies.head_len()
     }
 
     fn set_last(&mut self, id: ExchangeId) {

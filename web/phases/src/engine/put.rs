@@ -77,8 +77,7 @@ impl Runner<'_> {
 
     /// Begins to send a body in memory at a rate.
     fn begin_rated(&mut self, reply: &Reply<'_>, content: (Body, u32), parts: Vec<Part>, rate: Rate) -> Flow {
-        self.replies.begin(self.course.id, self.request, reply, ReplyEnd::Length);
-        self.course.sent.head = self.replies.head_len();
+        self.course.sent.head = self.replies.begin(self.course.id, self.request, reply, ReplyEnd::Length);
         self.course.rated = Some(RatedBody::new(rate, content, parts, self.clock.now));
         self.course.state = CourseState::Sends;
         Flow::Done
@@ -94,7 +93,8 @@ impl Runner<'_> {
         let pieces = match pieces {
             Pieces::Bytes(text) if pace.is_none() && !(status == 200 && self.is_shared()) => {
                 let reply = Reply { status: told, length, fields: &fields };
-                self.replies.reply(self.course.id, self.request, &reply, &[Piece::Bytes(&text)]);
+                self.course.sent.head =
+                    self.replies.reply(self.course.id, self.request, &reply, &[Piece::Bytes(&text)]);
                 self.rest.spare.give_bytes(text);
                 self.is_put(fields, bytes);
                 return Flow::Done;
@@ -122,7 +122,7 @@ impl Runner<'_> {
             return flow;
         }
         let pieces: Vec<Piece<'_>> = parts.iter().filter_map(|part| piece(part, source.as_ref())).collect();
-        self.replies.reply(self.course.id, self.request, &reply, &pieces);
+        self.course.sent.head = self.replies.reply(self.course.id, self.request, &reply, &pieces);
         self.is_put(fields, bytes);
         if status == 200 && self.is_shared() {
             match (source, parts.as_mut_slice()) {
@@ -147,7 +147,6 @@ impl Runner<'_> {
     fn is_put(&mut self, fields: Vec<u8>, bytes: u64) {
         self.course.sent.fields = fields;
         self.course.sent.body = bytes;
-        self.course.sent.head = self.replies.head_len();
         self.course.sent.complete = true;
         self.course.state = CourseState::Over;
     }

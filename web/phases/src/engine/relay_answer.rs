@@ -400,8 +400,8 @@ impl Runner<'_> {
         self.put_switching_fields(answer, &mut lines);
         self.ask(|ask, turn| ask.begin_tunnel(turn));
         let Some(status) = Status::from_code(101) else { return Flow::HangUp };
-        self.replies.begin_tunnel(id, self.request, &Reply { status, length: None, fields: &lines });
-        self.course.sent.head = self.replies.head_len();
+        let reply = Reply { status, length: None, fields: &lines };
+        self.course.sent.head = self.replies.begin_tunnel(id, self.request, &reply);
         self.course.sent.fields = lines;
         Flow::Done
     }

@@ -50,12 +50,13 @@ impl Replies for SubReplies<'_> {
         self.replies.now()
     }
 
-    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+    fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let Some(sub) = SubId::of(id) else { return self.replies.reply(id, request, reply, body) };
         for piece in body {
             self.body(id, *piece);
         }
         self.push(sub, SubEvent::Over);
+        0
     }
 
     fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
@@ -73,10 +74,8 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
-        if SubId::of(id).is_none() {
-            self.replies.begin(id, request, reply, end);
-        }
+    fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
+        if SubId::of(id).is_some() { 0 } else { self.replies.begin(id, request, reply, end) }
     }
 
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
@@ -126,11 +125,10 @@ impl Replies for SubReplies<'_> {
         }
     }
 
-    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) {
-        match SubId::of(id) {
-            Some(sub) => self.push(sub, SubEvent::Over),
-            None => self.replies.begin_tunnel(id, request, reply),
-        }
+    fn begin_tunnel(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
+        let Some(sub) = SubId::of(id) else { return self.replies.begin_tunnel(id, request, reply) };
+        self.push(sub, SubEvent::Over);
+        0
     }
 
     fn read(&mut self, id: ExchangeId, most: Option<u64>) {
@@ -164,10 +162,6 @@ impl Replies for SubReplies<'_> {
 
     fn totals(&self) -> Totals {
         self.replies.totals()
-    }
-
-    fn head_len(&self) -> u64 {
-        self.replies.head_len()
     }
 
     fn set_last(&mut self, id: ExchangeId) {

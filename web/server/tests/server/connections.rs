@@ -6,7 +6,8 @@ use core::time::Duration;
 use handshake::Hello;
 use semantics::Request;
 use server::exchange::{
-    ChooseTls, ChosenTls, ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Replies, RequestBody, Speaks, Turn,
+    ChooseTls, ChosenTls, ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Prepared, Replies, RequestBody,
+    Speaks, Turn,
 };
 use server::{Config, Respond};
 use std::rc::Rc;
@@ -528,12 +529,13 @@ fn no_input_panics() {
 
 /// Shakes hands with whoever begins.
 struct Shakes;
-
 impl Handler for Shakes {
     fn on_request<R: Replies>(&mut self, _: &mut R, _: ExchangeId, _: &Request<'_>, _: RequestBody) {
         unreachable!("no handshake ends here");
     }
 }
+
+impl Prepared for Shakes {}
 
 /// No server is there for a whole ClientHello.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Replies, Reply, ReplyEnd, RequestBody,
-    Speaks, Stop, UpstreamAddress,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, HttpOpening, Intake, Listeners, Prepared, Replies, Reply, ReplyEnd,
+    RequestBody, Speaks, Stop, UpstreamAddress,
 };
 use server::{Config, Respond};
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ impl Handler for Holds {
         if self.takes { bytes.len() } else { 0 }
     }
 
-    fn on_body_end<R: Replies>(&mut self, _: &mut R, _: ExchangeId) {}
+    fn on_body_end<R: Replies>(&mut self, _: &mut R, _: ExchangeId, _: &[u8]) {}
 
     fn on_body_cut<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, why: BodyCut) -> bool {
         assert_eq!(why, BodyCut::Late);
@@ -86,6 +86,8 @@ impl Handler for Holds {
         self.told.get(&mark?).copied()
     }
 }
+
+impl Prepared for Holds {}
 
 fn holding(places: usize, handler: Holds, exempt: &[&str]) -> World<Holds> {
     listening(places, handler, exempt, Listeners::default())

@@ -6,7 +6,8 @@ use core::time::Duration;
 use semantics::{Method, OwnedRequest, Request, Status};
 use server::Config;
 use server::exchange::{
-    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Replies, Reply, ReplyEnd, RequestBody, Stop,
+    Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, MethodRules, Piece, Prepared, Replies, Reply, ReplyEnd,
+    RequestBody, Stop,
 };
 use std::collections::HashMap;
 
@@ -73,7 +74,7 @@ impl Handler for Echo {
         0
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         let mark = replies.mark(id).expect("it was left");
         self.begun.remove(&mark);
         replies.finish(id, b"");
@@ -95,6 +96,8 @@ impl Handler for Echo {
         self.gone.push(mark);
     }
 }
+
+impl Prepared for Echo {}
 
 fn world(most: usize) -> World<Echo> {
     let config = Config::respond(server::Respond::Text(String::new()));
@@ -237,7 +240,7 @@ impl Handler for Reads {
         taken
     }
 
-    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_body_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, _: &[u8]) {
         let Some((_, request)) = self.begun.take() else { panic!("it is under way") };
         let text = format!("{} {}", String::from_utf8_lossy(&self.bytes), replies.flow(id).received);
         let reply = Reply { status: Status::OK, length: Some(text.len() as u64), fields: b"" };
@@ -259,6 +262,8 @@ impl Handler for Reads {
         self.gone += 1;
     }
 }
+
+impl Prepared for Reads {}
 
 fn reading(most: Option<u64>) -> World<Reads> {
     let config = Config::respond(server::Respond::Text(String::new()));
@@ -401,6 +406,8 @@ impl Handler for Late {
         }
     }
 }
+
+impl Prepared for Late {}
 
 #[test]
 fn the_name_of_an_exchange_names_no_other_of_its_connection() {

@@ -5,7 +5,7 @@ use app::ConnId;
 use core::time::Duration;
 use semantics::{Request, Status};
 use server::exchange::{
-    ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Piece, Replies, Reply, RequestBody, Speaks,
+    ExchangeId, Handler, HttpOpening, Listeners, LocalAddress, Piece, Prepared, Replies, Reply, RequestBody, Speaks,
 };
 use server::{Config, Respond};
 
@@ -23,6 +23,8 @@ impl Handler for Behind {
         replies.reply(id, request, &reply, &[Piece::Bytes(text.as_bytes())]);
     }
 }
+
+impl Prepared for Behind {}
 
 /// Clients of port 80 come through proxies, those of others do not.
 fn behind(config: Config) -> World<Behind> {

@@ -2,7 +2,7 @@
 
 use crate::support::World;
 use app::{App, ConnId, Net};
-use exchange::{ExchangeId, Handler, Listeners, Replies, RequestBody, Speaks};
+use exchange::{ExchangeId, Handler, Listeners, Prepared, Replies, RequestBody, Speaks};
 use handshake::{ClientRules, ClientTls, ConnectOutcome, ConnectStep, Connector, Groups, Identity};
 use handshake::{ServerRules, ServerTls, Sought, Suites, TicketKeys};
 use semantics::{Request, Status};
@@ -20,6 +20,8 @@ impl Handler for Nothing {
         replies.reply_status(id, request, Status::NOT_FOUND, b"");
     }
 }
+
+impl Prepared for Nothing {}
 
 /// With a key that a turn has room for one signature by.
 fn server() -> Arc<ServerTls> {

@@ -4,7 +4,9 @@ use crate::support::World;
 use app::{App as _, ConnId};
 use core::time::Duration;
 use semantics::{Request, Status};
-use server::exchange::{ExchangeId, Handler, HttpOpening, Listeners, Piece, Replies, Reply, RequestBody, Speaks};
+use server::exchange::{
+    ExchangeId, Handler, HttpOpening, Listeners, Piece, Prepared, Replies, Reply, RequestBody, Speaks,
+};
 use server::{Config, ExchangeTerms, HeadTerms, Respond};
 
 const fn seconds(count: u64) -> Duration {
@@ -23,6 +25,8 @@ impl Handler for Told {
         replies.reply(id, request, &reply, &[Piece::Bytes(body)]);
     }
 }
+
+impl Prepared for Told {}
 
 fn world() -> World<Told> {
     let mut config = Config::respond(Respond::Text(String::new()));

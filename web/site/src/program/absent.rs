@@ -3,7 +3,7 @@
 
 use crate::ConfigError;
 use core::net::SocketAddr;
-use exchange::{ExchangeId, Handler, HeadWriter, Listeners, Replies, RequestBody, UpstreamId};
+use exchange::{ExchangeId, Handler, HeadWriter, Listeners, Prepared, Replies, RequestBody, UpstreamId};
 use files::{Directory, FileLimits, Files};
 use semantics::Request;
 use std::os::fd::OwnedFd;
@@ -127,3 +127,5 @@ impl Handler for Engine {
         match self.0 {}
     }
 }
+
+impl Prepared for Engine {}

@@ -51,7 +51,7 @@ impl Replies for Carried {
     fn now(&self) -> Time {
         Time::from_millis(5_000)
     }
-    fn reply(&mut self, _: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+    fn reply(&mut self, _: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let mut bytes = Vec::new();
         for piece in body {
             match piece {
@@ -64,6 +64,7 @@ impl Replies for Carried {
         }
         self.answers.push((reply.status.code(), bytes));
         self.over = true;
+        1
     }
     fn reply_ready(&mut self, _: ExchangeId, _: &Request<'_>, _: &Ready) {
         panic!("nothing is ready");
@@ -71,7 +72,7 @@ impl Replies for Carried {
     fn reply_status(&mut self, id: ExchangeId, request: &Request<'_>, status: Status, fields: &[u8]) {
         self.reply(id, request, &Reply { status, length: None, fields }, &[]);
     }
-    fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: ReplyEnd) {
+    fn begin(&mut self, _: ExchangeId, _: &Request<'_>, _: &Reply<'_>, _: ReplyEnd) -> u64 {
         panic!("answers are whole");
     }
     fn body(&mut self, _: ExchangeId, _: Piece<'_>) -> bool {
@@ -93,9 +94,6 @@ impl Replies for Carried {
     }
     fn totals(&self) -> Totals {
         Totals::default()
-    }
-    fn head_len(&self) -> u64 {
-        0
     }
     fn set_last(&mut self, _: ExchangeId) {
         self.last = true;
@@ -228,7 +226,7 @@ impl World {
                 RequestEvent::EndOfBody { consumed } => {
                     self.carried.received += consumed as u64;
                     if !self.carried.over {
-                        self.engine.on_body_end(&mut self.carried, ID);
+                        self.engine.on_body_end(&mut self.carried, ID, b"");
                     }
                     self.held.drain(..consumed);
                     continue;

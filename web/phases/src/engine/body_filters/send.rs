@@ -126,8 +126,7 @@ impl Runner<'_> {
         reply: &Reply<'_>,
     ) -> Flow {
         let id = self.course.id;
-        filtering.begin(self.replies, id, self.request, reply);
-        self.course.sent.head = self.replies.head_len();
+        self.course.sent.head = filtering.begin(self.replies, id, self.request, reply);
         if let Some(body) = first {
             self.replies.body(id, Piece::Body(body, (0, body.len())));
             self.course.sent.body += u64::from(body.len());

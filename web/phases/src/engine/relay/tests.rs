@@ -178,7 +178,7 @@ impl Replies for World {
     fn now(&self) -> Time {
         self.now
     }
-    fn reply(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) {
+    fn reply(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
         let client = self.client(id);
         assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
         client.status = reply.status.code();
@@ -193,6 +193,7 @@ impl Replies for World {
         }
         assert_eq!(reply.length.unwrap_or(0), client.body.len() as u64, "a length is that of the body");
         client.outcome = Outcome::Whole;
+        1
     }
     fn reply_ready(&mut self, _: ExchangeId, _: &Request<'_>, _: &Ready) {
         panic!("nothing is ready");
@@ -201,11 +202,12 @@ impl Replies for World {
         let client = self.client(id);
         (client.status, client.outcome) = (status.code(), Outcome::Whole);
     }
-    fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) {
+    fn begin(&mut self, id: ExchangeId, _: &Request<'_>, reply: &Reply<'_>, end: ReplyEnd) -> u64 {
         let client = self.client(id);
         assert_eq!((client.outcome, client.status), (Outcome::UnderWay, 0), "answered twice");
         (client.status, client.chunked) = (reply.status.code(), end == ReplyEnd::Chunk);
         client.length = reply.length.filter(|_| end == ReplyEnd::Length);
+        1
     }
     fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
         let bytes = match piece {
@@ -242,9 +244,6 @@ impl Replies for World {
     }
     fn totals(&self) -> Totals {
         Totals::default()
-    }
-    fn head_len(&self) -> u64 {
-        1
     }
     fn set_last(&mut self, _: ExchangeId) {}
     fn flow(&self, id: ExchangeId) -> ReplyFlow {

@@ -6,7 +6,7 @@ use exchange::{Piece, Reply};
 use semantics::{Known, Request, Status};
 
 /// What the log says of a request.
-pub(crate) fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
+pub fn line<'a, N: Net + ?Sized>(net: &N, id: ConnId, request: &Request<'a>, status: Status) -> Line<'a> {
     Line {
         peer: net.peer(id),
         request: request.line(),
@@ -17,31 +17,39 @@ pub(crate) fn line<'a, N: Net>(net: &N, id: ConnId, request: &Request<'a>, statu
 }
 
 /// What a status means, for people.
-pub(crate) struct Page {
-    pub(crate) status: Status,
+#[derive(Debug)]
+pub struct Page {
+    /// The status.
+    pub status: Status,
     fields: Vec<u8>,
     text: Vec<u8>,
 }
 
 impl Page {
     /// Bytes of its text.
-    pub(crate) const fn length(&self) -> u64 {
+    #[must_use]
+    pub const fn length(&self) -> u64 {
         self.text.len() as u64
     }
 
     /// A page of ours, with these fields more.
-    pub(crate) fn new(status: Status, more: &[u8]) -> Self {
+    #[must_use]
+    pub fn new(status: Status, more: &[u8]) -> Self {
         let fields = [b"Content-Type: text/html; charset=utf-8\r\n", more].concat();
         let (code, reason) = (status.code(), status.reason());
         let text = format!("<!DOCTYPE html>\n<title>{code} {reason}</title>\n<h1>{code} {reason}</h1>\n");
         Self { status, fields, text: text.into_bytes() }
     }
 
-    pub(crate) fn reply(&self) -> Reply<'_> {
+    /// The head of the reply that it is.
+    #[must_use]
+    pub fn reply(&self) -> Reply<'_> {
         Reply { status: self.status, length: Some(self.text.len() as u64), fields: &self.fields }
     }
 
-    pub(crate) fn body(&self) -> [Piece<'_>; 1] {
-        [Piece::Bytes(&self.text)]
+    /// Its body.
+    #[must_use]
+    pub const fn body(&self) -> [Piece<'_>; 1] {
+        [Piece::Bytes(self.text.as_slice())]
     }
 }

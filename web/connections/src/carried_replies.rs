@@ -1,0 +1,302 @@
+//! What handlers answer exchanges through that are several on a connection: what they say waits in the
+//! exchange's queue, and its connection's protocol is to look.
+
+use crate::carried::{Carried, QueuedHead, Stage};
+use crate::protocol::CarryingConnection;
+use crate::table::Connections;
+use crate::trace;
+use app::{ConnId, Net};
+use exchange::{About, ExchangeId, LocalAddress, Opening, Piece, Ready, Reply, ReplyFlow, Stop};
+use latency::Pace;
+use semantics::{Method, Request, Status};
+use wire::Time;
+
+/// What handlers answer such exchanges through. What names none is ignored.
+#[derive(Debug)]
+pub struct CarriedReplies<'a, N: ?Sized> {
+    /// The data path.
+    pub net: &'a mut N,
+    /// The connections.
+    pub connections: &'a mut Connections,
+}
+
+impl<N: Net + ?Sized> CarriedReplies<'_, N> {
+    fn waiting(&mut self, id: ExchangeId) -> Option<&mut Carried> {
+        self.connections.carried.get_mut(id).filter(|one| one.stage == Stage::Waiting)
+    }
+
+    fn begun(&mut self, id: ExchangeId) -> Option<&mut Carried> {
+        self.connections.carried.get_mut(id).filter(|one| one.stage == Stage::Replying)
+    }
+
+    fn under_way(&mut self, id: ExchangeId) -> Option<&mut Carried> {
+        self.connections.carried.get_mut(id).filter(|one| one.stage != Stage::Over)
+    }
+
+    /// Queues a head, counts the reply, and begins its line in the log.
+    fn head(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> bool {
+        let now = self.net.now();
+        let Some(conn) = self.waiting(id).map(|one| one.conn) else { return false };
+        let line = self.connections.log.as_ref();
+        let line = line.map(|log| log.open_line(&crate::page::line(&*self.net, conn, request, reply.status)));
+        self.connections.count(reply.status, true);
+        let Some(one) = self.waiting(id) else { return false };
+        (one.stage, one.since) = (Stage::Replying, now);
+        (one.exchange.line, one.exchange.sent) = (line, 0);
+        (one.exchange.status, one.exchange.head) = (reply.status.code(), reply.fields.len() as u32);
+        let (status, length) = (reply.status, reply.length);
+        one.heads.push_back(QueuedHead { status, length, fields: reply.fields.to_vec() });
+        self.connections.stir(conn);
+        true
+    }
+
+    /// [`exchange::Replies::reply`]: of a head count its fields, for how its protocol writes it is not
+    /// known here.
+    pub fn reply(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>, body: &[Piece<'_>]) -> u64 {
+        if self.head(id, request, reply) {
+            if let Some(one) = self.begun(id) {
+                body.iter().for_each(|piece| _ = one.push(*piece));
+            }
+            self.finish(id, b"");
+            self.end(id);
+        }
+        reply.fields.len() as u64
+    }
+
+    /// [`exchange::Replies::reply_ready`].
+    pub fn reply_ready(&mut self, id: ExchangeId, request: &Request<'_>, ready: &Ready) {
+        let (body, start) = ready.content();
+        let length = u64::from(body.len() - start);
+        // The length is told by whoever has it.
+        let fields = ready.field_lines();
+        let reply = Reply { status: Status::OK, length: Some(length), fields: &fields };
+        let piece = [Piece::Body(body, (start, body.len()))];
+        let _ = self.reply(id, request, &reply, if request.method() == Method::Head { &[] } else { &piece });
+    }
+
+    /// [`exchange::Replies::interim`].
+    pub fn interim(&mut self, id: ExchangeId, status: Status, fields: &[u8]) -> u64 {
+        let Some(one) = self.waiting(id).filter(|_| status.is_interim()) else { return 0 };
+        one.heads.push_back(QueuedHead { status, length: None, fields: fields.to_vec() });
+        let conn = one.conn;
+        self.connections.counters.responses_1xx += 1;
+        self.connections.stir(conn);
+        fields.len() as u64
+    }
+
+    /// [`exchange::Replies::begin`].
+    pub fn begin(&mut self, id: ExchangeId, request: &Request<'_>, reply: &Reply<'_>) -> u64 {
+        self.head(id, request, reply);
+        reply.fields.len() as u64
+    }
+
+    /// [`exchange::Replies::body`].
+    pub fn body(&mut self, id: ExchangeId, piece: Piece<'_>) -> bool {
+        let now = self.net.now();
+        let Some(one) = self.begun(id).filter(|one| one.trailers.is_none()) else { return false };
+        if one.queued == 0 {
+            // Its client is waited for from now on.
+            one.since = now;
+        }
+        let (queued, conn) = (one.push(piece), one.conn);
+        self.connections.stir(conn);
+        queued
+    }
+
+    /// [`exchange::Replies::take_back`].
+    pub fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
+        self.begun(id).filter(|one| one.trailers.is_none()).map_or(0, |one| one.take_back(most))
+    }
+
+    /// [`exchange::Replies::finish`].
+    pub fn finish(&mut self, id: ExchangeId, trailers: &[u8]) {
+        let Some(one) = self.begun(id).filter(|one| one.trailers.is_none()) else { return };
+        one.trailers = Some(trailers.to_vec());
+        let conn = one.conn;
+        self.connections.stir(conn);
+    }
+
+    /// [`exchange::Replies::end`].
+    pub fn end(&mut self, id: ExchangeId) {
+        let Some(one) = self.begun(id) else { return };
+        one.stage = Stage::Over;
+        if !one.sent_end {
+            one.trailers.get_or_insert_default();
+        }
+        self.over(id);
+    }
+
+    /// [`exchange::Replies::stop`].
+    pub fn stop(&mut self, id: ExchangeId, how: Stop) {
+        let Some(one) = self.under_way(id) else { return };
+        (one.stage, one.stop) = (Stage::Over, Some(how));
+        // What its protocol has not taken, nobody gets.
+        one.exchange.sent = one.exchange.sent.saturating_sub(one.queued as u64);
+        one.out.clear();
+        one.queued = 0;
+        self.over(id);
+    }
+
+    /// It is over for its handler.
+    fn over(&mut self, id: ExchangeId) {
+        let now = self.net.now();
+        self.connections.tell_of_carried(id, now);
+        let Some(one) = self.connections.carried.get(id) else { return };
+        let (conn, sent_end) = (one.conn, one.sent_end);
+        if sent_end {
+            self.connections.forget_carried(id);
+        } else {
+            self.connections.stir(conn);
+        }
+    }
+
+    /// [`exchange::Replies::be_patient`].
+    pub fn be_patient(&mut self, id: ExchangeId) {
+        if let Some(one) = self.under_way(id) {
+            one.exchange.patient = true;
+        }
+    }
+
+    /// [`exchange::Replies::read`].
+    pub fn read(&mut self, id: ExchangeId, most: Option<u64>) {
+        let now = self.net.now();
+        let Some(one) = self.under_way(id).filter(|one| one.body.taken) else { return };
+        if let Some(most) = most {
+            one.body.most = most;
+            (one.exchange.reads, one.body_since) = (true, now);
+        }
+        one.body.wanted = true;
+        let conn = one.conn;
+        self.connections.stir(conn);
+    }
+
+    /// [`exchange::Replies::refuse_body`].
+    pub fn refuse_body(&mut self, id: ExchangeId) {
+        let Some(one) = self.under_way(id) else { return };
+        one.body.taken = false;
+        one.body.free += one.body.held.len();
+        one.body.held = Vec::new();
+        let conn = one.conn;
+        self.connections.counters.bodies_refused += 1;
+        self.connections.stir(conn);
+    }
+
+    /// [`exchange::Replies::set_terms`].
+    pub fn set_terms(&mut self, id: ExchangeId, number: u8) {
+        if let Some(one) = self.under_way(id) {
+            one.terms = number;
+        }
+    }
+
+    /// [`exchange::Replies::set_series`].
+    pub fn set_series(&mut self, id: ExchangeId, series: u16) {
+        if let Some(one) = self.under_way(id) {
+            one.exchange.series = Some(series);
+        }
+    }
+
+    /// [`exchange::Replies::set_mark`].
+    pub fn set_mark(&mut self, id: ExchangeId, mark: u32) {
+        if let Some(one) = self.under_way(id) {
+            one.exchange.mark = Some(mark);
+        }
+    }
+}
+
+impl Connections {
+    /// What of a connection is its protocol's, if that carries several exchanges.
+    pub(crate) fn carrying(&mut self, id: ConnId) -> Option<&mut CarryingConnection> {
+        self.conn(id)?.more.as_mut()?.carries.as_deref_mut()
+    }
+
+    /// If it is one whose protocol is to be told of the end of all connections, which has begun.
+    pub(crate) fn stir_at(&mut self, index: usize) {
+        let Some(generation) = self.conns.get(index).map(|conn| conn.generation) else { return };
+        self.stir(ConnId::new(index as u32, generation));
+    }
+
+    /// Something was queued for a connection that carries several exchanges, or taken: its
+    /// protocol is to look.
+    pub(crate) fn stir(&mut self, conn: ConnId) {
+        if let Some(carries) = self.carrying(conn).filter(|carries| !carries.stirred) {
+            carries.stirred = true;
+            self.carried.stirred.push_back(conn);
+        }
+    }
+
+    /// It is over, for its handler: the log is told, and who counts latencies.
+    pub(crate) fn tell_of_carried(&mut self, id: ExchangeId, now: Time) {
+        let Self { carried, beginnings, log, recorder, series, .. } = self;
+        let Some(one) = carried.get_mut(id) else { return };
+        let conn = one.conn;
+        crate::progress::tell_of_end((beginnings, log), conn, &mut one.exchange, now);
+        let (status, bytes) = one.exchange.outcome();
+        if let Some(recorder) = recorder
+            && status > 0
+        {
+            let began = one.exchange.began.unwrap_or(now);
+            recorder.on_end(Pace { series: one.exchange.series.unwrap_or(*series), status, bytes, began }, now);
+        }
+    }
+
+    /// It is over on both sides: its entry is free.
+    pub(crate) fn forget_carried(&mut self, id: ExchangeId) {
+        let Some(one) = self.carried.remove(id) else { return };
+        if let Some(carries) = self.carrying(one.conn) {
+            carries.exchanges.retain(|one| *one != id);
+        }
+    }
+
+    /// The connection of one of several exchanges, if that is under way.
+    #[must_use]
+    pub fn conn_of_carried(&self, id: ExchangeId) -> Option<ConnId> {
+        self.carried.under_way(id).map(|one| one.conn)
+    }
+
+    /// [`exchange::Replies::about`] of one of several exchanges.
+    pub fn about_carried<N: Net + ?Sized>(&self, net: &N, id: ExchangeId) -> About {
+        let Some(one) = self.carried.under_way(id) else { return About::default() };
+        let conn = one.conn;
+        About {
+            peer: net.peer(conn),
+            local: LocalAddress::of(net, conn),
+            connection: self.beginnings.number(conn.index()),
+            age: self.beginnings.age(conn.index(), net.now()),
+            requests: one.requests,
+            http10: false,
+            goes_on: self.requests_max > 0 && self.draining.is_none(),
+            transport: self.transport(conn),
+            priority: one.priority,
+        }
+    }
+
+    /// [`exchange::Replies::opening`] of one of several exchanges.
+    #[must_use]
+    pub fn opening_carried(&self, id: ExchangeId) -> Opening<'_> {
+        let Some(conn) = self.conn_of_carried(id) else { return Opening::default() };
+        let more = self.conns.get(conn.index()).and_then(|conn| conn.more.as_ref());
+        Opening { session: self.session(conn), proxied: more.and_then(|more| more.proxied.as_ref()) }
+    }
+
+    /// [`exchange::Replies::flow`] of one of several exchanges.
+    #[must_use]
+    pub fn flow_carried(&self, id: ExchangeId) -> ReplyFlow {
+        let Some(one) = self.carried.under_way(id) else { return ReplyFlow::default() };
+        ReplyFlow { unsent: one.queued, taken: one.passed, received: one.exchange.received }
+    }
+
+    /// [`exchange::Replies::mark`] of one of several exchanges.
+    #[must_use]
+    pub fn mark_carried(&self, id: ExchangeId) -> Option<u32> {
+        self.carried.under_way(id)?.exchange.mark
+    }
+
+    /// A request of one of several exchanges goes to its handler: for who traces.
+    pub(crate) fn trace_carried(&mut self, id: ExchangeId, request: &Request<'_>, now: Time) {
+        if self.tells_all
+            && let Some(one) = self.carried.get_mut(id)
+        {
+            trace::begin(&self.beginnings, &mut one.exchange, one.conn, request, now);
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! What protocols that carry several exchanges ask for, done on the connections of a silo and with the
+//! handler that answers.
+
+use crate::asked::Asking;
+use crate::carried::{QueuedHead, Stage, Unsent};
+use crate::conn::{State, Tick};
+use crate::protocol::{CarryingConnection, Io, Multiplexed};
+use crate::table::Connections;
+use app::{Body, ConnId, Net, SEND_LOW_WATER};
+use exchange::{Asked, BodyCut, CommonFields, ExchangeId, Gone, Piece, Priority, Ready, RequestBody, Stop};
+use semantics::date::HttpDate;
+use semantics::{Form, Method, Request};
+use wire::Time;
+
+/// Bytes that are with a connection, at most: no more than keeps it busy until its protocol is
+/// asked again. What is queued behind them has no place yet.
+const AHEAD: usize = 2 * SEND_LOW_WATER;
+
+/// Bytes of its body that an exchange has queued when its handler is told that there is room.
+const LOW_WATER: usize = SEND_LOW_WATER;
+
+/// What a handler is told of an exchange.
+#[derive(Debug)]
+pub enum ExchangeEvent<'a> {
+    /// [`exchange::Handler::on_request`].
+    Request(&'a Request<'a>, RequestBody),
+    /// [`exchange::Handler::on_body`]: how many bytes were taken is the answer.
+    Body(&'a [u8]),
+    /// [`exchange::Handler::on_body_end`].
+    BodyEnd(&'a [u8]),
+    /// [`exchange::Handler::on_body_cut`]: whether its handler sees to it is the answer.
+    BodyCut(BodyCut),
+    /// [`exchange::Handler::on_room`].
+    Room,
+    /// [`exchange::Handler::on_late`]: whether it goes on is the answer.
+    Late,
+}
+
+/// A handler, and what it answers through.
+pub trait ToHandler {
+    /// Tells it of an exchange; what that answers is 0 where nothing is said of it.
+    fn tell(
+        &mut self,
+        net: &mut dyn Net,
+        connections: &mut Connections,
+        id: ExchangeId,
+        event: ExchangeEvent<'_>,
+    ) -> usize;
+
+    /// [`exchange::Handler::on_gone`].
+    fn gone(&mut self, id: ExchangeId, mark: Option<u32>, why: Gone);
+
+    /// What is ready for this request.
+    fn ready(&mut self, asked: &dyn Asked, second: u64) -> Option<&mut Ready>;
+
+    /// Whether it takes bodies of requests.
+    fn takes_bodies(&self) -> bool;
+}
+
+/// What a protocol may ask for, while it is told of a connection.
+pub struct ConnectionIo<'a> {
+    pub(crate) net: &'a mut dyn Net,
+    pub(crate) connections: &'a mut Connections,
+    pub(crate) handler: &'a mut dyn ToHandler,
+    pub(crate) id: ConnId,
+}
+
+impl<'a> ConnectionIo<'a> {
+    /// For this connection.
+    pub fn new(
+        net: &'a mut dyn Net,
+        connections: &'a mut Connections,
+        handler: &'a mut dyn ToHandler,
+        id: ConnId,
+    ) -> Self {
+        Self { net, connections, handler, id }
+    }
+}
+
+impl Io for ConnectionIo<'_> {
+    fn now(&self) -> Time {
+        self.net.now()
+    }
+
+    fn date(&self) -> &HttpDate {
+        &self.connections.date
+    }
+
+    fn common(&self) -> CommonFields {
+        self.connections.common
+    }
+
+    fn room(&self) -> usize {
+        AHEAD.saturating_sub(self.net.unsent(self.id))
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.connections.send(self.net, self.id, bytes);
+    }
+
+    fn send_body(&mut self, body: &Body, (start, end): (u32, u32)) {
+        self.net.send_body(self.id, body, start..end);
+        self.connections.queued(self.id, u64::from(end.saturating_sub(start)));
+    }
+
+    fn close(&mut self) {
+        self.give_up_all();
+        self.connections.close_after_queue(self.net, self.id);
+    }
+
+    fn fail(&mut self) {
+        self.connections.counters.parse_errors += 1;
+        self.close();
+    }
+
+    fn begin(&mut self, priority: Priority, request: &Request<'_>, body: RequestBody) -> Option<ExchangeId> {
+        let now = self.now();
+        let conn = self.connections.conn(self.id)?;
+        let before = conn.answered();
+        conn.requests = conn.requests.saturating_add(1);
+        conn.last = Tick::of(now);
+        let terms = conn.terms.exchange();
+        let id = self.connections.carried.begin(self.id, (priority, before), now)?;
+        self.carries()?.exchanges.push(id);
+        let taken = self.handler.takes_bodies();
+        let most = self.connections.limits.http.body;
+        if let Some(one) = self.connections.carried.get_mut(id) {
+            one.terms = terms;
+            one.body.open = body != RequestBody::None;
+            (one.body.taken, one.body.most) = (taken, most);
+        }
+        self.connections.trace_carried(id, request, now);
+        let told = if taken { body } else { RequestBody::None };
+        self.tell(id, ExchangeEvent::Request(request, told));
+        Some(id)
+    }
+
+    fn prepared(
+        &mut self,
+        request: &Request<'_>,
+        write: &mut dyn FnMut(&Ready) -> Vec<u8>,
+    ) -> Option<(Vec<u8>, Body, (u32, u32))> {
+        let now = self.net.now();
+        let connections = &mut *self.connections;
+        let is_plain = request.method() == Method::Get && request.form() == Form::Origin && request.is_plain();
+        if !is_plain || connections.notes_ready || connections.tells_all {
+            return None;
+        }
+        let asked = Asking { head: request, net: &*self.net, id: self.id, security: &connections.security };
+        let ready = self.handler.ready(&asked, connections.second)?;
+        let head = write(ready);
+        let (content, start) = ready.content();
+        let found = (head, content.clone(), (start, content.len()));
+        let (series, bytes) = (ready.series, found.0.len() as u32 + content.len() - start);
+        crate::progress::record_ready(&mut connections.recorder, &connections.series, series, bytes, now);
+        connections.ready += 1;
+        let conn = connections.conn(self.id)?;
+        conn.requests = conn.requests.saturating_add(1);
+        conn.last = Tick::of(now);
+        Some(found)
+    }
+
+    fn body(&mut self, id: ExchangeId, bytes: &[u8]) {
+        let now = self.now();
+        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.open) else { return };
+        one.body.came += bytes.len() as u64;
+        one.body_since = now;
+        if !one.body.taken || one.stage == Stage::Over {
+            one.body.free += bytes.len();
+            return;
+        }
+        if one.body.came > one.body.most {
+            self.connections.counters.bodies_refused += 1;
+            return self.cut(id, BodyCut::TooLong);
+        }
+        one.body.held.extend_from_slice(bytes);
+        self.offer(id);
+    }
+
+    fn body_end(&mut self, id: ExchangeId, trailers: &[u8]) {
+        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.open) else { return };
+        one.body.open = false;
+        one.body.trailers = Some(trailers.to_vec());
+        self.offer(id);
+    }
+
+    fn freed(&mut self, id: ExchangeId) -> usize {
+        self.connections.carried.get_mut(id).map_or(0, |one| core::mem::take(&mut one.body.free))
+    }
+
+    fn reset(&mut self, id: ExchangeId) {
+        let unsent = self.unsent(id).body as u64;
+        self.gone(id, Gone::Left { now: self.now(), unsent });
+    }
+
+    fn set_priority(&mut self, id: ExchangeId, priority: Priority) {
+        if let Some(one) = self.connections.carried.get_mut(id) {
+            one.priority = priority;
+        }
+    }
+
+    fn unsent(&self, id: ExchangeId) -> Unsent {
+        self.connections.carried.get(id).map_or_else(Unsent::default, |one| one.unsent())
+    }
+
+    fn take_head(&mut self, id: ExchangeId) -> Option<QueuedHead> {
+        self.connections.carried.get_mut(id)?.take_head()
+    }
+
+    fn pass(&mut self, id: ExchangeId, most: usize) -> usize {
+        let now = self.now();
+        let (conn, Some(one)) = (self.id, self.connections.carried.get_mut(id)) else { return 0 };
+        let net = &mut *self.net;
+        let passed = one.pass(most, |piece| match piece {
+            Piece::Bytes(bytes) => net.send_bytes(conn, bytes),
+            Piece::Body(body, (start, end)) => net.send_body(conn, body, start..end),
+            Piece::File(..) => {}
+        });
+        one.since = now;
+        let asks = one.stage == Stage::Replying && one.queued <= LOW_WATER;
+        self.connections.queued(conn, passed as u64);
+        if asks && passed > 0 {
+            self.tell(id, ExchangeEvent::Room);
+        }
+        passed
+    }
+
+    fn end(&mut self, id: ExchangeId) -> Vec<u8> {
+        let now = self.now();
+        if let Some(conn) = self.connections.conn(self.id) {
+            conn.last = Tick::of(now);
+        }
+        let Some(one) = self.connections.carried.get_mut(id) else { return Vec::new() };
+        one.sent_end = true;
+        let trailers = one.take_trailers().unwrap_or_default();
+        if one.stage == Stage::Over {
+            self.connections.forget_carried(id);
+        } else {
+            // Nothing of it is unsent.
+            self.tell(id, ExchangeEvent::Room);
+        }
+        trailers
+    }
+}
+
+impl ConnectionIo<'_> {
+    /// Offers what is held of a body to its handler, and tells it of the end behind that.
+    fn offer(&mut self, id: ExchangeId) {
+        let Some(one) = self.connections.carried.get_mut(id) else { return };
+        let held = core::mem::take(&mut one.body.held);
+        if !held.is_empty() {
+            let taken = self.tell(id, ExchangeEvent::Body(&held)).min(held.len());
+            let Some(one) = self.connections.carried.get_mut(id) else { return };
+            one.body.free += taken;
+            one.exchange.received += taken as u64;
+            one.exchange.left = taken < held.len();
+            if one.stage == Stage::Over {
+                one.body.free += held.len() - taken;
+            } else if taken < held.len() {
+                one.body.held = held;
+                one.body.held.drain(..taken);
+                return;
+            }
+        }
+        let Some(one) = self.connections.carried.get_mut(id) else { return };
+        if let Some(trailers) = one.body.trailers.take()
+            && one.body.taken
+            && one.stage != Stage::Over
+        {
+            self.tell(id, ExchangeEvent::BodyEnd(&trailers));
+        }
+    }
+
+    fn carries(&mut self) -> Option<&mut CarryingConnection> {
+        self.connections.carrying(self.id)
+    }
+
+    fn give_up_all(&mut self) {
+        let all = self.carries().map(|carries| core::mem::take(&mut carries.exchanges)).unwrap_or_default();
+        let why = Gone::Left { now: self.now(), unsent: 0 };
+        all.into_iter().for_each(|id| self.gone(id, why));
+    }
+
+    /// The connection is gone: all of its exchanges, and its protocol, are over.
+    pub fn left(&mut self) {
+        self.give_up_all();
+    }
+
+    /// What handlers have left of bodies, and ask for now, is offered again.
+    pub fn offer_held(&mut self) {
+        let Some(carries) = self.carries() else { return };
+        for id in carries.exchanges.clone() {
+            let one = self.connections.carried.get_mut(id);
+            if one.is_some_and(|one| core::mem::take(&mut one.body.wanted)) {
+                self.offer(id);
+            }
+        }
+    }
+
+    /// A body will not be whole.
+    fn cut(&mut self, id: ExchangeId, why: BodyCut) {
+        if let Some(one) = self.connections.carried.get_mut(id) {
+            one.body.open = false;
+            one.body.taken = false;
+        }
+        if self.tell(id, ExchangeEvent::BodyCut(why)) == 0 {
+            self.stop(id, Gone::Cut);
+        }
+    }
+
+    fn tell(&mut self, id: ExchangeId, event: ExchangeEvent<'_>) -> usize {
+        self.handler.tell(self.net, self.connections, id, event)
+    }
+
+    /// We end it before its end; its protocol tells its client.
+    fn stop(&mut self, id: ExchangeId, why: Gone) {
+        let now = self.now();
+        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.stage != Stage::Over) else { return };
+        (one.stage, one.stop) = (Stage::Over, Some(Stop::Reset));
+        let (mark, sent_end) = (one.exchange.mark, one.sent_end);
+        self.connections.tell_of_carried(id, now);
+        self.handler.gone(id, mark, why);
+        if sent_end {
+            self.connections.forget_carried(id);
+        }
+        self.connections.stir(self.id);
+    }
+
+    /// It is over before its end, and its entry is free.
+    fn gone(&mut self, id: ExchangeId, why: Gone) {
+        let now = self.now();
+        let Some(one) = self.connections.carried.get_mut(id) else { return };
+        let (mark, is_over) = (one.exchange.mark, one.stage == Stage::Over);
+        one.exchange.sent = one.exchange.sent.saturating_sub(one.queued as u64);
+        if !is_over {
+            self.connections.tell_of_carried(id, now);
+            self.handler.gone(id, mark, why);
+        }
+        self.connections.forget_carried(id);
+    }
+
+    /// The connection's timer ran out: ends exchanges that took too long. Whether the connection
+    /// itself has: it has none, and none began for as long as its client may take.
+    pub fn end_late(&mut self) -> bool {
+        let now = self.now();
+        let Some(carries) = self.carries() else { return false };
+        let all = carries.exchanges.clone();
+        for id in &all {
+            self.look_at(*id, now);
+        }
+        let Some(conn) = self.connections.conn(self.id) else { return false };
+        let (terms, last) = (conn.terms, conn.last);
+        let span = self.connections.terms.exchange(terms).keep_alive;
+        all.is_empty() && last.left(span, now).is_none() && self.net.unsent(self.id) == 0
+    }
+
+    fn look_at(&mut self, id: ExchangeId, now: Time) {
+        let header = self.connections.head_timeout(self.id);
+        let Some(one) = self.connections.carried.get(id) else { return };
+        let terms = *self.connections.terms.of_exchange(one.terms);
+        let waits_for_body = one.exchange.reads && one.body.open && !one.exchange.left;
+        if waits_for_body && now.since(one.body_since) >= terms.body {
+            self.connections.counters.timeouts_body += 1;
+            return self.cut(id, BodyCut::Late);
+        }
+        let quiet = now.since(one.since);
+        match one.stage {
+            Stage::Waiting if !one.exchange.patient && !waits_for_body && quiet >= header => {
+                let goes_on = self.tell(id, ExchangeEvent::Late) > 0;
+                let one = self.connections.carried.get_mut(id);
+                let Some(one) = one.filter(|one| one.stage == Stage::Waiting) else { return };
+                one.since = now;
+                if !goes_on {
+                    self.connections.counters.timeouts_file += 1;
+                    self.stop(id, Gone::Cut);
+                }
+            }
+            Stage::Replying if one.queued == 0 && one.exchange.patient => {}
+            Stage::Replying if quiet >= terms.send => {
+                if one.queued == 0 {
+                    self.connections.counters.timeouts_file += 1;
+                } else {
+                    self.connections.counters.timeouts_send += 1;
+                }
+                self.stop(id, Gone::Cut);
+            }
+            Stage::Over if quiet >= terms.send => {
+                self.connections.counters.timeouts_send += 1;
+                self.reset_over(id);
+            }
+            Stage::Waiting | Stage::Replying | Stage::Over => {}
+        }
+    }
+
+    /// Its handler is done with it, and its client takes nothing of it.
+    fn reset_over(&mut self, id: ExchangeId) {
+        if let Some(one) = self.connections.carried.get_mut(id) {
+            one.stop = Some(Stop::Reset);
+        }
+        self.connections.stir(self.id);
+    }
+}
+
+impl Connections {
+    /// The protocol of a connection, which is at work from now on.
+    pub fn take_protocol(&mut self, id: ConnId) -> Option<Box<dyn Multiplexed>> {
+        self.carrying(id)?.protocol.take()
+    }
+
+    /// It has done its work. Where its connection is gone meanwhile, so is it.
+    pub fn put_protocol(&mut self, id: ConnId, protocol: Box<dyn Multiplexed>) {
+        if let Some(carries) = self.carrying(id) {
+            carries.protocol = Some(protocol);
+        }
+    }
+
+    /// From now on this protocol has the connection.
+    pub fn carry(&mut self, id: ConnId, protocol: Box<dyn Multiplexed>) {
+        if let Some(conn) = self.conn(id) {
+            conn.state = State::Carrying;
+            conn.more().carries = Some(Box::new(CarryingConnection::new(protocol)));
+        }
+    }
+
+    /// The next connection whose protocol is to look.
+    pub fn next_stirred(&mut self) -> Option<ConnId> {
+        let id = self.carried.stirred.pop_front()?;
+        if let Some(carries) = self.carrying(id) {
+            carries.stirred = false;
+        }
+        Some(id)
+    }
+
+    /// Whether there is any.
+    #[inline]
+    #[must_use]
+    pub fn has_stirred(&self) -> bool {
+        !self.carried.stirred.is_empty()
+    }
+
+    /// Whether its protocol is to be told that it ends, which is noted.
+    pub fn is_to_drain(&mut self, id: ConnId) -> bool {
+        let ends = self.requests_max == 0 || self.draining.is_some();
+        let Some(carries) = self.carrying(id).filter(|carries| ends && !carries.drained) else { return false };
+        carries.drained = true;
+        true
+    }
+}

@@ -1,0 +1,132 @@
+//! Protocols that carry several exchanges at a time on a connection: what they are told, and what
+//! they may ask for.
+//!
+//! Which speaks on a connection is agreed on in its handshake (ALPN, RFC 7301). A protocol turns
+//! bytes into exchanges and back: it knows no handler, and no handler knows it. What handlers answer
+//! waits in the [table](crate::CarriedTable); the protocol looks what there is
+//! ([`Io::unsent`]) where its connection takes more, and chooses whose bytes are next.
+
+use crate::carried::{QueuedHead, Unsent};
+use app::Body;
+use core::fmt::Debug;
+use exchange::{CommonFields, ExchangeId, Priority, Ready, RequestBody};
+use semantics::Request;
+use semantics::date::HttpDate;
+use wire::Time;
+
+/// What of a connection is its protocol's.
+#[derive(Debug)]
+pub struct CarryingConnection {
+    /// None while it is at work.
+    pub(crate) protocol: Option<Box<dyn Multiplexed>>,
+    /// Its exchanges, in the order in which they began.
+    pub(crate) exchanges: Vec<ExchangeId>,
+    /// It is among those that are to look.
+    pub(crate) stirred: bool,
+    /// It was told that the connection is to end.
+    pub(crate) drained: bool,
+}
+
+impl CarryingConnection {
+    /// One that this protocol has.
+    #[must_use]
+    pub const fn new(protocol: Box<dyn Multiplexed>) -> Self {
+        Self { protocol: Some(protocol), exchanges: Vec::new(), stirred: false, drained: false }
+    }
+}
+
+/// A protocol that carries several exchanges at a time, and what it knows of one connection.
+pub trait Multiplexed: Debug {
+    /// The connection is its own from now on.
+    fn on_open(&mut self, io: &mut dyn Io) {
+        let _ = io;
+    }
+
+    /// Bytes arrived, in order. Returns how many were taken, from the front; the rest is offered
+    /// again with what follows.
+    fn on_bytes(&mut self, io: &mut dyn Io, bytes: &[u8]) -> usize;
+
+    /// There may be something to be sent, and room for it ([`Io::room`]): what is sent next is
+    /// chosen here, and nowhere else.
+    fn on_room(&mut self, io: &mut dyn Io);
+
+    /// Its client sends no more, and `held` bytes of what it sent were not taken.
+    fn on_end(&mut self, io: &mut dyn Io, held: usize);
+
+    /// Exchanges that took too long were ended; what else has a time limit is looked at.
+    fn on_timer(&mut self, io: &mut dyn Io) {
+        let _ = io;
+    }
+
+    /// No exchange is to begin any more: its client is told. The connection is closed
+    /// ([`Io::close`]) once those that have begun are over.
+    fn drain(&mut self, io: &mut dyn Io);
+}
+
+/// What a protocol may ask for, while it is told of a connection.
+pub trait Io {
+    /// The time of this turn.
+    fn now(&self) -> Time;
+
+    /// The date of heads.
+    fn date(&self) -> &HttpDate;
+
+    /// What all heads have.
+    fn common(&self) -> CommonFields;
+
+    /// Bytes that the connection takes now.
+    fn room(&self) -> usize;
+
+    /// Queues bytes of the protocol's own: heads of frames, whole frames.
+    fn send(&mut self, bytes: &[u8]);
+
+    /// Queues some of a shared body: of what was [prepared](Io::prepared).
+    fn send_body(&mut self, body: &Body, range: (u32, u32));
+
+    /// Nothing follows what is queued; exchanges that are not over are given up.
+    fn close(&mut self);
+
+    /// Its client breaks the protocol: behind what is queued nothing follows, and that is counted.
+    fn fail(&mut self);
+
+    /// A request that its client sent, as its next exchange: its handler is told. None where there
+    /// are too many.
+    fn begin(&mut self, priority: Priority, request: &Request<'_>, body: RequestBody) -> Option<ExchangeId>;
+
+    /// What is ready for this request, which begins no exchange then: what `write` makes its head, and
+    /// where its content is. Nothing where the log or the handler is told of each request.
+    fn prepared(
+        &mut self,
+        request: &Request<'_>,
+        write: &mut dyn FnMut(&Ready) -> Vec<u8>,
+    ) -> Option<(Vec<u8>, Body, (u32, u32))>;
+
+    /// Bytes of a request's body came.
+    fn body(&mut self, id: ExchangeId, bytes: &[u8]);
+
+    /// It is complete, and these fields came behind it, as [`exchange::FieldLines`] writes them.
+    fn body_end(&mut self, id: ExchangeId, trailers: &[u8]);
+
+    /// Bytes of a body that are not held any more since this was asked last: its client may send as
+    /// many.
+    fn freed(&mut self, id: ExchangeId) -> usize;
+
+    /// Its client wants no more of it.
+    fn reset(&mut self, id: ExchangeId);
+
+    /// Its client finds it as urgent as this now.
+    fn set_priority(&mut self, id: ExchangeId, priority: Priority);
+
+    /// What of it waits to be sent.
+    fn unsent(&self, id: ExchangeId) -> Unsent;
+
+    /// The head that is to be sent next.
+    fn take_head(&mut self, id: ExchangeId) -> Option<QueuedHead>;
+
+    /// Has at most `most` bytes of its body sent; how many that is. Its handler may queue more then.
+    fn pass(&mut self, id: ExchangeId, most: usize) -> usize;
+
+    /// What follows its body, which was all sent, as that was told: it is over for the protocol. Its
+    /// handler may end it later.
+    fn end(&mut self, id: ExchangeId) -> Vec<u8>;
+}

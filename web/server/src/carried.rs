@@ -1,0 +1,139 @@
+//! Connections whose protocol carries several exchanges at a time: who has them, and what it is
+//! told.
+
+use crate::Server;
+use app::{ConnId, Net};
+use connections::{ConnectionIo, Io, Multiplexed, State};
+use core::time::Duration;
+use exchange::Handler;
+use http1::Door;
+
+/// How often the exchanges of a connection are looked at: whether one takes too long.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A protocol beside HTTP/1.1, by the name that clients ask for it by.
+#[derive(Debug)]
+pub(crate) struct Carrier {
+    name: Box<[u8]>,
+    begin: fn() -> Box<dyn Multiplexed>,
+}
+
+impl<H: Handler> Server<H> {
+    /// The server, which speaks this protocol, too, on connections whose clients agreed on this name
+    /// in their handshake (ALPN, RFC 7301): their listener offers it
+    /// ([`handshake::ServerRules::protocols`]). `begin` makes what each of them has.
+    #[must_use]
+    pub fn carrying(mut self, name: &[u8], begin: fn() -> Box<dyn Multiplexed>) -> Self {
+        self.carriers.push(Carrier { name: name.into(), begin });
+        self
+    }
+
+    /// A connection is secured: the protocol that was agreed on has it, if it is another than HTTP/1.1.
+    pub(crate) fn choose_protocol<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.carriers.is_empty() {
+            return;
+        }
+        let session = self.h1.connections.session(id).map(|session| &session.session);
+        let Some(agreed) = session.and_then(|session| session.protocol.as_deref()) else { return };
+        let Some(carrier) = self.carriers.iter().find(|carrier| *carrier.name == *agreed) else { return };
+        self.h1.connections.carry(id, (carrier.begin)());
+        net.set_timer(id, Some(net.now() + LOOK));
+        self.with_protocol(net, id, |protocol, io| protocol.on_open(io));
+    }
+
+    /// Has the protocol of a connection do something; nothing if it has none, or that is at work.
+    fn with_protocol<N: Net, T>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        tell: impl FnOnce(&mut dyn Multiplexed, &mut ConnectionIo<'_>) -> T,
+    ) -> Option<T> {
+        let connections = &mut self.h1.connections;
+        let mut protocol = connections.take_protocol(id)?;
+        let drains = connections.is_to_drain(id);
+        let door = &mut Door(&mut self.h1.handler);
+        let mut io = ConnectionIo::new(net, connections, door, id);
+        if drains {
+            protocol.drain(&mut io);
+        }
+        let told = tell(&mut *protocol, &mut io);
+        self.h1.connections.put_protocol(id, protocol);
+        Some(told)
+    }
+
+    /// Bytes of such a connection; how many were taken.
+    pub(crate) fn on_carried_bytes<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> usize {
+        // Whoever listens on the way may have sent again what comes before the handshake is over.
+        if self.h1.early.holds(id, b"*") {
+            return 0;
+        }
+        let copy;
+        let bytes = if net.shares_frames() {
+            copy = bytes.to_vec();
+            &copy
+        } else {
+            bytes
+        };
+        let taken = self.with_protocol(net, id, |protocol, io| {
+            let taken = protocol.on_bytes(io, bytes);
+            protocol.on_room(io);
+            taken
+        });
+        taken.map_or(bytes.len(), |taken| taken.min(bytes.len()))
+    }
+
+    /// Its client sends no more.
+    pub(crate) fn on_carried_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        if held > 0 && self.h1.early.goes_on(id) {
+            return net.resume(id);
+        }
+        self.with_protocol(net, id, |protocol, io| protocol.on_end(io, held));
+    }
+
+    /// Its client has taken most of what was queued.
+    pub(crate) fn on_carried_sent<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.with_protocol(net, id, |protocol, io| protocol.on_room(io));
+    }
+
+    /// Its timer ran out.
+    pub(crate) fn on_carried_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let is_over = self.with_protocol(net, id, |protocol, io| {
+            if io.end_late() {
+                protocol.drain(io);
+                io.close();
+                return true;
+            }
+            protocol.on_timer(io);
+            false
+        });
+        if is_over == Some(true) {
+            self.h1.connections.counters.timeouts_keep_alive += 1;
+        } else if self.h1.connections.conn(id).is_some_and(|conn| conn.state == State::Carrying) {
+            net.set_timer(id, Some(net.now() + LOOK));
+        }
+    }
+
+    /// It is gone.
+    pub(crate) fn on_carried_closed<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        self.with_protocol(net, id, |_, io| io.left());
+    }
+
+    /// Protocols look for which something was queued meanwhile.
+    #[inline]
+    pub(crate) fn stirred<N: Net>(&mut self, net: &mut N) {
+        if self.h1.connections.has_stirred() {
+            self.send_stirred(net);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn send_stirred<N: Net>(&mut self, net: &mut N) {
+        while let Some(id) = self.h1.connections.next_stirred() {
+            self.with_protocol(net, id, |protocol, io| {
+                io.offer_held();
+                protocol.on_room(io);
+            });
+        }
+    }
+}
