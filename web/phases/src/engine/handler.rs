@@ -1,7 +1,7 @@
 //! Exchanges reach the engine.
 
 use super::Engine;
-use super::course::CourseState;
+use super::course::{Course, CourseState};
 use super::course_body::CourseBody;
 use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
@@ -57,6 +57,16 @@ fn has_method(request: &Request<'_>) -> bool {
     request.method() != Method::Other || request.method_name().iter().all(is_written_so)
 }
 
+impl Engine {
+    /// Nobody answers a request: its connection ends.
+    #[cold]
+    fn hang_up_on(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>) {
+        let id = course.id;
+        self.rest.give_back(token, course);
+        replies.stop(id, Stop::HangUp);
+    }
+}
+
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
@@ -68,9 +78,7 @@ impl Handler for Engine {
         course.body = CourseBody::of(body);
         course.listener = Self::listener(&loaded, self.single, || course.about.local);
         let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
-            self.rest.give_back(token, course);
-            replies.stop(id, Stop::HangUp);
-            return;
+            return self.hang_up_on(replies, token, course);
         };
         course.class = self.class(|known| request.known(known), course.about.transport);
         course.uri.push(b'/');
@@ -114,9 +122,7 @@ impl Handler for Engine {
             place = course.secured_place(listener, &loaded, request, place);
         }
         let Some(server) = listener.servers.get(usize::from(place)) else {
-            self.rest.give_back(token, course);
-            replies.stop(id, Stop::HangUp);
-            return;
+            return self.hang_up_on(replies, token, course);
         };
         course.server = *server;
         if let Some(block) = loaded.program.servers.get(usize::from(server.0)).map(|server| server.block) {

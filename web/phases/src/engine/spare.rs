@@ -8,8 +8,8 @@ use std::rc::Rc;
 /// How many of each are kept.
 const MAX: usize = 64;
 
-/// And pieces of memory, of which each has some.
-const PIECES_MAX: usize = 4 * MAX;
+/// And pieces of memory, of which a request that is passed on has up to five.
+const PIECES_MAX: usize = 6 * MAX;
 
 /// Memory of more bytes is not kept: few requests need it; nor such that is too small for a
 /// head, and would grow each time.
