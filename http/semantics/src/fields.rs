@@ -1,7 +1,7 @@
 //! The fields (headers) of a message head, one by one.
 
 use crate::lines::trim;
-use crate::scan::{split_value, token_len};
+use crate::scan::NamedLine;
 
 /// One field line: `name: value`, value without surrounding whitespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,9 +42,10 @@ impl<'a> Iterator for Fields<'a> {
     type Item = Field<'a>;
 
     fn next(&mut self) -> Option<Field<'a>> {
-        let (name, rest) = self.lines.split_at_checked(token_len(self.lines))?;
-        let rest = rest.strip_prefix(b":")?;
-        let (value, after) = split_value(rest)?;
+        if matches!(self.lines, [] | [b'\r', ..]) {
+            return None;
+        }
+        let (name, value, after) = vector::run(NamedLine(self.lines))?;
         self.lines = after;
         Some(Field { name, value: trim(value) })
     }

@@ -134,6 +134,43 @@ impl<'a> Work for Line<'a> {
     }
 }
 
+/// A field line, `name ":" OWS value OWS CR LF`, in its parts.
+pub struct NamedLine<'a>(pub &'a [u8]);
+
+/// Its name, its value with the blanks around it, and what follows it.
+type LineParts<'a> = (&'a [u8], &'a [u8], &'a [u8]);
+
+impl<'a> Work for NamedLine<'a> {
+    type Output = Option<LineParts<'a>>;
+
+    #[inline(always)]
+    fn run<B: Blocks>(self, blocks: B) -> Self::Output {
+        let Self(rest) = self;
+        let Marks { other, stop } = match rest.first_chunk::<BLOCK>() {
+            Some(block) => blocks.marks(block),
+            None => {
+                // The zeros behind it end whatever does not end before.
+                let mut block = [0; BLOCK];
+                block.get_mut(..rest.len())?.copy_from_slice(rest);
+                blocks.marks(&block)
+            }
+        };
+        let mut end = other.trailing_zeros() as usize;
+        if rest.get(end) != Some(&b':') {
+            end = token_len(rest);
+        }
+        let (name, colon) = rest.split_at_checked(end)?;
+        let (_, value) = colon.split_first().filter(|(colon, _)| **colon == b':')?;
+        if stop != 0 {
+            let (line, after) = rest.split_at_checked(stop.trailing_zeros() as usize)?;
+            if let ([b'\r', b'\n', after @ ..], Some(value)) = (after, line.get(end..).and_then(|line| line.get(1..))) {
+                return Some((name, value, after));
+            }
+        }
+        Value(value).run(blocks).map(|(value, after)| (name, value, after))
+    }
+}
+
 /// What follows the value that `rest` begins with and its CR LF; `None` as
 /// for [`split_value`].
 #[inline(always)]

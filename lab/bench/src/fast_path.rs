@@ -1,8 +1,11 @@
-//! The keep-alive fast path allocates nothing and makes no system call.
+//! The keep-alive fast path allocates nothing and makes no system call; nor does a request
+//! that is passed on allocate anything.
 //!
 //! Both are shown over the pair, which makes none of its own: what is left is
 //! the server's, the stack's and the silo's.
 
+use crate::cost::by_conf;
+use crate::ordinary::passing;
 use crate::peer::{Answerer, Asker};
 use crate::rig::{Rig, endless};
 use link::Link;
@@ -69,6 +72,19 @@ fn the_server_allocates_nothing() {
             };
             assert_eq!(allocated, 0, "{what}, {connections} connections");
         }
+    }
+}
+
+#[test]
+fn a_request_that_is_passed_on_allocates_nothing() {
+    for connections in [1, 64] {
+        let site = Site::make(1_000 + connections);
+        let config = by_conf(&site.0, &passing("", "10.0.1.1:8080")).expect("a sound configuration");
+        let mut plan = endless("/");
+        plan.connections = connections;
+        let answering = Config::respond(Respond::Text("Hello, World!".into()));
+        let rig = Rig::passing(config, plan, answering).expect("a sound plan");
+        assert_eq!(allocated(rig), 0, "{connections} connections");
     }
 }
 

@@ -45,27 +45,21 @@ const PIECE_SHIFT: u32 = 10;
 /// Pieces shorter than this are summed as they are copied, which costs no more.
 const PIECE_MIN: usize = 512;
 
-/// Memory of small bodies that nobody holds any more, for the next ones: heads of
+/// Small bodies that nobody holds any more, whose memory the next ones have: heads of
 /// responses come and go by the million.
 const SPARE_MAX: usize = 64;
 const SPARE_BYTES: core::ops::RangeInclusive<usize> = 64..=4096;
 
 thread_local! {
-    static SPARE: RefCell<Vec<Arc<Vec<u8>>>> = const { RefCell::new(Vec::new()) };
+    static SPARE: RefCell<Vec<Body>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Drop for Shared {
+impl Drop for Body {
+    #[inline(always)]
     fn drop(&mut self) {
-        if !SPARE_BYTES.contains(&self.bytes.capacity()) || Arc::strong_count(&self.bytes) > 1 {
-            return;
+        if Rc::strong_count(&self.0) == 1 {
+            self.spare();
         }
-        // At the thread's end there is none.
-        let _ = SPARE.try_with(|spare| {
-            let mut spare = spare.borrow_mut();
-            if spare.len() < SPARE_MAX {
-                spare.push(Arc::clone(&self.bytes));
-            }
-        });
     }
 }
 
@@ -121,13 +115,33 @@ impl Body {
         let fits = bytes.len() <= *SPARE_BYTES.end();
         let spare = if fits { SPARE.try_with(|spare| spare.borrow_mut().pop()).ok().flatten() } else { None };
         if let Some(mut spare) = spare
-            && let Some(memory) = Arc::get_mut(&mut spare)
+            && let Some(shared) = Rc::get_mut(&mut spare.0)
+            && let Some(memory) = Arc::get_mut(&mut shared.bytes)
         {
             memory.clear();
             memory.extend_from_slice(bytes);
-            return Self::shared(spare);
+            return spare;
         }
         Self::new(bytes.to_vec())
+    }
+
+    /// Nobody else holds it, and this is about to go: its memory is the next one's, unless
+    /// somebody holds the bytes, be it weakly.
+    #[inline(never)]
+    fn spare(&mut self) {
+        let Some(shared) = Rc::get_mut(&mut self.0) else { return };
+        let bytes = Arc::get_mut(&mut shared.bytes).map_or(0, |bytes| bytes.capacity());
+        if !SPARE_BYTES.contains(&bytes) || shared.reads.is_some() || !shared.pieces.is_empty() {
+            return;
+        }
+        shared.sum.set(None);
+        // At the thread's end there is none.
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < SPARE_MAX {
+                spare.push(Self(Rc::clone(&self.0)));
+            }
+        });
     }
 
     /// A body of bytes that other silos may have bodies of, too.
@@ -368,8 +382,17 @@ mod tests {
         drop(again);
         let next = Body::copied(&[4; 3]);
         assert_eq!((Arc::as_ptr(&next.0.bytes), next.as_slice()), (place, &[4; 3][..]));
+        let (sum, weak) = (next.sum().finish(), Arc::downgrade(&next.bytes()));
+        drop(next);
+        assert!(weak.upgrade().is_none(), "it is known by its place: no other may have that");
+        let first = Body::copied(&[5; 70]);
+        let place = Arc::as_ptr(&first.0.bytes);
+        let _ = first.sum();
+        drop(first);
+        let second = Body::copied(&[4; 3]);
+        assert_eq!((Arc::as_ptr(&second.0.bytes), second.sum().finish()), (place, sum));
         drop(Body::copied(&[5; 5000]));
-        assert!(SPARE.with(|spare| spare.borrow().iter().all(|memory| memory.capacity() <= 4096)));
+        assert!(SPARE.with(|spare| spare.borrow().iter().all(|body| body.0.bytes.capacity() <= 4096)));
     }
 
     /// The sum is that of the bytes as they are, also after a change.

@@ -80,7 +80,7 @@ impl Checks {
             target: (4, 11),
             body: None,
             stream: None,
-            memory: Vec::new(),
+            memory: Default::default(),
             tries: Vec::new(),
         }
     }

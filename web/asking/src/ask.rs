@@ -112,8 +112,9 @@ pub(crate) struct Reading {
     pub status: u16,
     /// Bytes of hints that came before it.
     pub hints: u32,
-    /// Its body, where all of it came with its head.
+    /// Its body, where all of it came with its head; else memory for that.
     pub whole: Option<Vec<u8>>,
+    pub memory: Vec<u8>,
     /// Bytes that came behind that.
     pub behind: usize,
     /// Bytes of the body that come, where that is known.
@@ -166,6 +167,7 @@ impl Ask {
     #[must_use]
     pub fn new(spec: AskSpec<'_>, groups: &ServerGroups, now: Time) -> Self {
         let mut attempts = groups.begin(&spec.servers, spec.key);
+        let [head, memory] = spec.memory;
         attempts.limit(spec.rules.tries);
         let mut tries = spec.tries;
         if !tries.is_empty() {
@@ -193,11 +195,12 @@ impl Ask {
             reading: Reading {
                 protocol: spec.protocol,
                 reader: ResponseReader::new(),
-                head: spec.memory,
+                head,
                 fields_at: 0,
                 status: 0,
                 hints: 0,
                 whole: None,
+                memory,
                 behind: 0,
                 length: None,
                 complete: false,
@@ -369,14 +372,15 @@ impl Ask {
         (self.shakes, self.carried) = (false, 0);
     }
 
-    /// The memory of one that is over: its head, its answer's, and what became of the servers
-    /// that were asked.
+    /// The memory of one that is over: its head, its answer's head and body, and what became of
+    /// the servers that were asked.
     #[must_use]
-    pub fn into_memory(&mut self) -> ([Vec<u8>; 2], Vec<AskTry>) {
+    pub fn into_memory(&mut self) -> ([Vec<u8>; 3], Vec<AskTry>) {
         self.servers = Servers::Group(0);
         self.reading.protocol = Protocol::Http;
-        self.reading.whole = None;
         let head = self.sending.forget();
-        ([head, core::mem::take(&mut self.reading.head)], core::mem::take(&mut self.tries))
+        let Reading { head: answer, memory, whole, .. } = &mut self.reading;
+        let body = whole.take().unwrap_or_else(|| core::mem::take(memory));
+        ([head, core::mem::take(answer), body], core::mem::take(&mut self.tries))
     }
 }

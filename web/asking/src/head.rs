@@ -144,10 +144,11 @@ impl Ask {
         if reading.complete || length == 0 || rest.len() < length {
             return 0;
         }
-        let body = rest.get(..length).unwrap_or_default().to_vec();
-        if let ResponseEvent::Body { .. } = reading.reader.on_bytes(&body, self.asked, &LIMITS) {
-            let _ = reading.reader.on_bytes(b"", self.asked, &LIMITS);
-        }
+        let mut body = core::mem::take(&mut reading.memory);
+        body.clear();
+        body.extend_from_slice(rest.get(..length).unwrap_or_default());
+        reading.reader.skip(length as u64);
+        let _ = reading.reader.on_bytes(b"", self.asked, &LIMITS);
         (reading.whole, reading.complete) = (Some(body), true);
         length
     }

@@ -121,8 +121,8 @@ pub struct AskSpec<'k> {
     pub body: Option<BodyContent>,
     /// Or it goes on as it comes ([`crate::Ask::stream`]).
     pub stream: Option<BodyStream>,
-    /// Memory for the answer's head.
-    pub memory: Vec<u8>,
+    /// Memory for the answer's head, and for a body that comes with it.
+    pub memory: [Vec<u8>; 2],
     /// What became of servers that were asked before, by another question for the same.
     pub tries: Vec<AskTry>,
 }

@@ -103,7 +103,7 @@ impl Silo {
             target: (4, 11),
             body: None,
             stream: None,
-            memory: Vec::new(),
+            memory: Default::default(),
             tries: Vec::new(),
         };
         let until = self.now + Duration::from_secs(5);

@@ -154,6 +154,22 @@ pub struct More {
     pub carries: Option<Box<CarryingConnection>>,
 }
 
+/// Memory of exchanges that are over, for those that follow.
+#[derive(Debug, Default)]
+pub struct SpareMore(#[allow(clippy::vec_box, reason = "one is moved to its connection as it is")] Vec<Box<More>>);
+
+impl SpareMore {
+    /// How many are kept.
+    const MAX: usize = 64;
+
+    fn give(&mut self, mut more: Box<More>) {
+        if self.0.len() < Self::MAX {
+            *more = More::default();
+            self.0.push(more);
+        }
+    }
+}
+
 impl More {
     /// Lets go of all but what a proxy said.
     #[cold]
@@ -185,6 +201,11 @@ impl ServedConnection {
     /// What only some connections need, from now on this one, too.
     pub fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
+    }
+
+    /// The same, in memory of another that is over, where there is some.
+    pub fn more_within(&mut self, spare: &mut SpareMore) -> &mut More {
+        self.more.get_or_insert_with(|| spare.0.pop().unwrap_or_default())
     }
 
     /// Notes bytes acknowledged when the timer was set, modulo 2^28, and how many
@@ -225,6 +246,14 @@ impl ServedConnection {
             None => {}
             Some(more) if more.proxied.is_some() => more.clear_but_proxied(),
             Some(_) => self.more = None,
+        }
+    }
+
+    /// The same; its memory is for others.
+    pub fn give_more(&mut self, spare: &mut SpareMore) {
+        match self.more.take_if(|more| more.proxied.is_none()) {
+            Some(more) => spare.give(more),
+            None => self.clear_more(),
         }
     }
 

@@ -58,7 +58,9 @@ pub use beginnings::Beginnings;
 pub use carried::{CarriedTable, QueuedHead, Unsent};
 pub use carried_replies::CarriedReplies;
 pub use clock::WallClock;
-pub use conn::{DRY, ENDED, FINISHED, FIRST, MARKED, More, PARTIAL, PAUSED, ServedConnection, State, TAKES_BODY, Tick};
+pub use conn::{
+    DRY, ENDED, FINISHED, FIRST, MARKED, More, PARTIAL, PAUSED, ServedConnection, SpareMore, State, TAKES_BODY, Tick,
+};
 pub use counters::Counters;
 pub use dialled::{Dialled, DialledTable};
 pub use drain::DRAINED;

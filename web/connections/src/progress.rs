@@ -53,7 +53,7 @@ impl Connections {
     pub fn response_over<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId, goes_on: bool) {
         let conn = &mut self.conns[id.index()];
         conn.state = State::Ready;
-        conn.clear_more();
+        conn.give_more(&mut self.spare);
         if !goes_on || conn.flags & DRY != 0 {
             self.close_after_queue(net, id);
         } else if net.unsent(id) > app::SEND_LOW_WATER {

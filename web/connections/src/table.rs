@@ -3,7 +3,7 @@
 use crate::beginnings::Beginnings;
 use crate::carried::CarriedTable;
 use crate::clock::WallClock;
-use crate::conn::{ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, State};
+use crate::conn::{ENDED, MARKED, PARTIAL, PAUSED, ServedConnection, SpareMore, State};
 use crate::counters::Counters;
 use crate::dialled::DialledTable;
 use crate::limits::{ConnectionNumbers, ExchangeTerms, Limits, Timeouts};
@@ -80,6 +80,8 @@ pub struct Connections {
     pub unsettled: Option<usize>,
     /// Scratch for heads and short responses.
     pub scratch: Vec<u8>,
+    /// Memory of exchanges that are over, for those that wait.
+    pub spare: SpareMore,
     /// Exchanges that are several on a connection.
     pub(crate) carried: CarriedTable,
 }
@@ -146,6 +148,7 @@ impl Connections {
             draining: None,
             unsettled: None,
             scratch: Vec::with_capacity(1024),
+            spare: SpareMore::default(),
             carried: CarriedTable::default(),
         }
     }

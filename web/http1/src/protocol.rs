@@ -27,6 +27,8 @@ pub struct H1<H> {
     pub(crate) looks_ahead: bool,
     /// A handler has left some of a body.
     pub(crate) full: bool,
+    /// A plain head was looked at for what is ready, and nothing is.
+    pub(crate) has_missed: bool,
     /// Connections whose handshakes are not over, and whose clients ask already.
     pub early: EarlyConnections,
 }
@@ -41,6 +43,7 @@ impl<H> H1<H> {
             head: Vec::with_capacity(1024),
             looks_ahead: false,
             full: false,
+            has_missed: false,
             early: EarlyConnections::default(),
         }
     }
@@ -51,6 +54,7 @@ impl<H: Handler> H1<H> {
     /// that are parsed as a whole.
     #[inline(never)]
     pub fn on_heads<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
+        let mut has_missed = core::mem::take(&mut self.has_missed);
         let mut room = self.connections.unsent_max.saturating_sub(net.unsent(id));
         let mut rest = data.get(used..).unwrap_or_default();
         while room > 0 {
@@ -60,6 +64,8 @@ impl<H: Handler> H1<H> {
             }
             let event = conn.engine.on_bytes(rest, &self.connections.terms.head(conn.terms).limits);
             let bytes = match &event {
+                // It was asked already whether that is ready.
+                RequestEvent::Request { .. } if core::mem::take(&mut has_missed) => 0,
                 RequestEvent::Request { request, transfer, consumed } => {
                     let bytes = self.serve_ready(net, id, request, transfer, now);
                     if bytes > 0 {

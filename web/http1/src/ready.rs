@@ -64,6 +64,7 @@ impl<H: Handler> H1<H> {
             .handler
             .ready_for(&Asking { head, net: &*net, id, security: &connections.security }, connections.second)
         else {
+            self.has_missed = true;
             return 0;
         };
         let last = connections

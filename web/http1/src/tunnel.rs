@@ -4,7 +4,7 @@
 use crate::answering::H1Replies;
 use crate::protocol::H1;
 use app::{ConnId, Net};
-use connections::{DRY, ENDED, FINISHED, State, TAKES_BODY};
+use connections::{Connections, DRY, ENDED, FINISHED, State, TAKES_BODY};
 use exchange::{Ending, ExchangeId, Handler, Reply};
 use semantics::Request;
 
@@ -52,8 +52,9 @@ impl<N: Net + ?Sized> H1Replies<'_, N> {
 
     /// Its handler has time limits of its own.
     pub(crate) fn set_patient(&mut self, id: ExchangeId) {
-        if let Some((_, conn)) = self.asked(id) {
-            conn.more().exchange.patient = true;
+        if let Some((id, _)) = self.asked(id) {
+            let Connections { conns, spare, .. } = &mut *self.connections;
+            conns[id.index()].more_within(spare).exchange.patient = true;
         }
     }
 

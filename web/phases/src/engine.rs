@@ -149,8 +149,9 @@ pub(crate) struct Rest {
     heads: HeadWriter,
     ready: ReadyTable,
     /// What is ready depends on the path alone, as far as files have it
-    /// ([`Program::answers_by_path`]).
+    /// ([`Program::answers_by_path`]); and some is.
     by_path: bool,
+    ready_by_path: bool,
     clock: Clock,
     /// Makes boundaries of several ranges differ.
     serial: u32,
@@ -209,6 +210,7 @@ impl Engine {
                 heads: heads.clone(),
                 ready,
                 by_path: false,
+                ready_by_path: false,
                 clock: Clock::new(0, HttpDate::from_unix(0), Time::ZERO),
                 serial: 0,
                 // Started now, for a silo may start none later. Without them places
@@ -241,6 +243,7 @@ impl Engine {
         self.secures |= self.loaded.program.speaks_tls();
         self.classes = self.codes || self.secures;
         self.rest.by_path = self.single.is_some() && !self.classes && self.loaded.program.answers_by_path();
+        self.rest.ready_by_path &= self.rest.by_path;
         let program = &self.loaded.program;
         let first = program.listeners.first().and_then(|listener| listener.servers.first());
         let first = first.and_then(|server| program.servers.get(usize::from(server.0)));
@@ -320,16 +323,15 @@ impl Engine {
         enter: impl FnOnce(&mut Runner<'_>) -> Option<Flow>,
     ) {
         self.rest.clock.now = replies.now();
-        let clock = self.rest.clock;
         let loaded = Rc::clone(&course.loaded);
         let mut runner = Runner {
+            clock: self.rest.clock,
             files: &mut self.files,
             rest: &mut self.rest,
             replies,
             course: &mut course,
             request,
             loaded,
-            clock,
             token,
             location: None,
         };

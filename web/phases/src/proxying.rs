@@ -56,7 +56,7 @@ pub struct FixedPass {
     /// What `$proxy_host` stands for.
     pub host: Box<[u8]>,
     /// What `$proxy_port` stands for.
-    pub port: Option<Box<[u8]>>,
+    pub port: Option<Arc<[u8]>>,
     /// Bytes of the path that the location stands for.
     pub location: Option<usize>,
 }

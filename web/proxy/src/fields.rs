@@ -8,13 +8,15 @@ pub struct NameSet {
     /// A bit for each [trait](trait_bit) that one of them has. Most names that are looked
     /// for have one that none here has.
     traits: u64,
+    /// And one for each name that is [known](KnownName) of fields of answers.
+    known: u32,
 }
 
 impl NameSet {
     /// None.
     #[must_use]
     pub const fn new() -> Self {
-        Self { names: Vec::new(), traits: 0 }
+        Self { names: Vec::new(), traits: 0, known: 0 }
     }
 
     /// One more.
@@ -22,6 +24,7 @@ impl NameSet {
         if !self.has(name) {
             let at = self.names.partition_point(|known| known.len() < name.len());
             self.traits |= trait_bit(name);
+            self.known |= KnownName::of(name).map_or(0, KnownName::bit);
             self.names.insert(at, name.to_ascii_lowercase().into());
         }
     }
@@ -30,6 +33,7 @@ impl NameSet {
     pub fn remove(&mut self, name: &[u8]) {
         self.names.retain(|known| !known.eq_ignore_ascii_case(name));
         self.traits = self.names.iter().fold(0, |traits, name| traits | trait_bit(name));
+        self.known &= !KnownName::of(name).map_or(0, KnownName::bit);
     }
 
     /// Whether it is among them.
@@ -39,7 +43,7 @@ impl NameSet {
             return false;
         }
         let of_length = self.names.iter().skip_while(|known| known.len() < name.len());
-        of_length.take_while(|known| known.len() == name.len()).any(|known| known.eq_ignore_ascii_case(name))
+        of_length.take_while(|known| known.len() == name.len()).any(|known| is_lower_of(known, name))
     }
 }
 
@@ -119,38 +123,145 @@ pub enum Accel {
     Charset,
 }
 
+/// A name that is known of fields of answers: its number among them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct KnownName(u8);
+
+/// The names that are known, in small letters, and what their fields are to us.
+const KNOWN: [(&[u8], AnswerField); 24] = [
+    (b"content-type", AnswerField::ContentType),
+    (b"last-modified", AnswerField::LastModified),
+    (b"etag", AnswerField::ETag),
+    (b"content-encoding", AnswerField::ContentEncoding),
+    (b"location", AnswerField::Location),
+    (b"refresh", AnswerField::Refresh),
+    (b"set-cookie", AnswerField::SetCookie),
+    (b"vary", AnswerField::Vary),
+    (b"accept-ranges", AnswerField::AcceptRanges),
+    (b"upgrade", AnswerField::Upgrade),
+    (b"date", AnswerField::OfServer),
+    (b"server", AnswerField::OfServer),
+    (b"x-accel-redirect", AnswerField::Accel(Accel::Redirect)),
+    (b"x-accel-expires", AnswerField::Accel(Accel::Expires)),
+    (b"x-accel-limit-rate", AnswerField::Accel(Accel::LimitRate)),
+    (b"x-accel-buffering", AnswerField::Accel(Accel::Buffering)),
+    (b"x-accel-charset", AnswerField::Accel(Accel::Charset)),
+    (b"content-length", AnswerField::OfConnection),
+    (b"transfer-encoding", AnswerField::OfConnection),
+    (b"connection", AnswerField::OfConnection),
+    (b"keep-alive", AnswerField::OfConnection),
+    (b"proxy-connection", AnswerField::OfConnection),
+    (b"cache-control", AnswerField::Other),
+    (b"expires", AnswerField::Other),
+];
+
+/// A place by length, first and last letter: no two of [`KNOWN`] have one.
+const fn place_of(length: usize, first: u8, last: u8) -> usize {
+    length.wrapping_add((first | 0x20) as usize * 10 + (last | 0x20) as usize) % PLACES
+}
+
+const PLACES: usize = 128;
+const NOBODY: u8 = u8::MAX;
+
+/// Which of them may be meant, by its place.
+static BY_PLACE: [u8; PLACES] = {
+    let mut places = [NOBODY; PLACES];
+    let mut at = 0;
+    while at < KNOWN.len() {
+        let name = KNOWN[at].0;
+        let place = place_of(name.len(), name[0], name[name.len() - 1]);
+        assert!(places[place] == NOBODY);
+        places[place] = at as u8;
+        at += 1;
+    }
+    places
+};
+
+impl KnownName {
+    /// That of a field, if it is known.
+    #[inline]
+    fn of(name: &[u8]) -> Option<Self> {
+        let place = place_of(name.len(), *name.first()?, *name.last()?);
+        let number = *BY_PLACE.get(place)?;
+        let (known, _) = KNOWN.get(usize::from(number))?;
+        is_lower_of(known, name).then_some(Self(number))
+    }
+
+    const fn bit(self) -> u32 {
+        1 << self.0
+    }
+}
+
+/// Whether a name is this one, which is in small letters: eight bytes at a time.
+#[inline]
+fn is_lower_of(known: &[u8], name: &[u8]) -> bool {
+    const WORD: usize = 8;
+    if known.len() != name.len() {
+        return false;
+    }
+    let is_word =
+        |known: &[u8; WORD], name: &[u8; WORD]| u64::from_le_bytes(*known) == lower(u64::from_le_bytes(*name));
+    let (Some(first), Some(last)) =
+        (known.first_chunk().zip(name.first_chunk()), known.last_chunk().zip(name.last_chunk()))
+    else {
+        return known.eq_ignore_ascii_case(name);
+    };
+    // The words at both ends overlap where there are fewer than sixteen bytes.
+    let between = known.len() > 2 * WORD;
+    let mut words = known.as_chunks::<WORD>().0.iter().zip(name.as_chunks::<WORD>().0);
+    is_word(first.0, first.1)
+        && is_word(last.0, last.1)
+        && (!between || words.all(|(known, name)| is_word(known, name)))
+}
+
+/// Eight bytes, their letters small.
+const fn lower(word: u64) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    // Without their highest bits no sum carries from one to the next.
+    let low = word & (ONES * 0x7f);
+    let capitals = (low + ONES * (0x80 - b'A' as u64)) ^ (low + ONES * (0x7f - b'Z' as u64));
+    word | (capitals & !word & (ONES << 7)) >> 2
+}
+
+/// What the name of a field of an answer says: looked up once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AnswerName<'a> {
+    name: &'a [u8],
+    known: Option<KnownName>,
+}
+
+impl<'a> AnswerName<'a> {
+    /// That of the field of this name.
+    #[inline]
+    #[must_use]
+    pub fn of(name: &'a [u8]) -> Self {
+        Self { name, known: KnownName::of(name) }
+    }
+
+    /// What the field is.
+    #[inline]
+    #[must_use]
+    pub fn field(self) -> AnswerField {
+        let known = self.known.and_then(|known| KNOWN.get(usize::from(known.0)));
+        known.map_or(AnswerField::Other, |(_, field)| *field)
+    }
+
+    /// Whether it is among these names.
+    #[inline]
+    #[must_use]
+    pub fn is_among(self, names: &NameSet) -> bool {
+        match self.known {
+            Some(known) => names.known & known.bit() != 0,
+            None => names.has(self.name),
+        }
+    }
+}
+
 impl AnswerField {
     /// What the field of this name is.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        // The longest that is known has 18 bytes.
-        let mut lower = [0; 18];
-        let Some(start) = lower.get_mut(..name.len()) else { return Self::Other };
-        start.copy_from_slice(name);
-        // All of it at once takes less than some of it.
-        lower.make_ascii_lowercase();
-        match &lower[..name.len()] {
-            b"content-type" => Self::ContentType,
-            b"last-modified" => Self::LastModified,
-            b"etag" => Self::ETag,
-            b"content-encoding" => Self::ContentEncoding,
-            b"location" => Self::Location,
-            b"refresh" => Self::Refresh,
-            b"set-cookie" => Self::SetCookie,
-            b"vary" => Self::Vary,
-            b"accept-ranges" => Self::AcceptRanges,
-            b"upgrade" => Self::Upgrade,
-            b"date" | b"server" => Self::OfServer,
-            b"x-accel-redirect" => Self::Accel(Accel::Redirect),
-            b"x-accel-expires" => Self::Accel(Accel::Expires),
-            b"x-accel-limit-rate" => Self::Accel(Accel::LimitRate),
-            b"x-accel-buffering" => Self::Accel(Accel::Buffering),
-            b"x-accel-charset" => Self::Accel(Accel::Charset),
-            b"content-length" | b"transfer-encoding" | b"connection" | b"keep-alive" | b"proxy-connection" => {
-                Self::OfConnection
-            }
-            _ => Self::Other,
-        }
+        AnswerName::of(name).field()
     }
 
     /// Whether it goes along where another path of ours answers in place of the upstream.
@@ -250,6 +361,9 @@ mod tests {
         set.insert(b"X-B");
         set.insert(b"x-b");
         assert!(!set.has(b"server") && set.has(b"x-B"));
+        for name in [&b"Server"[..], b"DATE", b"ETag", b"x-b", b"X-C"] {
+            assert_eq!(AnswerName::of(name).is_among(&set), set.has(name), "{}", name.escape_ascii());
+        }
         let long = [b'a'; 100];
         set.insert(&long);
         assert!(set.has(&long) && !set.has(&long[1..]));
@@ -257,10 +371,38 @@ mod tests {
         assert!(!set.has(&long) && set.has(b"x-accel-limit-rate"));
     }
 
+    /// Whatever stands where.
+    #[test]
+    fn names_are_compared_as_the_library_does() {
+        for length in 0..40_usize {
+            let name: Vec<u8> = (0..length).map(|at| b"aZ-_09bY~^"[at % 10]).collect();
+            let known = name.to_ascii_lowercase();
+            assert!(is_lower_of(&known, &name) && is_lower_of(&known, &known), "{length}");
+            for (at, byte) in (0..length).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+                let mut other = name.clone();
+                other[at] = byte;
+                assert_eq!(
+                    is_lower_of(&known, &other),
+                    known.eq_ignore_ascii_case(&other),
+                    "{byte} at {at} of {length}"
+                );
+            }
+            assert!(!is_lower_of(&known, &[&name[..], b"a"].concat()));
+        }
+    }
+
     #[test]
     fn framing_is_the_connections_own() {
         for name in ["Content-Length", "transfer-encoding", "CONNECTION", "Keep-Alive"] {
             assert_eq!(AnswerField::of(name.as_bytes()), AnswerField::OfConnection, "{name}");
+        }
+        for (name, field) in KNOWN {
+            assert_eq!(AnswerField::of(&name.to_ascii_uppercase()), field, "{}", name.escape_ascii());
+            for at in 0..name.len() {
+                let mut other = name.to_vec();
+                other[at] = if name[at] == b'-' { b'\r' } else { b'_' };
+                assert_eq!(AnswerField::of(&other), AnswerField::Other, "{}", other.escape_ascii());
+            }
         }
         assert_eq!(AnswerField::of(b"X-Accel-Redirect"), AnswerField::Accel(Accel::Redirect));
         assert_eq!(AnswerField::of(b"X-Accel-Limit-Rate"), AnswerField::Accel(Accel::LimitRate));

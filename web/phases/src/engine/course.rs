@@ -272,6 +272,17 @@ pub(crate) struct Sent {
     pub is_text: bool,
 }
 
+impl Sent {
+    /// Forgets all but the memory.
+    fn forget(&mut self) {
+        (self.status, self.hints, self.head, self.body) = (0, 0, 0, 0);
+        for bytes in [&mut self.fields, &mut self.front, &mut self.trailers, &mut self.upstream_trailers] {
+            bytes.clear();
+        }
+        (self.location, self.length, self.complete, self.is_text) = (None, None, false, false);
+    }
+}
+
 /// A request under way.
 #[derive(Debug)]
 pub(crate) struct Course {
@@ -356,7 +367,7 @@ pub(crate) struct Course {
     pub passed_to: Option<Vec<u8>>,
     /// What `$proxy_host` and `$proxy_port` stand for.
     pub proxy_host: Vec<u8>,
-    pub proxy_port: Option<Vec<u8>>,
+    pub proxy_port: Option<Arc<[u8]>>,
     /// The target is another than was sent.
     pub rewritten: Rewritten,
     /// It is a request within another.
@@ -460,23 +471,12 @@ impl Course {
 
     /// Begins with another request, in the memory of one that is over.
     pub fn begin(&mut self, loaded: &Rc<Loaded>, id: ExchangeId, request: &Request<'_>, replies: &dyn Replies) {
-        let memory = core::mem::replace(self, Self::new(Rc::clone(loaded), id));
-        let cleared = |mut bytes: Vec<u8>| {
-            bytes.clear();
-            bytes
-        };
-        (self.uri, self.args, self.sent.fields) =
-            (cleared(memory.uri), cleared(memory.args), cleared(memory.sent.fields));
-        (self.slots, self.cached, self.captures) = (memory.slots, memory.cached, memory.captures);
-        (self.answered, self.proxy_host) = (cleared(memory.answered), cleared(memory.proxy_host));
-        (self.kept_fields, self.sent.front) = (cleared(memory.kept_fields), cleared(memory.sent.front));
-        (self.stamps, self.tries) = (memory.stamps, memory.tries);
-        self.stamps.clear();
-        self.tries.clear();
-        self.slots.clear();
+        self.forget();
+        self.id = id;
+        if !Rc::ptr_eq(&self.loaded, loaded) {
+            self.loaded = Rc::clone(loaded);
+        }
         self.slots.resize(loaded.program.variables.slots(), None);
-        self.cached.clear();
-        self.captures.clear();
         self.about = replies.about(id);
         self.secured.path = loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
         (self.peer, self.started) = (self.about.peer, replies.now());
@@ -486,6 +486,35 @@ impl Course {
         }
         self.method = request.method();
         self.args.extend_from_slice(request.query().unwrap_or_default());
+    }
+
+    /// Forgets the request that is over, each part in its place: all but the memory is as
+    /// [`Self::new`] has it.
+    fn forget(&mut self) {
+        (self.request, self.listener, self.class, self.server) = (None, 0, 0, ServerId(0));
+        (self.place, self.block, self.phase, self.at) = (BlockId(0), BlockId(0), Phase::Start, 0);
+        (self.changes, self.internal, self.uri_changed) = (CHANGES_AT_FIRST, false, false);
+        (self.whole_path, self.waited, self.real_root) = (false, false, None);
+        (self.again, self.refused, self.secured) = (Again::default(), None, SecuredCourse::default());
+        (self.too_long, self.told, self.in_error_page) = (false, None, false);
+        (self.depends, self.expires_after) = (Depends::default(), None);
+        (self.proxied, self.limit_rate, self.features) = (None, None, FeatureParts::default());
+        (self.ticket, self.rated, self.filtering, self.body) = (None, None, None, None);
+        self.is_told.set(false);
+        (self.relay, self.relay_body, self.kept) = (None, None, KeptContent::default());
+        (self.passed_to, self.proxy_port, self.rewritten) = (None, None, Rewritten::default());
+        (self.sub, self.children, self.slices) = (None, None, None);
+        (self.ssi, self.include, self.inner) = (None, None, None);
+        (self.state, self.series) = (CourseState::Runs, Ready::OF_HOST);
+        for bytes in [&mut self.uri, &mut self.args, &mut self.kept_fields, &mut self.answered, &mut self.proxy_host] {
+            bytes.clear();
+        }
+        self.slots.clear();
+        self.cached.clear();
+        self.captures.clear();
+        self.stamps.clear();
+        self.tries.clear();
+        self.sent.forget();
     }
 
     /// What all requests with the same ready answer have in common.
@@ -560,3 +589,6 @@ impl Course {
         self.at = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Exchanges reach the engine.
 
 use super::Engine;
-use super::course::CourseState;
+use super::course::{Course, CourseState};
 use super::course_body::CourseBody;
 use super::host::{has_empty_label, names_a_host};
 use super::log::CLIENT_LEFT;
@@ -57,6 +57,16 @@ fn has_method(request: &Request<'_>) -> bool {
     request.method() != Method::Other || request.method_name().iter().all(is_written_so)
 }
 
+impl Engine {
+    /// Nobody answers a request: its connection ends.
+    #[cold]
+    fn hang_up_on(&mut self, replies: &mut dyn Replies, token: u32, course: Box<Course>) {
+        let id = course.id;
+        self.rest.give_back(token, course);
+        replies.stop(id, Stop::HangUp);
+    }
+}
+
 impl Handler for Engine {
     fn on_request<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, request: &Request<'_>, body: RequestBody) {
         let loaded = Rc::clone(&self.loaded);
@@ -68,9 +78,7 @@ impl Handler for Engine {
         course.body = CourseBody::of(body);
         course.listener = Self::listener(&loaded, self.single, || course.about.local);
         let Some(listener) = loaded.program.listeners.get(usize::from(course.listener)) else {
-            self.rest.give_back(token, course);
-            replies.stop(id, Stop::HangUp);
-            return;
+            return self.hang_up_on(replies, token, course);
         };
         course.class = self.class(|known| request.known(known), course.about.transport);
         course.uri.push(b'/');
@@ -82,7 +90,8 @@ impl Handler for Engine {
         let is_path = is_path && normalise_as(request.path(), &mut rest, merges).is_ok();
         // CONNECT names a host and a port, and is refused by its method.
         let is_target = is_path || request.form() == Form::Authority;
-        if is_target && has_method(request) && names_a_host(request) {
+        let authority = request.authority();
+        if is_target && has_method(request) && names_a_host(request, authority) {
             course.uri.append(&mut rest);
         } else {
             // Nothing of it is believed, its host neither.
@@ -98,7 +107,9 @@ impl Handler for Engine {
             matches
         };
         let is_read = !course.is_refused();
-        let mut place = if is_read { listener.names.find(request.authority(), &mut find) } else { 0 };
+        // One alone has all names; only an expression has more to tell of them.
+        let is_chosen = listener.servers.len() > 1 || listener.names.has_expression(0);
+        let mut place = if is_read && is_chosen { listener.names.find(authority, &mut find) } else { 0 };
         let server_at = |place: u16| listener.servers.get(usize::from(place)).map(|server| usize::from(server.0));
         let buffer = |place| Some(loaded.program.servers.get(server_at(place)?)?.head.line);
         let buffers = (buffer(0).unwrap_or(u64::MAX), buffer(place).unwrap_or(u64::MAX));
@@ -111,9 +122,7 @@ impl Handler for Engine {
             place = course.secured_place(listener, &loaded, request, place);
         }
         let Some(server) = listener.servers.get(usize::from(place)) else {
-            self.rest.give_back(token, course);
-            replies.stop(id, Stop::HangUp);
-            return;
+            return self.hang_up_on(replies, token, course);
         };
         course.server = *server;
         if let Some(block) = loaded.program.servers.get(usize::from(server.0)).map(|server| server.block) {
@@ -369,7 +378,7 @@ impl Handler for Engine {
 impl Prepared for Engine {
     #[inline(always)]
     fn ready<'a>(&mut self, path: &[u8], host: impl FnOnce() -> &'a [u8], second: u64) -> Option<&mut Ready> {
-        if !self.rest.by_path || has_empty_label(host()) {
+        if !self.rest.ready_by_path || has_empty_label(host()) {
             return None;
         }
         self.files.ready(path, || &[], second)
@@ -380,7 +389,8 @@ impl Prepared for Engine {
     }
 
     fn ready_for<A: Asked>(&mut self, asked: &A, second: u64) -> Option<&mut Ready> {
-        if asked.is_http10() {
+        let is_any = self.rest.ready_by_path || !self.rest.ready.is_empty();
+        if !is_any || asked.is_http10() {
             // What is ready is for clients of HTTP/1.1.
             return None;
         }
@@ -390,7 +400,7 @@ impl Prepared for Engine {
         if transport != Transport::Plain && (asked.asks_clients() || !self.may_be_ready(transport, server)) {
             return None;
         }
-        if self.rest.by_path && self.files.renews_path(asked.path(), asked.now()) {
+        if self.rest.ready_by_path && self.files.renews_path(asked.path(), asked.now()) {
             return self.files.ready(asked.path(), || asked.authority(), second);
         }
         let at = self.rest.ready.find(asked, (server, class))?;

@@ -8,48 +8,54 @@ use semantics::{Form, Known, Request};
 
 /// Whether a request names a host by a name that may be one, or none. Paths are made of it
 /// (`root /srv/$host`): what leads up, or to hidden files, is no name.
-pub(crate) fn names_a_host(request: &Request<'_>) -> bool {
+///
+/// `authority` is what it names.
+pub(crate) fn names_a_host(request: &Request<'_>, authority: &[u8]) -> bool {
     let may_be = |authority: &[u8]| !matches!(authority, [] | [b':', ..]) && !has_empty_label(authority);
-    let (authority, host) = (request.authority(), request.known(Known::Host));
+    if matches!(request.form(), Form::Origin | Form::Asterisk) {
+        // It is Host's value.
+        return !request.at().has(Known::Host) || may_be(authority);
+    }
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b".-:".contains(byte);
     let in_target = request.form() != Form::Absolute || authority.starts_with(b"[") || authority.iter().all(plain);
-    // Nearly always they are the same bytes.
-    let is_host = host.is_some_and(|host| core::ptr::eq(host, authority));
-    in_target && host.is_none_or(may_be) && (is_host || authority.is_empty() || may_be(authority))
+    in_target && request.known(Known::Host).is_none_or(may_be) && (authority.is_empty() || may_be(authority))
 }
 
 /// Whether the name of an authority has an empty label, but for one dot at its end: it begins
 /// with a dot, or has two of them beside each other.
 #[inline]
 pub(crate) fn has_empty_label(authority: &[u8]) -> bool {
-    if authority.first() == Some(&b'.') {
+    let (Some(first), Some(last)) = (authority.first_chunk::<8>(), authority.last_chunk::<8>()) else {
+        return authority.first() == Some(&b'.') || authority.windows(2).any(|two| two == b"..");
+    };
+    // As if a dot stood before it.
+    if two_dots(*first, 0x80) {
         return true;
     }
-    let (Some(first), Some(last)) = (authority.first_chunk::<8>(), authority.last_chunk::<8>()) else {
-        return authority.windows(2).any(|two| two == b"..");
-    };
     if authority.len() < 16 {
         // The one begins where the other ends, or before.
-        return two_dots(*first) || two_dots(*last);
+        return two_dots(*last, 0);
     }
     // Eight bytes at a time, each piece from the last byte of the one before it.
     let mut rest = authority;
     while let Some(word) = rest.first_chunk::<8>() {
-        if two_dots(*word) {
+        if two_dots(*word, 0) {
             return true;
         }
         rest = &rest[7..];
     }
-    two_dots(*last)
+    two_dots(*last, 0)
 }
 
 /// Whether two of eight bytes beside each other are dots; perhaps also where a `/`
-/// follows one, which no host has.
-const fn two_dots(word: [u8; 8]) -> bool {
+/// follows one, which no host has. `before` says whether one stands before them: by the
+/// highest bit of the lowest byte.
+#[inline]
+const fn two_dots(word: [u8; 8], before: u64) -> bool {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     let apart = u64::from_le_bytes(word) ^ (ONES * b'.' as u64);
     let dots = apart.wrapping_sub(ONES) & !apart & (ONES << 7);
-    dots & dots >> 8 != 0
+    dots & (dots << 8 | before) != 0
 }
 
 /// Writes the name of an authority, in lower case, without port and without a dot

@@ -95,6 +95,7 @@ impl Runner<'_> {
                 let reply = Reply { status: told, length, fields: &fields };
                 self.course.sent.head =
                     self.replies.reply(self.course.id, self.request, &reply, &[Piece::Bytes(&text)]);
+                self.rest.spare.give_bytes(text);
                 self.is_put(fields, bytes);
                 return Flow::Done;
             }

@@ -87,6 +87,12 @@ impl ReadyTable {
         Self { index, keys, entries: Vec::new(), hand: 0, bytes: 0, bytes_max, entries_max: ENTRIES_FIRST, last: 0 }
     }
 
+    /// Whether nothing is ready.
+    #[inline(always)]
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Forgets all.
     pub fn clear(&mut self) {
         *self = Self::new(self.bytes_max, self.keys);

@@ -12,7 +12,7 @@ use exchange::Reply;
 use features::ErrorLevel;
 use gzip::Coding;
 use proxy::accel;
-use proxy::fields::{Accel, AnswerField};
+use proxy::fields::{Accel, AnswerField, AnswerName};
 use proxy::next::Failure;
 use proxy::rewrite::{self, Cookie, CookieFlags, Replacement};
 use semantics::{Field, Fields};
@@ -223,11 +223,11 @@ impl Runner<'_> {
         answer.takes_ranges = rules.forces_ranges || slice.is_some();
         let mut lines = core::mem::take(&mut self.course.kept_fields);
         for field in Fields::new(&answered) {
-            let what = AnswerField::of(field.name);
+            let what = AnswerName::of(field.name);
             // Those of a slice are not those of the whole.
             let of_slice = slice.is_some() && (field.is("content-range") || field.is("accept-ranges"));
-            if !of_slice && !rules.hides.has(field.name) {
-                self.take_field(&mut answer, (what, field), rules, &mut lines);
+            if !of_slice && !what.is_among(&rules.hides) {
+                self.take_field(&mut answer, (what.field(), field), rules, &mut lines);
             }
         }
         (self.course.kept_fields, self.course.answered) = (lines, answered);
@@ -255,7 +255,13 @@ impl Runner<'_> {
         let Field { name, value } = field;
         match what {
             AnswerField::OfConnection => {}
-            AnswerField::ContentType => answer.media_type = Some(value.to_vec()),
+            AnswerField::ContentType => {
+                let mut media_type = self.rest.spare.bytes();
+                media_type.extend_from_slice(value);
+                if let Some(before) = answer.media_type.replace(media_type) {
+                    self.rest.spare.give_bytes(before);
+                }
+            }
             AnswerField::ETag => match core::str::from_utf8(value) {
                 Ok(etag) => answer.etag = Some(etag.to_owned()),
                 Err(_) => put_field(name, value, lines),

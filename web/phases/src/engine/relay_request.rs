@@ -105,7 +105,7 @@ impl Runner<'_> {
             target,
             body: self.course.relay_body.take(),
             stream: stream.map(|stream| BodyStream { ended, ..stream }),
-            memory: self.rest.spare.bytes(),
+            memory: [self.rest.spare.bytes(), self.rest.spare.bytes()],
             tries: core::mem::take(&mut self.course.tries),
         };
         let ask = Ask::new(spec, &self.loaded.groups, self.clock.now);
@@ -164,7 +164,7 @@ impl Runner<'_> {
             ProxyPass::Fixed(fixed) => {
                 self.course.proxy_host.clear();
                 self.course.proxy_host.extend_from_slice(&fixed.host);
-                self.course.proxy_port = fixed.port.as_ref().map(|port| port.to_vec());
+                self.course.proxy_port.clone_from(&fixed.port);
                 Ok(Destination {
                     choice: Servers::Group(fixed.group.0),
                     uri: fixed.uri.to_vec(),
@@ -246,7 +246,7 @@ impl Runner<'_> {
         let mut host = Vec::new();
         parsed.place.write_host(parsed.usual_port(), &mut host);
         self.course.proxy_host = host;
-        self.course.proxy_port = parsed.place.port_text(parsed.usual_port());
+        self.course.proxy_port = parsed.place.port_text(parsed.usual_port()).map(Arc::from);
         let (secured, host) = (parsed.secured, parsed.place.name().to_vec());
         let choice = self.choice_of(parsed.place, Some(parsed.usual_port()))?;
         Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location, secured, host })

@@ -51,8 +51,9 @@ impl Runner<'_> {
             series: course.series,
             terms: self.loaded.program.terms.of_block(course.block),
         };
-        if !self.files.answer_path(self.request.path(), file, head) {
-            self.remember(source, length);
+        match self.files.answer_path(self.request.path(), file, head) {
+            true => self.rest.ready_by_path = true,
+            false => self.remember(source, length),
         }
     }
 

@@ -197,6 +197,9 @@ impl Runner<'_> {
         };
         self.course.sent.status = answer.status;
         self.name(&answer, block, &mut fields);
+        if let Some(media_type) = answer.media_type.take_if(|_| answer.of_upstream && answer.status == 200) {
+            self.rest.spare.give_bytes(media_type);
+        }
         self.keep_alive(block, &mut fields);
         let mut fields = fields.into_bytes();
         fields.append(&mut added);

@@ -105,6 +105,7 @@ impl Runner<'_> {
     }
 
     /// One phase.
+    #[inline(always)]
     fn step(&mut self) -> Flow {
         if self.loaded.asks_for_real_roots
             && self.course.real_root != Some(self.course.block)

@@ -8,8 +8,12 @@ use std::rc::Rc;
 /// How many of each are kept.
 const MAX: usize = 64;
 
-/// Memory of more bytes is not kept: few requests need it.
-const BYTES_MAX: usize = 8 << 10;
+/// And pieces of memory, of which a request that is passed on has up to five.
+const PIECES_MAX: usize = 6 * MAX;
+
+/// Memory of more bytes is not kept: few requests need it; nor such that is too small for a
+/// head, and would grow each time.
+const BYTES: core::ops::RangeInclusive<usize> = 1 << 10..=8 << 10;
 
 /// What a silo keeps to begin requests with.
 #[derive(Debug, Default)]
@@ -55,11 +59,11 @@ impl Spare {
 
     /// Some memory, without bytes.
     pub fn bytes(&mut self) -> Vec<u8> {
-        self.bytes.pop().unwrap_or_default()
+        self.bytes.pop().unwrap_or_else(|| Vec::with_capacity(*BYTES.start()))
     }
 
     pub fn give_bytes(&mut self, mut bytes: Vec<u8>) {
-        if self.bytes.len() < MAX && (1..=BYTES_MAX).contains(&bytes.capacity()) {
+        if self.bytes.len() < PIECES_MAX && BYTES.contains(&bytes.capacity()) {
             bytes.clear();
             self.bytes.push(bytes);
         }

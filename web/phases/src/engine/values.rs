@@ -127,7 +127,7 @@ impl<'a> Scope<'a> {
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
         let server = self.program().servers.get(usize::from(self.course.server.0));
         let ignored = |name: &[u8]| server.is_some_and(|server| server.ignores_field(name));
-        let fields = self.request.fields().filter(|field| !ignored(field.name));
+        let fields = self.request.fields().filter(|field| field.name.len() == name.len() && !ignored(field.name));
         put_joined(fields.map(|field| (field.name, field.value)), name, separator, out)
     }
 
@@ -212,6 +212,9 @@ impl<'a> Scope<'a> {
         (coded, hears): (bool, bool),
     ) -> (Option<Vec<u8>>, Option<Arc<Recoding>>) {
         let rules = &block.charset;
+        if rules.charset.is_none() && self.course.kept.charset.is_none() {
+            return (None, None);
+        }
         let own = charset_of(media_type);
         let charset = match (self.course.kept.charset.clone(), &rules.charset) {
             // What the upstream asks for, if the configuration names it anywhere.
