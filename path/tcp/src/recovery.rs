@@ -1,5 +1,4 @@
-//! Loss recovery: what acknowledgements and the timer tell of losses, and
-//! what follows.
+//! Loss recovery: what acknowledgements and the timer tell of losses, and what follows.
 //!
 //! With SACK losses are found by time, and a lost tail by a probe (RACK-TLP,
 //! RFC 8985); without, by duplicate and partial acknowledgements (RFC 5681,
@@ -23,13 +22,11 @@ use core::time::Duration;
 use wire::Time;
 use wire::tcp::{SeqNum, TcpHeader};
 
-/// Longest that a peer is taken to delay an acknowledgement, in milliseconds:
-/// TLP.max_ack_delay of RFC 8985 section 7.2.
+/// Longest that a peer is taken to delay an acknowledgement, in ms (RFC 8985 section 7.2).
 const MAX_ACK_DELAY_MS: u32 = 200;
 
-/// Least probe timeout, in milliseconds: a peer that is busy for a moment has
-/// lost nothing, and a timer so short that it comes up for each response would
-/// cost more than the probe saves. (Linux adds two ticks, 2 to 20 ms.)
+/// Least probe timeout, in milliseconds: a peer that is busy for a moment has lost nothing, and
+/// a timer that comes up for each response costs more than it saves. (Linux adds 2 to 20 ms.)
 const PROBE_MIN_MS: u32 = 10;
 
 /// An acknowledgement as loss recovery sees it.
@@ -76,8 +73,7 @@ impl Connection {
             };
             outcome.drained |= self.on_acked(cx, header, progress);
         } else {
-            // What is only SACKed has its round trip too (tcp_ack_update_rtt
-            // in Linux's net/ipv4/tcp_input.c).
+            // What is only SACKed has its round trip too (tcp_ack_update_rtt in Linux's tcp_input.c).
             self.sample_departure(cx, delivered.original);
             // And lets new data go, which what is queued is to last for.
             outcome.drained |= self.takes_more();
@@ -572,8 +568,7 @@ impl Connection {
             }
             Recovery::Fast(recover) if header.ack.at_or_after(recover) => {
                 self.leave_recovery();
-                // What was delivered before is not known: beyond the recovery
-                // point everything is new.
+                // What was delivered before is not known: beyond that point everything is new.
                 self.grow_after_recovery(cx, header.ack.forward_from(recover));
             }
             Recovery::Loss(recover) if header.ack.at_or_after(recover) => self.leave_recovery(),
