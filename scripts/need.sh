@@ -74,6 +74,17 @@ want_test() {
     ls /usr/lib/*/libjemalloc.so.2 >/dev/null 2>&1 || add libjemalloc2
 }
 
+# What is measured beside ours, and what measures it.
+want_bench() {
+    want_build
+    want_test
+    want sar sysstat
+    want strace strace
+    want lighttpd lighttpd
+    want h2o h2o
+    want haproxy haproxy
+}
+
 # The kernel itself is fetched when the machine is made (testing/vm): it is
 # unpacked, and not installed.
 want_vm() {
@@ -111,7 +122,7 @@ case "${1:-}" in
     dpdk) want_build; want_dpdk ;;
     demo) want_build; want_run ;;
     test) want_build; want_test ;;
-    bench) want_build; want_test; want sar sysstat; want strace strace; want lighttpd lighttpd; want h2o h2o; want haproxy haproxy ;;
+    bench) want_bench ;;
     vm) want_build; want_vm ;;
     deb) want dpkg-deb dpkg; want readelf binutils; want logrotate logrotate; want lintian lintian ;;
     libfuzzer) want_build; want_libfuzzer ;;

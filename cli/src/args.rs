@@ -19,6 +19,7 @@ use console::{LabPlan, NodePlan, NumaPlan, ServersPlan, WatchPlan};
 use demo::DemoPlan;
 use generator::LoadPlan;
 use import::ImportPlan;
+use keeper::RunPlan;
 use nginx_command::{NginxPlan, SitePlan};
 use say::eprintln;
 use serve::ServePlan;
@@ -38,6 +39,8 @@ pub enum Command {
     Site(Box<SitePlan>),
     /// Do what an nginx.conf says.
     Nginx(NginxPlan),
+    /// Run a program on our stack.
+    Run(RunPlan),
     /// Load a server and measure its latency.
     Load(Box<LoadPlan>),
     /// Measure Nearside versus nginx, on one veth pair and over shared memory.

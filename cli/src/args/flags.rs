@@ -14,6 +14,7 @@ mod numa;
 mod packet;
 mod privileges;
 mod profile;
+mod run;
 mod serve;
 mod sockets;
 mod status;
@@ -48,6 +49,10 @@ pub(super) enum Serving {
     Serve(Box<serve::ServeArgs>),
     /// Serve what an nginx.conf says, with nginx's own command line
     Nginx(Box<nginx::NginxArgs>),
+    /// Run a program that was not made for it on our own stack
+    // Until it is installed with its library, and has more than one worker.
+    #[command(hide = true)]
+    Run(run::RunArgs),
     /// Print the statistics of running processes
     Status(status::StatusArgs),
     /// List the links that this machine can have, and what is missing for them
@@ -104,6 +109,7 @@ impl Serving {
             Self::Serve(args) if args.is_site() => Command::Site(Box::new(args.site_plan()?)),
             Self::Serve(args) => Command::Serve(Box::new(args.plan()?)),
             Self::Nginx(args) => Command::Nginx(args.plan()?),
+            Self::Run(args) => Command::Run(args.plan()?),
             Self::Links(args) => Command::Links(args.plan()),
             Self::Status(args) => Command::Status(args.plan()?),
             Self::Import(args) => Command::Import(args.plan()),

@@ -12,7 +12,7 @@ const FIRST: [&str; 5] = ["link", "addr", "workers", "cores", "accept"];
 
 /// Options for both data paths, which follow those of links in the definition: a heading
 /// holds for all that comes after it.
-const OF_BOTH: [&str; 4] = ["idle", "congestion", "user_timeout", "status_page"];
+const OF_BOTH: [&str; 5] = ["idle", "congestion", "max_pacing_rate", "user_timeout", "status_page"];
 
 /// The heading of [`OF_BOTH`].
 pub(super) const BOTH: &str = "Kernel sockets and links";

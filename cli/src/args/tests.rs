@@ -6,13 +6,14 @@ use driver::Role;
 use generator::{Form, LoadPath, Place, ProgressKind, ServerPlan, Task};
 use host::drivers::{DriverSpec, LinkSpec};
 use host::values::{AddressRange, BitRate, Cidr, Count, MAX_SOURCE_ADDRESSES, Size};
-use host::values::{access_log, duration, nonzero_duration, respond};
+use host::values::{access_log, duration, nonzero_duration, pacing_rate, respond};
 use host::{Cores, HostPlan, Silos, Workers};
 use serve::{Control, KernelPlan, Listen, ServePath, TakeOver};
 use server::{AccessLog, Content, Respond, Symlinks};
 use silo::Idle;
 use std::fmt::Debug;
 use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 use tcp::congestion::Algorithm;
@@ -187,6 +188,8 @@ fn values_of_kernel_sockets_have_their_bounds() {
     assert_eq!(value::<Probes>("off"), Probes::Off);
     assert_eq!(value::<Probes>("on"), value::<Probes>("::"));
     assert!(buffer("0").is_err() && buffer("2G").is_err() && buffer("64K") == Ok(65_536));
+    let rates = ["0", "", "1", "10M"].map(|text| pacing_rate(text).ok().map(NonZeroU64::get));
+    assert_eq!(rates, [None, None, Some(1), Some(10 << 20)]);
     assert!(file_mode("888").is_err() && file_mode("1777").is_err() && file_mode("0600") == Ok(0o600));
 }
 
@@ -195,7 +198,7 @@ fn serve_takes_every_flag() {
     let plan = serve(
         "serve --respond 2649 --link tap:near0,addr=10.0.0.9/24 --addr 10.0.0.2/24 --addr fd00::2/64 \
          --gateway 10.0.0.1 --gateway fd00::1 --mac 02:00:00:00:00:0a --core 3 --idle spin --congestion newreno \
-         --user-timeout 20s --max-per-source 7 --resets-per-source 300 --errors-per-source 9 \
+         --user-timeout 20s --max-pacing-rate 125000 --max-per-source 7 --resets-per-source 300 --errors-per-source 9 \
          --listen 8080 --listen 80 --max-connections 1M --access-log access.log --capture a.pcapng --loss 1% --reorder 0.5% \
          --duplicate 2% --corrupt 3% --delay 10ms --link-rate 100M --seed 7 --status-page /run/page \
          --header-timeout 1s --body-timeout 2s --keep-alive-timeout 3s --send-timeout 4s --drain-timeout 0s",
@@ -214,7 +217,7 @@ fn serve_takes_every_flag() {
     assert_eq!(host.gateways.len(), 2);
     assert_eq!(host.mac, Some(Mac([2, 0, 0, 0, 0, 10])));
     assert_eq!((host.silos, host.idle, host.congestion), (Silos::Cores(vec![3]), Idle::Spin, Algorithm::NewReno));
-    assert_eq!(host.user_timeout, Some(Duration::from_secs(20)));
+    assert_eq!((host.user_timeout, host.pacing_rate), (Some(Duration::from_secs(20)), NonZeroU64::new(125_000)));
     assert_eq!((host.resets_per_source, host.errors_per_source), (Some(300), Some(9)));
     assert_eq!(host.max_connections, 1_000_000);
     assert_eq!(host.per_source, Some(app::SourceRule { limit: 7, exempt: Vec::new() }));

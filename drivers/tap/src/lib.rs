@@ -112,6 +112,29 @@ impl Tap {
         Ok(Reopened { text: device.text(), descriptors: vec![device.into_fd()] })
     }
 
+    /// This queue, for another process that receives and sends in place of this one
+    /// ([`Tap::given`]).
+    ///
+    /// # Errors
+    /// The system's, where it gives no descriptor.
+    pub fn share(&self) -> io::Result<Reopened> {
+        let descriptor = self.rx.device.as_fd().try_clone_to_owned()?;
+        Ok(Reopened { text: self.rx.device.text(), descriptors: vec![descriptor] })
+    }
+
+    /// The queue that another process opened and shares ([`Tap::share`]). Needs no right: the
+    /// interface is as it is.
+    ///
+    /// # Errors
+    /// See [`TapError`]; mostly that what is shared is no queue of this driver's.
+    pub fn given(config: &Config, mut shared: Reopened) -> Result<Self, TapError> {
+        let device = shared.descriptors.pop().and_then(|fd| Device::given(fd, &shared.text));
+        let device = Arc::new(device.ok_or_else(|| TapError::no_queue(config))?);
+        let control = Arc::new(Control::new(config)?);
+        let mtu = control.mtu()?;
+        Ok(Self::new(config, (0, device), control, mtu))
+    }
+
     /// From now on a device that was deleted is attached to again by another
     /// process.
     pub fn set_reopener(&mut self, reopener: Arc<dyn Reopener>) {

@@ -10,6 +10,7 @@
 //! | [`dpdk`] | DPDK's memif beside our own |
 //! | [`tls`] | `nearside nginx` over TLS beside nginx |
 //! | [`kernel`] | `nearside serve` on kernel sockets beside nginx |
+//! | [`pace`] | instructions per segment of paced flows, few and many |
 //! | [`offered`] | what a request costs at 5 to 60 % of nginx's best, beside it and others |
 //! | [`packet`] | `nearside packet forward` beside dpdk-testpmd |
 //! | [`noise`](mod@noise) | disturbances made on purpose, and what they are called |
@@ -47,6 +48,7 @@ mod linux;
 pub mod noise;
 pub mod offered;
 mod ordinary;
+pub mod pace;
 pub mod packet;
 mod page;
 pub mod peer;

@@ -1,6 +1,7 @@
 //! `bench`: runs one experiment and prints what it shows.
 
 use bench::cost::{self, Around, Case, CostArgs, CostSide};
+use bench::pace::{self, PaceArgs};
 use bench::{
     BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, offered, packet, proxied,
     readers, sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
@@ -207,6 +208,8 @@ enum Command {
         #[arg(long, value_name = "PROGRAM")]
         nearside: Option<PathBuf>,
     },
+    /// Instructions for each segment of paced flows, with few and with many
+    Pace(PaceArgs),
     /// Transfers at 1 % loss and 20 ms beside the Mathis bound and Linux
     Goodput(GoodputArgs),
     /// The demo, and whether it kept what is promised of it
@@ -230,6 +233,9 @@ enum Command {
     /// What `connections` runs for either side of secured ones
     #[command(hide = true)]
     ConnectionsSide(connections::secured::Side),
+    /// What `pace` runs under callgrind
+    #[command(hide = true)]
+    PaceCase { flows: u32, segments: u64 },
     /// What `cost` runs under callgrind
     #[command(hide = true)]
     CostCase {
@@ -313,6 +319,8 @@ fn call(command: Command) -> Result<bool, BenchError> {
             generator::run(&generator::Plan { nearside: program(nearside)?, wrk2, rounds, duration: span(seconds) })
         }
         Command::Goodput(args) => goodput::run(&args.plan()),
+        Command::Pace(args) => args.run(),
+        Command::PaceCase { flows, segments } => pace::run_case(flows, segments).map(|()| true),
         Command::Valgrind { words } => Err(valgrind::exec(&words)),
         Command::ConnectionsSide(side) => connections::secured::run(&side).map(|()| true),
         Command::CostCase { case, side, requests, silos, around } => {

@@ -55,7 +55,7 @@ pub struct Plan {
         value_delimiter = ',',
         default_value = "file,proxied,proxied-64k,tls,new"
     )]
-    pub rows: Vec<Row>,
+    pub rows: Vec<OfferedRow>,
     /// Measure these data paths of ours
     #[arg(
         long,
@@ -99,7 +99,7 @@ fn policy(text: &str) -> Result<Option<Idle>, String> {
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Row {
+pub enum OfferedRow {
     /// A file of 2,649 bytes
     File,
     /// A small answer of an upstream on loopback, over connections that are kept
@@ -113,7 +113,7 @@ pub enum Row {
     New,
 }
 
-impl Row {
+impl OfferedRow {
     const fn title(self) -> &'static str {
         match self {
             Self::File => "a file of 2,649 bytes",
@@ -210,7 +210,7 @@ enum Offer {
 
 impl Bench<'_> {
     /// One row at all loads.
-    fn row(&self, row: Row) -> Result<Vec<Table>, BenchError> {
+    fn row(&self, row: OfferedRow) -> Result<Vec<Table>, BenchError> {
         let Plan { rounds, seconds, json, .. } = *self.plan;
         let contenders = contender::all(self.plan, row);
         let duration = Duration::from_secs(seconds);
@@ -246,7 +246,12 @@ impl Bench<'_> {
     }
 
     /// System calls of each for a request, where that is wanted.
-    fn count_calls(&self, row: Row, contenders: &[Contender], rate: u32) -> Result<Vec<Option<f64>>, BenchError> {
+    fn count_calls(
+        &self,
+        row: OfferedRow,
+        contenders: &[Contender],
+        rate: u32,
+    ) -> Result<Vec<Option<f64>>, BenchError> {
         let count = |contender: &Contender| {
             if !self.plan.calls {
                 return Ok(None);
@@ -264,7 +269,13 @@ impl Bench<'_> {
         contenders.iter().map(count).collect()
     }
 
-    fn measure(&self, row: Row, contender: &Contender, offer: Offer, duration: Duration) -> Result<Sample, BenchError> {
+    fn measure(
+        &self,
+        row: OfferedRow,
+        contender: &Contender,
+        offer: Offer,
+        duration: Duration,
+    ) -> Result<Sample, BenchError> {
         self.with_server(row, contender, |server, processes| {
             let meter = Meter::new(processes, self.stand.cores.0);
             thread::scope(|scope| {
@@ -289,7 +300,7 @@ impl Bench<'_> {
     /// Starts a server, and its upstream if the row has one, for as long as it is asked.
     fn with_server<T>(
         &self,
-        row: Row,
+        row: OfferedRow,
         contender: &Contender,
         go: impl FnOnce(&mut demo::stand::Server, &[u32]) -> Result<T, BenchError>,
     ) -> Result<T, BenchError> {
@@ -307,7 +318,7 @@ impl Bench<'_> {
 
     fn ask(
         &self,
-        row: Row,
+        row: OfferedRow,
         contender: &Contender,
         server: &mut demo::stand::Server,
         offer: Offer,
@@ -322,13 +333,18 @@ impl Bench<'_> {
             more.push(format!("--rate=poisson:{rate}"));
         }
         match row {
-            Row::New => more.push("--close".to_owned()),
-            Row::Tls => more.extend(contender::SUITE.map(str::to_owned)),
-            Row::File | Row::Proxied | Row::Proxied64k => {}
+            OfferedRow::New => more.push("--close".to_owned()),
+            OfferedRow::Tls => more.extend(contender::SUITE.map(str::to_owned)),
+            OfferedRow::File | OfferedRow::Proxied | OfferedRow::Proxied64k => {}
         }
-        let ask =
-            Ask { path: row.path(), connections: plan.connections, more: &more, duration, secured: row == Row::Tls };
-        let port = if row == Row::Tls { 443 } else { 80 };
+        let ask = Ask {
+            path: row.path(),
+            connections: plan.connections,
+            more: &more,
+            duration,
+            secured: row == OfferedRow::Tls,
+        };
+        let port = if row == OfferedRow::Tls { 443 } else { 80 };
         Ok(field.ask(server, (contender.link, Some(port)), Generator::Bypass, ask)?)
     }
 }

@@ -152,9 +152,7 @@ pub fn run<L: Link, A: App>(
         return Ok(usage);
     }
     let mut carrier = LinkState::Up;
-    // Whether a wait has ended, for a reason that nobody has told.
-    let mut woken = false;
-    let (mut attend_at, mut unattended) = (now, false);
+    let (mut attend_at, mut unattended, mut woken) = (now, false, false);
     loop {
         let turn = take_turn(silo, now, attendant.far());
         let active = turn.frames > 0 || turn.more;

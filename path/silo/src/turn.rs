@@ -215,6 +215,7 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
         Wake::At(at) => at,
         Wake::Idle => Time::MAX,
     };
+    let deadline = deadline.min(stack.next_paced());
     Turn { frames, more: more || frames == BURST || wake == Wake::Now, deadline }
 }
 

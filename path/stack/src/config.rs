@@ -103,6 +103,11 @@ pub struct Config {
     /// less. Early bytes give way first, then connections whose requests have
     /// been incomplete for longest. 256 MiB by default.
     pub receive_memory: usize,
+    /// Bytes of all connections together that may be under way without counting
+    /// as what their applications have queued ([`tcp::Config::send_limit`]).
+    /// From then on a connection keeps the room that it has, and gets no more.
+    /// 256 MiB by default.
+    pub send_memory: usize,
     /// Challenge acknowledgements per second of all connections together (RFC
     /// 5961 section 7), on average: their number in each second is secret. Each
     /// connection sends at most two. 10,000 by default.
@@ -157,6 +162,7 @@ impl Config {
             syn_ack_retries: 5,
             max_time_wait: 65_536,
             receive_memory: 256 << 20,
+            send_memory: 256 << 20,
             challenge_acks_per_second: 10_000,
             errors_per_second: 10_000,
             errors_per_source: 50,

@@ -102,7 +102,16 @@ impl Stack {
     /// # Errors
     /// See [`ConnectError`].
     pub fn open(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
-        self.tcp.open(&mut self.ip, from, to)
+        self.open_from(from, 0, to)
+    }
+
+    /// The same from this local port, unless it is 0; whether answers to it come back to this
+    /// silo is not looked at.
+    ///
+    /// # Errors
+    /// See [`ConnectError`]: `NoPort` where a connection to this peer has it.
+    pub fn open_from(&mut self, from: Option<IpAddr>, port: u16, to: SocketAddr) -> Result<ConnId, ConnectError> {
+        self.tcp.open(&mut self.ip, from, port, to)
     }
 
     /// Whether a connection's small segments wait for acknowledgements; new

@@ -234,10 +234,15 @@ impl Stack {
     /// The same, less of it where more frames wait than a turn takes.
     #[inline]
     pub fn on_timers_amid(&mut self, crowded: bool, out: &mut impl Egress) -> bool {
-        if !self.tcp.has_timers() && !self.ip.has_late_fragments() {
-            return false;
+        let mut more = false;
+        if self.tcp.has_paced() {
+            cold_path();
+            more = self.tcp.on_paced();
         }
-        self.run_timers(crowded, out)
+        if !self.tcp.has_timers() && !self.ip.has_late_fragments() {
+            return more;
+        }
+        self.run_timers(crowded, out) | more
     }
 
     #[inline(never)]
@@ -333,7 +338,16 @@ impl Stack {
         let retry = now + TRANSMIT_RETRY;
         let milliseconds = self.tcp.next_timer().map(|ms| now + Duration::from_millis(u64::from(ms)));
         let below = self.ip.next_deadline(self.blocked.then_some(retry));
-        below.into_iter().chain([milliseconds, to_send.then_some(retry)]).flatten().min()
+        let paced = self.tcp.next_paced();
+        below.into_iter().chain([milliseconds, paced, to_send.then_some(retry)]).flatten().min()
+    }
+
+    /// When the next connection is let go by its pacer; later than any time if
+    /// none waits. Cheap, unlike [`Stack::next_deadline`].
+    #[inline]
+    #[must_use]
+    pub fn next_paced(&self) -> Time {
+        self.tcp.next_paced().unwrap_or(Time::MAX)
     }
 
     /// The link is there, or there again: our addresses are announced, or
@@ -406,6 +420,13 @@ impl Stack {
     #[must_use]
     pub const fn receive_memory(&self) -> usize {
         self.tcp.receive_memory()
+    }
+
+    /// Bytes under way that count as sent to applications, of what
+    /// [`Config::send_memory`] says.
+    #[must_use]
+    pub const fn send_memory(&self) -> usize {
+        self.tcp.send_memory()
     }
 
     /// A connection's figures.

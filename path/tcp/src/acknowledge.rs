@@ -2,14 +2,15 @@
 //! outside recovery (RFC 9293 section 3.10.7.4, step five).
 
 use crate::cold::Recovery;
-use crate::congestion::Ack;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
 use crate::recovery::Acknowledged;
 use crate::state::State;
 use app::Closed;
+use congestion::Delivery;
 use wire::tcp::{SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 
 /// A timestamp echo older than this is taken for garbage, not for a round
@@ -17,24 +18,17 @@ use wire::tcp::{SackBlocks, SeqNum, TcpHeader, TcpOptions, Timestamps};
 const MAX_ECHO_MS: u32 = 600_000;
 
 impl Connection {
-    /// `acked` sequence numbers are newly acknowledged; `first` is the first
-    /// byte that was sent once and is known to have arrived only now. Returns
-    /// whether the send queue fell to the low-water mark.
+    /// Something is newly acknowledged. Returns whether the send queue fell to the
+    /// low-water mark.
     #[inline]
-    pub(crate) fn on_acked(
-        &mut self,
-        cx: &mut Context<'_>,
-        header: &TcpHeader,
-        acked: u32,
-        fin: bool,
-        first: Option<SeqNum>,
-    ) -> bool {
+    pub(crate) fn on_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, progress: Progress) -> bool {
+        let Progress { acked, fin, first, .. } = progress;
         let in_flight = self.in_flight();
         self.rope.release(u64::from(acked - u32::from(fin)));
         self.una = header.ack;
         let rtt_us = self.sample_rtt(cx, header, first);
         if self.flags.has(Flags::CWND_LIMITED) || self.cold.is_some() || self.fills_window(in_flight) {
-            self.grow(cx, acked, in_flight, rtt_us);
+            self.on_progress(cx, &progress, in_flight, rtt_us);
         }
         if self.una == self.nxt {
             self.end_flight(cx);
@@ -48,11 +42,18 @@ impl Connection {
             // RFC 6298 section 5.3, RFC 8985 section 7.2.
             self.arm_in_flight(cx);
         }
-        if self.flags.has(Flags::ABOVE_LOW_WATER) && self.rope.plain_len() as usize <= app::SEND_LOW_WATER {
+        self.takes_more()
+    }
+
+    /// Whether what is unsent has fallen to the low-water mark since it was
+    /// above: told once.
+    #[inline]
+    pub(crate) fn takes_more(&mut self) -> bool {
+        let falls = self.flags.has(Flags::ABOVE_LOW_WATER) && self.unsent() as usize <= app::SEND_LOW_WATER;
+        if falls {
             self.flags.clear(Flags::ABOVE_LOW_WATER);
-            return true;
         }
-        false
+        falls
     }
 
     /// Whether a flight uses enough of the congestion window to validate it in
@@ -141,37 +142,49 @@ impl Connection {
         Some(us)
     }
 
-    /// Lets the congestion window grow, outside recovery.
+    /// New data is acknowledged, of a connection that has a cold part or is to have one.
     #[cold]
-    pub(crate) fn grow(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
-        let ack = Ack {
-            now: cx.now,
-            acked,
-            in_flight,
-            rtt_us,
-            srtt_us: self.rtt.srtt_us(),
-            snd_una: self.una,
-            snd_nxt: self.nxt,
-            cwnd_limited: self.flags.has(Flags::CWND_LIMITED),
-        };
-        let (mut cwnd, window) = (self.cwnd, self.snd_wnd);
+    fn on_progress(&mut self, cx: &mut Context<'_>, progress: &Progress, in_flight: u32, rtt_us: Option<u32>) {
+        let (una, window, now) = (self.una, self.snd_wnd, cx.now);
+        let (unclocked, srtt_us) = (una == self.nxt, self.rtt.srtt_us());
+        let acked = progress.acked;
         let cold = self.cold_mut(cx.config);
-        cold.rack.on_acked(ack.snd_una);
+        cold.note_delivered(now, progress.delivered, progress.highest.latest(una));
+        cold.unclocked = unclocked;
+        cold.acked_to += u64::from(acked);
+        cold.rack.on_acked(una);
         cold.unreachable = None;
         cold.unanswered_since = None;
         cold.most_window = cold.most_window.map(|most| most.max(window));
-        match cold.recovery {
-            Recovery::Fast(_) => return,
-            Recovery::Open | Recovery::Loss(_) => cold.congestion.on_ack(&mut cwnd, &ack),
+        self.grow(cx, acked, in_flight, rtt_us);
+        let Some(cold) = &self.cold else { return };
+        if cold.pacing.is_some() || cold.own_rate(cx.config, srtt_us).is_some() {
+            self.steer_pacing(cx.config, now);
         }
+    }
+
+    /// Lets the congestion window grow, outside recovery.
+    pub(crate) fn grow(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
+        let (una, nxt, under_way) = (self.una, self.nxt, self.in_flight());
+        let srtt_us = self.rtt.srtt_us();
+        let window_limited = self.flags.has(Flags::CWND_LIMITED);
+        let cold = self.cold_mut(cx.config);
+        if matches!(cold.recovery, Recovery::Fast(_)) {
+            return;
+        }
+        let (acked_to, sent_to) = (cold.acked_to, cold.acked_to + u64::from(under_way));
+        let (now, paced) = (cx.now, cold.pacing.is_some());
+        let delivery = Delivery { now, acked, in_flight, rtt_us, srtt_us, acked_to, sent_to, paced, window_limited };
+        cold.congestion.on_ack(&delivery);
         // A window that was not filled tells nothing (RFC 7661 section 4.3),
         // but that it may be larger: the window itself says that.
-        cold.learned |= ack.cwnd_limited || !cold.congestion.in_slow_start(cwnd);
-        if ack.cwnd_limited {
+        cold.learned |= window_limited || !cold.congestion.in_slow_start();
+        let cwnd = cold.congestion.window();
+        if window_limited {
             // Once all that left under the limit is acknowledged, what follows
             // has to meet it again.
-            let until = *cold.limited_until.get_or_insert(ack.snd_nxt);
-            if ack.snd_una.at_or_after(until) {
+            let until = *cold.limited_until.get_or_insert(nxt);
+            if una.at_or_after(until) {
                 cold.limited_until = None;
                 self.flags.clear(Flags::CWND_LIMITED);
             }
@@ -200,6 +213,9 @@ impl Connection {
         let window = u32::from(header.window) << self.peer_shift();
         let duplicate = acked == 0 && len == 0 && self.in_flight() > 0 && window == self.snd_wnd;
         self.on_ack_loss(cx, header, Acknowledged { acked, fin, duplicate }, outcome);
+        if self.cold.as_ref().is_some_and(|cold| cold.sizes.is_some()) {
+            self.on_sizes(cx);
+        }
         if self.wl1.at_or_before(header.seq) {
             if window > 0 && self.snd_wnd == 0 && self.in_flight() == 0 && self.waits_to_send() {
                 // The window has opened: no more probes.

@@ -42,7 +42,7 @@ impl Agreed {
 /// payload, and of what the peer may refuse what it is to say.
 #[inline(always)]
 pub(crate) fn offer(config: &Config, mss: u16, scales: bool, sack: bool) -> Offer {
-    Offer { mss, window_scale: scales.then(|| config.window_shift()), sack_permitted: sack }
+    Offer { mss: config.clamp(mss), window_scale: scales.then(|| config.window_shift()), sack_permitted: sack }
 }
 
 /// The options of a SYN, as agreed options, given what we offer. An MSS of none

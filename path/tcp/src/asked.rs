@@ -20,6 +20,9 @@ pub struct SocketOptions {
     /// User timeout in milliseconds instead of [`Config::user_timeout`]
     /// (`TCP_USER_TIMEOUT`, RFC 5482); `None` is the configured one, 0 none.
     pub user_timeout: Option<u32>,
+    /// Most bytes per second to send, paced (`SO_MAX_PACING_RATE`), beside
+    /// [`Config::max_pacing_rate`]; `None` by default, 0 is taken for 1.
+    pub pacing_rate: Option<u64>,
 }
 
 /// The bits of a traffic class that are not ECN's.

@@ -2,12 +2,17 @@
 //! byte or window growth, and given up when it tells nothing any more.
 
 use crate::asked::Asked;
+use crate::buffers::Incoming;
 use crate::config::Config;
-use crate::congestion::{Algorithm, Congestion, Prr};
+use crate::paced::Pacing;
+use crate::path_mtu::SizeSearch;
+use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
 use app::Unreachable;
+use congestion::{Controller, Sampler};
+use wire::Time;
 use wire::tcp::SeqNum;
 
 /// What recovery a sender is in.
@@ -33,8 +38,7 @@ pub(crate) struct Probe {
 /// What a recovery changed, until it is known not to have been needless.
 #[derive(Clone, Debug)]
 pub(crate) struct Undo {
-    pub cwnd: u32,
-    pub congestion: Congestion,
+    pub congestion: Controller,
     /// When something was first sent again, in the timestamp's clock.
     pub again_at: Option<u32>,
     /// Segments sent again that no DSACK reported.
@@ -55,7 +59,16 @@ pub struct HolderMark {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cold {
-    pub congestion: Congestion,
+    /// Congestion control. Its window is the connection's, but for what steers that in recovery.
+    pub congestion: Controller,
+    /// Where SND.UNA stands, counted in bytes since the cold part was made.
+    pub acked_to: u64,
+    /// What paces it, if anything does.
+    pub pacing: Option<Pacing>,
+    /// Nothing is in flight, or nothing that is was acknowledged yet: there are no
+    /// acknowledgements in the rhythm of the path.
+    pub unclocked: bool,
+    pub sampler: Sampler,
     /// Whether congestion control has learned anything worth keeping.
     pub learned: bool,
     pub recovery: Recovery,
@@ -89,6 +102,10 @@ pub(crate) struct Cold {
     /// acknowledgement echoes in place of TS.Recent (RFC 7323 section 4.3).
     pub echo: Option<u32>,
     pub receive: ReceiveBuffer,
+    /// The window, once it is measured what comes.
+    pub incoming: Option<Incoming>,
+    /// What may be under way to the peer and count as sent, in bytes.
+    pub send_room: u32,
     /// Where the connection stands among those that hold received bytes.
     pub holder: HolderMark,
     /// Where the peer's FIN stands, when it came before what precedes it.
@@ -99,6 +116,9 @@ pub(crate) struct Cold {
     pub reordering: u32,
     /// Routers may fragment its packets.
     pub fragmented: bool,
+    /// What size of segments passes, while that is looked for and where it is
+    /// less than what both sides take.
+    pub sizes: Option<Box<SizeSearch>>,
     /// What the application asks of this connection.
     pub asked: Option<Box<Asked>>,
     /// The end of what was last sent with PSH, since the cold part was made.
@@ -110,10 +130,13 @@ pub(crate) struct Cold {
 }
 
 impl Cold {
-    pub fn new(config: &Config, mss: u32) -> Self {
-        let algorithm: Algorithm = config.congestion;
+    pub fn new(config: &Config, mss: u32, cwnd: u32) -> Self {
         Self {
-            congestion: Congestion::new(algorithm, mss),
+            congestion: Controller::new(config.congestion, mss, cwnd),
+            acked_to: 0,
+            pacing: None,
+            unclocked: false,
+            sampler: Sampler::default(),
             learned: false,
             recovery: Recovery::Open,
             prr: None,
@@ -131,11 +154,14 @@ impl Cold {
             dsack: None,
             echo: None,
             receive: ReceiveBuffer::default(),
+            incoming: None,
+            send_room: 0,
             holder: HolderMark::default(),
             fin_at: None,
             retransmits: 0,
             reordering: 0,
             fragmented: false,
+            sizes: None,
             asked: None,
             pushed_to: None,
             largest_window: 0,
@@ -145,6 +171,12 @@ impl Cold {
 
     pub fn recovering(&self) -> bool {
         self.recovery != Recovery::Open
+    }
+
+    /// `bytes` more have arrived, the highest of them up to `end`.
+    pub fn note_delivered(&mut self, now: Time, bytes: u32, end: SeqNum) {
+        let newest = self.rack.send_state(end);
+        self.sampler.on_delivered(now, bytes, newest, self.rack.min_rtt());
     }
 
     /// A segment is sent again, with `una` not yet acknowledged.
@@ -177,6 +209,8 @@ impl Cold {
             && !self.reordering_timer
             && self.dsack.is_none()
             && self.echo.is_none()
+            && self.sizes.as_ref().is_none_or(|sizes| sizes.is_at_rest())
+            && self.pacing.is_none()
     }
 
     /// Whether nothing would be forgotten with this but how often something
@@ -186,9 +220,31 @@ impl Cold {
             && self.rack.is_blank()
             && self.undo.is_none()
             && self.asked.is_none()
+            && self.sizes.is_none()
+            && self.incoming.is_none_or(|incoming| incoming.is_unlearned())
             && !self.fragmented
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()
             && self.most_window.is_none()
+    }
+
+    /// The rate that was given, in bytes per second: the connection's, and that
+    /// of all.
+    pub fn given_rate(&self, config: &Config) -> Option<u64> {
+        let asked = self.asked.as_ref().and_then(|asked| asked.options.pacing_rate);
+        [asked, config.max_pacing_rate].into_iter().flatten().min()
+    }
+
+    /// The rate that congestion control asks for, by a round trip smoothed to
+    /// `srtt_us`.
+    pub fn own_rate(&self, config: &Config, srtt_us: u32) -> Option<u64> {
+        if config.pace_start { self.congestion.pacing_rate(srtt_us, self.unclocked) } else { None }
+    }
+
+    /// Nothing waits for the pacer.
+    pub fn forget_wait(&mut self) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.until = None;
+        }
     }
 }

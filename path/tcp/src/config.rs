@@ -1,17 +1,38 @@
 //! Settings of a TCP endpoint.
 
-use crate::congestion::Algorithm;
+use congestion::Algorithm;
 
 /// Settings shared by all connections of a stack. Times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Congestion control; CUBIC by default.
     pub congestion: Algorithm,
-    /// Bytes per connection that may wait for the application or for a gap to
-    /// fill; also the largest window advertised. 1 MiB by default. Memory is
-    /// taken only while bytes wait. Too small caps the throughput of long
-    /// paths at this per round trip; too large lets a peer cost that much.
+    /// Pace what acknowledgements do not: slow start beyond the initial window,
+    /// and beyond that too, a flight that starts on an empty path. On by default.
+    /// Off, and a window that doubles stands in the path's queue for half of it.
+    pub pace_start: bool,
+    /// Most bytes per second that a connection sends, paced: what
+    /// SO_MAX_PACING_RATE is for a socket. `None`, the default, leaves it to
+    /// congestion control.
+    pub max_pacing_rate: Option<u64>,
+    /// The most that a connection's window opens to, as what comes in a round
+    /// trip asks for it; in bytes, 8 MiB by default, at most 1 GiB. So much may
+    /// wait for the application or for a gap to fill; memory is taken only while
+    /// bytes wait. Too small caps the throughput of long paths at this per round
+    /// trip; too large lets a peer cost that much.
     pub receive_limit: u32,
+    /// The window that a connection begins with, in bytes; 1 MiB by default. No
+    /// more than `receive_limit` counts.
+    pub receive_window: u32,
+    /// The most that may be under way to a peer without counting as what its
+    /// application still has queued, in bytes; 4 MiB by default. Too small caps
+    /// the throughput of long paths at what applications queue by themselves;
+    /// too large lets a peer that acknowledges slowly cost that much.
+    pub send_limit: u32,
+    /// The most payload of a segment with its options, and the MSS to announce,
+    /// in bytes; none by default: what the path's MTU allows. Taken as 88 if it
+    /// is less.
+    pub max_segment: Option<u16>,
     /// Offer selective acknowledgement (RFC 2018). On by default.
     pub sack: bool,
     /// Offer timestamps and PAWS (RFC 7323). On by default; 12 bytes a segment.
@@ -58,7 +79,12 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             congestion: Algorithm::Cubic,
-            receive_limit: 1 << 20,
+            pace_start: true,
+            max_pacing_rate: None,
+            receive_limit: 8 << 20,
+            receive_window: 1 << 20,
+            send_limit: 4 << 20,
+            max_segment: None,
             sack: true,
             timestamps: true,
             nagle: false,
@@ -77,6 +103,27 @@ impl Default for Config {
 }
 
 impl Config {
+    /// `mss`, or less where segments are to be shorter.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn clamp(&self, mss: u16) -> u16 {
+        self.max_segment.map_or(mss, |most| mss.min(most.max(MIN_ASKED_MSS)))
+    }
+
+    /// The window in a SYN, which is never scaled (RFC 7323 section 2.2).
+    #[inline(always)]
+    #[must_use]
+    pub fn opening_window(&self) -> u16 {
+        self.first_window().min(0xffff) as u16
+    }
+
+    /// The window that a connection begins with.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn first_window(&self) -> u32 {
+        self.receive_window.min(self.receive_limit)
+    }
+
     /// The shift with which `receive_limit` fits the 16-bit window field
     /// (RFC 7323 section 2.3: at most 14).
     #[must_use]

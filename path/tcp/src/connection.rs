@@ -10,7 +10,6 @@
 use crate::agreed::Agreed;
 use crate::cold::Cold;
 use crate::config::{Config, DEFAULT_MSS_V4, MAX_WINDOW_SHIFT, MIN_MSS};
-use crate::congestion;
 use crate::context::{Context, Narrowed, Path, TIMESTAMPS_LEN};
 use crate::flags::Flags;
 use crate::rtt::Rtt;
@@ -18,6 +17,7 @@ use crate::state::State;
 use app::{Body, Unreachable};
 use rope::{QueueFull, Rope};
 use wheel::WheelMark;
+use wire::Time;
 use wire::tcp::{SeqNum, TcpHeader};
 
 /// The hot part of a connection. With the stack's key and handle beside it, it
@@ -101,11 +101,12 @@ impl Connection {
         let mut connection = Self::blank(cx, path, agreed.iss.plus(1), agreed.irs.plus(1));
         connection.state = State::Established;
         connection.agree(cx.config, path, agreed);
-        connection.rcv_adv = connection.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
-        connection.cwnd = congestion::initial_window(u32::from(connection.mss));
+        connection.rcv_adv = connection.rcv_nxt.plus(u32::from(cx.config.opening_window()));
+        connection.set_cwnd(congestion::initial_window(u32::from(connection.mss)));
         connection.snd_wnd = u32::from(window);
         connection.note_first_window(cx.config);
         connection.arm_keepalive(cx);
+        connection.begin_pacing(cx.config, cx.now);
         connection
     }
 
@@ -172,7 +173,7 @@ impl Connection {
             self.shifts = (config.window_shift() << 4) | peer_shift.min(MAX_WINDOW_SHIFT);
         }
         let options = if agreed.timestamps.is_some() { TIMESTAMPS_LEN } else { 0 };
-        let mss = agreed.peer_mss.max(MIN_MSS).min(path.announced_mss());
+        let mss = config.clamp(agreed.peer_mss.max(MIN_MSS).min(path.announced_mss()));
         self.mss = mss.saturating_sub(options).max(1);
         self.clamp_segments();
     }
@@ -182,13 +183,6 @@ impl Connection {
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
-    }
-
-    /// Bytes queued and not acknowledged, as the application queued them.
-    #[inline]
-    #[must_use]
-    pub fn unsent(&self) -> u32 {
-        self.rope.plain_len()
     }
 
     /// Whether anything is queued that is not acknowledged.
@@ -249,6 +243,14 @@ impl Connection {
         if self.flags.has(Flags::TIMER) { Some(self.timer_at) } else { None }
     }
 
+    pub(crate) const fn has_timestamps(&self) -> bool {
+        self.flags.has(Flags::TIMESTAMPS)
+    }
+
+    pub(crate) const fn is_v6(&self) -> bool {
+        self.flags.has(Flags::V6)
+    }
+
     /// Whether the application may queue data.
     #[inline]
     #[must_use]
@@ -299,7 +301,7 @@ impl Connection {
 
     #[inline]
     fn note_queue(&mut self) {
-        if self.rope.plain_len() as usize > app::SEND_LOW_WATER {
+        if self.unsent() as usize > app::SEND_LOW_WATER {
             self.flags.set(Flags::ABOVE_LOW_WATER);
         }
     }
@@ -373,8 +375,27 @@ impl Connection {
 
     #[inline]
     pub(crate) fn cold_mut(&mut self, config: &Config) -> &mut Cold {
-        let mss = u32::from(self.mss);
-        self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss)))
+        let (mss, cwnd) = (u32::from(self.mss), self.cwnd);
+        self.cold.get_or_insert_with(|| Box::new(Cold::new(config, mss, cwnd)))
+    }
+
+    /// A connection begins; perhaps all are paced.
+    #[inline]
+    pub(crate) fn begin_pacing(&mut self, config: &Config, now: Time) {
+        if config.max_pacing_rate.is_some() {
+            self.cold_mut(config);
+        }
+        if self.cold.is_some() {
+            self.steer_pacing(config, now);
+        }
+    }
+
+    /// The congestion window, as something else than an acknowledgement sets it.
+    pub(crate) fn set_cwnd(&mut self, cwnd: u32) {
+        self.cwnd = cwnd;
+        if let Some(cold) = &mut self.cold {
+            cold.congestion.set_window(cwnd);
+        }
     }
 
     /// The smaller path MTU that the network told (RFC 1191, RFC 8201). The
@@ -393,6 +414,10 @@ impl Connection {
         if mss < self.mss {
             self.mss = mss;
             self.rope.set_segment(mss);
+            if let Some(cold) = &mut self.cold {
+                // Somebody says so: there is nothing to be found out.
+                cold.sizes = None;
+            }
         }
         if self.in_flight() > 0 && !self.state.opening() {
             // What is in flight was too long to arrive: it is lost, but not to

@@ -107,6 +107,11 @@ impl Path {
     }
 
     const fn headers(self) -> u16 {
-        if self.v6 { HEADERS_V6 } else { HEADERS_V4 }
+        headers_len(self.v6)
     }
+}
+
+/// IP and TCP headers without options.
+pub(crate) const fn headers_len(v6: bool) -> u16 {
+    if v6 { HEADERS_V6 } else { HEADERS_V4 }
 }

@@ -56,5 +56,14 @@ app::counters! {
         pure_acks,
         /// Segments cut because of a smaller path MTU.
         path_mtu_reduced,
+        /// Times that a segment was sent again cut short, because nothing had been
+        /// heard of it after several timeouts (RFC 8899 section 4.3).
+        path_mtu_suspected,
+        /// Paths found not to carry what both sides take, without telling.
+        path_mtu_black_holes,
+        /// Longer segments sent to see whether they pass (RFC 8899 section 5).
+        path_mtu_probes,
+        /// Times that one did.
+        path_mtu_raised,
     }
 }

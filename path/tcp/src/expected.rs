@@ -2,11 +2,11 @@
 //! an undisturbed ESTABLISHED connection; everything else takes the order of
 //! the RFC (`input.rs`).
 
-use crate::congestion;
 use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::flags::Flags;
 use crate::outcome::{Light, Outcome};
+use crate::progress::Progress;
 use crate::state::State;
 use wire::tcp::{Established, Flags as Bits, SeqNum, TcpHeader, Timestamps};
 
@@ -154,7 +154,7 @@ impl Connection {
         self.note_timestamp(header.options.timestamps.as_ref());
         let acked = header.ack.forward_from(self.una);
         if acked > 0 {
-            outcome.drained = self.on_acked(cx, header, acked, false, Some(self.una));
+            outcome.drained = self.on_acked(cx, header, Progress::plain(header, acked, false, Some(self.una)));
         }
         self.last_rx = cx.now_ms;
         self.snd_wnd = u32::from(header.window) << self.peer_shift();
@@ -177,6 +177,7 @@ impl Connection {
         let rested = self.has_rested(cx);
         if self.cold.is_some() {
             self.on_peer_heard();
+            self.try_longer(cx.now_ms);
         }
         if rested {
             self.restart_after_idle(cx, idle);
@@ -198,10 +199,12 @@ impl Connection {
         if idle <= self.rto(cx.config) {
             return;
         }
-        let initial = congestion::initial_window(u32::from(self.mss));
         match &mut self.cold {
-            Some(cold) => cold.congestion.on_idle_restart(&mut self.cwnd, initial),
-            None => self.cwnd = self.cwnd.min(initial),
+            Some(cold) => {
+                cold.congestion.on_idle();
+                self.cwnd = cold.congestion.window();
+            }
+            None => self.cwnd = self.cwnd.min(congestion::initial_window(u32::from(self.mss))),
         }
     }
 

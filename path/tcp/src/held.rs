@@ -86,8 +86,9 @@ impl Connection {
             return;
         }
         // What cannot be told opens nothing.
-        let most = config.receive_limit.min(0xffff << self.own_shift());
-        let free = (config.receive_limit as usize).saturating_sub(receive.contiguous().len()) as u32;
+        let limit = self.receive_limit(config);
+        let most = limit.min(0xffff << self.own_shift());
+        let free = (limit as usize).saturating_sub(receive.contiguous().len()) as u32;
         self.cold_mut(config).receive = receive;
         if self.state == State::TimeWait {
             return; // No window matters any more.

@@ -5,6 +5,7 @@ use crate::connection::Connection;
 use crate::flags::Flags;
 use crate::scoreboard::{DUP_THRESH, Scoreboard};
 use crate::state::State;
+use congestion::RateSample;
 use wire::tcp::SeqNum;
 
 /// How the sender stands to congestion, in Linux's terms (`enum tcp_ca_state`,
@@ -72,6 +73,12 @@ pub struct Info {
     pub una: SeqNum,
     /// SND.NXT.
     pub nxt: SeqNum,
+    /// How fast the path delivers, in bytes per second, as far as it was asked for
+    /// more than that (draft-cheng-iccrg-delivery-rate-estimation-02); `None` where
+    /// nothing was sampled.
+    pub delivery_rate: Option<RateSample>,
+    /// The rate at which new data leaves, in bytes per second, if it is paced.
+    pub pacing_rate: Option<u64>,
     /// RCV.NXT.
     pub rcv_nxt: SeqNum,
     /// TS.Recent.
@@ -112,6 +119,8 @@ impl Connection {
             lost: self.in_segments(board.map_or(0, |board| board.lost_bytes(self.una))),
             retrans: self.in_segments(board.map_or(0, Scoreboard::retransmitted_bytes)),
             reordering: self.cold.as_ref().map_or(0, |cold| cold.reordering).max(DUP_THRESH),
+            delivery_rate: self.cold.as_ref().and_then(|cold| cold.sampler.latest()),
+            pacing_rate: self.cold.as_ref().and_then(|cold| cold.pacing).map(|pacing| pacing.pacer.rate()),
             una: self.una,
             nxt: self.nxt,
             rcv_nxt: self.rcv_nxt,

@@ -2,7 +2,6 @@
 //! 3.10.7.
 
 use crate::agreed::agree_on;
-use crate::congestion;
 use crate::connection::{Connection, segment_len};
 use crate::context::{Context, Path};
 use crate::flags::Flags;
@@ -69,12 +68,12 @@ impl Connection {
         self.agree(cx.config, path.within(self.mss), &agreed);
         self.last_rx = cx.now_ms;
         self.rcv_nxt = header.seq.plus(1);
-        self.rcv_adv = self.rcv_nxt.plus(cx.config.receive_limit.min(0xffff));
+        self.rcv_adv = self.rcv_nxt.plus(u32::from(cx.config.opening_window()));
         self.wl1 = header.seq;
         // The window in a SYN is never scaled (RFC 7323 section 2.2).
         self.snd_wnd = u32::from(header.window);
         self.note_first_window(cx.config);
-        self.cwnd = congestion::initial_window(u32::from(self.mss));
+        self.set_cwnd(congestion::initial_window(u32::from(self.mss)));
         self.flags.set(Flags::ACK_NOW);
         if !acks {
             // Simultaneous open: SYN,ACK answers (section 3.5, figure 8).
@@ -108,11 +107,12 @@ impl Connection {
         }
         if retransmitted {
             // RFC 6298 section 5.7, RFC 5681 section 3.1: the SYN was lost.
-            self.cwnd = u32::from(self.mss);
+            self.set_cwnd(u32::from(self.mss));
         }
         self.backoff = 0;
         self.state = if self.flags.has(Flags::FINISHED) { State::FinWait1 } else { State::Established };
         self.arm_keepalive(cx);
+        self.begin_pacing(cx.config, cx.now);
     }
 
     /// RFC 9293 section 3.10.7.4, steps in its order.

@@ -11,10 +11,10 @@ mod tests;
 
 use crate::asked::{Asked, SocketOptions};
 use crate::config::Config;
-use crate::congestion;
 use crate::connection::Connection;
 use crate::context::{Context, TIMESTAMPS_LEN, Treatment};
 use crate::flags::Flags;
+use wire::Time;
 
 impl Connection {
     /// The options, as they were set.
@@ -41,16 +41,21 @@ impl Connection {
     }
 
     /// Sets the options.
-    pub fn set_options(&mut self, config: &Config, options: SocketOptions) {
+    pub fn set_options(&mut self, config: &Config, now: Time, options: SocketOptions) {
         self.ask(config, |asked| asked.options = options.sound());
+        self.steer_pacing(config, now);
+        if self.cold.is_some() {
+            self.settle();
+        }
     }
 
     /// Takes over the options of the listener that accepted the connection:
     /// before anything is sent.
-    pub fn inherit(&mut self, config: &Config, options: SocketOptions) {
-        self.set_options(config, options);
+    pub fn inherit(&mut self, config: &Config, now: Time, options: SocketOptions) {
+        self.set_options(config, now, options);
         self.clamp_segments();
-        self.cwnd = congestion::initial_window(u32::from(self.mss));
+        self.set_cwnd(congestion::initial_window(u32::from(self.mss)));
+        self.begin_pacing(config, now);
     }
 
     /// Segments grow no longer than what was asked for.
@@ -60,7 +65,7 @@ impl Connection {
             let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
             self.mss = self.mss.min(most.saturating_sub(options)).max(1);
         }
-        cold.congestion.set_mss(u32::from(self.mss));
+        cold.congestion.set_segment(u32::from(self.mss));
         cold.scoreboard.set_mss(u32::from(self.mss));
     }
 

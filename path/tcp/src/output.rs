@@ -205,51 +205,11 @@ impl Connection {
         if self.cold.is_some() {
             self.time_segment(cx, seq);
             self.note_data_sent(push, last);
-        }
-        self.emit(cx, seq, flags, offset, len)
-    }
-
-    /// Takes down when new data from `seq` on leaves, where the cold part
-    /// exists: for RACK, and for its round trip to the microsecond, which a
-    /// peer without timestamps would not tell.
-    #[inline]
-    fn time_segment(&mut self, cx: &Context<'_>, seq: SeqNum) {
-        if self.cold.is_none() {
-            return;
-        }
-        let (una, end, last) = (self.una, self.nxt, self.last_of(seq));
-        if let Some(cold) = &mut self.cold {
-            cold.rack.begin(una, seq, cx.now);
-            cold.rack.on_sent(end, cx.now);
-            cold.last_segment = Some(last);
-            if seq == una {
-                cold.unanswered_since = None;
+            if last {
+                self.note_app_limited();
             }
         }
-    }
-
-    /// Where the last segment of all that was sent from `seq` on begins, if
-    /// that left in one piece.
-    fn last_of(&self, seq: SeqNum) -> SeqNum {
-        let fin = u32::from(self.flags.has(Flags::FIN_SENT));
-        let data = self.nxt.forward_from(seq).saturating_sub(fin);
-        let last = if data == 0 { 0 } else { (data - 1) % u32::from(self.mss).max(1) + 1 };
-        self.nxt.minus(last + fin)
-    }
-
-    /// The last segment in flight: where it begins, and its length, a FIN
-    /// included. Of a flight that nobody took notes of, each piece but the
-    /// last is taken for a full segment.
-    fn last_segment(&self) -> (SeqNum, u32) {
-        let noted = self.cold.as_ref().and_then(|cold| cold.last_segment);
-        let start = match noted {
-            Some(start) if start.before(self.nxt) => start.latest(self.una),
-            _ => self.last_of(self.una),
-        };
-        // Segments may have become shorter since.
-        let most = u32::from(self.mss) + u32::from(self.flags.has(Flags::FIN_SENT));
-        let len = self.nxt.forward_from(start).min(most);
-        (self.nxt.minus(len), len)
+        self.emit(cx, seq, flags, offset, len)
     }
 
     /// Without timestamps, the flight's first acknowledgement gives a sample.
@@ -270,6 +230,7 @@ impl Connection {
             return None;
         }
         cx.counters.pure_acks += 1;
+        self.note_incoming(cx);
         Some(self.emit(cx, self.nxt, Bits::ACK, 0, 0))
     }
 
@@ -319,7 +280,7 @@ impl Connection {
     /// what comes.
     #[inline(always)]
     fn advertise(&mut self, config: &Config, full: bool, held: u32) -> u16 {
-        let mut limit = config.receive_limit;
+        let mut limit = self.receive_limit(config);
         if full {
             cold_path();
             limit = limit.min(if self.is_sealed() { FULL_WINDOW_SEALED } else { FULL_WINDOW });
@@ -328,7 +289,7 @@ impl Connection {
         let mut window = self.rcv_adv.forward_from(self.rcv_nxt);
         let gain = open.wrapping_sub(window) as i32;
         // What is no gain is below any segment.
-        let least = u32::from(self.mss).min(config.receive_limit / 2);
+        let least = u32::from(self.mss).min(limit / 2);
         if gain >= least as i32 {
             self.rcv_adv = self.rcv_nxt.plus(open);
             window = open;
@@ -359,6 +320,9 @@ impl Connection {
                 None => self.poll_ack(cx),
                 emit => emit,
             };
+        }
+        if let Some(cold) = &mut self.cold {
+            cold.forget_wait();
         }
         let emit = self
             .poll_loss_probe(cx)
@@ -405,7 +369,7 @@ impl Connection {
             seq: self.una,
             ack: self.rcv_nxt,
             flags,
-            window: cx.config.receive_limit.min(0xffff) as u16,
+            window: cx.config.opening_window(),
             timestamps,
             options: EmitOptions::Syn(offer(cx.config, self.announced(path.announced_mss()), scales, sack)),
             offset: 0,
@@ -469,7 +433,10 @@ impl Connection {
         }
         let (una, nxt) = (self.una, self.nxt);
         let (seq, len) = self.cold.as_mut()?.scoreboard.next_segment(una, nxt)?;
-        let len = len.min(mss);
+        if !self.may_send_again(cx.now, seq) {
+            return None;
+        }
+        let len = self.size_again(seq, len, pipe);
         self.note_again(cx, seq, len);
         Some(self.emit_again(cx, seq, len))
     }
@@ -496,6 +463,9 @@ impl Connection {
         let mut reordering = false;
         if let Some(cold) = &mut self.cold {
             cold.note_again(self.una, seq, len);
+            if let Some(pacing) = &mut cold.pacing {
+                pacing.pacer.on_sent(cx.now, len);
+            }
             reordering = cold.reordering_timer;
         }
         if (seq == self.una && !reordering) || !self.flags.has(Flags::TIMER) {
@@ -525,7 +495,22 @@ impl Connection {
         // What is SACKed, or vouched for by a duplicate acknowledgement, has
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
-        let len = self.sendable(cx, waiting, in_flight, pipe, burst)?;
+        match self.size_probe(waiting, in_flight, pipe) {
+            None => {}
+            Some(0) => return None,
+            Some(len) => {
+                let (len, last) = self.fix(len, waiting, u32::MAX, 0);
+                if len > u32::from(self.mss) && !last {
+                    let start = self.nxt;
+                    let emit = self.emit_data(cx, in_flight, len, false);
+                    self.note_size_probe(cx, start, len);
+                    return Some(emit);
+                }
+            }
+        }
+        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
+        let paced = self.paced(cx.now, waiting, usable)?;
+        let len = self.sendable(cx, paced, in_flight, pipe, burst)?;
         let (len, last) = self.fix(len, waiting, pipe, burst);
         if len == 0 {
             return None;

@@ -15,6 +15,7 @@
 #[cfg(test)]
 mod tests;
 
+use congestion::SendState;
 use core::time::Duration;
 use std::collections::VecDeque;
 use wire::Time;
@@ -23,6 +24,9 @@ use wire::tcp::SeqNum;
 /// Times of departure told apart. At the limit, what is sent next goes by the
 /// time of the last: its loss is found as late as the later one's would be.
 pub const MAX_SENT: usize = 1024;
+
+/// Times of departure that an idle connection keeps room for.
+const KEPT: usize = 32;
 
 /// The least round trip of the last this long counts (RFC 8985 section 6.2
 /// step 1 asks for a windowed minimum; Linux's `tcp_min_rtt_wlen` is 300 s).
@@ -41,16 +45,18 @@ struct Sent {
     again: bool,
     /// All of it left then, and for the first time: its round trip tells.
     timed: bool,
+    /// What was delivered by then.
+    state: SendState,
 }
 
 impl Sent {
-    const fn new(end: SeqNum, at: Time) -> Self {
-        Self { end, at, again: false, timed: true }
+    const fn new(end: SeqNum, at: Time, state: SendState) -> Self {
+        Self { end, at, again: false, timed: true, state }
     }
 
     /// The time is a guess, or one for several.
-    const fn untimed(end: SeqNum, at: Time) -> Self {
-        Self { timed: false, ..Self::new(end, at) }
+    fn untimed(end: SeqNum, at: Time) -> Self {
+        Self { timed: false, ..Self::new(end, at, SendState::default()) }
     }
 }
 
@@ -124,16 +130,18 @@ pub(crate) struct Rack {
     persist: u8,
     /// RACK.dsack_round
     dsack_round: Option<SeqNum>,
+    /// What others were last told of it.
+    told: Option<u8>,
 }
 
 impl Rack {
-    /// New data up to `end` leaves.
-    pub fn on_sent(&mut self, end: SeqNum, at: Time) {
+    /// New data up to `end` leaves; `state` is what delivery samples go by.
+    pub fn on_sent(&mut self, end: SeqNum, at: Time, state: SendState) {
         let full = self.sent.len() >= MAX_SENT;
         match self.sent.back_mut() {
             Some(last) if last.at == at && last.timed => last.end = end,
             Some(last) if full => *last = Sent::untimed(end, at),
-            _ => self.sent.push_back(Sent::new(end, at)),
+            _ => self.sent.push_back(Sent::new(end, at, state)),
         }
     }
 
@@ -155,6 +163,18 @@ impl Rack {
     pub fn departure(&self, seq: SeqNum) -> Option<Time> {
         let index = self.sent.partition_point(|sent| sent.end.at_or_before(seq));
         self.sent.get(index).filter(|sent| sent.timed).map(|sent| sent.at)
+    }
+
+    /// When what ends at `end` left, and what had been delivered by then; nothing
+    /// if it left more than once, or unnoticed.
+    pub fn send_state(&self, end: SeqNum) -> Option<(Time, SendState)> {
+        let index = self.sent.partition_point(|sent| sent.end.before(end));
+        self.sent.get(index).filter(|sent| sent.timed).map(|sent| (sent.at, sent.state))
+    }
+
+    /// The least round trip of late; zero before the first.
+    pub fn min_rtt(&self) -> Duration {
+        self.min_rtt.get()
     }
 
     /// What is in flight up to `end` left before anybody took notes: at about
@@ -186,6 +206,9 @@ impl Rack {
     pub fn on_acked(&mut self, una: SeqNum) {
         while self.sent.front().is_some_and(|first| first.end.at_or_before(una)) {
             self.sent.pop_front();
+        }
+        if self.sent.is_empty() && self.sent.capacity() > KEPT {
+            self.sent = VecDeque::new();
         }
         if self.dsack_round.is_some_and(|round| una.at_or_after(round)) {
             self.dsack_round = None;
@@ -231,6 +254,26 @@ impl Rack {
     /// (section 6.2 step 3).
     pub fn on_reordered(&mut self) {
         self.reordering = true;
+    }
+
+    /// Others found that segments to this peer overtake each other, and this
+    /// window fit: so it is no news here.
+    pub fn expect(&mut self, widened: u8) {
+        self.reordering = true;
+        self.widened = widened;
+        self.persist = REO_WND_PERSIST;
+        self.told = Some(widened);
+    }
+
+    /// The window for reordering, if there is any, and others were told of
+    /// another or none: in quarters of the least round trip, less one.
+    pub fn news(&mut self) -> Option<u8> {
+        let news = self.reordering && self.told != Some(self.widened);
+        if !news {
+            return None;
+        }
+        self.told = Some(self.widened);
+        self.told
     }
 
     /// The peer got something twice: the window for reordering was too small,

@@ -11,12 +11,14 @@ mod tests;
 
 use crate::cold::{Recovery, Undo};
 use crate::config::Config;
-use crate::congestion::Prr;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
 use crate::outcome::Outcome;
+use crate::progress::Progress;
+use crate::prr::Prr;
 use crate::scoreboard::{DUP_THRESH, Delivered};
+use congestion::Signal;
 use core::time::Duration;
 use wire::Time;
 use wire::tcp::{SeqNum, TcpHeader};
@@ -58,7 +60,7 @@ impl Connection {
         });
         if blocks.is_empty() && !tracked {
             if ack.acked > 0 {
-                outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, Some(una));
+                outcome.drained |= self.on_acked(cx, header, Progress::plain(header, ack.acked, ack.fin, Some(una)));
             }
             return;
         }
@@ -67,11 +69,21 @@ impl Connection {
             self.cold.as_ref().map_or((0, false), |cold| (cold.scoreboard.sacked_bytes(), cold.reordering_timer));
         let delivered = self.on_arrivals(cx, header);
         if ack.acked > 0 {
-            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, delivered.original);
+            let progress = Progress {
+                delivered: delivered.bytes(ack.acked),
+                highest: delivered.highest.map_or(header.ack, |highest| highest.latest(header.ack)),
+                ..Progress::plain(header, ack.acked, ack.fin, delivered.original)
+            };
+            outcome.drained |= self.on_acked(cx, header, progress);
         } else {
             // What is only SACKed has its round trip too (tcp_ack_update_rtt
             // in Linux's net/ipv4/tcp_input.c).
             self.sample_departure(cx, delivered.original);
+            // And lets new data go, which what is queued is to last for.
+            outcome.drained |= self.takes_more();
+            if let (Some(cold), Some(highest)) = (&mut self.cold, delivered.highest) {
+                cold.note_delivered(cx.now, delivered.newly_sacked, highest);
+            }
         }
         self.on_probe_acked(cx, header, ack, &delivered);
         self.undo_needless(cx, header, ack, &delivered);
@@ -99,6 +111,10 @@ impl Connection {
         if let Some(sent) = delivered.again {
             cold.rack.on_arrived_again(sent, now, echoed);
         }
+        // What was SACKed before, in a block that was lost, may be told only now.
+        if let Some(sent) = delivered.again_sacked.filter(|sent| now.since(sent.at) >= srtt * 7 / 8) {
+            cold.rack.on_arrived_again(sent, now, |_| true);
+        }
         if let Some(end) = delivered.highest {
             cold.rack.on_arrived(end, now, echoed);
         }
@@ -123,6 +139,21 @@ impl Connection {
             }
         }
         delivered
+    }
+
+    /// What was found out of segments that overtake each other on their way to
+    /// the peer since this was last asked, for other connections to it: RACK's
+    /// window, in quarters of the least round trip, less one (RFC 8985 section
+    /// 6.2 step 4).
+    pub fn take_reordering(&mut self) -> Option<u8> {
+        self.cold.as_mut()?.rack.news()
+    }
+
+    /// What other connections to the peer found out of that.
+    pub fn expect_reordering(&mut self, config: &Config, widened: u8) {
+        let cold = self.cold_mut(config);
+        cold.rack.expect(widened);
+        cold.learned = true;
     }
 
     /// RACK_detect_loss (RFC 8985 section 6.2 step 5). Returns whether
@@ -164,16 +195,19 @@ impl Connection {
         let recovery = self.cold.as_ref().map_or(Recovery::Open, |cold| cold.recovery);
         match recovery {
             Recovery::Fast(recover) if una.at_or_after(recover) => {
-                self.leave_recovery(cx);
+                self.leave_recovery();
                 self.grow_after_recovery(cx, delivered.bytes(acked));
             }
-            Recovery::Loss(recover) if una.at_or_after(recover) => self.leave_recovery(cx),
+            Recovery::Loss(recover) if una.at_or_after(recover) => self.leave_recovery(),
             Recovery::Fast(_) => return self.reduce(acked, delivered, news),
             Recovery::Loss(_) => return,
             Recovery::Open => {}
         }
         // RACK's timer may have told, and nothing been delivered.
         if self.in_flight() > 0 && self.cold.as_ref().is_some_and(|cold| cold.scoreboard.is_lost(una)) {
+            if self.takes_lost_probe(cx) {
+                return;
+            }
             self.enter_recovery(cx, sacked_before);
             if delivered.bytes(acked) > 0 {
                 self.reduce(acked, delivered, news);
@@ -201,6 +235,8 @@ impl Connection {
         let sacked = self.cold.as_ref().map_or(0, |cold| cold.scoreboard.sacked_bytes());
         let news = self.detect_loss(cx);
         self.steer_recovery(cx, una, 0, &Delivered::default(), (sacked, news));
+        // A probe may be what is lost, before it is sent again.
+        self.on_sizes(cx);
         if self.cold.as_ref().is_some_and(|cold| !cold.reordering_timer) {
             self.arm(cx, self.rto(cx.config));
         }
@@ -295,7 +331,7 @@ impl Connection {
 
     /// TLP_process_ack (section 7.4.2).
     fn on_probe_acked(&mut self, cx: &mut Context<'_>, header: &TcpHeader, ack: Acknowledged, delivered: &Delivered) {
-        let (mut cwnd, flight, now) = (self.cwnd, self.in_flight(), cx.now);
+        let flight = self.in_flight();
         let Some(cold) = &mut self.cold else { return };
         let Some(probe) = cold.probe else { return };
         if header.ack.before(probe.end) {
@@ -312,10 +348,11 @@ impl Connection {
             cold.probe = None;
             cx.counters.loss_probe_recoveries += 1;
             if cold.recovery == Recovery::Open {
-                cold.congestion.on_loss(cwnd, flight, now);
-                cold.congestion.on_recovery_exit(&mut cwnd, now);
+                cold.congestion.on_congestion(Signal::Loss, flight);
+                cold.congestion.on_recovery_end();
                 cold.learned = true;
-                self.cwnd = cwnd.max(u32::from(self.mss));
+                let cwnd = cold.congestion.window();
+                self.set_cwnd(cwnd.max(u32::from(self.mss)));
             }
         }
     }
@@ -325,14 +362,13 @@ impl Connection {
 impl Connection {
     /// Fast retransmit (RFC 5681 section 3.2, RFC 6675 section 5 step 4).
     fn enter_recovery(&mut self, cx: &mut Context<'_>, sacked_before: u32) {
-        let (nxt, cwnd, flight) = (self.nxt, self.cwnd, self.in_flight());
+        let (nxt, flight) = (self.nxt, self.in_flight());
         let mss = u32::from(self.mss);
         cx.counters.fast_recoveries += 1;
-        let now = cx.now;
         let cold = self.cold_mut(cx.config);
-        let undo = Undo { cwnd, congestion: cold.congestion.clone(), again_at: None, again: 0 };
+        let undo = Undo { congestion: cold.congestion.clone(), again_at: None, again: 0 };
         cold.undo = Some(Box::new(undo));
-        cold.congestion.on_loss(cwnd, flight, now);
+        cold.congestion.on_congestion(Signal::Loss, flight);
         cold.learned = true;
         cold.recovery = Recovery::Fast(nxt);
         cold.probe = None;
@@ -342,6 +378,7 @@ impl Connection {
         self.flags.clear(Flags::TIMING);
         // The first retransmission is sent whatever the flight.
         self.cwnd = self.pipe().saturating_add(mss);
+        self.steer_pacing(cx.config, cx.now);
     }
 
     /// The retransmission timer ran out (RFC 6298 section 5.4 to 5.6).
@@ -349,20 +386,23 @@ impl Connection {
         cx.counters.timeouts += 1;
         let (una, nxt, flight, mss) = (self.una, self.nxt, self.in_flight(), u32::from(self.mss));
         let (sack, srtt_us) = (self.flags.has(Flags::SACK), self.rtt.srtt_us());
-        let mut cwnd = self.cwnd;
-        let first = self.backoff == 0;
+        let cwnd = self.cwnd;
+        let signal = if self.backoff == 0 { Signal::Timeout } else { Signal::RepeatedTimeout };
         let now = cx.now;
         let cold = self.cold_mut(cx.config);
         match cold.recovery {
             Recovery::Open => {
-                let undo = Undo { cwnd, congestion: cold.congestion.clone(), again_at: None, again: 0 };
+                let undo = Undo { congestion: cold.congestion.clone(), again_at: None, again: 0 };
                 cold.undo = Some(Box::new(undo));
             }
             // What began it was not the timer.
             Recovery::Fast(_) => cold.undo = None,
             Recovery::Loss(_) => {}
         }
-        cold.congestion.on_rto(&mut cwnd, flight, first, now);
+        // It may have been proportional rate reduction's.
+        cold.congestion.set_window(cwnd);
+        cold.congestion.on_congestion(signal, flight);
+        let cwnd = cold.congestion.window();
         cold.learned = true;
         let young = sack.then(|| cold.rack.verdict_of_timer(now, srtt_us)).flatten();
         cold.scoreboard.on_rto(una, nxt, if sack { young.unwrap_or(una) } else { nxt });
@@ -374,10 +414,12 @@ impl Connection {
         self.dupacks = 0;
         // One segment beyond what is too young to be lost (tcp_enter_loss in
         // Linux's net/ipv4/tcp_input.c).
-        self.cwnd = cwnd.max(self.pipe().saturating_add(mss));
+        self.set_cwnd(cwnd.max(self.pipe().saturating_add(mss)));
+        self.steer_pacing(cx.config, cx.now);
         self.backoff += 1;
         self.flags.clear(Flags::TIMING);
         self.flags.set(Flags::SLOW);
+        self.on_size_timeout(cx);
         self.arm_unanswered(cx);
     }
 
@@ -411,17 +453,18 @@ impl Connection {
         self.cwnd = pipe.saturating_add(may_send).max(mss);
     }
 
-    fn leave_recovery(&mut self, cx: &mut Context<'_>) {
+    fn leave_recovery(&mut self) {
         let mut cwnd = self.cwnd;
         if let Some(cold) = &mut self.cold {
             if matches!(cold.recovery, Recovery::Fast(_)) {
-                cold.congestion.on_recovery_exit(&mut cwnd, cx.now);
+                cold.congestion.on_recovery_end();
+                cwnd = cold.congestion.window();
             }
             cold.recovery = Recovery::Open;
             cold.prr = None;
             cold.rack.on_recovered();
         }
-        self.cwnd = cwnd.max(u32::from(self.mss));
+        self.set_cwnd(cwnd.max(u32::from(self.mss)));
         self.dupacks = 0;
     }
 
@@ -438,9 +481,11 @@ impl Connection {
     /// Everything in flight is to be sent again, without a timeout.
     pub(crate) fn mark_flight_lost(&mut self, cx: &mut Context<'_>) {
         cx.counters.path_mtu_reduced += 1;
-        let (una, nxt, mss) = (self.una, self.nxt, u32::from(self.mss));
+        let (una, nxt, mss, cwnd) = (self.una, self.nxt, u32::from(self.mss), self.cwnd);
         let cold = self.cold_mut(cx.config);
-        cold.congestion.set_mss(mss);
+        cold.congestion.set_segment(mss);
+        // It may have been proportional rate reduction's.
+        cold.congestion.set_window(cwnd);
         cold.scoreboard.set_mss(mss);
         cold.scoreboard.on_rto(una, nxt, nxt);
         cold.recovery = Recovery::Loss(nxt);
@@ -481,11 +526,12 @@ impl Connection {
             // Not lost, only late.
             cold.rack.on_reordered();
         }
+        let cwnd = undo.congestion.window();
         cold.congestion = undo.congestion;
         cold.recovery = Recovery::Open;
         cold.prr = None;
         cold.scoreboard.forgive();
-        self.cwnd = self.cwnd.max(undo.cwnd);
+        self.set_cwnd(self.cwnd.max(cwnd));
         self.dupacks = 0;
     }
 }
@@ -503,7 +549,8 @@ impl Connection {
             delivered = cold.scoreboard.on_ack(una, header.ack, nxt, &[]);
         }
         if ack.acked > 0 {
-            outcome.drained |= self.on_acked(cx, header, ack.acked, ack.fin, delivered.original);
+            let progress = Progress::plain(header, ack.acked, ack.fin, delivered.original);
+            outcome.drained |= self.on_acked(cx, header, progress);
         } else if ack.duplicate {
             self.dupacks = self.dupacks.saturating_add(1);
             // The first two let a new segment go each (RFC 3042): the flight
@@ -518,16 +565,18 @@ impl Connection {
             Recovery::Open => {
                 if u32::from(self.dupacks) >= DUP_THRESH && self.in_flight() > 0 {
                     self.lose_head();
-                    self.enter_recovery(cx, 0);
+                    if !self.takes_lost_probe(cx) {
+                        self.enter_recovery(cx, 0);
+                    }
                 }
             }
             Recovery::Fast(recover) if header.ack.at_or_after(recover) => {
-                self.leave_recovery(cx);
+                self.leave_recovery();
                 // What was delivered before is not known: beyond the recovery
                 // point everything is new.
                 self.grow_after_recovery(cx, header.ack.forward_from(recover));
             }
-            Recovery::Loss(recover) if header.ack.at_or_after(recover) => self.leave_recovery(cx),
+            Recovery::Loss(recover) if header.ack.at_or_after(recover) => self.leave_recovery(),
             Recovery::Fast(_) => {
                 if ack.acked > 0 {
                     // A partial acknowledgement shows the next loss.

@@ -41,9 +41,12 @@ pub struct Delivered {
     pub covered: u32,
     /// The end of the highest first transmission that arrived.
     pub(crate) highest: Option<SeqNum>,
-    /// The last sent of the retransmissions that arrived, or whose first
-    /// transmissions did.
+    /// The last sent of the retransmissions that are acknowledged now, or whose
+    /// first transmissions are.
     pub(crate) again: Option<Departure>,
+    /// The same of those that are SACKed: a timestamp tells nothing of them,
+    /// for it is that of what arrived in order (RFC 7323 section 4.3).
+    pub(crate) again_sacked: Option<Departure>,
     /// The first byte that is known to have arrived only now, and was sent
     /// only once.
     pub original: Option<SeqNum>,
@@ -193,6 +196,11 @@ impl Scoreboard {
         })
     }
 
+    /// What was sent again from `start` to `end` is lost, and to be sent again.
+    pub(crate) fn lose_again_from(&mut self, start: SeqNum, end: SeqNum) {
+        self.forget_if(|entry| entry.range.start.at_or_after(start) && entry.range.start.before(end));
+    }
+
     /// The retransmission timer ran out: the first transmissions below `edge`
     /// are lost, the first segment in any case, and all retransmissions
     /// (RFC 8985 section 6.3). What was SACKed is kept (RFC 6675 section
@@ -226,6 +234,18 @@ impl Scoreboard {
     #[must_use]
     pub fn is_lost(&self, seq: SeqNum) -> bool {
         self.lost_below.is_some_and(|edge| seq.before(edge))
+    }
+
+    /// Whether the byte at `seq` was sent again, and is believed to be in
+    /// flight.
+    pub(crate) fn is_resent(&self, seq: SeqNum) -> bool {
+        self.retransmitted.iter().any(|entry| entry.range.start.at_or_before(seq) && entry.range.end.after(seq))
+    }
+
+    /// Whether the peer is known to hold all bytes from `start` to `end`, ahead
+    /// of some that it lacks.
+    pub(crate) fn is_sacked(&self, start: SeqNum, end: SeqNum) -> bool {
+        start.before(end) && !self.misses(start, end)
     }
 
     /// Whether the peer is not known to hold all bytes from `start` to `end`.
@@ -406,7 +426,7 @@ impl Scoreboard {
         self.sacked_bytes += newly;
         delivered.newly_sacked += newly;
         if newly > 0 {
-            self.retransmitted_bytes -= subtract(&mut self.retransmitted, range, &mut delivered.again);
+            self.retransmitted_bytes -= subtract(&mut self.retransmitted, range, &mut delivered.again_sacked);
         }
     }
 

@@ -108,7 +108,7 @@ impl Connection {
             self.flags.set(Flags::ACK_NOW);
             return;
         }
-        let limit = cx.config.receive_limit as usize;
+        let limit = self.receive_limit(cx.config) as usize;
         let cold = self.cold_mut(cx.config);
         let inserted = cold.receive.insert(ahead, bytes, limit);
         match inserted {

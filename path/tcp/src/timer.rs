@@ -97,7 +97,7 @@ impl Connection {
     /// (RFC 9293 section 3.8.6.1): ask again, for as long as it answers. Its
     /// silence counts from the first probe that it did not answer.
     fn on_probe_timer(&mut self, cx: &mut Context<'_>) -> Option<Closed> {
-        if self.release_held_back() {
+        if self.release_held_back() || self.paced_until().is_some() {
             return None;
         }
         let limit = match self.user_timeout(cx.config) {

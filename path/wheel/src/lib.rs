@@ -1,4 +1,5 @@
-//! The timer wheel of both data paths.
+//! The timer wheel of both data paths; beside it the calendar of what is paced,
+//! which is closer than a millisecond ([`Calendar`]).
 //!
 //! Two rings of buckets: near, a millisecond each, and far, about a second
 //! each. A bucket is a list of slots, linked through a store that both rings
@@ -20,8 +21,10 @@
 //! places in the near ring.
 #![forbid(unsafe_code)]
 
+mod calendar;
 mod ring;
 
+pub use calendar::Calendar;
 use core::ops::Range;
 use ring::{Ring, Store};
 

@@ -39,8 +39,8 @@ impl Sockets {
             Place::Unix(path) => Some(path.clone()),
             Place::Address(_) | Place::Name(..) => None,
         };
-        let (congestion, user_timeout) = (asked.congestion.clone(), asked.user_timeout);
-        let stream = StreamOptions { congestion, user_timeout, ..StreamOptions::default() };
+        let (congestion, pacing_rate, user_timeout) = (asked.congestion.clone(), asked.pacing_rate, asked.user_timeout);
+        let stream = StreamOptions { congestion, pacing_rate, user_timeout, ..StreamOptions::default() };
         let config = Config { engine: asked.engine, spin: asked.spin, stream, connect_to, ..Config::default() };
         if let Some(priority) = asked.fifo {
             eprintln!("warning: --sched: {}", Scheduling::read(Path::new("/")).allows(priority, &seats)?);

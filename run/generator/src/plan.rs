@@ -61,6 +61,8 @@ pub struct LoadSockets {
     pub spin: Duration,
     /// Congestion control; `None`: the system's.
     pub congestion: Option<String>,
+    /// Most bytes per second that each connection sends; `None`: no limit.
+    pub pacing_rate: Option<u64>,
     /// How long sent data may go unacknowledged; `None`: the system's say.
     pub user_timeout: Option<Duration>,
     /// The priority of its threads, if it is a real-time one.

@@ -93,6 +93,7 @@ mod tests {
             engine: Engine::Auto,
             spin: Duration::ZERO,
             congestion: None,
+            pacing_rate: None,
             user_timeout: None,
             fifo: None,
             floor: false,

@@ -67,6 +67,7 @@ use cpu::Clock;
 use say::Failure;
 use stack::{Address, Detection, LinkOffload, Seeds, Stack};
 use std::io;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use wire::Mac;
@@ -105,6 +106,7 @@ pub fn stack(
     // One speaks for all: they have the same addresses.
     config.announces = index == 0;
     config.tcp.congestion = plan.congestion;
+    config.tcp.max_pacing_rate = plan.pacing_rate.map(NonZeroU64::get);
     // A time beyond 24 days is none.
     let user_timeout = plan.user_timeout.and_then(|time| i32::try_from(time.as_millis()).ok());
     config.tcp.user_timeout = user_timeout.map_or(0, |ms| ms.max(1).unsigned_abs());
@@ -128,9 +130,13 @@ pub fn stack(
 /// Each silo's part of what is asked for, or usual for, all of them. Rounded
 /// up: all together hold at least that.
 fn share(config: &mut stack::Config, silos: usize) {
-    for limit in
-        [&mut config.max_connections, &mut config.max_half_open, &mut config.max_time_wait, &mut config.receive_memory]
-    {
+    for limit in [
+        &mut config.max_connections,
+        &mut config.max_half_open,
+        &mut config.max_time_wait,
+        &mut config.receive_memory,
+        &mut config.send_memory,
+    ] {
         *limit = limit.div_ceil(silos);
     }
     let silos = u32::try_from(silos).unwrap_or(u32::MAX);

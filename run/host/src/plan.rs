@@ -8,6 +8,7 @@ use core::time::Duration;
 use driver::Kernel;
 use link::FaultPlan;
 use silo::{Idle, Pace};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use tcp::congestion::Algorithm;
 use wire::Mac;
@@ -51,6 +52,9 @@ pub struct HostPlan {
     pub offload: bool,
     /// Congestion control of new connections.
     pub congestion: Algorithm,
+    /// Most bytes per second that each connection sends; `None`: as fast as the
+    /// path lets it.
+    pub pacing_rate: Option<NonZeroU64>,
     /// How long sent data may go unacknowledged; `None`: as long as it is
     /// sent again.
     pub user_timeout: Option<Duration>,
@@ -137,6 +141,7 @@ impl HostPlan {
             tx_delay: Duration::ZERO,
             offload: true,
             congestion: Algorithm::Cubic,
+            pacing_rate: None,
             user_timeout: None,
             max_connections: CONNECTIONS,
             per_source: None,

@@ -5,6 +5,7 @@ use crate::work::{WORK_SPANS, burn};
 use server::{AccessLog, RESPOND_SIZE_MAX, RequestWork, Respond};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -180,6 +181,14 @@ impl FromStr for Size {
             .map(Self)
             .ok_or_else(|| BadValue::new("write a number of bytes, as in 4096, 64K, 256M or 1G (powers of 1,024)"))
     }
+}
+
+/// A rate at which connections send, in bytes per second: not 0, at which
+/// nothing would ever be sent.
+pub fn pacing_rate(text: &str) -> Result<NonZeroU64, BadValue> {
+    let Size(bytes) = text.parse()?;
+    NonZeroU64::new(bytes)
+        .ok_or_else(|| BadValue::new("write bytes per second above 0, as in 125000, 64K or 10M (powers of 1,024)"))
 }
 
 /// A number of bytes, or `off` for none.

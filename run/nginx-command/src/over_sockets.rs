@@ -53,6 +53,7 @@ pub fn path(
     };
     let stream = StreamOptions {
         congestion: told.congestion.clone(),
+        pacing_rate: told.pacing_rate,
         user_timeout: told.user_timeout,
         ..StreamOptions::default()
     };

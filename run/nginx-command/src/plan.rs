@@ -54,6 +54,8 @@ pub struct NginxWorkers {
     pub spin: Duration,
     /// Congestion control of new connections; `None`: the system's.
     pub congestion: Option<String>,
+    /// Most bytes per second that each connection sends; `None`: no limit.
+    pub pacing_rate: Option<u64>,
     /// How long sent data may go unacknowledged; `None`: as the system has it.
     pub user_timeout: Option<Duration>,
     /// Where the statistics page lies; `None`: the usual place.

@@ -41,6 +41,8 @@ pub struct Options {
     pub max_segment: u16,
     /// `TCP_USER_TIMEOUT` in milliseconds; 0 is what the settings say.
     pub user_timeout: u32,
+    /// `SO_MAX_PACING_RATE` in bytes per second; all bits set is none.
+    pub pacing_rate: u64,
 }
 
 impl Options {
@@ -58,6 +60,7 @@ impl Options {
             traffic_class: 0,
             max_segment: 0,
             user_timeout: 0,
+            pacing_rate: u64::MAX,
         }
     }
 
@@ -67,6 +70,7 @@ impl Options {
             max_segment: (self.max_segment > 0).then_some(self.max_segment),
             traffic_class: if v4 { self.tos } else { self.traffic_class },
             user_timeout: (self.user_timeout > 0).then_some(self.user_timeout),
+            pacing_rate: (self.pacing_rate < u64::MAX).then_some(self.pacing_rate),
         }
     }
 }
@@ -107,6 +111,12 @@ impl Host {
             (libc::SOL_SOCKET, libc::SO_SNDBUF) => i32::try_from(options.send_limit).unwrap_or(i32::MAX),
             (libc::SOL_SOCKET, libc::SO_RCVBUF) => {
                 i32::try_from(self.silo.stack.config().tcp.receive_limit).unwrap_or(i32::MAX)
+            }
+            // Linux: `sk_getsockopt` in net/core/sock.c. As many bytes as there is room for.
+            (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => {
+                let short = u32::try_from(options.pacing_rate).unwrap_or(u32::MAX);
+                let long = options.pacing_rate.to_ne_bytes();
+                return Ok(if room >= long.len() { long.to_vec() } else { short.to_ne_bytes().to_vec() });
             }
             (libc::SOL_SOCKET, libc::SO_LINGER) => {
                 let on = i32::from(options.reset_on_close).to_ne_bytes();
@@ -178,6 +188,12 @@ impl Host {
         let options = &mut self.silo.app.socket_mut(fd)?.options;
         match name {
             libc::SO_REUSEADDR => options.reuse_address = number != 0,
+            libc::SO_MAX_PACING_RATE => {
+                let long = value.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
+                let short = if number == -1 { u64::MAX } else { u64::from(number.cast_unsigned()) };
+                options.pacing_rate = long.unwrap_or(short);
+                return self.tell_stack(fd);
+            }
             // Doubled, as in Linux, for bookkeeping that the kernel counts too.
             libc::SO_SNDBUF => {
                 let limit = usize::try_from(number).unwrap_or(0).saturating_mul(2);

@@ -207,6 +207,9 @@ impl Fabric {
     /// Prints every frame that the switch forwards from now on.
     pub fn trace(&mut self) {
         self.switch.trace = true;
+        if let Some(beyond) = &mut self.beyond {
+            beyond.switch.trace = true;
+        }
     }
 
     /// Frames forwarded.
@@ -225,13 +228,12 @@ impl Fabric {
             }
         }
         self.switch.turn(self.now);
-        let mut works = self.switch.has_work();
         let mut path = None;
         if let Some(beyond) = &mut self.beyond {
             beyond.turn(self.now);
-            works |= beyond.has_work();
             path = beyond.path.next_event();
         }
+        let works = self.switch.has_work() || self.beyond.as_ref().is_some_and(Beyond::has_work);
         let next = if works {
             self.now
         } else {

@@ -143,7 +143,7 @@ impl Default for Internet {
             back: Impairment::default(),
             flows: vec![Flow::default()],
             changes: Vec::new(),
-            receiver: tcp::Config { receive_limit: 8 << 20, ..tcp::Config::default() },
+            receiver: tcp::Config::default(),
             until: Duration::from_secs(10),
             seed: 1,
         }

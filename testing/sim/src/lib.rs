@@ -28,4 +28,4 @@ pub mod world;
 
 pub use proxied::simulate_proxied;
 pub use scenario::Scenario;
-pub use world::{Outcome, simulate, simulate_bare, simulate_sealed, simulate_silos};
+pub use world::{Outcome, simulate, simulate_bare, simulate_paced, simulate_sealed, simulate_silos};

@@ -49,11 +49,12 @@ struct Arguments {
     /// Print the table of loss, delay and buffer.
     #[arg(long)]
     table: bool,
-    /// Print the table of flows over emulated paths.
-    #[arg(long)]
-    internet: bool,
+    /// Print the table of flows over emulated paths, of those with PART in
+    /// their names.
+    #[arg(long, value_name = "PART", num_args = 0..=1, default_missing_value = "")]
+    internet: Option<String>,
     /// Write both tables where the tests compare them.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "internet")]
     bless: bool,
     /// 100 MB at 1 % loss and 20 ms, beside the Mathis bound.
     #[arg(long)]
@@ -62,13 +63,14 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    for (asked, table, file) in [
-        (arguments.table || arguments.bless, table as fn() -> String, "transfers.txt"),
-        (arguments.internet || arguments.bless, sim::internet::table, "internet.txt"),
-    ] {
-        if asked && !print_table(&table(), arguments.bless.then_some(file)) {
-            return ExitCode::FAILURE;
-        }
+    if (arguments.table || arguments.bless) && !print_table(&table(), arguments.bless.then_some("transfers.txt")) {
+        return ExitCode::FAILURE;
+    }
+    let part = arguments.internet.or_else(|| arguments.bless.then(String::new));
+    if let Some(part) = part
+        && !print_table(&sim::internet::table(&part), arguments.bless.then_some("internet.txt"))
+    {
+        return ExitCode::FAILURE;
     }
     if arguments.mathis {
         mathis();

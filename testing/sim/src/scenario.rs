@@ -159,6 +159,21 @@ impl Scenario {
         scenario
     }
 
+    /// The same, with hosts whose connections have a rate, from one of a modem to more than
+    /// any path's; half of the talks are sealed.
+    #[must_use]
+    pub fn of_paced(seed: u64) -> Self {
+        let mut scenario = Self::of(seed);
+        let rng = &mut Rng::new(seed ^ PACED);
+        scenario.manner.sealed = 2;
+        for host in &mut scenario.hosts {
+            if !rng.one_in(4) {
+                host.config.tcp.max_pacing_rate = Some(rng.scale(20_000, 200_000_000));
+            }
+        }
+        scenario
+    }
+
     /// The same, with several silos at half of the hosts, and at the first.
     #[must_use]
     pub fn of_silos(seed: u64) -> Self {
@@ -184,6 +199,9 @@ impl Scenario {
 
 /// Tells the silos' random numbers from the others.
 const SILOS: u64 = 0x51_10_50_00;
+
+/// The same, of what is paced.
+const PACED: u64 = 0x9a_ce_d0_00;
 
 /// The same, of what is sealed.
 const SEALED: u64 = 0x5e_a1_ed_00;

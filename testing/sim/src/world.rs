@@ -187,11 +187,12 @@ impl World {
         }
         for (index, station) in self.stations.iter().enumerate().filter(|(_, station)| !station.gone) {
             let sum = |count: fn(&Stack) -> usize| station.host.stacks().map(count).sum();
-            let left: [(_, usize); 5] = [
+            let left: [(_, usize); 6] = [
                 ("connections", sum(Stack::connections)),
                 ("half-open handshakes", sum(Stack::half_open)),
                 ("TIME-WAIT records", sum(Stack::time_wait)),
                 ("bytes received", sum(Stack::receive_memory)),
+                ("bytes under way", sum(Stack::send_memory)),
                 ("remembered flows", station.host.flows()),
             ];
             for (what, count) in left.iter().filter(|(_, count)| *count > 0) {
@@ -211,6 +212,12 @@ pub fn simulate_silos(seed: u64) -> Outcome {
 #[must_use]
 pub fn simulate_sealed(seed: u64) -> Outcome {
     World::shadowed(&Scenario::of_sealed(seed), None).run()
+}
+
+/// The same of [`Scenario::of_paced`].
+#[must_use]
+pub fn simulate_paced(seed: u64) -> Outcome {
+    World::shadowed(&Scenario::of_paced(seed), None).run()
 }
 
 /// Simulates what `seed` stands for.

@@ -64,3 +64,77 @@ fn outages_and_routes() {
     let fast = Internet { changes, ..path }.run().path[0].passed;
     assert!(fast > slow, "{fast} {slow}");
 }
+
+fn changing(changes: &[(u64, PathChange)], path: Internet) -> Internet {
+    let changes = changes.iter().map(|&(ms, what)| Change { at: Duration::from_millis(ms), what }).collect();
+    Internet { changes, ..path }
+}
+
+fn least_mss(flow: &sim::internet::FlowRan) -> u16 {
+    flow.mss.iter().filter(|mss| **mss > 0).min().copied().unwrap_or(0)
+}
+
+/// RFC 8899 section 4.3: where long packets begin to vanish a transfer goes on
+/// within 2 s, and finds what passes: from the start, amid a transfer, and where
+/// the round trip is long.
+#[test]
+fn a_black_hole_does_not_stall() {
+    for (at, rtt) in [(0, 40), (3_000, 40), (3_000, 10), (3_000, 150)] {
+        let path = Internet { rtt: Duration::from_millis(rtt), ..Internet::default() };
+        let ran = changing(&[(at, PathChange::BlackHole(1_400))], path).run();
+        let flow = &ran.flows[0];
+        let from = Duration::from_millis(at);
+        let gap = flow.longest_gap(from, secs(10));
+        assert!(gap <= secs(2), "{at} {rtt}: {gap:?}");
+        // Of a packet of 1,400 bytes 52 are headers with timestamps.
+        let last = flow.mss.iter().rev().find(|mss| **mss > 0).copied().unwrap_or(0);
+        assert!((1_340..=1_348).contains(&last), "{at} {rtt}: {last}");
+        assert_eq!(flow.counters.path_mtu_black_holes, 1);
+        let rate = flow.goodput(secs(8), secs(10));
+        // A long round trip takes longer to have its window back.
+        assert!(rate > if rtt > 100 { 10e6 } else { 15e6 }, "{at} {rtt}: {rate}");
+    }
+}
+
+/// Loss and outages of packets of all sizes lower no segment's size, or for one
+/// probe's time.
+#[test]
+fn what_befalls_all_sizes_lowers_none() {
+    for seed in 1..=5 {
+        let loss = link::Impairment { loss: link::Probability::new(0.03), ..link::Impairment::default() };
+        let lossy = Internet { there: loss, seed, ..Internet::default() };
+        let outage = [(3_000, PathChange::Outage), (5_000, PathChange::Mended)];
+        for path in
+            [lossy.clone(), changing(&outage, Internet { seed, ..Internet::default() }), changing(&outage, lossy)]
+        {
+            let ran = path.run();
+            let flow = &ran.flows[0];
+            let short = flow.mss.iter().filter(|mss| (1..1_448).contains(*mss)).count();
+            // Of ticks of 100 ms: a round trip takes 40.
+            assert!(short <= 3, "seed {seed}: {short} ticks with segments of {}", least_mss(flow));
+            assert_eq!((flow.counters.path_mtu_black_holes, flow.mss.last()), (0, Some(&1_448)), "seed {seed}");
+        }
+    }
+}
+
+/// A long path is filled by one flow, though its receiver begins with a window
+/// and its sender's application with a queue of much less.
+#[test]
+fn windows_open_to_what_a_path_takes() {
+    let flow = |tcp: tcp::Config| Flow { bytes: 50_000_000, tcp, ..Flow::default() };
+    let path = |tcp: tcp::Config| Internet {
+        rate: Some(200_000_000),
+        rtt: Duration::from_millis(100),
+        queue: Queue::Bytes(2_500_000),
+        flows: vec![flow(tcp.clone())],
+        receiver: tcp,
+        until: secs(120),
+        ..Internet::default()
+    };
+    let took = |tcp| path(tcp).run().flows[0].ended.expect("it ends").as_secs_f64();
+    let usual = took(tcp::Config::default());
+    let narrow = took(tcp::Config { receive_limit: 1 << 20, ..tcp::Config::default() });
+    let starved = took(tcp::Config { send_limit: 0, ..tcp::Config::default() });
+    assert!(usual < 3.6, "{usual}");
+    assert!(narrow > 1.4 * usual && starved > 1.4 * usual, "{usual} {narrow} {starved}");
+}

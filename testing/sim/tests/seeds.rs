@@ -109,5 +109,5 @@ fn transfers_are_as_before() {
 /// reordering, outages, black holes and routes that change.
 #[test]
 fn paths_are_as_before() {
-    assert_eq!(sim::internet::table(), snapshot("internet.txt"));
+    assert_eq!(sim::internet::table(""), snapshot("internet.txt"));
 }

@@ -138,6 +138,8 @@ pub struct Session {
     pub resumed: bool,
     /// Where data may have come before the handshake was over: whether it is now.
     pub early: Option<Arc<AtomicBool>>,
+    /// What was agreed on to be spoken above TLS (ALPN, RFC 7301).
+    pub protocol: Option<Box<[u8]>>,
     #[expect(dead_code, reason = "so that there is none of these")]
     never: Never,
 }

@@ -9,6 +9,7 @@ use host::{BesideLinks, HostPlan, OnLinkLoss, Silos};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 use tcp::congestion::Algorithm;
@@ -187,6 +188,15 @@ pub(in crate::args) struct HostArgs {
     /// usual being the system's
     #[arg(long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
+
+    /// Send at most this many bytes per second on each connection, paced
+    /// (SO_MAX_PACING_RATE)
+    ///
+    /// With --link a flow leaves in bursts of what is sent in a millisecond, at
+    /// least a segment and at most 64K; without, as the kernel has it. What is
+    /// sent again counts; acknowledgements do not.
+    #[arg(long, value_name = "SIZE", value_parser = values::pacing_rate)]
+    pub(super) max_pacing_rate: Option<NonZeroU64>,
 
     /// Give a connection up once data that was sent went unacknowledged for
     /// this long (the user timeout of RFC 9293, TCP_USER_TIMEOUT)
@@ -399,6 +409,7 @@ impl HostArgs {
                 Some("newreno") => Algorithm::NewReno,
                 Some(other) => return Err(format!("--congestion {other}: over a link there are cubic and newreno")),
             },
+            pacing_rate: self.max_pacing_rate,
             user_timeout: self.user_timeout,
             resets_per_source: self.resets_per_source,
             errors_per_source: self.errors_per_source,

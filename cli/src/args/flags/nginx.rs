@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use host::values;
 use nginx_command::{ExplainForm, NginxAction, NginxLinks, NginxPlan, NginxSignal, NginxWorkers};
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -159,8 +160,10 @@ pub(super) fn paths(host: HostArgs) -> Result<(Option<NginxLinks>, NginxWorkers)
         if host.fifo.is_some() {
             return Err("--sched: over kernel sockets it is for serve of a folder and for load".to_owned());
         }
-        let HostArgs { congestion, user_timeout, status_page, .. } = host;
-        return Ok((None, NginxWorkers { spin, congestion, user_timeout, status_page, accept: None }));
+        let HostArgs { congestion, user_timeout, status_page, max_pacing_rate, .. } = host;
+        let pacing_rate = max_pacing_rate.map(NonZeroU64::get);
+        let accept = None;
+        return Ok((None, NginxWorkers { spin, congestion, pacing_rate, user_timeout, status_page, accept }));
     }
     let counted = host.names_silos();
     // How many there are is the configuration's to say.

@@ -9,6 +9,7 @@ use host::values::{self, Size};
 use host::{Cores, HostPlan, Workers};
 use serve::{Control, KernelPlan, Listen, RestartPlan, TakeOver};
 use sockets::{Config, Engine, ListenOptions, Model, StreamOptions};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -94,11 +95,6 @@ pub(super) struct SocketArgs {
     /// kernel adapts it]
     #[arg(long, value_name = "SIZE", value_parser = buffer, conflicts_with = "link")]
     rcvbuf: Option<u32>,
-
-    /// Send at most this many bytes per second on each connection, paced
-    /// (SO_MAX_PACING_RATE)
-    #[arg(long, value_name = "SIZE", conflicts_with = "link")]
-    max_pacing_rate: Option<Size>,
 
     /// Poll the network device for this long where nothing has arrived
     /// (SO_BUSY_POLL)
@@ -263,7 +259,7 @@ impl SocketArgs {
             keep_alive,
             send_buffer: self.sndbuf,
             receive_buffer: self.rcvbuf,
-            pacing_rate: self.max_pacing_rate.map(|Size(bytes)| bytes),
+            pacing_rate: host.max_pacing_rate.map(NonZeroU64::get),
             busy_poll: self.busy_poll,
             congestion: host.congestion,
             user_timeout: host.user_timeout,

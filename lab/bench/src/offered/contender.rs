@@ -1,6 +1,6 @@
 //! The servers that are compared, and how each is told to serve the same.
 
-use super::{DataPath, Plan, Row};
+use super::{DataPath, OfferedRow, Plan};
 use crate::BenchError;
 use crate::ordinary::passing;
 use crate::proxied::PORT;
@@ -46,13 +46,13 @@ const START: Duration = Duration::from_secs(10);
 
 /// Those of a row, nginx first. Whoever does not do what the row asks is not in it, nor is one
 /// that is not installed.
-pub(super) fn all(plan: &Plan, row: Row) -> Vec<Contender> {
+pub(super) fn all(plan: &Plan, row: OfferedRow) -> Vec<Contender> {
     let other = |name: &str, kind| Contender { name: name.to_owned(), link: Link::Kernel, kind };
     let mut contenders = vec![other("nginx", Kind::Nginx)];
     let wanted: &[(&str, Kind)] = match row {
-        Row::File | Row::New => &[("lighttpd", Kind::Lighttpd), ("h2o", Kind::H2o)],
-        Row::Tls => &[("h2o", Kind::H2o)],
-        Row::Proxied | Row::Proxied64k => &[("haproxy", Kind::Haproxy)],
+        OfferedRow::File | OfferedRow::New => &[("lighttpd", Kind::Lighttpd), ("h2o", Kind::H2o)],
+        OfferedRow::Tls => &[("h2o", Kind::H2o)],
+        OfferedRow::Proxied | OfferedRow::Proxied64k => &[("haproxy", Kind::Haproxy)],
     };
     if !plan.only_nginx {
         for (name, kind) in wanted {
@@ -64,7 +64,7 @@ pub(super) fn all(plan: &Plan, row: Row) -> Vec<Contender> {
     }
     for path in &plan.paths {
         let (name, link) = match path {
-            DataPath::IoUring if matches!(row, Row::File | Row::New) => {
+            DataPath::IoUring if matches!(row, OfferedRow::File | OfferedRow::New) => {
                 let (name, link) = ("io_uring, serve".to_owned(), Link::Kernel);
                 contenders.push(Contender { name, link, kind: Kind::OursByIoUring });
                 continue;
@@ -89,7 +89,7 @@ pub(super) fn all(plan: &Plan, row: Row) -> Vec<Contender> {
 /// Starts one; what is returned first is what runs, where the second does not keep it.
 pub(super) fn start(
     contender: &Contender,
-    row: Row,
+    row: OfferedRow,
     field: &Field<'_>,
     folder: &Path,
     nginx_program: &Path,
@@ -129,7 +129,7 @@ pub(super) fn start(
     let program = Program { name: "a server", netns: Some(&names.server), core: Some(stand.cores.0), words };
     let mut running = program.start(stand.folder())?;
     // State 0A is LISTEN (include/net/tcp_states.h).
-    let port = if row == Row::Tls { ":01BB" } else { ":0050" };
+    let port = if row == OfferedRow::Tls { ":01BB" } else { ":0050" };
     let table = format!("/proc/{}/net/tcp", running.pid());
     let is_listening = |text: String| text.lines().any(|line| line.contains(port) && line.contains(" 0A "));
     running.wait_until("listen", START, field.interrupt, || fs::read_to_string(&table).is_ok_and(is_listening))?;
@@ -139,7 +139,7 @@ pub(super) fn start(
 }
 
 /// What nginx and ours are told.
-fn like_nginx(row: Row) -> String {
+fn like_nginx(row: OfferedRow) -> String {
     if row.behind().is_some() {
         return passing(PROCESS, &format!("127.0.0.1:{PORT}"));
     }

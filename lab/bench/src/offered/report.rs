@@ -1,6 +1,6 @@
 //! What was measured, for people and for programs.
 
-use super::Row;
+use super::OfferedRow;
 use super::contender::{Contender, Kind};
 use crate::kernel::{spread, word};
 use demo::measure::thousands;
@@ -64,7 +64,7 @@ const CARRIED: f64 = 0.98;
 impl Table {
     /// Of samples by contender, nginx's first.
     pub(super) fn new(
-        row: Row,
+        row: OfferedRow,
         (load_percent, rate): (Option<u32>, u32),
         contenders: &[Contender],
         samples: &[Vec<Sample>],
@@ -111,7 +111,9 @@ impl Table {
             "", "us each", "irq", "sleeps", "calls", "left", "p50", "p99"
         );
         for entry in &self.servers {
-            let Entry { server, us_per_request, softirq_us_per_request, wakeups_per_request, .. } = entry;
+            let Entry {
+                server, us_per_request: each, softirq_us_per_request: irq, wakeups_per_request: sleeps, ..
+            } = entry;
             let calls = entry.calls_per_request.map_or_else(|| "-".to_owned(), |calls| format!("{calls:.2}"));
             let [share, low, high] = entry.of_nginx;
             let bound =
@@ -123,8 +125,8 @@ impl Table {
             };
             let errors = if entry.errors > 0 { format!("  {} ERRORS", entry.errors) } else { String::new() };
             println!(
-                "  {server:24} {us_per_request:>9.2} {softirq_us_per_request:>6.2} {wakeups_per_request:>7.2} {calls:>6} \
-                 {:>6.1}% {:>5.0} us {:>5.0} us  {share:.2} ({low:.2} to {high:.2}){bound}{carried}{errors}",
+                "  {server:24} {each:>9.2} {irq:>6.2} {sleeps:>7.2} {calls:>6} {:>6.1}% {:>5.0} us {:>5.0} us  \
+                 {share:.2} ({low:.2} to {high:.2}){bound}{carried}{errors}",
                 100.0 * entry.core_left,
                 entry.p50_us,
                 entry.p99_us,
@@ -152,7 +154,7 @@ mod tests {
         let contenders = kinds.map(|(name, kind)| Contender { name: name.to_owned(), link: Link::Kernel, kind });
         let samples =
             [vec![sample(10.0, 0), sample(20.0, 0), sample(30.0, 0)], ours.map(|cost| sample(cost, errors)).to_vec()];
-        Table::new(Row::File, (Some(5), rate), &contenders, &samples, &[None, Some(2.0)])
+        Table::new(OfferedRow::File, (Some(5), rate), &contenders, &samples, &[None, Some(2.0)])
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod ingress;
 mod neighbour;
 mod output;
 mod presence;
+mod remembered;
 mod resolution;
 mod route;
 mod unreachable;
@@ -23,7 +24,9 @@ pub(crate) use addresses::Addresses;
 #[cfg(test)]
 pub(crate) use fragments::TIMEOUT as REASSEMBLY_TIMEOUT;
 #[cfg(test)]
-pub(crate) use route::{MAX_PATH_MTUS, MAX_ROUTES};
+pub(crate) use remembered::MAX_REMEMBERED;
+#[cfg(test)]
+pub(crate) use route::MAX_ROUTES;
 
 /// Limits of reassembly, for a test of what is told of them.
 #[cfg(test)]
@@ -62,6 +65,7 @@ use core::net::IpAddr;
 use fragments::Reassembly;
 use icmp::Icmp;
 use presence::Presence;
+use remembered::Remembered;
 use resolution::HostNeighbours;
 use route::{PathMtus, Routes};
 use tcp::{Narrowed, Path};
@@ -93,6 +97,9 @@ pub(crate) struct Ip {
     host: HostNeighbours,
     reassembly: Reassembly,
     path_mtus: PathMtus,
+    /// By how many quarters of a round trip, less one, segments overtake each other on the
+    /// way to a destination.
+    reordering: Remembered<u8>,
     icmp: Icmp,
     counters: IpCounters,
 }
@@ -121,6 +128,7 @@ impl Ip {
             host: HostNeighbours::new(config),
             reassembly: Reassembly::new(),
             path_mtus: PathMtus::new(),
+            reordering: Remembered::default(),
             icmp: Icmp::new(config, seeds, now),
             counters: IpCounters::default(),
         }
@@ -177,6 +185,24 @@ impl Ip {
         let mtu = mtu.max(least).min(most) as u16;
         let (mtu, below_least) = self.path_mtus.learn(dst, mtu, below_least, self.now);
         Narrowed { path: Path { mtu: mtu.min(self.mtu), v6: dst.is_ipv6() }, below_least }
+    }
+
+    /// A connection found, by what arrives, that the path to `dst` takes packets
+    /// of `mtu` bytes.
+    pub fn on_path_found(&mut self, dst: IpAddr, mtu: u16) {
+        self.path_mtus.find(dst, (mtu < self.mtu).then_some(mtu), self.now);
+    }
+
+    /// A connection found that segments to `dst` overtake each other, and by how
+    /// much ([`tcp::Connection::take_reordering`]).
+    pub fn on_reordering(&mut self, dst: IpAddr, widened: u8) {
+        self.reordering.keep(dst, widened, self.now);
+    }
+
+    /// What is known of that.
+    #[inline]
+    pub fn reordering(&self, dst: IpAddr) -> Option<u8> {
+        self.reordering.get(dst, self.now).copied()
     }
 
     /// Whether packets to `dst` may be fragmented on their way, as far as is

@@ -1,22 +1,13 @@
 //! Where a packet goes next, and how large it may be on the way.
 
+use super::remembered::Remembered;
 use crate::config::Config;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use core::time::Duration;
-use std::collections::BTreeMap;
 use wire::Time;
 
 /// Routes; more are refused, and the caller is told. A host has its on-link
 /// prefixes and a gateway or two.
 pub(crate) const MAX_ROUTES: usize = 256;
-
-/// Destinations whose path MTU is remembered; beyond, the one that was learned
-/// first is forgotten. 48 bytes each.
-pub(crate) const MAX_PATH_MTUS: usize = 4096;
-
-/// How long a path MTU is believed: then the path may have changed, and is
-/// tried anew (RFC 1191 section 6.3, RFC 8201 section 4).
-const PATH_MTU_LIFETIME: Duration = Duration::from_secs(600);
 
 /// Smaller MTUs are taken as this: a router that claims less is not believed
 /// (Linux's `ip_rt_min_pmtu`, net/ipv4/route.c).
@@ -151,13 +142,11 @@ impl Routes {
     }
 }
 
-/// Path MTUs that routers told us of (RFC 1191, RFC 8201).
+/// Path MTUs that routers told us of (RFC 1191, RFC 8201), or that were found
+/// where none did (RFC 4821).
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
-    by_destination: BTreeMap<IpAddr, PathMtu>,
-    /// Number given to the next destination, so that the oldest can be found.
-    learned: u64,
-    by_age: BTreeMap<u64, IpAddr>,
+    paths: Remembered<PathMtu>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -165,8 +154,6 @@ struct PathMtu {
     mtu: u16,
     /// It is less than the least that is believed.
     below_least: bool,
-    number: u64,
-    until: Time,
 }
 
 impl PathMtus {
@@ -178,21 +165,13 @@ impl PathMtus {
     /// link's.
     #[inline]
     pub fn get(&self, dst: IpAddr, now: Time) -> Option<u16> {
-        self.known(dst, now).map(|path| path.mtu)
+        self.paths.get(dst, now).map(|path| path.mtu)
     }
 
     /// Whether packets to `dst` may be fragmented on their way.
     #[inline]
     pub fn is_below_least(&self, dst: IpAddr, now: Time) -> bool {
-        self.known(dst, now).is_some_and(|path| path.below_least)
-    }
-
-    #[inline]
-    fn known(&self, dst: IpAddr, now: Time) -> Option<&PathMtu> {
-        if self.by_destination.is_empty() {
-            return None;
-        }
-        self.by_destination.get(&dst).filter(|path| now < path.until)
+        self.paths.get(dst, now).is_some_and(|path| path.below_least)
     }
 
     /// Notes that the path to `dst` carries packets of `mtu` bytes, and fewer
@@ -201,26 +180,25 @@ impl PathMtus {
     /// believed, this is no news: a report never raises it (RFC 1191 section
     /// 3, RFC 8201 section 4). Returns what is believed.
     pub fn learn(&mut self, dst: IpAddr, mtu: u16, below_least: bool, now: Time) -> (u16, bool) {
-        let known = self.known(dst, now).copied();
+        let known = self.paths.get(dst, now).copied();
         if let Some(known) = known
             && known.mtu < mtu
         {
             return (known.mtu, known.below_least);
         }
         let below_least = below_least || known.is_some_and(|known| known.mtu == mtu && known.below_least);
-        if let Some(old) = self.by_destination.remove(&dst) {
-            self.by_age.remove(&old.number);
-        }
-        if self.by_destination.len() >= MAX_PATH_MTUS
-            && let Some((_, oldest)) = self.by_age.pop_first()
-        {
-            self.by_destination.remove(&oldest);
-        }
-        let number = self.learned;
-        self.learned += 1;
-        self.by_age.insert(number, dst);
-        self.by_destination.insert(dst, PathMtu { mtu, below_least, number, until: now + PATH_MTU_LIFETIME });
+        self.paths.keep(dst, PathMtu { mtu, below_least }, now);
         (mtu, below_least)
+    }
+
+    /// Notes what was found by what arrives: that the path to `dst` carries
+    /// packets of `mtu` bytes and no more, or of no less than our link does,
+    /// where that is `None` (RFC 4821 section 5.1, RFC 8899 section 3).
+    pub fn find(&mut self, dst: IpAddr, mtu: Option<u16>, now: Time) {
+        match mtu {
+            Some(mtu) => self.paths.keep(dst, PathMtu { mtu, below_least: false }, now),
+            None => self.paths.forget(dst),
+        }
     }
 }
 
@@ -248,6 +226,7 @@ fn bits(ip: IpAddr) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ip::remembered::LIFETIME;
 
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
@@ -331,7 +310,7 @@ mod tests {
         assert_eq!(paths.learn(ip("10.0.0.1"), 1280, false, Time::ZERO), (1280, false));
         // No report raises it, or makes it be believed for longer.
         assert_eq!(paths.learn(ip("10.0.0.1"), 1400, false, Time::from_millis(300_000)), (1280, false));
-        let last = Time::ZERO + PATH_MTU_LIFETIME;
+        let last = Time::ZERO + LIFETIME;
         assert_eq!(paths.get(ip("10.0.0.1"), Time::from_nanos(last.as_nanos() - 1)), Some(1280));
         assert_eq!(paths.get(ip("10.0.0.1"), last), None);
         assert_eq!(paths.get(ip("10.0.0.2"), Time::ZERO), None);
@@ -339,26 +318,23 @@ mod tests {
         assert_eq!(paths.learn(ip("10.0.0.1"), 1400, false, last), (1400, false));
         assert_eq!(paths.learn(ip("10.0.0.1"), 552, true, last), (552, true));
         // Told again, it is believed from then on.
-        let later = last + PATH_MTU_LIFETIME / 2;
+        let later = last + LIFETIME / 2;
         assert_eq!(paths.learn(ip("10.0.0.1"), 552, false, later), (552, true));
-        assert_eq!(paths.get(ip("10.0.0.1"), last + PATH_MTU_LIFETIME), Some(552));
+        assert_eq!(paths.get(ip("10.0.0.1"), last + LIFETIME), Some(552));
         assert!(paths.is_below_least(ip("10.0.0.1"), last) && !paths.is_below_least(ip("10.0.0.2"), last));
     }
 
+    /// What arrives is believed before what was: up and down.
     #[test]
-    fn path_mtus_are_bounded() {
+    fn what_was_found_of_a_path_takes_the_place_of_what_was_known() {
         let mut paths = PathMtus::new();
-        let address = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(n));
-        for n in 0..MAX_PATH_MTUS as u32 {
-            paths.learn(address(n), 1400, false, Time::ZERO);
-        }
-        // Learned again, so no longer the oldest.
-        paths.learn(address(0), 1300, false, Time::from_millis(1));
-        paths.learn(address(1 << 20), 1400, false, Time::ZERO);
-        assert_eq!(paths.by_destination.len(), MAX_PATH_MTUS);
-        assert_eq!(paths.by_age.len(), MAX_PATH_MTUS);
-        assert_eq!(paths.get(address(0), Time::ZERO), Some(1300));
-        assert_eq!(paths.get(address(1), Time::ZERO), None);
-        assert_eq!(paths.get(address(1 << 20), Time::ZERO), Some(1400));
+        let known = |paths: &PathMtus, ms| paths.get(ip("10.0.0.1"), Time::from_millis(ms));
+        paths.find(ip("10.0.0.1"), Some(1_200), Time::ZERO);
+        paths.find(ip("10.0.0.1"), Some(1_380), Time::from_millis(10));
+        assert_eq!(known(&paths, 20), Some(1_380));
+        // Known for as long as any.
+        assert_eq!((known(&paths, 600_009), known(&paths, 600_010)), (Some(1_380), None));
+        paths.find(ip("10.0.0.1"), None, Time::from_millis(30));
+        assert_eq!(known(&paths, 40), None);
     }
 }

@@ -368,10 +368,17 @@ impl Tcp {
             }
         };
         let id = self.slots.id(slot);
+        if let Some(mtu) = self.slots.at_mut(slot).tcp.take_path_mtu() {
+            ip.on_path_found(self.slots.at(slot).flow().remote(), mtu);
+        }
+        if let Some(widened) = self.slots.at_mut(slot).tcp.take_reordering() {
+            ip.on_reordering(self.slots.at(slot).flow().remote(), widened);
+        }
         if self.slots.at(slot).tcp.in_flight() < flight {
             ip.neighbours.confirm(self.slots.at(slot).neighbour, self.common.now);
         }
         self.account(slot, before);
+        self.update_room(slot);
         if outcome.answer != Answer::None {
             self.answer(ip, slot, outcome.answer, out);
         }

@@ -89,10 +89,15 @@ pub(super) struct Budget {
     early: [Queue; CLASSES],
     /// The last entry's number.
     number: u32,
+    /// Room that connections have for what is under way: in all, of each slot
+    /// that ever had some, and at most.
+    pub sending: usize,
+    rooms: Vec<u32>,
+    most_sending: usize,
 }
 
 impl Budget {
-    pub fn new(limit: usize) -> Self {
+    pub fn new(limit: usize, most_sending: usize) -> Self {
         Self {
             total: 0,
             much: limit - limit / RESERVED,
@@ -101,7 +106,28 @@ impl Budget {
             held: Queue::default(),
             early: core::array::from_fn(|_| Queue::default()),
             number: 0,
+            sending: 0,
+            rooms: Vec::new(),
+            most_sending,
         }
+    }
+
+    /// The slot wants room for so much under way. Returns what it gets: no more
+    /// than it has, once all together have what there is.
+    fn give_room(&mut self, slot: u32, wanted: u32) -> u32 {
+        let index = slot as usize;
+        if self.rooms.len() <= index {
+            if wanted == 0 {
+                return 0;
+            }
+            self.rooms.resize(index + 1, 0);
+        }
+        let has = &mut self.rooms[index];
+        let left = self.most_sending.saturating_sub(self.sending);
+        let gets = wanted.min(has.saturating_add(u32::try_from(left).unwrap_or(u32::MAX)));
+        self.sending = self.sending - *has as usize + gets as usize;
+        *has = gets;
+        gets
     }
 
     /// Whether those that hold much may take no more.
@@ -142,6 +168,29 @@ impl Tcp {
             while self.common.budget.total > self.common.budget.limit
                 && (self.shed_early(1, None) || self.end_oldest(id))
             {}
+        }
+    }
+
+    /// Brings the room that a connection has for what is under way up to date.
+    #[inline]
+    pub(super) fn update_room(&mut self, index: u32) {
+        let Self { common: Common { budget, config, .. }, slots, .. } = self;
+        let tcp = &mut slots.at_mut(index).tcp;
+        if !tcp.has_cold() && budget.sending == 0 {
+            return;
+        }
+        let (has, wanted) = tcp.send_room(config.send_limit);
+        if has != wanted || !tcp.has_cold() {
+            let gets = budget.give_room(index, wanted);
+            tcp.set_send_room(gets);
+        }
+    }
+
+    /// The slot is free: so is what it had.
+    #[inline]
+    pub(super) fn free_room(&mut self, index: u32) {
+        if self.common.budget.sending > 0 {
+            self.common.budget.give_room(index, 0);
         }
     }
 

@@ -163,7 +163,11 @@ impl Tcp {
     /// are to count for its SYN.
     pub fn set_options(&mut self, id: ConnId, options: SocketOptions) {
         let Some(slot) = self.slots.get_mut(id) else { return };
-        slot.tcp.set_options(&self.common.config, options);
+        slot.tcp.set_options(&self.common.config, self.common.now, options);
+        if slot.tcp.paced_until().is_some() {
+            // Perhaps it waits for less now.
+            self.make_ready(id.index() as u32);
+        }
     }
 
     /// Whether a connection's segments that are not full wait until this is

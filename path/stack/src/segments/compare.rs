@@ -14,7 +14,7 @@ use crate::shadow::{Drift, Left, Way};
 use app::{Closed, ConnId};
 use core::net::SocketAddr;
 use tcp::{Connection, Emit, EmitOptions, Outcome};
-use wheel::Wheel;
+use wheel::{Calendar, Wheel};
 use wire::tcp::{Opening, TcpHeader};
 use wire::{Offload, Time};
 
@@ -63,6 +63,8 @@ struct After {
     ready: Vec<u32>,
     over: Vec<(ConnId, Closed)>,
     delayed_acks: Vec<DelayedAck>,
+    /// Connections that came to wait for their pacers: short ways have none wait.
+    paced: usize,
 }
 
 impl After {
@@ -109,6 +111,7 @@ impl After {
         differ(self.ready != other.ready, &|| format!("ready {:?} / {:?}", self.ready, other.ready));
         differ(self.over != other.over, &|| format!("over {:?} / {:?}", self.over, other.over));
         let [delayed, other_delayed] = [self, other].map(|after| after.delayed_acks.len());
+        differ(self.paced != other.paced, &|| format!("waiting for pacers {} / {}", self.paced, other.paced));
         differ(delayed != other_delayed, &|| format!("delayed acknowledgements {delayed} / {other_delayed}"));
         found
     }
@@ -149,6 +152,7 @@ impl Tcp {
             ready: self.outbox.ready.split_off(before.ready),
             over: self.events.over.split_off(before.over).into(),
             delayed_acks: self.timers.delayed_acks.split_off(before.delayed_acks).into(),
+            paced: 0,
         }
     }
 
@@ -177,9 +181,11 @@ impl Tcp {
         way: impl FnOnce(&mut Self, &mut Ip, &mut Rehearsal) -> R,
     ) -> (R, After) {
         let wheel = core::mem::replace(&mut self.timers.wheel, Wheel::new(self.common.now_ms, 0));
+        let calendar = core::mem::replace(&mut self.timers.calendar, Calendar::new(0));
         let result = way(self, ip, out);
         self.timers.wheel = wheel;
-        (result, self.go_back(ip, index, before))
+        let paced = core::mem::replace(&mut self.timers.calendar, calendar).entries();
+        (result, After { paced, ..self.go_back(ip, index, before) })
     }
 
     fn drift_of(&self, ip: &Ip, way: Way, index: u32, what: Vec<String>) -> Option<Drift> {
@@ -298,13 +304,20 @@ impl Tcp {
         true
     }
 
-    /// Connections that wait for a timer and do not stand on the wheel for it:
-    /// none, after a turn.
+    /// Connections that wait for a timer, or for their pacer, and are on no list for it: none,
+    /// after a turn.
     pub fn off_the_wheel(&self) -> impl Iterator<Item = ConnId> {
         let off = |id: &ConnId| {
             let slot = self.slots.at(id.index() as u32);
             let waits = |at: u32| !self.timers.wheel.covers(slot.tcp.wheel, at);
-            slot.tcp.timer().is_some_and(waits) || slot.app_timer().is_some_and(waits)
+            let listed = slot.tcp.is_ready() || self.outbox.awaits_neighbour(*id);
+            let paced = |at: Time| {
+                let near = self.timers.calendar.covers(id.index() as u32, at.as_nanos());
+                !listed && !near && waits(at.as_millis() as u32)
+            };
+            slot.tcp.timer().is_some_and(waits)
+                || slot.app_timer().is_some_and(waits)
+                || slot.tcp.paced_until().is_some_and(paced)
         };
         self.slots.ids().filter(off)
     }

@@ -147,7 +147,7 @@ impl Tcp {
             seq: agreed.iss,
             ack: agreed.irs.plus(1),
             flags: Flags::SYN.union(Flags::ACK),
-            window: self.common.config.receive_limit.min(0xffff) as u16,
+            window: self.common.config.opening_window(),
             offer: agreed.offer(&self.common.config, most.map_or(mss, |most| most.min(mss))),
             timestamps,
         }
@@ -206,7 +206,7 @@ impl Tcp {
             (Some(recent), Some(ts)) => (ts.value.wrapping_sub(recent) as i32) < 0,
             _ => false,
         };
-        let in_window = header.seq.forward_from(irs.plus(1)) < self.common.config.receive_limit.min(0xffff);
+        let in_window = header.seq.forward_from(irs.plus(1)) < u32::from(self.common.config.opening_window());
         if old || !in_window {
             self.send_syn_ack(ip, entry, out);
             return None;
@@ -297,10 +297,13 @@ impl Tcp {
         let mut cx = self.common.context(&flow);
         let mut connection = Connection::accept(&mut cx, path, agreed, window);
         if let Some(options) = self.listeners.options(flow.local_port) {
-            connection.inherit(&self.common.config, *options);
+            connection.inherit(&self.common.config, self.common.now, *options);
         }
         if ip.lets_fragment(flow.remote()) {
             connection.let_fragment(&self.common.config);
+        }
+        if let Some(widened) = ip.reordering(flow.remote()) {
+            connection.expect_reordering(&self.common.config, widened);
         }
         ip.neighbours.pin(neighbour);
         self.note_opened(&flow);

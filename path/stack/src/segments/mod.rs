@@ -126,7 +126,7 @@ impl Tcp {
                 now_ms,
                 config: config.tcp.clone(),
                 offsets: StampOffsets::new(&seeds.timestamps),
-                budget: Budget::new(config.receive_memory),
+                budget: Budget::new(config.receive_memory, config.send_memory),
                 counters: tcp::Counters::default(),
             },
             flows: Flows::with_capacity(entries, &seeds.table),
@@ -206,6 +206,11 @@ impl Tcp {
     /// Bytes held for applications and gaps.
     pub const fn receive_memory(&self) -> usize {
         self.common.budget.total
+    }
+
+    /// Bytes under way that applications do not count as queued.
+    pub const fn send_memory(&self) -> usize {
+        self.common.budget.sending
     }
 
     /// At most so many connections from now on.

@@ -121,6 +121,11 @@ impl Outbox {
         self.unresolved.push(id);
     }
 
+    /// Whether it does.
+    pub fn awaits_neighbour(&self, id: ConnId) -> bool {
+        self.unresolved.contains(&id)
+    }
+
     /// The next of those; some neighbour has answered, or will not.
     pub fn pop_unresolved(&mut self) -> Option<ConnId> {
         self.unresolved.pop()

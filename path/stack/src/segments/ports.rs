@@ -43,11 +43,17 @@ impl Tcp {
     }
 
     /// Starts a connection from the local address `from` (the default one of
-    /// the family if `None`).
+    /// the family if `None`), and from `port` unless that is 0.
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub fn open(&mut self, ip: &mut Ip, from: Option<IpAddr>, to: SocketAddr) -> Result<ConnId, ConnectError> {
+    pub fn open(
+        &mut self,
+        ip: &mut Ip,
+        from: Option<IpAddr>,
+        port: u16,
+        to: SocketAddr,
+    ) -> Result<ConnId, ConnectError> {
         if self.slots.is_full() {
             return Err(ConnectError::Full);
         }
@@ -58,7 +64,7 @@ impl Tcp {
         };
         let local = local.ok_or(ConnectError::NoRoute)?;
         let next_hop = ip.next_hop(to.ip()).ok_or(ConnectError::NoRoute)?;
-        let (flow, hash) = self.free_flow(ip, local, to)?;
+        let (flow, hash) = if port == 0 { self.free_flow(ip, local, to)? } else { self.flow_from(local, port, to)? };
         let neighbour = ip.neighbours.resolve(next_hop, self.common.now);
         let iss = self.secret.isn(&flow, self.common.now);
         let mtu = ip.path_mtu(to.ip());
@@ -66,6 +72,9 @@ impl Tcp {
         let mut connection = Connection::open(&mut cx, Path { mtu, v6: to.is_ipv6() }, iss);
         if ip.lets_fragment(to.ip()) {
             connection.let_fragment(&self.common.config);
+        }
+        if let Some(widened) = ip.reordering(to.ip()) {
+            connection.expect_reordering(&self.common.config, widened);
         }
         let id = self.slots.insert(flow, neighbour, connection);
         self.sources.opened(to.ip());
@@ -79,6 +88,13 @@ impl Tcp {
         }
         self.make_ready(slot);
         Ok(id)
+    }
+
+    /// The flow from a port that somebody chose, if nothing owns it.
+    fn flow_from(&self, local: u16, port: u16, to: SocketAddr) -> Result<(Flow, u64), ConnectError> {
+        let flow = Flow::new(to.ip(), to.port(), local, port);
+        let hash = self.flows.hash(&flow);
+        if self.find(hash, &flow).is_some() { Err(ConnectError::NoPort) } else { Ok((flow, hash)) }
     }
 
     /// A flow that nothing owns: double hashing of ports (RFC 6056 section
@@ -147,6 +163,17 @@ mod tests {
             assert_eq!((remote, local.ip()), (SocketAddr::from(([10, 0, 0, 2], 80)), IpAddr::V4(OURS)));
             local.port() % 4 == 1
         }
+    }
+
+    /// A port that somebody chose is taken, once for each peer.
+    #[test]
+    fn a_chosen_port_is_taken_once() {
+        let mut stack = stack();
+        let remote = SocketAddr::from(([10, 0, 0, 2], 80));
+        let id = stack.open_from(None, 7777, remote).expect("nobody has it");
+        assert_eq!(app::Net::local(&stack, id), Some(SocketAddr::from((OURS, 7777))));
+        assert_eq!(stack.open_from(None, 7777, remote), Err(ConnectError::NoPort));
+        assert!(stack.open_from(None, 7777, SocketAddr::from(([10, 0, 0, 3], 80))).is_ok());
     }
 
     /// Of the ports whose answers come here, all are found, and no other.

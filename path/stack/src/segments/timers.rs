@@ -8,8 +8,10 @@ use super::syn::DueSyn;
 use crate::egress::Egress;
 use crate::ip::Ip;
 use app::{Closed, ConnId};
+use core::time::Duration;
 use std::collections::VecDeque;
-use wheel::{Due, Wheel};
+use wheel::{Calendar, Due, Wheel};
+use wire::Time;
 
 /// An acknowledgement that waits for data to travel with.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +27,20 @@ const BOUND: usize = 64;
 /// so many connections wait for room to send. Each has a frame sent, and one or two that answer
 /// it: more than half a burst, and frames would come sooner than they are taken.
 const FEW: usize = 16;
+
+/// Farthest that a pacer's deadline is entered ahead: from there again.
+const MOST_AHEAD: Duration = Duration::from_secs(86_400);
+
+/// Connections that are let go by their pacers in one turn; the others wait for the next.
+const PACED_BOUND: usize = 1_024;
 const BACKLOG: usize = 512;
 
 /// When connections are due.
 #[derive(Debug)]
 pub(super) struct Timers {
     pub wheel: Wheel,
+    /// Connections that wait for their pacers, for less than the calendar spans.
+    pub calendar: Calendar,
     /// What the wheel gave; empty between turns.
     due: Vec<Due>,
     pub delayed_acks: VecDeque<DelayedAck>,
@@ -43,6 +53,7 @@ impl Timers {
     pub fn new(now_ms: u32, slots: usize) -> Self {
         Self {
             wheel: Wheel::new(now_ms, slots),
+            calendar: Calendar::new(slots),
             due: Vec::with_capacity(wheel::BOUND),
             delayed_acks: VecDeque::new(),
             done_ms: now_ms.wrapping_sub(1),
@@ -52,6 +63,7 @@ impl Timers {
     /// Where the wheel is.
     pub fn memory(&self, each: &mut dyn FnMut(core::ops::Range<usize>)) {
         self.wheel.memory(each);
+        self.calendar.memory(each);
     }
 
     /// Enters a connection's earliest deadline.
@@ -71,6 +83,16 @@ impl Timers {
         self.enter(index, slot, deadline);
     }
 
+    /// Has a connection that waits for its pacer come up at `at`: by the calendar, or by the
+    /// wheel where that is far.
+    #[inline(never)]
+    pub fn enter_paced(&mut self, index: u32, slot: &mut Slot, at: Time, now: Time) {
+        if !self.calendar.enter(index, at.as_nanos(), now.as_nanos()) {
+            let most = now + MOST_AHEAD;
+            self.enter(index, slot, at.min(most).as_millis() as u32);
+        }
+    }
+
     /// Has a connection come up at `deadline` at the latest.
     #[inline]
     pub fn enter(&mut self, index: u32, slot: &mut Slot, deadline: u32) {
@@ -84,6 +106,33 @@ impl Tcp {
     #[inline]
     pub const fn has_timers(&self) -> bool {
         self.timers.done_ms != self.common.now_ms
+    }
+
+    /// Whether connections are let go by their pacers.
+    #[inline]
+    pub const fn has_paced(&self) -> bool {
+        self.timers.calendar.is_due(self.common.now.as_nanos())
+    }
+
+    /// Connections that waited for their pacers have their turn to send. Returns whether more
+    /// are due already.
+    #[inline(never)]
+    pub fn on_paced(&mut self) -> bool {
+        let Self { timers, slots, outbox, common, .. } = self;
+        let all = timers.calendar.take(common.now.as_nanos(), PACED_BOUND, |index| {
+            let tcp = &mut slots.at_mut(index).tcp;
+            if !tcp.is_ready() {
+                tcp.set_ready(true);
+                outbox.ready.push(index);
+            }
+        });
+        !all
+    }
+
+    /// When the next connection is let go by its pacer.
+    #[inline]
+    pub fn next_paced(&self) -> Option<Time> {
+        self.timers.calendar.next().map(Time::from_nanos)
     }
 
     /// Runs what is due, less of it where the turn is `crowded`. Returns whether more is due
@@ -160,6 +209,10 @@ impl Tcp {
             self.events.app_timers.push_back(self.slots.id(index));
         }
         self.schedule(index);
+        if let Some(at) = self.slots.at(index).tcp.paced_until() {
+            // It may have been this that it came up for, being far.
+            self.timers.enter_paced(index, self.slots.at_mut(index), at, self.common.now);
+        }
     }
 
     /// The next connection whose application timer ran out.
@@ -279,7 +332,9 @@ impl Tcp {
         let before = slot.tcp.buffered();
         slot.tcp.discard();
         self.seals.remove(index);
+        self.timers.calendar.remove(index);
         self.account(index, before);
+        self.free_room(index);
         self.slots.remove(index);
     }
 

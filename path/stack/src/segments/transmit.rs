@@ -10,7 +10,7 @@ use app::ConnId;
 use core::hint::cold_path;
 use tcp::{Connection, Context, Emit, FEW, Path, State, Treatment};
 use wire::tcp as wire_tcp;
-use wire::{Mac, Offload, ipv6};
+use wire::{Mac, Offload, Time, ipv6};
 
 /// Segments that one connection sends before the next connection's turn.
 const SEGMENTS_PER_POLL: usize = 16;
@@ -293,6 +293,9 @@ impl Tcp {
         }
         let slot = self.slots.at_mut(index);
         self.timers.enter_deadline(index, slot);
+        if let Sent::Until(at) = sent {
+            self.timers.enter_paced(index, slot, at, self.common.now);
+        }
         if slot.tcp.take_delayed_ack() {
             self.delay_ack(index);
         }
@@ -338,6 +341,9 @@ impl Tcp {
             self.delay_ack(index);
         }
         self.schedule(index);
+        if let Some(at) = self.slots.at(index).tcp.paced_until() {
+            self.timers.enter_paced(index, self.slots.at_mut(index), at, self.common.now);
+        }
         if failed {
             self.after_sealing(index, failed);
         }
@@ -362,6 +368,8 @@ enum Sent {
     Share,
     /// There is no slot for the rest.
     NoSlot,
+    /// The rest waits for the connection's pacer.
+    Until(Time),
 }
 
 /// Sends what a connection has to send, as far as its share goes.
@@ -389,7 +397,7 @@ fn send_segments<P: Payload>(
         let Some(buffer) = out.slot() else { return Sent::NoSlot };
         let Some(emit) = P::poll(&mut slot.tcp, cx, path, burst) else {
             slot.tcp.set_ready(false);
-            return Sent::All;
+            return slot.tcp.paced_until().map_or(Sent::All, Sent::Until);
         };
         let (len, offload) = frame.build(buffer, &flow, &emit, &mut slot.tcp, payload);
         if payload.failed() {

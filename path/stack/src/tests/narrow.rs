@@ -285,7 +285,7 @@ fn the_documented_limits_are_those_that_hold() {
         ("headers of a first fragment", vec![format!("{head} bytes")]),
         ("neighbours", crate::ip::NEIGHBOUR_LIMITS.map(grouped).to_vec()),
         ("routes", vec![grouped(crate::ip::MAX_ROUTES)]),
-        ("path MTUs", vec![grouped(crate::ip::MAX_PATH_MTUS)]),
+        ("path MTUs", vec![grouped(crate::ip::MAX_REMEMBERED)]),
         ("answers that wait", vec![grouped(super::MAX_PENDING)]),
         ("echo replies", vec![grouped(config.echo_per_second as usize)]),
         ("addresses", vec![grouped(crate::MAX_ADDRESSES)]),

@@ -10,7 +10,8 @@ use wire::ipv4::{HEADER_LEN, Ipv4Header};
 use wire::{ethernet, protocol};
 
 /// A class with a bit of ECN's that is left out.
-const ASKED: SocketOptions = SocketOptions { max_segment: Some(900), traffic_class: 0x29, user_timeout: None };
+const ASKED: SocketOptions =
+    SocketOptions { max_segment: Some(900), traffic_class: 0x29, user_timeout: None, pacing_rate: None };
 
 /// The octet of the DS field, and the MSS that a frame announces.
 fn class_and_mss(frame: &[u8]) -> (u8, Option<u16>) {

@@ -27,7 +27,8 @@ fn context<'a>(now: Time, config: &'a Config, counters: &'a mut Counters) -> Con
 
 impl Sender {
     fn new(window: u16, sack: bool) -> Self {
-        let (config, mut counters, now) = (Config::default(), Counters::default(), Time::from_millis(1_000));
+        let config = Config { pace_start: false, ..Config::default() };
+        let (mut counters, now) = (Counters::default(), Time::from_millis(1_000));
         let agreed = Agreed { sack, ..Agreed::bare(SeqNum(0), SeqNum(0), MSS as u16) };
         let mut connection = Connection::accept(&mut context(now, &config, &mut counters), PATH, &agreed, window);
         connection.on_handshake_time(100);
@@ -229,7 +230,7 @@ fn segments_are_no_longer_than_asked_for_in_both_directions() {
     let now = Time::from_millis(1_000);
     let mut cx = context(now, &config, &mut counters);
     let mut client = Connection::open(&mut cx, PATH, SeqNum(0));
-    client.set_options(&config, SocketOptions { max_segment: Some(900), ..SocketOptions::default() });
+    client.set_options(&config, Time::ZERO, SocketOptions { max_segment: Some(900), ..SocketOptions::default() });
     assert!(client.poll_opening(&mut cx, PATH).is_none(), "the short way does not ask");
     let syn = client.poll_segment(&mut cx, PATH, 0).unwrap();
     assert!(matches!(syn.options, EmitOptions::Syn(Offer { mss: 900, .. })));
@@ -242,7 +243,7 @@ fn segments_are_no_longer_than_asked_for_in_both_directions() {
 
     let agreed = agree_on(&config, false, SeqNum(0), SeqNum(0), &options);
     let mut server = Connection::accept(&mut cx, PATH, &agreed, 60_000);
-    server.inherit(&config, SocketOptions { max_segment: Some(20), ..SocketOptions::default() });
+    server.inherit(&config, Time::ZERO, SocketOptions { max_segment: Some(20), ..SocketOptions::default() });
     assert_eq!(server.mss(), 88, "not less than the least");
 }
 
@@ -270,7 +271,7 @@ fn no_handshake_agrees_on_less_than_the_least() {
 fn options_move_a_connection_off_the_short_ways() {
     let mut sender = Sender::new(60_000, true);
     let asked = SocketOptions { traffic_class: 0xb9, ..SocketOptions::default() };
-    sender.connection.set_options(&sender.config, asked);
+    sender.connection.set_options(&sender.config, sender.now, asked);
     assert_eq!(sender.connection.traffic_class(), 0xb8, "without ECN's bits");
     sender.connection.send_bytes(b"answer").unwrap();
     let header = Established {
@@ -285,7 +286,7 @@ fn options_move_a_connection_off_the_short_ways() {
     let mut cx = context(sender.now, &sender.config, &mut sender.counters);
     assert!(sender.connection.poll_light(&mut cx).is_none());
     assert!(sender.connection.on_light(&mut cx, || 0, &header, b"question").is_none());
-    sender.connection.set_options(&sender.config, SocketOptions::default());
+    sender.connection.set_options(&sender.config, sender.now, SocketOptions::default());
     let mut cx = context(sender.now, &sender.config, &mut sender.counters);
     assert!(sender.connection.on_light(&mut cx, || 0, &header, b"question").is_some());
     assert!(sender.connection.poll_light(&mut cx).is_some());
@@ -296,7 +297,7 @@ fn options_move_a_connection_off_the_short_ways() {
 fn a_connection_has_a_user_timeout_of_its_own() {
     let give_up = |options| {
         let mut sender = Sender::new(60_000, true);
-        sender.connection.set_options(&sender.config, options);
+        sender.connection.set_options(&sender.config, sender.now, options);
         sender.write(100);
         let start = sender.now;
         let why = (0..100).find_map(|_| sender.time_out().err());

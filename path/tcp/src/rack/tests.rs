@@ -12,7 +12,7 @@ fn seq(n: u32) -> SeqNum {
 fn ten() -> Rack {
     let mut rack = Rack::default();
     for i in 0..10 {
-        rack.on_sent(seq(10 * (i + 1)), ms(100 + u64::from(i)));
+        rack.on_sent(seq(10 * (i + 1)), ms(100 + u64::from(i)), SendState::default());
     }
     rack
 }
@@ -87,7 +87,7 @@ fn dsack_widens_the_window() {
 fn a_burst_is_in_order() {
     let mut rack = Rack::default();
     for end in [10, 20, 30, 40] {
-        rack.on_sent(seq(end), ms(100));
+        rack.on_sent(seq(end), ms(100), SendState::default());
     }
     assert_eq!(rack.sent.len(), 1);
     rack.on_arrived(seq(30), ms(120), |_| true);
@@ -143,7 +143,7 @@ fn the_timer_spares_the_young() {
 fn bounded() {
     let mut rack = Rack::default();
     for i in 0..3 * MAX_SENT as u32 {
-        rack.on_sent(seq(i + 1), ms(u64::from(i)));
+        rack.on_sent(seq(i + 1), ms(u64::from(i)), SendState::default());
     }
     assert_eq!(rack.sent.len(), MAX_SENT);
     assert_eq!(rack.sent.back().map(|sent| sent.end), Some(seq(3 * MAX_SENT as u32)));

@@ -21,7 +21,7 @@ struct Sender {
 impl Sender {
     /// Ten segments in flight of `queued`, with a round trip of 100 ms.
     fn new(sack: bool, timestamps: bool, queued: u32) -> Self {
-        let config = Config::default();
+        let config = Config { pace_start: false, ..Config::default() };
         let mut counters = Counters::default();
         let now = Time::from_millis(1_000);
         let peer_mss = if timestamps { 1_012 } else { 1_000 };
@@ -393,4 +393,50 @@ fn growth_ends_with_the_need() {
     }
     let (now, round) = (sender.info().cwnd, 6 * MSS);
     assert!(now <= full + round, "{now}, and was {full}");
+}
+
+/// RFC 8985 section 6.2 step 2, with RFC 7323 section 4.3: what is SACKed out of
+/// order has an acknowledgement that echoes an older segment's timestamp. It was
+/// sent again all the same, and shows that what was sent again before it is lost.
+#[test]
+fn a_sacked_retransmission_shows_one_before_it_lost() {
+    let mut sender = Sender::new(true, true, 30_000);
+    sender.at(1_100);
+    // The first two are lost, and are sent again.
+    let again = starts(&sender.ack(1, 1_000, &[(2_001, 10_001)]));
+    assert_eq!(again.first(), Some(&1));
+    sender.at(1_105);
+    let more = starts(&sender.ack(1, 1_000, &[(2_001, 11_001)]));
+    assert!(again.contains(&1_001) || more.contains(&1_001), "{again:?} {more:?}");
+    // The second one's arrives, the first one's does not.
+    sender.at(1_210);
+    let sent = starts(&sender.ack(1, 1_000, &[(1_001, 11_001)]));
+    assert!(sent.contains(&1), "{sent:?}");
+    assert_eq!(sender.counters.timeouts, 0);
+}
+
+/// What one connection found of reordering, another to the same peer begins
+/// with: three segments are no proof, and the window is as wide.
+#[test]
+fn another_connection_expects_the_reordering_that_one_found() {
+    let mut first = Sender::new(true, true, 30_000);
+    assert_eq!(first.connection.take_reordering(), None);
+    first.at(1_100);
+    first.ack(1, 1_000, &[(1_001, 3_001)]);
+    first.at(1_105);
+    // The head was overtaken by two.
+    first.ack(3_001, 1_000, &[]);
+    let found = first.connection.take_reordering();
+    assert_eq!((found, first.connection.take_reordering()), (Some(0), None));
+    let sent = |expects: Option<u8>| {
+        let mut other = Sender::new(true, true, 30_000);
+        if let Some(widened) = expects {
+            other.connection.expect_reordering(&other.config, widened);
+        }
+        other.at(1_100);
+        other.ack(1, 1_000, &[(1_001, 5_001)]);
+        assert_eq!(other.connection.take_reordering(), None, "it is no news");
+        other.info().recovering
+    };
+    assert_eq!((sent(None), sent(found)), (true, false));
 }

@@ -1,4 +1,5 @@
 use super::*;
+use congestion::SendState;
 use random::SplitMix64;
 
 const MSS: u32 = 10;
@@ -81,7 +82,7 @@ fn lose_again(board: &mut Scoreboard, model: &mut Model, base: SeqNum, now: Time
     let age = core::time::Duration::from_millis(u64::from(age));
     let end = base.plus(model.nxt as u32);
     let mut rack = crate::rack::Rack::default();
-    rack.on_sent(end, now);
+    rack.on_sent(end, now, SendState::default());
     rack.on_arrived(end, now + age, |_| true);
     let judge = rack.judge(now, true, 0).expect("something arrived");
     let lost = board.lose_again(&judge, &mut Verdict::default());

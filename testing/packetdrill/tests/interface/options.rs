@@ -236,3 +236,31 @@ fn what_is_left_to_read_is_told_with_what_was_read() {
     library.inject(Flags::ACK | Flags::FIN, 1_001, una, &[7; 10]);
     assert_eq!(read(10), (10, 1), "the end is still to be read");
 }
+
+/// `SO_MAX_PACING_RATE`: a segment at a time, each when the one before is paid for.
+#[test]
+fn a_rate_spreads_what_is_written() {
+    let library = Library::new(c"timestamps=off");
+    let (fd, una) = accepted(&library);
+    let rate = |fd| library.get(fd, SOL_SOCKET, libc::SO_MAX_PACING_RATE, 8);
+    assert_eq!(rate(fd), Ok(u64::MAX.to_ne_bytes().to_vec()), "none");
+    library.set(fd, SOL_SOCKET, libc::SO_MAX_PACING_RATE, &20_000u32.to_ne_bytes()).unwrap();
+    assert_eq!(rate(fd), Ok(20_000u64.to_ne_bytes().to_vec()));
+    assert_eq!(library.get(fd, SOL_SOCKET, libc::SO_MAX_PACING_RATE, 4), Ok(20_000u32.to_ne_bytes().to_vec()));
+    assert_eq!(library.write(fd, &[7; 4_000]), 4_000);
+    let mut times = Vec::new();
+    for segment in 0..4 {
+        let (at, header, payload) = library.sniff();
+        assert_eq!((header.seq.0, payload.len()), (una.wrapping_add(1_000 * segment), 1_000));
+        times.push(at);
+    }
+    let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // In microseconds; the calendar is up to 66 late, and makes up for it.
+    assert!(gaps.iter().all(|gap| (49_900..50_100).contains(gap)), "{gaps:?}");
+    library.set(fd, SOL_SOCKET, libc::SO_MAX_PACING_RATE, &(-1i32).to_ne_bytes()).unwrap();
+    assert_eq!(rate(fd), Ok(u64::MAX.to_ne_bytes().to_vec()));
+    library.inject(Flags::ACK, 101, una.wrapping_add(4_000), &[]);
+    assert_eq!(library.write(fd, &[7; 3_000]), 3_000);
+    let times = [0; 3].map(|_| library.sniff().0);
+    assert_eq!((times[1] - times[0], times[2] - times[0]), (0, 0));
+}

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use wire::Time;
 
-/// What is queued at a time, and what is queued at most before it is sent.
-const PIECE: u32 = 256 * 1024;
-const QUEUED: usize = 16 << 20;
+/// What is queued at a time, and what is queued at most before it is sent, as by
+/// a server of files: what more is under way than that, the stack has room for.
+const PIECE: u32 = 64 * 1024;
+const QUEUED: usize = 256 * 1024;
 
 /// A connection that could not be opened is tried again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -86,8 +87,13 @@ impl Source {
 }
 
 impl App for Source {
-    fn on_open<N: Net>(&mut self, _net: &mut N, _id: ConnId, _how: Opened) {
+    fn on_open<N: Net>(&mut self, net: &mut N, _id: ConnId, _how: Opened) {
         self.opened = true;
+        self.fill(net);
+    }
+
+    fn on_sent<N: Net>(&mut self, net: &mut N, _id: ConnId) {
+        self.fill(net);
     }
 
     fn on_data<N: Net>(&mut self, _net: &mut N, _id: ConnId, data: &[u8]) -> usize {
@@ -115,7 +121,6 @@ impl App for Source {
                 Err(_) => return Wake::At(net.now() + AGAIN_AFTER),
             }
         }
-        self.fill(net);
         Wake::Idle
     }
 }

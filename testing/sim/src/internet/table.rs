@@ -142,16 +142,16 @@ fn line(out: &mut String, row: &Row, ran: &Ran) {
     );
 }
 
-/// The table of paths.
+/// The table of paths, of those whose names have `part` in them.
 #[must_use]
-pub fn table() -> String {
+pub fn table(part: &str) -> String {
     let mut out = String::from(
         "# Flows over emulated paths, in virtual time. Rates are of payload, all flows together, from when the row\n\
          # says what befalls the path; drops are of the bottleneck's queue, whose mean is over the whole time; the gap\n\
          # is the longest time without a byte; fair is from when on Jain's index is 0.95 in any 5 s.\n\
          # path                       Mbit/s  seconds   drops  queue kB  resent   RTO  gap s    MSS   Jain   fair\n",
     );
-    for row in rows() {
+    for row in rows().into_iter().filter(|row| row.name.contains(part)) {
         line(&mut out, &row, &row.path.run());
     }
     out

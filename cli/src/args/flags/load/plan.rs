@@ -12,6 +12,7 @@ use load::{
     expand, is_log, parse_requests,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ impl LoadArgs {
                 engine: self.kernel.engine,
                 spin: self.host.spin()?,
                 congestion: self.host.congestion,
+                pacing_rate: self.host.max_pacing_rate.map(NonZeroU64::get),
                 user_timeout: self.host.user_timeout,
                 fifo: self.host.fifo,
                 floor: !self.kernel.no_floor,

@@ -5,9 +5,12 @@
 //! Call order: `new` on entering recovery, then for each ACK `on_ack`, and
 //! `on_sent` for whatever was sent in answer. On leaving, cwnd is ssthresh.
 
+#[cfg(test)]
+mod tests;
+
 /// The state of one recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Prr {
+pub(crate) struct Prr {
     /// Bytes in flight when recovery began: RecoverFS.
     recover_fs: u32,
     /// The flight that recovery aims at.
@@ -63,12 +66,5 @@ impl Prr {
     #[inline]
     pub fn on_sent(&mut self, bytes: u32) {
         self.out = self.out.saturating_add(bytes);
-    }
-
-    /// The flight that recovery aims at.
-    #[inline]
-    #[must_use]
-    pub const fn ssthresh(&self) -> u32 {
-        self.ssthresh
     }
 }

@@ -1,14 +1,18 @@
 //! CUBIC's congestion avoidance (RFC 9438), in integers: windows in bytes,
 //! time in units of 1/1024 s.
 
+use crate::delivery::Delivery;
+use crate::signal::Signal;
+use crate::window::{Beta, Window};
 use wire::Time;
 
 /// C = 4/10, in segments per second cubed (RFC 9438 section 4.1).
 const C_NUM: u64 = 4;
 const C_DEN: u64 = 10;
 /// beta_cubic = 7/10 (RFC 9438 section 4.6).
-pub(super) const BETA_NUM: u64 = 7;
-pub(super) const BETA_DEN: u64 = 10;
+const BETA_NUM: u64 = 7;
+const BETA_DEN: u64 = 10;
+const BETA: Beta = Beta { num: BETA_NUM, den: BETA_DEN };
 /// alpha_cubic = 3 (1 - beta) / (1 + beta) = 9/17 (RFC 9438 section 4.3).
 const ALPHA_NUM: u64 = 3 * (BETA_DEN - BETA_NUM);
 const ALPHA_DEN: u64 = BETA_DEN + BETA_NUM;
@@ -21,15 +25,17 @@ const MAX_OFFSET: u64 = 200 << SECOND_SHIFT;
 
 const _: () = assert!(ALPHA_NUM == 9 && ALPHA_DEN == 17);
 
-/// State of the current congestion avoidance stage, and W_max from before it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cubic {
+/// A window that grows by a cubic function of the time since the last loss.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    pub(crate) window: Window,
     /// cwnd just before the last reduction, in bytes; 0 if there was none
     /// that counts (before any loss, after a timeout).
     w_max: u32,
     /// cwnd when ssthresh was last set, without fast convergence: from here
     /// on the Reno-friendly estimate grows like Reno.
     cwnd_prior: u32,
+    /// The current congestion avoidance stage.
     stage: Option<Stage>,
 }
 
@@ -52,13 +58,28 @@ struct Stage {
 }
 
 impl Cubic {
-    /// An ACK of `acked` bytes in congestion avoidance with the window in
-    /// use. The window grows or stays; it never shrinks on an ACK.
-    pub(super) fn on_ack(&mut self, cwnd: &mut u32, acked: u32, srtt_us: u32, mss: u32, now: Time) {
-        let mss = mss.max(1);
-        let before = (*cwnd).max(1);
-        let cwnd_prior = self.cwnd_prior;
-        let w_max = self.w_max;
+    pub(crate) const fn new(window: Window) -> Self {
+        Self { window, w_max: 0, cwnd_prior: 0, stage: None }
+    }
+
+    pub(crate) fn on_ack(&mut self, delivery: &Delivery) {
+        let Some(acked) = self.window.on_ack(delivery) else { return };
+        if delivery.window_limited {
+            let cwnd = self.avoid(acked, delivery);
+            self.window.grow_to(cwnd);
+        } else {
+            // RFC 9438 section 5.8, RFC 7661 section 4.3: a window that was
+            // not used is not known to fit the path.
+            self.on_unused(delivery.now);
+        }
+    }
+
+    /// `acked` bytes in congestion avoidance with the window in use. Returns
+    /// the window; it grows or stays, and never shrinks on an ACK.
+    fn avoid(&mut self, acked: u32, &Delivery { now, srtt_us, .. }: &Delivery) -> u32 {
+        let mss = self.window.segment;
+        let before = self.window.bytes.max(1);
+        let (cwnd_prior, w_max) = (self.cwnd_prior, self.w_max);
         let stage = self.stage.get_or_insert_with(|| Stage::new(before, w_max, mss, now));
         if let Some(since) = stage.unused_since.take() {
             // RFC 9438 section 5.8: time without need of the window does not
@@ -69,8 +90,7 @@ impl Cubic {
         let t = units(now.since(stage.start).as_nanos());
         if stage.cubic(t, mss) < u64::from(stage.w_est) {
             // Reno-friendly region (RFC 9438 section 4.3).
-            *cwnd = before.max(stage.w_est);
-            return;
+            return before.max(stage.w_est);
         }
         // Concave and convex regions (RFC 9438 sections 4.4 and 4.5): towards
         // the value one round-trip later, at most by half a window per trip.
@@ -80,11 +100,11 @@ impl Cubic {
         stage.carry += (target - u64::from(before)) * u64::from(acked.min(before));
         let grow = stage.carry / u64::from(before);
         stage.carry %= u64::from(before);
-        *cwnd = before.saturating_add(u32::try_from(grow).unwrap_or(u32::MAX));
+        before.saturating_add(u32::try_from(grow).unwrap_or(u32::MAX))
     }
 
     /// An ACK while the window was not used up.
-    pub(super) fn on_unused(&mut self, now: Time) {
+    fn on_unused(&mut self, now: Time) {
         if let Some(stage) = &mut self.stage
             && stage.unused_since.is_none()
         {
@@ -92,29 +112,36 @@ impl Cubic {
         }
     }
 
-    /// A loss repaired by fast recovery (RFC 9438 sections 4.6 and 4.7).
-    pub(super) fn on_loss(&mut self, cwnd: u32) {
-        self.stage = None;
-        self.cwnd_prior = cwnd;
-        self.w_max = if cwnd < self.w_max {
-            // Fast convergence: leave room for a flow that has just come.
-            let part = u64::from(cwnd) * (BETA_DEN + BETA_NUM) / (2 * BETA_DEN);
-            u32::try_from(part).unwrap_or(cwnd)
-        } else {
-            cwnd
-        };
+    pub(crate) fn on_congestion(&mut self, signal: Signal, in_flight: u32) {
+        let cwnd = self.window.bytes;
+        if signal != Signal::RepeatedTimeout {
+            self.window.reduce(in_flight, BETA);
+            self.window.keep_initial(BETA);
+            self.stage = None;
+            self.cwnd_prior = cwnd;
+            self.w_max = match signal {
+                // A timeout: the next stage starts its own plateau, with K = 0
+                // (RFC 9438 section 4.8).
+                Signal::Timeout | Signal::RepeatedTimeout => 0,
+                Signal::Loss => self.plateau(),
+            };
+        }
+        self.window.on_signal(signal);
     }
 
-    /// A retransmission timeout: the next stage starts its own plateau, with
-    /// K = 0 (RFC 9438 section 4.8).
-    pub(super) fn on_timeout(&mut self, cwnd: u32) {
-        self.stage = None;
-        self.cwnd_prior = cwnd;
-        self.w_max = 0;
+    /// W_max for a loss repaired by fast recovery (RFC 9438 section 4.7).
+    fn plateau(&self) -> u32 {
+        let cwnd = self.window.bytes;
+        if cwnd >= self.w_max {
+            return cwnd;
+        }
+        // Fast convergence: leave room for a flow that has just come.
+        let part = u64::from(cwnd) * (BETA_DEN + BETA_NUM) / (2 * BETA_DEN);
+        u32::try_from(part).unwrap_or(cwnd)
     }
 
     /// The next ACK in congestion avoidance begins a new stage.
-    pub(super) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.stage = None;
     }
 }

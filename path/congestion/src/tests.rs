@@ -1,6 +1,7 @@
 use super::*;
 use core::time::Duration;
 use random::SplitMix64;
+use wire::Time;
 
 const MSS: u32 = 1_460;
 
@@ -15,52 +16,64 @@ impl Rng {
 
 /// A sender whose window is always in use, over a path with a fixed RTT.
 struct Sender {
-    control: Congestion,
-    cwnd: u32,
+    control: Controller,
     now: Time,
     rtt: Duration,
-    una: u32,
+    acked_to: u64,
+    /// A window's ACKs come in this part of a round trip.
+    part: u32,
 }
 
 impl Sender {
     fn new(algorithm: Algorithm, cwnd: u32, rtt_ms: u64) -> Self {
         Self {
-            control: Congestion::new(algorithm, MSS),
-            cwnd,
+            control: Controller::new(algorithm, MSS, cwnd),
             now: Time::from_millis(1),
             rtt: Duration::from_millis(rtt_ms),
-            una: u32::MAX - 10_000,
+            acked_to: u64::from(u32::MAX) - 10_000,
+            part: 1,
         }
+    }
+
+    fn cwnd(&self) -> u32 {
+        self.control.window()
     }
 
     fn ack(&mut self, acked: u32, limited: bool) {
-        self.una = self.una.wrapping_add(acked);
-        let ack = Ack {
+        self.acked_to += u64::from(acked);
+        let cwnd = self.cwnd();
+        self.control.on_ack(&Delivery {
             now: self.now,
             acked,
-            in_flight: if limited { self.cwnd } else { self.cwnd / 4 },
+            in_flight: if limited { cwnd } else { cwnd / 4 },
             rtt_us: Some(self.rtt.as_micros() as u32),
             srtt_us: self.rtt.as_micros() as u32,
-            snd_una: SeqNum(self.una),
-            snd_nxt: SeqNum(self.una.wrapping_add(self.cwnd)),
-            cwnd_limited: limited,
-        };
-        self.control.on_ack(&mut self.cwnd, &ack);
+            acked_to: self.acked_to,
+            sent_to: self.acked_to + u64::from(cwnd),
+            paced: false,
+            window_limited: limited,
+        });
     }
 
-    /// One window, acknowledged evenly over one RTT.
+    /// One window, acknowledged evenly over one RTT or a part of it.
     fn round(&mut self) {
         let start = self.now;
-        let acks = (self.cwnd / MSS).max(1);
+        let acks = (self.cwnd() / MSS).max(1);
         for i in 1..=acks {
-            self.now = start + self.rtt * i / acks;
+            self.now = start + self.rtt * i / acks / self.part;
             self.ack(MSS, true);
         }
+        self.now = start + self.rtt;
     }
 
     fn recover(&mut self) {
-        self.control.on_loss(self.cwnd, self.cwnd, self.now);
-        self.control.on_recovery_exit(&mut self.cwnd, self.now);
+        self.control.on_congestion(Signal::Loss, self.cwnd());
+        self.control.on_recovery_end();
+    }
+
+    /// Whether nothing has ended it yet.
+    fn in_first_slow_start(&self) -> bool {
+        self.control.ssthresh() == u32::MAX
     }
 }
 
@@ -82,7 +95,7 @@ fn initial_windows() {
 fn cubic_follows_its_curve() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(1_000), 100);
     sender.recover();
-    assert_eq!(sender.cwnd, segments(700));
+    assert_eq!(sender.cwnd(), segments(700));
     let start = sender.now;
     let k = 750f64.cbrt();
     let mut seen_plateau = false;
@@ -90,7 +103,7 @@ fn cubic_follows_its_curve() {
         sender.round();
         let t = sender.now.since(start).as_secs_f64();
         let curve = 0.4 * (t - k).powi(3) + 1_000.0;
-        let window = f64::from(sender.cwnd) / f64::from(MSS);
+        let window = f64::from(sender.cwnd()) / f64::from(MSS);
         assert!((window - curve).abs() / curve < 0.01, "t {t}: {window}, not {curve}");
         seen_plateau |= (t - k).abs() < 0.5 && (window - 1_000.0).abs() < 2.0;
     }
@@ -103,7 +116,7 @@ fn cubic_follows_its_curve() {
 fn cubic_counts_parts_of_bytes() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(20_000), 100);
     sender.recover();
-    let start = sender.cwnd;
+    let start = sender.cwnd();
     // 6,000 segments below the plateau, K is cbrt(15,000) = 24.7 s, and the
     // slope there 3 C K² = 730 segments a second.
     for _ in 0..1_000 {
@@ -112,7 +125,7 @@ fn cubic_counts_parts_of_bytes() {
         }
         sender.now = sender.now + Duration::from_micros(10);
     }
-    let grown = f64::from(sender.cwnd - start) / f64::from(MSS);
+    let grown = f64::from(sender.cwnd() - start) / f64::from(MSS);
     // 959 segments of 14,000, of what one round trip is to bring: 73.
     assert!((4.5..5.5).contains(&grown), "{grown}");
 }
@@ -123,22 +136,22 @@ fn cubic_counts_parts_of_bytes() {
 fn cubic_is_friendly_to_reno() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(20), 5);
     sender.recover();
-    assert_eq!(sender.cwnd, segments(14));
+    assert_eq!(sender.cwnd(), segments(14));
     for _ in 0..10 {
         sender.round();
     }
     // Acknowledged in whole segments, a window takes a little more than a
     // round, hence the margin.
-    let grown = f64::from(sender.cwnd - segments(14)) / f64::from(MSS);
+    let grown = f64::from(sender.cwnd() - segments(14)) / f64::from(MSS);
     assert!((4.6..=5.4).contains(&grown), "{grown}");
-    while sender.cwnd < segments(20) {
+    while sender.cwnd() < segments(20) {
         sender.round();
     }
-    let before = sender.cwnd;
+    let before = sender.cwnd();
     for _ in 0..10 {
         sender.round();
     }
-    let grown = f64::from(sender.cwnd - before) / f64::from(MSS);
+    let grown = f64::from(sender.cwnd() - before) / f64::from(MSS);
     assert!((9.0..=10.5).contains(&grown), "{grown}");
 }
 
@@ -151,13 +164,13 @@ fn cubic_agrees_with_the_formulas() {
         let rtt = 1 + u64::from(rng.below(200));
         let mut sender = Sender::new(Algorithm::Cubic, top, rtt);
         sender.recover();
-        let mut cwnd = f64::from(sender.cwnd);
+        let mut cwnd = f64::from(sender.cwnd());
         let (mss, w_max, start) = (f64::from(MSS), f64::from(top), sender.now);
         let k = ((w_max - cwnd) / mss / 0.4).cbrt();
         let mut w_est = cwnd;
         for step in 0..5_000 {
             let acked = 1 + rng.below(2 * MSS);
-            sender.now = sender.now + sender.rtt * acked / sender.cwnd;
+            sender.now = sender.now + sender.rtt * acked / sender.cwnd();
             sender.ack(acked, true);
             // The first ACK begins the stage.
             let t = if step == 0 { 0.0 } else { sender.now.since(start).as_secs_f64() };
@@ -170,8 +183,8 @@ fn cubic_agrees_with_the_formulas() {
                 let target = curve(t + sender.rtt.as_secs_f64()).clamp(cwnd, 1.5 * cwnd);
                 cwnd += (target - cwnd) * f64::from(acked) / cwnd;
             }
-            let error = (f64::from(sender.cwnd) - cwnd).abs() / cwnd;
-            assert!(error < 0.005, "seed {seed} step {step}: {} not {cwnd}", sender.cwnd);
+            let error = (f64::from(sender.cwnd()) - cwnd).abs() / cwnd;
+            assert!(error < 0.005, "seed {seed} step {step}: {} not {cwnd}", sender.cwnd());
         }
     }
 }
@@ -183,13 +196,13 @@ fn cubic_converges_fast() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(1_000), 100);
     sender.recover();
     sender.recover();
-    assert_eq!(sender.cwnd, segments(490));
+    assert_eq!(sender.cwnd(), segments(490));
     // The plateau is now at 595 segments: K = cbrt(105 / 0.4) = 6.4 s.
     let start = sender.now;
     while sender.now.since(start) < Duration::from_millis(6_400) {
         sender.round();
     }
-    let window = sender.cwnd / MSS;
+    let window = sender.cwnd() / MSS;
     assert!((592..=597).contains(&window), "{window}");
 }
 
@@ -208,16 +221,19 @@ fn acks_never_shrink_the_window() {
             sender.now = sender.now + Duration::from_micros(u64::from(rng.below(wait)));
             match rng.below(100) {
                 0 => sender.recover(),
-                1 => sender.control.on_rto(&mut sender.cwnd, first, rng.below(2) == 0, sender.now),
-                2 => sender.control.on_idle_restart(&mut sender.cwnd, initial_window(MSS)),
+                1 => {
+                    let signal = if rng.below(2) == 0 { Signal::Timeout } else { Signal::RepeatedTimeout };
+                    sender.control.on_congestion(signal, first);
+                }
+                2 => sender.control.on_idle(),
                 _ => {
-                    let before = sender.cwnd;
-                    let acked = rng.below(sender.cwnd.saturating_mul(2));
+                    let before = sender.cwnd();
+                    let acked = rng.below(sender.cwnd().saturating_mul(2));
                     sender.ack(acked, rng.below(4) != 0);
-                    assert!(sender.cwnd >= before);
+                    assert!(sender.cwnd() >= before);
                 }
             }
-            assert!((1..=CWND_MAX).contains(&sender.cwnd));
+            assert!((1..=MAX_WINDOW).contains(&sender.cwnd()));
             assert!(sender.control.ssthresh() >= 2 * MSS);
         }
     }
@@ -237,16 +253,16 @@ fn unused_time_does_not_count() {
     for _ in 0..10 {
         paused.round();
     }
-    let before = paused.cwnd;
+    let before = paused.cwnd();
     for _ in 0..600 {
         paused.ack(MSS, false);
         paused.now = paused.now + Duration::from_millis(100);
     }
-    assert_eq!(paused.cwnd, before, "a window that is not used does not grow");
+    assert_eq!(paused.cwnd(), before, "a window that is not used does not grow");
     for _ in 0..10 {
         paused.round();
     }
-    assert!(paused.cwnd.abs_diff(steady.cwnd) < segments(3));
+    assert!(paused.cwnd().abs_diff(steady.cwnd()) < segments(3));
 }
 
 /// RFC 5681 section 3.1 and RFC 9438 section 4.8: a timeout leaves one
@@ -255,26 +271,26 @@ fn unused_time_does_not_count() {
 fn timeout() {
     for (algorithm, ssthresh) in [(Algorithm::Cubic, 70), (Algorithm::NewReno, 50)] {
         let mut sender = Sender::new(algorithm, segments(100), 100);
-        sender.control.on_rto(&mut sender.cwnd, segments(100), true, sender.now);
-        assert_eq!(sender.cwnd, MSS);
+        sender.control.on_congestion(Signal::Timeout, segments(100));
+        assert_eq!(sender.cwnd(), MSS);
         assert_eq!(sender.control.ssthresh(), segments(ssthresh));
         // Repeated, it leaves ssthresh alone.
-        sender.control.on_rto(&mut sender.cwnd, MSS, false, sender.now);
+        sender.control.on_congestion(Signal::RepeatedTimeout, MSS);
         assert_eq!(sender.control.ssthresh(), segments(ssthresh));
         // RFC 3465 section 2.3: one segment per ACK, however much it covers.
         sender.ack(segments(20), true);
-        assert_eq!(sender.cwnd, segments(2));
+        assert_eq!(sender.cwnd(), segments(2));
         let mut rounds = 0;
-        while sender.cwnd < segments(ssthresh) {
+        while sender.cwnd() < segments(ssthresh) {
             sender.round();
             rounds += 1;
         }
         assert!(rounds <= 6, "{rounds} rounds from 2 to {ssthresh} segments");
-        let start = sender.cwnd;
+        let start = sender.cwnd();
         for _ in 0..10 {
             sender.round();
         }
-        let grown = (sender.cwnd - start) / MSS;
+        let grown = (sender.cwnd() - start) / MSS;
         // NewReno: a segment per round. CUBIC with K = 0: 0.4 t³ is less, so
         // it is the friendly 9/17 a round.
         let expected = if algorithm == Algorithm::Cubic { 4..=6 } else { 9..=10 };
@@ -287,11 +303,11 @@ fn timeout() {
 fn newreno() {
     let mut sender = Sender::new(Algorithm::NewReno, segments(100), 50);
     sender.recover();
-    assert_eq!(sender.cwnd, segments(50));
+    assert_eq!(sender.cwnd(), segments(50));
     for _ in 0..20 {
         sender.round();
     }
-    assert!((segments(69)..=segments(70)).contains(&sender.cwnd));
+    assert!((segments(69)..=segments(70)).contains(&sender.cwnd()));
 }
 
 /// RFC 5681 equation 4: never below two segments.
@@ -300,7 +316,28 @@ fn ssthresh_has_a_floor() {
     for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
         let mut sender = Sender::new(algorithm, MSS, 50);
         sender.recover();
-        assert_eq!(sender.cwnd, segments(2));
+        assert_eq!(sender.cwnd(), segments(2));
+    }
+}
+
+/// RFC 9438 section 4.6: a loss in a flight that did not fill the window takes ssthresh
+/// no lower than its part of the initial window; RFC 5681 knows no such floor, and a
+/// window in use has none.
+#[test]
+fn a_small_flight_keeps_its_part_of_the_initial_window() {
+    for (algorithm, cwnd, limited, ssthresh) in [
+        (Algorithm::Cubic, 10, false, 7),
+        (Algorithm::Cubic, 40, false, 7),
+        (Algorithm::Cubic, 5, false, 4),
+        (Algorithm::Cubic, 40, true, 29),
+        (Algorithm::NewReno, 10, false, 2),
+    ] {
+        for signal in [Signal::Loss, Signal::Timeout] {
+            let mut sender = Sender::new(algorithm, segments(cwnd), 50);
+            sender.ack(MSS, limited);
+            sender.control.on_congestion(signal, segments(2));
+            assert_eq!(sender.control.ssthresh(), segments(ssthresh), "{algorithm:?} {cwnd} {limited} {signal:?}");
+        }
     }
 }
 
@@ -309,13 +346,13 @@ fn ssthresh_has_a_floor() {
 fn idle_restarts_from_the_initial_window() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(1_000), 100);
     sender.recover();
-    sender.control.on_idle_restart(&mut sender.cwnd, initial_window(MSS));
-    assert_eq!(sender.cwnd, segments(10));
-    assert!(sender.control.in_slow_start(sender.cwnd));
+    sender.control.on_idle();
+    assert_eq!(sender.cwnd(), segments(10));
+    assert!(sender.control.in_slow_start());
     // A smaller window stays as it is.
-    let mut small = segments(3);
-    sender.control.on_idle_restart(&mut small, initial_window(MSS));
-    assert_eq!(small, segments(3));
+    sender.control.set_window(segments(3));
+    sender.control.on_idle();
+    assert_eq!(sender.cwnd(), segments(3));
 }
 
 /// RFC 9406: steady round trips leave slow start alone, and the window
@@ -323,56 +360,70 @@ fn idle_restarts_from_the_initial_window() {
 #[test]
 fn slow_start_doubles() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(10), 50);
+    sender.part = 4;
     for round in 1..=8 {
         sender.round();
-        assert_eq!(sender.cwnd, segments(10 << round));
+        assert_eq!(sender.cwnd(), segments(10 << round));
     }
     assert_eq!(sender.control.ssthresh(), u32::MAX);
 }
 
-/// RFC 9406 section 4.2: a round trip that grew by more than 1/8 leads to
-/// conservative slow start, and after five rounds of it to congestion
-/// avoidance.
+/// RFC 9406 section 4.2: a round trip that grew by more than 1/8 ends slow start.
 #[test]
 fn hystart_leaves_slow_start_when_the_queue_builds() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(10), 50);
+    sender.part = 4;
     for _ in 0..3 {
         sender.round();
     }
+    assert!(sender.in_first_slow_start());
     sender.rtt = Duration::from_millis(57);
     sender.round();
-    assert!(sender.control.hystart.conservative());
-    let entered = sender.cwnd;
-    let mut rounds = 1; // The part of a round counts.
-    while sender.control.ssthresh() == u32::MAX {
-        let before = sender.cwnd;
-        sender.round();
-        rounds += 1;
-        assert!(sender.cwnd - before <= before / 4 + 2 * MSS, "a quarter of slow start");
-    }
-    assert!((5..=6).contains(&rounds), "{rounds}");
-    assert!(sender.cwnd < entered * 7 / 2);
-    assert!(!sender.control.in_slow_start(sender.cwnd));
+    assert!(!sender.in_first_slow_start() && !sender.control.in_slow_start());
+    assert!(sender.cwnd() < segments(100), "{}", sender.cwnd() / MSS);
 }
 
-/// RFC 9406 section 4.2: when the round trip shrinks again, slow start goes
-/// on.
+/// Acknowledgements that come within two milliseconds of each other for half a round
+/// trip end slow start; with a pause between them, or in a shorter time, they do not.
 #[test]
-fn hystart_takes_back_a_wrong_guess() {
-    let mut sender = Sender::new(Algorithm::Cubic, segments(10), 50);
-    for _ in 0..3 {
-        sender.round();
+fn hystart_leaves_slow_start_when_the_path_is_full() {
+    for (every_us, acks, ends) in [(1_000, 60, true), (2_100, 60, false), (400, 60, false)] {
+        let mut sender = Sender::new(Algorithm::Cubic, segments(64), 100);
+        sender.ack(MSS, true);
+        // A new round.
+        sender.ack(segments(64), true);
+        let before = sender.cwnd();
+        for _ in 0..acks {
+            sender.now = sender.now + Duration::from_micros(every_us);
+            sender.ack(MSS, true);
+        }
+        assert_eq!(sender.in_first_slow_start(), !ends, "{every_us}");
+        if ends {
+            assert_eq!(sender.control.ssthresh(), before + segments(50));
+        }
     }
-    sender.rtt = Duration::from_millis(70);
-    sender.round();
-    assert!(sender.control.hystart.conservative());
-    sender.rtt = Duration::from_millis(50);
-    sender.round();
-    sender.round();
-    assert!(!sender.control.hystart.conservative());
-    let before = sender.cwnd;
-    sender.round();
-    assert_eq!(sender.cwnd, 2 * before);
+}
+
+/// Nor is a path that is shorter than ten milliseconds judged by trains.
+#[test]
+fn hystart_leaves_short_paths_alone() {
+    let mut sender = Sender::new(Algorithm::Cubic, segments(64), 9);
+    for _ in 0..200 {
+        sender.now = sender.now + Duration::from_micros(100);
+        sender.ack(MSS, true);
+    }
+    assert!(sender.in_first_slow_start());
+}
+
+/// A window of less than 16 segments is not judged by trains.
+#[test]
+fn hystart_leaves_small_windows_alone() {
+    let mut sender = Sender::new(Algorithm::Cubic, segments(4), 20);
+    for _ in 0..8 {
+        sender.now = sender.now + Duration::from_millis(2);
+        sender.ack(MSS, true);
+    }
+    assert!(sender.in_first_slow_start());
 }
 
 /// RFC 9406 section 4.3: growth of less than 4 ms, or with less than eight
@@ -380,124 +431,17 @@ fn hystart_takes_back_a_wrong_guess() {
 #[test]
 fn hystart_ignores_noise() {
     let mut sender = Sender::new(Algorithm::Cubic, segments(10), 10);
+    sender.part = 4;
     for round in 0..8u64 {
         sender.rtt = Duration::from_micros(10_000 + (round % 2) * 3_900);
         sender.round();
-        assert!(!sender.control.hystart.conservative());
+        assert!(sender.in_first_slow_start());
     }
     let mut few = Sender::new(Algorithm::Cubic, segments(4), 10);
     few.ack(MSS, true);
     few.rtt = Duration::from_millis(100);
     for _ in 0..6 {
         few.ack(MSS, true);
-        assert!(!few.control.hystart.conservative());
-    }
-}
-
-mod prr {
-    use super::{MSS, Rng, SplitMix64, segments};
-    use crate::congestion::Prr;
-
-    /// RFC 9937 section 8, one loss: of 20 segments in flight the first is
-    /// lost, ssthresh is half. One segment leaves for every two ACKs, evenly,
-    /// and the flight ends at ssthresh.
-    #[test]
-    fn one_loss() {
-        let mut prr = Prr::new(segments(20), segments(10), MSS);
-        let mut pipe = segments(19); // The lost one left it.
-        let mut credit = Vec::new();
-        let mut sent = 0;
-        for _ in 0..19 {
-            pipe -= MSS;
-            let may = prr.on_ack(MSS, pipe, false);
-            let now = may / MSS * MSS;
-            prr.on_sent(now);
-            pipe += now;
-            sent += now;
-            credit.push(now / MSS);
-        }
-        assert!(credit.iter().all(|&now| now <= 1), "{credit:?}");
-        assert_eq!(sent, segments(10));
-        assert_eq!(pipe, segments(10));
-    }
-
-    /// RFC 9937 section 8, a burst of losses: of 20 segments the first 15 are
-    /// lost. Sending follows delivery, one more per ACK that is safe, never
-    /// above ssthresh.
-    #[test]
-    fn burst_of_losses() {
-        let mut prr = Prr::new(segments(20), segments(10), MSS);
-        let mut pipe = segments(2);
-        assert_eq!(prr.on_ack(segments(3), pipe, false), segments(3));
-        prr.on_sent(segments(3));
-        pipe += segments(3);
-        // Not safe: as much as was delivered.
-        pipe -= MSS;
-        assert_eq!(prr.on_ack(MSS, pipe, false), MSS);
-        prr.on_sent(MSS);
-        pipe += MSS;
-        // Safe: one more, until the flight is back at ssthresh.
-        for _ in 0..20 {
-            pipe -= MSS;
-            let may = prr.on_ack(MSS, pipe, true);
-            assert!(may <= 2 * MSS && pipe + may <= segments(10));
-            prr.on_sent(may);
-            pipe += may;
-        }
-        assert_eq!(pipe, segments(10));
-    }
-
-    /// The first retransmission is sent even if the reduction allows nothing.
-    #[test]
-    fn first_retransmission_is_not_held_back() {
-        let mut prr = Prr::new(segments(1_000), segments(2), MSS);
-        assert_eq!(prr.on_ack(1, segments(999), false), MSS);
-    }
-
-    /// Half a segment owed is a segment: division rounds up.
-    #[test]
-    fn shares_round_up() {
-        let mut prr = Prr::new(1_000, 500, 1);
-        let mut sent = Vec::new();
-        for pipe in (990..1_000).rev() {
-            let may = prr.on_ack(1, pipe, false);
-            prr.on_sent(may);
-            sent.push(may);
-        }
-        assert_eq!(sent, [1, 0, 1, 0, 1, 0, 1, 0, 1, 0]);
-    }
-
-    /// An ACK that delivers nothing lets nothing be sent.
-    #[test]
-    fn nothing_delivered() {
-        let mut prr = Prr::new(segments(10), segments(7), MSS);
-        assert_eq!(prr.on_ack(0, segments(9), true), 0);
-    }
-
-    /// Whatever arrives: no more is sent than delivered plus a segment per
-    /// ACK, and the flight does not pass ssthresh once below it.
-    #[test]
-    fn bounds() {
-        for seed in 0..500 {
-            let mut rng = Rng(SplitMix64::new(seed));
-            let flight = segments(2 + rng.below(100));
-            let ssthresh = (flight / 10 * (1 + rng.below(9))).max(2 * MSS);
-            let mut prr = Prr::new(flight, ssthresh, MSS);
-            let (mut pipe, mut delivered, mut out, mut acks) = (flight, 0u32, 0u32, 0u32);
-            for _ in 0..300 {
-                let got = rng.below(3 * MSS).min(pipe);
-                let lost = if rng.below(10) == 0 { rng.below(5 * MSS).min(pipe - got) } else { 0 };
-                pipe -= got + lost;
-                let may = prr.on_ack(got, pipe, rng.below(2) == 0);
-                acks += u32::from(got > 0);
-                delivered += got;
-                let first = out == 0 && may <= MSS;
-                assert!(first || pipe > ssthresh || pipe + may <= ssthresh);
-                prr.on_sent(may);
-                out += may;
-                pipe += may;
-                assert!(out <= delivered + acks * MSS);
-            }
-        }
+        assert!(few.in_first_slow_start());
     }
 }

@@ -1,0 +1,55 @@
+//! `nearside run`, as typed.
+
+use ::host::values::Cidr;
+use clap::{Args, ValueHint};
+use core::net::IpAddr;
+use keeper::RunPlan;
+use seats::{Subnet, Terms};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub(in crate::args) struct RunArgs {
+    /// The link that the program's connections come by: tap:NAME or memif:PATH, with options as for serve
+    #[arg(long, value_name = "LINK")]
+    link: String,
+
+    /// Our address on the link, with the length of its network's prefix; may come several times
+    #[arg(long = "addr", value_name = "ADDRESS/PREFIX", required = true)]
+    addresses: Vec<Cidr>,
+
+    /// Where packets for other networks go
+    #[arg(long = "gateway", value_name = "ADDRESS")]
+    gateways: Vec<IpAddr>,
+
+    /// Ports whose listeners are ours; others are the kernel's [default: all that do not listen on loopback alone]
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    ports: Vec<u16>,
+
+    /// The library that is preloaded [default: libnearside_preload.so beside this program, or in ../lib/nearside]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    library: Option<PathBuf>,
+
+    /// The program, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(value_hint = ValueHint::CommandWithArguments)]
+    program: Vec<OsString>,
+}
+
+impl RunArgs {
+    pub(super) fn plan(self) -> Result<RunPlan, String> {
+        let mut words = self.program.into_iter();
+        let program = words.next().ok_or("there is no program")?;
+        if self.link.chars().any(char::is_whitespace) {
+            return Err("a link has no blanks".to_owned());
+        }
+        let subnet = |cidr: &Cidr| Subnet { address: cidr.address, prefix: cidr.prefix };
+        let terms = Terms {
+            link: self.link,
+            addresses: self.addresses.iter().map(subnet).collect(),
+            gateways: self.gateways,
+            ports: self.ports,
+        };
+        Ok(RunPlan { terms, library: self.library, program, arguments: words.collect() })
+    }
+}

@@ -1,0 +1,140 @@
+//! HyStart: leaves the first slow start before the queue overflows, when the
+//! round-trip time grows, or when acknowledgements come in a train as long as
+//! half of it.
+//!
+//! The round trip is judged as HyStart++ does it (RFC 9406 section 4.2), the
+//! train as in S. Ha, I. Rhee, Taming the elephants (2011), section 4.1, by
+//! Linux's figures (`hystart_update` in net/ipv4/tcp_cubic.c). Either ends slow
+//! start at once. HyStart++'s conservative slow start, which would grow on for five
+//! rounds, was measured beside it: through queues of one and of half a
+//! bandwidth-delay product it lost eight times as many packets.
+
+use crate::delivery::Delivery;
+use core::time::Duration;
+use wire::Time;
+
+/// Least growth of the round-trip time that counts, in microseconds
+/// (RFC 9406 section 4.3).
+const MIN_RTT_THRESH_US: u32 = 4_000;
+/// Growth that always counts, in microseconds.
+const MAX_RTT_THRESH_US: u32 = 16_000;
+/// Otherwise this fraction of the last round's minimum counts.
+const MIN_RTT_DIVISOR: u32 = 8;
+/// Samples that a round needs before its minimum is judged.
+const N_RTT_SAMPLE: u32 = 8;
+/// Most segments by which one ACK lets the window grow, without pacing; with it
+/// there is no bound (RFC 9406 section 4.3).
+const L: u32 = 8;
+
+/// Acknowledgements that come closer than this are of one train
+/// (`hystart_ack_delta_us`).
+const TRAIN_GAP: Duration = Duration::from_millis(2);
+/// A train as long as this part of the least round trip has the path full: what
+/// was sent in the round before takes half of a round trip to pass the
+/// bottleneck, and is half of what is sent in this one.
+const TRAIN_DIVISOR: u32 = 2;
+/// Round trips from which on trains are looked at, in microseconds: in a shorter one
+/// quanta of a millisecond, and acknowledgements of a turn, make a train of any flow.
+const TRAIN_RTT_US: u32 = 10_000;
+/// Segments in flight from which on trains are looked at (`hystart_low_window`).
+const LOW_WINDOW: u32 = 16;
+
+const _: () = assert!(MIN_RTT_THRESH_US <= MAX_RTT_THRESH_US);
+
+/// No minimum known yet.
+const NONE: u32 = u32::MAX;
+
+/// What an ACK in slow start amounts to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Growth {
+    /// The window grows by so many bytes.
+    By(u32),
+    /// The window grows by so many bytes, and slow start is over.
+    LastBy(u32),
+}
+
+/// Rounds, their minima and trains.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HyStart {
+    /// The round ends when this is acknowledged; `None` before the first ACK.
+    window_end: Option<u64>,
+    last_round_min: u32,
+    current_round_min: u32,
+    samples: u32,
+    /// The least round trip of all.
+    min_rtt_us: u32,
+    /// When the round began.
+    began: Time,
+    /// The last acknowledgement of the train that began with it.
+    train: Time,
+}
+
+impl HyStart {
+    pub(super) const fn new() -> Self {
+        Self {
+            window_end: None,
+            last_round_min: NONE,
+            current_round_min: NONE,
+            samples: 0,
+            min_rtt_us: NONE,
+            began: Time::ZERO,
+            train: Time::ZERO,
+        }
+    }
+
+    /// An ACK in the first slow start. `segment` is in bytes.
+    pub(super) fn on_ack(&mut self, delivery: &Delivery, segment: u32) -> Growth {
+        let &Delivery { now, acked, in_flight, rtt_us, acked_to, sent_to, paced, .. } = delivery;
+        let grow = if paced { acked } else { acked.min(L.saturating_mul(segment)) };
+        let Some(window_end) = self.window_end else {
+            self.start_round(now, sent_to);
+            self.note(rtt_us);
+            return Growth::By(grow);
+        };
+        self.note(rtt_us);
+        let full = in_flight >= segment.saturating_mul(LOW_WINDOW) && self.has_long_train(now);
+        if full || self.has_grown() {
+            return Growth::LastBy(grow);
+        }
+        if acked_to >= window_end {
+            self.start_round(now, sent_to);
+        }
+        Growth::By(grow)
+    }
+
+    fn note(&mut self, rtt_us: Option<u32>) {
+        if let Some(rtt) = rtt_us {
+            self.current_round_min = self.current_round_min.min(rtt);
+            self.min_rtt_us = self.min_rtt_us.min(rtt);
+            self.samples += 1;
+        }
+    }
+
+    /// Whether acknowledgements have come one upon the other since the round
+    /// began, for half of the least round trip.
+    fn has_long_train(&mut self, now: Time) -> bool {
+        if self.min_rtt_us == NONE || self.min_rtt_us < TRAIN_RTT_US || now.since(self.train) > TRAIN_GAP {
+            return false;
+        }
+        self.train = now;
+        now.since(self.began) > Duration::from_micros(u64::from(self.min_rtt_us / TRAIN_DIVISOR))
+    }
+
+    /// Whether the round's least round trip is longer than the one before's
+    /// (RFC 9406 section 4.2).
+    fn has_grown(&self) -> bool {
+        if self.samples < N_RTT_SAMPLE || self.current_round_min == NONE || self.last_round_min == NONE {
+            return false;
+        }
+        let thresh = (self.last_round_min / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH_US, MAX_RTT_THRESH_US);
+        self.current_round_min >= self.last_round_min.saturating_add(thresh)
+    }
+
+    const fn start_round(&mut self, now: Time, sent_to: u64) {
+        self.window_end = Some(sent_to);
+        self.last_round_min = self.current_round_min;
+        self.current_round_min = NONE;
+        self.samples = 0;
+        (self.began, self.train) = (now, now);
+    }
+}

@@ -1,0 +1,12 @@
+//! What paces one connection.
+
+use congestion::Pacer;
+use wire::Time;
+
+/// What paces a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pacing {
+    pub pacer: Pacer,
+    /// Something waits for the pacer until then.
+    pub until: Option<Time>,
+}

@@ -1,0 +1,171 @@
+//! Descriptors are doubled and closed, connections end.
+
+use super::Calls;
+use crate::errno::{Errno, Result};
+use crate::slab::NONE;
+use crate::socket::{Kind, Told};
+use crate::table::{CHANGED, Descriptor, FAILED, ORPHAN_LINGERS};
+use app::Net;
+
+impl Calls<'_> {
+    /// `dup`: `new`, which is the caller's, refers to what `fd` does. What it
+    /// referred to before is closed.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn dup(&mut self, fd: i32, new: i32) -> Result<()> {
+        let to = self.table.descriptor(fd);
+        if to == Descriptor::Foreign {
+            return Err(Errno(libc::EBADF));
+        }
+        if fd == new {
+            return Ok(());
+        }
+        match to {
+            Descriptor::Socket(at) => {
+                if let Some(socket) = self.table.sockets.get_mut(at) {
+                    socket.refs += 1;
+                }
+            }
+            Descriptor::Set(set) => self.table.watches.share(set),
+            Descriptor::Foreign => {}
+        }
+        self.forget(new);
+        self.table.set_descriptor(new, to);
+        Ok(())
+    }
+
+    /// A number is given to something new: what it referred to, if that was ours and nobody
+    /// said that it was closed, is closed now.
+    pub(crate) fn forget(&mut self, fd: i32) {
+        if self.table.is_ours(fd) {
+            let closed = self.close(fd);
+            debug_assert!(closed.is_ok(), "it was ours");
+        }
+    }
+
+    /// `close`. The connection ends with the last descriptor of its socket; as
+    /// in Linux, what watches it does so until then.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn close(&mut self, fd: i32) -> Result<()> {
+        let to = self.table.descriptor(fd);
+        self.table.set_descriptor(fd, Descriptor::Foreign);
+        match to {
+            Descriptor::Foreign => return Err(Errno(libc::EBADF)),
+            Descriptor::Set(set) => {
+                for (socket, watch) in self.table.watches.release(set) {
+                    if let Some(socket) = self.table.sockets.get_mut(socket) {
+                        self.table.watches.remove(watch, &mut socket.watches);
+                    }
+                }
+            }
+            Descriptor::Socket(at) => {
+                let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
+                socket.refs = socket.refs.saturating_sub(1);
+                if socket.refs == 0 {
+                    self.release(at);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody refers to a socket any more.
+    fn release(&mut self, at: u32) {
+        self.stop_listening(at);
+        let Some(mut socket) = self.table.sockets.remove(at) else { return };
+        while socket.watches != NONE {
+            self.table.watches.remove(socket.watches, &mut socket.watches);
+        }
+        if let Kind::Stream(mut stream) = socket.kind {
+            let unread = stream.readable() > 0;
+            stream.inbox.clear(&mut self.table.spares);
+            if stream.closed.is_some() {
+                // Its number may be another's by now.
+                return;
+            }
+            self.table.set_connection(stream.id, NONE);
+            // What was not read is lost, and the peer is told (RFC 2525 section 2.17).
+            if unread || socket.options.linger == Some(0) || !stream.established {
+                self.stack.abort(stream.id);
+            } else {
+                if socket.options.cork {
+                    self.stack.set_cork(stream.id, false);
+                }
+                self.stack.finish(stream.id);
+                if !stream.ended {
+                    let until = self.stack.now() + ORPHAN_LINGERS;
+                    self.stack.set_timer(stream.id, Some(until));
+                }
+            }
+        }
+    }
+
+    /// `connect` to no address (`AF_UNSPEC`): the socket is as new, but for its
+    /// options (Linux: `tcp_disconnect` in net/ipv4/tcp.c).
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTSOCK`.
+    pub fn disconnect(&mut self, fd: i32) -> Result<()> {
+        let at = self.number(fd)?;
+        if self.is_listener(fd)? {
+            self.stop_listening(at);
+        }
+        let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
+        if let Kind::Fresh(past) = &mut socket.kind {
+            (past.deaf, past.finished) = (false, false);
+        }
+        if let Some(id) = socket.forget_connection() {
+            self.table.set_connection(id, NONE);
+            self.stack.abort(id);
+        }
+        self.table.wake(at, FAILED);
+        Ok(())
+    }
+
+    /// `shutdown`.
+    ///
+    /// # Errors
+    /// Linux': `inet_shutdown` in net/ipv4/af_inet.c.
+    pub fn shutdown(&mut self, fd: i32, how: i32) -> Result<()> {
+        let at = self.number(fd)?;
+        if !matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
+            return Err(Errno(libc::EINVAL));
+        }
+        let (read, write) = (how != libc::SHUT_WR, how != libc::SHUT_RD);
+        let outcome = match &mut self.socket_mut(fd)?.kind {
+            Kind::Fresh(past) => {
+                past.deaf |= read;
+                past.finished |= write;
+                Err(Errno(libc::ENOTCONN))
+            }
+            Kind::Listener(_) => {
+                if read {
+                    self.stop_listening(at);
+                }
+                Ok(())
+            }
+            Kind::Stream(stream) if stream.closed.is_some() => {
+                if stream.told == Told::Connecting {
+                    stream.told = Told::Disconnecting;
+                }
+                Err(Errno(libc::ENOTCONN))
+            }
+            Kind::Stream(stream) if !stream.established => return self.disconnect(fd),
+            Kind::Stream(stream) => {
+                stream.told = Told::Connected;
+                stream.deaf |= read;
+                stream.finished |= write;
+                let id = stream.id;
+                if write {
+                    self.stack.finish(id);
+                }
+                Ok(())
+            }
+        };
+        self.table.wake(at, CHANGED);
+        outcome
+    }
+}

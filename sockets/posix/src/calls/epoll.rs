@@ -1,0 +1,158 @@
+//! Which descriptors are ready: `poll` and `epoll`.
+
+use super::Calls;
+use crate::errno::{Errno, Result};
+use crate::socket::{Kind, Socket, Stream};
+use crate::table::Descriptor;
+use crate::watches::Interest;
+
+/// As `poll` and `epoll` have them, which are the same bits.
+const IN: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM).cast_unsigned();
+const OUT: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM).cast_unsigned();
+const RDHUP: u32 = libc::EPOLLRDHUP.cast_unsigned();
+const HUP: u32 = libc::EPOLLHUP.cast_unsigned();
+const ERR: u32 = libc::EPOLLERR.cast_unsigned();
+
+impl Calls<'_> {
+    /// What a descriptor is ready for, of what is asked, in `poll`'s bits; errors and ends
+    /// are told unasked. Who asks for room and finds none is to be told when there is some.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn events(&mut self, fd: i32, asked: u32) -> Result<u32> {
+        match self.table.descriptor(fd) {
+            Descriptor::Foreign => Err(Errno(libc::EBADF)),
+            Descriptor::Set(set) => Ok(if self.table.watches.has_ready(set) { IN & asked } else { 0 }),
+            Descriptor::Socket(at) => Ok(self.events_of(at, asked | ERR | HUP)),
+        }
+    }
+
+    /// The same for a socket, and nothing unasked.
+    fn events_of(&mut self, at: u32, asked: u32) -> u32 {
+        let Some(socket) = self.table.sockets.get(at) else { return 0 };
+        let events = match &socket.kind {
+            Kind::Fresh(past) => {
+                let ended = if past.deaf { IN | RDHUP } else { 0 };
+                OUT | HUP | ended | if past.error.is_some() { ERR } else { 0 }
+            }
+            Kind::Listener(listener) if listener.queue.is_empty() => 0,
+            Kind::Listener(_) => IN,
+            Kind::Stream(stream) => {
+                let mut events = stream.events_but_room(socket);
+                if asked & OUT != 0 && !stream.is_shut_for_writing() && stream.established {
+                    if self.is_writable(socket, stream) {
+                        events |= OUT;
+                    } else {
+                        self.note_no_space(at);
+                    }
+                }
+                events
+            }
+        };
+        events & asked
+    }
+
+    /// `epoll_create`, with a descriptor that is the caller's.
+    pub fn create_set(&mut self, fd: i32) {
+        self.forget(fd);
+        let set = self.table.watches.create();
+        self.table.set_descriptor(fd, Descriptor::Set(set));
+    }
+
+    /// `epoll_ctl`, of a socket in a set.
+    ///
+    /// # Errors
+    /// Linux': `do_epoll_ctl` in fs/eventpoll.c. Sets in sets are refused by
+    /// `EINVAL`.
+    pub fn control(&mut self, epfd: i32, op: i32, fd: i32, events: u32, data: u64) -> Result<()> {
+        let set = self.table.descriptor(epfd);
+        let at = match self.table.descriptor(fd) {
+            Descriptor::Foreign => return Err(Errno(libc::EBADF)),
+            Descriptor::Set(_) => return Err(Errno(libc::EINVAL)),
+            Descriptor::Socket(at) => at,
+        };
+        let set = match set {
+            Descriptor::Set(set) => set,
+            Descriptor::Socket(_) => return Err(Errno(libc::EINVAL)),
+            Descriptor::Foreign => return Err(Errno(libc::EBADF)),
+        };
+        let interest = Interest { fd, events, data };
+        interest.check(op)?;
+        let Some(socket) = self.table.sockets.get_mut(at) else { return Err(Errno(libc::EBADF)) };
+        let watches = &mut self.table.watches;
+        let known = watches.find(socket.watches, set, fd);
+        let watch = match (op, known) {
+            (libc::EPOLL_CTL_ADD, _) => watches.add(set, at, &mut socket.watches, interest)?,
+            (libc::EPOLL_CTL_MOD | libc::EPOLL_CTL_DEL, None) => return Err(Errno(libc::ENOENT)),
+            (libc::EPOLL_CTL_MOD, Some(watch)) => {
+                watches.modify(watch, interest)?;
+                watch
+            }
+            (libc::EPOLL_CTL_DEL, Some(watch)) => {
+                watches.remove(watch, &mut socket.watches);
+                return Ok(());
+            }
+            _ => return Err(Errno(libc::EINVAL)),
+        };
+        // Who asks anew is told of what stands, edge or not.
+        let asked = self.table.watches.events(watch);
+        if self.events_of(at, asked) != 0 {
+            self.table.watches.enqueue(watch);
+        }
+        Ok(())
+    }
+
+    /// `epoll_wait`, as far as it does not wait: tells `each` what is ready and what it is
+    /// known by, of at most `most`; how many that were. Costs nothing for those that are not
+    /// in the ready list.
+    ///
+    /// # Errors
+    /// `EBADF`, `EINVAL`.
+    pub fn take_ready(&mut self, epfd: i32, most: usize, mut each: impl FnMut(u32, u64)) -> Result<usize> {
+        let set = match self.table.descriptor(epfd) {
+            Descriptor::Set(set) => set,
+            Descriptor::Socket(_) => return Err(Errno(libc::EINVAL)),
+            Descriptor::Foreign => return Err(Errno(libc::EBADF)),
+        };
+        let mut count = 0;
+        // Those that are told of a level stand behind the others again, and
+        // have their turn in the next call.
+        for _ in 0..self.table.watches.ready(set) {
+            if count == most {
+                break;
+            }
+            let Some((watch, socket, asked)) = self.table.watches.take(set) else { break };
+            let events = if asked == 0 { 0 } else { self.events_of(socket, asked) };
+            if events != 0 {
+                each(events, self.table.watches.told(watch));
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Stream {
+    /// What it is ready for (Linux: `tcp_poll` in net/ipv4/tcp.c); whether it has room for more
+    /// is not looked at.
+    #[inline]
+    fn events_but_room(&self, socket: &Socket) -> u32 {
+        let mut events = 0;
+        if self.readable() >= (socket.options.receive_low_water as usize).max(1) {
+            events |= IN;
+        }
+        if self.error.is_some() {
+            events |= ERR;
+        }
+        if self.closed.is_some() || (self.ended && self.finished) || (self.deaf && self.finished) {
+            events |= HUP;
+        }
+        if self.is_shut_for_reading() {
+            events |= IN | RDHUP;
+        }
+        if self.is_shut_for_writing() {
+            events |= OUT;
+        }
+        events
+    }
+}

@@ -1,0 +1,356 @@
+//! All sockets of one thread, and the application that the stack calls for them.
+
+use crate::errno;
+use crate::options::Options;
+use crate::slab::{NONE, Slab};
+use crate::socket::{INBOX, Kind, Socket, Spares, Stream, Told};
+use crate::watches::Watches;
+use app::{App, Closed, ConnId, Net, Opened, Wake};
+use core::net::SocketAddr;
+
+/// What is the same for all sockets of a table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Defaults {
+    /// Bytes that a socket takes to send and that are not acknowledged, unless
+    /// it sets `SO_SNDBUF`. 256 KiB by default: what a path of 10 Gbit/s holds
+    /// in 200 µs. Too small, and long paths stand still; too large, and as much
+    /// lies in memory for each peer that does not read.
+    pub send_limit: usize,
+    /// Bytes not sent yet from which on a socket takes no more, unless it sets
+    /// `TCP_NOTSENT_LOWAT`. No limit by default.
+    pub not_sent_low_water: u32,
+    /// Whether the stack has small segments wait unless told otherwise
+    /// ([`tcp::Config::nagle`]). As sockets have it, by default.
+    pub nagle: bool,
+    /// The first port that is tried where a listener asks for any.
+    pub first_port: u16,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self { send_limit: 256 * 1024, not_sent_low_water: u32::MAX, nagle: true, first_port: 32_768 }
+    }
+}
+
+/// What the sockets of a table counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SocketFigures {
+    /// Connections that were reset because their listener's queue was full.
+    pub accept_overflows: u64,
+    /// Times that bytes stayed with the stack, because an inbox was full.
+    pub inbox_full: u64,
+    /// Connections whose peer sent after nobody held a descriptor of them.
+    pub orphans_reset: u64,
+    /// Options that were accepted and change nothing here.
+    pub options_ignored: u64,
+}
+
+/// What a descriptor refers to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Descriptor {
+    /// Nothing of ours.
+    Foreign,
+    Socket(u32),
+    /// A set of watches.
+    Set(u32),
+}
+
+/// The sockets.
+#[derive(Debug)]
+pub struct SocketTable {
+    pub(crate) sockets: Slab<Socket>,
+    pub(crate) watches: Watches,
+    pub(crate) spares: Spares,
+    /// By number.
+    descriptors: Vec<Descriptor>,
+    /// The sockets of connections, by [`ConnId::index`].
+    by_connection: Vec<u32>,
+    /// Sockets that accept connections.
+    pub(crate) listeners: Vec<u32>,
+    /// Sockets to be looked at after a turn: somebody waits for room.
+    pub(crate) roomless: Vec<u32>,
+    /// Bytes that were given to the stack since its last turn.
+    pub(crate) pending: usize,
+    pub(crate) defaults: Defaults,
+    pub(crate) figures: SocketFigures,
+    pub(crate) next_port: u16,
+}
+
+impl SocketTable {
+    /// A table without sockets.
+    #[must_use]
+    pub fn new(defaults: Defaults) -> Self {
+        Self {
+            sockets: Slab::new(),
+            watches: Watches::new(),
+            spares: Spares::default(),
+            descriptors: Vec::new(),
+            by_connection: Vec::new(),
+            listeners: Vec::new(),
+            roomless: Vec::new(),
+            pending: 0,
+            defaults,
+            figures: SocketFigures::default(),
+            next_port: defaults.first_port,
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub const fn figures(&self) -> &SocketFigures {
+        &self.figures
+    }
+
+    /// Sockets that there are, those that wait to be accepted included.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that were given to the stack since its last turn: they leave in
+    /// the next.
+    #[must_use]
+    pub const fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Whether a descriptor is a socket or a set of this table.
+    #[inline]
+    #[must_use]
+    pub fn is_ours(&self, fd: i32) -> bool {
+        self.descriptor(fd) != Descriptor::Foreign
+    }
+
+    #[inline]
+    pub(crate) fn descriptor(&self, fd: i32) -> Descriptor {
+        usize::try_from(fd).ok().and_then(|fd| self.descriptors.get(fd)).copied().unwrap_or(Descriptor::Foreign)
+    }
+
+    /// Has a descriptor refer to something.
+    pub(crate) fn set_descriptor(&mut self, fd: i32, to: Descriptor) {
+        let Ok(fd) = usize::try_from(fd) else { return };
+        if fd >= self.descriptors.len() {
+            self.descriptors.resize(fd + 1, Descriptor::Foreign);
+        }
+        self.descriptors[fd] = to;
+    }
+
+    /// The numbers of all descriptors that are ours.
+    pub fn ours(&self) -> impl Iterator<Item = i32> {
+        let numbered = (0i32..).zip(&self.descriptors);
+        numbered.filter(|(_, to)| **to != Descriptor::Foreign).map(|(fd, _)| fd)
+    }
+
+    /// The socket of a connection, if anybody holds it.
+    #[inline]
+    fn socket_of(&self, id: ConnId) -> u32 {
+        self.by_connection.get(id.index()).copied().unwrap_or(NONE)
+    }
+
+    /// A connection belongs to a socket from now on, or to nobody.
+    pub(crate) fn set_connection(&mut self, id: ConnId, socket: u32) {
+        let index = id.index();
+        if index >= self.by_connection.len() {
+            if socket == NONE {
+                return;
+            }
+            self.by_connection.resize(index + 1, NONE);
+        }
+        self.by_connection[index] = socket;
+    }
+
+    /// Those who watch a socket have something to look at.
+    #[inline]
+    pub(crate) fn wake(&mut self, socket: u32, events: u32) {
+        if let Some(socket) = self.sockets.get(socket) {
+            self.watches.wake(socket.watches, events);
+        }
+    }
+
+    /// The listener that a connection to this address belongs to: the one that is
+    /// bound to it, or else one of all addresses.
+    fn listener_of(&self, local: SocketAddr) -> Option<u32> {
+        let mut found = None;
+        for &at in &self.listeners {
+            let Some(socket) = self.sockets.get(at) else { continue };
+            let Some(bound) = socket.bound.filter(|bound| bound.port() == local.port()) else { continue };
+            if bound.ip() == local.ip() {
+                return Some(at);
+            }
+            let family = bound.is_ipv4() == local.is_ipv4() || (bound.is_ipv6() && !socket.options.v6_only);
+            if bound.ip().is_unspecified() && family {
+                found = found.or(Some(at));
+            }
+        }
+        found
+    }
+
+    /// A connection waits to be accepted, with a socket of its own already, for
+    /// data may come before.
+    fn queue_accepted<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        let listener = net.local(id).and_then(|local| self.listener_of(local));
+        let Some(at) = listener else { return net.abort(id) };
+        let Some(socket) = self.sockets.get_mut(at) else { return net.abort(id) };
+        let Kind::Listener(listener) = &mut socket.kind else { return net.abort(id) };
+        // As in Linux, one more than the backlog says may wait.
+        if listener.queue.len() > listener.backlog {
+            self.figures.accept_overflows += 1;
+            return net.abort(id);
+        }
+        let mut stream = Stream::new(id, Told::Connected, net.now());
+        stream.established = true;
+        stream.peer = net.peer(id);
+        stream.local = net.local(id);
+        let own_address = socket.own_address;
+        let mut accepted = Socket::new(socket.v6, false, socket.options);
+        accepted.refs = 0;
+        accepted.bound = stream.local;
+        accepted.any_port = true;
+        accepted.own_address = own_address;
+        accepted.kind = Kind::Stream(Box::new(stream));
+        let new = self.sockets.insert(accepted);
+        if let Some(Socket { kind: Kind::Listener(listener), .. }) = self.sockets.get_mut(at) {
+            listener.queue.push_back(new);
+        }
+        self.set_connection(id, new);
+        self.wake(at, READABLE);
+    }
+}
+
+/// What Linux wakes those with who wait for data (`sock_def_readable` in
+/// net/core/sock.c).
+const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDNORM | libc::EPOLLRDBAND).cast_unsigned();
+
+/// And those who wait for room (`sk_stream_write_space` in net/core/stream.c).
+pub(crate) const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM | libc::EPOLLWRBAND).cast_unsigned();
+
+/// A change of state, of which all are told (`sock_def_wakeup`).
+pub(crate) const CHANGED: u32 = 0;
+
+/// An error, whether it is told or not (`sock_def_error_report`).
+pub(crate) const FAILED: u32 = libc::EPOLLERR.cast_unsigned();
+
+/// How long a connection without a descriptor is kept whose peer does not
+/// finish (Linux: `tcp_fin_timeout`).
+pub(crate) const ORPHAN_LINGERS: core::time::Duration = core::time::Duration::from_secs(60);
+
+impl App for SocketTable {
+    fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, how: Opened) {
+        if how == Opened::Accepted {
+            return self.queue_accepted(net, id);
+        }
+        let at = self.socket_of(id);
+        let (local, now) = (net.local(id), net.now());
+        let Some(stream) = self.sockets.get_mut(at).and_then(Socket::stream_mut) else { return };
+        stream.established = true;
+        stream.local = local;
+        stream.last_data = now;
+        self.wake(at, CHANGED);
+    }
+
+    #[inline]
+    fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
+        let at = self.socket_of(id);
+        let Some(socket) = self.sockets.get_mut(at) else {
+            // Nobody will read it: the peer must hear of that (RFC 1122
+            // section 4.2.2.13).
+            self.figures.orphans_reset += 1;
+            net.abort(id);
+            return data.len();
+        };
+        let watches = socket.watches;
+        let low_water = socket.options.receive_low_water as usize;
+        let Some(stream) = socket.stream_mut() else { return data.len() };
+        let new = data.len() - stream.held.min(data.len());
+        if stream.deaf && stream.finished && new > 0 {
+            // Linux: `tcp_rcv_state_process`, in the states that follow our FIN.
+            net.abort(id);
+            return data.len();
+        }
+        let taken = stream.inbox.put(data, &mut self.spares);
+        stream.held = data.len() - taken;
+        if new > 0 {
+            stream.last_data = net.now();
+            stream.segments.on_segment(new as u32);
+            self.figures.inbox_full += u64::from(stream.held > 0);
+            if low_water <= 1 || stream.readable() >= low_water {
+                self.watches.wake(watches, READABLE);
+            }
+        }
+        taken
+    }
+
+    fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
+        let at = self.socket_of(id);
+        let Some(stream) = self.sockets.get_mut(at).and_then(Socket::stream_mut) else {
+            // An orphan has finished already.
+            net.finish(id);
+            return;
+        };
+        stream.ended = true;
+        stream.held = held;
+        self.wake(at, CHANGED);
+    }
+
+    fn on_sent<N: Net>(&mut self, _net: &mut N, id: ConnId) {
+        let at = self.socket_of(id);
+        let Some(stream) = self.sockets.get_mut(at).and_then(Socket::stream_mut) else { return };
+        if stream.no_space && !stream.listed {
+            stream.listed = true;
+            self.roomless.push(at);
+        }
+    }
+
+    /// Set for orphans alone: their peers had time to finish.
+    fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
+        if self.socket_of(id) == NONE {
+            net.abort(id);
+        }
+    }
+
+    fn on_close<N: Net>(&mut self, _net: &mut N, id: ConnId, why: Closed) {
+        let at = self.socket_of(id);
+        self.set_connection(id, NONE);
+        let Some(socket) = self.sockets.get_mut(at) else { return };
+        socket.free_port();
+        let Some(stream) = socket.stream_mut() else { return };
+        stream.held = 0;
+        stream.error = match why {
+            // By us, for what came after nobody would read it.
+            Closed::Aborted => Some(errno::Errno(libc::ECONNRESET)),
+            _ => errno::of_close(why, stream.ended),
+        };
+        stream.closed = Some(why);
+        self.wake(at, CHANGED);
+    }
+
+    fn on_turn<N: Net>(&mut self, _net: &mut N) -> Wake {
+        self.pending = 0;
+        Wake::Idle
+    }
+
+    fn drain<N: Net>(&mut self, _net: &mut N) -> bool {
+        self.sockets.len() == 0
+    }
+
+    #[inline]
+    fn warm(&self, id: ConnId) -> u64 {
+        let socket = self.sockets.get(self.socket_of(id));
+        socket.and_then(Socket::stream).map_or(0, |stream| stream.held as u64)
+    }
+}
+
+const _: () = assert!(INBOX <= app::HELD_LIMIT, "what an inbox has no room for, the stack can hold");
+
+impl SocketTable {
+    /// A socket that is new, for IPv6 or IPv4.
+    pub(crate) fn fresh(&self, v6: bool, nonblocking: bool) -> Socket {
+        Socket::new(v6, nonblocking, Options::new(self.defaults.send_limit))
+    }
+}

@@ -1,0 +1,309 @@
+//! Descriptors are closed, doubled and asked about: `close`, `dup`, `fcntl`, `ioctl`, options and
+//! addresses.
+
+use crate::address;
+use crate::kernel::{self, call, int, is_plausible, result};
+use crate::marks::{Mark, mark, marked, set_mark};
+use crate::worker::with;
+use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
+use core::ptr;
+use libc::{sockaddr, socklen_t};
+use posix::{Errno, Result};
+
+/// A descriptor's number is given to something else, or to nothing: what we have under it ends.
+pub fn let_go(fd: c_int) {
+    let was = mark(fd);
+    if was == Mark::Foreign {
+        crate::watches::forget(fd);
+        return;
+    }
+    set_mark(fd, Mark::Foreign);
+    if was != Mark::Listening {
+        // In another process than the worker's there is nothing to end.
+        let _ = with(|worker| {
+            worker.calls().close(fd)?;
+            Ok(())
+        });
+    }
+}
+
+/// `close`.
+///
+/// # Safety
+/// As for close(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    let_go(fd);
+    kernel::close(fd)
+}
+
+/// `close_range`: descriptors of ours among them end as by `close`.
+///
+/// # Safety
+/// As for close_range(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    if flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        marked(first, last).for_each(|(fd, _)| let_go(fd));
+    }
+    int(call!(SYS_close_range, first, last, flags))
+}
+
+/// `dup`.
+///
+/// # Safety
+/// As for dup(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    doubled(fd, int(call!(SYS_dup, fd)))
+}
+
+/// `dup2`.
+///
+/// # Safety
+/// As for dup2(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dup2(fd: c_int, new: c_int) -> c_int {
+    if fd == new {
+        // The kernel says whether there is such a one.
+        return if call!(SYS_fcntl, fd, libc::F_GETFD, 0) < 0 { -1 } else { new };
+    }
+    // SAFETY: the arguments are those of `dup3`.
+    unsafe { dup3(fd, new, 0) }
+}
+
+/// `dup3`.
+///
+/// # Safety
+/// As for dup3(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn dup3(fd: c_int, new: c_int, flags: c_int) -> c_int {
+    let done = int(call!(SYS_dup3, fd, new, flags));
+    if done >= 0 {
+        let_go(new);
+    }
+    doubled(fd, done)
+}
+
+/// The kernel made another descriptor of one: it is what that is.
+fn doubled(fd: c_int, new: c_int) -> c_int {
+    let what = mark(fd);
+    if new < 0 || what == Mark::Foreign {
+        return new;
+    }
+    if what == Mark::Listening || with(|worker| worker.calls().dup(fd, new)).is_ok() {
+        set_mark(new, what);
+    }
+    new
+}
+
+/// `fcntl`. Variadic in C; on the 64-bit Linux ABIs (System V for x86-64, AAPCS64) a variadic
+/// argument of a word is passed as a named one is.
+///
+/// # Safety
+/// As for fcntl(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    if mark(fd) == Mark::Connection {
+        match command {
+            libc::F_GETFL => {
+                let flags = |on| i64::from(libc::O_RDWR | if on { libc::O_NONBLOCK } else { 0 });
+                return int(result(with(|worker| worker.calls().is_nonblocking(fd)).map(flags)));
+            }
+            libc::F_SETFL => {
+                // Flags are an int, whatever lies in the word's upper half.
+                let on = argument as c_int & libc::O_NONBLOCK != 0;
+                return int(result(with(|worker| worker.calls().set_nonblocking(fd, on)).map(|()| 0)));
+            }
+            // Who is signalled (SIGIO) and what is locked: nothing of a stream of ours.
+            libc::F_SETOWN | libc::F_GETOWN => return int(result(Err(Errno(libc::EINVAL)))),
+            _ => {}
+        }
+    }
+    let done = int(call!(SYS_fcntl, fd, command, argument));
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { doubled(fd, done) } else { done }
+}
+
+/// `fcntl64`, as programs that were built for large files call it.
+///
+/// # Safety
+/// As for fcntl(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    // SAFETY: the arguments are those of `fcntl`.
+    unsafe { fcntl(fd, command, argument) }
+}
+
+/// Linux: include/uapi/linux/sockios.h.
+const SIOCOUTQNSD: c_ulong = 0x894b;
+
+/// `ioctl`; variadic as `fcntl` is.
+///
+/// # Safety
+/// As for ioctl(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
+    if mark(fd) != Mark::Connection {
+        return int(call!(SYS_ioctl, fd, request, argument));
+    }
+    let outcome: Result<Option<usize>> = with(|worker| {
+        let mut calls = worker.calls();
+        Ok(Some(match request {
+            _ if !is_plausible(argument.cast()) => return Err(Errno(libc::EFAULT)),
+            libc::FIONBIO => {
+                // SAFETY: the request reads a number, which the caller has there.
+                let on = unsafe { *argument } != 0;
+                calls.set_nonblocking(fd, on)?;
+                return Ok(None);
+            }
+            libc::FIONREAD => calls.readable(fd)?,
+            libc::TIOCOUTQ => calls.unacknowledged(fd)?,
+            SIOCOUTQNSD => calls.unsent(fd)?,
+            _ => return Err(Errno(libc::ENOTTY)),
+        }))
+    });
+    int(result(outcome.map(|count| {
+        if let Some(count) = count {
+            // SAFETY: for these requests the caller has room for a number there.
+            unsafe { *argument = c_int::try_from(count).unwrap_or(c_int::MAX) };
+        }
+        0
+    })))
+}
+
+/// `getsockopt`.
+///
+/// # Safety
+/// As for getsockopt(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    if mark(fd) != Mark::Connection {
+        return int(call!(SYS_getsockopt, fd, level, name, value, len));
+    }
+    if !is_plausible(value) || !is_plausible(len.cast()) {
+        return int(result(Err(Errno(libc::EFAULT))));
+    }
+    // SAFETY: the caller gives a length to be changed.
+    let room = unsafe { *len };
+    if (room as c_int) < 0 {
+        return int(result(Err(Errno(libc::EINVAL))));
+    }
+    let room = room as usize;
+    int(result(with(|worker| worker.calls().option(fd, level, name, room)).map(|option| {
+        let count = option.len().min(room);
+        // SAFETY: the caller gives room for so many bytes, and the length is its own.
+        unsafe {
+            ptr::copy_nonoverlapping(option.as_ptr(), value.cast(), count);
+            *len = count as socklen_t;
+        }
+        0
+    })))
+}
+
+/// Longest value of an option that means anything here.
+const LONGEST_OPTION: usize = 64;
+
+/// `setsockopt`; of a listener, both the kernel's and ours.
+///
+/// # Safety
+/// As for setsockopt(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
+    let what = mark(fd);
+    if !matches!(what, Mark::Connection | Mark::Listener) {
+        return int(call!(SYS_setsockopt, fd, level, name, value, len));
+    }
+    if what == Mark::Listener {
+        let done = int(call!(SYS_setsockopt, fd, level, name, value, len));
+        if done < 0 {
+            return done;
+        }
+    }
+    if (len as c_int) < 0 {
+        return int(result(Err(Errno(libc::EINVAL))));
+    }
+    if !is_plausible(value) {
+        return int(result(Err(Errno(libc::EFAULT))));
+    }
+    let mut copy = [0u8; LONGEST_OPTION];
+    let count = (len as usize).min(LONGEST_OPTION);
+    // SAFETY: the caller has so many bytes there.
+    unsafe { ptr::copy_nonoverlapping(value.cast(), copy.as_mut_ptr(), count) };
+    let set = with(|worker| worker.calls().set_option(fd, level, name, &copy[..count]));
+    match (what, set) {
+        // The kernel took it: what it does not mean here is harmless at a listener.
+        (Mark::Listener, _) => 0,
+        (_, set) => int(result(set.map(|()| 0))),
+    }
+}
+
+/// `getsockname`.
+///
+/// # Safety
+/// As for getsockname(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if mark(fd) != Mark::Connection {
+        return int(call!(SYS_getsockname, fd, addr, len));
+    }
+    let found = with(|worker| {
+        let calls = worker.calls();
+        Ok((calls.local_address(fd)?, calls.is_v6(fd)?))
+    });
+    // SAFETY: the caller gives room for an address and its length.
+    unsafe { tell(found, addr, len) }
+}
+
+/// `getpeername`.
+///
+/// # Safety
+/// As for getpeername(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if mark(fd) != Mark::Connection {
+        return int(call!(SYS_getpeername, fd, addr, len));
+    }
+    let found = with(|worker| {
+        let calls = worker.calls();
+        Ok((calls.peer_address(fd)?, calls.is_v6(fd)?))
+    });
+    // SAFETY: the caller gives room for an address and its length.
+    unsafe { tell(found, addr, len) }
+}
+
+/// Writes an address to the caller.
+///
+/// # Safety
+/// `len` can be read and written, and so many bytes at `addr`, where they are not null.
+unsafe fn tell(found: Result<(core::net::SocketAddr, bool)>, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    if !is_plausible(addr.cast()) || !is_plausible(len.cast()) {
+        return int(result(Err(Errno(libc::EFAULT))));
+    }
+    int(result(found.map(|(address, v6)| {
+        // SAFETY: as the caller says.
+        unsafe { address::write(address, v6, addr, len) };
+        0
+    })))
+}
+
+/// `shutdown`.
+///
+/// # Safety
+/// As for shutdown(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    match mark(fd) {
+        Mark::Connection => int(result(with(|worker| worker.calls().shutdown(fd, how)).map(|()| 0))),
+        Mark::Listener if how != libc::SHUT_WR => {
+            let_go(fd);
+            int(call!(SYS_shutdown, fd, how))
+        }
+        _ => int(call!(SYS_shutdown, fd, how)),
+    }
+}

@@ -1,0 +1,72 @@
+//! System calls as the kernel has them, past the names that this library has taken.
+//!
+//! Each sets `errno` as the C library's own does.
+
+use core::ffi::{c_int, c_long, c_void};
+use posix::{Errno, Result};
+
+/// Makes a system call.
+macro_rules! call {
+    ($number:ident $(, $argument:expr)* $(,)?) => {
+        // SAFETY: the kernel looks at all that it is given, and fails with EFAULT where that is not
+        // the caller's memory; what memory it writes to is the caller's affair, as it is without us.
+        unsafe { libc::syscall(libc::$number $(, $argument)*) }
+    };
+}
+pub(crate) use call;
+
+/// What the kernel returned, as a number.
+pub const fn int(result: c_long) -> c_int {
+    result as c_int
+}
+
+/// Sets the calling thread's `errno`.
+pub fn set_errno(errno: i32) {
+    // SAFETY: the location is the calling thread's own, and valid.
+    unsafe { *libc::__errno_location() = errno }
+}
+
+/// The calling thread's `errno`.
+pub fn errno() -> i32 {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() }
+}
+
+/// A number that a socket option has.
+pub fn number_option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
+    let mut value: c_int = 0;
+    let mut len = size_of::<c_int>() as libc::socklen_t;
+    let got = call!(SYS_getsockopt, fd, level, name, &raw mut value, &raw mut len);
+    (got == 0).then_some(value)
+}
+
+/// Whether calls on a descriptor of the kernel's do not block.
+pub fn is_nonblocking(fd: c_int) -> bool {
+    call!(SYS_fcntl, fd, libc::F_GETFL, 0) & c_long::from(libc::O_NONBLOCK) != 0
+}
+
+/// A descriptor that nothing can be done with but to close it: its number is taken.
+pub fn placeholder() -> Result<c_int> {
+    let flags = libc::O_PATH | libc::O_CLOEXEC;
+    let fd = int(call!(SYS_openat, libc::AT_FDCWD, c"/".as_ptr(), flags, 0));
+    if fd < 0 { Err(Errno(errno())) } else { Ok(fd) }
+}
+
+/// Closes a descriptor of the kernel's.
+pub fn close(fd: c_int) -> c_int {
+    int(call!(SYS_close, fd))
+}
+
+/// A C result: -1 and `errno` on failure.
+pub fn result(outcome: Result<i64>) -> i64 {
+    outcome.unwrap_or_else(|Errno(errno)| {
+        set_errno(errno);
+        -1
+    })
+}
+
+/// Whether memory may be at an address: not at null, nor where no program of this machine has any.
+pub fn is_plausible(at: *const c_void) -> bool {
+    let address = at.addr();
+    address != 0 && address >> 47 == 0
+}

@@ -1,0 +1,184 @@
+//! Sockets begin: `bind`, `listen`, `accept`, `connect`.
+
+use crate::address;
+use crate::kernel::{self, call, int, result};
+use crate::listeners::{adopt, is_stream, is_to_be_ours, share};
+use crate::marks::{Mark, mark, set_mark};
+use crate::watching::watch_ours;
+use crate::worker::{self, patience, place, with};
+use core::ffi::c_int;
+use core::net::{IpAddr, SocketAddr};
+use libc::{sockaddr, socklen_t};
+use posix::{Errno, Result};
+
+/// `bind`. An address of ours is not the kernel's: it is to take it all the same.
+///
+/// # Safety
+/// As for bind(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    if let Some(place) = place()
+        && mark(fd) == Mark::Foreign
+        // SAFETY: the caller gives an address of this length; a null one is refused.
+        && let Ok(address) = unsafe { address::read(addr, len) }
+        && place.terms.has(address.ip())
+        && is_stream(fd)
+    {
+        let on: c_int = 1;
+        let (level, name) = (libc::IPPROTO_IP, libc::IP_FREEBIND);
+        call!(SYS_setsockopt, fd, level, name, &raw const on, size_of::<c_int>());
+    }
+    int(call!(SYS_bind, fd, addr, len))
+}
+
+/// `listen`: on the kernel's socket, so that nobody else does; the keeper has a share in it, and
+/// resets what comes there.
+///
+/// # Safety
+/// As for listen(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    if mark(fd) == Mark::Connection {
+        return int(result(with(|worker| worker.calls().listen(fd, backlog)).map(|()| 0)));
+    }
+    let done = int(call!(SYS_listen, fd, backlog));
+    if done == 0 && mark(fd) == Mark::Foreign && is_to_be_ours(fd) {
+        set_mark(fd, Mark::Listening);
+        share(fd);
+    }
+    done
+}
+
+/// `accept4`.
+///
+/// # Safety
+/// As for accept4(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    match mark(fd) {
+        Mark::Foreign | Mark::Set => int(call!(SYS_accept4, fd, addr, len, flags)),
+        Mark::Connection => int(result(Err(Errno(libc::EINVAL)))),
+        Mark::Listener | Mark::Listening => {
+            let accepted = accept_ours(fd, flags);
+            int(result(accepted.map(|(new, peer, v6)| {
+                // SAFETY: the caller gives room for an address and its length, or null.
+                unsafe { address::write(peer, v6, addr, len) };
+                new.into()
+            })))
+        }
+    }
+}
+
+fn accept_ours(fd: c_int, flags: c_int) -> Result<(c_int, SocketAddr, bool)> {
+    if flags & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) != 0 {
+        return Err(Errno(libc::EINVAL));
+    }
+    adopt(fd)?;
+    with(|worker| {
+        // A listener's flag is the kernel's: another process may have set it.
+        if !worker.calls().has_waiting(fd)? {
+            let limit = patience(kernel::is_nonblocking(fd), worker.calls().receive_timeout(fd)?);
+            worker.block(limit, |calls| Ok(calls.has_waiting(fd)?.then_some(())))?;
+        }
+        let new = kernel::placeholder()?;
+        match worker.calls().accept(fd, new, flags & libc::SOCK_NONBLOCK != 0) {
+            Ok(Some(peer)) => {
+                set_mark(new, Mark::Connection);
+                let v6 = worker.calls().is_v6(new)?;
+                Ok((new, peer, v6))
+            }
+            outcome => {
+                kernel::close(new);
+                Err(outcome.err().unwrap_or(Errno(libc::EAGAIN)))
+            }
+        }
+    })
+}
+
+/// `accept`.
+///
+/// # Safety
+/// As for accept(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the arguments are those of `accept4`.
+    unsafe { accept4(fd, addr, len, 0) }
+}
+
+/// Whether what a socket connects to is reached over our link: another host of our networks, or of
+/// any, where there is a way to it.
+fn is_over_link(to: IpAddr) -> bool {
+    place().is_some_and(|place| {
+        let near = place.terms.addresses.iter().any(|own| own.contains(to));
+        near && !place.terms.has(to)
+    })
+}
+
+/// `connect`.
+///
+/// # Safety
+/// As for connect(2).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the caller gives an address of this length; a null one is refused.
+    let to = unsafe { address::read(addr, len) };
+    let ours = mark(fd) == Mark::Connection;
+    match to {
+        Ok(to) if ours || (mark(fd) == Mark::Foreign && is_over_link(to.ip()) && is_stream(fd)) => {
+            int(result(connect_ours(fd, to, ours).map(|()| 0)))
+        }
+        Err(Errno(libc::EAFNOSUPPORT)) if ours => int(result(with(|worker| worker.calls().disconnect(fd)).map(|()| 0))),
+        Err(error) if ours => int(result(Err(error))),
+        _ => int(call!(SYS_connect, fd, addr, len)),
+    }
+}
+
+fn connect_ours(fd: c_int, to: SocketAddr, ours: bool) -> Result<()> {
+    if !ours {
+        worker::become_worker()?;
+        take_over(fd)?;
+    }
+    with(|worker| {
+        let outcome = worker.calls().connect(fd, to);
+        worker.turn();
+        let nonblocking = worker.calls().is_nonblocking(fd)?;
+        match outcome {
+            Err(Errno(libc::EINPROGRESS | libc::EALREADY)) if !nonblocking => {
+                let limit = worker.calls().send_timeout(fd)?;
+                match worker.block(limit, |calls| calls.connected(fd)) {
+                    Err(Errno(libc::EAGAIN)) => Err(Errno(libc::EINPROGRESS)),
+                    outcome => outcome,
+                }
+            }
+            outcome => outcome,
+        }
+    })
+}
+
+/// A fresh socket of the kernel becomes one of ours, with the options that programs set before they
+/// connect. What watched it watches ours.
+fn take_over(fd: c_int) -> Result<()> {
+    let v6 = kernel::number_option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
+    let nonblocking = kernel::is_nonblocking(fd);
+    let no_delay = kernel::number_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) == Some(1);
+    let cloexec = call!(SYS_fcntl, fd, libc::F_GETFD, 0) & i64::from(libc::FD_CLOEXEC) != 0;
+    let watches = crate::watches::take(fd);
+    let new = kernel::placeholder()?;
+    let flags = if cloexec { libc::O_CLOEXEC } else { 0 };
+    let moved = call!(SYS_dup3, new, fd, flags);
+    let failed = kernel::errno();
+    kernel::close(new);
+    if moved < 0 {
+        return Err(Errno(failed));
+    }
+    set_mark(fd, Mark::Connection);
+    with(|worker| {
+        let mut calls = worker.calls();
+        calls.socket(fd, v6, nonblocking);
+        if no_delay {
+            calls.set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1i32.to_ne_bytes())?;
+        }
+        Ok(())
+    })?;
+    watches.into_iter().try_for_each(|watch| watch_ours(watch.set, libc::EPOLL_CTL_ADD, fd, watch.events, watch.data))
+}

@@ -1,0 +1,448 @@
+//! The process that has a seat: link, stack and sockets, in one thread.
+
+use crate::kernel::{self, call};
+use core::cell::{Cell, UnsafeCell};
+use core::ffi::c_int;
+use core::net::IpAddr;
+use core::ptr;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use cpu::Clock;
+use link::{Capabilities, Counters, Link, LinkState, Receive, Reopened, Transmit};
+use memif::MemifLink;
+use posix::{Attempt, Calls, Defaults, Errno, Result, SocketTable};
+use seats::Terms;
+use silo::Silo;
+use stack::{Address, Config, LinkOffload, Seeds, Stack};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use tap::Tap;
+use wire::{Mac, Time};
+
+/// The link is asked whether it is up, and a client's connection is made, this often.
+const LOOK_AFTER_LINK: Duration = Duration::from_millis(10);
+
+/// Bytes that wait to be sent, at most, before a turn is taken for them: 16 full frames.
+const MOST_PENDING: usize = 16 * 1448;
+
+/// A link of either kind.
+pub enum AnyLink {
+    Tap(Box<Tap>),
+    Memif(Box<MemifLink>),
+}
+
+impl Link for AnyLink {
+    type Rx<'a> = &'a mut dyn Receive;
+    type Tx<'a> = &'a mut dyn Transmit;
+
+    fn capabilities(&self) -> Capabilities {
+        match self {
+            Self::Tap(link) => link.capabilities(),
+            Self::Memif(link) => link.capabilities(),
+        }
+    }
+
+    #[inline]
+    fn split(&mut self) -> (&mut dyn Receive, &mut dyn Transmit) {
+        match self {
+            Self::Tap(link) => {
+                let (rx, tx) = link.split();
+                (rx, tx)
+            }
+            Self::Memif(link) => {
+                let (rx, tx) = link.split();
+                (rx, tx)
+            }
+        }
+    }
+
+    fn poll_control(&mut self, now: Time) -> LinkState {
+        match self {
+            Self::Tap(link) => link.poll_control(now),
+            Self::Memif(link) => link.poll_control(now),
+        }
+    }
+
+    fn wait(&mut self, wake: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Tap(link) => link.wait(wake, timeout),
+            Self::Memif(link) => link.wait(wake, timeout),
+        }
+    }
+
+    fn arm<'l>(&'l mut self, each: &mut dyn FnMut(BorrowedFd<'l>)) -> Duration {
+        match self {
+            Self::Tap(link) => link.arm(each),
+            Self::Memif(link) => link.arm(each),
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        match self {
+            Self::Tap(link) => link.counters(),
+            Self::Memif(link) => link.counters(),
+        }
+    }
+}
+
+/// A worker.
+pub struct SeatedWorker {
+    silo: Silo<AnyLink, SocketTable>,
+    carrier: LinkState,
+    /// When the link was last looked after.
+    looked_after: Time,
+    /// The last turn left something to do.
+    more: bool,
+    deadline: Time,
+    turns: u64,
+    /// Held as long as the seat is this process's.
+    _seat: OwnedFd,
+}
+
+/// Descriptors that a wait is about, where the caller has few.
+const MOST_WAITED: usize = 8;
+
+impl SeatedWorker {
+    fn open(terms: &Terms, channel: BorrowedFd<'_>) -> io::Result<Self> {
+        let seat = seats::ask_for_seat(channel)?;
+        let link = open_link(terms, Reopened { text: seat.text, descriptors: seat.descriptors })?;
+        let capabilities = link.capabilities();
+        let mut config = Config::new(mac_of(terms), capabilities.mtu);
+        let own = terms.addresses.iter().map(|own| Address { ip: own.address, prefix_len: own.prefix });
+        config.addresses = own.collect();
+        config.gateways.clone_from(&terms.gateways);
+        config.shared_frames = capabilities.shared_frames;
+        config.tcp = tcp::Config { nagle: true, ..tcp::Config::default() };
+        config.detection = stack::Detection::Announce;
+        let offload = LinkOffload { checksum: capabilities.transmit_checksum, segmentation: capabilities.segmentation };
+        let now = Clock.now();
+        let mut stack = Stack::new(config, offload, &seeds()?, now);
+        stack.on_link_up();
+        let app = SocketTable::new(Defaults::default());
+        let silo = Silo { link, stack, app };
+        Ok(Self {
+            silo,
+            carrier: LinkState::Up,
+            looked_after: now,
+            more: true,
+            deadline: now,
+            turns: 0,
+            _seat: seat.held,
+        })
+    }
+
+    /// The calls on its sockets.
+    #[inline]
+    pub fn calls(&mut self) -> Calls<'_> {
+        let Silo { stack, app, .. } = &mut self.silo;
+        Calls { stack, table: app }
+    }
+
+    /// Turns that it took.
+    pub const fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// Takes a turn: what came is told, what was written leaves.
+    #[inline]
+    pub fn turn(&mut self) {
+        let now = Clock.now();
+        self.turns += 1;
+        if now.since(self.looked_after) >= LOOK_AFTER_LINK {
+            self.look_after_link(now);
+        }
+        let turn = self.silo.turn(now);
+        self.more = turn.more;
+        self.deadline = turn.deadline;
+        self.calls().after_turn();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_after_link(&mut self, now: Time) {
+        self.looked_after = now;
+        let state = self.silo.link.poll_control(now);
+        if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
+            self.silo.stack.on_link_up();
+        }
+    }
+
+    /// Takes a turn where much waits to leave.
+    #[inline]
+    pub fn turn_if_full(&mut self) {
+        if self.silo.app.pending() >= MOST_PENDING {
+            self.turn();
+        }
+    }
+
+    /// Takes a turn if anything waits to leave.
+    pub fn turn_if_pending(&mut self) {
+        if self.silo.app.pending() > 0 {
+            self.turn();
+        }
+    }
+
+    /// Sleeps until a frame comes, `also` is ready, a timer of the stack is due or the time is up.
+    /// `mask` counts meanwhile, as in ppoll(2).
+    ///
+    /// # Errors
+    /// `EINTR`.
+    pub fn wait(&mut self, also: &[libc::pollfd], timeout: Duration, mask: *const libc::sigset_t) -> Result<()> {
+        if self.more {
+            return Ok(());
+        }
+        let now = Clock.now();
+        let due = self.deadline.min(self.silo.stack_deadline()).since(now);
+        let mut few = [libc::pollfd { fd: -1, events: 0, revents: 0 }; MOST_WAITED];
+        let mut many = Vec::new();
+        let fds = if also.len() < MOST_WAITED / 2 {
+            &mut few[..]
+        } else {
+            many.resize(also.len() + MOST_WAITED, few[0]);
+            &mut many
+        };
+        let (of_caller, of_link) = fds.split_at_mut(also.len());
+        of_caller.copy_from_slice(also);
+        let mut places = of_link.iter_mut();
+        let nap = self.silo.link.arm(&mut |fd| {
+            if let Some(place) = places.next() {
+                *place = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            }
+        });
+        let timeout = timeout.min(due).min(nap).min(LONGEST_SLEEP);
+        let timeout =
+            libc::timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: timeout.subsec_nanos().into() };
+        // The kernel's own set has 8 bytes; it writes what is left of the time, which is a local.
+        let found = call!(SYS_ppoll, fds.as_mut_ptr(), fds.len(), &raw const timeout, mask, 8usize);
+        if found < 0 && kernel::errno() == libc::EINTR { Err(Errno(libc::EINTR)) } else { Ok(()) }
+    }
+
+    /// Whether the last turn left something to do at once.
+    pub const fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Makes attempts of a call, and takes turns between them, until it comes to something or the
+    /// time is up; without time there is one attempt.
+    ///
+    /// # Errors
+    /// The call's, `EAGAIN` for a time that is up, `EINTR`.
+    pub fn block<T>(
+        &mut self,
+        timeout: Option<Duration>,
+        mut attempt: impl FnMut(&mut Calls<'_>) -> Attempt<T>,
+    ) -> Result<T> {
+        let until = timeout.map_or(Time::MAX, |timeout| Clock.now() + timeout);
+        loop {
+            if let Some(done) = attempt(&mut self.calls())? {
+                return Ok(done);
+            }
+            if timeout == Some(Duration::ZERO) {
+                self.turn_if_pending();
+                return Err(Errno(libc::EAGAIN));
+            }
+            self.turn();
+            if let Some(done) = attempt(&mut self.calls())? {
+                return Ok(done);
+            }
+            let left = until.since(Clock.now());
+            if left.is_zero() {
+                return Err(Errno(libc::EAGAIN));
+            }
+            self.wait(&[], left, ptr::null())?;
+        }
+    }
+
+    /// The process ends: what was written leaves, as far as the link takes it at once.
+    fn leave(&mut self) {
+        let ours: Vec<i32> = self.silo.app.ours().collect();
+        for fd in ours {
+            let closed = self.calls().close(fd);
+            debug_assert!(closed.is_ok(), "it was told as ours");
+        }
+        for _ in 0..LAST_TURNS {
+            self.turn();
+            if !self.more {
+                return;
+            }
+        }
+    }
+}
+
+/// Turns that a process takes before it ends.
+const LAST_TURNS: usize = 64;
+
+/// The longest sleep: signals that come just before are seen after it.
+const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+
+fn open_link(terms: &Terms, given: Reopened) -> io::Result<AnyLink> {
+    let other = |why: &dyn core::fmt::Display| io::Error::other(why.to_string());
+    match terms.link.split(':').next() {
+        Some("tap") => {
+            let config: tap::Config = terms.link.parse().map_err(|why: driver::BadConfig| other(&why))?;
+            Tap::given(&config, given).map(|tap| AnyLink::Tap(Box::new(tap))).map_err(|why| other(&why))
+        }
+        Some("memif") => {
+            use driver::{Claim, Open, Opening, Role};
+            let config = <memif::Config as Open>::read(&terms.link, Role::Server).map_err(|why| other(&why))?;
+            let opening = Opening { queues: 1, claim: &Claim::Whole, mac: None, offer: None };
+            let mut opened = config.open(opening).map_err(|why| other(&why))?;
+            let link = opened.queues.pop().ok_or_else(|| io::Error::other("the link has no queue"))?;
+            Ok(AnyLink::Memif(Box::new(link)))
+        }
+        _ => Err(io::Error::other(format!("{}: only tap and memif links carry programs", terms.link))),
+    }
+}
+
+/// An Ethernet address of our own making, the same each time for an address.
+fn mac_of(terms: &Terms) -> Mac {
+    let last = match terms.addresses.first().map(|own| own.address) {
+        Some(IpAddr::V4(ip)) => ip.octets(),
+        Some(IpAddr::V6(ip)) => ip.octets()[12..].try_into().unwrap_or([0; 4]),
+        None => [0; 4],
+    };
+    // Locally administered, of one station (IEEE 802-2014 clause 8.2.2).
+    Mac([0x02, 0x4e, last[0], last[1], last[2], last[3]])
+}
+
+fn seeds() -> io::Result<Seeds> {
+    let mut words = [0u64; 10];
+    let len = size_of_val(&words);
+    let got = call!(SYS_getrandom, words.as_mut_ptr(), len, 0);
+    if got != len as i64 {
+        return Err(io::Error::last_os_error());
+    }
+    let [a, b, c, d, e, f, g, h, i, j] = words;
+    Ok(Seeds { table: [a, b, c, d], secret: [e, f, g, h], timestamps: [i, j] })
+}
+
+/// What this process was told when it began.
+pub struct Place {
+    pub terms: Terms,
+    pub channel: c_int,
+}
+
+struct Shared<T>(UnsafeCell<Option<T>>);
+
+// SAFETY: PLACE is written by the constructor, before there is another thread, and read from then
+// on. WORKER is touched by the thread alone whose HERE is set, as `with` sees to.
+unsafe impl<T> Sync for Shared<T> {}
+
+static PLACE: Shared<Place> = Shared(UnsafeCell::new(None));
+static WORKER: Shared<SeatedWorker> = Shared(UnsafeCell::new(None));
+
+/// Some thread of this process has the worker.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// This thread has the worker; whether it is in use: a signal's handler came between.
+    static HERE: Cell<bool> = const { Cell::new(false) };
+    static BUSY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Where this process is, if it runs on our stack.
+pub fn place() -> Option<&'static Place> {
+    // SAFETY: nobody writes it any more.
+    unsafe { (*PLACE.0.get()).as_ref() }
+}
+
+/// Called once, before the program begins.
+pub fn set_place(place: Place) {
+    // SAFETY: there is no other thread yet, and nobody holds a reference.
+    unsafe { *PLACE.0.get() = Some(place) }
+}
+
+/// Whether this thread has the worker.
+#[inline]
+pub fn is_here() -> bool {
+    HERE.get()
+}
+
+/// Does something with the worker of this thread.
+///
+/// # Errors
+/// `EOPNOTSUPP` in another thread than the worker's, `EAGAIN` in a signal's handler that came
+/// amid a call.
+#[inline]
+pub fn with<T>(act: impl FnOnce(&mut SeatedWorker) -> Result<T>) -> Result<T> {
+    if !HERE.get() {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
+    if BUSY.replace(true) {
+        return Err(Errno(libc::EAGAIN));
+    }
+    // SAFETY: this thread alone has HERE set, and BUSY keeps its own calls apart.
+    let worker = unsafe { (*WORKER.0.get()).as_mut() };
+    let outcome = worker.map_or(Err(Errno(libc::EOPNOTSUPP)), act);
+    BUSY.set(false);
+    outcome
+}
+
+/// Makes this thread the worker, unless it is already.
+///
+/// # Errors
+/// `EOPNOTSUPP` where another thread is, `ENETDOWN` where there is no seat: the operator was told
+/// why.
+pub fn become_worker() -> Result<()> {
+    if HERE.get() {
+        return Ok(());
+    }
+    let Some(place) = place() else { return Err(Errno(libc::EOPNOTSUPP)) };
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Err(Errno(libc::EOPNOTSUPP));
+    }
+    // SAFETY: the descriptor is the constructor's, which looked at it; nobody closes it but the
+    // program, and then calls on it fail.
+    let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
+    match SeatedWorker::open(&place.terms, channel) {
+        Ok(worker) => {
+            // SAFETY: TAKEN was ours to take, so no thread has the worker, and none holds a reference.
+            unsafe { *WORKER.0.get() = Some(worker) };
+            HERE.set(true);
+            // SAFETY: the function is one of this library, which is not unloaded.
+            unsafe { libc::atexit(on_exit) };
+            Ok(())
+        }
+        Err(why) => {
+            TAKEN.store(false, Ordering::Relaxed);
+            say(&format!("process {} has no seat at the link: {why}", std::process::id()));
+            Err(Errno(libc::ENETDOWN))
+        }
+    }
+}
+
+extern "C" fn on_exit() {
+    let left = with(|worker| {
+        worker.leave();
+        Ok(())
+    });
+    // Another thread's exit: the peers will ask, and be reset.
+    let _ = left;
+}
+
+/// This process is a child: the worker is its parent's.
+pub fn forget() {
+    HERE.set(false);
+    BUSY.set(false);
+    TAKEN.store(false, Ordering::Relaxed);
+    // SAFETY: of the parent's threads this one alone is left, which is in no call. What the worker
+    // holds is not dropped: descriptors and memory are copies, and dropping might say something to
+    // the link.
+    unsafe { ptr::write(WORKER.0.get(), None) };
+}
+
+/// Tells the operator, by the keeper.
+pub fn say(sentence: &str) {
+    if let Some(place) = place() {
+        // SAFETY: as in `become_worker`.
+        let channel = unsafe { BorrowedFd::borrow_raw(place.channel) };
+        let said = seats::ask(channel, &seats::Ask::Say(sentence.to_owned()), None);
+        // There is nobody else to tell.
+        let _ = said;
+    }
+}
+
+/// How long a call on a descriptor may wait.
+pub fn patience(nonblocking: bool, timeout: Option<Duration>) -> Option<Duration> {
+    if nonblocking { Some(Duration::ZERO) } else { timeout }
+}

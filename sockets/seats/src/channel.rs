@@ -1,0 +1,183 @@
+//! Messages between a program's processes and the keeper, with descriptors.
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Longest message: a sentence.
+const LONGEST: usize = 1024;
+/// Descriptors of one message, at most.
+const MOST_DESCRIPTORS: usize = 4;
+
+/// What a process asks of the keeper.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ask {
+    /// A seat at the link. With it comes the socket that the answer goes to.
+    Seat,
+    /// That the keeper has a share in a listening socket of the kernel, which comes with it, and
+    /// resets what connects to it.
+    Listening,
+    /// That the operator hears a sentence.
+    Say(String),
+}
+
+/// What was asked, and the descriptor that came with it.
+#[derive(Debug)]
+pub struct Asked {
+    /// The question.
+    pub ask: Ask,
+    /// The descriptor.
+    pub descriptor: Option<OwnedFd>,
+}
+
+/// A seat at the link.
+#[derive(Debug)]
+pub struct Seat {
+    /// What the link is, in the driver's words.
+    pub text: String,
+    /// Its descriptors.
+    pub descriptors: Vec<OwnedFd>,
+    /// Held as long as the seat is taken: the keeper sees its other end close.
+    pub held: OwnedFd,
+}
+
+/// A channel's two ends: the first is inherited.
+///
+/// # Errors
+/// The system's.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ends = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    Ok(ends)
+}
+
+/// Asks the keeper.
+///
+/// # Errors
+/// The system's: mostly that the keeper is gone.
+pub fn ask(channel: BorrowedFd<'_>, ask: &Ask, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let text = match ask {
+        Ask::Seat => "seat".to_owned(),
+        Ask::Listening => "listening".to_owned(),
+        Ask::Say(sentence) => format!("say {sentence}"),
+    };
+    send(channel, &text, descriptor.as_slice())
+}
+
+/// Asks for a seat, and waits for it: another may have it.
+///
+/// # Errors
+/// The keeper's refusal, or the system's.
+pub fn ask_for_seat(channel: BorrowedFd<'_>) -> io::Result<Seat> {
+    let (own, other) = pair()?;
+    ask(channel, &Ask::Seat, Some(other.as_fd()))?;
+    drop(other);
+    let (text, descriptors) =
+        receive_text(own.as_fd())?.ok_or_else(|| io::Error::other("the keeper of the link is gone"))?;
+    match text.split_once(' ').unwrap_or((&text, "")) {
+        ("seat", text) => Ok(Seat { text: text.to_owned(), descriptors, held: own }),
+        (_, why) => Err(io::Error::other(why.to_owned())),
+    }
+}
+
+/// The keeper gives a seat, or says why not.
+///
+/// # Errors
+/// The system's.
+pub fn give_seat(to: BorrowedFd<'_>, seat: Result<(&str, &[BorrowedFd<'_>]), &str>) -> io::Result<()> {
+    match seat {
+        Ok((text, descriptors)) => send(to, &format!("seat {text}"), descriptors),
+        Err(why) => send(to, &format!("none {why}"), &[]),
+    }
+}
+
+/// The next that is asked; `None`: nobody has the other end any more.
+///
+/// # Errors
+/// The system's, and what is not understood.
+pub fn receive(channel: BorrowedFd<'_>) -> io::Result<Option<Asked>> {
+    let Some((text, mut descriptors)) = receive_text(channel)? else { return Ok(None) };
+    let ask = match text.split_once(' ').unwrap_or((&text, "")) {
+        ("seat", _) => Ask::Seat,
+        ("listening", _) => Ask::Listening,
+        ("say", sentence) => Ask::Say(sentence.to_owned()),
+        _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that nobody knows")),
+    };
+    Ok(Some(Asked { ask, descriptor: descriptors.pop() }))
+}
+
+fn send(to: BorrowedFd<'_>, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let cut = (0..=text.len().min(LONGEST)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::TOOBIG.into());
+    }
+    let parts = [IoSlice::new(&text.as_bytes()[..cut])];
+    retry_on_intr(|| sendmsg(to, &parts, &mut control, SendFlags::NOSIGNAL))?;
+    Ok(())
+}
+
+fn receive_text(from: BorrowedFd<'_>) -> io::Result<Option<(String, Vec<OwnedFd>)>> {
+    let mut bytes = [0; LONGEST];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let got =
+        retry_on_intr(|| recvmsg(from, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC))?;
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(these) = message {
+            descriptors.extend(these);
+        }
+    }
+    if got.bytes == 0 {
+        return Ok(None);
+    }
+    Ok(Some((String::from_utf8_lossy(&bytes[..got.bytes]).into_owned(), descriptors)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_is_asked_for_and_given() {
+        let (program, keeper) = pair().unwrap();
+        let asker = std::thread::spawn(move || ask_for_seat(program.as_fd()));
+        let asked = receive(keeper.as_fd()).unwrap().unwrap();
+        assert_eq!(asked.ask, Ask::Seat);
+        let to = asked.descriptor.unwrap();
+        give_seat(to.as_fd(), Ok(("12", &[keeper.as_fd()]))).unwrap();
+        let seat = asker.join().unwrap().unwrap();
+        assert_eq!((seat.text.as_str(), seat.descriptors.len()), ("12", 1));
+        assert!(receive(keeper.as_fd()).unwrap().is_none(), "the program's end is gone");
+        drop(seat);
+        assert!(receive_text(to.as_fd()).unwrap().is_none(), "the seat was given back");
+    }
+
+    #[test]
+    fn a_refusal_has_its_reason() {
+        let (program, keeper) = pair().unwrap();
+        let asker = std::thread::spawn(move || ask_for_seat(program.as_fd()));
+        let to = receive(keeper.as_fd()).unwrap().unwrap().descriptor.unwrap();
+        give_seat(to.as_fd(), Err("no seat is left")).unwrap();
+        assert_eq!(asker.join().unwrap().unwrap_err().to_string(), "no seat is left");
+    }
+
+    #[test]
+    fn sentences_and_listeners_come_through() {
+        let (program, keeper) = pair().unwrap();
+        ask(program.as_fd(), &Ask::Say("all is well".to_owned()), None).unwrap();
+        ask(program.as_fd(), &Ask::Listening, Some(keeper.as_fd())).unwrap();
+        assert_eq!(receive(keeper.as_fd()).unwrap().unwrap().ask, Ask::Say("all is well".to_owned()));
+        let asked = receive(keeper.as_fd()).unwrap().unwrap();
+        assert!(asked.ask == Ask::Listening && asked.descriptor.is_some());
+        // What is longer than a message is cut, between characters.
+        ask(program.as_fd(), &Ask::Say("ö".repeat(2_000)), None).unwrap();
+        assert!(matches!(receive(keeper.as_fd()).unwrap().unwrap().ask, Ask::Say(text) if text.len() > 1_000));
+    }
+}

@@ -1,0 +1,19 @@
+//! What a program that runs on our stack and the keeper of its link say to each other.
+//!
+//! The program's processes inherit one end of a channel ([`CHANNEL`]), and are told by their
+//! environment what is theirs ([`TERMS`]). Whoever of them first wants frames asks for a seat,
+//! and gets the link's descriptor; whoever listens gives the keeper a share in the listening
+//! socket; and what is to be said to the operator goes the same way, for a program's own
+//! descriptors are not ours to write to.
+#![forbid(unsafe_code)]
+
+mod channel;
+mod terms;
+
+pub use channel::{Ask, Asked, Seat, ask, ask_for_seat, give_seat, pair, receive};
+pub use terms::{BadTerms, Subnet, Terms};
+
+/// The variable that has the number of the channel's descriptor.
+pub const CHANNEL: &str = "NEARSIDE_CHANNEL";
+/// The variable that has the [`Terms`].
+pub const TERMS: &str = "NEARSIDE_TERMS";

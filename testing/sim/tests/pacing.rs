@@ -1,0 +1,115 @@
+//! What pacing does to flows, and what the network sees of it.
+
+use core::time::Duration;
+use sim::internet::{Flow, Internet, Queue, Ran};
+use sim::simulate_paced;
+
+/// Payload of a segment.
+const SEGMENT: f64 = 1_448.0;
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A flow that has this rate, in bytes per second.
+fn at_rate(rate: u64, at: Duration) -> Flow {
+    Flow { at, tcp: tcp::Config { max_pacing_rate: Some(rate), ..tcp::Config::default() }, ..Flow::default() }
+}
+
+/// Whatever the network does, with rates from a modem's to more than any path's: talks end,
+/// whoever waits for a pacer is on a list for it, and what is sealed is sealed once.
+#[test]
+fn seeds_that_are_paced() {
+    for seed in 0..12 {
+        let outcome = simulate_paced(seed);
+        assert_eq!(outcome.tally.violations, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+/// Each flow has its rate in each second within two segments, and over five within 0.2 % and one,
+/// counted by the receiver.
+#[test]
+fn flows_have_their_rate() {
+    let rates: Vec<u64> = (0..40).map(|index| 50_000 + 10_000 * index).collect();
+    let flows = rates.iter().enumerate().map(|(index, rate)| at_rate(*rate, millis(7 * index as u64))).collect();
+    let path = Internet { rate: None, rtt: millis(30), flows, until: secs(8), ..Internet::default() };
+    let ran = path.run();
+    for (flow, rate) in ran.flows.iter().zip(rates) {
+        let rate = rate as f64;
+        for second in 2..7 {
+            let got = flow.goodput(secs(second), secs(second + 1)) / 8.0;
+            assert!((got - rate).abs() <= 2.0 * SEGMENT, "{rate} in second {second}: {got}");
+        }
+        let got = flow.goodput(secs(2), secs(7)) / 8.0 * 5.0;
+        assert!((got - 5.0 * rate).abs() <= 0.002 * 5.0 * rate + SEGMENT, "{rate}: {got}");
+        assert_eq!(flow.counters.retransmits, 0);
+    }
+}
+
+/// One flow at a gigabit per second has it in each tenth of a second within one percent.
+#[test]
+fn a_fast_flow_has_its_rate() {
+    let flows = vec![at_rate(125_000_000, Duration::ZERO)];
+    let receiver = tcp::Config { receive_limit: 64 << 20, ..tcp::Config::default() };
+    let path = Internet { rate: None, rtt: millis(5), flows, receiver, until: millis(1_200), ..Internet::default() };
+    let ran = path.run();
+    for tenth in 4..12 {
+        let got = ran.flows[0].goodput(millis(100 * tenth), millis(100 * tenth + 100));
+        assert!((got / 1e9 - 1.0).abs() <= 0.01, "tenth {tenth}: {got}");
+    }
+}
+
+/// A rate below the path's leaves its queue empty; one above it is no rate.
+#[test]
+fn a_rate_below_the_path_needs_no_queue() {
+    let run = |rate| {
+        let path =
+            Internet { queue: Queue::Frames(12), flows: vec![at_rate(rate, Duration::ZERO)], ..Internet::default() };
+        path.run()
+    };
+    let slow = run(2_000_000);
+    assert_eq!(slow.drops(), 0);
+    assert!(slow.mean_queue() < 2.0 * 1_514.0, "{}", slow.mean_queue());
+    assert!(run(1 << 40).drops() > 0);
+}
+
+/// The start of a flow, with and without pacing.
+fn start(pace_start: bool, mbit: u64, queue: Queue) -> Ran {
+    let tcp = tcp::Config { pace_start, ..tcp::Config::default() };
+    let flows = vec![Flow { tcp, ..Flow::default() }];
+    Internet { rate: Some(mbit * 1_000_000), queue, flows, until: millis(2_500), ..Internet::default() }.run()
+}
+
+/// The first 2.5 s of a flow lose a few packets, through queues of one and of half a
+/// bandwidth-delay product: less than conservative slow start lost there (RFC 9406 section 4.2),
+/// 47 and 499.
+#[test]
+fn a_flow_starts_politely() {
+    for (mbit, queue, most) in [(20, 100_000, 20), (100, 250_000, 120), (100, 500_000, 20)] {
+        let ran = start(true, mbit, Queue::Bytes(queue));
+        assert!(ran.drops() <= most, "{mbit} Mbit/s, {queue}: {} dropped", ran.drops());
+        let share = ran.flows[0].goodput(Duration::ZERO, millis(2_500)) / (mbit as f64 * 1e6);
+        assert!(share > 0.78, "{mbit} Mbit/s, {queue}: {share}");
+    }
+}
+
+/// Answers of 100 kB pass queues of ten packets without a loss, and are no later than what left at
+/// once is where nothing was lost.
+#[test]
+fn short_answers_pass_short_queues() {
+    let answer = |pace_start, frames| {
+        let tcp = tcp::Config { pace_start, ..tcp::Config::default() };
+        let flows = vec![Flow { bytes: 100_000, tcp, ..Flow::default() }];
+        Internet { queue: Queue::Frames(frames), flows, ..Internet::default() }.run()
+    };
+    for frames in [10, 20, 50] {
+        let (paced, bursts) = (answer(true, frames), answer(false, frames));
+        assert_eq!(paced.drops(), 0, "{frames}");
+        let ratio = paced.took.as_secs_f64() / bursts.took.as_secs_f64();
+        assert!(ratio <= 1.05, "{frames}: {ratio}");
+    }
+}
