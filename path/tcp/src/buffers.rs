@@ -16,7 +16,6 @@ mod tests;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::context::Context;
-use crate::incoming::Incoming;
 use wire::Time;
 use wire::tcp::SeqNum;
 
@@ -27,6 +26,24 @@ const COUNTED_IN_FLIGHT: u32 = app::SEND_LOW_WATER as u32 / 2;
 /// What came is looked at for the first time where the sequence numbers pass
 /// such a boundary: short requests mostly do not.
 const LOOK_EACH: u32 = 64 * 1024;
+
+/// What comes, in this round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incoming {
+    /// The window, and the one that it began with, in bytes.
+    limit: u32,
+    first: u32,
+    /// The round began here, then.
+    from: SeqNum,
+    since: Time,
+}
+
+impl Incoming {
+    /// Whether nothing was learned.
+    pub const fn is_unlearned(&self) -> bool {
+        self.limit == self.first
+    }
+}
 
 impl Connection {
     /// The largest window that the peer is told, and what may wait for the

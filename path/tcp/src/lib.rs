@@ -24,7 +24,6 @@ mod emit;
 mod expected;
 mod flags;
 mod held;
-mod incoming;
 mod info;
 mod input;
 mod options;
@@ -44,7 +43,6 @@ mod scoreboard;
 mod sealed;
 #[cfg(test)]
 mod short_ways;
-mod size_search;
 mod state;
 mod text;
 mod timer;

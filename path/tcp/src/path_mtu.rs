@@ -25,7 +25,6 @@ mod tests;
 use crate::cold::Recovery;
 use crate::connection::Connection;
 use crate::context::{Context, TIMESTAMPS_LEN, headers_len};
-use crate::size_search::{SizeSearch, Step};
 use wire::tcp::SeqNum;
 
 /// A packet that nearly all paths carry: BASE_PLPMTU of RFC 8899 section 5.1.2.
@@ -39,6 +38,14 @@ const LEAST_PACKET: u16 = 552;
 const SUSPECTED_AFTER: u8 = 2;
 const SUSPECTED_MORE_AFTER: u8 = 4;
 
+/// Probes of one size that are lost before it is taken not to pass: MAX_PROBES
+/// of RFC 8899 section 5.1.2.
+const MAX_PROBES: u8 = 3;
+
+/// The search ends with a size that is so many bytes from one that does not
+/// pass, or fewer (RFC 4821 section 7.3).
+const NEAR: u16 = 8;
+
 /// After this long a longer size is tried again: PMTU_RAISE_TIMER of RFC 8899
 /// section 5.1.1, in milliseconds.
 const RAISE_AFTER_MS: u32 = 600_000;
@@ -46,6 +53,72 @@ const RAISE_AFTER_MS: u32 = 600_000;
 /// Full segments that have to wait behind a probe, so that its loss is found by
 /// what follows it, not by a timeout (RFC 4821 section 7.2).
 const BEHIND_PROBE: u32 = 3;
+
+/// What is known of the sizes that pass; all of them payload of segments
+/// without SACK blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SizeSearch {
+    /// What both sides and the link take.
+    most: u16,
+    /// It passes.
+    low: u16,
+    /// What is longer does not; this may.
+    high: u16,
+    /// Probes of the size that is tried, which were lost.
+    lost: u8,
+    /// What the size was when it was last told to the caller.
+    told: Option<u16>,
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// The first segment in flight, from here on, is sent again cut to so many
+    /// bytes.
+    Cut(SeqNum, u16),
+    /// A probe is to be sent.
+    Due,
+    /// A probe is out: a segment of so many bytes from here on. It was sent
+    /// before, in other segments or in one.
+    Out { start: SeqNum, len: u16, again: bool },
+    /// The size was found, by this time in milliseconds.
+    Done(u32),
+}
+
+impl SizeSearch {
+    /// Whether nothing is being found out.
+    pub fn is_at_rest(&self) -> bool {
+        matches!(self.step, Step::Done(_))
+    }
+
+    /// The size to try next.
+    const fn candidate(&self) -> u16 {
+        // First whether it was size at all.
+        if self.high == self.most { self.most } else { self.low + (self.high - self.low).div_ceil(2) }
+    }
+
+    /// A segment of this size has arrived, as a probe.
+    fn passed(&mut self, len: u16, now_ms: u32) {
+        self.low = self.low.max(len);
+        self.lost = 0;
+        self.go_on(now_ms);
+    }
+
+    /// A probe was lost.
+    fn failed(&mut self, len: u16, now_ms: u32) {
+        self.lost += 1;
+        if self.lost >= MAX_PROBES {
+            self.lost = 0;
+            self.high = len.saturating_sub(1).max(self.low);
+        }
+        self.go_on(now_ms);
+    }
+
+    fn go_on(&mut self, now_ms: u32) {
+        let near = self.high < self.most && self.high - self.low < NEAR;
+        self.step = if near || self.low >= self.high { Step::Done(now_ms) } else { Step::Due };
+    }
+}
 
 impl Connection {
     /// Payload of a segment in a packet of `packet` bytes.
