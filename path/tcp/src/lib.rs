@@ -23,6 +23,7 @@ mod emit;
 mod expected;
 mod flags;
 mod held;
+mod incoming;
 mod info;
 mod input;
 mod options;
@@ -39,6 +40,7 @@ mod scoreboard;
 mod sealed;
 #[cfg(test)]
 mod short_ways;
+mod sizes;
 mod state;
 mod text;
 mod timer;
