@@ -2,14 +2,14 @@
 //! byte or window growth, and given up when it tells nothing any more.
 
 use crate::asked::Asked;
-use crate::buffers::Incoming;
 use crate::config::Config;
+use crate::incoming::Incoming;
 use crate::paced::Pacing;
-use crate::path_mtu::SizeSearch;
 use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
+use crate::sizes::SizeSearch;
 use app::Unreachable;
 use congestion::{Controller, Sampler};
 use wire::Time;

@@ -24,6 +24,7 @@ mod emit;
 mod expected;
 mod flags;
 mod held;
+mod incoming;
 mod info;
 mod input;
 mod options;
@@ -43,6 +44,7 @@ mod scoreboard;
 mod sealed;
 #[cfg(test)]
 mod short_ways;
+mod sizes;
 mod state;
 mod text;
 mod timer;

@@ -25,6 +25,8 @@ mod tests;
 use crate::cold::Recovery;
 use crate::connection::Connection;
 use crate::context::{Context, TIMESTAMPS_LEN, headers_len};
+use crate::flags::Flags;
+use crate::sizes::{SizeSearch, Step};
 use wire::tcp::SeqNum;
 
 /// A packet that nearly all paths carry: BASE_PLPMTU of RFC 8899 section 5.1.2.
@@ -38,14 +40,6 @@ const LEAST_PACKET: u16 = 552;
 const SUSPECTED_AFTER: u8 = 2;
 const SUSPECTED_MORE_AFTER: u8 = 4;
 
-/// Probes of one size that are lost before it is taken not to pass: MAX_PROBES
-/// of RFC 8899 section 5.1.2.
-const MAX_PROBES: u8 = 3;
-
-/// The search ends with a size that is so many bytes from one that does not
-/// pass, or fewer (RFC 4821 section 7.3).
-const NEAR: u16 = 8;
-
 /// After this long a longer size is tried again: PMTU_RAISE_TIMER of RFC 8899
 /// section 5.1.1, in milliseconds.
 const RAISE_AFTER_MS: u32 = 600_000;
@@ -54,83 +48,17 @@ const RAISE_AFTER_MS: u32 = 600_000;
 /// what follows it, not by a timeout (RFC 4821 section 7.2).
 const BEHIND_PROBE: u32 = 3;
 
-/// What is known of the sizes that pass; all of them payload of segments
-/// without SACK blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SizeSearch {
-    /// What both sides and the link take.
-    most: u16,
-    /// It passes.
-    low: u16,
-    /// What is longer does not; this may.
-    high: u16,
-    /// Probes of the size that is tried, which were lost.
-    lost: u8,
-    /// What the size was when it was last told to the caller.
-    told: Option<u16>,
-    step: Step,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// The first segment in flight, from here on, is sent again cut to so many
-    /// bytes.
-    Cut(SeqNum, u16),
-    /// A probe is to be sent.
-    Due,
-    /// A probe is out: a segment of so many bytes from here on. It was sent
-    /// before, in other segments or in one.
-    Out { start: SeqNum, len: u16, again: bool },
-    /// The size was found, by this time in milliseconds.
-    Done(u32),
-}
-
-impl SizeSearch {
-    /// Whether nothing is being found out.
-    pub fn is_at_rest(&self) -> bool {
-        matches!(self.step, Step::Done(_))
-    }
-
-    /// The size to try next.
-    const fn candidate(&self) -> u16 {
-        // First whether it was size at all.
-        if self.high == self.most { self.most } else { self.low + (self.high - self.low).div_ceil(2) }
-    }
-
-    /// A segment of this size has arrived, as a probe.
-    fn passed(&mut self, len: u16, now_ms: u32) {
-        self.low = self.low.max(len);
-        self.lost = 0;
-        self.go_on(now_ms);
-    }
-
-    /// A probe was lost.
-    fn failed(&mut self, len: u16, now_ms: u32) {
-        self.lost += 1;
-        if self.lost >= MAX_PROBES {
-            self.lost = 0;
-            self.high = len.saturating_sub(1).max(self.low);
-        }
-        self.go_on(now_ms);
-    }
-
-    fn go_on(&mut self, now_ms: u32) {
-        let near = self.high < self.most && self.high - self.low < NEAR;
-        self.step = if near || self.low >= self.high { Step::Done(now_ms) } else { Step::Due };
-    }
-}
-
 impl Connection {
     /// Payload of a segment in a packet of `packet` bytes.
     fn payload_of(&self, packet: u16) -> u16 {
-        let options = if self.has_timestamps() { TIMESTAMPS_LEN } else { 0 };
-        packet.saturating_sub(headers_len(self.is_v6()) + options)
+        let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        packet.saturating_sub(headers_len(self.flags.has(Flags::V6)) + options)
     }
 
     /// Bytes of a packet with a segment of `payload` bytes.
     fn packet_of(&self, payload: u16) -> u16 {
-        let options = if self.has_timestamps() { TIMESTAMPS_LEN } else { 0 };
-        payload.saturating_add(headers_len(self.is_v6()) + options)
+        let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        payload.saturating_add(headers_len(self.flags.has(Flags::V6)) + options)
     }
 
     /// The retransmission timer ran out again: what is in flight may be too
@@ -139,18 +67,20 @@ impl Connection {
         if let Some(Step::Out { len, .. }) = self.size_step() {
             self.fail_probe(cx, len);
         }
-        if self.backoff < SUSPECTED_AFTER || self.may_be_fragmented() {
+        let flight = self.nxt.forward_from(self.una);
+        if self.backoff < SUSPECTED_AFTER || self.cold.as_ref().is_none_or(|cold| cold.fragmented) {
             return;
         }
-        let least = if self.backoff < SUSPECTED_MORE_AFTER || self.is_v6() { BASE_PACKET } else { LEAST_PACKET };
+        let least =
+            if self.backoff < SUSPECTED_MORE_AFTER || self.flags.has(Flags::V6) { BASE_PACKET } else { LEAST_PACKET };
         let (start, len, most) = (self.una, self.payload_of(least), self.mss);
         // What is that short was sent so already.
-        if len == 0 || most <= len || self.in_flight() <= u32::from(len) {
+        if len == 0 || most <= len || flight <= u32::from(len) {
             return;
         }
         cx.counters.path_mtu_suspected += 1;
         let fresh = SizeSearch { most, low: len, high: most, lost: 0, told: None, step: Step::Due };
-        let cold = self.cold_mut(cx.config);
+        let Some(cold) = &mut self.cold else { return };
         let search = cold.sizes.get_or_insert_with(|| Box::new(fresh));
         search.low = search.low.min(len);
         search.step = Step::Cut(start, len);
@@ -205,6 +135,9 @@ impl Connection {
 
     /// New data from `start` on left as a probe of `len` bytes.
     pub(crate) fn note_size_probe(&mut self, cx: &mut Context<'_>, start: SeqNum, len: u32) {
+        if len <= u32::from(self.mss) {
+            return; // Records may end before.
+        }
         cx.counters.path_mtu_probes += 1;
         if let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) {
             search.step = Step::Out { start, len: u16::try_from(len).unwrap_or(u16::MAX), again: false };
@@ -244,7 +177,8 @@ impl Connection {
     }
 
     /// A segment of the peer has come: whether the path has been left alone
-    /// for long enough to see whether it has become another one.
+    /// for long enough to see whether it has become another one. Then the
+    /// connection is no longer for the fast path.
     pub(crate) fn try_longer(&mut self, now_ms: u32) {
         let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) else { return };
         if let Step::Done(since) = search.step
@@ -253,7 +187,7 @@ impl Connection {
             search.high = search.most;
             search.lost = 0;
             search.step = Step::Due;
-            self.settle();
+            self.flags.set(Flags::SLOW);
         }
     }
 
@@ -296,7 +230,6 @@ impl Connection {
                 Some(search) if !over => search.told = Some(mss),
                 sizes => *sizes = None,
             }
-            self.settle();
         }
         Some(news)
     }

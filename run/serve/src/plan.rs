@@ -108,7 +108,7 @@ pub enum ServePath {
     /// Over a link and our own stack.
     Link {
         /// Links, addresses and silos.
-        host: HostPlan,
+        host: Box<HostPlan>,
         /// What is listened on.
         listen: Box<PortPlan>,
         /// The most bytes of content held in more than one NUMA domain;
