@@ -71,7 +71,7 @@ pub struct HostPlan {
     /// several.
     pub capture: Option<PathBuf>,
     /// Harm done to frames on purpose, both ways; `None`: none.
-    pub faults: Option<FaultPlan>,
+    pub faults: Option<Box<FaultPlan>>,
     /// Where the statistics page lies; `None`: the usual place.
     pub status_page: Option<PathBuf>,
     /// Another process's connections come by the same links.

@@ -109,7 +109,7 @@ pub const fn is_wrapped(host: &HostPlan) -> bool {
 
 /// Wraps the link of a queue, the `number`th of all.
 fn wrap(host: &HostPlan, layout: &Layout, queue: Queue, number: usize, link: AnyLink) -> Result<Wrapped, Failure> {
-    let mut faults = host.faults.unwrap_or_else(|| FaultPlan::both(Impairment::default(), 0));
+    let mut faults = host.faults.as_deref().copied().unwrap_or_else(|| FaultPlan::both(Impairment::default(), 0));
     // Each queue draws for itself.
     faults.seed = faults.seed.wrapping_add(number as u64);
     let file = match &host.capture {

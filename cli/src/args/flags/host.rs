@@ -415,7 +415,7 @@ impl HostArgs {
             errors_per_source: self.errors_per_source,
             max_connections,
             capture: self.capture,
-            faults: self.faults.plan(),
+            faults: self.faults.plan().map(Box::new),
             status_page: self.status_page,
             ..HostPlan::new(links)
         })
