@@ -43,6 +43,8 @@ pub(crate) struct Undo {
     pub again_at: Option<u32>,
     /// Segments sent again that no DSACK reported.
     pub again: u32,
+    /// SND.UNA when it began: what came twice below that was sent again before.
+    pub from: SeqNum,
 }
 
 /// Where a connection stands in the stack's queues of those that hold received
@@ -93,8 +95,8 @@ pub(crate) struct Cold {
     /// The TCP timer is RACK's reordering timer (RFC 8985 section 6.2 step 5).
     pub reordering_timer: bool,
     pub undo: Option<Box<Undo>>,
-    /// From where to where something was sent again, since all that was so before is acknowledged:
-    /// only what lies there may have come twice for it.
+    /// From where to where something was sent again that was not acknowledged a flight ago: only
+    /// what lies there may have come twice for it.
     pub again: Option<(SeqNum, SeqNum)>,
     /// Received twice, and to be told (RFC 2883).
     pub dsack: Option<(SeqNum, SeqNum)>,
@@ -179,12 +181,16 @@ impl Cold {
         self.sampler.on_delivered(now, bytes, newest, self.rack.min_rtt());
     }
 
-    /// A segment is sent again, with `una` not yet acknowledged.
-    pub fn note_again(&mut self, una: SeqNum, seq: SeqNum, len: u32) {
+    /// A segment is sent again. That another, from `floor` on, came twice may
+    /// still be told: a flight is acknowledged by then.
+    pub fn note_again(&mut self, floor: SeqNum, seq: SeqNum, len: u32) {
         let end = seq.plus(len);
         self.retransmits += 1;
         self.again = match self.again {
-            Some((from, to)) if to.after(una) => Some((if seq.before(from) { seq } else { from }, to.latest(end))),
+            Some((from, to)) if to.after(floor) => {
+                let from = from.latest(floor);
+                Some((if seq.before(from) { seq } else { from }, to.latest(end)))
+            }
             _ => Some((seq, end)),
         };
     }

@@ -462,7 +462,8 @@ impl Connection {
         cx.counters.retransmits += 1;
         let mut reordering = false;
         if let Some(cold) = &mut self.cold {
-            cold.note_again(self.una, seq, len);
+            let floor = self.una.minus(self.nxt.forward_from(self.una));
+            cold.note_again(floor, seq, len);
             if let Some(pacing) = &mut cold.pacing {
                 pacing.pacer.on_sent(cx.now, len);
             }

@@ -126,7 +126,7 @@ impl Connection {
         delivered.duplicate = delivered.duplicate.filter(|report| cold.may_have_come_twice(*report));
         if let Some((start, end)) = delivered.duplicate {
             let segments = end.forward_from(start).div_ceil(mss);
-            if let Some(undo) = &mut cold.undo {
+            if let Some(undo) = cold.undo.as_mut().filter(|undo| end.after(undo.from)) {
                 undo.again = undo.again.saturating_sub(segments);
             }
             // A probe is sent on suspicion, and tells nothing of reordering.
@@ -358,11 +358,11 @@ impl Connection {
 impl Connection {
     /// Fast retransmit (RFC 5681 section 3.2, RFC 6675 section 5 step 4).
     fn enter_recovery(&mut self, cx: &mut Context<'_>, sacked_before: u32) {
-        let (nxt, flight) = (self.nxt, self.in_flight());
+        let (una, nxt, flight) = (self.una, self.nxt, self.in_flight());
         let mss = u32::from(self.mss);
         cx.counters.fast_recoveries += 1;
         let cold = self.cold_mut(cx.config);
-        let undo = Undo { congestion: cold.congestion.clone(), again_at: None, again: 0 };
+        let undo = Undo { congestion: cold.congestion.clone(), again_at: None, again: 0, from: una };
         cold.undo = Some(Box::new(undo));
         cold.congestion.on_congestion(Signal::Loss, flight);
         cold.learned = true;
@@ -388,7 +388,7 @@ impl Connection {
         let cold = self.cold_mut(cx.config);
         match cold.recovery {
             Recovery::Open => {
-                let undo = Undo { congestion: cold.congestion.clone(), again_at: None, again: 0 };
+                let undo = Undo { congestion: cold.congestion.clone(), again_at: None, again: 0, from: una };
                 cold.undo = Some(Box::new(undo));
             }
             // What began it was not the timer.
@@ -508,7 +508,7 @@ impl Connection {
             Some(ts) if timestamps => ack.acked > 0 && (ts.echo.wrapping_sub(again_at) as i32) < 0,
             _ => false,
         };
-        let twice = undo.again == 0 && delivered.duplicate.is_some();
+        let twice = undo.again == 0 && delivered.duplicate.is_some_and(|(_, end)| end.after(undo.from));
         let original = match cold.recovery {
             Recovery::Loss(recover) if !timestamps => delivered.original.is_some_and(|seq| seq.before(recover)),
             _ => false,

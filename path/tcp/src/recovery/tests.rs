@@ -440,3 +440,26 @@ fn another_connection_expects_the_reordering_that_one_found() {
     };
     assert_eq!((sent(None), sent(found)), (true, false));
 }
+
+/// RFC 8985 section 6.2 step 4: what came twice is told a round trip after it was
+/// sent again, when something else may have been since. It widens the window all
+/// the same.
+#[test]
+fn what_came_twice_is_believed_after_another_retransmission() {
+    let mut sender = Sender::new(true, true, 40_000);
+    let widened = |sender: &Sender| sender.connection.cold.as_ref().map_or(0, |cold| cold.rack.widened);
+    sender.at(1_100);
+    assert_eq!(starts(&sender.ack(1, 1_000, &[(1_001, 5_001)])).first(), Some(&1));
+    // It was late.
+    sender.at(1_105);
+    sender.ack(5_001, 1_000, &[]);
+    // And so is another, which is sent again later, with the window that there is by then.
+    sender.at(1_110);
+    sender.ack(5_001, 1_000, &[(6_001, 10_001)]);
+    sender.at(1_180);
+    let again = starts(&sender.time_out());
+    assert!(again.contains(&5_001), "{again:?}");
+    assert_eq!(widened(&sender), 0);
+    sender.ack(10_001, 1_000, &[(1, 1_001)]);
+    assert_eq!(widened(&sender), 1);
+}
