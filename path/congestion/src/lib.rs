@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Implements NewReno's and CUBIC's congestion avoidance (RFC 5681, RFC 9438),
-//! HyStart with HyStart++'s measure of round trips (RFC 9406), pacing, delivery rate samples, the initial window of RFC 6928 and window validation
-//! after RFC 7661.
+//! HyStart with HyStart++'s measure of round trips (RFC 9406), pacing, delivery
+//! rate samples, the initial window of RFC 6928 and window validation after RFC
+//! 7661.
 #![forbid(unsafe_code)]
 
 mod controller;
