@@ -104,11 +104,12 @@ pub struct Privileges {
 
 /// How connections reach the server.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a process")]
 pub enum ServePath {
     /// Over a link and our own stack.
     Link {
         /// Links, addresses and silos.
-        host: Box<HostPlan>,
+        host: HostPlan,
         /// What is listened on.
         listen: Box<PortPlan>,
         /// The most bytes of content held in more than one NUMA domain;
