@@ -97,8 +97,8 @@ fn a_flow_starts_politely() {
     }
 }
 
-/// Answers of 100 kB pass queues of ten packets without a loss, and are no later than what left at
-/// once is where nothing was lost.
+/// Answers of 100 kB lose less in queues of ten packets than what leaves at once, and are at most
+/// three tenths later; through longer queues, where nothing is lost either way, no later.
 #[test]
 fn short_answers_pass_short_queues() {
     let answer = |pace_start, frames| {
@@ -108,8 +108,9 @@ fn short_answers_pass_short_queues() {
     };
     for frames in [10, 20, 50] {
         let (paced, bursts) = (answer(true, frames), answer(false, frames));
-        assert_eq!(paced.drops(), 0, "{frames}");
+        assert!(paced.drops() <= bursts.drops() / 2, "{frames}: {} and {}", paced.drops(), bursts.drops());
         let ratio = paced.took.as_secs_f64() / bursts.took.as_secs_f64();
-        assert!(ratio <= 1.05, "{frames}: {ratio}");
+        let most = if bursts.drops() > 0 { 1.3 } else { 1.05 };
+        assert!(ratio <= most, "{frames}: {ratio}");
     }
 }

@@ -140,10 +140,9 @@ pub(in crate::args) struct HostArgs {
     /// gaps between frames: it polls through those that are shorter than a
     /// sleep costs, and else sleeps at once, which costs a request a wake-up of
     /// some microseconds and leaves the core to others at the loads that
-    /// servers have. LATENCY (0us, at most 10ms): where the next frame is
-    /// expected within it, sleep for that long by the clock, and take what has
-    /// come meanwhile as one burst; cheaper still, and each request waits for
-    /// up to that. sleep:TIME (over a link; 1us to
+    /// servers have. LATENCY (0us, at most 10ms): sleep for that long by the
+    /// clock where the next frame is expected within it, and take what has come
+    /// as one burst. sleep:TIME (over a link; 1us to
     /// 1s, a bare number is of microseconds) sleeps for so long after each
     /// look that finds nothing, whatever arrives meanwhile: next to no
     /// processor time under light load, and no interrupts for the peer to
