@@ -22,7 +22,12 @@ fn main() -> ExitCode {
 fn call(command: Command) -> Result<ExitCode, Failure> {
     let done = |outcome: Result<(), Failure>| outcome.map(|()| ExitCode::SUCCESS);
     match command {
-        Command::Serve(_) | Command::Site(_) | Command::Nginx(_) | Command::Links(_) | Command::Import(_) => {
+        Command::Serve(_)
+        | Command::Site(_)
+        | Command::Nginx(_)
+        | Command::Run(_)
+        | Command::Links(_)
+        | Command::Import(_) => {
             let program = programs::serving()?;
             let why = std::process::Command::new(&program).args(std::env::args_os().skip(1)).exec();
             Err(format!("{}: {why}", program.display()).into())

@@ -24,14 +24,14 @@ const PER_SOURCE: usize = 50_000;
 /// Connections opened in one turn.
 const OPENED_AT_ONCE: usize = 16;
 
-/// What is queued at a time, and what is queued at most before it is sent.
-const PIECE: u32 = 16 * 1024;
+/// What is queued at a time: more than the low-water mark, below which the application is told.
+const PIECE: u32 = 4 * app::SEND_LOW_WATER as u32;
 
 /// Time that a turn takes in which something happens.
 const STEP: Duration = Duration::from_micros(1);
 
 /// Rounds without an end after which something is stuck.
-const PATIENCE: u64 = 500_000_000;
+const PATIENCE: u64 = 20_000_000;
 
 /// What `bench pace` is asked.
 #[derive(Debug, clap::Args)]
@@ -119,7 +119,6 @@ impl Sources {
 impl App for Sources {
     fn on_open<N: Net>(&mut self, net: &mut N, id: ConnId, _how: Opened) {
         self.opened += 1;
-        self.fill(net, id);
         self.fill(net, id);
     }
 

@@ -13,12 +13,11 @@
 #[cfg(test)]
 mod tests;
 
+use crate::cold::Cold;
 use crate::config::Config;
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::incoming::Incoming;
-use wire::Time;
-use wire::tcp::SeqNum;
 
 /// Of what is under way so much counts as unsent: with as much that is queued
 /// the low-water mark is reached, and what waits lasts until more is there.
@@ -55,8 +54,9 @@ impl Connection {
             return;
         }
         let (rcv_nxt, now, rtt_us) = (self.rcv_nxt, cx.now, u64::from(self.rtt.srtt_us()));
-        let held = self.held().len();
-        let cold = self.cold_mut(cx.config);
+        let (mss, cwnd) = (u32::from(self.mss), self.cwnd);
+        let cold = self.cold.get_or_insert_with(|| Box::new(Cold::new(cx.config, mss, cwnd)));
+        let held = cold.receive.contiguous().len();
         let incoming = cold.incoming.get_or_insert(Incoming { limit: first, first, from: rcv_nxt, since: now });
         let took_us = u64::try_from(now.since(incoming.since).as_micros()).unwrap_or(u64::MAX);
         if took_us < rtt_us.max(1) {
@@ -85,7 +85,7 @@ impl Connection {
 
     #[cold]
     fn covered_by(&self, room: u32) -> u32 {
-        room.min(self.in_flight().saturating_sub(COUNTED_IN_FLIGHT)).min(self.rope.plain_len())
+        room.min(self.nxt.forward_from(self.una).saturating_sub(COUNTED_IN_FLIGHT)).min(self.rope.plain_len())
     }
 
     /// Room for what is under way, in bytes: what is given, and what the path
@@ -95,7 +95,7 @@ impl Connection {
         let Some(given) = self.cold.as_ref().map(|cold| cold.send_room) else { return (0, 0) };
         // While nothing is heard, what it has is enough.
         let most = if self.backoff > 0 { given.min(most) } else { most };
-        (given, self.in_flight().saturating_sub(COUNTED_IN_FLIGHT).min(most))
+        (given, self.nxt.forward_from(self.una).saturating_sub(COUNTED_IN_FLIGHT).min(most))
     }
 
     /// So much room is given.

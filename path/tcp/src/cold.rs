@@ -9,7 +9,7 @@ use crate::prr::Prr;
 use crate::rack::Rack;
 use crate::receive::ReceiveBuffer;
 use crate::scoreboard::Scoreboard;
-use crate::size_search::SizeSearch;
+use crate::sizes::SizeSearch;
 use app::Unreachable;
 use congestion::{Controller, Sampler};
 use wire::Time;

@@ -243,14 +243,6 @@ impl Connection {
         if self.flags.has(Flags::TIMER) { Some(self.timer_at) } else { None }
     }
 
-    pub(crate) const fn has_timestamps(&self) -> bool {
-        self.flags.has(Flags::TIMESTAMPS)
-    }
-
-    pub(crate) const fn is_v6(&self) -> bool {
-        self.flags.has(Flags::V6)
-    }
-
     /// Whether the application may queue data.
     #[inline]
     #[must_use]

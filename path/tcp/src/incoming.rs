@@ -1,4 +1,4 @@
-//! What comes in a round trip, by which a receive window opens.
+//! What a connection receives in a round trip.
 
 use wire::Time;
 use wire::tcp::SeqNum;

@@ -44,7 +44,7 @@ mod scoreboard;
 mod sealed;
 #[cfg(test)]
 mod short_ways;
-mod size_search;
+mod sizes;
 mod state;
 mod text;
 mod timer;

@@ -495,18 +495,12 @@ impl Connection {
         // What is SACKed, or vouched for by a duplicate acknowledgement, has
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
-        match self.size_probe(waiting, in_flight, pipe) {
-            None => {}
-            Some(0) => return None,
-            Some(len) => {
-                let (len, last) = self.fix(len, waiting, u32::MAX, 0);
-                if len > u32::from(self.mss) && !last {
-                    let start = self.nxt;
-                    let emit = self.emit_data(cx, in_flight, len, false);
-                    self.note_size_probe(cx, start, len);
-                    return Some(emit);
-                }
-            }
+        if let Some(len) = self.size_probe(waiting, in_flight, pipe) {
+            let (len, last) = if len == 0 { return None } else { self.fix(len, waiting, u32::MAX, 0) };
+            let start = self.nxt;
+            let emit = (len > 0).then(|| self.emit_data(cx, in_flight, len, last));
+            self.note_size_probe(cx, start, len);
+            return emit;
         }
         let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
         let paced = self.paced(cx.now, waiting, usable)?;

@@ -25,7 +25,8 @@ mod tests;
 use crate::cold::Recovery;
 use crate::connection::Connection;
 use crate::context::{Context, TIMESTAMPS_LEN, headers_len};
-use crate::size_search::{SizeSearch, Step};
+use crate::flags::Flags;
+use crate::sizes::{SizeSearch, Step};
 use wire::tcp::SeqNum;
 
 /// A packet that nearly all paths carry: BASE_PLPMTU of RFC 8899 section 5.1.2.
@@ -50,14 +51,14 @@ const BEHIND_PROBE: u32 = 3;
 impl Connection {
     /// Payload of a segment in a packet of `packet` bytes.
     fn payload_of(&self, packet: u16) -> u16 {
-        let options = if self.has_timestamps() { TIMESTAMPS_LEN } else { 0 };
-        packet.saturating_sub(headers_len(self.is_v6()) + options)
+        let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        packet.saturating_sub(headers_len(self.flags.has(Flags::V6)) + options)
     }
 
     /// Bytes of a packet with a segment of `payload` bytes.
     fn packet_of(&self, payload: u16) -> u16 {
-        let options = if self.has_timestamps() { TIMESTAMPS_LEN } else { 0 };
-        payload.saturating_add(headers_len(self.is_v6()) + options)
+        let options = if self.flags.has(Flags::TIMESTAMPS) { TIMESTAMPS_LEN } else { 0 };
+        payload.saturating_add(headers_len(self.flags.has(Flags::V6)) + options)
     }
 
     /// The retransmission timer ran out again: what is in flight may be too
@@ -66,18 +67,20 @@ impl Connection {
         if let Some(Step::Out { len, .. }) = self.size_step() {
             self.fail_probe(cx, len);
         }
-        if self.backoff < SUSPECTED_AFTER || self.may_be_fragmented() {
+        let flight = self.nxt.forward_from(self.una);
+        if self.backoff < SUSPECTED_AFTER || self.cold.as_ref().is_none_or(|cold| cold.fragmented) {
             return;
         }
-        let least = if self.backoff < SUSPECTED_MORE_AFTER || self.is_v6() { BASE_PACKET } else { LEAST_PACKET };
+        let least =
+            if self.backoff < SUSPECTED_MORE_AFTER || self.flags.has(Flags::V6) { BASE_PACKET } else { LEAST_PACKET };
         let (start, len, most) = (self.una, self.payload_of(least), self.mss);
         // What is that short was sent so already.
-        if len == 0 || most <= len || self.in_flight() <= u32::from(len) {
+        if len == 0 || most <= len || flight <= u32::from(len) {
             return;
         }
         cx.counters.path_mtu_suspected += 1;
         let fresh = SizeSearch { most, low: len, high: most, lost: 0, told: None, step: Step::Due };
-        let cold = self.cold_mut(cx.config);
+        let Some(cold) = &mut self.cold else { return };
         let search = cold.sizes.get_or_insert_with(|| Box::new(fresh));
         search.low = search.low.min(len);
         search.step = Step::Cut(start, len);
@@ -132,6 +135,9 @@ impl Connection {
 
     /// New data from `start` on left as a probe of `len` bytes.
     pub(crate) fn note_size_probe(&mut self, cx: &mut Context<'_>, start: SeqNum, len: u32) {
+        if len <= u32::from(self.mss) {
+            return; // Records may end before.
+        }
         cx.counters.path_mtu_probes += 1;
         if let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) {
             search.step = Step::Out { start, len: u16::try_from(len).unwrap_or(u16::MAX), again: false };
@@ -171,7 +177,8 @@ impl Connection {
     }
 
     /// A segment of the peer has come: whether the path has been left alone
-    /// for long enough to see whether it has become another one.
+    /// for long enough to see whether it has become another one. Then the
+    /// connection is no longer for the fast path.
     pub(crate) fn try_longer(&mut self, now_ms: u32) {
         let Some(search) = self.cold.as_mut().and_then(|cold| cold.sizes.as_mut()) else { return };
         if let Step::Done(since) = search.step
@@ -180,7 +187,7 @@ impl Connection {
             search.high = search.most;
             search.lost = 0;
             search.step = Step::Due;
-            self.settle();
+            self.flags.set(Flags::SLOW);
         }
     }
 
@@ -223,7 +230,6 @@ impl Connection {
                 Some(search) if !over => search.told = Some(mss),
                 sizes => *sizes = None,
             }
-            self.settle();
         }
         Some(news)
     }

@@ -104,6 +104,7 @@ pub struct Privileges {
 
 /// How connections reach the server.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for a process")]
 pub enum ServePath {
     /// Over a link and our own stack.
     Link {

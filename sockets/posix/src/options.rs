@@ -87,6 +87,7 @@ impl Options {
             max_segment: (self.max_segment > 0).then_some(self.max_segment),
             traffic_class: if v4 { self.tos } else { self.traffic_class },
             user_timeout: (self.user_timeout > 0).then_some(self.user_timeout),
+            pacing_rate: None,
         }
     }
 }

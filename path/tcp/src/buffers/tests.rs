@@ -1,7 +1,8 @@
 use super::*;
 use crate::agreed::Agreed;
 use crate::{Counters, Outcome, Path};
-use wire::tcp::{Flags as Bits, SackBlocks, TcpHeader, TcpOptions};
+use wire::Time;
+use wire::tcp::{Flags as Bits, SackBlocks, SeqNum, TcpHeader, TcpOptions};
 
 const PATH: Path = Path { mtu: 1_500, v6: false };
 const SEGMENT: u32 = 1_460;

@@ -1,15 +1,14 @@
-//! The search for the longest segment that a path carries (RFC 4821 section 7.3, RFC 8899
-//! section 5): what is known, and what is tried next.
+//! The search for the longest segment that a path carries.
 
 use wire::tcp::SeqNum;
-
-/// Probes of one size that are lost before it is taken not to pass: MAX_PROBES
-/// of RFC 8899 section 5.1.2.
-const MAX_PROBES: u8 = 3;
 
 /// The search ends with a size that is so many bytes from one that does not
 /// pass, or fewer (RFC 4821 section 7.3).
 const NEAR: u16 = 8;
+
+/// Probes of one size that are lost before it is taken not to pass: MAX_PROBES
+/// of RFC 8899 section 5.1.2.
+const MAX_PROBES: u8 = 3;
 
 /// What is known of the sizes that pass; all of them payload of segments
 /// without SACK blocks.
@@ -71,7 +70,7 @@ impl SizeSearch {
         self.go_on(now_ms);
     }
 
-    fn go_on(&mut self, now_ms: u32) {
+    pub fn go_on(&mut self, now_ms: u32) {
         let near = self.high < self.most && self.high - self.low < NEAR;
         self.step = if near || self.low >= self.high { Step::Done(now_ms) } else { Step::Due };
     }
