@@ -221,6 +221,7 @@ fn bodies() {
 #[test]
 fn chunks_of_servers_that_are_not_exact() {
     let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let response = |framing, keep_alive, fields| Seen::Response { status: 200, framing, keep_alive, fields };
     let hello = [response(Framing::Chunked, true, 1), Seen::Body(b"hello".to_vec()), Seen::End, Seen::Closed(Ok(None))];
     let zeros = "0".repeat(40);
     for body in [
