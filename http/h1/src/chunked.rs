@@ -9,6 +9,9 @@ pub(crate) struct Bounds {
     pub chunk_line: u16,
     pub trailers: u16,
     pub trailer_fields: u16,
+    /// Lines behind the last chunk that are no field lines are passed over, and what stands
+    /// with them.
+    pub skips_bad_trailers: bool,
 }
 
 /// What stands between two chunks.
@@ -39,13 +42,13 @@ pub(crate) fn boundary(data: &[u8], first: bool, bounds: Bounds) -> Boundary {
             _ => return Boundary::Malformed,
         }
     }
-    let (size, digits_end) = match size(data, at) {
+    let (size, digits_end) = match size(data, at, bounds.chunk_line) {
         Ok(size) => size,
         Err(boundary) => return boundary,
     };
     let line = data.get(digits_end..).unwrap_or_default();
     let next = match line {
-        [b'\r', b'\n', ..] if digits_end - at <= usize::from(bounds.chunk_line) => digits_end + 2,
+        [b'\r', b'\n', ..] => digits_end + 2,
         _ => match extensions_end(data, at, digits_end, bounds.chunk_line) {
             Ok(next) => next,
             Err(boundary) => return boundary,
@@ -54,12 +57,12 @@ pub(crate) fn boundary(data: &[u8], first: bool, bounds: Bounds) -> Boundary {
     if size > 0 { Boundary::Chunk { size, skip: next } } else { trailers(data, next, bounds) }
 }
 
-/// The chunk size at `at`, and where its digits end: at most 16, which a u64
-/// holds.
+/// The chunk size at `at`, and where its digits end: behind zeros at most 16, which a u64
+/// holds, and with these no more than a line may have.
 #[inline]
-fn size(data: &[u8], at: usize) -> Result<(u64, usize), Boundary> {
-    let mut size = 0;
-    for end in at..at + 17 {
+fn size(data: &[u8], at: usize, chunk_line: u16) -> Result<(u64, usize), Boundary> {
+    let (mut size, mut end) = (0_u64, at);
+    loop {
         let digit = match data.get(end) {
             None => return Err(Boundary::Incomplete),
             Some(&byte @ b'0'..=b'9') => byte - b'0',
@@ -68,16 +71,17 @@ fn size(data: &[u8], at: usize) -> Result<(u64, usize), Boundary> {
             Some(_) if end == at => return Err(Boundary::Malformed),
             Some(_) => return Ok((size, end)),
         };
-        if end < at + 16 {
-            size = size << 4 | u64::from(digit);
+        if size >> 60 != 0 || end - at >= usize::from(chunk_line) {
+            return Err(Boundary::Malformed);
         }
+        size = size << 4 | u64::from(digit);
+        end += 1;
     }
-    Err(Boundary::Malformed)
 }
 
-/// Skips chunk extensions, which are ignored (RFC 9112 section 7.1.1). Only a
-/// semicolon may follow the size, blanks before it aside: `5 \r\n` is
-/// refused, because others read it in other ways.
+/// Skips what follows the size: blanks, which some servers fill their lines with, and chunk
+/// extensions, which are ignored (RFC 9112 section 7.1.1). Whatever else stands there is
+/// refused: blanks change nothing of the size, but others might read on in it.
 #[cold]
 fn extensions_end(data: &[u8], start: usize, at: usize, chunk_line: u16) -> Result<usize, Boundary> {
     let most = usize::from(chunk_line);
@@ -87,22 +91,42 @@ fn extensions_end(data: &[u8], start: usize, at: usize, chunk_line: u16) -> Resu
     }
     let Some(end) = end else { return Err(Boundary::Incomplete) };
     let valid = data[at..end].strip_suffix(b"\r").is_some_and(|extensions| {
-        semantics::lines::trim(extensions).starts_with(b";")
+        matches!(semantics::lines::trim(extensions), [] | [b';', ..])
             && extensions.iter().all(|&byte| semantics::scan::is_field_byte(byte))
     });
     if valid { Ok(end + 1) } else { Err(Boundary::Malformed) }
 }
 
 /// The trailer section, which is checked (RFC 9112 section 7.1.2): no trailer field may
-/// change what the head said.
+/// change what the head said. Of one with other lines nothing is told, where it may be.
 fn trailers(data: &[u8], at: usize, bounds: Bounds) -> Boundary {
     let end = data.len().min(at + usize::from(bounds.trailers));
     let window = data.get(..end).unwrap_or_default();
     match section(window, at, 0, bounds.trailer_fields, LineEnds::CrLf) {
         Section::Complete(skip) => Boundary::Last { skip, trailers: at },
+        Section::Malformed if bounds.skips_bad_trailers => bad_trailers(window, at, bounds),
         Section::Malformed => Boundary::Malformed,
         Section::TooMany => Boundary::TooLarge,
         Section::Incomplete(..) if end - at == usize::from(bounds.trailers) => Boundary::TooLarge,
         Section::Incomplete(..) => Boundary::Incomplete,
     }
+}
+
+/// A trailer section some line of which is no field line: where the empty line ends it.
+#[cold]
+fn bad_trailers(window: &[u8], start: usize, bounds: Bounds) -> Boundary {
+    let (mut at, mut lines) = (start, 0);
+    while let Some(end) = find(window, at, b'\n') {
+        let line = window.get(at..end).unwrap_or_default().strip_suffix(b"\r");
+        let Some(line) = line.filter(|line| !line.contains(&b'\r')) else { return Boundary::Malformed };
+        if line.is_empty() {
+            return Boundary::Last { skip: end + 1, trailers: end - 1 };
+        }
+        lines += 1;
+        if lines > bounds.trailer_fields {
+            return Boundary::TooLarge;
+        }
+        at = end + 1;
+    }
+    if window.len() - start == usize::from(bounds.trailers) { Boundary::TooLarge } else { Boundary::Incomplete }
 }

@@ -470,7 +470,12 @@ impl ResponseReader {
     }
 
     fn on_boundary<'a>(&mut self, data: &'a [u8], limits: &ResponseLimits) -> ResponseEvent<'a> {
-        let bounds = Bounds { chunk_line: limits.chunk_line, trailers: limits.trailers, trailer_fields: limits.fields };
+        let bounds = Bounds {
+            chunk_line: limits.chunk_line,
+            trailers: limits.trailers,
+            trailer_fields: limits.fields,
+            skips_bad_trailers: true,
+        };
         match chunked::boundary(data, self.state == State::FirstChunk, bounds) {
             Boundary::Incomplete => ResponseEvent::NeedMore,
             // The line is read again when the chunk's first byte is there:

@@ -343,7 +343,12 @@ impl RequestReader {
     }
 
     fn boundary<'a>(&mut self, data: &'a [u8], limits: &RequestLimits) -> RequestEvent<'a> {
-        let bounds = Bounds { chunk_line: limits.chunk_line, trailers: limits.trailers, trailer_fields: limits.fields };
+        let bounds = Bounds {
+            chunk_line: limits.chunk_line,
+            trailers: limits.trailers,
+            trailer_fields: limits.fields,
+            skips_bad_trailers: false,
+        };
         match chunked::boundary(data, self.state == State::FirstChunk, bounds) {
             Boundary::Incomplete => RequestEvent::NeedMore,
             Boundary::Chunk { size, .. } if size > self.allowance => self.reject(data, Status::CONTENT_TOO_LARGE),

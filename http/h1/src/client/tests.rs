@@ -217,6 +217,49 @@ fn bodies() {
     assert_eq!(all("HTTP/1.1 200 OK\r\n\r\n"), [response(Framing::UntilClose, false, 0), Seen::Closed(Ok(ok(0)))]);
 }
 
+/// What servers write in chunks beside what section 7.1 has, and others take.
+#[test]
+fn chunks_of_servers_that_are_not_exact() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let response = |framing, keep_alive, fields| Seen::Response { status: 200, framing, keep_alive, fields };
+    let hello = [response(Framing::Chunked, true, 1), Seen::Body(b"hello".to_vec()), Seen::End, Seen::Closed(Ok(None))];
+    let zeros = "0".repeat(40);
+    for body in [
+        "5  \r\nhello\r\n0\r\n\r\n".to_owned(),
+        "5\t\r\nhello\r\n0 \r\n\r\n".to_owned(),
+        "5 \t;x=y\r\nhello\r\n0\r\n\r\n".to_owned(),
+        format!("{zeros}5\r\nhello\r\n{zeros}\r\n\r\n"),
+        "5\r\nhello\r\n0\r\nno colon\r\n\r\n".to_owned(),
+        "5\r\nhello\r\n0\r\nT: v\r\n: x\r\nT\0 :\r\n\r\n".to_owned(),
+    ] {
+        let bytes = format!("{head}{body}");
+        assert_eq!(all(&bytes), hello, "{body:?}");
+        // Nothing is told of trailers that are none, and what follows is the next answer.
+        let two = all(&format!("{bytes}{bytes}"));
+        assert_eq!((&two[..3], &two[3..]), (&hello[..3], &hello[..]), "{body:?}");
+    }
+    let malformed = |body: &str| all(&format!("{head}{body}")).last() == Some(&Seen::Failed(Error::Malformed));
+    for body in ["5 5\r\nhello", "5 x\r\nhello", "5 \nhello", "0\r\nno\rcolon\r\n\r\n", "0\r\nno colon\n\r\n"] {
+        assert!(malformed(body), "{body:?}");
+    }
+    assert!(malformed(&format!("{}5\r\nhello", "0".repeat(1024))), "as long as a line may be");
+    assert!(malformed(&format!("{zeros}10000000000000000\r\n")), "more than there is");
+    for body in ["5 ", "0\r\nno colon\r\n", "0\r\nno colon"] {
+        assert_eq!(all(&format!("{head}{body}")).last(), Some(&Seen::Closed(Err(Error::Truncated))), "{body:?}");
+    }
+    let tight = ResponseLimits { fields: 3, trailers: 30, ..ResponseLimits::default() };
+    for body in ["0\r\n x\r\n\r\n".to_owned() + &"y".repeat(40), format!("0\r\n{}\r\n", " x\r\n".repeat(3))] {
+        assert!(
+            !offer(format!("{head}{body}").as_bytes(), &[], Method::Get, &tight)
+                .contains(&Seen::Failed(Error::TooLarge))
+        );
+    }
+    for body in [format!("0\r\n x\r\n{}", "y".repeat(40)), format!("0\r\n{}\r\n", " x\r\n".repeat(4))] {
+        let seen = offer(format!("{head}{body}").as_bytes(), &[], Method::Get, &tight);
+        assert_eq!(seen.last(), Some(&Seen::Failed(Error::TooLarge)), "{body:?}");
+    }
+}
+
 /// Section 8.
 #[test]
 fn truncated_responses() {

@@ -487,6 +487,12 @@ fn chunked_bodies() {
     assert_eq!(after("5\r\nhello\r\nB\r\n, all world\r\n000\r\n\r\n"), [text("hello, all world"), Seen::End]);
     assert_eq!(after("5;a=b\r\nhello\r\n0;x\r\nTrailer: t\r\nOther:\r\n\r\n"), [text("hello"), Seen::End]);
     assert_eq!(after("5 ; a=\"b c\"\r\nhello\r\n0\r\n\r\n"), [text("hello"), Seen::End]);
+    assert_eq!(after("5 \t\r\nhello\r\n0 \r\n\r\n"), [text("hello"), Seen::End]);
+    let zeros = "0".repeat(40);
+    assert_eq!(after(&format!("{zeros}5\r\nhello\r\n{zeros}\r\n\r\n")), [text("hello"), Seen::End]);
+    for odd in ["5 5\r\nhello", "5 x\r\nhello", "5 \nhello", " 5\r\nhello", "0\r\nno colon\r\n\r\n"] {
+        assert_eq!(after(odd).last(), Some(&Seen::Reject(400)), "{odd:?}");
+    }
     assert_eq!(after("1a\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\n"), [text("abcdefghijklmnopqrstuvwxyz")]);
     let seen = after("1\r\nx\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(matches!(&seen[..], [Seen::Body(_), Seen::End, Seen::Request { .. }]), "{seen:?}");

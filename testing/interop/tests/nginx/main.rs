@@ -27,6 +27,7 @@ mod foreign;
 mod hosts;
 mod kept;
 mod keys;
+mod left;
 mod line_feeds;
 mod meanings;
 mod moving;

@@ -134,7 +134,8 @@ fn answer(stream: &mut TcpStream, name: &str, (method, keeps): (&str, bool), hea
     if name.starts_with("ranged") {
         return ranged::answer(name, (method, ends), head, &mut send);
     }
-    if let Some(goes_on) = answer_wrongly(name, &mut send) {
+    let odd = answer_oddly(name, (method, ends), &mut send);
+    if let Some(goes_on) = odd.or_else(|| answer_wrongly(name, &mut send)) {
         return goes_on;
     }
     let text = "Content-Type: text/plain\r\n";
@@ -189,6 +190,22 @@ pub(crate) fn huge(length: usize) -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     let byte = |at: u32| at.wrapping_mul(2_654_435_761).to_be_bytes()[0];
     &BYTES.get_or_init(|| (0..1_000_000).map(byte).collect())[..length]
+}
+
+/// What is an answer, if not as others write it; nothing if it is to be another.
+fn answer_oddly(name: &str, (method, ends): (&str, &str), send: &mut dyn FnMut(&[u8]) -> bool) -> Option<bool> {
+    let (fields, body) = match name {
+        "padded-chunks" => ("Transfer-Encoding: chunked", "3  \r\nhel\r\n2\t\r\nlo\r\n0 \r\n\r\n"),
+        "zeros-of-chunks" => {
+            ("Transfer-Encoding: chunked", "00000000000000000000005\r\nhello\r\n000000000000000000000\r\n\r\n")
+        }
+        "bad-trailers" => ("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\nX-A: b\r\nno colon\r\n\r\n"),
+        "no-bytes" => ("Content-Length: 0", ""),
+        "lost" => ("Accept-Ranges: bytes\r\nX-Accel-Redirect: /nowhere\r\nContent-Length: 2", "no"),
+        _ => return None,
+    };
+    let body = if method == "HEAD" { "" } else { body };
+    Some(send(format!("HTTP/1.1 200 OK\r\n{ends}{fields}\r\n\r\n{body}").as_bytes()))
 }
 
 /// What is no answer, or not all of one; nothing if it is to be one.

@@ -97,6 +97,10 @@ impl Runner<'_> {
 
     /// nginx's own page for a status.
     fn page(&mut self, block: Option<&Block>, status: u16) -> Flow {
+        // Of an answer that was given up for it (X-Accel-Redirect): no page has ranges.
+        if !self.course.kept_fields.is_empty() {
+            take_line(&mut self.course.kept_fields, ACCEPT_RANGES);
+        }
         let told = self.course.told.unwrap_or(status);
         let padded = told >= 400 && block.is_some_and(|block| block.msie_padding) && self.is_padded();
         let text = pages::page(status, padded);
@@ -277,7 +281,7 @@ impl Runner<'_> {
         };
         if answer.status != 200
             || !answer.takes_ranges
-            || matches!(pieces, Pieces::Upstream) && (making.is_open || length == 0)
+            || matches!(pieces, Pieces::Upstream) && making.is_open
             || block.fields.max_ranges == Some(0)
         {
             return Some((length, pieces));
