@@ -96,7 +96,7 @@ fn serve_has_working_defaults() {
     assert_eq!(host.max_connections, 100_000);
     assert_eq!((host.idle, host.tx_delay, host.offload), (Idle::ADAPTIVE, Duration::ZERO, true));
     assert_eq!(host.congestion, Algorithm::Cubic);
-    assert_eq!((&host.silos, host.faults, &host.capture, host.mac), (&Silos::One, None, &None, None));
+    assert_eq!((&host.silos, &host.faults, &host.capture, host.mac), (&Silos::One, &None, &None, None));
     let [LinkSpec { driver: DriverSpec::Memif(memif), queues: None }] = host.links.as_slice() else {
         panic!("not memif")
     };
