@@ -52,7 +52,7 @@ impl<L: Link, A: App> Silo<L, A> {
         let turn = self.take_turn(now);
         let open = self.stack.connections() + self.stack.half_open();
         self.link.set_load(Load { working: self.app.working(), open: open as u32 });
-        turn
+        self.or_when_paced(turn)
     }
 
     /// [`Silo::turn_unflushed`] that counts the frames which lie in another
@@ -69,7 +69,13 @@ impl<L: Link, A: App> Silo<L, A> {
         };
         let open = self.stack.connections() + self.stack.half_open();
         self.link.set_load(Load { working: self.app.working(), open: open as u32 });
-        turn
+        self.or_when_paced(turn)
+    }
+
+    /// A turn is due at the latest when the next connection is let go by its pacer.
+    #[inline(always)]
+    fn or_when_paced(&self, turn: Turn) -> Turn {
+        Turn { deadline: turn.deadline.min(self.stack.next_paced()), ..turn }
     }
 
     /// A turn of the stack alone, while it has no address that anybody could
@@ -99,7 +105,7 @@ impl<L: Link, A: App> Silo<L, A> {
         let open = self.stack.connections() + self.stack.half_open();
         self.link.set_load(Load { working: self.app.working(), open: open as u32 });
         self.flush(now);
-        turn
+        self.or_when_paced(turn)
     }
 
     /// Shows the link's peer all that turns have sent.
@@ -215,7 +221,6 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
         Wake::At(at) => at,
         Wake::Idle => Time::MAX,
     };
-    let deadline = deadline.min(stack.next_paced());
     Turn { frames, more: more || frames == BURST || wake == Wake::Now, deadline }
 }
 

@@ -235,7 +235,7 @@ impl Stack {
     #[inline]
     pub fn on_timers_amid(&mut self, crowded: bool, out: &mut impl Egress) -> bool {
         let mut more = false;
-        if self.tcp.has_paced() {
+        if self.tcp.awaits_pacers() {
             cold_path();
             more = self.tcp.on_paced();
         }

@@ -84,7 +84,7 @@ impl Calendar {
     /// Whether [`Calendar::take`] has something to give.
     #[inline]
     #[must_use]
-    pub const fn is_due(&self, now: u64) -> bool {
+    const fn is_due(&self, now: u64) -> bool {
         self.entries != 0 && self.due <= now >> TICK_SHIFT
     }
 

@@ -108,14 +108,14 @@ impl Tcp {
         self.timers.done_ms != self.common.now_ms
     }
 
-    /// Whether connections are let go by their pacers.
+    /// Whether connections wait for their pacers.
     #[inline]
-    pub const fn has_paced(&self) -> bool {
-        self.timers.calendar.is_due(self.common.now.as_nanos())
+    pub const fn awaits_pacers(&self) -> bool {
+        self.timers.calendar.entries() != 0
     }
 
-    /// Connections that waited for their pacers have their turn to send. Returns whether more
-    /// are due already.
+    /// Connections that need not wait for their pacers any more have their turn to send. Returns
+    /// whether more are due already.
     #[inline(never)]
     pub fn on_paced(&mut self) -> bool {
         let Self { timers, slots, outbox, common, .. } = self;
