@@ -29,11 +29,21 @@ pub struct ResponseLimits {
     /// Such a head is not parsed where it lies: [`ResponseEvent::LineFeeds`].
     /// A CR without LF is refused either way, and chunks keep to CR LF.
     pub line_feeds: bool,
+    /// Trailers that are no fields cost an answer nothing but themselves; else it is malformed. On by default.
+    pub skips_bad_trailers: bool,
 }
 
 impl Default for ResponseLimits {
     fn default() -> Self {
-        Self { head: 32768, fields: 200, interim: 8, chunk_line: 1024, trailers: 16384, line_feeds: false }
+        Self {
+            head: 32768,
+            fields: 200,
+            interim: 8,
+            chunk_line: 1024,
+            trailers: 16384,
+            line_feeds: false,
+            skips_bad_trailers: true,
+        }
     }
 }
 
@@ -474,7 +484,7 @@ impl ResponseReader {
             chunk_line: limits.chunk_line,
             trailers: limits.trailers,
             trailer_fields: limits.fields,
-            skips_bad_trailers: true,
+            skips_bad_trailers: limits.skips_bad_trailers,
         };
         match chunked::boundary(data, self.state == State::FirstChunk, bounds) {
             Boundary::Incomplete => ResponseEvent::NeedMore,

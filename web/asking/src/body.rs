@@ -270,7 +270,11 @@ impl Ask {
     fn body_limits(&self) -> ResponseLimits {
         let usual = ResponseLimits::default();
         match self.rules.passes_trailers {
-            true => ResponseLimits { trailers: u16::try_from(self.rules.head_max).unwrap_or(u16::MAX), ..usual },
+            true => ResponseLimits {
+                trailers: u16::try_from(self.rules.head_max).unwrap_or(u16::MAX),
+                skips_bad_trailers: false,
+                ..usual
+            },
             false => usual,
         }
     }

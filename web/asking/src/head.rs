@@ -31,8 +31,15 @@ pub enum HeadEvent {
 /// Bytes of a program's answer that are read at once while its head comes.
 const PIECE: usize = 4 << 10;
 
-pub(crate) const LIMITS: ResponseLimits =
-    ResponseLimits { head: u16::MAX, fields: 1000, interim: 8, chunk_line: 1024, trailers: 16384, line_feeds: false };
+pub(crate) const LIMITS: ResponseLimits = ResponseLimits {
+    head: u16::MAX,
+    fields: 1000,
+    interim: 8,
+    chunk_line: 1024,
+    trailers: 16384,
+    line_feeds: false,
+    skips_bad_trailers: true,
+};
 
 impl Ask {
     /// Reads bytes that came before the answer's body. How many were taken, from the front.

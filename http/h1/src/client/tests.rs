@@ -327,8 +327,15 @@ const STREAMS: [&str; 10] = [
     "HTTP/1.1 200 OK\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nX: y\r\nContent-Length: 1\r\n\r\nz",
 ];
 
-const TIGHT: ResponseLimits =
-    ResponseLimits { head: 120, fields: 6, interim: 2, chunk_line: 10, trailers: 20, line_feeds: false };
+const TIGHT: ResponseLimits = ResponseLimits {
+    head: 120,
+    fields: 6,
+    interim: 2,
+    chunk_line: 10,
+    trailers: 20,
+    line_feeds: false,
+    skips_bad_trailers: true,
+};
 
 #[test]
 fn every_split_gives_the_same_events() {
