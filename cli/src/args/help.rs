@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn help_begins_with_what_is_common() {
-        for (command, most) in [("serve", 250), ("nginx", 130)] {
+        for (command, most) in [("serve", 250), ("nginx", 135)] {
             let text = help(&format!("nearside {command} --help"));
             assert!(text.lines().count() <= most, "{command}: {} lines", text.lines().count());
             assert!(text.contains("--link <LINK>") && text.contains("--help links"), "{text}");
