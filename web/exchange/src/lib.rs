@@ -265,8 +265,8 @@ pub trait Handler: Prepared {
         false
     }
 
-    /// The client of an exchange that waits, or is answered, sends no more, whatever it has
-    /// sent behind its request: it may have left.
+    /// The client of an exchange that waits, or is answered, sends no more, and has sent
+    /// nothing behind its request: it may have left.
     fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
         let _ = (replies, id);
     }

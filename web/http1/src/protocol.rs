@@ -191,8 +191,7 @@ impl<H: Handler> H1<H> {
             }
             // Nor will a request's body.
             State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
-            // Whatever it asked behind that: who has left reads none of it.
-            State::Waiting | State::Replying => {
+            State::Waiting | State::Replying if held == 0 => {
                 self.tell(net, id, None, |handler, replies, exchange| handler.on_client_end(replies, exchange));
             }
             // What is held of a tunnel's client is still its handler's.

@@ -27,7 +27,6 @@ mod foreign;
 mod hosts;
 mod kept;
 mod keys;
-mod left;
 mod line_feeds;
 mod meanings;
 mod moving;

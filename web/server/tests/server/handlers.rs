@@ -22,8 +22,6 @@ struct Echo {
     most: usize,
     gone: Vec<u32>,
     late: u32,
-    /// Times that it was told that a client sends no more.
-    ends: u32,
 }
 
 impl Echo {
@@ -81,11 +79,6 @@ impl Handler for Echo {
         self.begun.remove(&mark);
         replies.finish(id, b"");
         replies.end(id);
-    }
-
-    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        self.ends += 1;
-        replies.stop(id, Stop::Reset);
     }
 
     fn on_late<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) -> bool {
@@ -176,19 +169,6 @@ fn who_leaves_is_told_once() {
             assert_eq!((handler.gone.as_slice(), handler.begun.len()), (&[1][..], 0), "{way} after {cut:?}");
             assert!(!world.is_open(id), "{way} after {cut:?}");
         }
-    }
-}
-
-/// Also where it asked more before, or sent an empty line.
-#[test]
-fn a_client_that_ends_while_its_request_waits_is_told_of() {
-    for behind in ["", "\r\n", "GET /now HTTP/1.1\r\nHost: a\r\n\r\n", "GET /no"] {
-        let mut world = world(100);
-        let id = world.open();
-        world.send(id, format!("GET /late HTTP/1.1\r\nHost: a\r\n\r\n{behind}"));
-        world.end(id);
-        assert_eq!(world.server.handler().ends, 1, "{behind:?}");
-        assert!(!world.is_open(id), "{behind:?}");
     }
 }
 
