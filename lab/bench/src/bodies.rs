@@ -5,7 +5,7 @@
 use crate::BenchError;
 use crate::client::by_turns;
 use crate::kernel::{spread, word};
-use crate::program::{Program, Scratch};
+use crate::program::{Program, Scratch, processor_time};
 use core::time::Duration;
 use cpu::Clock;
 use demo::child::Interrupt;
@@ -180,7 +180,7 @@ impl Server {
 
     /// Sends or gets one body.
     fn measure(&self, whose: Whose, bytes: u64, interrupt: &Interrupt) -> Result<Sample, BenchError> {
-        let before = processor_time(self.program.id())?;
+        let before = family_time(self.program.id())?;
         let begun = Clock.now();
         match whose {
             Whose::Requests => ask(self.address, "/", bytes, 0)?,
@@ -189,7 +189,7 @@ impl Server {
         }
         let took = Clock.now().since(begun);
         interrupt.sleep(BEHIND)?;
-        let processor = processor_time(self.program.id())?.saturating_sub(before);
+        let processor = family_time(self.program.id())?.saturating_sub(before);
         Ok(Sample { time: took.as_secs_f64() * 1e3, processor: processor.as_secs_f64() * 1e3 })
     }
 }
@@ -321,19 +321,11 @@ fn field(head: &str, name: &str) -> Option<u64> {
     value?.trim().parse().ok()
 }
 
-/// What a process, those that it has started and all their threads have had of processors
-/// (the first number of their schedstat: time on a CPU, in nanoseconds; the kernel's
-/// Documentation/scheduler/sched-stats.rst).
-fn processor_time(process: u32) -> Result<Duration, BenchError> {
-    let mut all = Duration::ZERO;
-    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
-        // One that ends meanwhile has none.
-        let told = fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
-        let nanoseconds = told.split(' ').next().and_then(|number| number.parse().ok());
-        all += Duration::from_nanos(nanoseconds.unwrap_or(0));
-    }
+/// What a process and those that it has started have had of processors.
+fn family_time(process: u32) -> Result<Duration, BenchError> {
+    let mut all = processor_time(process)?;
     for child in children(process) {
-        all += processor_time(child)?;
+        all += family_time(child)?;
     }
     Ok(all)
 }

@@ -12,6 +12,7 @@ mod meter;
 mod report;
 
 use crate::BenchError;
+use crate::client::by_turns;
 use crate::program::Scratch;
 use crate::proxied::upstream;
 use crate::site;
@@ -21,7 +22,7 @@ use demo::child::{Interrupt, Running};
 use demo::field::{Ask, Field, Generator, Link};
 use demo::measure::thousands;
 use demo::netns::Namespaces;
-use demo::stand::{Stand, WARM_UP, two_cores};
+use demo::stand::{Asked, Server, Stand, WARM_UP, two_cores};
 use meter::{Cost, Meter};
 use report::{Sample, Table};
 use silo::Idle;
@@ -180,7 +181,8 @@ pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
     let folder = Scratch::in_memory()?;
     site::make_site(folder.path())?;
     make_certificate(folder.path())?;
-    let bench = Bench { plan, stand: &stand, names: &names, folder: folder.path(), interrupt: &interrupt };
+    let cores = [stand.cores.0, stand.cores.1];
+    let bench = Bench { plan, stand: &stand, cores, names: &names, folder: folder.path(), interrupt: &interrupt };
     let mut tables = Vec::new();
     for row in &plan.rows {
         tables.extend(bench.row(*row)?);
@@ -194,6 +196,8 @@ pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
 struct Bench<'a> {
     plan: &'a Plan,
     stand: &'a Stand,
+    /// The server's, and the client's.
+    cores: [u16; 2],
     names: &'a Namespaces,
     folder: &'a Path,
     interrupt: &'a Interrupt,
@@ -223,8 +227,7 @@ impl Bench<'_> {
         }
         let mut tables = Vec::new();
         for (load, rate) in rates {
-            let mut samples: Vec<Vec<Sample>> = contenders.iter().map(|_| Vec::new()).collect();
-            let by_turns = crate::client::by_turns(rounds, contenders.len(), |at| {
+            let samples = by_turns(rounds, contenders.len(), |at| {
                 let sample = self.measure(row, &contenders[at], Offer::Rate(rate), duration)?;
                 eprintln!(
                     "  {:24} {:>8} requests/s, {:6.2} us",
@@ -234,7 +237,6 @@ impl Bench<'_> {
                 );
                 Ok(Some(sample))
             })?;
-            samples.iter_mut().zip(by_turns).for_each(|(all, found)| all.extend(found));
             let calls = self.count_calls(row, &contenders, rate)?;
             let table = Table::new(row, (load, rate), &contenders, &samples, &calls);
             if !json {
@@ -256,10 +258,10 @@ impl Bench<'_> {
             if !self.plan.calls {
                 return Ok(None);
             }
-            self.with_server(row, contender, |server, processes| {
+            self.with_server(row, contender, |server| {
                 let duration = Duration::from_secs(2);
                 let trace = self.folder.join("calls");
-                let mut strace = meter::strace(processes, &trace, self.stand)?;
+                let mut strace = meter::strace(server.processes(), &trace, self.stand)?;
                 let asked = self.ask(row, contender, server, Offer::Rate(rate), duration)?;
                 strace.end();
                 let answered = asked.rate * (duration + WARM_UP.min(duration)).as_secs_f64();
@@ -276,8 +278,8 @@ impl Bench<'_> {
         offer: Offer,
         duration: Duration,
     ) -> Result<Sample, BenchError> {
-        self.with_server(row, contender, |server, processes| {
-            let meter = Meter::new(processes, self.stand.cores.0);
+        self.with_server(row, contender, |server| {
+            let meter = Meter::new(server.processes(), self.stand.cores.0);
             thread::scope(|scope| {
                 let window = scope.spawn(move || meter.over(WARM_UP.min(duration) + duration / 5, duration * 3 / 5));
                 let asked = self.ask(row, contender, server, offer, duration)?;
@@ -297,37 +299,36 @@ impl Bench<'_> {
         })
     }
 
+    /// Whoever shares a core with the upstream leaves it where there is nothing to do.
+    fn field(&self, row: OfferedRow) -> Field<'_> {
+        let servers = if row.behind().is_some() { &self.cores[..] } else { &self.cores[..1] };
+        let Self { stand, names, interrupt, .. } = *self;
+        Field { stand, veth: Some(names), tap: None, servers, mtu: None, interrupt }
+    }
+
     /// Starts a server, and its upstream if the row has one, for as long as it is asked.
     fn with_server<T>(
         &self,
         row: OfferedRow,
         contender: &Contender,
-        go: impl FnOnce(&mut demo::stand::Server, &[u32]) -> Result<T, BenchError>,
+        go: impl FnOnce(&mut Server) -> Result<T, BenchError>,
     ) -> Result<T, BenchError> {
-        let Self { stand, names, folder, interrupt, plan } = *self;
-        // Whoever shares a core with the upstream leaves it where there is nothing to do.
-        let both = [stand.cores.0, stand.cores.1];
-        let servers = if row.behind().is_some() { &both[..] } else { &both[..1] };
-        let field = Field { stand, veth: Some(names), tap: None, servers, mtu: None, interrupt };
+        let Self { stand, names, folder, interrupt, plan, .. } = *self;
+        let field = self.field(row);
         let _upstream: Option<Running> =
             row.behind().map(|body| upstream((stand, names), folder, contender.link, body, interrupt)).transpose()?;
         let (_other, mut server) = contender::start(contender, row, &field, folder, &plan.nginx)?;
-        let processes = server.processes();
-        go(&mut server, &processes)
+        go(&mut server)
     }
 
     fn ask(
         &self,
         row: OfferedRow,
         contender: &Contender,
-        server: &mut demo::stand::Server,
+        server: &mut Server,
         offer: Offer,
         duration: Duration,
-    ) -> Result<demo::stand::Asked, BenchError> {
-        let Self { stand, names, interrupt, plan, .. } = *self;
-        let both = [stand.cores.0, stand.cores.1];
-        let servers = if row.behind().is_some() { &both[..] } else { &both[..1] };
-        let field = Field { stand, veth: Some(names), tap: None, servers, mtu: None, interrupt };
+    ) -> Result<Asked, BenchError> {
         let mut more = vec!["--heads=short".to_owned()];
         if let Offer::Rate(rate) = offer {
             more.push(format!("--rate=poisson:{rate}"));
@@ -339,12 +340,12 @@ impl Bench<'_> {
         }
         let ask = Ask {
             path: row.path(),
-            connections: plan.connections,
+            connections: self.plan.connections,
             more: &more,
             duration,
             secured: row == OfferedRow::Tls,
         };
         let port = if row == OfferedRow::Tls { 443 } else { 80 };
-        Ok(field.ask(server, (contender.link, Some(port)), Generator::Bypass, ask)?)
+        Ok(self.field(row).ask(server, (contender.link, Some(port)), Generator::Bypass, ask)?)
     }
 }

@@ -2,6 +2,8 @@
 //! when dropped.
 
 use crate::BenchError;
+use core::time::Duration;
+use demo::machine::{TICKS_PER_SECOND, process_ticks};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -95,4 +97,21 @@ pub(crate) fn memory(process: u32) -> Result<u64, BenchError> {
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let kilobytes: u64 = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).ok_or("no RssAnon")?;
     Ok(kilobytes * 1_024)
+}
+
+/// What all threads of a process have had of processors: by the scheduler's account in
+/// nanoseconds (Documentation/scheduler/sched-stats.rst), or without that in ticks (proc(5)).
+pub(crate) fn processor_time(process: u32) -> Result<Duration, BenchError> {
+    let mut all = Duration::ZERO;
+    for task in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let task = task?.path();
+        // A thread that has ended meanwhile has none.
+        let read = |name: &str| std::fs::read_to_string(task.join(name)).unwrap_or_default();
+        let exact: Option<u64> = read("schedstat").split_ascii_whitespace().next().and_then(|text| text.parse().ok());
+        all += match exact {
+            Some(nanos) => Duration::from_nanos(nanos),
+            None => Duration::from_secs_f64(process_ticks(&read("stat")).unwrap_or(0) as f64 / TICKS_PER_SECOND),
+        };
+    }
+    Ok(all)
 }

@@ -60,8 +60,8 @@ impl Server {
 
     /// All of its processes.
     #[must_use]
-    pub fn processes(&self) -> Vec<u32> {
-        self.pids.clone()
+    pub fn processes(&self) -> &[u32] {
+        &self.pids
     }
 
     /// What all silos or workers tell of themselves by this name, together.

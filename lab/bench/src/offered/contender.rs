@@ -133,7 +133,6 @@ pub(super) fn start(
     let table = format!("/proc/{}/net/tcp", running.pid());
     let is_listening = |text: String| text.lines().any(|line| line.contains(port) && line.contains(" 0A "));
     running.wait_until("listen", START, field.interrupt, || fs::read_to_string(&table).is_ok_and(is_listening))?;
-    running.still_runs()?;
     let server = Server::other(&demo::machine::with_children(running.pid()));
     Ok((Some(running), server))
 }

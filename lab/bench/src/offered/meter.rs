@@ -1,6 +1,7 @@
 //! Processor time of processes, to the nanosecond, and what else a server at rest is known by.
 
 use crate::BenchError;
+use crate::program::processor_time;
 use cpu::Clock;
 use demo::child::{Program, Running};
 use demo::machine::CpuSample;
@@ -30,13 +31,6 @@ pub(super) struct Cost {
     pub(super) others: f64,
 }
 
-/// What tasks have used since they began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Used {
-    nanos: u64,
-    sleeps: u64,
-}
-
 impl Meter {
     pub(super) fn new(processes: &[u32], core: u16) -> Self {
         Self { processes: processes.to_vec(), core }
@@ -50,28 +44,20 @@ impl Meter {
         let (seconds, last) = (Clock.now().since(began).as_secs_f64(), self.used());
         let later = CpuSample::take(&self.processes, self.core);
         Cost {
-            process: last.nanos.saturating_sub(first.nanos) as f64 / 1e9 / seconds,
+            process: last.0.saturating_sub(first.0).as_secs_f64() / seconds,
             softirq: core.softirq_beyond_until(&later),
-            wakeups: last.sleeps.saturating_sub(first.sleeps) as f64 / seconds,
+            wakeups: last.1.saturating_sub(first.1) as f64 / seconds,
             others: core.share_until(&later).others,
         }
     }
 
-    fn used(&self) -> Used {
+    /// Processor time of all of them, and how often their threads went to sleep.
+    fn used(&self) -> (Duration, u64) {
+        let time = self.processes.iter().filter_map(|pid| processor_time(*pid).ok()).sum();
         let tasks = self.processes.iter().filter_map(|pid| fs::read_dir(format!("/proc/{pid}/task")).ok());
-        let mut used = Used::default();
-        for task in tasks.flatten().flatten() {
-            let read = |name: &str| fs::read_to_string(task.path().join(name)).unwrap_or_default();
-            used.nanos += run_time(&read("schedstat")).unwrap_or(0);
-            used.sleeps += sleeps(&read("status")).unwrap_or(0);
-        }
-        used
+        let status = tasks.flatten().flatten().map(|task| fs::read_to_string(task.path().join("status")));
+        (time, status.filter_map(|status| sleeps(&status.ok()?)).sum())
     }
-}
-
-/// Nanoseconds on a core (Documentation/scheduler/sched-stats.rst: the first field).
-fn run_time(schedstat: &str) -> Option<u64> {
-    schedstat.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// Times that a task went to sleep (proc(5), status: voluntary_ctxt_switches).
@@ -99,11 +85,10 @@ pub(super) fn calls(summary: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn what_the_kernel_writes_is_read() {
-        assert_eq!(run_time("123456789 4567 89\n"), Some(123_456_789));
-        assert_eq!(run_time(""), None);
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t42\nnonvoluntary_ctxt_switches:\t7\n";
         assert_eq!(sleeps(status), Some(42));
         assert_eq!(sleeps("Name:\tx\n"), None);
@@ -121,14 +106,17 @@ mod tests {
     #[test]
     fn time_on_a_core_is_counted_finely() {
         let meter = Meter::new(&[std::process::id()], 0);
-        let spinner = thread::spawn(|| {
-            let end = Clock.now() + Duration::from_millis(100);
-            while Clock.now() < end {
-                core::hint::spin_loop();
-            }
+        let over = AtomicBool::new(false);
+        let cost = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    core::hint::spin_loop();
+                }
+            });
+            let cost = meter.over(Duration::ZERO, Duration::from_millis(60));
+            over.store(true, Ordering::Relaxed);
+            cost
         });
-        let cost = meter.over(Duration::ZERO, Duration::from_millis(60));
-        spinner.join().expect("it ends");
         assert!(cost.process > 0.02, "{cost:?}");
         assert!(cost.process < 64.0, "{cost:?}");
     }

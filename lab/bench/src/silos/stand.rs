@@ -4,10 +4,11 @@
 use super::{CONNECTIONS, Path};
 use crate::BenchError;
 use crate::page::{Page, Values};
+use crate::program::processor_time;
 use core::time::Duration;
 use cpu::Clock;
 use demo::child::{Interrupt, Program, Running};
-use demo::machine::{TICKS_PER_SECOND, core_ticks, is_root, process_ticks};
+use demo::machine::{TICKS_PER_SECOND, core_ticks, is_root};
 use demo::measure::SMALL_BODY;
 use demo::netns::Alone;
 use serde::Serialize;
@@ -221,7 +222,7 @@ impl Moment {
         let requests = (0..values.silos()).map(|silo| values.of(silo, "app.requests"));
         Ok(Self {
             nanos: Clock.now().as_nanos(),
-            cpu: processor_time(server)?,
+            cpu: processor_time(server)?.as_secs_f64(),
             busy: [busy(cores.0)?, busy(cores.1)?],
             requests: requests.collect::<Result<_, _>>()?,
         })
@@ -245,24 +246,6 @@ impl Moment {
     }
 }
 
-/// Seconds that all threads of a process had a processor: by the scheduler's
-/// account in nanoseconds (Documentation/scheduler/sched-stats.rst), or
-/// without that in ticks (proc(5)).
-fn processor_time(process: u32) -> Result<f64, BenchError> {
-    let mut seconds = 0.0;
-    for task in fs::read_dir(format!("/proc/{process}/task"))? {
-        let task = task?.path();
-        // A thread that has ended meanwhile is not one of those that serve.
-        let read = |name: &str| fs::read_to_string(task.join(name)).unwrap_or_default();
-        let exact: Option<u64> = read("schedstat").split_ascii_whitespace().next().and_then(|text| text.parse().ok());
-        seconds += match exact {
-            Some(nanos) => nanos as f64 / 1e9,
-            None => process_ticks(&read("stat")).unwrap_or(0) as f64 / TICKS_PER_SECOND,
-        };
-    }
-    Ok(seconds)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_time_of_this_process_is_found() {
-        assert!(processor_time(std::process::id()).expect("it runs") > 0.0);
+        assert!(processor_time(std::process::id()).expect("it runs") > Duration::ZERO);
     }
 
     #[test]
