@@ -24,6 +24,7 @@ mod dns;
 mod early;
 mod faults;
 mod foreign;
+mod half_requests;
 mod hosts;
 mod kept;
 mod keys;

@@ -196,7 +196,9 @@ impl Engine {
 
     /// A body that is read will not be whole; whether anybody reads it.
     pub(super) fn cut_body(&mut self, replies: &mut dyn Replies, id: ExchangeId, why: BodyCut) -> bool {
+        let wire = replies.flow(id).received;
         let Some((token, body)) = self.rest.body_of(replies, id) else { return false };
+        body.wire = wire;
         let so_far = match &body.state {
             BodyState::Left | BodyState::Broken => return false,
             BodyState::Kept(received) => received.received(),

@@ -77,6 +77,11 @@ impl Scope<'_> {
                 return Some(!self.course.args.is_empty());
             }
             Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
+            Core::RequestUri | Core::RequestMethod | Core::ServerProtocol if !self.course.tells_line(request) => {
+                // nginx has read as far as the protocol.
+                let protocol = request.line().splitn(3, |byte| *byte == b' ').nth(2);
+                return Some(core == Core::ServerProtocol && protocol.is_some_and(|told| !told.is_empty()));
+            }
             Core::RequestUri => out.extend_from_slice(target_path(request)),
             Core::Request => out.extend_from_slice(request.line()),
             Core::RequestMethod => {
@@ -189,6 +194,7 @@ impl Scope<'_> {
                 true
             }),
             Core::RequestLength if self.course.sub.is_some() => put_number(out, 0),
+            Core::RequestLength if !self.course.tells_line(request) => put_number(out, 0),
             Core::RequestLength => put_number(out, request.head().len() as u64 + body.map_or(0, |body| body.wire)),
             _ => return None,
         })

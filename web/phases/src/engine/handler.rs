@@ -12,20 +12,17 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Prepared, Ready, Replies, RequestBody,
-    Rests, Stop, Transport, UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Prepared, Ready, Refused, Replies,
+    RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
 };
 use features::compression::CompressedBodies;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
-use semantics::{Form, Method, Offsets, Request, Status};
+use semantics::{Form, Method, Request, Status};
 use std::cmp::Reverse;
 use std::rc::Rc;
 use wire::Time;
-
-/// Of what was no request, at most this much is told.
-const LINE_MAX: usize = 8 << 10;
 
 /// How often subrequests and who asked for them go on in a turn.
 const ROUNDS_MAX: u32 = 4;
@@ -333,32 +330,8 @@ impl Handler for Engine {
         self.files.working()
     }
 
-    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
-        let loaded = Rc::clone(&self.loaded);
-        let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
-        let program = &loaded.program;
-        let server = program.listeners.get(usize::from(listener)).and_then(|listener| listener.servers.first());
-        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
-        let Some((server, block)) = server.zip(block) else { return false };
-        let line = line.get(..line.len().min(LINE_MAX)).unwrap_or_default();
-        let image = [line, b"\r\n\r\n"].concat();
-        let mut offsets = Offsets::NONE;
-        offsets.fields_start = line.len() as u16 + 2;
-        if line.starts_with(b"HEAD ") {
-            offsets.method = Method::Head;
-        }
-        let request = Request::new(&image, offsets);
-        let token = self.rest.token();
-        let mut course = self.rest.begin(&loaded, id, &request, replies);
-        (course.listener, course.server, course.block, course.place) = (listener, *server, block, block);
-        course.refused = Some(match status.code() {
-            // nginx's number for it.
-            431 => 494,
-            code => code,
-        });
-        self.rest.clock.now = replies.now();
-        self.run(replies, token, course, &request);
-        true
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, refused: Refused<'_>) -> bool {
+        self.refuse(replies, id, refused)
     }
 
     fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {
