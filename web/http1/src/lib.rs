@@ -28,7 +28,6 @@ mod door;
 mod head;
 mod protocol;
 mod ready;
-mod refused_head;
 mod replies;
 mod requests;
 mod responses;

@@ -2,14 +2,13 @@
 
 use crate::answering::{H1Replies, ending};
 use crate::protocol::H1;
-use crate::refused_head::RefusedHead;
 use app::{ConnId, Net};
 use connections::page::Page;
 use connections::{BodyPace, Connections, ENDED, FIRST, PARTIAL, State, TAKES_BODY, Tick, trace};
 use core::time::Duration;
 use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Refused, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
-use h1::{Framing, Version};
+use h1::{Framing, RefusedHead, Version};
 use semantics::{Request, Status};
 
 /// Requests behind one that waits, of which its handler is told.

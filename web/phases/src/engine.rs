@@ -52,7 +52,6 @@ mod put;
 mod ranges;
 mod ready;
 mod real_root;
-mod refused;
 mod relay;
 mod relay_answer;
 mod relay_around;

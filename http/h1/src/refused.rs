@@ -1,6 +1,6 @@
 //! What came that is no request, or not all of one: what is known of it all the same.
 
-use h1::server::{RequestEvent, RequestLimits, RequestReader};
+use crate::server::{RequestEvent, RequestLimits, RequestReader};
 use semantics::{Method, Offsets, Request};
 
 /// Of what was no request, at most this much is told.
@@ -8,7 +8,7 @@ const LINE_MAX: usize = 8 << 10;
 
 /// What is known of a head that is refused.
 #[derive(Debug)]
-pub(crate) struct RefusedHead {
+pub struct RefusedHead {
     /// Its lines that are whole, or its first line alone, with an end of its own.
     image: Vec<u8>,
     offsets: Offsets,
@@ -16,7 +16,8 @@ pub(crate) struct RefusedHead {
 
 impl RefusedHead {
     /// Of what came from a head's beginning on; `with_fields`: as far as these are whole.
-    pub(crate) fn new(came: &[u8], with_fields: bool) -> Self {
+    #[must_use]
+    pub fn new(came: &[u8], with_fields: bool) -> Self {
         let blank = came.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
         let came = &came[blank..];
         let line = came.split(|&byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
@@ -40,7 +41,8 @@ impl RefusedHead {
     }
 
     /// What is told of it: its line, and the fields that are known. Without a target, its line is none.
-    pub(crate) fn request(&self) -> Request<'_> {
+    #[must_use]
+    pub fn request(&self) -> Request<'_> {
         Request::new(&self.image, self.offsets)
     }
 }
