@@ -33,6 +33,7 @@ mod meanings;
 mod moving;
 mod nesting;
 mod operators;
+mod passed_again;
 mod programs;
 mod proxied;
 mod random;
