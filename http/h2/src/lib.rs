@@ -1,0 +1,15 @@
+//! HTTP/2 (RFC 9113) without I/O: frames, and what they mean to a connection and its streams.
+//!
+//! Bytes are borrowed, time is an argument, and what is to be sent is written where the caller
+//! says. Fields are compressed by [`hpack`].
+//!
+//! | module | for |
+//! | --- | --- |
+//! | [`frame`] | frames, read and written: for either side |
+//! | [`ErrorCode`], [`FrameError`] | what ends streams and connections |
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod frame;
+
+pub use error::{ErrorCode, FrameError};
