@@ -6,10 +6,13 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`frame`] | frames, read and written: for either side |
+//! | [`ClientConnection`] | the client's side: requests out, answers in |
 //! | [`ErrorCode`], [`FrameError`] | what ends streams and connections |
 #![forbid(unsafe_code)]
 
+mod client;
 mod error;
 pub mod frame;
 
+pub use client::{Asked, ClientConnection, ClientEvent, ClientSettings, DataPiece};
 pub use error::{ErrorCode, FrameError};
