@@ -6,6 +6,7 @@
 //! | `requests` | once per request |
 //! | `connections` | once per connection |
 //! | `securing` | once per connection over HTTPS: its handshake |
+//! | `http2` | over HTTP/2: connections of many streams
 //! | `open` | an open loop: what is due, and which connection sends it |
 //! | `mix` | several requests, drawn by weight |
 //! | `dialogue` | requests written anew, answers read: templates, checks, cookies, redirects |
@@ -18,6 +19,7 @@
 mod connections;
 mod cuts;
 mod dialogue;
+mod http2;
 mod in_progress;
 mod mix;
 mod open;
@@ -43,6 +45,7 @@ use core::time::Duration;
 use cuts::Cuts;
 use dialogue::Dialogue;
 use h1::client::{Counted, ResponseLimits, Summary};
+use http2::Http2;
 use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
@@ -162,6 +165,8 @@ pub struct Load {
     /// Where the plan asks for them.
     parts: Option<Box<Parts>>,
     dialogue: Option<Box<Dialogue>>,
+    /// Where the plan asks for it.
+    http2: Option<Box<Http2>>,
     rows: Option<Box<Rows>>,
     /// Some of the answers that were not as they were to be.
     wrong_answers: Vec<WrongAnswer>,
@@ -210,7 +215,10 @@ impl Load {
         let dialogue = Dialogue::new(&plan);
         let rows = plan.url_rows.map(|limit| Box::new(Rows::new(plan.requests.len(), limit)));
         let apart = dialogue.is_some() || rows.is_some();
-        let kept = Kept { due: plan.is_open(), kind: !mix.is_uniform() || apart && plan.requests.len() > 1, uses };
+        let http2 = Http2::new(&plan);
+        let by_place = http2.is_some();
+        let kind = !mix.is_uniform() || (apart || by_place) && plan.requests.len() > 1;
+        let kept = Kept { due: plan.is_open(), kind, uses, by_place };
         let places = plan.connections as usize * usize::from(plan.pipeline);
         let open_loop = match &plan.arrival {
             Arrival::Closed => None,
@@ -223,7 +231,7 @@ impl Load {
             progress: InProgress::default(),
             request,
             only_method,
-            plain: !(kept.due || kept.kind || kept.uses || apart) && expect_status == ANY_STATUS,
+            plain: !(kept.due || kept.kind || kept.uses || apart || by_place) && expect_status == ANY_STATUS,
             single: mix.is_single(),
             limits: ResponseLimits::default(),
             allowance: u64::MAX,
@@ -264,6 +272,7 @@ impl Load {
             cuts: None,
             parts: plan.parts.then(Box::default),
             dialogue,
+            http2,
             rows,
             wrong_answers: Vec::new(),
             plan,
@@ -351,6 +360,9 @@ impl App for Load {
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         self.worked = true;
         self.progress.tick(net.now());
+        if !self.plain && self.http2.is_some() {
+            return self.on_frames(net, id, data);
+        }
         if !self.plain && self.dialogue.is_some() {
             return self.on_dialogue(net, id, data);
         }
@@ -429,6 +441,7 @@ impl App for Load {
 
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = net.now();
+        self.refresh_oldest(id);
         let Some(conn) = self.table.get_mut(id) else {
             return;
         };
@@ -464,6 +477,9 @@ impl App for Load {
         }
         if let Some(dialogue) = &mut self.dialogue {
             dialogue.forget(id);
+        }
+        if let Some(http2) = &mut self.http2 {
+            http2.forget(id);
         }
         match was {
             State::Free => return,

@@ -158,6 +158,9 @@ impl Load {
         figures.wrong_answers = core::mem::take(&mut self.wrong_answers);
         figures.open = self.open;
         figures.most_open = self.most_open;
+        for slot in 0..self.table.slots() {
+            self.refresh_oldest(self.table.at(slot).0);
+        }
         for conn in self.table.iter().filter(|conn| conn.state == State::Busy) {
             figures.in_flight += u64::from(conn.asked);
             figures.oldest_in_flight = figures.oldest_in_flight.max(conn.age(now));
