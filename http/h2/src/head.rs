@@ -2,6 +2,8 @@
 //! may stand in one (RFC 9113 sections 8.1 to 8.3).
 
 use crate::priority::StreamPriority;
+use core::ops::ControlFlow;
+use hpack::{Field, Scratch};
 use semantics::scan::{is_field_byte, is_token, split_target};
 use semantics::{Form, Known, Method, Offsets, Request, Status, authority, number};
 
@@ -16,14 +18,21 @@ pub struct HeadLimits {
     pub fields: u16,
 }
 
-/// Memory that heads are decoded into, one after the other.
+/// Memory that heads are decoded into, one after the other: one for all connections of a thread.
 #[derive(Default, Debug)]
 pub struct HeadMemory {
+    pub(crate) scratch: Scratch,
+    pub(crate) parts: HeadParts,
+}
+
+/// The parts of a head, as they come.
+#[derive(Default, Debug)]
+pub(crate) struct HeadParts {
     image: Vec<u8>,
     pseudo: Vec<u8>,
     cookies: Vec<u8>,
     /// Fields behind a body.
-    pub(crate) lines: Vec<u8>,
+    pub lines: Vec<u8>,
 }
 
 /// What a head says beside what it asks for.
@@ -60,7 +69,7 @@ const UNIQUE: u32 = Known::ContentLength.bit()
 /// Takes the fields of a head, one by one.
 #[derive(Debug)]
 pub(crate) struct HeadReader<'a> {
-    memory: &'a mut HeadMemory,
+    memory: &'a mut HeadParts,
     limits: HeadLimits,
     at: Offsets,
     /// Where those that begin with a colon are.
@@ -76,7 +85,7 @@ const BAD: HeadFault = HeadFault { status: Status::BAD_REQUEST };
 const TOO_LARGE: HeadFault = HeadFault { status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE };
 
 impl<'a> HeadReader<'a> {
-    pub fn new(memory: &'a mut HeadMemory, limits: HeadLimits) -> Self {
+    pub fn new(memory: &'a mut HeadParts, limits: HeadLimits) -> Self {
         memory.image.clear();
         memory.pseudo.clear();
         memory.cookies.clear();
@@ -93,15 +102,13 @@ impl<'a> HeadReader<'a> {
     }
 
     /// The next field. What follows one that may not be is not looked at.
-    pub fn field(&mut self, name: &[u8], value: &[u8]) {
-        if self.fault.is_some() {
-            return;
-        }
-        let taken = match name {
-            [b':', name @ ..] => self.pseudo_field(name, value),
-            _ => self.line().and_then(|()| self.plain_field(name, value)),
+    pub fn field(&mut self, field: Field<'_>) -> ControlFlow<()> {
+        let taken = match field.name {
+            [b':', name @ ..] => self.pseudo_field(name, field.value),
+            name => self.line().and_then(|()| self.plain_field(name, field.value)),
         };
         self.fault = taken.err();
+        if self.fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// RFC 9113 section 8.3: each once at most, before all others.
@@ -130,10 +137,9 @@ impl<'a> HeadReader<'a> {
         if core::mem::replace(&mut self.has_line, true) {
             return Ok(());
         }
-        let HeadMemory { image, pseudo, .. } = &mut *self.memory;
+        let HeadParts { image, pseudo, .. } = &mut *self.memory;
         let all: &[u8] = pseudo;
-        let [method, scheme, host, path] =
-            self.pseudo.map(|place| place.and_then(|(start, end)| all.get(start..end)));
+        let [method, scheme, host, path] = self.pseudo.map(|place| place.and_then(|(start, end)| all.get(start..end)));
         let method = method.filter(|name| !name.is_empty() && name.iter().all(|byte| is_token(*byte))).ok_or(BAD)?;
         self.at.method = Method::from_name(method);
         // RFC 9113 section 8.5: CONNECT has neither scheme nor path.
@@ -220,7 +226,7 @@ impl<'a> HeadReader<'a> {
 
     /// RFC 9113 section 8.2.3: crumbs are one field.
     fn cookie(&mut self, value: &[u8]) -> Result<(), HeadFault> {
-        let HeadMemory { image, cookies, .. } = &mut *self.memory;
+        let HeadParts { image, cookies, .. } = &mut *self.memory;
         if image.len() + cookies.len() + value.len() + 12 > usize::from(self.limits.bytes) {
             return Err(TOO_LARGE);
         }
@@ -239,7 +245,7 @@ impl<'a> HeadReader<'a> {
     ///
     /// # Errors
     /// None may be so. What of its request line was read is with the memory.
-    pub fn finish(mut self) -> Result<(Request<'a>, HeadFacts), HeadFault> {
+    pub fn finish(mut self) -> Result<FoundHead, HeadFault> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -248,7 +254,7 @@ impl<'a> HeadReader<'a> {
         if !self.at.has(Known::Host) {
             return Err(BAD);
         }
-        let HeadMemory { image, cookies, .. } = self.memory;
+        let HeadParts { image, cookies, .. } = self.memory;
         if !cookies.is_empty() {
             image.extend_from_slice(b"cookie: ");
             image.extend_from_slice(cookies);
@@ -258,14 +264,27 @@ impl<'a> HeadReader<'a> {
         if image.len() > usize::from(self.limits.bytes) {
             return Err(TOO_LARGE);
         }
-        Ok((Request::new(image, self.at), self.facts))
+        Ok(FoundHead { at: self.at, facts: self.facts, bytes: image.len() })
     }
 }
 
-impl HeadMemory {
+/// A head that was found in its memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundHead {
+    at: Offsets,
+    pub facts: HeadFacts,
+    /// Bytes of its image.
+    pub bytes: usize,
+}
+
+impl HeadParts {
+    /// The request whose head was found here.
+    pub fn request(&self, found: FoundHead) -> Request<'_> {
+        Request::new(&self.image, found.at)
+    }
+
     /// The request line of a head that was decoded last, as far as it came: for the log of one that
     /// may not be.
-    #[must_use]
     pub fn line(&self) -> &[u8] {
         let end = self.image.iter().position(|byte| *byte == b'\r').unwrap_or(0);
         self.image.get(..end).unwrap_or_default()
