@@ -12,7 +12,7 @@ const ALL_GROWN_MAX: u32 = 4 << 20;
 
 impl<T> ServerConnection<T> {
     /// The head of DATA, with the bytes before its content and behind it.
-    pub(crate) fn on_data<'a>(&mut self, head: FrameHead, (before, padding): (u32, u32)) -> Done<'a> {
+    pub(crate) fn on_data<'a>(&mut self, head: FrameHead, (before, padding): (u32, u32)) -> Done<'a, T> {
         let left = head.length - before - padding;
         self.budgets.note(HEAD as u64 + u64::from(head.length), left.into())?;
         let ends = head.has(frame::END_STREAM);
@@ -52,7 +52,7 @@ impl<T> ServerConnection<T> {
     }
 
     /// What of DATA is there.
-    pub(crate) fn more_data<'a>(&mut self, bytes: &'a [u8]) -> (usize, Done<'a>) {
+    pub(crate) fn more_data<'a>(&mut self, bytes: &'a [u8]) -> (usize, Done<'a, T>) {
         let Some(mut data) = self.data.take() else { return (0, Ok(ServerEvent::Nothing)) };
         let content = bytes.get(..bytes.len().min(data.left as usize)).unwrap_or_default();
         data.left -= content.len() as u32;

@@ -28,7 +28,7 @@ impl Default for ServerSettings {
 
 /// What a client's bytes mean.
 #[derive(Debug)]
-pub enum ServerEvent<'a> {
+pub enum ServerEvent<'a, T> {
     /// Nothing that the caller is to do something about.
     Nothing,
     /// A request. Its stream is open until it is [ended](ServerConnection::end) or
@@ -69,12 +69,9 @@ pub enum ServerEvent<'a> {
         /// As `name: value`, each with its CR LF.
         lines: &'a [u8],
     },
-    /// A stream is over before its end: by its client, or because it broke the protocol, which
-    /// it is told.
-    Reset {
-        /// It.
-        stream: u32,
-    },
+    /// A stream is over before its end, of which this is known: by its client, or because it broke the
+    /// protocol, which it is told.
+    Reset(T),
     /// A stream has this priority from now on.
     Prioritized {
         /// It.
@@ -189,7 +186,7 @@ impl From<FrameError> for Wrong {
 pub(crate) const PROTOCOL: Wrong = Wrong::Connection(ErrorCode::PROTOCOL_ERROR);
 pub(crate) const COMPRESSION: Wrong = Wrong::Connection(ErrorCode::COMPRESSION_ERROR);
 
-pub(crate) type Done<'a> = Result<ServerEvent<'a>, Wrong>;
+pub(crate) type Done<'a, T> = Result<ServerEvent<'a, T>, Wrong>;
 
 impl<T> ServerConnection<T> {
     /// One that begins: its settings are to be sent first.
@@ -235,6 +232,12 @@ impl<T> ServerConnection<T> {
         self.heads -= stream.head;
         self.grown -= stream.target - self.settings.window;
         Some(stream)
+    }
+
+    /// Whether a head has come in part.
+    #[must_use]
+    pub const fn is_within_head(&self) -> bool {
+        self.section.is_some()
     }
 
     /// From now on no stream begins: which was the last that did. What begins later is refused.

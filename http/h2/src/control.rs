@@ -14,7 +14,7 @@ const EARLY_PRIORITIES: usize = 16;
 const SMALL_INCREMENT: u32 = 64;
 
 impl<T> ServerConnection<T> {
-    pub(crate) fn on_priority<'a>(&mut self, number: u32, value: &[u8]) -> Done<'a> {
+    pub(crate) fn on_priority<'a>(&mut self, number: u32, value: &[u8]) -> Done<'a, T> {
         self.budgets.spend(Flood::Priority)?;
         let priority = StreamPriority::of_field(value);
         if let Some(stream) = self.streams.get_mut(number) {
@@ -35,16 +35,16 @@ impl<T> ServerConnection<T> {
         Ok(ServerEvent::Nothing)
     }
 
-    pub(crate) fn on_reset<'a>(&mut self, stream: u32) -> Done<'a> {
+    pub(crate) fn on_reset<'a>(&mut self, stream: u32) -> Done<'a, T> {
         if stream > self.last {
             return Err(PROTOCOL);
         }
-        if self.take(stream, false).is_none() {
+        let Some(stream) = self.take(stream, false) else {
             self.budgets.spend(Flood::Empty)?;
             return Ok(ServerEvent::Nothing);
-        }
-        let spent = self.budgets.spend(Flood::RapidReset);
-        spent.map(|()| ServerEvent::Reset { stream }).map_err(Wrong::from)
+        };
+        self.budgets.spend(Flood::RapidReset)?;
+        Ok(ServerEvent::Reset(stream.data))
     }
 
     pub(crate) fn on_settings(&mut self, entries: &[u8]) -> Result<(), Wrong> {

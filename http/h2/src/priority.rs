@@ -20,7 +20,13 @@ impl StreamPriority {
     /// section 3.2). What it does not say, or says in a way that has no meaning, is as by default.
     #[must_use]
     pub fn of_field(value: &[u8]) -> Self {
-        let mut priority = Self::default();
+        Self::default().changed_by(value)
+    }
+
+    /// The same, where what it does not say stays as it was (RFC 9218 section 8).
+    #[must_use]
+    pub fn changed_by(self, value: &[u8]) -> Self {
+        let mut priority = self;
         for member in value.split(|byte| *byte == b',') {
             // Parameters of a member have no meaning here.
             let member = member.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();

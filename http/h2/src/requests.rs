@@ -22,7 +22,7 @@ impl<T: Default> ServerConnection<T> {
         block: &[u8],
         memory: &'a mut HeadMemory,
         out: &mut Vec<u8>,
-    ) -> Done<'a> {
+    ) -> Done<'a, T> {
         let number = section.stream;
         if let Some(at) = self.streams.find(number) {
             let trailers = self.trailers(block, memory);
@@ -87,7 +87,7 @@ impl<T: Default> ServerConnection<T> {
         block: &[u8],
         memory: &'a mut HeadMemory,
         out: &mut Vec<u8>,
-    ) -> Done<'a> {
+    ) -> Done<'a, T> {
         let (stream, ends) = (section.stream, section.ends_stream);
         self.check_block(block)?;
         let HeadMemory { scratch, parts } = memory;
@@ -144,7 +144,7 @@ impl<T: Default> ServerConnection<T> {
     }
 
     /// Nothing is done for it.
-    fn refuse<'a>(&mut self, stream: u32, out: &mut Vec<u8>) -> Done<'a> {
+    fn refuse<'a>(&mut self, stream: u32, out: &mut Vec<u8>) -> Done<'a, T> {
         self.streams.note_closed(stream, true);
         frame::write_reset(out, stream, ErrorCode::REFUSED_STREAM);
         Ok(ServerEvent::Nothing)

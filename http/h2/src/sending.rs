@@ -54,8 +54,22 @@ fn is_of_connection(name: &[u8]) -> bool {
 }
 
 impl<T: Default> ServerConnection<T> {
-    /// Sends a head, or fields behind a body, from their block.
+    /// Sends a head, or fields behind a body, from their block. Where it ends the stream, that is over.
     pub fn send_block(&mut self, stream: u32, block: &[u8], ends: bool, out: &mut Vec<u8>) {
+        self.write_block(stream, block, ends, out);
+        if ends {
+            self.end(stream, out);
+        }
+    }
+
+    /// Bytes of a payload that the client takes.
+    #[must_use]
+    pub const fn payload(&self) -> usize {
+        self.payload as usize
+    }
+
+    /// As [`Self::send_block`], and whoever ends the stream tells so.
+    pub fn write_block(&mut self, stream: u32, block: &[u8], ends: bool, out: &mut Vec<u8>) {
         let mut before = Vec::new();
         self.encoder.begin(&mut before);
         let most = self.payload as usize;
@@ -65,9 +79,6 @@ impl<T: Default> ServerConnection<T> {
             // The client has changed the size of its table.
             before.extend_from_slice(block);
             frame::write_headers(out, stream, &before, ends, most);
-        }
-        if ends {
-            self.end(stream, out);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::head::HeadMemory;
 impl<T: Default> ServerConnection<T> {
     /// Takes some of what is offered, from the front, and says how much and what that means. Where
     /// nothing of it was taken, more has to come.
-    pub fn on_bytes<'a>(&mut self, offer: Offer<'a>, out: &mut Vec<u8>) -> (usize, ServerEvent<'a>) {
+    pub fn on_bytes<'a>(&mut self, offer: Offer<'a>, out: &mut Vec<u8>) -> (usize, ServerEvent<'a, T>) {
         let Offer { bytes, second, memory } = offer;
         self.budgets.refill(second);
         let (taken, done) = match self.stage {
@@ -35,8 +35,8 @@ impl<T: Default> ServerConnection<T> {
             Wrong::Stream(stream, code) => match self.budgets.spend(Flood::MadeReset) {
                 Ok(()) => {
                     frame::write_reset(out, stream, code);
-                    let known = self.take(stream, true).is_some();
-                    return (taken, if known { ServerEvent::Reset { stream } } else { ServerEvent::Nothing });
+                    let event = self.take(stream, true).map(|stream| ServerEvent::Reset(stream.data));
+                    return (taken, event.unwrap_or(ServerEvent::Nothing));
                 }
                 Err(flood) => Wrong::Flood(flood),
             },
@@ -51,7 +51,7 @@ impl<T: Default> ServerConnection<T> {
         (bytes.len(), ServerEvent::Failed(failure))
     }
 
-    fn preface<'a>(&mut self, bytes: &'a [u8]) -> (usize, Done<'a>) {
+    fn preface<'a>(&mut self, bytes: &'a [u8]) -> (usize, Done<'a, T>) {
         let some = bytes.len().min(PREFACE.len());
         if bytes.get(..some) != PREFACE.get(..some) {
             return (0, Err(PROTOCOL));
@@ -63,7 +63,7 @@ impl<T: Default> ServerConnection<T> {
         (PREFACE.len(), Ok(ServerEvent::Nothing))
     }
 
-    fn frame<'a>(&mut self, bytes: &'a [u8], memory: &'a mut HeadMemory, out: &mut Vec<u8>) -> (usize, Done<'a>) {
+    fn frame<'a>(&mut self, bytes: &'a [u8], memory: &'a mut HeadMemory, out: &mut Vec<u8>) -> (usize, Done<'a, T>) {
         let Some(head) = FrameHead::read(bytes) else { return (0, Ok(ServerEvent::Nothing)) };
         if let Err(wrong) = self.check(head) {
             return (0, Err(wrong));
@@ -104,7 +104,7 @@ impl<T: Default> ServerConnection<T> {
         Ok(())
     }
 
-    fn on_frame<'a>(&mut self, frame: Frame<'a>, memory: &'a mut HeadMemory, out: &mut Vec<u8>) -> Done<'a> {
+    fn on_frame<'a>(&mut self, frame: Frame<'a>, memory: &'a mut HeadMemory, out: &mut Vec<u8>) -> Done<'a, T> {
         match frame {
             Frame::Headers { stream, block, priority, ends_stream, ends_headers } => {
                 let section = Section { stream, block: Vec::new(), priority, ends_stream };
