@@ -10,6 +10,9 @@ use crate::stream::Closed;
 const GROWN_MAX: u32 = 1 << 20;
 const ALL_GROWN_MAX: u32 = 4 << 20;
 
+/// Bytes of the connection's window of which its client is told at once.
+const OWED_MAX: u32 = 1 << 20;
+
 impl<T> ServerConnection<T> {
     /// The head of DATA, with the bytes before its content and behind it.
     pub(crate) fn on_data<'a>(&mut self, head: FrameHead, (before, padding): (u32, u32)) -> Done<'a, T> {
@@ -80,19 +83,25 @@ impl<T> ServerConnection<T> {
         (taken, Ok(ServerEvent::Body { stream: data.stream, bytes: content, ends }))
     }
 
-    /// A body's reader has taken so many bytes of it: its client may send more, of which it is told
-    /// now and then. A window that is read grows.
-    pub fn give_back(&mut self, number: u32, bytes: usize, out: &mut Vec<u8>) {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        self.owed = self.owed.saturating_add(bytes);
-        if self.owed >= 1 << 20 {
+    /// Gives back of the connection's window what nobody holds any more, now and then: it bounds nothing
+    /// that streams' windows do not.
+    pub(crate) fn give_back_owed(&mut self, out: &mut Vec<u8>) {
+        if self.owed >= OWED_MAX {
             let owed = core::mem::take(&mut self.owed);
             if self.receive.change(owed.into()) {
                 frame::write_window_update(out, 0, owed);
             }
         }
+    }
+
+    /// A body's reader has taken so many bytes of it: its client may send more, of which it is told
+    /// now and then. A window that is read grows.
+    pub fn give_back(&mut self, number: u32, bytes: usize, out: &mut Vec<u8>) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let room = ALL_GROWN_MAX - self.grown;
+        // Of one that is over all was given back.
         let Some(stream) = self.streams.get_mut(number) else { return };
+        self.owed = self.owed.saturating_add(bytes);
         stream.owed = stream.owed.saturating_add(bytes);
         if stream.remote_ended || stream.owed < stream.target / 2 {
             return;

@@ -230,6 +230,9 @@ impl<T> ServerConnection<T> {
     pub(crate) fn take(&mut self, number: u32, by_us: bool) -> Option<Stream<T>> {
         let stream = self.streams.remove(number, by_us)?;
         self.heads -= stream.head;
+        // What came of its body, and was not given back, nobody holds.
+        let left = (stream.receive.room() as u32).saturating_add(stream.owed);
+        self.owed = self.owed.saturating_add(stream.target.saturating_sub(left));
         self.grown -= stream.target - self.settings.window;
         Some(stream)
     }

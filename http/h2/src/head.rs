@@ -81,7 +81,12 @@ pub(crate) struct HeadReader<'a> {
     facts: HeadFacts,
 }
 
-const BAD: HeadFault = HeadFault { status: Status::BAD_REQUEST };
+impl HeadFault {
+    /// It is malformed.
+    pub(crate) const BAD: Self = Self { status: Status::BAD_REQUEST };
+}
+
+const BAD: HeadFault = HeadFault::BAD;
 const TOO_LARGE: HeadFault = HeadFault { status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE };
 
 impl<'a> HeadReader<'a> {

@@ -35,3 +35,6 @@ pub use head::{HeadFacts, HeadFault, HeadLimits, HeadMemory};
 pub use priority::StreamPriority;
 pub use sending::BlockWriter;
 pub use stream::{FIRST_WINDOW, Stream, WINDOW_MAX, Window};
+
+#[cfg(test)]
+mod tests;

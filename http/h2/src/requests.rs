@@ -4,7 +4,7 @@ use crate::connection::{COMPRESSION, Done, PROTOCOL, Section, ServerConnection, 
 use crate::error::ErrorCode;
 use crate::flood::Flood;
 use crate::frame;
-use crate::head::{HeadFacts, HeadMemory, HeadReader, is_plain_name, is_plain_value};
+use crate::head::{FoundHead, HeadFacts, HeadFault, HeadMemory, HeadReader, is_plain_name, is_plain_value};
 use crate::priority::StreamPriority;
 use crate::stream::{Closed, Stream, Window};
 use core::ops::ControlFlow;
@@ -106,7 +106,9 @@ impl<T: Default> ServerConnection<T> {
             self.budgets.spend(Flood::Heads)?;
             return self.refuse(stream, out);
         }
-        let found = match found {
+        // RFC 9113 section 8.1.1: where nothing follows, no length says otherwise.
+        let is_whole = |found: &FoundHead| !ends || found.facts.length.unwrap_or(0) == 0;
+        let found = match found.and_then(|found| if is_whole(&found) { Ok(found) } else { Err(HeadFault::BAD) }) {
             Ok(found) => found,
             Err(fault) => {
                 self.budgets.spend(Flood::MadeReset)?;
@@ -117,10 +119,6 @@ impl<T: Default> ServerConnection<T> {
         let facts = found.facts;
         self.budgets.give_back(Flood::Ping);
         self.open(section, facts, (head, early));
-        if ends && facts.length.is_some_and(|length| length > 0) {
-            // RFC 9113 section 8.1.1.
-            return Err(Wrong::Stream(stream, ErrorCode::PROTOCOL_ERROR));
-        }
         Ok(ServerEvent::Request { stream, request: parts.request(found), length: facts.length, ends })
     }
 

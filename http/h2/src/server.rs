@@ -27,6 +27,7 @@ impl<T: Default> ServerConnection<T> {
             Stage::Settings | Stage::Frames if self.data.is_some() => self.more_data(bytes),
             Stage::Settings | Stage::Frames => self.frame(bytes, memory, out),
         };
+        self.give_back_owed(out);
         let wrong = match done {
             Ok(event) => return (taken, event),
             Err(wrong) => wrong,
@@ -118,8 +119,8 @@ impl<T: Default> ServerConnection<T> {
                 self.budgets.spend(Flood::Continuation)?;
                 let Some(section) = &mut self.section else { return Err(PROTOCOL) };
                 section.block.extend_from_slice(block);
-                // Compressed it is no longer than what it is decoded to may be.
-                if section.block.len() > usize::from(self.settings.head.bytes) {
+                // One that is longer than it may be is answered, as long as that costs little.
+                if section.block.len() > 2 * usize::from(self.settings.head.bytes) {
                     return Err(Wrong::Flood(Flood::Continuation));
                 }
                 if ends_headers && let Some(section) = self.section.take() {

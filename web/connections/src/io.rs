@@ -159,7 +159,7 @@ impl Io for ConnectionIo<'_> {
     fn prepared(
         &mut self,
         request: &Request<'_>,
-        write: &mut dyn FnMut(&Ready) -> usize,
+        write: &mut dyn FnMut(&mut Ready) -> usize,
     ) -> Option<(Body, (u32, u32))> {
         let now = self.net.now();
         let connections = &mut *self.connections;
@@ -183,7 +183,11 @@ impl Io for ConnectionIo<'_> {
 
     fn body(&mut self, id: ExchangeId, bytes: &[u8]) {
         let now = self.now();
-        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.open) else { return };
+        let Some(one) = self.connections.carried.get_mut(id) else { return };
+        if !one.body.open {
+            one.body.free += bytes.len();
+            return;
+        }
         one.body.came += bytes.len() as u64;
         one.body_since = now;
         if !one.body.taken || one.stage == Stage::Over {
@@ -486,7 +490,8 @@ impl Connections {
 
     /// Whether its protocol is to be told that it ends, which is noted.
     pub fn is_to_drain(&mut self, id: ConnId) -> bool {
-        let ends = self.requests_max == 0 || self.draining.is_some();
+        let most = self.requests_max;
+        let ends = self.draining.is_some() || self.conn(id).is_some_and(|conn| conn.requests >= most);
         let carries = self.carrying(id).filter(|carries| (ends || carries.ends) && !carries.drained);
         let Some(carries) = carries else { return false };
         carries.drained = true;

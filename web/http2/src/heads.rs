@@ -20,7 +20,7 @@ pub(crate) fn queued(block: &mut Vec<u8>, io: &dyn Io, head: &QueuedHead) {
             line = first.next().unwrap_or_default();
         }
         let has_server = line.starts_with(b"Server: ");
-        common(&mut writer, (!has_date).then(|| io.date().as_bytes()), io.common().server && !has_server);
+        common(&mut writer, (!has_date).then(|| &io.date().as_bytes()[..]), io.common().server && !has_server);
         if let Some(length) = head.length {
             content_length(&mut writer, length);
         }
@@ -28,14 +28,19 @@ pub(crate) fn queued(block: &mut Vec<u8>, io: &dyn Io, head: &QueuedHead) {
     writer.lines(&head.fields);
 }
 
-/// Writes that of what is ready.
-pub(crate) fn ready(block: &mut Vec<u8>, ready: &Ready, server: bool) -> usize {
+/// Writes that of what is ready: once for all connections, until its date changes.
+pub(crate) fn ready(block: &mut Vec<u8>, ready: &mut Ready, server: bool) -> usize {
     block.clear();
+    if let Some(written) = &ready.block {
+        block.extend_from_slice(written);
+        return block.len();
+    }
     let (content, start) = ready.content();
     let mut writer = BlockWriter::answer(block, 200);
     common(&mut writer, Some(ready.date()), server);
     content_length(&mut writer, (content.len() - start).into());
     writer.lines(&ready.field_lines());
+    ready.block = Some(block.as_slice().into());
     block.len()
 }
 

@@ -57,7 +57,7 @@ impl Http2 {
 }
 
 /// When a stream's body is to be sent, if some of it may be.
-fn turn<'a>(connection: &'a ServerConnection<Source>, io: &dyn Io, at: usize) -> Option<Turn> {
+fn turn(connection: &ServerConnection<Source>, io: &dyn Io, at: usize) -> Option<Turn> {
     let stream = connection.streams().get(at)?;
     let (body, ends) = match &stream.data {
         Source::None => return None,

@@ -5,7 +5,7 @@ use crate::Server;
 use app::{ConnId, Net};
 use connections::{CarriedTerms, ConnectionIo, Io, Multiplexed, State};
 use core::time::Duration;
-use exchange::{Handler, Http2Terms, LocalAddress};
+use exchange::{Handler, LocalAddress};
 use http1::Door;
 
 /// How often the exchanges of a connection are looked at: whether one takes too long.

@@ -25,6 +25,7 @@ mod early;
 mod faults;
 mod foreign;
 mod hosts;
+mod http2;
 mod kept;
 mod keys;
 mod line_feeds;

@@ -54,6 +54,11 @@ impl Compiler<'_> {
                 }
                 Ok(false)
             }
+            DirectiveClass::Obsolete(instead) => {
+                let instead = instead.map_or_else(|| "ignored".to_owned(), |name| format!("use the \"{name}\" directive instead"));
+                self.warn(directive.place, format!("the \"{}\" directive is obsolete, {instead}", rule.name));
+                Ok(false)
+            }
             DirectiveClass::Refused(why) => {
                 Err(self.unsupported(directive.place, &format!("\"{}\" directive: {why}", rule.name)))
             }

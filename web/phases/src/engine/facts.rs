@@ -86,7 +86,19 @@ impl Scope<'_> {
                 })
             }
             Core::ServerProtocol => {
-                out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
+                out.extend_from_slice(match (self.course.about.http10, self.course.about.http2) {
+                    (true, _) => b"HTTP/1.0",
+                    (_, true) => b"HTTP/2.0",
+                    _ => b"HTTP/1.1",
+                });
+            }
+            Core::Http2 => {
+                let is_secured = self.course.about.transport != exchange::Transport::Plain;
+                out.extend_from_slice(match (self.course.about.http2, is_secured) {
+                    (false, _) => b"",
+                    (true, true) => b"h2",
+                    (true, false) => b"h2c",
+                });
             }
             Core::Scheme => out.extend_from_slice(self.course.scheme()),
             Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
