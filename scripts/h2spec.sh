@@ -38,8 +38,13 @@ http {
         listen 127.0.0.1:18443 ssl;
         ssl_certificate $work/cert.pem;
         ssl_certificate_key $work/key.pem;
+        location / { proxy_pass http://127.0.0.1:18481; }
+    }
+    server {
+        listen 127.0.0.1:18481;
+        http2 off;
         root $work/html;
-        # h2spec sends bodies, which are taken and dropped.
+        # Bodies are read to their end before they are passed on, and dropped here.
         error_page 405 =200 /index.html;
     }
 }

@@ -15,7 +15,7 @@ const OWED_MAX: u32 = 1 << 20;
 
 impl<T> ServerConnection<T> {
     /// The head of DATA, with the bytes before its content and behind it.
-    pub(crate) fn on_data<'a>(&mut self, head: FrameHead, (before, padding): (u32, u32)) -> Done<'a, T> {
+    pub(crate) fn on_data(&mut self, head: FrameHead, (before, padding): (u32, u32)) -> Result<(), Wrong> {
         let left = head.length - before - padding;
         self.budgets.note(HEAD as u64 + u64::from(head.length), left.into())?;
         let ends = head.has(frame::END_STREAM);
@@ -26,14 +26,19 @@ impl<T> ServerConnection<T> {
         if !self.receive.take(head.length as usize) {
             return Err(Wrong::Connection(ErrorCode::FLOW_CONTROL_ERROR));
         }
-        self.data = Some(Data { stream: head.stream, left, padding, ends });
+        // Where it has nothing, nothing of it is to be passed over either.
+        let data = Data { stream: head.stream, left, padding, ends };
+        self.data = (left + padding > 0).then_some(data);
         self.owed = self.owed.saturating_add(before + padding);
         if head.stream > self.last {
             return Err(PROTOCOL);
         }
         let Some(stream) = self.streams.get_mut(head.stream) else {
             return match self.streams.closed(head.stream) {
-                Closed::ByUs => Ok(ServerEvent::Nothing),
+                Closed::ByUs => {
+                    self.data = Some(data);
+                    Ok(())
+                }
                 Closed::ByPeer | Closed::LongAgo => Err(Wrong::Stream(head.stream, ErrorCode::STREAM_CLOSED)),
             };
         };
@@ -51,7 +56,8 @@ impl<T> ServerConnection<T> {
                 _ => return Err(Wrong::Stream(head.stream, ErrorCode::PROTOCOL_ERROR)),
             }
         }
-        Ok(ServerEvent::Nothing)
+        self.data = Some(data);
+        Ok(())
     }
 
     /// What of DATA is there.

@@ -73,7 +73,17 @@ impl<T: Default> ServerConnection<T> {
         if head.kind == Kind::Data {
             return match frame::data_padding(head, rest.first().copied()) {
                 Ok(None) => (0, Ok(ServerEvent::Nothing)),
-                Ok(Some(around)) => (HEAD + around.0 as usize, self.on_data(head, around)),
+                Ok(Some(around)) => {
+                    let begun = HEAD + around.0 as usize;
+                    // What is there of it comes along: of one without content nothing else would.
+                    match self.on_data(head, around) {
+                        Ok(()) => {
+                            let (taken, done) = self.more_data(bytes.get(begun..).unwrap_or_default());
+                            (begun + taken, done)
+                        }
+                        Err(wrong) => (begun, Err(wrong)),
+                    }
+                }
                 Err(error) => (0, Err(error.into())),
             };
         }

@@ -19,10 +19,11 @@ fn until_it_ends(world: &mut World, mut make: impl FnMut(&mut World, u32) -> Vec
 
 #[test]
 fn each_flood_ends_its_connection() {
+    type Begin = fn(&mut World);
     type Make = fn(&mut World, u32) -> Vec<u8>;
-    let post_once: fn(&mut World) = |world| _ = world.post(1);
-    let nothing: fn(&mut World) = |_| ();
-    let floods: [(Flood, fn(&mut World), Make, u32); 11] = [
+    let post_once: Begin = |world| _ = world.post(1);
+    let nothing: Begin = |_| ();
+    let floods: [(Flood, Begin, Make, u32); 11] = [
         (
             Flood::RapidReset,
             nothing,

@@ -5,8 +5,16 @@ use random::SplitMix64;
 
 /// A frame, mostly one that may be.
 fn some_frame(random: &mut SplitMix64, world: &mut World, next: &mut u32) -> Vec<u8> {
-    let known = 2 * random.below(1 + *next as usize / 2) as u32 + 1;
-    let stream = if random.below(8) == 0 { random.below(5) as u32 } else { known };
+    let open = world.server.streams();
+    // Mostly one that is open.
+    let stream = match random.below(12) {
+        0 => 2 * random.below(1 + *next as usize / 2) as u32 + 1,
+        _ => open.get(random.below(open.len().max(1))).map_or(1, |one| one.number),
+    };
+    if open.is_empty() || random.below(400) == 0 {
+        *next += 2;
+        return world.headers(*next - 2, &POST, false);
+    }
     let length = [0, 1, 7, 100, 3_000][random.below(5)];
     let payload: Vec<u8> = (0..length).map(|_| random.below(256) as u8).collect();
     match random.below(16) {
@@ -16,18 +24,21 @@ fn some_frame(random: &mut SplitMix64, world: &mut World, next: &mut u32) -> Vec
             let fields = if random.below(9) == 0 { &fields[..random.below(fields.len())] } else { &fields[..] };
             world.headers(*next - 2, fields, random.below(2) == 0)
         }
-        5..=8 => frame_of(Kind::Data, [0, 1, 8, 9][random.below(4)], stream, &payload),
+        5..=8 if random.below(20) > 0 => frame_of(Kind::Data, [0, 0, 0, 1][random.below(4)], stream, &payload),
+        5..=8 => frame_of(Kind::Data, frame::PADDED | random.below(2) as u8, stream, &payload),
         9 => frame_of(Kind::Reset, 0, stream, &[0; 4]),
         10 => frame_of(Kind::WindowUpdate, 0, if random.below(2) == 0 { 0 } else { stream }, &[0, 0, 100, 0]),
         11 => {
             let mut out = Vec::new();
-            let value = [0, 10, 65_535, 100_000, WINDOW_MAX][random.below(5)];
+            let most = if random.below(20) == 0 { 5 } else { 4 };
+            let value = [0, 10, 65_535, 100_000, WINDOW_MAX][random.below(most)];
             frame::write_settings(&mut out, &[(setting::INITIAL_WINDOW_SIZE, value)]);
             out
         }
         12 => world.headers(stream, &[("trailer", "a")], random.below(4) > 0),
         13 => frame_of(Kind::Ping, 0, 0, &[0; 8]),
         14 => frame_of(Kind::PriorityUpdate, 0, 0, &[&stream.to_be_bytes()[..], b"u=2, i"].concat()),
+        _ if random.below(20) > 0 => frame_of(Kind::Other(9 + 90 * random.below(2) as u8 + 1), 0, stream, &payload),
         _ => {
             let kinds = [Kind::Headers, Kind::Settings, Kind::GoAway, Kind::Continuation, Kind::Priority];
             frame_of(kinds[random.below(5)], random.below(64) as u8, stream, &payload)

@@ -191,7 +191,7 @@ fn bodies_come_in_pieces_of_any_size() {
         assert_eq!((start, &body[..], ended), (bytes.len(), &b"body more"[..], true), "{step}");
     }
     // Padding that is longer than what it is in.
-    assert_eq!(world.offer(&frame_of(Kind::Data, frame::PADDED, 1, b"\x03abc")), [
+    assert_eq!(world.offer(&frame_of(Kind::Data, frame::PADDED, 1, b"\x04abc")), [
         failed(ErrorCode::PROTOCOL_ERROR)
     ]);
 }

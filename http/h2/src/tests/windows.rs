@@ -18,7 +18,8 @@ fn first_window(window: u32) -> Vec<u8> {
 fn what_may_be_sent_is_the_least_of_two_windows() {
     let first = FIRST_WINDOW as usize;
     let mut world = World::new();
-    (world.get(1), world.get(3));
+    world.get(1);
+    world.get(3);
     assert_eq!(world.server.room(1), first);
     assert_eq!(world.server.data(1, 60_000, false)[..3], [0, 0xea, 0x60]);
     assert_eq!((world.server.room(1), world.server.room(3)), (first - 60_000, first - 60_000));
@@ -102,7 +103,8 @@ fn windows_grow_up_to_a_bound() {
         assert!(all <= (20 << 16) + (4 << 20), "{round}: {all}");
         assert!(open.values().all(|left| *left <= 1 << 20));
     }
-    assert!(open.values().any(|left| *left >= 900_000), "{open:?}");
+    let grown: i64 = open.values().sum();
+    assert!(grown > 5 << 20, "as far as they may: {open:?}");
     // A stream that is over gives back what it had.
     for stream in (1..41).step_by(2) {
         world.offer(&frame_of(Kind::Reset, 0, stream, &[0; 4]));
