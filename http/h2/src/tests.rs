@@ -197,7 +197,9 @@ fn a_connection_begins_with_settings_of_both_sides() {
     let settings = world.written();
     assert_eq!((settings[0].0, settings[1].0), (Kind::Settings, Kind::WindowUpdate));
     let told: Vec<(u16, u32)> = frame::settings(&settings[0].3).collect();
-    assert!(told.contains(&(setting::NO_RFC7540_PRIORITIES, 1)) && told.contains(&(setting::MAX_CONCURRENT_STREAMS, 100)));
+    assert!(
+        told.contains(&(setting::NO_RFC7540_PRIORITIES, 1)) && told.contains(&(setting::MAX_CONCURRENT_STREAMS, 100))
+    );
     for end in 0..PREFACE.len() {
         assert_eq!(world.offer_some(&PREFACE[..end]), (vec![], 0));
     }

@@ -226,7 +226,7 @@ impl Many {
         let priority = priority(*urgency);
         let server = io.common().server;
         let mut head = Vec::new();
-        let mut write = |ready: &mut Ready| {
+        let mut write = |ready: &Ready| {
             head = ready_head(ready, server);
             head.len()
         };

@@ -159,7 +159,7 @@ impl Io for ConnectionIo<'_> {
     fn prepared(
         &mut self,
         request: &Request<'_>,
-        write: &mut dyn FnMut(&mut Ready) -> usize,
+        write: &mut dyn FnMut(&Ready) -> usize,
     ) -> Option<(Body, (u32, u32))> {
         let now = self.net.now();
         let connections = &mut *self.connections;

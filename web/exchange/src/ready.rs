@@ -182,8 +182,6 @@ pub struct Ready {
     pub series: u16,
     /// The terms that its connection has then ([`crate::Replies::set_terms`]).
     pub terms: u8,
-    /// The head as another protocol has it, once that has written it: of the same fields and date.
-    pub block: Option<Box<[u8]>>,
 }
 
 impl Ready {
@@ -206,7 +204,6 @@ impl Ready {
             closing: None,
             series: Self::OF_HOST,
             terms: 0,
-            block: None,
         }
     }
 
@@ -252,7 +249,6 @@ impl Ready {
     /// As [`Ready::set_date`], and another date at that byte of the head.
     pub fn set_dates(&mut self, date: &HttpDate, other: Option<(u16, HttpDate)>, mut retire: impl FnMut(Body)) {
         let at = self.date_at;
-        self.block = None;
         let set = |bytes: &mut [u8]| {
             for (at, date) in [Some((at, date)), other.as_ref().map(|(at, date)| (*at, date))].into_iter().flatten() {
                 if let Some(place) = date_in(bytes, usize::from(at)) {

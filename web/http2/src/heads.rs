@@ -28,20 +28,38 @@ pub(crate) fn queued(block: &mut Vec<u8>, io: &dyn Io, head: &QueuedHead) {
     writer.lines(&head.fields);
 }
 
-/// Writes that of what is ready: once for all connections, until its date changes.
-pub(crate) fn ready(block: &mut Vec<u8>, ready: &mut Ready, server: bool) -> usize {
-    block.clear();
-    if let Some(written) = &ready.block {
+/// Blocks of heads that were ready, each written once for all connections of a thread: beside the head
+/// as HTTP/1.1 has it, of which it says the same.
+#[derive(Default, Debug)]
+pub(crate) struct KnownBlocks {
+    all: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl KnownBlocks {
+    /// So many are kept.
+    const MAX: usize = 256;
+
+    /// Writes the block of what is ready; how long that is.
+    pub fn write(&mut self, block: &mut Vec<u8>, ready: &Ready, server: bool) -> usize {
+        block.clear();
+        self.all.resize_with(Self::MAX, Default::default);
+        let head = ready.head();
+        // Those that are sent again lie where they lay.
+        let place = (head.as_ptr().addr() >> 6) % Self::MAX;
+        let Some((known, written)) = self.all.get_mut(place) else { return 0 };
+        if known != head {
+            written.clear();
+            let (content, start) = ready.content();
+            let mut writer = BlockWriter::answer(written, 200);
+            common(&mut writer, Some(ready.date()), server);
+            content_length(&mut writer, (content.len() - start).into());
+            writer.lines(&ready.field_lines());
+            known.clear();
+            known.extend_from_slice(head);
+        }
         block.extend_from_slice(written);
-        return block.len();
+        block.len()
     }
-    let (content, start) = ready.content();
-    let mut writer = BlockWriter::answer(block, 200);
-    common(&mut writer, Some(ready.date()), server);
-    content_length(&mut writer, (content.len() - start).into());
-    writer.lines(&ready.field_lines());
-    ready.block = Some(block.as_slice().into());
-    block.len()
 }
 
 fn common(writer: &mut BlockWriter<'_>, date: Option<&[u8]>, server: bool) {

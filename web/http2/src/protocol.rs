@@ -1,6 +1,6 @@
 //! What a client sends, and what becomes of its connection.
 
-use crate::heads;
+use crate::heads::KnownBlocks;
 use crate::scratch::{self, Scratch};
 use app::Body;
 use connections::{CarriedTerms, Counters, Io, Multiplexed};
@@ -25,6 +25,13 @@ pub(crate) struct Http2 {
     /// Its client sends no more.
     ended: bool,
     failed: bool,
+}
+
+/// What is lent to look at what a client sent.
+struct Lent<'a> {
+    out: &'a mut Vec<u8>,
+    block: &'a mut Vec<u8>,
+    known: &'a mut KnownBlocks,
 }
 
 /// What a stream has to send.
@@ -87,12 +94,12 @@ impl Http2 {
         }
     }
 
-    fn on_event(&mut self, io: &mut dyn Io, event: ServerEvent<'_, Source>, rest: (&mut Vec<u8>, &mut Vec<u8>)) {
-        let (out, block) = rest;
+    fn on_event(&mut self, io: &mut dyn Io, event: ServerEvent<'_, Source>, rest: Lent<'_>) {
+        let Lent { out, block, known } = rest;
         match event {
             ServerEvent::Nothing => {}
             ServerEvent::Request { stream, request, length, ends } => {
-                self.on_request(io, stream, (&request, length, ends), (out, block));
+                self.on_request(io, stream, (&request, length, ends), Lent { out, block, known });
             }
             ServerEvent::Refused { stream, status, line } => self.on_refused(io, stream, (status, line), out),
             ServerEvent::Body { stream, bytes, ends } => {
@@ -145,12 +152,12 @@ impl Http2 {
         io: &mut dyn Io,
         number: u32,
         (request, length, ends): (&Request<'_>, Option<u64>, bool),
-        (out, block): (&mut Vec<u8>, &mut Vec<u8>),
+        Lent { out, block, known }: Lent<'_>,
     ) {
         let Some(connection) = &mut self.connection else { return };
         if ends {
             let server = io.common().server;
-            let found = io.prepared(request, &mut |ready| heads::ready(block, ready, server));
+            let found = io.prepared(request, &mut |ready| known.write(block, ready, server));
             if let Some((content, left)) = found {
                 connection.send_block(number, block, left.0 == left.1, out);
                 if let Some(stream) = connection.get_mut(number) {
@@ -231,11 +238,12 @@ impl Multiplexed for Http2 {
 
     fn on_bytes(&mut self, io: &mut dyn Io, bytes: &[u8]) -> usize {
         let second = (io.now().as_nanos() / 1_000_000_000) as u32;
-        scratch::with(|Scratch { memory, out, block, .. }| {
+        scratch::with(|scratch| {
+            let Scratch { memory, out, block, known, .. } = &mut *scratch;
             let mut rest = bytes;
             while let Some(connection) = self.connection.as_deref_mut().filter(|_| !rest.is_empty() && !self.failed) {
                 let (taken, event) = connection.on_bytes(Offer { bytes: rest, second, memory }, out);
-                self.on_event(io, event, (out, block));
+                self.on_event(io, event, Lent { out, block, known });
                 if taken == 0 {
                     break;
                 }
@@ -243,7 +251,9 @@ impl Multiplexed for Http2 {
             }
             let is_within = self.connection.as_deref().is_some_and(ServerConnection::is_within_head);
             self.head_since = if is_within { Some(self.head_since.unwrap_or(io.now())) } else { None };
-            self.leave(io, out);
+            // What is answered at once goes along.
+            self.send(io, scratch);
+            self.leave(io, &mut scratch.out);
             let is_over = self.connection.is_none();
             if is_over { bytes.len() } else { bytes.len() - rest.len() }
         })

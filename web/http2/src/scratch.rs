@@ -1,5 +1,6 @@
 //! Memory that a call needs and no connection keeps.
 
+use crate::heads::KnownBlocks;
 use core::cell::RefCell;
 use h2::HeadMemory;
 
@@ -12,6 +13,8 @@ pub(crate) struct Scratch {
     pub out: Vec<u8>,
     /// A block of fields.
     pub block: Vec<u8>,
+    /// Of what is ready.
+    pub known: KnownBlocks,
     /// Streams that have something to send.
     pub ready: Vec<Turn>,
 }

@@ -29,16 +29,13 @@ impl Http2 {
             }
         }
         scratch.ready.sort_unstable_by(|one, other| other.cmp(one));
-        if !scratch.out.is_empty() {
-            io.send(&scratch.out);
-            scratch.out.clear();
-        }
         self.send_bodies(io, scratch);
+        flush(io, &mut scratch.out);
     }
 
     /// The one whose turn is next is the last of those that are ready.
     fn send_bodies(&mut self, io: &mut dyn Io, scratch: &mut Scratch) {
-        while io.room() > 0
+        while io.room() > scratch.out.len()
             && let Some(turn) = scratch.ready.pop()
         {
             let Some(connection) = self.connection.as_deref_mut() else { return };
@@ -123,7 +120,8 @@ fn send_chunk(
     (number, chunk): (u32, usize),
     out: &mut Vec<u8>,
 ) {
-    let most = connection.room(number).min(chunk).min(connection.payload()).min(io.room());
+    let room = io.room().saturating_sub(out.len());
+    let most = connection.room(number).min(chunk).min(connection.payload()).min(room);
     let Some(stream) = connection.get_mut(number) else { return };
     match &mut stream.data {
         Source::None => {}
@@ -132,8 +130,15 @@ fn send_chunk(
             let (content, range) = (content.clone(), (*start, *start + some as u32));
             *start = range.1;
             let ends = *start == *last;
-            io.send(&connection.data(number, some, ends));
-            io.send_body(&content, range);
+            out.extend_from_slice(&connection.data(number, some, ends));
+            match content.as_slice().get(range.0 as usize..range.1 as usize) {
+                // What is short goes along with what is around it.
+                Some(bytes) if some <= COPIED => out.extend_from_slice(bytes),
+                _ => {
+                    flush(io, out);
+                    io.send_body(&content, range);
+                }
+            }
             if ends {
                 connection.end(number, out);
             }
@@ -144,7 +149,8 @@ fn send_chunk(
             let is_all = some == unsent.body && unsent.ends && unsent.stop.is_none();
             if some > 0 {
                 let ends = is_all && !unsent.trails;
-                io.send(&connection.data(number, some, ends));
+                out.extend_from_slice(&connection.data(number, some, ends));
+                flush(io, out);
                 let _ = io.pass(id, some);
                 if ends {
                     let _ = io.end(id);
@@ -155,6 +161,12 @@ fn send_chunk(
             }
         }
     }
+}
+
+/// Bytes of a body that are copied beside the frames around them.
+const COPIED: usize = 2 << 10;
+
+fn flush(io: &mut dyn Io, out: &mut Vec<u8>) {
     if !out.is_empty() {
         io.send(out);
         out.clear();

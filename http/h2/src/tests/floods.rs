@@ -17,13 +17,14 @@ fn until_it_ends(world: &mut World, mut make: impl FnMut(&mut World, u32) -> Vec
     panic!("it goes on")
 }
 
-#[test]
-fn each_flood_ends_its_connection() {
-    type Begin = fn(&mut World);
-    type Make = fn(&mut World, u32) -> Vec<u8>;
+type Begin = fn(&mut World);
+type Make = fn(&mut World, u32) -> Vec<u8>;
+
+/// What each flood begins with, its frame by number, and how many of that are taken.
+fn floods() -> [(Flood, Begin, Make, u32); 11] {
     let post_once: Begin = |world| _ = world.post(1);
     let nothing: Begin = |_| ();
-    let floods: [(Flood, Begin, Make, u32); 11] = [
+    [
         (
             Flood::RapidReset,
             nothing,
@@ -55,9 +56,7 @@ fn each_flood_ends_its_connection() {
         (
             Flood::Priority,
             nothing,
-            |_, count| {
-                frame_of(Kind::PriorityUpdate, 0, 0, &[&(2 * count + 1).to_be_bytes()[..], b"u=1"].concat())
-            },
+            |_, count| frame_of(Kind::PriorityUpdate, 0, 0, &[&(2 * count + 1).to_be_bytes()[..], b"u=1"].concat()),
             // Those that never come count twice.
             508,
         ),
@@ -78,8 +77,12 @@ fn each_flood_ends_its_connection() {
             },
             256,
         ),
-    ];
-    for (flood, begin, make, most) in floods {
+    ]
+}
+
+#[test]
+fn each_flood_ends_its_connection() {
+    for (flood, begin, make, most) in floods() {
         let mut world = World::new();
         begin(&mut world);
         let (count, seen) = until_it_ends(&mut world, make);

@@ -137,7 +137,8 @@ fn random_bytes_end_no_more_than_their_connection() {
     for seed in 0..2_000 {
         let mut random = SplitMix64::new(seed);
         let mut world = World::new();
-        let bytes: Vec<u8> = (0..random.below(600)).map(|_| random.below(256) as u8 & [255, 15, 1][random.below(3)]).collect();
+        let bytes: Vec<u8> =
+            (0..random.below(600)).map(|_| random.below(256) as u8 & [255, 15, 1][random.below(3)]).collect();
         let _ = world.offer_some(&bytes);
         world.written();
     }

@@ -148,10 +148,7 @@ fn heads_come_in_pieces() {
     for (piece, stream) in (1..block.len()).zip((1..).step_by(2)) {
         let mut bytes = Vec::new();
         frame::write_headers(&mut bytes, stream, &block, true, piece);
-        assert_eq!(
-            world.offer(&bytes),
-            [Seen::Request { stream, head: HEAD_OF_GET.into(), length: None, ends: true }]
-        );
+        assert_eq!(world.offer(&bytes), [Seen::Request { stream, head: HEAD_OF_GET.into(), length: None, ends: true }]);
         let mut out = Vec::new();
         world.server.end(stream, &mut out);
     }
@@ -191,9 +188,7 @@ fn bodies_come_in_pieces_of_any_size() {
         assert_eq!((start, &body[..], ended), (bytes.len(), &b"body more"[..], true), "{step}");
     }
     // Padding that is longer than what it is in.
-    assert_eq!(world.offer(&frame_of(Kind::Data, frame::PADDED, 1, b"\x04abc")), [
-        failed(ErrorCode::PROTOCOL_ERROR)
-    ]);
+    assert_eq!(world.offer(&frame_of(Kind::Data, frame::PADDED, 1, b"\x04abc")), [failed(ErrorCode::PROTOCOL_ERROR)]);
 }
 
 #[test]

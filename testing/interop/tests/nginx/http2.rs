@@ -170,7 +170,8 @@ fn clients_get_the_same_answers() {
         // A line of the log for each.
         let log = |name: &str| {
             let text = fs::read_to_string(folder.join(name).join("access.log")).unwrap();
-            let mut lines: Vec<String> = text.lines().filter(|line| line.contains("HTTP/2.0")).map(str::to_owned).collect();
+            let mut lines: Vec<String> =
+                text.lines().filter(|line| line.contains("HTTP/2.0")).map(str::to_owned).collect();
             lines.sort_unstable();
             lines
         };

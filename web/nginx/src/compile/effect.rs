@@ -55,7 +55,10 @@ impl Compiler<'_> {
                 Ok(false)
             }
             DirectiveClass::Obsolete(instead) => {
-                let instead = instead.map_or_else(|| "ignored".to_owned(), |name| format!("use the \"{name}\" directive instead"));
+                let instead = match instead {
+                    Some(name) => format!("use the \"{name}\" directive instead"),
+                    None => "ignored".to_owned(),
+                };
                 self.warn(directive.place, format!("the \"{}\" directive is obsolete, {instead}", rule.name));
                 Ok(false)
             }

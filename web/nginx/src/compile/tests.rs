@@ -476,7 +476,10 @@ fn http2_is_spoken_where_a_configuration_says_so() {
     let default = Some((128, 65_536, 16_384));
     let deprecated = "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
     assert_eq!(terms("server { listen 81; }"), (vec![None], vec![]));
-    assert_eq!(terms("http2 on; server { listen 81; } server { listen 82; http2 off; }"), (vec![default, None], vec![]));
+    assert_eq!(
+        terms("http2 on; server { listen 81; } server { listen 82; http2 off; }"),
+        (vec![default, None], vec![])
+    );
     assert_eq!(terms("server { listen 81 http2; listen 82; }"), (vec![default, None], vec![deprecated.to_owned()]));
     let conf = "http2 on; http2_max_concurrent_streams 7; server { listen 81; http2_body_preread_size 1m;
         http2_chunk_size 4k; http2_recv_buffer_size 1m; }";

@@ -275,12 +275,7 @@ impl Compiler<'_> {
     }
 
     /// The server of a block, if it can take part in handshakes.
-    pub(super) fn finish_tls(
-        &mut self,
-        layer: &Layer,
-        place: Place,
-        http2: bool,
-    ) -> Step<Option<Arc<ServerTls>>> {
+    pub(super) fn finish_tls(&mut self, layer: &Layer, place: Place, http2: bool) -> Step<Option<Arc<ServerTls>>> {
         let settings = &*layer.tls;
         if let Some(last) = settings.certificates.last().filter(|_| settings.keys.len() < settings.certificates.len()) {
             let what = format!("no \"ssl_certificate_key\" is defined for certificate \"{}\"", told(last));

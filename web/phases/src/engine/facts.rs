@@ -85,21 +85,8 @@ impl Scope<'_> {
                     method => method.name().as_bytes(),
                 })
             }
-            Core::ServerProtocol => {
-                out.extend_from_slice(match (self.course.about.http10, self.course.about.http2) {
-                    (true, _) => b"HTTP/1.0",
-                    (_, true) => b"HTTP/2.0",
-                    _ => b"HTTP/1.1",
-                });
-            }
-            Core::Http2 => {
-                let is_secured = self.course.about.transport != exchange::Transport::Plain;
-                out.extend_from_slice(match (self.course.about.http2, is_secured) {
-                    (false, _) => b"",
-                    (true, true) => b"h2",
-                    (true, false) => b"h2c",
-                });
-            }
+            Core::ServerProtocol => out.extend_from_slice(spoken(&self.course.about).0),
+            Core::Http2 => out.extend_from_slice(spoken(&self.course.about).1),
             Core::Scheme => out.extend_from_slice(self.course.scheme()),
             Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
             Core::Pipe => out.push(b'.'),
@@ -302,4 +289,14 @@ pub(super) fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
 /// `12.042`, and that it is told.
 fn put_seconds(out: &mut Vec<u8>, time: Duration) -> bool {
     put(out, format_args!("{}.{:03}", time.as_secs(), time.subsec_millis()))
+}
+
+/// `$server_protocol` and `$http2`.
+fn spoken(about: &exchange::About) -> (&'static [u8], &'static [u8]) {
+    match (about.http10, about.http2) {
+        (true, _) => (b"HTTP/1.0", b""),
+        (false, false) => (b"HTTP/1.1", b""),
+        (false, true) if about.transport == exchange::Transport::Plain => (b"HTTP/2.0", b"h2c"),
+        (false, true) => (b"HTTP/2.0", b"h2"),
+    }
 }
