@@ -61,7 +61,7 @@ impl<T> ServerConnection<T> {
     }
 
     /// What of DATA is there.
-    pub(crate) fn more_data<'a>(&mut self, bytes: &'a [u8]) -> (usize, Done<'a, T>) {
+    pub(crate) fn more_data<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> (usize, Done<'a, T>) {
         let Some(mut data) = self.data.take() else { return (0, Ok(ServerEvent::Nothing)) };
         let content = bytes.get(..bytes.len().min(data.left as usize)).unwrap_or_default();
         data.left -= content.len() as u32;
@@ -82,6 +82,15 @@ impl<T> ServerConnection<T> {
             return (taken, Ok(ServerEvent::Nothing));
         };
         stream.remote_ended = ends;
+        if let Some((_, last)) = &mut stream.dropping {
+            *last = self.budgets.second();
+            if ends {
+                self.take(data.stream, false);
+            } else {
+                self.give_back(data.stream, content.len(), out);
+            }
+            return (taken, Ok(ServerEvent::Nothing));
+        }
         if content.is_empty() && !ends {
             return (taken, Ok(ServerEvent::Nothing));
         }

@@ -43,7 +43,9 @@ impl<T> ServerConnection<T> {
             self.budgets.spend(Flood::Empty)?;
             return Ok(ServerEvent::Nothing);
         };
-        self.budgets.spend(Flood::RapidReset)?;
+        if stream.dropping.is_none() {
+            self.budgets.spend(Flood::RapidReset)?;
+        }
         Ok(ServerEvent::Reset(stream.data))
     }
 

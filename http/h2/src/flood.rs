@@ -120,6 +120,11 @@ impl Budgets {
         }
     }
 
+    /// The second that it is, as far as that was told.
+    pub const fn second(&self) -> u32 {
+        self.second
+    }
+
     /// One more of this kind.
     ///
     /// # Errors

@@ -31,6 +31,10 @@ impl<T: Default> ServerConnection<T> {
                 return trailers.and(Err(Wrong::Stream(number, ErrorCode::STREAM_CLOSED)));
             }
             let whole = stream.left.is_none_or(|left| left == 0) && section.ends_stream;
+            if stream.dropping.is_some() && whole {
+                self.take(number, false);
+                return trailers.map(|_| ServerEvent::Nothing);
+            }
             return match trailers {
                 Ok(true) if whole => Ok(ServerEvent::Trailers { stream: number, lines: &memory.parts.lines }),
                 Ok(_) => Err(Wrong::Stream(number, ErrorCode::PROTOCOL_ERROR)),
@@ -138,6 +142,7 @@ impl<T: Default> ServerConnection<T> {
             left: facts.length.filter(|_| !section.ends_stream),
             head,
             remote_ended: section.ends_stream,
+            dropping: None,
         });
     }
 

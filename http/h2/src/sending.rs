@@ -53,12 +53,16 @@ fn is_of_connection(name: &[u8]) -> bool {
     matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
 }
 
+/// Seconds that a client may take between two pieces of a body that is dropped, and for all of it: as
+/// nginx's `lingering_timeout` and `lingering_time`.
+const DROPPING: (u32, u32) = (5, 30);
+
 impl<T: Default> ServerConnection<T> {
     /// Sends a head, or fields behind a body, from their block. Where it ends the stream, that is over.
     pub fn send_block(&mut self, stream: u32, block: &[u8], ends: bool, out: &mut Vec<u8>) {
         self.write_block(stream, block, ends, out);
         if ends {
-            self.end(stream, out);
+            self.end(stream);
         }
     }
 
@@ -98,14 +102,29 @@ impl<T: Default> ServerConnection<T> {
         FrameHead { length: bytes as u32, kind: Kind::Data, flags, stream }.bytes()
     }
 
-    /// We have ended a stream. A client that still sends is told that nothing more of it is wanted
-    /// (RFC 9113 section 8.1).
-    pub fn end(&mut self, stream: u32, out: &mut Vec<u8>) {
-        if let Some(ended) = self.take(stream, false)
-            && !ended.remote_ended
-        {
-            self.streams.note_closed(stream, true);
-            frame::write_reset(out, stream, ErrorCode::NO_ERROR);
+    /// We have ended a stream. What its client still sends of a body is dropped: many do not look at an
+    /// answer before all of that is sent, or lose it if they are told to stop.
+    pub fn end(&mut self, stream: u32) {
+        let second = self.budgets.second();
+        match self.streams.get_mut(stream) {
+            Some(stream) if !stream.remote_ended => {
+                stream.data = T::default();
+                stream.dropping = Some((second, second));
+                self.heads -= core::mem::take(&mut stream.head);
+            }
+            _ => _ = self.take(stream, false),
+        }
+    }
+
+    /// It is this second: clients that take too long for the rest of a body that is dropped are told to
+    /// stop (RFC 9113 section 8.1).
+    pub fn on_second(&mut self, second: u32, out: &mut Vec<u8>) {
+        let is_late = |since: u32, span| second.saturating_sub(since) >= span;
+        while let Some(stream) = self.streams.all.iter().find(|stream| {
+            stream.dropping.is_some_and(|(since, last)| is_late(since, DROPPING.1) || is_late(last, DROPPING.0))
+        }) {
+            let number = stream.number;
+            self.reset(number, ErrorCode::NO_ERROR, out);
         }
     }
 

@@ -24,7 +24,7 @@ impl<T: Default> ServerConnection<T> {
         let (taken, done) = match self.stage {
             Stage::Failed => return (bytes.len(), ServerEvent::Nothing),
             Stage::Preface => self.preface(bytes),
-            Stage::Settings | Stage::Frames if self.data.is_some() => self.more_data(bytes),
+            Stage::Settings | Stage::Frames if self.data.is_some() => self.more_data(bytes, out),
             Stage::Settings | Stage::Frames => self.frame(bytes, memory, out),
         };
         self.give_back_owed(out);
@@ -78,7 +78,7 @@ impl<T: Default> ServerConnection<T> {
                     // What is there of it comes along: of one without content nothing else would.
                     match self.on_data(head, around) {
                         Ok(()) => {
-                            let (taken, done) = self.more_data(bytes.get(begun..).unwrap_or_default());
+                            let (taken, done) = self.more_data(bytes.get(begun..).unwrap_or_default(), out);
                             (begun + taken, done)
                         }
                         Err(wrong) => (begun, Err(wrong)),

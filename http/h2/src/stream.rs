@@ -80,6 +80,8 @@ pub struct Stream<T> {
     pub(crate) head: u32,
     /// The peer sends no more.
     pub(crate) remote_ended: bool,
+    /// We send no more, and what still comes is dropped: since this second, and until this one last.
+    pub(crate) dropping: Option<(u32, u32)>,
 }
 
 impl<T> Stream<T> {

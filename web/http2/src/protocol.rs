@@ -237,7 +237,7 @@ impl Multiplexed for Http2 {
     }
 
     fn on_bytes(&mut self, io: &mut dyn Io, bytes: &[u8]) -> usize {
-        let second = (io.now().as_nanos() / 1_000_000_000) as u32;
+        let second = second_of(io.now());
         scratch::with(|scratch| {
             let Scratch { memory, out, block, known, .. } = &mut *scratch;
             let mut rest = bytes;
@@ -282,6 +282,9 @@ impl Multiplexed for Http2 {
             self.ended = true;
             self.connection = None;
         }
+        if let Some(connection) = &mut self.connection {
+            connection.on_second(second_of(now), &mut out);
+        }
         if let Draining::Near(since) = self.drain
             && now.since(since) >= PONG
         {
@@ -303,6 +306,10 @@ impl Multiplexed for Http2 {
         }
         self.leave(io, &mut out);
     }
+}
+
+const fn second_of(now: Time) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
 }
 
 pub(crate) const fn told(priority: StreamPriority) -> Priority {

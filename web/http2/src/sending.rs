@@ -7,6 +7,7 @@ use crate::scratch::{Scratch, Turn};
 use connections::Io;
 use exchange::ExchangeId;
 use h2::{BlockWriter, ErrorCode, ServerConnection};
+use semantics::Status;
 
 impl Http2 {
     /// Sends what there is, as far as there is room.
@@ -96,6 +97,12 @@ fn send_head(
         heads::queued(block, io, &head);
         let unsent = io.unsent(id);
         let ends = !unsent.head && unsent.body == 0 && unsent.ends && !unsent.trails && unsent.stop.is_none();
+        if head.status == Status::CONTENT_TOO_LARGE
+            && let Some(stream) = connection.get_mut(number)
+        {
+            // Nothing more of the body is wanted, which is said behind the answer.
+            stream.data = Source::Refused(id, ErrorCode::NO_ERROR);
+        }
         if let Some(value) = heads::priority(&head.fields)
             && let Some(stream) = connection.get_mut(number)
         {
@@ -140,7 +147,7 @@ fn send_chunk(
                 }
             }
             if ends {
-                connection.end(number, out);
+                connection.end(number);
             }
         }
         Source::Exchange(id) | Source::Refused(id, _) => {
@@ -200,6 +207,6 @@ fn over(connection: &mut ServerConnection<Source>, number: u32, out: &mut Vec<u8
             let code = *code;
             connection.reset(number, code, out);
         }
-        _ => connection.end(number, out),
+        _ => connection.end(number),
     }
 }

@@ -68,10 +68,10 @@ fn floods() -> [(Flood, Begin, Make, u32); 11] {
             nothing,
             |world, count| {
                 let block = [&[0x20, 0x3f, 0xe1, 0x1f][..], &world.block(&GET)].concat();
-                let (stream, mut bytes, mut out) = (2 * count + 1, Vec::new(), Vec::new());
+                let (stream, mut bytes) = (2 * count + 1, Vec::new());
                 frame::write_headers(&mut bytes, stream, &block, true, 16_384);
                 if count > 0 {
-                    world.server.end(stream - 2, &mut out);
+                    world.server.end(stream - 2);
                 }
                 bytes
             },
@@ -159,13 +159,11 @@ fn heads_that_are_more_than_they_were_are_bounded() {
             more => panic!("{more:?}"),
         }
         if stream == 101 {
-            // Who ends makes room.
-            let first = world.server.streams().first().expect("some").number;
-            let mut out = Vec::new();
-            world.server.end(first, &mut out);
-            let first = world.server.streams().first().expect("some").number;
-            world.server.end(first, &mut out);
-            held -= 7_000;
+            // Who ends makes room, and who is given up.
+            let numbers: Vec<u32> = world.server.streams().iter().map(|one| one.number).collect();
+            world.server.end(numbers[1]);
+            world.server.reset(numbers[2], ErrorCode::CANCEL, &mut Vec::new());
+            held -= 14_000;
         }
     }
     panic!("it goes on");

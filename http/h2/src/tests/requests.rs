@@ -149,8 +149,7 @@ fn heads_come_in_pieces() {
         let mut bytes = Vec::new();
         frame::write_headers(&mut bytes, stream, &block, true, piece);
         assert_eq!(world.offer(&bytes), [Seen::Request { stream, head: HEAD_OF_GET.into(), length: None, ends: true }]);
-        let mut out = Vec::new();
-        world.server.end(stream, &mut out);
+        world.server.end(stream);
     }
     // Nothing stands between them.
     for (kind, stream) in [(Kind::Ping, 0), (Kind::Continuation, 99), (Kind::Headers, 101), (Kind::Other(77), 0)] {
@@ -252,8 +251,7 @@ fn frames_of_streams_that_are_over_mean_what_their_end_was() {
             "by its client" => _ = world.offer(&frame_of(Kind::Reset, 0, 1, &[0; 4])),
             _ => {
                 world.offer(&data(1, b"", true));
-                world.server.end(1, &mut out);
-                assert!(out.is_empty());
+                world.server.end(1);
             }
         }
         world.out.clear();
@@ -288,13 +286,41 @@ fn frames_of_streams_that_are_over_mean_what_their_end_was() {
     assert_eq!((world.offer(&late.concat()), world.written()), (vec![], vec![]));
 }
 
+/// What comes of a body behind its answer is dropped for a while; then its client is told to stop.
 #[test]
 fn an_answer_that_ends_first_takes_no_more_of_the_body() {
-    let mut world = World::new();
-    world.post(1);
-    let (mut out, mut block) = (Vec::new(), Vec::new());
-    put_static(Field::new(b":status", b"413"), &mut block);
-    world.server.send_block(1, &block, true, &mut out);
+    let answered = || {
+        let (mut world, mut out, mut block) = (World::new(), Vec::new(), Vec::new());
+        world.post(1);
+        put_static(Field::new(b":status", b"200"), &mut block);
+        world.server.send_block(1, &block, true, &mut out);
+        for _ in 0..10 {
+            assert_eq!(world.offer(&data(1, &[0; 16_384], false)), []);
+        }
+        assert_eq!(world.written().iter().filter(|frame| frame.0 != Kind::WindowUpdate).count(), 0);
+        world
+    };
+    let trailers = answered().headers(1, &[("a", "b")], true);
+    for last in [data(1, b"end", true), trailers, frame_of(Kind::Reset, 0, 1, &[0; 4])] {
+        let mut world = answered();
+        assert!(matches!(world.offer(&last)[..], [] | [Seen::Reset(0)]));
+        assert!(world.server.streams().is_empty());
+    }
+    let mut world = answered();
+    for second in 0..40 {
+        world.second = second;
+        let sent = data(1, b"some more", false);
+        assert_eq!(world.offer(&sent), []);
+        let mut out = Vec::new();
+        world.server.on_second(second, &mut out);
+        world.out = out;
+        assert_eq!(world.resets(), if second == 30 { vec![(1, ErrorCode::NO_ERROR)] } else { vec![] }, "{second}");
+    }
+    let mut world = answered();
+    let mut out = Vec::new();
+    world.server.on_second(4, &mut out);
+    assert!(out.is_empty());
+    world.server.on_second(5, &mut out);
     world.out = out;
     assert_eq!(world.resets(), [(1, ErrorCode::NO_ERROR)]);
     assert_eq!(world.offer(&data(1, b"rest", true)), []);

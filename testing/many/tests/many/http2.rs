@@ -228,7 +228,8 @@ fn one_stream_ends_without_the_others() {
     asked.extend(peer.ask(9, ("GET", "/b"), &[]));
     world.client.app.to_send.extend_from_slice(&asked);
     peer.until(&mut world, "all", |peer| {
-        peer.ended.contains(&9) && [3, 5, 7].iter().all(|stream| peer.streams.get(stream).is_some_and(|one| one.reset.is_some()))
+        peer.ended.contains(&9)
+            && [3, 5, 7].iter().all(|stream| peer.streams.get(stream).is_some_and(|one| one.reset.is_some()))
     });
     assert_eq!((peer.statuses(3), peer.streams[&3].reset), (vec!["400"], Some(1)));
     assert_eq!(peer.streams[&5].reset, Some(2));
