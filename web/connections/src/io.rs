@@ -11,7 +11,9 @@ use crate::protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed};
 use crate::table::Connections;
 use crate::terms::Terms;
 use app::{Body, ConnId, Net, SEND_LOW_WATER};
-use exchange::{Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Piece, Priority, Ready, RequestBody, Stop};
+use exchange::{
+    Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Piece, Priority, Ready, Refused, RequestBody, Stop,
+};
 use semantics::date::HttpDate;
 use semantics::{Form, Method, Offsets, Request, Status};
 use wire::Time;
@@ -39,7 +41,7 @@ pub enum ExchangeEvent<'a> {
     /// [`exchange::Handler::on_late`]: whether it goes on is the answer.
     Late,
     /// [`exchange::Handler::on_refused`]: whether its handler ends it is the answer.
-    Refused(Status, &'a [u8]),
+    Refused(Refused<'a>),
 }
 
 /// A handler, and what it answers through.
@@ -130,11 +132,15 @@ impl Io for ConnectionIo<'_> {
     fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId> {
         let id = self.begin_exchange(Priority::default())?;
         self.connections.counters.parse_errors += 1;
-        if self.tell(id, ExchangeEvent::Refused(status, line)) == 0 {
-            let image = [line, b"\r\n\r\n"].concat();
-            let mut offsets = Offsets::NONE;
-            offsets.fields_start = u16::try_from(line.len() + 2).unwrap_or(u16::MAX);
-            let (page, request) = (Page::new(status, b""), Request::new(&image, offsets));
+        let image = [line, b"\r\n\r\n"].concat();
+        let mut offsets = Offsets::NONE;
+        offsets.fields_start = u16::try_from(line.len() + 2).unwrap_or(u16::MAX);
+        if line.starts_with(b"HEAD ") {
+            offsets.method = Method::Head;
+        }
+        let request = Request::new(&image, offsets);
+        if self.tell(id, ExchangeEvent::Refused(Refused { status, request: &request, is_cut: false })) == 0 {
+            let page = Page::new(status, b"");
             let mut replies = CarriedReplies { net: &mut *self.net, connections: &mut *self.connections };
             let _ = replies.reply(id, &request, &page.reply(), &page.body());
         }

@@ -125,11 +125,8 @@ pub trait Io {
     /// What is ready for this request, which begins no exchange then: `write` makes its head of it, and
     /// says how long that is; its content is told. Nothing where the log or the handler is told of each
     /// request.
-    fn prepared(
-        &mut self,
-        request: &Request<'_>,
-        write: &mut dyn FnMut(&Ready) -> usize,
-    ) -> Option<(Body, (u32, u32))>;
+    fn prepared(&mut self, request: &Request<'_>, write: &mut dyn FnMut(&Ready) -> usize)
+    -> Option<(Body, (u32, u32))>;
 
     /// Bytes of a request's body came.
     fn body(&mut self, id: ExchangeId, bytes: &[u8]);
