@@ -23,8 +23,6 @@ impl ErrorCode {
     pub const CANCEL: Self = Self(8);
     /// Fields cannot be decompressed.
     pub const COMPRESSION_ERROR: Self = Self(9);
-    /// A tunnel's connection was broken.
-    pub const CONNECT_ERROR: Self = Self(10);
     /// The peer asks for too much.
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
 

@@ -17,18 +17,28 @@ pub const PAYLOAD: usize = 1 << 14;
 
 /// What a frame is (RFC 9113 section 6; RFC 9218 section 7.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "their names are the RFC's")]
 pub enum Kind {
+    /// DATA: some of a body.
     Data,
+    /// HEADERS: a field section, or its beginning.
     Headers,
+    /// PRIORITY, which has no effect any more.
     Priority,
+    /// RST_STREAM: the end of a stream before its end.
     Reset,
+    /// SETTINGS: what its sender holds itself and its peer to.
     Settings,
+    /// PUSH_PROMISE: a request that its sender answers unasked.
     PushPromise,
+    /// PING: what is to come back.
     Ping,
+    /// GOAWAY: the end of all.
     GoAway,
+    /// WINDOW_UPDATE: room for more of a body.
     WindowUpdate,
+    /// CONTINUATION: more of a field section.
     Continuation,
+    /// PRIORITY_UPDATE: how urgent a stream is from now on.
     PriorityUpdate,
     /// One that is ignored (section 5.5).
     Other(u8),
@@ -138,53 +148,86 @@ pub struct OldPriority {
 
 /// A frame, with its payload where it lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "their fields are the RFC's")]
 pub enum Frame<'a> {
+    /// [`Kind::Headers`].
     Headers {
+        /// Its stream.
         stream: u32,
+        /// What of the field section is here.
         block: &'a [u8],
+        /// What RFC 7540 said of its priority, if that is there.
         priority: Option<OldPriority>,
+        /// No body follows.
         ends_stream: bool,
+        /// Nor does CONTINUATION.
         ends_headers: bool,
     },
+    /// [`Kind::Priority`].
     Priority {
+        /// Its stream.
         stream: u32,
+        /// What it says.
         priority: OldPriority,
     },
+    /// [`Kind::Reset`].
     Reset {
+        /// Its stream.
         stream: u32,
+        /// Why.
         code: ErrorCode,
     },
-    /// Of 6 bytes each; see [`settings`].
+    /// [`Kind::Settings`].
     Settings {
+        /// Of 6 bytes each; see [`settings`].
         entries: &'a [u8],
     },
+    /// The peer has ours.
     SettingsAck,
+    /// [`Kind::PushPromise`].
     PushPromise {
+        /// The stream that it belongs to.
         stream: u32,
     },
+    /// [`Kind::Ping`].
     Ping {
+        /// What is to come back.
         data: [u8; 8],
     },
+    /// The answer to one.
     PingAck {
+        /// What came back.
         data: [u8; 8],
     },
+    /// [`Kind::GoAway`].
     GoAway {
+        /// The last stream that its sender does anything for.
         last: u32,
+        /// Why.
         code: ErrorCode,
+        /// For people.
         debug: &'a [u8],
     },
+    /// [`Kind::WindowUpdate`].
     WindowUpdate {
+        /// Its stream; 0: all together.
         stream: u32,
+        /// Bytes more, at least one.
         increment: u32,
     },
+    /// [`Kind::Continuation`].
     Continuation {
+        /// Its stream.
         stream: u32,
+        /// More of the field section.
         block: &'a [u8],
+        /// Nothing of it follows.
         ends_headers: bool,
     },
+    /// [`Kind::PriorityUpdate`].
     PriorityUpdate {
+        /// The stream that it is about.
         stream: u32,
+        /// As the `priority` field has it.
         value: &'a [u8],
     },
     /// One of no known kind.
@@ -339,7 +382,7 @@ pub fn settings(entries: &[u8]) -> impl Iterator<Item = (u16, u32)> {
     })
 }
 
-/// Identifiers of settings (RFC 9113 section 6.5.2; RFC 8441 section 3; RFC 9218 section 2.1).
+/// Identifiers of settings (RFC 9113 section 6.5.2; RFC 9218 section 2.1).
 pub mod setting {
     /// Bytes of the table that fields may be encoded with. Default 4,096.
     pub const HEADER_TABLE_SIZE: u16 = 1;
@@ -353,8 +396,6 @@ pub mod setting {
     pub const MAX_FRAME_SIZE: u16 = 5;
     /// Bytes of fields that are taken, with 32 for each. Default: no bound.
     pub const MAX_HEADER_LIST_SIZE: u16 = 6;
-    /// Whether CONNECT may name a protocol. Default 0.
-    pub const ENABLE_CONNECT_PROTOCOL: u16 = 8;
     /// Whether priorities of RFC 7540 are ignored. Default 0.
     pub const NO_RFC7540_PRIORITIES: u16 = 9;
 }

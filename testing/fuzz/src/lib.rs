@@ -53,6 +53,7 @@ pub const TARGETS: &[Target] = &[
     targets::lacp::TARGET,
     targets::stack::TARGET,
     targets::http_server::TARGET,
+    targets::h2_server::TARGET,
     targets::http_client::TARGET,
     targets::http_values::TARGET,
     targets::hpack::TARGET,
