@@ -210,20 +210,16 @@ impl Load {
         let Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
         let (request, only_method) = (request.clone(), *method);
         let (expect_length, expect_status) = (*expect_length, *expect_status);
-        let active = plan.active.unwrap_or(plan.connections);
-        let uses = plan.reuse.per_connection() > Some(1);
         let dialogue = Dialogue::new(&plan);
         let rows = plan.url_rows.map(|limit| Box::new(Rows::new(plan.requests.len(), limit)));
         let apart = dialogue.is_some() || rows.is_some();
-        let http2 = Http2::new(&plan);
-        let by_place = http2.is_some();
-        let kind = !mix.is_uniform() || (apart || by_place) && plan.requests.len() > 1;
-        let kept = Kept { due: plan.is_open(), kind, uses, by_place };
+        let kept = kept(&plan, &mix, apart);
         let places = plan.connections as usize * usize::from(plan.pipeline);
         let open_loop = match &plan.arrival {
             Arrival::Closed => None,
             Arrival::Open(schedule) => Some(Box::new(Open::new(schedule.clone(), places))),
         };
+        let plain = !(kept.due || kept.kind || kept.uses || kept.by_place || apart) && expect_status == ANY_STATUS;
         Ok(Self {
             table: Table::new(plan.connections, plan.pipeline, kept),
             samples: Samples::default(),
@@ -231,14 +227,14 @@ impl Load {
             progress: InProgress::default(),
             request,
             only_method,
-            plain: !(kept.due || kept.kind || kept.uses || apart || by_place) && expect_status == ANY_STATUS,
+            plain,
             single: mix.is_single(),
             limits: ResponseLimits::default(),
             allowance: u64::MAX,
             quota: if plan.warm_up_requests > 0 { plan.warm_up_requests } else { u64::MAX },
             expect_length,
             reuse: plan.reuse,
-            mixing: active < plan.connections,
+            mixing: plan.active.is_some_and(|active| active < plan.connections),
             worked: false,
             due: Time::ZERO,
             asked_for: Time::ZERO,
@@ -272,7 +268,7 @@ impl Load {
             cuts: None,
             parts: plan.parts.then(Box::default),
             dialogue,
-            http2,
+            http2: Http2::new(&plan),
             rows,
             wrong_answers: Vec::new(),
             plan,
@@ -567,6 +563,13 @@ impl Load {
         self.asked_for = if let Wake::At(at) = wake { at.min(self.due) } else { self.due };
         wake
     }
+}
+
+/// What is kept of each request; `apart` says whether something is, of each kind.
+fn kept(plan: &Plan, mix: &Mix, apart: bool) -> Kept {
+    let by_place = plan.http2.is_some();
+    let kind = !mix.is_uniform() || (apart || by_place) && plan.requests.len() > 1;
+    Kept { due: plan.is_open(), kind, uses: plan.reuse.per_connection() > Some(1), by_place }
 }
 
 /// What comes first.

@@ -1,6 +1,8 @@
 //! What to load, how hard and for how long: the typed form of the command
 //! line, and the bytes of the request.
 
+mod http2;
+
 use crate::checks::Check;
 use crate::feed::Feed;
 use crate::heads::Heads;
@@ -15,15 +17,14 @@ use handshake::Sought;
 use serde::Serialize;
 use std::sync::Arc;
 
+pub use http2::{CONCURRENT_LIMIT, Http2};
+
 /// Connections that one [`Plan`] may ask of one silo. 16 Mi at 48 bytes are
 /// 768 MiB; the data path's own limit is usually lower.
 pub const CONNECTIONS_LIMIT: u32 = 1 << 24;
 
 /// Requests that may be under way on one connection.
 pub const PIPELINE_LIMIT: u16 = 64;
-
-/// Requests that may be under way on one connection over HTTP/2.
-pub const CONCURRENT_LIMIT: u16 = 250;
 
 /// The longest request, head and body, in bytes. It is held once and shared
 /// by all connections.
@@ -201,7 +202,7 @@ impl Plan {
         matches!(self.arrival, Arrival::Open(_))
     }
 
-    /// Whether something is filled in, or looked for in answers, of which only HTTP/1.1 is read.
+    /// Whether something is filled in, or looked for in answers.
     fn reads_answers(&self) -> bool {
         self.requests.iter().any(|one| one.item.script.is_some() || !self.checks_of(&one.item).is_empty())
     }
@@ -238,28 +239,6 @@ impl Plan {
             (
                 self.http2.is_none() && !(1..=PIPELINE_LIMIT).contains(&self.pipeline),
                 "the pipeline must be between 1 and 64 requests deep",
-            ),
-            (
-                self.http2.is_some() && !(1..=CONCURRENT_LIMIT).contains(&self.pipeline),
-                "there must be between 1 and 250 streams on a connection",
-            ),
-            (
-                self.http2.is_some() && (self.follow > 0 || self.cookies || self.reads_answers()),
-                "templates, cookies, redirects and checks of fields and content are for HTTP/1.1",
-            ),
-            (
-                self.http2.is_some() && self.reuse.server_closes(),
-                "over HTTP/2 servers are not asked to close: the client closes",
-            ),
-            (self.http2.is_some() && active < self.connections, "over HTTP/2 all connections are active"),
-            (
-                self.http2.is_some() && (self.sends_early() || self.parts),
-                "early data, and the forms of ab, are for HTTP/1.1",
-            ),
-            (
-                self.http2.is_some()
-                    && self.requests.iter().any(|one| FORBIDDEN.iter().any(|name| one.item.has_field(name))),
-                "HTTP/2 has no headers of the connection: Keep-Alive, Proxy-Connection, TE, Upgrade",
             ),
             (close && self.pipeline > 1, "a new connection per request cannot be pipelined"),
             (close && active < self.connections, "a new connection per request leaves none idle"),
@@ -308,6 +287,7 @@ impl Plan {
         if let Some((_, reason)) = rules.into_iter().find(|(broken, _)| *broken) {
             return Err(PlanError(reason));
         }
+        self.check_http2(active, [self.sends_early(), self.reads_answers(), self.reuse.server_closes()])?;
         if let Arrival::Open(schedule) = &self.arrival {
             schedule.check().map_err(PlanError)?;
         }
@@ -350,30 +330,6 @@ impl Plan {
             plan.sources = self.sources.iter().enumerate().filter_map(mine).collect();
         }
         Some(plan)
-    }
-}
-
-/// How HTTP/2 is spoken; the defaults are h2load's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Http2 {
-    /// Bytes of an answer that its server may send ahead, for each stream. Default 2^30 - 1: no
-    /// answer waits for us.
-    pub stream_window: u32,
-    /// The same for a connection; at least 65,535. Default 2^30 - 1.
-    pub connection_window: u32,
-    /// Bytes of the table that the server may keep of its answers' fields, which costs as much
-    /// memory for each connection here. Default 4,096.
-    pub decoder_table: u32,
-    /// Bytes of the table that is kept of requests' fields, if the server allows that. Default
-    /// 4,096; 0 has each request say all of its fields.
-    pub encoder_table: u32,
-}
-
-impl Default for Http2 {
-    fn default() -> Self {
-        let h2::ClientSettings { stream_window, connection_window, decoder_table, encoder_table, .. } =
-            h2::ClientSettings::default();
-        Self { stream_window, connection_window, decoder_table, encoder_table }
     }
 }
 
@@ -578,9 +534,6 @@ impl Request {
         Ok(())
     }
 }
-
-/// Fields that HTTP/2 does not have (RFC 9113 section 8.2.2), beside those that are ours.
-const FORBIDDEN: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
 
 /// Fields that the generator sets itself, or whose meaning it would not heed.
 const OURS: [&str; 5] = ["host", "connection", "content-length", "transfer-encoding", "expect"];

@@ -14,7 +14,7 @@ mod streams;
 
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHead, Kind, MAX_STREAM, PAYLOAD, setting};
-use hpack::{Decoder, Encoder, Field, Indexing, Scratch};
+use hpack::{Decoder, Encoder, HeaderField, Indexing, Scratch};
 use std::collections::VecDeque;
 use std::ops::Range;
 use streams::{Content, Streams};
@@ -247,7 +247,7 @@ impl ClientConnection {
     pub fn open<'f>(
         &mut self,
         asked: Asked,
-        fields: impl Iterator<Item = (Field<'f>, Indexing)>,
+        fields: impl Iterator<Item = (HeaderField<'f>, Indexing)>,
         out: &mut Vec<u8>,
     ) -> Option<u16> {
         if self.room() == 0 {

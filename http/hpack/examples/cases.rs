@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use hpack::{Decoder, Encoder, Field, Indexing, Scratch};
+use hpack::{Decoder, Encoder, HeaderField, Indexing, Scratch};
 use serde_json::Value;
 
 /// What was seen in one folder.
@@ -85,7 +85,7 @@ fn story(file: &Path, seen: &mut Seen) -> Result<(), String> {
         let mut block = Vec::new();
         encoder.begin(&mut block);
         for (name, value) in &expected {
-            encoder.encode(Field::new(name, value), Indexing::Incremental, &mut block);
+            encoder.encode(HeaderField::new(name, value), Indexing::Incremental, &mut block);
         }
         seen.ours += block.len();
         agree(&mut ours, &block, &mut scratch, &expected).map_err(|why| format!("case {number}, ours: {why}"))?;

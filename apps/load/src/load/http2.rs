@@ -12,7 +12,7 @@ use crate::samples::Class;
 use app::{Body, ConnId, Net};
 use h1::client::Summary;
 use h2::{Asked, ClientConnection, ClientEvent, ClientSettings, ErrorCode};
-use hpack::{Field, Indexing, Scratch};
+use hpack::{HeaderField, Indexing, Scratch};
 use semantics::Status;
 
 /// Fields that are not kept in tables, as their values seldom come again: those that nghttp2 and
@@ -152,7 +152,7 @@ impl Http2 {
         let asked = Asked { number: number.into(), content: prepared.content.len().into(), is_head: prepared.is_head };
         let fields = prepared.fields.iter().chain(&talk.fields).map(|(name, value)| {
             let indexing = if NOT_INDEXED.contains(&name.as_str()) { Indexing::Without } else { Indexing::Incremental };
-            (Field { name: name.as_bytes(), value, sensitive: name == "authorization" }, indexing)
+            (HeaderField { name: name.as_bytes(), value, sensitive: name == "authorization" }, indexing)
         });
         talk.client.open(asked, fields, &mut self.out)
     }

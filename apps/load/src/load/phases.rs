@@ -22,7 +22,7 @@ impl Load {
             self.due = Time::MAX;
             return;
         }
-        self.cut_if_due(now);
+        self.cut_if_due(now, (self.stage(), self.counts_so_far()));
         if now >= self.published.next {
             self.publish(now);
         }
@@ -84,7 +84,7 @@ impl Load {
         if let Some(open) = &mut self.open_loop {
             open.count_due_before(now);
         }
-        let latency = self.end_cuts(now, left).latency();
+        let latency = self.end_cuts(now, (self.stage(), self.counts_so_far()), left).latency();
         self.begin_cuts(now);
         let counts = self.counts_so_far().since(&self.phase_start.counts);
         self.start_phase(now);
@@ -181,7 +181,7 @@ impl Load {
         figures.schedule = self.end_schedule(now);
         figures.urls = self.rows.take().map_or(Vec::new(), |rows| rows.into_figures());
         figures.turns = self.turns.sum();
-        figures.samples = self.end_cuts(now, 0);
+        figures.samples = self.end_cuts(now, (self.stage(), self.counts_so_far()), 0);
         figures.latency = figures.samples.latency();
         figures.counts = self.counts_so_far().since(&self.phase_start.counts);
         figures.in_progress = self.progress.mark(now).since(&self.phase_start.in_progress);

@@ -5,7 +5,7 @@ use core::ops::ControlFlow;
 use core::time::Duration;
 use h2::ErrorCode;
 use h2::frame::{self, END_HEADERS, END_STREAM, FrameHead, Kind, setting};
-use hpack::{Decoder, Field, Scratch, put_static, put_status};
+use hpack::{Decoder, HeaderField, Scratch, put_static, put_status};
 use load::{Arrival, Ended, Figures, Heads, Http2, Plan, Request, Reuse, Schedule, Stop};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn settings(entries: &[(u16, u32)]) -> Vec<u8> {
 fn answer(stream: u32, status: u16, length: usize) -> Vec<u8> {
     let (mut block, mut out) = (Vec::new(), Vec::new());
     put_status(status, &mut block);
-    put_static(Field::new(b"content-length", length.to_string().as_bytes()), &mut block);
+    put_static(HeaderField::new(b"content-length", length.to_string().as_bytes()), &mut block);
     frame::write(&mut out, Kind::Headers, END_HEADERS, stream, &block);
     frame::write(&mut out, Kind::Data, END_STREAM, stream, &vec![b'x'; length]);
     out

@@ -34,8 +34,9 @@ impl Talk {
     }
 
     fn ask(&mut self, content: u64) -> Option<u16> {
-        let fields =
-            FIELDS.iter().map(|(name, value)| (Field::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental));
+        let fields = FIELDS
+            .iter()
+            .map(|(name, value)| (HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental));
         self.client.open(Asked { content, ..Asked::default() }, fields, &mut self.out)
     }
 
@@ -76,7 +77,7 @@ fn block(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
         put_status(status, &mut block);
     }
     for (name, value) in fields {
-        put_static(Field::new(name.as_bytes(), value.as_bytes()), &mut block);
+        put_static(HeaderField::new(name.as_bytes(), value.as_bytes()), &mut block);
     }
     block
 }

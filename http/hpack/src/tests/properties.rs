@@ -33,7 +33,7 @@ fn value(random: &mut SplitMix64) -> Vec<u8> {
     }
 }
 
-fn fields(random: &mut SplitMix64) -> Vec<(Field<'static>, Vec<u8>, Indexing)> {
+fn fields(random: &mut SplitMix64) -> Vec<(HeaderField<'static>, Vec<u8>, Indexing)> {
     (0..random.below(12))
         .map(|_| {
             let name = NAMES[random.below(NAMES.len())].as_bytes();
@@ -42,7 +42,7 @@ fn fields(random: &mut SplitMix64) -> Vec<(Field<'static>, Vec<u8>, Indexing)> {
                 1 => Indexing::Without,
                 _ => Indexing::Incremental,
             };
-            (Field { name, value: b"", sensitive: random.below(20) == 0 }, value(random), indexing)
+            (HeaderField { name, value: b"", sensitive: random.below(20) == 0 }, value(random), indexing)
         })
         .collect()
 }
@@ -66,7 +66,7 @@ fn blocks_say_what_was_encoded_while_limits_change() {
             let mut out = Vec::new();
             encoder.begin(&mut out);
             for (field, value, indexing) in &fields {
-                encoder.encode(Field { value, ..*field }, *indexing, &mut out);
+                encoder.encode(HeaderField { value, ..*field }, *indexing, &mut out);
             }
             let mut seen = Vec::new();
             let decoded = decoder.decode(&out, &mut scratch, |field| {
@@ -100,7 +100,7 @@ fn the_same_fields_are_the_same_bytes_until_the_table_changes() {
         let fields = fields(&mut random);
         let mut encode = |out: &mut Vec<u8>| {
             for (field, value, indexing) in &fields {
-                encoder.encode(Field { value, ..*field }, *indexing, out);
+                encoder.encode(HeaderField { value, ..*field }, *indexing, out);
             }
             encoder.changes()
         };
@@ -124,7 +124,7 @@ fn mutated_blocks_are_decoded_or_refused_within_bounds() {
         for _ in 0..4 {
             let mut out = Vec::new();
             for (field, value, indexing) in &fields(&mut random) {
-                encoder.encode(Field { value, ..*field }, *indexing, &mut out);
+                encoder.encode(HeaderField { value, ..*field }, *indexing, &mut out);
             }
             for _ in 0..random.below(3) {
                 if !out.is_empty() {

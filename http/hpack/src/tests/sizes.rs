@@ -6,7 +6,7 @@ fn block(encoder: &mut Encoder, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut out = Vec::new();
     encoder.begin(&mut out);
     for (name, value) in fields {
-        encoder.encode(Field::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut out);
+        encoder.encode(HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut out);
     }
     out
 }
@@ -82,10 +82,10 @@ fn an_encoder_that_keeps_less_says_so_and_one_that_keeps_nothing_need_not() {
 fn secrets_are_never_indexed() {
     let mut encoder = Encoder::default();
     let mut out = Vec::new();
-    let secret = Field { name: b"authorization", value: b"x", sensitive: true };
+    let secret = HeaderField { name: b"authorization", value: b"x", sensitive: true };
     encoder.encode(secret, Indexing::Incremental, &mut out);
     // Nor is one that stands in the static table told by its index.
-    encoder.encode(Field::new(b":method", b"GET"), Indexing::Never, &mut out);
+    encoder.encode(HeaderField::new(b":method", b"GET"), Indexing::Never, &mut out);
     assert_eq!(encoder.changes(), 0);
     let seen = decode(&mut Decoder::default(), &out).unwrap();
     assert_eq!(seen, [(b"authorization".to_vec(), b"x".to_vec(), true), (b":method".to_vec(), b"GET".to_vec(), true)]);
@@ -97,8 +97,8 @@ fn what_is_prepared_is_the_same_for_every_connection() {
     for status in [200, 404, 302, 503] {
         put_status(status, &mut out);
     }
-    put_static(Field::new(b"content-type", b"text/html"), &mut out);
-    put_static(Field::new(b"x-own", b"text/html"), &mut out);
+    put_static(HeaderField::new(b"content-type", b"text/html"), &mut out);
+    put_static(HeaderField::new(b"x-own", b"text/html"), &mut out);
     let mut decoder = Decoder::default();
     let seen = decode(&mut decoder, &out).unwrap();
     let statuses = [(":status", "200"), (":status", "404"), (":status", "302"), (":status", "503")];
@@ -136,7 +136,7 @@ fn a_table_takes_memory_as_it_is_used_and_no_more_than_its_limit() {
 fn every_name_of_the_static_table_is_found_and_no_other() {
     for (at, (name, value)) in crate::statics::ENTRIES.iter().enumerate() {
         let mut out = Vec::new();
-        put_static(Field::new(name, value), &mut out);
+        put_static(HeaderField::new(name, value), &mut out);
         if !value.is_empty() {
             assert_eq!(out, [0x81 + at as u8]);
         }

@@ -16,19 +16,23 @@ pub(super) struct Http2Args {
     max_concurrent_streams: u16,
 
     /// Let servers send 2^N - 1 bytes ahead on each stream
-    #[arg(long, value_name = "N", default_value_t = 30, requires = "http2", value_parser = clap::value_parser!(u8).range(1..=31))]
+    #[arg(long, value_name = "N", default_value_t = 30, requires = "http2",
+          value_parser = clap::value_parser!(u8).range(1..=31))]
     window_bits: u8,
 
     /// Let them send 2^N - 1 bytes ahead on each connection
-    #[arg(long, value_name = "N", default_value_t = 30, requires = "http2", value_parser = clap::value_parser!(u8).range(16..=31))]
+    #[arg(long, value_name = "N", default_value_t = 30, requires = "http2",
+          value_parser = clap::value_parser!(u8).range(16..=31))]
     connection_window_bits: u8,
 
     /// Let servers keep this many bytes of their answers' headers in a table
-    #[arg(long, value_name = "BYTES", default_value_t = 4_096, requires = "http2", value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    #[arg(long, value_name = "BYTES", default_value_t = 4_096, requires = "http2",
+          value_parser = clap::value_parser!(u32).range(0..=65_536))]
     header_table_size: u32,
 
     /// Keep this many bytes of requests' headers in a table, if the server allows that
-    #[arg(long, value_name = "BYTES", default_value_t = 4_096, requires = "http2", value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    #[arg(long, value_name = "BYTES", default_value_t = 4_096, requires = "http2",
+          value_parser = clap::value_parser!(u32).range(0..=65_536))]
     encoder_header_table_size: u32,
 }
 
