@@ -19,6 +19,9 @@ work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+plain=$((20000 + $$ % 10000))
+tls=$((plain + 10000))
+behind=$((plain + 20000))
 mkdir "$work/html"
 # Longer than the window that h2spec begins with in some tests.
 head -c 200000 /dev/zero >"$work/html/index.html"
@@ -34,14 +37,14 @@ http {
     access_log off;
     http2 on;
     server {
-        listen 127.0.0.1:18480;
-        listen 127.0.0.1:18443 ssl;
+        listen 127.0.0.1:$plain;
+        listen 127.0.0.1:$tls ssl;
         ssl_certificate $work/cert.pem;
         ssl_certificate_key $work/key.pem;
-        location / { proxy_pass http://127.0.0.1:18481; }
+        location / { proxy_pass http://127.0.0.1:$behind; }
     }
     server {
-        listen 127.0.0.1:18481;
+        listen 127.0.0.1:$behind;
         http2 off;
         root $work/html;
         # Bodies are read to their end before they are passed on, and dropped here.
@@ -63,8 +66,8 @@ worst=0
 failed() { grep -o '× [0-9]*: .*' "$1" | sed 's/.*× [0-9]*: //' | sort -u; }
 for where in plain tls; do
     case $where in
-        plain) set -- --port 18480 ;;
-        tls) set -- --port 18443 --tls --insecure ;;
+        plain) set -- --port $plain ;;
+        tls) set -- --port $tls --tls --insecure ;;
     esac
     sed -n "s/^$where //p" "$here/h2spec.txt" | sort -u >"$work/expected"
     for strict in "" --strict; do

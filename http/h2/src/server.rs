@@ -96,7 +96,8 @@ impl<T: Default> ServerConnection<T> {
     /// What is wrong with a frame by its head alone.
     fn check(&self, head: FrameHead) -> Result<(), Wrong> {
         let expected = match (self.stage, &self.section) {
-            (Stage::Settings, _) => head.kind == Kind::Settings && !head.has(frame::ACK),
+            // As nginx, an answer to ours will do.
+            (Stage::Settings, _) => head.kind == Kind::Settings,
             // RFC 9113 section 6.10.
             (_, Some(section)) => head.kind == Kind::Continuation && head.stream == section.stream,
             (_, None) => head.kind != Kind::Continuation,
@@ -155,8 +156,12 @@ impl<T: Default> ServerConnection<T> {
             Frame::WindowUpdate { stream, increment } => self.on_window(stream, increment)?,
             // RFC 9113 section 8.4.
             Frame::PushPromise { .. } => return Err(PROTOCOL),
+            Frame::SettingsAck => {
+                self.budgets.spend(Flood::Empty)?;
+                self.stage = Stage::Frames;
+            }
             // Nothing is pushed that an end would concern.
-            Frame::SettingsAck | Frame::GoAway { .. } | Frame::Other => self.budgets.spend(Flood::Empty)?,
+            Frame::GoAway { .. } | Frame::Other => self.budgets.spend(Flood::Empty)?,
         }
         Ok(ServerEvent::Nothing)
     }

@@ -50,6 +50,7 @@ pub(crate) const FEATURE: Feature = Feature {
         obsolete("http2_push_preload", None).within(Context::PLACES),
         obsolete("http2_push", None).within(Context::PLACES),
     ],
+    built_with: &["v2"],
     ..Feature::NONE
 };
 

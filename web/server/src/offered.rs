@@ -72,6 +72,11 @@ impl<H: Handler> Server<H> {
                     Shaken::Secured(consumed) => return used + consumed,
                 },
                 State::Proxied => self.on_proxy_header(net, id, rest),
+                State::Ready if rest.first() == Some(&b'P') => match self.on_preface(net, id, rest) {
+                    Preface::Begun => Some(0),
+                    Preface::Partial => None,
+                    Preface::Other => return self.h1.on_bytes(net, id, data, used, None),
+                },
                 _ => return self.h1.on_bytes(net, id, data, used, None),
             };
             let Some(consumed) = taken else {
