@@ -3,6 +3,7 @@
 use crate::connection::ServerConnection;
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHead, HEAD, Kind};
+use crate::stream::Stream;
 use hpack::{HeaderField, put_static, put_status};
 
 /// A block of an answer's fields: the same for all connections.
@@ -105,25 +106,33 @@ impl<T: Default> ServerConnection<T> {
     /// We have ended a stream. What its client still sends of a body is dropped: many do not look at an
     /// answer before all of that is sent, or lose it if they are told to stop.
     pub fn end(&mut self, stream: u32) {
+        self.drop_rest(stream, DROPPING.1);
+    }
+
+    /// The same; its client is told soon that nothing more of the body is wanted, and not at once: some
+    /// lose the answer then.
+    pub fn end_soon(&mut self, stream: u32) {
+        self.drop_rest(stream, 1);
+    }
+
+    fn drop_rest(&mut self, number: u32, span: u32) {
         let second = self.budgets.second();
-        match self.streams.get_mut(stream) {
+        match self.streams.get_mut(number) {
             Some(stream) if !stream.remote_ended => {
                 stream.data = T::default();
-                stream.dropping = Some((second, second));
+                stream.dropping = Some((second.saturating_add(span), second));
                 self.heads -= core::mem::take(&mut stream.head);
             }
-            _ => _ = self.take(stream, false),
+            _ => _ = self.take(number, false),
         }
     }
 
     /// It is this second: clients that take too long for the rest of a body that is dropped are told to
     /// stop (RFC 9113 section 8.1).
     pub fn on_second(&mut self, second: u32, out: &mut Vec<u8>) {
-        let is_late = |since: u32, span| second.saturating_sub(since) >= span;
-        while let Some(stream) = self.streams.all.iter().find(|stream| {
-            stream.dropping.is_some_and(|(since, last)| is_late(since, DROPPING.1) || is_late(last, DROPPING.0))
-        }) {
-            let number = stream.number;
+        let is_late = |(until, last): (u32, u32)| second >= until || second.saturating_sub(last) >= DROPPING.0;
+        let late = |stream: &&Stream<T>| stream.dropping.is_some_and(is_late);
+        while let Some(number) = self.streams.all.iter().find(late).map(|stream| stream.number) {
             self.reset(number, ErrorCode::NO_ERROR, out);
         }
     }

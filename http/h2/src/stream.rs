@@ -80,7 +80,7 @@ pub struct Stream<T> {
     pub(crate) head: u32,
     /// The peer sends no more.
     pub(crate) remote_ended: bool,
-    /// We send no more, and what still comes is dropped: since this second, and until this one last.
+    /// We send no more, and what still comes is dropped: up to this second, and last in that one.
     pub(crate) dropping: Option<(u32, u32)>,
 }
 
