@@ -204,7 +204,8 @@ impl Connection {
             if self.takes_lost_probe(cx) {
                 return;
             }
-            self.enter_recovery(cx, sacked_before);
+            let outstanding = self.in_flight().saturating_add(acked).saturating_sub(sacked_before);
+            self.enter_recovery(cx, outstanding);
             if delivered.bytes(acked) > 0 {
                 self.reduce(acked, delivered, news);
             }
@@ -356,8 +357,10 @@ impl Connection {
 
 /// What is common to all recoveries.
 impl Connection {
-    /// Fast retransmit (RFC 5681 section 3.2, RFC 6675 section 5 step 4).
-    fn enter_recovery(&mut self, cx: &mut Context<'_>, sacked_before: u32) {
+    /// Fast retransmit (RFC 5681 section 3.2, RFC 6675 section 5 step 4). `outstanding`
+    /// bytes were neither acknowledged nor SACKed before the acknowledgement that tells
+    /// of the loss: what recovery may deliver (RecoverFS of RFC 9937 section 6).
+    fn enter_recovery(&mut self, cx: &mut Context<'_>, outstanding: u32) {
         let (una, nxt, flight) = (self.una, self.nxt, self.in_flight());
         let mss = u32::from(self.mss);
         cx.counters.fast_recoveries += 1;
@@ -368,7 +371,7 @@ impl Connection {
         cold.learned = true;
         cold.recovery = Recovery::Fast(nxt);
         cold.probe = None;
-        let prr = Prr::new(flight.saturating_sub(sacked_before), cold.congestion.ssthresh(), mss);
+        let prr = Prr::new(outstanding, cold.congestion.ssthresh(), mss);
         cold.prr = Some(prr);
         self.flags.set(Flags::SLOW);
         self.flags.clear(Flags::TIMING);
@@ -562,7 +565,7 @@ impl Connection {
                 if u32::from(self.dupacks) >= DUP_THRESH && self.in_flight() > 0 {
                     self.lose_head();
                     if !self.takes_lost_probe(cx) {
-                        self.enter_recovery(cx, 0);
+                        self.enter_recovery(cx, self.in_flight());
                     }
                 }
             }
