@@ -74,7 +74,10 @@ impl Connection {
             outcome.drained |= self.on_acked(cx, header, progress);
         } else {
             // What is only SACKed has its round trip too (tcp_ack_update_rtt in Linux's tcp_input.c).
-            self.sample_departure(cx, delivered.original);
+            let rtt_us = self.sample_departure(cx, delivered.original);
+            if delivered.newly_sacked > 0 {
+                self.measure_path(cx, delivered.newly_sacked, rtt_us);
+            }
             // And lets new data go, which what is queued is to last for.
             outcome.drained |= self.takes_more();
             if let (Some(cold), Some(highest)) = (&mut self.cold, delivered.highest) {
@@ -473,7 +476,7 @@ impl Connection {
     fn grow_after_recovery(&mut self, cx: &mut Context<'_>, bytes: u32) {
         let in_flight = self.in_flight().saturating_add(bytes);
         if bytes > 0 {
-            self.grow(cx, bytes, in_flight, None);
+            self.grow(cx, (bytes, bytes), in_flight, None);
         }
     }
 

@@ -463,3 +463,28 @@ fn what_came_twice_is_believed_after_another_retransmission() {
     sender.ack(10_001, 1_000, &[(1, 1_001)]);
     assert_eq!(widened(&sender), 1);
 }
+
+/// RFC 9937 section 6: RecoverFS is what was outstanding before the acknowledgement that
+/// begins recovery. That one covers much that was SACKed before, and no more is sent for
+/// it than is delivered.
+#[test]
+fn a_recovery_sends_no_more_than_arrives() {
+    let mut sender = Sender::new(true, true, 60_000);
+    sender.connection.expect_reordering(&sender.config, 0);
+    sender.at(1_100);
+    let limited = sender.ack(1, 1_000, &[(1_001, 5_001), (6_001, 10_001)]);
+    assert_eq!(limited.len(), 8);
+    // What was late arrives; what follows it is overdue.
+    sender.at(1_130);
+    assert_eq!(starts(&sender.ack(5_001, 1_000, &[(6_001, 10_001)])), [5_001]);
+    assert!(sender.info().recovering);
+    let mut sent = 1;
+    for segment in 1..=8 {
+        sender.at(1_200 + segment);
+        let now = starts(&sender.ack(5_001, 1_000, &[(6_001, 10_001 + 1_000 * segment as u32)]));
+        eprintln!("XX {segment} {now:?} {:?}", (sender.info().cwnd, sender.info().ssthresh, sender.info().in_flight, sender.info().recovering, sender.info().lost, sender.info().sacked));
+        sent += now.len();
+    }
+    // Of ten outstanding, nine have arrived: seven tenths of that.
+    assert!((6..=7).contains(&sent), "{sent}");
+}
