@@ -496,14 +496,19 @@ impl Connection {
         // What is SACKed, or vouched for by a duplicate acknowledgement, has
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
+        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
         if let Some(len) = self.size_probe(waiting, in_flight, pipe) {
-            let (len, last) = if len == 0 { return None } else { self.fix(len, waiting, u32::MAX, 0) };
+            if len == 0 {
+                return None;
+            }
+            // It goes in one piece: what of it no quantum takes is owed for.
+            self.paced(cx.now, len, usable)?;
+            let (len, last) = self.fix(len, waiting, u32::MAX, 0);
             let start = self.nxt;
             let emit = (len > 0).then(|| self.emit_data(cx, in_flight, len, last));
             self.note_size_probe(cx, start, len);
             return emit;
         }
-        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
         let paced = self.paced(cx.now, waiting, usable)?;
         let len = self.sendable(cx, paced, in_flight, pipe, burst)?;
         let (len, last) = self.fix(len, waiting, pipe, burst);
