@@ -293,7 +293,8 @@ impl Connection {
 
     #[inline]
     fn note_queue(&mut self) {
-        if self.unsent() as usize > app::SEND_LOW_WATER {
+        // No more is unsent than is queued: of short answers the cold part need not be looked at.
+        if self.rope.plain_len() as usize > app::SEND_LOW_WATER && self.unsent() as usize > app::SEND_LOW_WATER {
             self.flags.set(Flags::ABOVE_LOW_WATER);
         }
     }

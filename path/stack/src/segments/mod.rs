@@ -124,7 +124,7 @@ impl Tcp {
             common: Common {
                 now,
                 now_ms,
-                config: config.tcp.clone(),
+                config: config.tcp.clone().settled(),
                 offsets: StampOffsets::new(&seeds.timestamps),
                 budget: Budget::new(config.receive_memory, config.send_memory),
                 counters: tcp::Counters::default(),
