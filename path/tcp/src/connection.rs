@@ -293,8 +293,7 @@ impl Connection {
 
     #[inline]
     fn note_queue(&mut self) {
-        // No more is unsent than is queued: of short answers the cold part need not be looked at.
-        if self.rope.plain_len() as usize > app::SEND_LOW_WATER && self.unsent() as usize > app::SEND_LOW_WATER {
+        if self.unsent_reaches(app::SEND_LOW_WATER + 1) {
             self.flags.set(Flags::ABOVE_LOW_WATER);
         }
     }
