@@ -5,6 +5,7 @@ use crate::drawing::{Drawing, TEXT, class, figure};
 use crate::scale::{AxisScale, Range};
 use crate::table::PageTable;
 use crate::text::width;
+use figures::factor;
 
 /// Intervals that are wider are cut: one of great noise would press all others into a point.
 const WIDEST: f64 = 100.0;
@@ -46,13 +47,20 @@ pub struct Bar {
 }
 
 impl Bar {
+    /// A value of this group and name, in this colour, as it is told.
+    #[must_use]
+    pub fn new(name: [&str; 2], colour: usize, value: f64, told: String) -> Self {
+        let [group, name] = name.map(str::to_owned);
+        Self { group, name, colour, value, interval: None, told, counts: true }
+    }
+
     /// A ratio, as far as there is one, with its interval and what else is told of it.
     #[must_use]
-    pub fn ratio(name: [&str; 2], ratio: Option<f64>, interval: Option<(f64, f64)>, told: String) -> Option<Self> {
+    pub fn ratio(name: [&str; 2], ratio: Option<f64>, interval: Option<(f64, f64)>, also: &str) -> Option<Self> {
         let value = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
         let interval = interval.filter(|(low, high)| *low > 0.0 && high.is_finite());
-        let [group, name] = name.map(str::to_owned);
-        Some(Self { group, name, colour: 0, value, interval, told, counts: true })
+        let ends = interval.map_or_else(String::new, |(low, high)| format!(" ({} to {})", factor(low), factor(high)));
+        Some(Self { interval, ..Self::new(name, 0, value, format!("{}{ends}{also}", factor(value))) })
     }
 
     fn told(&self) -> String {
@@ -61,6 +69,13 @@ impl Bar {
 }
 
 impl Bars {
+    /// Bars from zero, without rows.
+    #[must_use]
+    pub fn new(title: impl Into<String>, label: &str, format: fn(f64) -> String) -> Self {
+        let (title, label) = (title.into(), label.to_owned());
+        Self { title, label, scale: AxisScale::Linear, format, rows: Vec::new(), band: None }
+    }
+
     /// Ratios around one.
     #[must_use]
     pub fn ratios(title: &str, rows: Vec<Bar>, band: Option<(f64, f64)>) -> Self {
@@ -69,7 +84,7 @@ impl Bars {
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         };
         let label = if band.is_some() { "ratio; within the band a difference does not matter" } else { "ratio" };
-        Self { title: title.to_owned(), label: label.to_owned(), scale: AxisScale::Logarithmic, format, rows, band }
+        Self { scale: AxisScale::Logarithmic, rows, band, ..Self::new(title, label, format) }
     }
 
     pub(crate) fn write(&self, out: &mut String) {

@@ -144,9 +144,10 @@ pub fn svg_page<'a>(charts: impl Iterator<Item = &'a Chart>) -> String {
 }
 
 impl Chart {
-    /// Of these axes and curves.
+    /// Of these axes and curves, without those that have no point.
     #[must_use]
-    pub fn new(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis, mut series: Vec<Series>) -> Self {
+        series.retain(|series| !series.points.is_empty());
         Self { title: title.into(), x, y, series }
     }
 
@@ -159,6 +160,9 @@ impl Chart {
     }
 
     pub(crate) fn write(&self, out: &mut String) {
+        if self.series.is_empty() {
+            return;
+        }
         figure(out, &self.title, &self.table(), |drawing| self.draw(drawing));
     }
 

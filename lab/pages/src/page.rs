@@ -53,6 +53,17 @@ pub struct PageVerdict {
     pub reasons: Vec<String>,
 }
 
+impl PageVerdict {
+    /// Of two sides that are not alike in these ways: a difference says nothing.
+    pub fn unless_alike(&mut self, unlike: impl Iterator<Item = String>) {
+        let unlike: Vec<String> = unlike.collect();
+        if !unlike.is_empty() {
+            self.word = "NOT ALIKE".to_owned();
+        }
+        self.reasons.splice(0..0, unlike);
+    }
+}
+
 /// A part of a page.
 #[derive(Clone, Debug)]
 pub enum PagePart {
@@ -106,6 +117,21 @@ impl Page {
     #[must_use]
     pub const fn new(head: PageHead) -> Self {
         Self { head, figures: Vec::new(), curves: Vec::new(), method: Vec::new(), results: Vec::new() }
+    }
+
+    /// Adds to what was found.
+    pub fn figure(&mut self, part: impl Into<PagePart>) {
+        self.figures.push(part.into());
+    }
+
+    /// Adds to what is drawn of it.
+    pub fn curve(&mut self, part: impl Into<PagePart>) {
+        self.curves.push(part.into());
+    }
+
+    /// Adds to how it was measured.
+    pub fn tell(&mut self, part: impl Into<PagePart>) {
+        self.method.push(part.into());
     }
 
     /// Its curves, in their order.

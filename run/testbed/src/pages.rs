@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// If it cannot be written.
 pub fn keep_page(file: Option<&Path>, result: &Value) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    write_whole(file, &results::page(&[("the result".to_owned(), format!("{result:#}\n"))])?.render())?;
+    write_whole(file, &results::page_of(result)?.render())?;
     eprintln!("wrote {}", file.display());
     Ok(())
 }
