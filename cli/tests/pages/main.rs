@@ -62,12 +62,13 @@ arms = [
 "#;
 
 /// The commands, each with the page that it makes. URL is the server's.
-const COMMANDS: [(&str, &str); 16] = [
+const COMMANDS: [(&str, &str); 18] = [
     ("load.html", "load URL -c 4 -d 300ms --warmup 10ms --no-floor --expect p99<1s --html load.html"),
     (
         "found.html",
         "load URL --find-max rate<0.1 --find-start 2 --find-precision 50% -c 2 -d 100ms --warmup 10ms --html found.html",
     ),
+    ("bulk.html", "load URL --bulk both -c 2 -d 300ms --warmup 10ms --interval 100ms --html bulk.html"),
     ("sweep.html", "load URL --sweep conns=1,8 --procs 1,2 -d 100ms --warmup 10ms --html sweep.html"),
     (
         "frames.html",
@@ -76,6 +77,10 @@ const COMMANDS: [(&str, &str); 16] = [
     (
         "latency.html",
         "packet latency --link memif:@pagesB,role=server --link memif:@pagesB,role=client --rates 0,1k -d 200ms --drain 50ms --html latency.html",
+    ),
+    (
+        "forward.html",
+        "packet forward --link memif:@pagesF,role=server --link memif:@pagesF,role=client --mode txonly -d 200ms --html forward.html",
     ),
     (
         "search.html",

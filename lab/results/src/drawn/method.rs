@@ -3,7 +3,7 @@
 use super::cells::{Column, Shown, counted, curve, list, number, object, table, text, texts, texts_of, values};
 use figures::{digits, grouped, seconds, si};
 use pages::{Axis, AxisScale, Bar, Bars, Chart, Page, PagePart, PageTable, Series};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SIZE: [Column; 12] = [
     ("bytes", "/size", Shown::Count),
@@ -77,14 +77,13 @@ pub fn rfc2544(page: &mut Page, whole: &Value) {
     }
     page.tell(PagePart::Text(text(whole, "/latency_definition")));
     page.tell(object("Settings", whole, "/settings"));
-    page.tell(trials(whole, &TRIAL));
+    page.tell(trials(list(whole, "/trials").to_vec()));
 }
 
 /// Every trial, those that do not count with the reason.
-fn trials(whole: &Value, columns: &[Column]) -> PageTable {
-    let all = list(whole, "/trials");
+fn trials(all: Vec<Value>) -> PageTable {
     let verdict = |trial: &Value| counted(&(text(trial, "/trial/spoilt") + &text(trial, "/spoilt")));
-    table("Every trial", columns, all).judged(all.iter().map(verdict))
+    table("Every trial", &TRIAL, &all).judged(all.iter().map(verdict))
 }
 
 const GOAL: [Column; 4] = [
@@ -94,20 +93,12 @@ const GOAL: [Column; 4] = [
     ("conditional throughput", "/conditional_throughput", Shown::Rate),
 ];
 
-const SEARCHED: [Column; 5] = [
-    ("trial at", "/intended_rate", Shown::Rate),
-    ("seconds", "/intended_seconds", Shown::Plain),
-    ("lost A→B", "/lanes/0/lost", Shown::Count),
-    ("lost B→A", "/lanes/1/lost", Shown::Count),
-    ("late", "/late_share", Shown::Share),
-];
-
 /// A search for rates.
 pub fn search(page: &mut Page, whole: &Value) {
     let found = list(whole, "/found");
     let verdict = |found: &Value| found["open"].as_str().map_or("an answer".to_owned(), counted);
     page.figure(table("Frames/s of each direction", &GOAL, found).judged(found.iter().map(verdict)));
-    page.tell(trials(whole, &SEARCHED));
+    page.tell(trials(list(whole, "/trials").iter().map(|trial| json!({ "trial": trial })).collect()));
     page.tell(object("What was sent", whole, "/stream"));
 }
 
