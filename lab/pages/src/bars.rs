@@ -2,7 +2,7 @@
 //! plot: Lewis and Clarke, BMJ 322, 2001). Names stand above their bars, so that no name is cut.
 
 use crate::drawing::{Drawing, TEXT, class, figure};
-use crate::scale::{AxisScale, Range};
+use crate::scale::{AxisScale, Range, label};
 use crate::table::PageTable;
 use crate::text::width;
 use figures::factor;
@@ -57,8 +57,8 @@ impl Bar {
     /// A ratio, as far as there is one, with its interval and what else is told of it.
     #[must_use]
     pub fn ratio(name: [&str; 2], ratio: Option<f64>, interval: Option<(f64, f64)>, also: &str) -> Option<Self> {
-        let value = ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
-        let interval = interval.filter(|(low, high)| *low > 0.0 && high.is_finite());
+        let value = ratio.filter(|ratio| AxisScale::Logarithmic.holds(*ratio))?;
+        let interval = interval.filter(|(low, high)| [low, high].into_iter().all(|end| AxisScale::Logarithmic.holds(*end)));
         let ends = interval.map_or_else(String::new, |(low, high)| format!(" ({} to {})", factor(low), factor(high)));
         Some(Self { interval, ..Self::new(name, 0, value, format!("{}{ends}{also}", factor(value))) })
     }
@@ -88,7 +88,7 @@ impl Bars {
     }
 
     pub(crate) fn write(&self, out: &mut String) {
-        if let Some(range) = self.range() {
+        if let Some(range) = self.range().filter(|_| !self.rows.is_empty()) {
             let row = |bar: &Bar| vec![[&*bar.group, &*bar.name].join(" "), bar.told()];
             let table = PageTable::new(self.title.clone(), &["", &self.label]).with(self.rows.iter().map(row));
             figure(out, &self.title, &table, |drawing| self.draw(drawing, range));
@@ -125,7 +125,7 @@ impl Bars {
         if let Some((low, high)) = self.band {
             drawing.rect("band", (at(low), from), (at(high) - at(low), bottom - from));
         }
-        let ticks = range.ticks().into_iter().map(|tick| (at(tick), (self.format)(tick)));
+        let ticks = range.ticks().into_iter().map(|tick| (at(tick), label(self.format, tick)));
         drawing.ticks(ticks.collect(), (from, bottom), drawing.width);
         if self.scale == AxisScale::Logarithmic {
             drawing.line("one", (at(1.0), from), (at(1.0), bottom));

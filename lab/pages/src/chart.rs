@@ -1,7 +1,7 @@
 //! Curves, drawn: as SVG for a page, and in plain characters for a terminal.
 
 use crate::drawing::{COLOURS, Drawing, TEXT, WIDTHS, class, figure};
-use crate::scale::{AxisScale, Range, nines, percentile};
+use crate::scale::{AxisScale, Range, label, nines, percentile};
 use crate::table::PageTable;
 use crate::text::{width, wrapped};
 use core::fmt::{self, Write};
@@ -97,7 +97,7 @@ impl Series {
     /// Points that are numbers; of many the lowest and the highest of each part, so that none of
     /// them is missed.
     fn thinned(&self) -> Vec<CurvePoint> {
-        let is_number = |point: &&CurvePoint| point.x.is_finite() && point.y.is_finite();
+        let is_number = |point: &&CurvePoint| [point.x, point.y].into_iter().all(|value| AxisScale::Near.holds(value));
         let points: Vec<CurvePoint> = self.points.iter().filter(is_number).copied().collect();
         if points.len() <= 2 * PARTS {
             return points;
@@ -240,7 +240,7 @@ impl Chart {
         let x = if has_largest { x.longer(0.2) } else { x.roomy() };
         let y = y.roomy();
         drawing.paragraph(0.0, "label", &self.y.label);
-        let labels: Vec<(f64, String)> = y.ticks().into_iter().map(|tick| (tick, (self.y.format)(tick))).collect();
+        let labels: Vec<(f64, String)> = y.ticks().into_iter().map(|tick| (tick, label(self.y.format, tick))).collect();
         let left = labels.iter().map(|(_, text)| width(text, TEXT)).fold(0.0, f64::max) + 8.0;
         let (right, top) = (drawing.width - 8.0, drawing.top + 10.0);
         let bottom = top + if drawing.width < 500.0 { 190.0 } else { 250.0 };
@@ -256,7 +256,7 @@ impl Chart {
                 above = at;
             }
         }
-        let ticks = self.ticks(&x).into_iter().map(|tick| (at_x(tick), (self.x.format)(tick)));
+        let ticks = self.ticks(&x).into_iter().map(|tick| (at_x(tick), label(self.x.format, tick)));
         let end = if has_largest { right - 34.0 } else { drawing.width };
         drawing.ticks(ticks.collect(), (top, bottom), end);
         if has_largest {

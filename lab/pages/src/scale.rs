@@ -26,6 +26,18 @@ pub fn percentile(nines: f64) -> String {
     format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// What is beyond was not measured, and leaves no room on an axis for what was.
+const LIMIT: f64 = 1e24;
+
+/// Longer labels are written by their power of ten.
+const LABEL: usize = 14;
+
+/// A value as an axis shows it.
+pub(crate) fn label(format: fn(f64) -> String, value: f64) -> String {
+    let text = format(value);
+    if text.chars().count() > LABEL { format!("{value:.1e}") } else { text }
+}
+
 /// Lines across the drawing, about.
 const TICKS: f64 = 6.0;
 
@@ -40,7 +52,7 @@ pub(crate) struct Range {
 impl AxisScale {
     /// Whether a value has a place.
     pub(crate) fn holds(self, value: f64) -> bool {
-        value.is_finite() && (self != Self::Logarithmic || value > 0.0)
+        value.abs() < LIMIT && (self != Self::Logarithmic || value > 0.0)
     }
 
     /// A value as far as its place goes.
