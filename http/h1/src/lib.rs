@@ -33,6 +33,8 @@ pub mod server;
 mod chunked;
 mod lines;
 pub use lines::canonical;
+mod refused;
+pub use refused::RefusedHead;
 
 #[cfg(test)]
 mod random;

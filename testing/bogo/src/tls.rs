@@ -1,12 +1,19 @@
 //! What is said in handshakes, from what the runner asks.
 
 use crate::flags::{Asked, Shown, TLS12, TLS13, Unfit};
+use gzip::{Coding, Whole};
 use handshake::{
-    ClientMode, ClientRules, ClientTls, Clients, Groups, GroupsError, Identity, ServerRules, ServerTls, Servers,
-    SessionCache, Suites, TicketKeys, group_name_of,
+    CertificateBrotli, ClientMode, ClientRules, ClientTls, Clients, Groups, GroupsError, Identity, ServerRules,
+    ServerTls, Servers, SessionCache, Suites, TicketKeys, group_name_of,
 };
 use std::sync::Arc;
 use x509::{Store, read_certificates, read_key};
+
+/// What certificates are compressed with, as texts are: quick enough for a turn.
+static BROTLI: CertificateBrotli = CertificateBrotli(|certificate| {
+    let mut packed = Vec::new();
+    Whole::default().encode(Coding::Brotli, 5, certificate, &mut packed).then_some(packed)
+});
 
 /// Bytes of sessions that are kept.
 const SESSIONS: usize = 1 << 20;
@@ -102,7 +109,7 @@ pub fn server(asked: &Asked, kept: &Kept) -> Result<Arc<ServerTls>, Unfit> {
         groups: groups(asked)?,
         prefers_own: false,
         kernel: false,
-        compresses: asked.compresses,
+        compresses: asked.compresses.then_some(&BROTLI),
         tickets: (!asked.no_ticket).then(|| Arc::clone(&kept.tickets)),
         sessions: Some(Arc::clone(&kept.sessions)),
         early: asked.early_data.then(|| Arc::clone(&kept.early)),

@@ -5,6 +5,7 @@ use core::ffi::c_void;
 use core::mem::{size_of, zeroed};
 use core::net::Ipv4Addr;
 use core::ptr;
+use core::sync::atomic::{AtomicI32, Ordering};
 use core::time::Duration;
 
 /// The kernel's sockets of both sides. A handle without a descriptor has one that nobody
@@ -22,6 +23,14 @@ pub struct Kernel {
     patience: Duration,
 }
 
+/// Threads that had a world. One has one world at a time, and descriptors that no other thread's
+/// worlds have, however long it is not let run.
+static THREADS: AtomicI32 = AtomicI32::new(0);
+
+thread_local! {
+    static THREAD: i32 = THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// A descriptor beyond any limit.
 const NOBODY: i32 = i32::MAX - 1;
 
@@ -30,12 +39,11 @@ impl Kernel {
     /// different addresses and ports, below those that the kernel chooses: what lingers of one
     /// does not meet another.
     #[must_use]
-    pub const fn new(number: u32, patience: Duration) -> Self {
+    pub fn new(number: u32, patience: Duration) -> Self {
         let base = 10_000 + (number % 3_600) as u16 * crate::PORTS;
         let (third, fourth) = (1 + (number / 3_600 % 250) as u8, (number % 250) as u8);
         let local = [Ipv4Addr::new(127, third, fourth, 1), Ipv4Addr::new(127, third, fourth, 2)];
-        // Worlds of threads beside this one have others.
-        let next = 1_000 + (number % 16) as i32 * 500;
+        let next = THREAD.with(|thread| 1_000 + thread * 500);
         Self { sockets: [[NOBODY; HANDLES]; 2], sets: [[NOBODY; SETS]; 2], base, next, local, patience }
     }
 

@@ -83,6 +83,8 @@ pub use client::{ClientError, ClientRules, ClientTls, OwnCertificate, ServerVerd
 #[cfg(feature = "tls")]
 pub use clients::{ClientMode, ClientVerdict, Clients};
 #[cfg(feature = "tls")]
+pub use compressed::CertificateBrotli;
+#[cfg(feature = "tls")]
 pub use connector::{ConnectOutcome, ConnectStep, Connected, Connector, EarlySent, ServerSession, Sought};
 #[cfg(feature = "tls")]
 pub use demand::{CertificateFiles, CertificateSource, Demand, OwnCertificateSource, OwnDemand};

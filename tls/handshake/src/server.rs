@@ -3,7 +3,7 @@
 
 use crate::captured::Captured;
 use crate::clients::{ClientVerifier, Clients};
-use crate::compressed;
+use crate::compressed::{self, CertificateBrotli};
 use crate::effort::Effort;
 use crate::hello::Hello;
 use crate::odd::with_transcript;
@@ -55,8 +55,8 @@ pub struct ServerRules {
     pub rejects: bool,
     /// Protocols above TLS (RFC 7301), in the order in which they are preferred.
     pub protocols: Vec<Vec<u8>>,
-    /// `ssl_certificate_compression`.
-    pub compresses: bool,
+    /// `ssl_certificate_compression`: by zlib, and by this.
+    pub compresses: Option<&'static CertificateBrotli>,
     /// Whether the kernel may be lent the keys that answers are sealed with.
     pub kernel: bool,
 }
@@ -163,7 +163,7 @@ impl ServerTls {
         let verifier = Arc::new(ClientVerifier::new(rules.clients.as_ref()));
         let resolver = Arc::new(Resolver { keys: Vec::new(), preference: Preference::default() });
         let mut config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
-        config.cert_compressors = if rules.compresses { compressed::compressors() } else { Vec::new() };
+        config.cert_compressors = rules.compresses.map(compressed::compressors).unwrap_or_default();
         config.ignore_client_order = rules.prefers_own;
         config.alpn_protocols = rules.protocols;
         config.enable_secret_extraction = true;

@@ -6,21 +6,18 @@ use handshake::{
 };
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, ClientConnection, Resumption};
-use rustls::compress::{CertDecompressor, DecompressionFailed};
 use rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, ALL_KX_GROUPS, default_provider, kx_group};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{
-    CertificateCompressionAlgorithm, DigitallySignedStruct, Error, ExtractedSecrets, SignatureScheme,
-    SupportedCipherSuite,
-};
+use rustls::{DigitallySignedStruct, Error, ExtractedSecrets, SignatureScheme, SupportedCipherSuite};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use x509::{Certificate, Store, read_certificates, read_key, read_revocations};
 
+#[path = "handshakes/compressed.rs"]
+mod compressed;
 #[path = "handshakes/connecting.rs"]
 mod connecting;
 #[path = "handshakes/early.rs"]
@@ -81,7 +78,7 @@ fn rules(names: &[&str]) -> ServerRules {
         groups: Groups::auto(),
         prefers_own: false,
         kernel: true,
-        compresses: false,
+        compresses: None,
         tickets: Some(Arc::new(TicketKeys::rotating())),
         sessions: None,
         early: None,
@@ -246,46 +243,6 @@ fn each_suite_is_agreed_on_whole_and_byte_by_byte() {
                 assert_eq!(subject, if rsa { "CN=rsa,O=Test" } else { "CN=ec,O=Test" });
             }
             agree(&secured, client);
-        }
-    }
-}
-
-/// What a client takes compressed certificates by.
-#[derive(Debug)]
-struct Opens(CertificateCompressionAlgorithm, AtomicUsize);
-
-impl CertDecompressor for Opens {
-    fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(), DecompressionFailed> {
-        assert!(input.len() < output.len());
-        let mut opened = Vec::new();
-        match self.0 {
-            CertificateCompressionAlgorithm::Brotli => brotli::BrotliDecompress(&mut &input[..], &mut opened).unwrap(),
-            _ => drop(flate2::read::ZlibDecoder::new(input).read_to_end(&mut opened).unwrap()),
-        }
-        self.1.fetch_add(1, Ordering::Relaxed);
-        output.copy_from_slice(&opened);
-        Ok(())
-    }
-
-    fn algorithm(&self) -> CertificateCompressionAlgorithm {
-        self.0
-    }
-}
-
-#[test]
-fn certificates_are_compressed_for_who_takes_them_so() {
-    static BROTLI: Opens = Opens(CertificateCompressionAlgorithm::Brotli, AtomicUsize::new(0));
-    static ZLIB: Opens = Opens(CertificateCompressionAlgorithm::Zlib, AtomicUsize::new(0));
-    let plain = server(rules(&["rsa"]));
-    let compressing = server(ServerRules { compresses: true, ..rules(&["rsa"]) });
-    for (way, used) in [(&BROTLI, &BROTLI.1), (&ZLIB, &ZLIB.1)] {
-        let mut config = client(ALL_CIPHER_SUITES, None);
-        config.cert_decompressors = vec![way];
-        config.resumption = Resumption::disabled();
-        let config = Arc::new(config);
-        for (server, expected) in [(&plain, 0), (&compressing, 1), (&compressing, 2)] {
-            shake(server, &config, 1_000).1.expect("a handshake");
-            assert_eq!(used.load(Ordering::Relaxed), expected);
         }
     }
 }

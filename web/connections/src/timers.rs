@@ -75,6 +75,15 @@ impl Connections {
         }
     }
 
+    /// Whether a head that has begun took longer than it may.
+    #[must_use]
+    pub fn is_head_late(&self, id: ConnId, now: Time) -> bool {
+        let conn = &self.conns[id.index()];
+        let waiting = conn.engine.waiting();
+        let span = self.terms.after(conn.terms, waiting).filter(|_| waiting == Waiting::Head);
+        span.is_some_and(|span| conn.last.left(span, now).is_none())
+    }
+
     /// While a request, or its body, is waited for: whether its client is to be told that
     /// it took too long.
     pub fn is_request_late<N: Net + ?Sized>(&mut self, net: &mut N, id: ConnId) -> bool {

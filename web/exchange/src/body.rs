@@ -1,6 +1,6 @@
 //! Bodies of requests.
 
-use semantics::{Method, Status};
+use semantics::{Method, Request, Status};
 
 /// What a handler takes of requests.
 #[derive(Clone, Copy, Default, Debug)]
@@ -67,6 +67,18 @@ pub enum RequestBody {
     /// By what came along with the head there is no such end: nothing of it is offered, and
     /// the answer is the connection's last. Told where [`Bodies::Asked`].
     Malformed,
+}
+
+/// What a client sent that is no request, or not all of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Refused<'a> {
+    /// What its exchange ends with.
+    pub status: Status,
+    /// What is known of it: its first line, without a target if that is no request's, and the
+    /// fields that are.
+    pub request: &'a Request<'a>,
+    /// The rest of its head will not come, or did not come in time: nobody is answered.
+    pub is_cut: bool,
 }
 
 /// Why a body that a handler reads will not be whole.

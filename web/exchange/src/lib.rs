@@ -40,7 +40,7 @@ mod upstreams;
 
 pub use about::{About, Gone, LocalAddress, Opening, Priority, Totals, Turn};
 pub use asked::Asked;
-pub use body::{Bodies, BodyCut, Intake, MethodRules, RequestBody};
+pub use body::{Bodies, BodyCut, Intake, MethodRules, Refused, RequestBody};
 pub use content::{Composed, FileMeta, Meta, Part, compose, is_selected_whole};
 pub use fields::FieldLines;
 pub use hot::Hot;
@@ -357,10 +357,10 @@ pub trait Handler: Prepared {
     fn reopen_logs(&self) {}
 
     /// What was sent is no request, or none that is taken, or did not come in time:
-    /// its exchange, the last of its connection, ends with `status`. `line` is its
-    /// first line. Whether this handler ends it; else the carrier does.
-    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
-        let _ = (replies, id, status, line);
+    /// its exchange is the last of its connection. Whether this handler ends it; else
+    /// the carrier does.
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, refused: Refused<'_>) -> bool {
+        let _ = (replies, id, refused);
         false
     }
 

@@ -6,12 +6,16 @@
 
 use crate::answering::H1Replies;
 use app::{ConnId, Net, Wake};
-use connections::{Connections, DRY, ENDED, EarlyConnections, MARKED, PAUSED, State, TAKES_BODY, Tick, trace};
+use connections::{Connections, DRY, ENDED, EarlyConnections, MARKED, PARTIAL, PAUSED, State, TAKES_BODY, Tick, trace};
+use core::time::Duration;
 use exchange::Handler;
 use h1::server::RequestEvent;
 use semantics::Status;
 use semantics::date::HttpDate;
 use wire::Time;
+
+/// When a data path that has not offered a late head anew is asked for it again.
+const OFFERED_ANEW: Duration = Duration::from_secs(1);
 
 /// What carries HTTP/1.1 between connections and handlers.
 #[derive(Debug)]
@@ -129,7 +133,9 @@ impl<H: Handler> H1<H> {
                 Some(consumed) => used += consumed,
                 None => {
                     let conn = &self.connections.conns[id.index()];
-                    if conn.flags & ENDED != 0 && conn.is_asked() && conn.awaits_body() {
+                    if conn.state == State::Ready {
+                        self.on_part_of_head(net, id, rest);
+                    } else if conn.flags & ENDED != 0 && conn.is_asked() && conn.awaits_body() {
                         self.on_cut(net, id);
                     }
                     break false;
@@ -183,9 +189,9 @@ impl<H: Handler> H1<H> {
     pub fn on_end<N: Net>(&mut self, net: &mut N, id: ConnId, held: usize) {
         let conn = &self.connections.conns[id.index()];
         match conn.state {
-            // A request that is not whole by now never will be. One that
-            // waits for back-pressure to pass is offered again.
-            State::Ready if held > 0 && self.early.goes_on(id) => net.resume(id),
+            // A request that is not whole by now never will be: what there is of it is offered
+            // once more, for its log. One that waits for back-pressure to pass is offered again.
+            State::Ready if held > 0 && (conn.flags & PAUSED == 0 || self.early.goes_on(id)) => net.resume(id),
             State::Ready | State::Body if held == 0 || conn.flags & PAUSED == 0 => {
                 self.connections.close_after_queue(net, id)
             }
@@ -210,6 +216,11 @@ impl<H: Handler> H1<H> {
         match conn.state {
             State::Tunnel => self.connections.check_tunnel(net, id),
             State::Body if conn.discards() => self.connections.check_linger(net, id),
+            State::Ready if conn.flags & PARTIAL != 0 && self.connections.is_head_late(id, net.now()) => {
+                // It is offered once more: whoever logs it sees what came.
+                self.connections.arm(net, id, OFFERED_ANEW);
+                net.resume(id);
+            }
             State::Ready | State::Body => {
                 if self.connections.is_request_late(net, id) {
                     // RFC 9110 §15.5.9

@@ -6,9 +6,9 @@ use app::{ConnId, Net};
 use connections::page::Page;
 use connections::{BodyPace, Connections, ENDED, FIRST, PARTIAL, State, TAKES_BODY, Tick, trace};
 use core::time::Duration;
-use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Replies, RequestBody};
+use exchange::{Bodies, BodyCut, Ending, Gone, Handler, Intake, Refused, Replies, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader, Transfer};
-use h1::{Framing, Version};
+use h1::{Framing, RefusedHead, Version};
 use semantics::{Request, Status};
 
 /// Requests behind one that waits, of which its handler is told.
@@ -107,8 +107,11 @@ impl<H: Handler> H1<H> {
         } else if discarding {
             // Its answer is out.
             self.connections.close_after_queue(net, id);
-        } else if !self.is_refused_by_handler(net, id, status, rest) {
-            self.replies(net, id).reject(id, &Page::new(status, b""), rest);
+        } else {
+            let is_cut = status == Status::REQUEST_TIMEOUT;
+            if !self.is_refused_by_handler(net, id, (status, is_cut), rest) {
+                self.replies(net, id).reject(id, &Page::new(status, b""), rest);
+            }
         }
     }
 
@@ -152,10 +155,36 @@ impl<H: Handler> H1<H> {
         }
     }
 
-    /// Whether the handler ends an exchange of no request.
+    /// What came of a head, `rest`, is not all of it. Where no more of it will come, or
+    /// not in time, its exchange is ended.
     #[cold]
-    fn is_refused_by_handler<N: Net>(&mut self, net: &mut N, id: ConnId, status: Status, rest: &[u8]) -> bool {
-        let line = rest.split(|&byte| byte == b'\r' || byte == b'\n').next().unwrap_or_default();
+    #[inline(never)]
+    pub(crate) fn on_part_of_head<N: Net>(&mut self, net: &mut N, id: ConnId, rest: &[u8]) {
+        let conn = &self.connections.conns[id.index()];
+        if conn.flags & ENDED != 0 {
+            if !self.is_refused_by_handler(net, id, (Status::BAD_REQUEST, true), rest) {
+                self.connections.close_after_queue(net, id);
+            }
+        } else if conn.flags & PARTIAL != 0
+            && self.connections.is_head_late(id, net.now())
+            && self.connections.is_request_late(net, id)
+        {
+            // RFC 9110 §15.5.9
+            self.on_reject(net, id, Status::REQUEST_TIMEOUT, rest);
+        }
+    }
+
+    /// Whether the handler ends an exchange of no request, of whose head `rest` came.
+    #[cold]
+    fn is_refused_by_handler<N: Net>(
+        &mut self,
+        net: &mut N,
+        id: ConnId,
+        (status, is_cut): (Status, bool),
+        rest: &[u8],
+    ) -> bool {
+        let head = RefusedHead::new(rest, is_cut);
+        let refused = Refused { status, request: &head.request(), is_cut };
         let now = Tick::of(net.now());
         self.connections.reading.remove(id.index());
         let conn = &mut self.connections.conns[id.index()];
@@ -164,7 +193,7 @@ impl<H: Handler> H1<H> {
         (conn.state, conn.last, conn.ending) = (State::Waiting, now, Ending::LAST_OF_11);
         let exchange = conn.exchange(id.index());
         let mut replies = H1Replies { net, connections: &mut self.connections, within: Some(id), series: None };
-        let ends = self.handler.on_refused(&mut replies, exchange, status, line);
+        let ends = self.handler.on_refused(&mut replies, exchange, refused);
         if !ends {
             self.connections.conns[id.index()].state = State::Ready;
         }

@@ -300,12 +300,6 @@ impl VariableTable {
         self.asks_for(&[ConnectionsActive, ConnectionsReading, ConnectionsWaiting, ConnectionsWriting])
     }
 
-    /// Whether some value asks for bodies of requests (`$request_body`).
-    #[must_use]
-    pub fn asks_for_bodies(&self) -> bool {
-        self.asks_for(&[Core::RequestBody])
-    }
-
     /// Whether some value asks how TCP has found a path (`$tcpinfo_…`).
     #[must_use]
     pub fn asks_for_paths(&self) -> bool {

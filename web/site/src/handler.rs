@@ -8,12 +8,12 @@ use app::Wake;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Prepared, Ready, Replies, RequestBody,
-    Rests, UpstreamEvent, UpstreamId,
+    Asked, BodyCut, ExchangeId, Gone, Handler, HeadWriter, Intake, OpeningFault, Prepared, Ready, Refused, Replies,
+    RequestBody, Rests, UpstreamEvent, UpstreamId,
 };
 use files::{Files, Reader};
+use semantics::Request;
 use semantics::date::HttpDate;
-use semantics::{Request, Status};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use wire::Time;
@@ -278,8 +278,8 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.reopen_logs());
     }
 
-    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
-        each!(self, handler => handler.on_refused(replies, id, status, line))
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, refused: Refused<'_>) -> bool {
+        each!(self, handler => handler.on_refused(replies, id, refused))
     }
 
     fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {

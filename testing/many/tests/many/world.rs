@@ -39,7 +39,7 @@ pub fn tls(protocols: &[&[u8]]) -> Arc<ServerTls> {
         groups: Groups::auto(),
         prefers_own: false,
         kernel: false,
-        compresses: false,
+        compresses: None,
         tickets: Some(Arc::new(TicketKeys::rotating())),
         sessions: None,
         early: None,

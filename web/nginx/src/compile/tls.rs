@@ -9,9 +9,10 @@ use super::{Compiler, Step, nowhere};
 use crate::message::{Level, Place};
 use crate::reader::Directive;
 use features::units::{number, size, time};
+use gzip::{Coding, Whole};
 use handshake::{
-    ClientMode, Clients, Groups, GroupsError, Identity, ServerError, ServerRules, ServerTls, SessionCache, Suites,
-    SuitesError, TicketKeys,
+    CertificateBrotli, ClientMode, Clients, Groups, GroupsError, Identity, ServerError, ServerRules, ServerTls,
+    SessionCache, Suites, SuitesError, TicketKeys,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,6 +29,12 @@ const SESSION: u64 = 256;
 /// this name.
 const EARLY: &[u8] = b" early data";
 const EARLY_BYTES: usize = 16 << 20;
+
+/// What certificates are compressed with, as texts are: quick enough for a turn.
+static BROTLI: CertificateBrotli = CertificateBrotli(|certificate| {
+    let mut packed = Vec::new();
+    Whole::default().encode(Coding::Brotli, 5, certificate, &mut packed).then_some(packed)
+});
 
 /// Options of OpenSSL's that the library has not: handshakes go on without them.
 const LACKED_OPTIONS: [&str; 17] = [
@@ -296,7 +303,7 @@ impl Compiler<'_> {
             groups,
             prefers_own: settings.prefers_own,
             kernel: settings.kernel,
-            compresses: settings.compresses,
+            compresses: settings.compresses.then_some(&BROTLI),
             tickets: self.tls_tickets(settings)?,
             sessions: settings
                 .cache

@@ -37,7 +37,7 @@ use super::{Engine, Rest};
 use bodies::{BodyContent, BodyError, BodyEvent, BodyFiles, BodyStore};
 use exchange::{BodyCut, ExchangeId, Replies, RequestBody};
 use features::ErrorLevel;
-use semantics::Known;
+use semantics::{Known, Method};
 use std::rc::Rc;
 
 /// How a body is to be read.
@@ -84,9 +84,7 @@ impl Runner<'_> {
         body.most = if is_told || block.body_max == 0 { u64::MAX } else { block.body_max };
         if how == BodyReading::Streamed {
             body.state = BodyState::Streamed(0);
-            if loaded.asks_for_bodies {
-                body.copy = Some(BodyCopy { bytes: Vec::new(), most: block.body.buffer as usize });
-            }
+            body.copy = Some(BodyCopy { bytes: Vec::new(), most: block.body.buffer as usize });
             self.replies.read(self.course.id, Some(body.most));
             return Flow::On;
         }
@@ -106,6 +104,34 @@ impl Runner<'_> {
                 self.body_failed(BodyFailure::Told(ErrorLevel::CRIT, 500, why.to_string()))
             }
         }
+    }
+
+    /// A body that was handed on already is passed on again, to whom an error page or an upstream
+    /// leads: from what memory has of it, if that is all. Else a request that has become one
+    /// without a body goes without; whether one of the two is so.
+    pub(super) fn repeat_body(&mut self) -> bool {
+        let ticket = self.rest.next_ticket(self.token);
+        let loaded = Rc::clone(&self.loaded);
+        let block = loaded.program.blocks.get(self.course.block.0 as usize);
+        let (store, is_plain) = (loaded.bodies.borrow(), matches!(self.course.method, Method::Get | Method::Head));
+        let Some(((body, store), block)) = self.course.body.as_deref_mut().zip(store.as_ref()).zip(block) else {
+            return false;
+        };
+        let BodyState::Streamed(bytes) = body.state else { return true };
+        let whole = body.copy.take().filter(|copy| body.ended && copy.bytes.len() as u64 == bytes);
+        if let Some(copy) = whole {
+            let mut received = Box::new(store.begin(block.body, Some(bytes), ticket));
+            if received.add(&copy.bytes).is_ok_and(|taken| taken == copy.bytes.len())
+                && matches!(received.end(), Ok(true))
+            {
+                (body.state, body.length) = (BodyState::Kept(received), Some(bytes));
+                return true;
+            }
+        }
+        if is_plain {
+            body.state = BodyState::Broken;
+        }
+        is_plain
     }
 
     /// What was read, if there was anything to read.
@@ -196,7 +222,9 @@ impl Engine {
 
     /// A body that is read will not be whole; whether anybody reads it.
     pub(super) fn cut_body(&mut self, replies: &mut dyn Replies, id: ExchangeId, why: BodyCut) -> bool {
+        let wire = replies.flow(id).received;
         let Some((token, body)) = self.rest.body_of(replies, id) else { return false };
+        body.wire = wire;
         let so_far = match &body.state {
             BodyState::Left | BodyState::Broken => return false,
             BodyState::Kept(received) => received.received(),

@@ -67,8 +67,6 @@ pub(crate) struct Loaded {
     pub fronts: Vec<Prefix>,
     /// Some value may ask where a root lies.
     pub asks_for_real_roots: bool,
-    /// Some value asks for bodies of requests (`$request_body`).
-    pub asks_for_bodies: bool,
     /// Some value asks how TCP has found clients.
     pub asks_for_paths: bool,
     /// What is known of that.
@@ -94,7 +92,6 @@ impl Loaded {
         }));
         let fronts = program.fronts();
         let asks_for_real_roots = program.variables.asks_for_real_roots();
-        let asks_for_bodies = program.variables.asks_for_bodies();
         let asks_for_paths = program.variables.asks_for_paths();
         Self {
             program,
@@ -111,7 +108,6 @@ impl Loaded {
             names: RefCell::new(names),
             fronts,
             asks_for_real_roots,
-            asks_for_bodies,
             asks_for_paths,
             real_roots: RefCell::default(),
         }

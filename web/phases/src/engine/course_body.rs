@@ -25,8 +25,8 @@ pub(super) struct CourseBody {
     pub failure: Option<BodyFailure>,
     /// The error log knows of its file.
     pub is_told: bool,
-    /// Of one that is handed on as it comes: what came of it, for `$request_body`, as long
-    /// as that is no more than memory has room for; none where nobody asks.
+    /// Of one that is handed on as it comes: what came of it, for `$request_body` and for who
+    /// is asked after the first, as long as that is no more than memory has room for.
     pub copy: Option<BodyCopy>,
 }
 

@@ -77,17 +77,6 @@ impl Scope<'_> {
                 return Some(!self.course.args.is_empty());
             }
             Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
-            Core::RequestUri => out.extend_from_slice(target_path(request)),
-            Core::Request => out.extend_from_slice(request.line()),
-            Core::RequestMethod => {
-                out.extend_from_slice(match self.course.sub.as_ref().map_or(self.course.method, |sub| sub.method) {
-                    semantics::Method::Other => request.method_name(),
-                    method => method.name().as_bytes(),
-                })
-            }
-            Core::ServerProtocol => {
-                out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
-            }
             Core::Scheme => out.extend_from_slice(self.course.scheme()),
             Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
             Core::Pipe => out.push(b'.'),
@@ -134,9 +123,39 @@ impl Scope<'_> {
                 let Some(port) = &self.course.proxy_port else { return Some(false) };
                 out.extend_from_slice(port);
             }
+            _ => return self.of_line(core, out),
+        }
+        Some(true)
+    }
+
+    /// A request's first line, and its parts; `None` if it is something else.
+    fn of_line(&self, core: Core, out: &mut Vec<u8>) -> Option<bool> {
+        let request = self.request;
+        match core {
+            Core::Request => out.extend_from_slice(request.line()),
+            Core::RequestUri | Core::RequestMethod | Core::ServerProtocol if !self.has_line() => {
+                // nginx has read as far as the protocol.
+                let protocol = request.line().splitn(3, |byte| *byte == b' ').nth(2);
+                return Some(core == Core::ServerProtocol && protocol.is_some_and(|told| !told.is_empty()));
+            }
+            Core::RequestUri => out.extend_from_slice(target_path(request)),
+            Core::RequestMethod => {
+                out.extend_from_slice(match self.course.sub.as_ref().map_or(self.course.method, |sub| sub.method) {
+                    semantics::Method::Other => request.method_name(),
+                    method => method.name().as_bytes(),
+                })
+            }
+            Core::ServerProtocol => {
+                out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
+            }
             _ => return None,
         }
         Some(true)
+    }
+
+    /// Whether its first line is a request's: of what is refused, it may be none.
+    fn has_line(&self) -> bool {
+        !self.course.is_refused() || !self.request.target().is_empty()
     }
 
     /// The port that was asked for, and how many connections there are.
@@ -189,6 +208,7 @@ impl Scope<'_> {
                 true
             }),
             Core::RequestLength if self.course.sub.is_some() => put_number(out, 0),
+            Core::RequestLength if !self.has_line() => put_number(out, 0),
             Core::RequestLength => put_number(out, request.head().len() as u64 + body.map_or(0, |body| body.wire)),
             _ => return None,
         })

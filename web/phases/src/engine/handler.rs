@@ -12,20 +12,17 @@ use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
 use exchange::{
-    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Prepared, Ready, Replies, RequestBody,
-    Rests, Stop, Transport, UpstreamEvent, UpstreamId,
+    Asked, Bodies, BodyCut, ExchangeId, Gone, Handler, Intake, OpeningFault, Prepared, Ready, Refused, Replies,
+    RequestBody, Rests, Stop, Transport, UpstreamEvent, UpstreamId,
 };
 use features::compression::CompressedBodies;
 use passwords::Verifier;
 use semantics::date::HttpDate;
 use semantics::path::normalise_as;
-use semantics::{Form, Method, Offsets, Request, Status};
+use semantics::{Form, Method, Request, Status};
 use std::cmp::Reverse;
 use std::rc::Rc;
 use wire::Time;
-
-/// Of what was no request, at most this much is told.
-const LINE_MAX: usize = 8 << 10;
 
 /// How often subrequests and who asked for them go on in a turn.
 const ROUNDS_MAX: u32 = 4;
@@ -64,6 +61,45 @@ impl Engine {
         let id = course.id;
         self.rest.give_back(token, course);
         replies.stop(id, Stop::HangUp);
+    }
+
+    /// Answers what is no request by the default server of its listener; logs what there is of a
+    /// head of which no more comes, and hangs up.
+    pub(super) fn refuse(&mut self, replies: &mut dyn Replies, id: ExchangeId, refused: Refused<'_>) -> bool {
+        let loaded = Rc::clone(&self.loaded);
+        let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
+        let program = &loaded.program;
+        let Some(terms) = program.listeners.get(usize::from(listener)) else { return false };
+        let request = *refused.request;
+        let authority = request.authority();
+        let is_named = refused.is_cut && !authority.is_empty() && names_a_host(&request, authority);
+        let mut find = |expression: u32, name: &[u8]| loaded.matches(expression, name);
+        let place = if is_named { terms.names.find(authority, &mut find) } else { 0 };
+        let server = terms.servers.get(usize::from(place)).copied();
+        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
+        let Some((server, block)) = server.zip(block) else { return false };
+        let token = self.rest.token();
+        let mut course = self.rest.begin(&loaded, id, &request, replies);
+        (course.listener, course.server, course.block, course.place) = (listener, server, block, block);
+        course.about.http10 = request.line().ends_with(b"HTTP/1.0");
+        self.rest.clock.now = replies.now();
+        let status = refused.status.code();
+        if refused.is_cut {
+            // Where its line is none, or its host, nothing is believed.
+            let is_believed = !request.target().is_empty() && (is_named || authority.is_empty());
+            course.refused = (!is_believed).then_some(status);
+            course.sent.status = status;
+            self.rest.log(&mut course, &request);
+            self.hang_up_on(replies, token, course);
+            return true;
+        }
+        course.refused = Some(match status {
+            // nginx's number for it.
+            431 => 494,
+            code => code,
+        });
+        self.run(replies, token, course, &request);
+        true
     }
 }
 
@@ -333,32 +369,8 @@ impl Handler for Engine {
         self.files.working()
     }
 
-    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, status: Status, line: &[u8]) -> bool {
-        let loaded = Rc::clone(&self.loaded);
-        let listener = Self::listener(&loaded, self.single, || replies.about(id).local);
-        let program = &loaded.program;
-        let server = program.listeners.get(usize::from(listener)).and_then(|listener| listener.servers.first());
-        let block = server.and_then(|server| program.servers.get(usize::from(server.0))).map(|server| server.block);
-        let Some((server, block)) = server.zip(block) else { return false };
-        let line = line.get(..line.len().min(LINE_MAX)).unwrap_or_default();
-        let image = [line, b"\r\n\r\n"].concat();
-        let mut offsets = Offsets::NONE;
-        offsets.fields_start = line.len() as u16 + 2;
-        if line.starts_with(b"HEAD ") {
-            offsets.method = Method::Head;
-        }
-        let request = Request::new(&image, offsets);
-        let token = self.rest.token();
-        let mut course = self.rest.begin(&loaded, id, &request, replies);
-        (course.listener, course.server, course.block, course.place) = (listener, *server, block, block);
-        course.refused = Some(match status.code() {
-            // nginx's number for it.
-            431 => 494,
-            code => code,
-        });
-        self.rest.clock.now = replies.now();
-        self.run(replies, token, course, &request);
-        true
+    fn on_refused<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, refused: Refused<'_>) -> bool {
+        self.refuse(replies, id, refused)
     }
 
     fn on_fault<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, fault: OpeningFault<'_>) {

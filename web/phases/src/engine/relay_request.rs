@@ -131,7 +131,8 @@ impl Runner<'_> {
     /// Begins to read the body that is passed on: as [`Self::body_stream`] says, or whole.
     /// What is to be waited for, or answered, where it cannot be passed on yet.
     pub(super) fn begin_body(&mut self, rules: &ProxyRules, has_end: bool) -> Result<Option<BodyStream>, Flow> {
-        let Ok(stream) = self.body_stream(rules, has_end) else {
+        let stream = self.body_stream(rules, has_end).or_else(|()| self.repeat_body().then_some(None).ok_or(()));
+        let Ok(stream) = stream else {
             self.tell(ErrorLevel::ERROR, || b"the body of the request was passed on already".to_vec());
             return Err(Flow::Status(502));
         };

@@ -488,11 +488,10 @@ impl Runner<'_> {
     }
 
     pub(super) fn hang_up(&mut self) {
-        if !matches!(self.course.sent.status, 408 | 499) {
+        if !matches!(self.course.sent.status, 400 | 408 | 499) {
             self.course.sent.status = 444;
         }
         self.course.state = CourseState::Over;
-        self.course.sent.complete = true;
         self.replies.stop(self.course.id, Stop::HangUp);
     }
 }

@@ -38,7 +38,7 @@ fn server() -> Arc<ServerTls> {
         groups: Groups::auto(),
         prefers_own: false,
         kernel: false,
-        compresses: false,
+        compresses: None,
         tickets: Some(Arc::new(TicketKeys::rotating())),
         sessions: None,
         early: None,

@@ -98,7 +98,7 @@ pub fn server() -> Arc<ServerTls> {
         groups: Groups::auto(),
         prefers_own: false,
         kernel: false,
-        compresses: false,
+        compresses: None,
         tickets: None,
         sessions: None,
         early: Some(Arc::new(SessionCache::new(1 << 20))),

@@ -1,0 +1,109 @@
+//! Requests of which no more comes, or not in time: what is logged of them beside nginx.
+
+use crate::NGINX;
+use crate::operators::{Server, both};
+use interop::{in_namespace, wait_for};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+const CONF: &str = "\
+    http { log_format l '\"$request\" $status \"$request_completion\" $request_length $host \
+    $request_method $request_uri $server_protocol \"$http_x_a\"'; access_log l.log l;\n\
+    client_header_timeout 500ms; client_body_timeout 500ms; keepalive_timeout 60s;\n\
+    server { listen 127.0.0.1:80; server_name first; location / { return 200 ok; } location /hung { return 444; }\n\
+    location /kept/ { proxy_pass http://127.0.0.1:81; }\n\
+    location /streamed/ { proxy_request_buffering off; proxy_pass http://127.0.0.1:81; } }\n\
+    server { listen 127.0.0.1:80; server_name other; access_log other.log l; } }";
+
+/// What its client does once its bytes are sent.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    Closes,
+    SendsNoMore,
+    Waits,
+}
+use Then::{Closes, SendsNoMore, Waits};
+
+const SENT: [(&str, Then); 24] = [
+    ("G", Closes),
+    ("GET", SendsNoMore),
+    ("GET /1", Waits),
+    ("GET /2 ", Closes),
+    ("GET /3 HT", Closes),
+    ("GET /4 HTTP/1.1\r\n", Closes),
+    ("GET /5 HTTP/1.1\r\nHost: a\r\nX-A: 1", SendsNoMore),
+    ("GET /6 HTTP/1.1\r\nHost: other\r\nX-A: 1\r\nX-B", Closes),
+    ("GET /7 HTTP/1.1\r\nX-A: 1\r\n", Waits),
+    ("GET /8 HTTP/1.0\r\nX-A: 1\r\n", SendsNoMore),
+    ("GET http://other/9 HTTP/1.1\r\nX-", Closes),
+    ("HEAD /10 HTTP/1.1\r\nHost: first\r\n", SendsNoMore),
+    ("\r\n", Closes),
+    ("\r\nGET /11 HTTP/1.1\r\n", Closes),
+    ("GET /12 HTTP/1.1\r\nHost: a\r\n\r\nGET /13 HTTP/1.1\r\nHo", SendsNoMore),
+    ("GET /14 HTTP/1.1\r\nHost: a\r\n\r\nGET /15 HTTP/1.1\r\nHo", Waits),
+    ("GET /hung HTTP/1.1\r\nHost: a\r\n\r\n", Waits),
+    ("POST /kept/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Closes),
+    ("POST /kept/2 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", SendsNoMore),
+    ("POST /kept/3 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Waits),
+    ("POST /streamed/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Closes),
+    ("POST /streamed/2 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", SendsNoMore),
+    ("POST /streamed/3 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Waits),
+    ("NONSENSE\r\n\r\n", Waits),
+];
+
+/// Takes all that comes, and answers nothing.
+fn silent_upstream() {
+    let listener = TcpListener::bind("127.0.0.1:81").unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            thread::spawn(move || while stream.read(&mut [0; 4_096]).is_ok_and(|bytes| bytes > 0) {});
+        }
+    });
+}
+
+/// What came back, without what is told of the server.
+fn asked((bytes, then): (&str, Then)) -> String {
+    let mut stream = TcpStream::connect("127.0.0.1:80").unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(bytes.as_bytes()).unwrap();
+    match then {
+        Closes => return String::new(),
+        SendsNoMore => stream.shutdown(Shutdown::Write).unwrap(),
+        Waits => {}
+    }
+    let mut came = Vec::new();
+    // A reset is an end as well.
+    let _ = stream.read_to_end(&mut came);
+    String::from_utf8_lossy(&came).lines().filter(|line| line.starts_with("HTTP/")).collect()
+}
+
+/// Each has its line, as nginx writes it: with what came of the head, and in the log of the
+/// server that its host names, if that came.
+#[test]
+fn what_no_more_comes_of_is_logged() {
+    in_namespace(&[NGINX], || {
+        silent_upstream();
+        let seen = both(|is_nginx| {
+            let server = Server::start(is_nginx, "half", CONF);
+            let lines = || [server.text("l.log"), server.text("other.log")].concat();
+            let mut seen = Vec::new();
+            for (at, sent) in SENT.into_iter().enumerate() {
+                let before = lines().lines().count();
+                let came = asked(sent);
+                let expected = 1 + usize::from(sent.0.contains("\r\n\r\nGET"));
+                wait_for("its lines", || lines().lines().count() >= before + expected);
+                let logs = [server.text("l.log"), server.text("other.log")];
+                let last = logs.map(|log| log.lines().rev().take(expected).collect::<Vec<_>>().join("\n"));
+                seen.push((at, sent.0, came, last));
+            }
+            server.running.stop();
+            seen
+        });
+        for (nginx, ours) in seen[0].iter().zip(&seen[1]) {
+            assert_eq!(nginx, ours);
+        }
+    });
+}
