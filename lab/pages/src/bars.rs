@@ -58,7 +58,8 @@ impl Bar {
     #[must_use]
     pub fn ratio(name: [&str; 2], ratio: Option<f64>, interval: Option<(f64, f64)>, also: &str) -> Option<Self> {
         let value = ratio.filter(|ratio| AxisScale::Logarithmic.holds(*ratio))?;
-        let interval = interval.filter(|(low, high)| [low, high].into_iter().all(|end| AxisScale::Logarithmic.holds(*end)));
+        let interval =
+            interval.filter(|(low, high)| [low, high].into_iter().all(|end| AxisScale::Logarithmic.holds(*end)));
         let ends = interval.map_or_else(String::new, |(low, high)| format!(" ({} to {})", factor(low), factor(high)));
         Some(Self { interval, ..Self::new(name, 0, value, format!("{}{ends}{also}", factor(value))) })
     }

@@ -203,3 +203,38 @@ fn every_colour_is_read_in_light_and_in_dark() {
         assert!(contrast(of("soft"), of("band")) >= 4.5, "text over the band");
     }
 }
+
+#[test]
+fn what_no_machine_measures_leaves_room_for_the_rest() {
+    let seconds = |value: f64| figures::seconds(value);
+    let mut chart = chart(vec![(1.0, 2e6), (2.0, f64::MAX), (3.0, 1e18), (4.0, -f64::MAX)]);
+    (chart.y.format, chart.y.scale) = (seconds, AxisScale::Linear);
+    let drawn = svg_page([chart].iter());
+    assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+    // Two points are drawn, and a label of their heights is no longer than the drawing has room for.
+    assert_eq!(
+        drawn.split("<polyline").nth(1).map(|curve| curve.split('"').nth(3).unwrap_or("").split(' ').count()),
+        Some(2)
+    );
+    let longest =
+        drawn.split("<text class=\"end\"").skip(1).map(|text| text.split(['>', '<']).nth(1).unwrap_or("").len());
+    assert!(longest.max() <= Some(14), "{drawn}");
+}
+
+#[test]
+fn verdicts_are_good_or_bad_by_their_words() {
+    for (words, tone) in [
+        ("COMPLETE", Tone::Good),
+        ("PARTIAL", Tone::Mind),
+        ("INVALID", Tone::Bad),
+        ("NOT ALIKE", Tone::Bad),
+        ("not measured", Tone::Mind),
+        ("MISSED by core 1", Tone::Bad),
+        ("does not count: stolen", Tone::Bad),
+        ("worse than default", Tone::Bad),
+        ("better", Tone::Good),
+        ("inconclusive: fewer than 5 runs", Tone::Plain),
+    ] {
+        assert_eq!(Tone::of(words), tone, "{words}");
+    }
+}
