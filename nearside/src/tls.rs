@@ -59,7 +59,7 @@ pub fn server_tls(chain: &[u8], key: &[u8]) -> Result<Arc<ServerTls>, TlsError> 
         clients: None,
         rejects: false,
         protocols: vec![b"http/1.1".to_vec()],
-        compresses: false,
+        compresses: None,
         kernel: true,
     };
     ServerTls::new(rules).map(Arc::new).map_err(TlsError::Server)
