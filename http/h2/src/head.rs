@@ -3,7 +3,7 @@
 
 use crate::priority::StreamPriority;
 use core::ops::ControlFlow;
-use hpack::{Field, Scratch};
+use hpack::{HeaderField, Scratch};
 use semantics::scan::{is_field_byte, is_token, split_target};
 use semantics::{Form, Known, Method, Offsets, Request, Status, authority, number};
 
@@ -107,7 +107,7 @@ impl<'a> HeadReader<'a> {
     }
 
     /// The next field. What follows one that may not be is not looked at.
-    pub fn field(&mut self, field: Field<'_>) -> ControlFlow<()> {
+    pub fn field(&mut self, field: HeaderField<'_>) -> ControlFlow<()> {
         let taken = match field.name {
             [b':', name @ ..] => self.pseudo_field(name, field.value),
             name => self.line().and_then(|()| self.plain_field(name, field.value)),

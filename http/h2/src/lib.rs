@@ -6,6 +6,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`frame`] | frames, read and written: for either side |
+//! | [`ClientConnection`] | the client's side: requests out, answers in |
 //! | [`ErrorCode`], [`FrameError`] | what ends streams and connections |
 //! | [`Window`], [`Stream`] | a stream and what may be sent on it: for either side |
 //! | [`StreamPriority`] | how urgent it is (RFC 9218) |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod client;
 mod connection;
 mod control;
 mod error;
@@ -28,6 +30,7 @@ mod sending;
 mod server;
 mod stream;
 
+pub use client::{Asked, ClientConnection, ClientEvent, ClientSettings, DataPiece};
 pub use connection::{Failure, Offer, ServerConnection, ServerEvent, ServerSettings};
 pub use error::{ErrorCode, FrameError};
 pub use flood::Flood;

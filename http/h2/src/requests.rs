@@ -8,7 +8,7 @@ use crate::head::{FoundHead, HeadFacts, HeadFault, HeadMemory, HeadReader, is_pl
 use crate::priority::StreamPriority;
 use crate::stream::{Closed, Stream, Window};
 use core::ops::ControlFlow;
-use hpack::Field;
+use hpack::HeaderField;
 
 /// Bytes that the decoded heads of a connection's streams may have beyond twice what they had on
 /// the wire. One more request is refused.
@@ -66,7 +66,7 @@ impl<T: Default> ServerConnection<T> {
         self.check_block(block)?;
         let (lines, most) = (&mut memory.parts.lines, usize::from(self.settings.head.bytes));
         lines.clear();
-        let decoded = self.decoder.decode(block, &mut memory.scratch, |Field { name, value, .. }| {
+        let decoded = self.decoder.decode(block, &mut memory.scratch, |HeaderField { name, value, .. }| {
             let fits = lines.len() + name.len() + value.len() + 4 <= most;
             if !fits || !is_plain_name(name) || !is_plain_value(value) {
                 return ControlFlow::Break(());

@@ -4,7 +4,7 @@ use crate::connection::ServerConnection;
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHead, HEAD, Kind};
 use crate::stream::Stream;
-use hpack::{Field, put_static, put_status};
+use hpack::{HeaderField, put_static, put_status};
 
 /// A block of an answer's fields: the same for all connections.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl<'a> BlockWriter<'a> {
 
     /// A field, its name in lower case.
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
-        put_static(Field::new(name, value), self.0);
+        put_static(HeaderField::new(name, value), self.0);
     }
 
     /// Lines of `name: value`, each with its CR LF, as HTTP/1.1 has them. What that says of its
@@ -41,7 +41,7 @@ impl<'a> BlockWriter<'a> {
             place.make_ascii_lowercase();
             if !is_of_connection(place) {
                 let value = value.get(1..).unwrap_or_default().trim_ascii();
-                put_static(Field::new(place, value), self.0);
+                put_static(HeaderField::new(place, value), self.0);
             }
         }
     }

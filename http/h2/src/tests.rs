@@ -6,7 +6,7 @@ use crate::{
     ErrorCode, FIRST_WINDOW, Failure, HeadLimits, HeadMemory, Offer, ServerConnection, ServerEvent, ServerSettings,
     StreamPriority, WINDOW_MAX,
 };
-use hpack::{Encoder, Field, Indexing, TABLE_DEFAULT, put_static};
+use hpack::{Encoder, HeaderField, Indexing, TABLE_DEFAULT, put_static};
 
 mod floods;
 mod properties;
@@ -109,7 +109,7 @@ impl World {
         let mut block = Vec::new();
         self.encoder.begin(&mut block);
         for (name, value) in fields {
-            self.encoder.encode(Field::new(name.as_bytes(), value.as_bytes()), Indexing::Without, &mut block);
+            self.encoder.encode(HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Without, &mut block);
         }
         block
     }
@@ -337,7 +337,7 @@ fn from_its_last_stream_on_a_connection_refuses() {
     assert_eq!(world.get(3), []);
     assert_eq!(world.resets(), [(3, ErrorCode::REFUSED_STREAM)]);
     let (mut out, mut block) = (Vec::new(), Vec::new());
-    put_static(Field::new(b":status", b"204"), &mut block);
+    put_static(HeaderField::new(b":status", b"204"), &mut block);
     world.server.send_block(1, &block, true, &mut out);
     assert!(world.server.streams().is_empty());
 }

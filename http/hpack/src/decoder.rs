@@ -2,34 +2,10 @@
 
 use std::ops::{ControlFlow, Range};
 
+use crate::error::Error;
 use crate::integer::Reader;
 use crate::table::Table;
-use crate::{Field, TABLE_DEFAULT, huffman, statics};
-
-/// Why a block cannot be decoded. The peer is to blame, and the connection ends with
-/// COMPRESSION_ERROR: its table is not known any more (RFC 9113 section 4.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Error {
-    /// The block ends within a field.
-    Truncated,
-    /// An integer of more than four further bytes (RFC 7541 section 5.1).
-    IntegerOverflow,
-    /// An index of 0 (section 6.1).
-    IndexZero,
-    /// An index beyond both tables (section 2.3.3).
-    IndexBeyondTable,
-    /// A Huffman code's padding is a byte or longer, or not of ones (section 5.2).
-    HuffmanPadding,
-    /// A Huffman code contains EOS (section 5.2).
-    HuffmanEos,
-    /// A table is to be larger than the limit (section 6.3).
-    UpdateTooLarge,
-    /// A table's size changes after a field, or for the third time (section 4.2).
-    UpdateMisplaced,
-    /// The limit is below the table's size, and the block does not begin with a change of it
-    /// (section 4.2).
-    UpdateMissing,
-}
+use crate::{HeaderField, TABLE_DEFAULT, huffman, statics};
 
 /// What a block had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -132,8 +108,8 @@ impl Decoder {
     }
 
     /// What the table has, as section 4.1 counts.
-    #[must_use]
-    pub const fn table_size(&self) -> u32 {
+    #[cfg(test)]
+    pub(crate) const fn table_size(&self) -> u32 {
         self.table.size()
     }
 
@@ -147,12 +123,12 @@ impl Decoder {
         &mut self,
         block: &[u8],
         scratch: &mut Scratch,
-        mut sink: impl FnMut(Field<'_>) -> ControlFlow<()>,
+        mut sink: impl FnMut(HeaderField<'_>) -> ControlFlow<()>,
     ) -> Result<Decoded, Error> {
         let mut reader = Reader(block);
         let mut decoded = Decoded::default();
         self.updates(&mut reader)?;
-        let mut give = |decoded: &mut Decoded, field: Field<'_>| {
+        let mut give = |decoded: &mut Decoded, field: HeaderField<'_>| {
             if !decoded.refused {
                 decoded.fields += 1;
                 decoded.bytes += (field.name.len() + field.value.len()) as u64;
@@ -163,7 +139,7 @@ impl Decoder {
             if first & 0x80 != 0 {
                 let index = reader.integer(first, 7)?;
                 let (name, value) = self.indexed(index)?;
-                give(&mut decoded, Field::new(name, value));
+                give(&mut decoded, HeaderField::new(name, value));
             } else if first & 0x20 != 0 && first & 0x40 == 0 {
                 return Err(Error::UpdateMisplaced);
             } else {
@@ -209,7 +185,7 @@ impl Decoder {
         first: u8,
         reader: &mut Reader<'_>,
         scratch: &mut Scratch,
-        give: impl FnOnce(Field<'_>),
+        give: impl FnOnce(HeaderField<'_>),
     ) -> Result<(), Error> {
         scratch.used = 0;
         let added = first & 0x40 != 0;
@@ -233,11 +209,11 @@ impl Decoder {
             Name::Static(name) => name,
             Name::Dynamic(back) => {
                 let (name, _) = self.table.get(*back).ok_or(Error::IndexBeyondTable)?;
-                give(Field { name, value, sensitive });
+                give(HeaderField { name, value, sensitive });
                 return Ok(());
             }
         };
-        give(Field { name, value, sensitive });
+        give(HeaderField { name, value, sensitive });
         if added {
             self.table.insert(name, value);
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::statics::{self, Place};
 use crate::table::Table;
-use crate::{ENTRY_OVERHEAD, Field, TABLE_DEFAULT, huffman, integer};
+use crate::{ENTRY_OVERHEAD, HeaderField, TABLE_DEFAULT, huffman, integer};
 
 /// What becomes of a field that is not in a table as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +14,7 @@ pub enum Indexing {
     /// It is not (section 6.2.2): for values that do not come again.
     Without,
     /// Nor by anybody who passes it on (section 6.2.3): for secrets. Such a field is not looked
-    /// up as a whole either. What [`Field::sensitive`] says.
+    /// up as a whole either. What [`HeaderField::sensitive`] says.
     Never,
 }
 
@@ -122,9 +122,9 @@ impl Encoder {
     }
 
     /// Appends a field.
-    pub fn encode(&mut self, field: Field<'_>, indexing: Indexing, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, field: HeaderField<'_>, indexing: Indexing, out: &mut Vec<u8>) {
         if field.sensitive || indexing == Indexing::Never {
-            return put_static(Field { sensitive: true, ..field }, out);
+            return put_static(HeaderField { sensitive: true, ..field }, out);
         }
         let name = match statics::find(field.name, field.value) {
             Place::Whole(index) => return integer::put(out, 0x80, 7, u32::from(index)),
@@ -155,7 +155,7 @@ impl Encoder {
     }
 
     /// Looks in the dynamic table, from the newest of its bucket on.
-    fn find(&self, field: Field<'_>, link: Link, with_name: bool) -> Stands {
+    fn find(&self, field: HeaderField<'_>, link: Link, with_name: bool) -> Stands {
         let Some(buckets) = &self.buckets else { return Stands::Nowhere };
         let mut stands = Stands::Nowhere;
         let mut number = buckets[bucket(link.name)];
@@ -184,7 +184,7 @@ impl Encoder {
         }
     }
 
-    fn insert(&mut self, field: Field<'_>, link: Link) {
+    fn insert(&mut self, field: HeaderField<'_>, link: Link) {
         self.table.insert(field.name, field.value);
         self.newest = self.newest.wrapping_add(1);
         let newest = &mut self.buckets.get_or_insert_with(|| Box::new([0; BUCKETS]))[bucket(link.name)];
@@ -203,7 +203,7 @@ impl Encoder {
 
 /// Appends a field by the static table alone: neither does it need what a connection's table
 /// has, nor does it change that. So a prepared block is the same for all connections.
-pub fn put_static(field: Field<'_>, out: &mut Vec<u8>) {
+pub fn put_static(field: HeaderField<'_>, out: &mut Vec<u8>) {
     let pattern = if field.sensitive { 0x10 } else { 0 };
     match statics::find(field.name, field.value) {
         Place::Whole(index) if !field.sensitive => integer::put(out, 0x80, 7, u32::from(index)),
@@ -219,12 +219,12 @@ pub fn put_static(field: Field<'_>, out: &mut Vec<u8>) {
 /// Appends `:status`, of three digits, likewise.
 pub fn put_status(status: u16, out: &mut Vec<u8>) {
     let digit = |unit: u16| b'0' + (status / unit % 10) as u8;
-    put_static(Field::new(b":status", &[digit(100), digit(10), digit(1)]), out);
+    put_static(HeaderField::new(b":status", &[digit(100), digit(10), digit(1)]), out);
 }
 
 /// Appends a literal (section 6.2), with the index of its name or 0.
 #[inline]
-fn put_literal(pattern: u8, bits: u32, name: u32, field: Field<'_>, out: &mut Vec<u8>) {
+fn put_literal(pattern: u8, bits: u32, name: u32, field: HeaderField<'_>, out: &mut Vec<u8>) {
     integer::put(out, pattern, bits, name);
     if name == 0 {
         put_text(field.name, out);

@@ -7,7 +7,7 @@
 //! Decoding looks [`BITS`] bits up at once, which are one or two symbols of the
 //! frequent ones; the symbols of longer codes are found by their length.
 
-use crate::decoder::Error;
+use crate::error::Error;
 
 /// The lengths of the codes of all bytes, in bits.
 #[rustfmt::skip]

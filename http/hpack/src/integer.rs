@@ -1,6 +1,6 @@
 //! Integers with a prefix (section 5.1).
 
-use crate::decoder::Error;
+use crate::error::Error;
 
 /// The bytes of a block that are still to be read.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,8 @@
 //!
 //! | module | for |
 //! | --- | --- |
-//! | `decoder` | blocks in: [`Decoder`], [`Decoded`], [`Error`] |
+//! | `decoder` | blocks in: [`Decoder`], [`Decoded`] |
+//! | `error` | [`Error`] |
 //! | `encoder` | blocks out: [`Encoder`], [`Indexing`], [`put_static`], [`put_status`] |
 //! | `table` | the dynamic table (section 2.3.2) |
 //! | `statics` | the static table (Appendix A) |
@@ -26,13 +27,15 @@
 
 mod decoder;
 mod encoder;
+mod error;
 mod huffman;
 mod integer;
 mod statics;
 mod table;
 
-pub use decoder::{Decoded, Decoder, Error, Scratch};
+pub use decoder::{Decoded, Decoder, Scratch};
 pub use encoder::{Encoder, Indexing, put_static, put_status};
+pub use error::Error;
 
 /// The size of a table before the peer's SETTINGS_HEADER_TABLE_SIZE says
 /// otherwise (RFC 9113 section 6.5.2), in bytes.
@@ -47,7 +50,7 @@ pub const ENTRY_OVERHEAD: u32 = 32;
 
 /// A field of a header block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Field<'a> {
+pub struct HeaderField<'a> {
     /// The name as sent, which may be empty; that it is in lower case is the
     /// caller's to see to (RFC 9113 section 8.2).
     pub name: &'a [u8],
@@ -57,7 +60,7 @@ pub struct Field<'a> {
     pub sensitive: bool,
 }
 
-impl<'a> Field<'a> {
+impl<'a> HeaderField<'a> {
     /// A field that may be indexed.
     #[must_use]
     pub const fn new(name: &'a [u8], value: &'a [u8]) -> Self {

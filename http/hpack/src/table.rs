@@ -48,6 +48,7 @@ impl Table {
         self.limit
     }
 
+    #[cfg(test)]
     pub(crate) const fn size(&self) -> u32 {
         self.size
     }

@@ -38,3 +38,6 @@ fn example(limit: u32, blocks: &[Block<'_>]) {
 }
 
 mod appendix_c;
+mod errors;
+mod properties;
+mod sizes;

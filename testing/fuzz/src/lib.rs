@@ -56,6 +56,7 @@ pub const TARGETS: &[Target] = &[
     targets::h2_server::TARGET,
     targets::http_client::TARGET,
     targets::http_values::TARGET,
+    targets::hpack::TARGET,
     targets::cgi_answer::TARGET,
     targets::dns_answer::TARGET,
     targets::nginx_compile::TARGET,

@@ -130,7 +130,7 @@ fn heads_that_are_more_than_they_were_are_bounded() {
     let value = "x".repeat(3_500);
     let mut block = Vec::new();
     for (name, value) in GET.iter().chain(&[("a", &*value)]) {
-        world.encoder.encode(Field::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut block);
+        world.encoder.encode(HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut block);
     }
     let mut bytes = Vec::new();
     frame::write_headers(&mut bytes, 1, &block, true, 16_384);
@@ -138,7 +138,11 @@ fn heads_that_are_more_than_they_were_are_bounded() {
     let bomb = |world: &mut World, stream| {
         let mut block = Vec::new();
         for (name, value) in GET.iter().chain(&[("a", &*value); 2]) {
-            world.encoder.encode(Field::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut block);
+            world.encoder.encode(
+                HeaderField::new(name.as_bytes(), value.as_bytes()),
+                Indexing::Incremental,
+                &mut block,
+            );
         }
         assert!(block.len() < 20, "it is small on the wire");
         let mut bytes = Vec::new();

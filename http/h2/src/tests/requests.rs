@@ -292,7 +292,7 @@ fn an_answer_that_ends_first_takes_no_more_of_the_body() {
     let answered = || {
         let (mut world, mut out, mut block) = (World::new(), Vec::new(), Vec::new());
         world.post(1);
-        put_static(Field::new(b":status", b"200"), &mut block);
+        put_static(HeaderField::new(b":status", b"200"), &mut block);
         world.server.send_block(1, &block, true, &mut out);
         for _ in 0..10 {
             assert_eq!(world.offer(&data(1, &[0; 16_384], false)), []);

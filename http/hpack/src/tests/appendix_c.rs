@@ -136,7 +136,7 @@ fn our_blocks_are_those_of_c_4_and_c_6() {
             let mut out = Vec::new();
             encoder.begin(&mut out);
             for (name, value) in fields {
-                encoder.encode(Field::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut out);
+                encoder.encode(HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut out);
             }
             assert_eq!(out, bytes(coded), "{fields:?}");
         }

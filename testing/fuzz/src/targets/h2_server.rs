@@ -5,7 +5,7 @@ use crate::Target;
 use crate::corpus::digest;
 use h2::frame::{self, FrameHead, HEAD, Kind, PREFACE, setting};
 use h2::{ErrorCode, HeadLimits, HeadMemory, Offer, ServerConnection, ServerEvent, ServerSettings};
-use hpack::{Field, put_static};
+use hpack::{HeaderField, put_static};
 use std::collections::BTreeMap;
 
 pub(crate) const TARGET: Target = Target {
@@ -140,7 +140,7 @@ fn take(event: ServerEvent<'_, u32>, left: &mut BTreeMap<u32, Option<u64>>) -> (
 /// Every other stream is answered, as far as there is room; of the rest some are reset.
 fn answer(server: &mut ServerConnection<u32>, stream: u32, out: &mut Vec<u8>) {
     let mut block = Vec::new();
-    put_static(Field::new(b":status", b"200"), &mut block);
+    put_static(HeaderField::new(b":status", b"200"), &mut block);
     match stream % 8 {
         1 => {}
         3 => server.send_block(stream, &block, true, out),

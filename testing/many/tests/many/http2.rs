@@ -3,7 +3,7 @@
 use crate::echo::Echo;
 use crate::world::{Folder, World, clock};
 use h2::frame::{self, FrameHead, HEAD, Kind, MAX_STREAM, PREFACE, setting};
-use hpack::{Decoder, Encoder, Field, Indexing, Scratch, TABLE_DEFAULT};
+use hpack::{Decoder, Encoder, HeaderField, Indexing, Scratch, TABLE_DEFAULT};
 use server::exchange::Handler;
 use server::{Config, Respond, Server};
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ impl Peer {
         let (mut block, mut out) = (Vec::new(), Vec::new());
         self.encoder.begin(&mut block);
         for (name, value) in fields {
-            self.encoder.encode(Field::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut block);
+            self.encoder.encode(HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental, &mut block);
         }
         frame::write_headers(&mut out, stream, &block, ends, 16_384);
         out
