@@ -29,7 +29,7 @@ fn configuration(address: &str) -> String {
            location /dropped {{ return 444; }}\n\
            location /trails {{ add_trailer x-end \"$request_uri\"; alias ../www/; }}\n\
            location /zipped {{ gzip on; alias ../www/; }}\n\
-           location /slow {{ limit_rate 400k; alias ../www/; }} }}\n\
+           location /slow {{ limit_rate 2m; alias ../www/; }} }}\n\
          server {{ listen {address}:81; client_max_body_size 8m;\n\
            location / {{ client_body_in_file_only clean; proxy_set_header x-bytes $content_length; \n\
              proxy_pass http://{address}:82; }} }}\n\
@@ -70,7 +70,7 @@ const ASKED: &[&str] = &[
     "nghttp -v http://$A/trails/index.txt | grep -c 'x-end: /trails/index.txt'",
     "nghttp -v http://$A/index.txt | grep -oE 'SETTINGS_MAX_CONCURRENT_STREAMS.*'",
     "nghttp -n -s http://$A/index.txt http://$A/large http://$A/told http://$A/missing | grep -oE ' (200|404) +.*' | cut -c1-4 | sort",
-    "h2load -n 2000 -c 5 -m 40 http://$A/index.txt | grep -E '^(requests|status codes)'",
+    "h2load -n 500 -c 5 -m 40 http://$A/index.txt | grep -E '^(requests|status codes)'",
     "h2load -n 200 -c 5 -m 40 https://$A/large | grep -E '^(requests|status codes)'",
     "h2load -n 200 -c 2 -m 20 -d www/index.txt http://$A/passed | grep -E '^(requests|status codes)'",
     "alpn 443 h2,http/1.1",
@@ -87,6 +87,7 @@ get() { path=$1; shift; curl -sik --max-time 60 $HOW "$@" "$SCHEME://one.example
 body() { path=$1; shift; curl -sk --max-time 60 $HOW "$@" "$SCHEME://one.example$path"; }
 over() {
     SCHEME=http HOW="--http2-prior-knowledge --connect-to one.example:80:$A:80"; "$@"
+    echo
     SCHEME=https HOW="--http2 --connect-to one.example:443:$A:443"; "$@"
 }
 alpn() {
@@ -176,7 +177,7 @@ fn clients_get_the_same_answers() {
             lines
         };
         let (theirs, ours) = (log("nginx"), log("sockets"));
-        assert!(theirs.len() > 2_000);
+        assert!(theirs.len() > 700);
         if let Some(differs) = theirs.iter().zip(&ours).find(|(one, other)| one != other) {
             failures.push(format!("log: {differs:?}"));
         }
