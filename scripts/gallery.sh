@@ -54,11 +54,20 @@ page found "The highest rate that meets its objectives" load $url --find-max 'p9
 	-c 64 -d 500ms --html found.html
 page sweep "Loads by connections and threads" load $url --sweep conns=1,4,16,64,256 --procs 1,2 -d 500ms \
 	--html sweep.html
+page bulk "Streams without end" load $url --bulk up -c 4 -d 3s --interval 200ms --html bulk.html
 # A wire of shared memory, from the tester to itself.
 near=--link=memif:@gallery,role=server
 far=--link=memif:@gallery,role=client
 page frames "Packets over shared memory" packet load $near $far --probe=76B --background=64B:20k -d 3s \
 	--html frames.html
+# A forwarder between two wires, and the tester at their other ends.
+(
+	sleep 1
+	nearside packet load --link=memif:@gallery-in,role=client --link=memif:@gallery-out,role=client --probe=76B \
+		--background=64B:20k -d 3s >/dev/null 2>&1 || true
+) &
+page forward "A forwarder" packet forward --link=memif:@gallery-in,role=server --link=memif:@gallery-out,role=server \
+	--mode io -d 6s --html forward.html
 page rfc2544 "RFC 2544, in short" packet rfc2544 $near $far --quick \
 	--trial 200ms --test throughput,latency,loss --drain 50ms --settle 0s --late-limit 5% --html rfc2544.html
 page zero-loss "Zero loss: a probe beside a background" packet run zero-loss --rate 5k --alone 1s -d 3s \

@@ -1,7 +1,7 @@
 //! Streams without end: a line for each interval, and what it came to.
 
 use core::fmt::Write;
-use environment::{ResultKind, SCHEMA};
+use environment::{ResultKind, ResultOrigin, SCHEMA};
 use figures::{digits, share, si};
 use load::{BulkInterval, BulkReport, BulkSetup, BulkWay};
 use serde::Serialize;
@@ -129,13 +129,15 @@ pub fn bulk_verdict(report: &BulkReport) -> BulkVerdict {
     BulkVerdict { word: if reasons.is_empty() { "COMPLETE" } else { "INVALID" }, reasons }
 }
 
-/// The same as one JSON object, with the machine that it belongs to.
+/// The same as one JSON object, with the machine that it belongs to, and how it came.
 #[must_use]
-pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize) -> String {
+pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize, origin: &ResultOrigin) -> String {
     #[derive(Serialize)]
     struct Whole<'a, E: Serialize> {
         kind: ResultKind,
         schema: u32,
+        #[serde(flatten)]
+        origin: &'a ResultOrigin,
         verdict: BulkVerdict,
         #[serde(flatten)]
         report: &'a BulkReport,
@@ -144,6 +146,7 @@ pub fn render_bulk_json(report: &BulkReport, environment: &impl Serialize) -> St
     match serde_json::to_string_pretty(&Whole {
         kind: ResultKind::Bulk,
         schema: SCHEMA,
+        origin,
         verdict: bulk_verdict(report),
         report,
         environment,
@@ -197,7 +200,8 @@ Port         eth0: 9.40 Gbit/s sent, 4.00 Gbit/s received, 94 % of its 10.0 Gbit
 Own CPU      25 % user, 75 % system of a core
 ";
         assert_eq!(text, expected, "\n{text}");
-        let json: serde_json::Value = serde_json::from_str(&render_bulk_json(&report, &"here")).expect("JSON");
+        let json: serde_json::Value =
+            serde_json::from_str(&render_bulk_json(&report, &"here", &ResultOrigin::default())).expect("JSON");
         assert_eq!((&json["up"]["bits_per_second"], &json["down"]["bytes"]), (&9.4e9.into(), &1_175_000_000.into()));
         assert_eq!((&json["intervals"][0]["up"]["retransmits"], &json["environment"]), (&7.into(), &"here".into()));
     }

@@ -127,7 +127,7 @@ impl Typed {
             Self::Compare(args) => Command::Compare(args.plan()?),
             Self::Judge { .. } => return Err("results are judged by nearside lab judge FILE…".to_owned()),
             Self::Lab(args) => Command::Lab(args.plan()?),
-            Self::Packet(args) => Command::Packet(args.plan()?),
+            Self::Packet(args) => args.command()?,
             Self::Watch(args) => Command::Watch(Box::new(args.plan()?)),
             Self::Numa(args) => Command::Numa(args.plan()?),
             Self::Node(args) => Command::Node(args.plan()),

@@ -353,7 +353,7 @@ fn load_refuses_what_contradicts() {
         ("load http://a/ --sweep conns=1 --threads 2 --procs 2".to_owned(), "cannot be used with"),
         ("load http://a/ --sweep conns=1 --ndjson x".to_owned(), "cannot be used with"),
         ("load http://a/ --csv x".to_owned(), "--sweep"),
-        ("load http://a/ --bulk --svg x".to_owned(), "--svg"),
+        ("load http://a/ --bulk --hgrm x".to_owned(), "--hgrm"),
         ("load http://a/ --server-pid 7".to_owned(), "--sweep and --find-max"),
         ("load http://a/ --as ab --json".to_owned(), "cannot be used with"),
         ("load http://a/ --warmup 5".to_owned(), "as in 1000r"),

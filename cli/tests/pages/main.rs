@@ -62,28 +62,33 @@ arms = [
 "#;
 
 /// The commands, each with the page that it makes. URL is the server's.
-const COMMANDS: [(&str, &str); 16] = [
+const COMMANDS: [(&str, &str); 18] = [
     ("load.html", "load URL -c 4 -d 300ms --warmup 10ms --no-floor --expect p99<1s --html load.html"),
     (
         "found.html",
         "load URL --find-max rate<0.1 --find-start 2 --find-precision 50% -c 2 -d 100ms --warmup 10ms --html found.html",
     ),
+    ("bulk.html", "load URL --bulk both -c 2 -d 300ms --warmup 10ms --interval 100ms --html bulk.html"),
     ("sweep.html", "load URL --sweep conns=1,8 --procs 1,2 -d 100ms --warmup 10ms --html sweep.html"),
     (
         "frames.html",
-        "packet load --link memif:@pagesA,role=server --link memif:@pagesA,role=client --probe=76B:1k --background=64B:1k -d 200ms --drain 50ms --html frames.html",
+        "packet load --link memif:pagesA.sock,role=server --link memif:pagesA.sock,role=client --probe=76B:1k --background=64B:1k -d 200ms --drain 50ms --html frames.html",
     ),
     (
         "latency.html",
-        "packet latency --link memif:@pagesB,role=server --link memif:@pagesB,role=client --rates 0,1k -d 200ms --drain 50ms --html latency.html",
+        "packet latency --link memif:pagesB.sock,role=server --link memif:pagesB.sock,role=client --rates 0,1k -d 200ms --drain 50ms --html latency.html",
+    ),
+    (
+        "forward.html",
+        "packet forward --link memif:pagesF.sock,role=server --link memif:pagesF.sock,role=client --mode txonly -d 200ms --html forward.html",
     ),
     (
         "search.html",
-        "packet search --link memif:@pagesC,role=server --link memif:@pagesC,role=client --stream 64 --goal ndr --trial 10ms,20ms --width 50% --trials 6 --late-limit 50% --drain 10ms --html search.html",
+        "packet search --link memif:pagesC.sock,role=server --link memif:pagesC.sock,role=client --stream 64 --goal ndr --trial 10ms,20ms --width 50% --trials 6 --late-limit 50% --drain 10ms --html search.html",
     ),
     (
         "rfc2544.html",
-        "packet rfc2544 --link memif:@pagesD,role=server --link memif:@pagesD,role=client --quick --sizes 64,512 --test throughput,latency,loss --trial 20ms --settle 0s --drain 10ms --late-limit 50% --html rfc2544.html",
+        "packet rfc2544 --link memif:pagesD.sock,role=server --link memif:pagesD.sock,role=client --quick --sizes 64,512 --test throughput,latency,loss --trial 20ms --settle 0s --drain 10ms --late-limit 50% --html rfc2544.html",
     ),
     (
         "zero-loss.html",
@@ -175,7 +180,7 @@ fn a_page_is_read_as_its_result_is() {
 #[test]
 fn a_page_is_made_of_a_result_that_was_kept() {
     let (status, said) = run(
-        "packet load --link memif:@pagesE,role=server --link memif:@pagesE,role=client --probe=76B:1k -d 100ms --drain 50ms --out kept.json",
+        "packet load --link memif:pagesE.sock,role=server --link memif:pagesE.sock,role=client --probe=76B:1k -d 100ms --drain 50ms --out kept.json",
     );
     assert_eq!(status, 0, "{said}");
     let (status, said) = run("lab report kept.json");

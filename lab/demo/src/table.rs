@@ -16,14 +16,13 @@ pub(crate) fn render(results: &DemoResults) -> String {
     for line in conditions(results).lines() {
         text.push_str(&wrapped(line, 120, ""));
     }
-    let head = ["", "requests/s", "(min - max)", "p50", "p99", "max", "server", "client", "times nginx's"];
     for stage in Stage::ALL {
         let scenarios = results.scenarios(stage);
         if scenarios.is_empty() {
             continue;
         }
         let _ = writeln!(text, "\n{}", notes::stage(results, stage));
-        line(&mut text, &head.map(str::to_owned));
+        line(&mut text, &HEADS.map(str::to_owned));
         for scenario in scenarios {
             let _ = writeln!(text, "{}", scenario.title());
             for row in summaries(results, scenario) {
@@ -31,7 +30,7 @@ pub(crate) fn render(results: &DemoResults) -> String {
             }
         }
     }
-    text.push_str("latencies in microseconds; server and client: the process's share of its core / softirq on it\n");
+    let _ = writeln!(text, "{CELLS}");
     if let Some(limit) = notes::frames(results) {
         let _ = write!(text, "\n{}", wrapped(&limit, 100, ""));
     }
@@ -103,10 +102,18 @@ pub(crate) fn conditions(results: &DemoResults) -> String {
     )
 }
 
-fn cells(results: &DemoResults, row: &Summary) -> [String; 9] {
+/// The heads of [`cells`].
+pub(crate) const HEADS: [&str; 9] =
+    ["", "requests/s", "(min - max)", "p50", "p99", "max", "server", "client", "times nginx's"];
+
+/// What stands in them.
+pub(crate) const CELLS: &str =
+    "latencies in microseconds; server and client: the process's share of its core / softirq on it";
+
+pub(crate) fn cells(results: &DemoResults, row: &Summary) -> [String; 9] {
     let at = |percentile| row.latency.at(percentile).map_or_else(|| "-".to_owned(), micros);
     [
-        format!("  {}", results.name(row.contender)),
+        results.name(row.contender),
         thousands(row.rate.median),
         format!("({} - {})", thousands(row.rate.min), thousands(row.rate.max)),
         at(50.0),
@@ -120,7 +127,7 @@ fn cells(results: &DemoResults, row: &Summary) -> [String; 9] {
 
 fn line(text: &mut String, cells: &[String; 9]) {
     const WIDTHS: [usize; 8] = [20, 10, 23, 7, 7, 7, 11, 11];
-    let mut line = format!("{:<20}", cells[0]);
+    let mut line = format!("{:<20}", format!("  {}", cells[0]));
     for (cell, width) in cells.iter().zip(WIDTHS).skip(1) {
         let _ = write!(line, " {cell:>width$}");
     }

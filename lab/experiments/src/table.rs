@@ -199,14 +199,16 @@ pub fn word(comparison: &Comparison) -> String {
 /// What was expected, and whether it came out.
 #[must_use]
 pub fn checks(checks: &[Check]) -> String {
-    let mut text = String::new();
-    for check in checks {
-        let word = match check.kept {
-            Some(true) => "as expected",
-            Some(false) => "NOT AS EXPECTED",
-            None => "not measured",
-        };
-        let _ = writeln!(text, "{}: {}: {word}", check.what, check.found);
+    let line = |check: &Check| format!("{}: {}: {}\n", check.what, check.found, kept(check));
+    checks.iter().map(line).collect()
+}
+
+/// Whether what was expected came out, in words.
+#[must_use]
+pub const fn kept(check: &Check) -> &'static str {
+    match check.kept {
+        Some(true) => "as expected",
+        Some(false) => "NOT AS EXPECTED",
+        None => "not measured",
     }
-    text
 }

@@ -63,6 +63,13 @@ pub fn grouped(count: u64) -> String {
     out
 }
 
+/// A ratio, with three digits however small it is.
+#[must_use]
+pub fn factor(ratio: f64) -> String {
+    let zeros = if ratio > 0.0 && ratio < 0.1 { (-ratio.log10()).floor().min(9.0) as usize } else { 0 };
+    format!("{ratio:.*}", 3 + zeros)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use core::fmt::Write;
 use figures::{digits, grouped, seconds, share, si};
 
 /// The percentiles that the table names, beside the median.
-pub const PERCENTILES: [f64; 3] = [0.95, 0.999, 0.9999];
+const PERCENTILES: [f64; 3] = [0.95, 0.999, 0.9999];
 
 /// Ports as people call them.
 #[must_use]
@@ -19,11 +19,25 @@ pub fn way(lane: &LaneResult) -> String {
 #[must_use]
 pub fn render(result: &TrialResult, threshold_ns: u64) -> String {
     let mut out = String::new();
-    frames(&mut out, result);
-    let _ = writeln!(out);
-    latencies(&mut out, result, threshold_ns);
-    tester(&mut out, result);
+    columns(&mut out, &frames(result));
+    lines(&mut out, result.lanes.iter().flat_map(losses));
+    out.push('\n');
+    columns(&mut out, &latencies(result, threshold_ns));
+    lines(&mut out, result.lanes.iter().filter_map(stamped));
+    out.push('\n');
+    lines(&mut out, tester(result));
     out
+}
+
+/// The sentences of [`render`], without its tables.
+#[must_use]
+pub fn notes(result: &TrialResult) -> Vec<String> {
+    let lanes = result.lanes.iter();
+    lanes.clone().flat_map(losses).chain(lanes.filter_map(stamped)).chain(tester(result)).collect()
+}
+
+fn lines(out: &mut String, lines: impl IntoIterator<Item = String>) {
+    lines.into_iter().for_each(|line| _ = writeln!(out, "{line}"));
 }
 
 /// Columns under heads, each as wide as it must be.
@@ -40,13 +54,16 @@ pub(crate) fn columns(out: &mut String, rows: &[Vec<String>]) {
     }
 }
 
-fn frames(out: &mut String, result: &TrialResult) {
-    let heads = ["stream", "way", "sent", "rate", "received", "lost", "entrance", "twice", "out of order", "damaged"];
-    let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for lane in &result.lanes {
-        rows.push(vec![
+/// What was sent and came, a row for each stream and direction below the heads.
+#[must_use]
+pub fn frames(result: &TrialResult) -> Vec<Vec<String>> {
+    let heads =
+        ["stream", "way", "bytes", "sent", "rate", "received", "lost", "entrance", "twice", "out of order", "damaged"];
+    let row = |lane: &LaneResult| {
+        vec![
             lane.stream.clone(),
             way(lane),
+            format!("{:.0}", lane.mean_size),
             grouped(lane.sent.frames),
             si(lane.rate, "/s"),
             grouped(lane.received),
@@ -55,41 +72,33 @@ fn frames(out: &mut String, result: &TrialResult) {
             grouped(lane.arrivals.duplicates),
             grouped(lane.arrivals.reordered),
             grouped(lane.damaged),
-        ]);
-    }
-    columns(out, &rows);
-    for lane in &result.lanes {
-        let name = format!("{} {}", lane.stream, way(lane));
-        let not_sent = if lane.replayed { not_sent(lane) } else { String::new() };
-        if !not_sent.is_empty() {
-            let _ = writeln!(out, "{name}: of the capture not sent: {not_sent}");
+        ]
+    };
+    [heads.map(str::to_owned).to_vec()].into_iter().chain(result.lanes.iter().map(row)).collect()
+}
+
+/// What was lost, and what of a capture was not sent.
+fn losses(lane: &LaneResult) -> Vec<String> {
+    let name = format!("{} {}", lane.stream, way(lane));
+    let (lost, offered, share) = (grouped(lane.lost()), grouped(lane.offered()), share(lane.loss_ratio()));
+    let loss = match lane.loss_bound() {
+        Some(bound) => {
+            format!("{name}: 0 lost of {offered}: at most {bound:.1e} of all at 95 %, if losses are independent")
         }
-        let _ = match lane.loss_bound() {
-            Some(bound) => writeln!(
-                out,
-                "{name}: 0 lost of {}: at most {bound:.1e} of all at 95 %, if losses are independent",
-                grouped(lane.offered())
-            ),
-            None if lane.offered() == 0 => writeln!(out, "{name}: nothing was sent"),
-            None if lane.replayed => writeln!(
-                out,
-                "{name}: {} lost of {} ({}); {} of its frames came more often than they were sent",
-                grouped(lane.lost()),
-                grouped(lane.offered()),
-                share(lane.loss_ratio()),
-                grouped(lane.arrivals.duplicates)
-            ),
-            None => writeln!(
-                out,
-                "{name}: {} lost of {} ({}), within the device in {} runs, the longest of {}",
-                grouped(lane.lost()),
-                grouped(lane.offered()),
-                share(lane.loss_ratio()),
-                grouped(lane.losses.events),
-                grouped(lane.losses.longest)
-            ),
-        };
-    }
+        None if lane.offered() == 0 => format!("{name}: nothing was sent"),
+        None if lane.replayed => format!(
+            "{name}: {lost} lost of {offered} ({share}); {} of its frames came more often than they were sent",
+            grouped(lane.arrivals.duplicates)
+        ),
+        None => format!(
+            "{name}: {lost} lost of {offered} ({share}), within the device in {} runs, the longest of {}",
+            grouped(lane.losses.events),
+            grouped(lane.losses.longest)
+        ),
+    };
+    let not_sent = if lane.replayed { not_sent(lane) } else { String::new() };
+    let not_sent = (!not_sent.is_empty()).then(|| format!("{name}: of the capture not sent: {not_sent}"));
+    not_sent.into_iter().chain([loss]).collect()
 }
 
 /// Frames of a capture that were never sent, and why.
@@ -110,30 +119,25 @@ fn micros(nanos: f64) -> String {
     digits(nanos / 1e3)
 }
 
-fn latencies(out: &mut String, result: &TrialResult, threshold_ns: u64) {
-    let above = format!("> {}", seconds(threshold_ns as f64));
-    let mut heads = vec!["latency, µs", "way", "min", "median", "mean", "max"];
-    let names: Vec<String> = PERCENTILES.iter().map(|at| format!("p{}", at * 100.0)).collect();
-    heads.extend(names.iter().map(String::as_str));
-    heads.extend(["samples", &above]);
-    let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
-    for lane in &result.lanes {
-        let mut row = vec![lane.stream.clone(), way(lane)];
-        row.extend(figures(&lane.latency));
-        row.extend([grouped(lane.latency.samples), grouped(lane.latency.above(threshold_ns))]);
-        rows.push(row);
-    }
-    columns(out, &rows);
-    for lane in &result.lanes {
-        if let Some(stamped) = &lane.stamped {
-            let _ = writeln!(out, "{} {}: {}", lane.stream, way(lane), stamps(stamped));
-        }
-    }
+/// Latencies, a row for each stream and direction below the heads.
+#[must_use]
+pub fn latencies(result: &TrialResult, threshold_ns: u64) -> Vec<Vec<String>> {
+    let mut heads = ["latency, µs", "way", "min", "median", "mean", "max"].map(str::to_owned).to_vec();
+    heads.extend(PERCENTILES.iter().map(|at| format!("p{}", at * 100.0)));
+    heads.extend(["samples".to_owned(), format!("> {}", seconds(threshold_ns as f64))]);
+    let row = |lane: &LaneResult| {
+        let counts = [grouped(lane.latency.samples), grouped(lane.latency.above(threshold_ns))];
+        [vec![lane.stream.clone(), way(lane)], figures(&lane.latency), counts.to_vec()].concat()
+    };
+    [heads].into_iter().chain(result.lanes.iter().map(row)).collect()
+}
+
+fn stamped(lane: &LaneResult) -> Option<String> {
+    Some(format!("{} {}: {}", lane.stream, way(lane), stamps(lane.stamped.as_ref()?)))
 }
 
 /// By which stamps latencies are, and what the tester's own clock says.
-#[must_use]
-pub fn stamps(stamped: &Stamped) -> String {
+fn stamps(stamped: &Stamped) -> String {
     let mut line = format!("by {} of {} frames", stamped.by, grouped(stamped.frames));
     if stamped.missing() > 0 {
         let _ = write!(line, " ({} came without both)", grouped(stamped.missing()));
@@ -155,8 +159,7 @@ pub fn stamps(stamped: &Stamped) -> String {
 
 /// Min, median, mean, max and the percentiles; a dash for what too few samples
 /// stand behind.
-#[must_use]
-pub fn figures(latency: &LatencyDistribution) -> Vec<String> {
+fn figures(latency: &LatencyDistribution) -> Vec<String> {
     if latency.samples == 0 {
         return vec!["-".to_owned(); 4 + PERCENTILES.len()];
     }
@@ -171,20 +174,18 @@ pub fn figures(latency: &LatencyDistribution) -> Vec<String> {
     cells
 }
 
-fn tester(out: &mut String, result: &TrialResult) {
+fn tester(result: &TrialResult) -> Vec<String> {
     let stalls = &result.stalls;
-    let _ = writeln!(
-        out,
-        "\nthe tester: away {} times, {} in all, at most {}; {} of its frames late or not sent",
+    let mut all = vec![format!(
+        "the tester: away {} times, {} in all, at most {}; {} of its frames late or not sent",
         grouped(stalls.count),
         seconds(stalls.total_ns as f64),
         seconds(stalls.longest_ns as f64),
         share(result.late_share())
-    );
+    )];
     for lane in result.lanes.iter().filter(|lane| lane.gaps.samples > 0) {
         let gaps = &lane.gaps;
-        let _ = writeln!(
-            out,
+        all.push(format!(
             "  {} {}: between frames p1 {} p50 {} p99 {}, other than due by p99 {}; after the time due p50 {} p99 {} \
              max {}",
             lane.stream,
@@ -196,10 +197,10 @@ fn tester(out: &mut String, result: &TrialResult) {
             seconds(gaps.behind_p50_ns as f64),
             seconds(gaps.behind_p99_ns as f64),
             seconds(gaps.behind_max_ns as f64)
-        );
+        ));
     }
     let sum = |each: fn(&LaneResult) -> u64| result.lanes.iter().map(each).sum::<u64>();
-    for (count, what) in [
+    let counts = [
         (
             result.damaged_unknown,
             "frames came damaged or made up; those of ours that did not come otherwise count as lost",
@@ -212,17 +213,15 @@ fn tester(out: &mut String, result: &TrialResult) {
         (sum(|lane| lane.backwards), "frames came before they left, by their marks and the clock"),
         (sum(|lane| lane.sent.timeouts), "probes were given up"),
         (sum(|lane| lane.sent.too_long), "frames were too long for the link"),
-    ] {
-        if count > 0 {
-            let _ = writeln!(out, "{} {what}", grouped(count));
-        }
-    }
-    if let Some(why) = &result.clock_doubt {
-        let _ = writeln!(out, "INVALID latencies: {why}");
-    }
+    ];
+    all.extend(
+        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", grouped(*count))),
+    );
+    all.extend(result.clock_doubt.iter().map(|why| format!("INVALID latencies: {why}")));
     if !result.complete {
-        let _ = writeln!(out, "stopped after {:.1} of {:.1} s", result.seconds, result.intended_seconds);
+        all.push(format!("stopped after {:.1} of {:.1} s", result.seconds, result.intended_seconds));
     }
+    all
 }
 
 #[cfg(test)]
@@ -253,6 +252,7 @@ mod tests {
         let lane = LaneResult {
             stream: "probe".into(),
             to: 1,
+            mean_size: 76.0,
             rate: 10_000.0,
             sent: Sent { frames: 100_000, ..Sent::default() },
             received: 100_000,
@@ -269,8 +269,8 @@ mod tests {
         let result = TrialResult { lanes: vec![lane, lost], foreign: 3, complete: true, ..TrialResult::default() };
         let text = render(&result, 15_000);
         for line in [
-            "stream  way     sent      rate  received  lost  entrance  twice  out of order  damaged",
-            "probe   A→B  100,000  10.0 k/s   100,000     0         0      0             0        0",
+            "stream  way  bytes     sent      rate  received  lost  entrance  twice  out of order  damaged",
+            "probe   A→B     76  100,000  10.0 k/s   100,000     0         0      0             0        0",
             "probe A→B: 0 lost of 100,000: at most 3.0e-5 of all at 95 %, if losses are independent",
             "load B→A: 15 lost of 20 (75 %), within the device in 2 runs, the longest of 4",
             "latency, µs  way   min  median  mean   max   p95  p99.9  p99.99  samples  > 15.0 µs",

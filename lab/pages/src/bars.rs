@@ -1,11 +1,11 @@
 //! Values by name, each with its interval: bars from zero, or places on a logarithmic axis (a forest
 //! plot: Lewis and Clarke, BMJ 322, 2001). Names stand above their bars, so that no name is cut.
 
-use crate::drawing::{Drawing, TEXT, both, class};
-use crate::scale::{AxisScale, Range};
-use crate::table::{PageTable, TableRow};
+use crate::drawing::{Drawing, TEXT, class, figure};
+use crate::scale::{AxisScale, Range, label};
+use crate::table::PageTable;
 use crate::text::width;
-use crate::tone::Tone;
+use figures::factor;
 
 /// Intervals that are wider are cut: one of great noise would press all others into a point.
 const WIDEST: f64 = 100.0;
@@ -42,13 +42,41 @@ pub struct Bar {
     pub interval: Option<(f64, f64)>,
     /// The value in words, with its unit and interval.
     pub told: String,
-    /// How good or bad it is.
-    pub tone: Tone,
     /// Whether it counts.
     pub counts: bool,
 }
 
+impl Bar {
+    /// A value of this group and name, in this colour, as it is told.
+    #[must_use]
+    pub fn new(name: [&str; 2], colour: usize, value: f64, told: String) -> Self {
+        let [group, name] = name.map(str::to_owned);
+        Self { group, name, colour, value, interval: None, told, counts: true }
+    }
+
+    /// A ratio, as far as there is one, with its interval and what else is told of it.
+    #[must_use]
+    pub fn ratio(name: [&str; 2], ratio: Option<f64>, interval: Option<(f64, f64)>, also: &str) -> Option<Self> {
+        let value = ratio.filter(|ratio| AxisScale::Logarithmic.holds(*ratio))?;
+        let interval =
+            interval.filter(|(low, high)| [low, high].into_iter().all(|end| AxisScale::Logarithmic.holds(*end)));
+        let ends = interval.map_or_else(String::new, |(low, high)| format!(" ({} to {})", factor(low), factor(high)));
+        Some(Self { interval, ..Self::new(name, 0, value, format!("{}{ends}{also}", factor(value))) })
+    }
+
+    fn told(&self) -> String {
+        format!("{}{}", self.told, if self.counts { "" } else { ", does not count" })
+    }
+}
+
 impl Bars {
+    /// Bars from zero, without rows.
+    #[must_use]
+    pub fn new(title: impl Into<String>, label: &str, format: fn(f64) -> String) -> Self {
+        let (title, label) = (title.into(), label.to_owned());
+        Self { title, label, scale: AxisScale::Linear, format, rows: Vec::new(), band: None }
+    }
+
     /// Ratios around one.
     #[must_use]
     pub fn ratios(title: &str, rows: Vec<Bar>, band: Option<(f64, f64)>) -> Self {
@@ -57,26 +85,15 @@ impl Bars {
             text.trim_end_matches('0').trim_end_matches('.').to_owned()
         };
         let label = if band.is_some() { "ratio; within the band a difference does not matter" } else { "ratio" };
-        Self { title: title.to_owned(), label: label.to_owned(), scale: AxisScale::Logarithmic, format, rows, band }
+        Self { scale: AxisScale::Logarithmic, rows, band, ..Self::new(title, label, format) }
     }
 
     pub(crate) fn write(&self, out: &mut String) {
-        if self.rows.is_empty() {
-            return;
+        if let Some(range) = self.range().filter(|_| !self.rows.is_empty()) {
+            let row = |bar: &Bar| vec![[&*bar.group, &*bar.name].join(" "), bar.told()];
+            let table = PageTable::new(self.title.clone(), &["", &self.label]).with(self.rows.iter().map(row));
+            figure(out, &self.title, &table, |drawing| self.draw(drawing, range));
         }
-        out.push_str("<figure>\n");
-        out.push_str(&both(&self.title, |drawing| self.draw(drawing)));
-        out.push_str("<details><summary>The figures of this chart</summary>\n");
-        let row = |bar: &Bar| {
-            let counts = if bar.counts { "" } else { ", does not count" };
-            TableRow {
-                cells: vec![[&*bar.group, &*bar.name].join(" "), format!("{}{counts}", bar.told)],
-                tone: bar.tone,
-            }
-        };
-        let table = PageTable::new(self.title.clone(), &["", &self.label]).with(self.rows.iter().map(row));
-        table.write(out);
-        out.push_str("</details>\n</figure>\n");
     }
 
     fn range(&self) -> Option<Range> {
@@ -89,9 +106,7 @@ impl Bars {
         Range::over(ends.chain(fixed), self.scale).map(Range::roomy)
     }
 
-    fn draw(&self, drawing: &mut Drawing) {
-        drawing.paragraph(0.0, "title", &self.title);
-        let Some(range) = self.range() else { return drawing.paragraph(0.0, "name", "(no values)") };
+    fn draw(&self, drawing: &mut Drawing, range: Range) {
         drawing.top += 6.0;
         let (from, right) = (drawing.top, drawing.width - 8.0);
         let at = move |value: f64| 4.0 + range.place(value) * (right - 4.0);
@@ -109,23 +124,10 @@ impl Bars {
         }
         let bottom = rows.top;
         if let Some((low, high)) = self.band {
-            let (x, wide) = (at(low), at(high) - at(low));
-            drawing.put(&format!(
-                "<rect class=\"band\" x=\"{x:.1}\" y=\"{from:.1}\" width=\"{wide:.1}\" height=\"{:.1}\"/>",
-                bottom - from
-            ));
+            drawing.rect("band", (at(low), from), (at(high) - at(low), bottom - from));
         }
-        let mut free = 0.0;
-        for tick in range.ticks() {
-            let (x, text) = (at(tick), (self.format)(tick));
-            let half = 0.5 * width(&text, TEXT);
-            let middle = x.clamp(half, (drawing.width - half).max(half));
-            if middle - half >= free {
-                drawing.line("grid", (x, from), (x, bottom));
-                drawing.text((middle, bottom + 17.0), "middle", &text);
-                free = middle + half + 8.0;
-            }
-        }
+        let ticks = range.ticks().into_iter().map(|tick| (at(tick), label(self.format, tick)));
+        drawing.ticks(ticks.collect(), (from, bottom), drawing.width);
         if self.scale == AxisScale::Logarithmic {
             drawing.line("one", (at(1.0), from), (at(1.0), bottom));
         }
@@ -135,7 +137,7 @@ impl Bars {
     }
 
     fn row(&self, drawing: &mut Drawing, bar: &Bar, at: &dyn Fn(f64) -> f64) {
-        let told = if bar.counts { bar.told.clone() } else { format!("{}, does not count", bar.told) };
+        let told = bar.told();
         let room = drawing.width - width(&told, TEXT) - 12.0;
         drawing.top += 3.0;
         drawing.paragraph(0.0, "name", &bar.name);
@@ -151,10 +153,7 @@ impl Bars {
             drawing.mark(bar.colour, (at(bar.value), middle), bar.counts, "");
         } else {
             let (x, wide) = (at(0.0), (at(bar.value) - at(0.0)).max(1.0));
-            drawing.put(&format!(
-                "<rect class=\"bar {class}{counts}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{wide:.1}\" height=\"9\"/>",
-                middle - 4.5
-            ));
+            drawing.rect(&format!("bar {class}{counts}"), (x, middle - 4.5), (wide, 9.0));
             if let Some((low, high)) = bar.interval {
                 drawing.line("interval ink", (at(low), middle), (at(high), middle));
             }

@@ -1,8 +1,8 @@
 //! Curves, drawn: as SVG for a page, and in plain characters for a terminal.
 
-use crate::drawing::{COLOURS, Drawing, TEXT, WIDTHS, both, class};
-use crate::scale::{AxisScale, Range, percentile};
-use crate::table::{PageTable, TableRow};
+use crate::drawing::{COLOURS, Drawing, TEXT, WIDTHS, class, figure};
+use crate::scale::{AxisScale, Range, label, nines, percentile};
+use crate::table::PageTable;
 use crate::text::{width, wrapped};
 use core::fmt::{self, Write};
 
@@ -35,6 +35,18 @@ impl Axis {
     #[must_use]
     pub fn new(label: &str, scale: AxisScale, format: fn(f64) -> String) -> Self {
         Self { label: label.to_owned(), scale, format }
+    }
+
+    /// Times, which are nanoseconds, by factors.
+    #[must_use]
+    pub fn times(label: &str) -> Self {
+        Self::new(label, AxisScale::Logarithmic, figures::seconds)
+    }
+
+    /// Counts or rates, from zero on.
+    #[must_use]
+    pub fn counts(label: &str) -> Self {
+        Self::new(label, AxisScale::Linear, |value| figures::si(value, ""))
     }
 }
 
@@ -75,10 +87,17 @@ impl Series {
         Self { name: name.into(), points: points.into_iter().map(CurvePoint::from).collect(), largest: None }
     }
 
+    /// Times in nanoseconds by shares of so many samples: cut where fewer than ten lie beyond.
+    #[must_use]
+    pub fn by_share(name: &str, shares: impl Iterator<Item = (f64, f64)>, samples: f64, largest: Option<f64>) -> Self {
+        let kept = shares.filter(|(share, _)| (1.0 - share) * samples >= 10.0 - 1e-6);
+        Self { largest, ..Self::new(name, kept.map(|(share, time)| (nines(share), time))) }
+    }
+
     /// Points that are numbers; of many the lowest and the highest of each part, so that none of
     /// them is missed.
     fn thinned(&self) -> Vec<CurvePoint> {
-        let is_number = |point: &&CurvePoint| point.x.is_finite() && point.y.is_finite();
+        let is_number = |point: &&CurvePoint| [point.x, point.y].into_iter().all(|value| AxisScale::Near.holds(value));
         let points: Vec<CurvePoint> = self.points.iter().filter(is_number).copied().collect();
         if points.len() <= 2 * PARTS {
             return points;
@@ -117,6 +136,7 @@ pub fn svg_page<'a>(charts: impl Iterator<Item = &'a Chart>) -> String {
     drawing.put(&format!("<style>{COLOURS}</style><rect class=\"paper\" width=\"100%\" height=\"100%\"/>"));
     let mut titles = Vec::new();
     for chart in charts {
+        drawing.paragraph(0.0, "title", &chart.title);
         chart.draw(&mut drawing);
         titles.push(chart.title.as_str());
     }
@@ -124,44 +144,50 @@ pub fn svg_page<'a>(charts: impl Iterator<Item = &'a Chart>) -> String {
 }
 
 impl Chart {
+    /// Of these axes and curves, without those that have no point.
+    #[must_use]
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis, mut series: Vec<Series>) -> Self {
+        series.retain(|series| !series.points.is_empty());
+        Self { title: title.into(), x, y, series }
+    }
+
     /// Times by percentile, in nanoseconds: points are [`nines`](crate::nines) and times.
     #[must_use]
     pub fn by_percentile(title: &str, series: Vec<Series>) -> Self {
         let label = "percentile; cut where fewer than ten samples lie beyond";
         let x = Axis::new(label, AxisScale::Percentiles, percentile);
-        let y = Axis::new("latency", AxisScale::Logarithmic, figures::seconds);
-        Self { title: title.to_owned(), x, y, series }
+        Self::new(title, x, Axis::times("latency"), series)
     }
 
-    /// Both forms of the drawing, and the table behind it.
     pub(crate) fn write(&self, out: &mut String) {
-        out.push_str("<figure>\n");
-        out.push_str(&both(&self.title, |drawing| self.draw(drawing)));
-        out.push_str("<details><summary>The figures of this chart</summary>\n");
-        self.table().write(out);
-        out.push_str("</details>\n</figure>\n");
+        if self.series.is_empty() {
+            return;
+        }
+        figure(out, &self.title, &self.table(), |drawing| self.draw(drawing));
     }
 
     /// What is drawn, as a table.
     fn table(&self) -> PageTable {
-        let mut xs: Vec<f64> =
-            self.series.iter().flat_map(Series::thinned).map(|point| point.x).filter(|x| x.is_finite()).collect();
+        let columns: Vec<Vec<CurvePoint>> = self.series.iter().map(Series::thinned).collect();
+        let mut xs: Vec<f64> = columns.iter().flatten().map(|point| point.x).collect();
         xs.sort_by(f64::total_cmp);
         xs.dedup();
-        let mut heads = vec![self.x.label.as_str()];
-        heads.extend(self.series.iter().map(|series| series.name.as_str()));
-        let columns: Vec<Vec<CurvePoint>> = self.series.iter().map(Series::thinned).collect();
+        let heads: Vec<&str> = [&self.x.label]
+            .into_iter()
+            .chain(self.series.iter().map(|series| &series.name))
+            .map(String::as_str)
+            .collect();
         let row = |x: &f64| {
             let cell = |points: &Vec<CurvePoint>| {
                 let all = points.iter().filter(|point| point.x == *x).map(|point| self.told(point));
                 all.collect::<Vec<_>>().join("; ")
             };
-            TableRow::from([vec![(self.x.format)(*x)], columns.iter().map(cell).collect()].concat())
+            [vec![(self.x.format)(*x)], columns.iter().map(cell).collect()].concat()
         };
         let mut table = PageTable::new(format!("{}: {}", self.title, self.y.label), &heads).with(xs.iter().map(row));
         if self.series.iter().any(|series| series.largest.is_some()) {
             let largest = self.series.iter().map(|series| series.largest.map_or_else(String::new, self.y.format));
-            table.rows.push([vec!["max".to_owned()], largest.collect()].concat().into());
+            table.rows.push([vec!["max".to_owned()], largest.collect()].concat());
         }
         table
     }
@@ -186,15 +212,12 @@ impl Chart {
 
     /// The points that can be drawn, with their curves' numbers.
     fn points(&self) -> impl Iterator<Item = (usize, CurvePoint)> {
-        let shown =
-            |value: f64, axis: &Axis| value.is_finite() && (axis.scale != AxisScale::Logarithmic || value > 0.0);
         let all = self.series.iter().enumerate();
         all.flat_map(|(curve, series)| series.thinned().into_iter().map(move |point| (curve, point)))
-            .filter(move |(_, point)| shown(point.x, &self.x) && shown(point.y, &self.y))
+            .filter(|(_, point)| self.x.scale.holds(point.x) && self.y.scale.holds(point.y))
     }
 
     fn draw(&self, drawing: &mut Drawing) {
-        drawing.paragraph(0.0, "title", &self.title);
         let names = self.series.iter().enumerate().map(|(curve, series)| (series.name.clone(), Some((curve, true))));
         let mut names: Vec<(String, Option<(usize, bool)>)> = names.collect();
         let all = || self.series.iter().flat_map(|series| &series.points);
@@ -217,7 +240,7 @@ impl Chart {
         let x = if has_largest { x.longer(0.2) } else { x.roomy() };
         let y = y.roomy();
         drawing.paragraph(0.0, "label", &self.y.label);
-        let labels: Vec<(f64, String)> = y.ticks().into_iter().map(|tick| (tick, (self.y.format)(tick))).collect();
+        let labels: Vec<(f64, String)> = y.ticks().into_iter().map(|tick| (tick, label(self.y.format, tick))).collect();
         let left = labels.iter().map(|(_, text)| width(text, TEXT)).fold(0.0, f64::max) + 8.0;
         let (right, top) = (drawing.width - 8.0, drawing.top + 10.0);
         let bottom = top + if drawing.width < 500.0 { 190.0 } else { 250.0 };
@@ -233,17 +256,9 @@ impl Chart {
                 above = at;
             }
         }
-        let mut free = 0.0;
-        for (tick, text) in self.ticks(&x) {
-            let (at, half) = (at_x(tick), 0.5 * width(&text, TEXT));
-            // A label at an end is moved in.
-            let middle = at.clamp(half, (drawing.width - half).max(half));
-            if middle - half >= free && (!has_largest || middle + half < right - 34.0) {
-                drawing.line("grid", (at, top), (at, bottom));
-                drawing.text((middle, bottom + 17.0), "middle", &text);
-                free = middle + half + 8.0;
-            }
-        }
+        let ticks = self.ticks(&x).into_iter().map(|tick| (at_x(tick), label(self.x.format, tick)));
+        let end = if has_largest { right - 34.0 } else { drawing.width };
+        drawing.ticks(ticks.collect(), (top, bottom), end);
         if has_largest {
             drawing.line("grid", (right - 10.0, top), (right - 10.0, bottom));
             drawing.text((drawing.width - width("max", TEXT), bottom + 17.0), "name", "max");
@@ -265,12 +280,11 @@ impl Chart {
     }
 
     /// Where lines go up: at the points, as long as these are few, else at round values.
-    fn ticks(&self, x: &Range) -> Vec<(f64, String)> {
+    fn ticks(&self, x: &Range) -> Vec<f64> {
         let mut own: Vec<f64> = self.points().map(|(_, point)| point.x).collect();
         own.sort_by(f64::total_cmp);
         own.dedup();
-        let ticks = if own.len() <= OWN_TICKS && self.x.scale != AxisScale::Percentiles { own } else { x.ticks() };
-        ticks.into_iter().map(|tick| (tick, (self.x.format)(tick))).collect()
+        if own.len() <= OWN_TICKS && self.x.scale != AxisScale::Percentiles { own } else { x.ticks() }
     }
 
     fn curve(

@@ -1,6 +1,7 @@
 //! SVG whose text keeps its size: each drawing is made for a narrow and for a wide place, and a
 //! page shows the one that fits.
 
+use crate::table::PageTable;
 use crate::text::{escaped, width, wrapped};
 use core::fmt::Write;
 
@@ -58,6 +59,28 @@ impl Drawing {
     pub(crate) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         let _ =
             writeln!(self.out, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
+    }
+
+    /// Lines up from an axis at these places, each with its label, as far as there is room for it
+    /// before `end`. A label at an end is moved in.
+    pub(crate) fn ticks(&mut self, ticks: Vec<(f64, String)>, (top, bottom): (f64, f64), end: f64) {
+        let mut free = 0.0;
+        for (at, text) in ticks {
+            let half = 0.5 * width(&text, TEXT);
+            let middle = at.clamp(half, (self.width - half).max(half));
+            if middle - half >= free && middle + half <= end {
+                self.line("grid", (at, top), (at, bottom));
+                self.text((middle, bottom + 17.0), "middle", &text);
+                free = middle + half + 8.0;
+            }
+        }
+    }
+
+    /// A filled rectangle: its corner, its width and its height.
+    pub(crate) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+        self.put(&format!(
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
+        ));
     }
 
     /// The mark of a curve: its form is another for each of four. One of what does not count is a
@@ -123,12 +146,16 @@ impl Drawing {
     }
 }
 
-/// A drawing for a page: both forms.
-pub(crate) fn both(label: &str, draw: impl Fn(&mut Drawing)) -> String {
-    let one = |(width, class): (f64, &str)| {
+/// A drawing for a page, in both forms, and what it shows as a table.
+pub(crate) fn figure(out: &mut String, title: &str, table: &PageTable, draw: impl Fn(&mut Drawing)) {
+    out.push_str("<figure>\n");
+    for (width, class) in WIDTHS {
         let mut drawing = Drawing::new(width);
+        drawing.paragraph(0.0, "title", title);
         draw(&mut drawing);
-        drawing.finish(class, label)
-    };
-    WIDTHS.map(one).concat()
+        out.push_str(&drawing.finish(class, title));
+    }
+    out.push_str("<details><summary>The figures of this chart</summary>\n");
+    table.write(out);
+    out.push_str("</details>\n</figure>\n");
 }

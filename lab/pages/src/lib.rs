@@ -39,6 +39,6 @@ pub use inside::results_in;
 pub use page::{Page, PageHead, PagePart, PageVerdict};
 pub use scale::{AxisScale, nines, percentile};
 pub use shell::quoted;
-pub use table::{PageTable, TableRow};
+pub use table::PageTable;
 pub use text::escaped;
 pub use tone::Tone;

@@ -32,8 +32,8 @@ pub struct PageHead {
     pub title: String,
     /// Of whom: a server's address, links, a machine.
     pub of: String,
-    /// When the result was made, seconds since 1970; of those of earlier versions it is not known.
-    pub made: Option<u64>,
+    /// When the result was made, seconds since 1970; zero of those of earlier versions: it is not known.
+    pub made: u64,
     /// What the figures are worth.
     pub verdict: PageVerdict,
     /// What was found, in sentences.
@@ -47,12 +47,21 @@ pub struct PageHead {
 /// A verdict with its reasons.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageVerdict {
-    /// In a word: COMPLETE, PARTIAL, INVALID.
+    /// In a word that [`Tone::of`] knows: COMPLETE, PARTIAL, INVALID.
     pub word: String,
-    /// How good or bad that is.
-    pub tone: Tone,
     /// Why.
     pub reasons: Vec<String>,
+}
+
+impl PageVerdict {
+    /// Of two sides that are not alike in these ways: a difference says nothing.
+    pub fn unless_alike(&mut self, unlike: impl Iterator<Item = String>) {
+        let unlike: Vec<String> = unlike.collect();
+        if !unlike.is_empty() {
+            self.word = "NOT ALIKE".to_owned();
+        }
+        self.reasons.splice(0..0, unlike);
+    }
 }
 
 /// A part of a page.
@@ -92,6 +101,14 @@ impl From<Bars> for PagePart {
     }
 }
 
+/// Where tables of each class become lists of their rows.
+const LISTS: [(&str, &str); 4] = [
+    ("list", "all"),
+    ("middle", "(max-width: 47rem)"),
+    ("broad", "(max-width: 55.9rem), print"),
+    ("wide", "(max-width: 72rem), print"),
+];
+
 /// Reasons of a verdict that stand at its head; the others stand with how it was measured.
 const REASONS: usize = 6;
 
@@ -100,6 +117,21 @@ impl Page {
     #[must_use]
     pub const fn new(head: PageHead) -> Self {
         Self { head, figures: Vec::new(), curves: Vec::new(), method: Vec::new(), results: Vec::new() }
+    }
+
+    /// Adds to what was found.
+    pub fn figure(&mut self, part: impl Into<PagePart>) {
+        self.figures.push(part.into());
+    }
+
+    /// Adds to what is drawn of it.
+    pub fn curve(&mut self, part: impl Into<PagePart>) {
+        self.curves.push(part.into());
+    }
+
+    /// Adds to how it was measured.
+    pub fn tell(&mut self, part: impl Into<PagePart>) {
+        self.method.push(part.into());
     }
 
     /// Its curves, in their order.
@@ -117,10 +149,10 @@ impl Page {
         let mut out = format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-             <link rel=\"icon\" href=\"data:,\"/>\n<title>{title}: {}</title>\n<style>\n{COLOURS}{}</style>\n</head>\n\
+             <link rel=\"icon\" href=\"data:,\"/>\n<title>{title}: {}</title>\n<style>\n{}</style>\n</head>\n\
              <body>\n<main>\n<header>\n<h1 dir=\"auto\">{title}</h1>\n",
             escaped(&self.head.verdict.word),
-            include_str!("page.css")
+            style()
         );
         self.head.write(&mut out);
         out.push_str("</header>\n");
@@ -155,13 +187,19 @@ impl Page {
     }
 }
 
+/// The style sheet.
+fn style() -> String {
+    let list = |(class, place)| format!("@media {place} {{\n{}}}\n", include_str!("list.css").replace("TABLE", class));
+    format!("{COLOURS}{}{}", include_str!("page.css"), LISTS.map(list).concat())
+}
+
 impl PageHead {
     fn write(&self, out: &mut String) {
-        let PageVerdict { word, tone, reasons } = &self.verdict;
+        let PageVerdict { word, reasons } = &self.verdict;
         let _ = writeln!(
             out,
             "<div class=\"verdict {}\" role=\"status\">\n<strong>{}</strong>",
-            tone.class(),
+            Tone::of(word).class(),
             escaped(word)
         );
         let mut shown = reasons[..reasons.len().min(REASONS)].to_vec();
@@ -171,21 +209,21 @@ impl PageHead {
         PagePart::List(shown).write(out);
         out.push_str("</div>\n");
         self.answer.iter().for_each(|line| _ = writeln!(out, "<p class=\"answer\" dir=\"auto\">{}</p>", escaped(line)));
-        let made = self.made.map_or_else(|| "its result does not tell".to_owned(), date);
-        let short = |name: &str| self.machine.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
-        let machine: Vec<String> = ["processor", "cores", "system", "kernel"].into_iter().filter_map(short).collect();
-        let machine = if machine.is_empty() { "its result does not tell".to_owned() } else { machine.join(", ") };
-        let command = match self.command.as_slice() {
-            [] => "<dd>its result does not tell</dd>".to_owned(),
-            words => format!("<dd><code>{}</code></dd>", escaped(&quoted(words))),
+        let made = if self.made > 0 { date(self.made) } else { String::new() };
+        let short = |name: &str| self.machine.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let machine: Vec<&str> = ["processor", "cores", "system", "kernel"].into_iter().filter_map(short).collect();
+        let told = |text: &str| if text.is_empty() { "its result does not tell".to_owned() } else { escaped(text) };
+        let again = match self.command.is_empty() {
+            true => told(""),
+            false => format!("<code>{}</code>", escaped(&quoted(&self.command))),
         };
         let _ = writeln!(
             out,
-            "<dl>\n<dt>Of</dt><dd dir=\"auto\">{}</dd>\n<dt>When</dt><dd>{}</dd>\n<dt>Again</dt>{command}\n\
+            "<dl>\n<dt>Of</dt><dd dir=\"auto\">{}</dd>\n<dt>When</dt><dd>{}</dd>\n<dt>Again</dt><dd>{again}</dd>\n\
              <dt>Machine</dt><dd dir=\"auto\">{}</dd>\n</dl>",
-            escaped(&self.of),
-            escaped(&made),
-            escaped(&machine)
+            told(&self.of),
+            told(&made),
+            told(&machine.join(", "))
         );
     }
 }

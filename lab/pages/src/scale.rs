@@ -26,6 +26,18 @@ pub fn percentile(nines: f64) -> String {
     format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
+/// What is beyond was not measured, and leaves no room on an axis for what was.
+const LIMIT: f64 = 1e24;
+
+/// Longer labels are written by their power of ten.
+const LABEL: usize = 14;
+
+/// A value as an axis shows it.
+pub(crate) fn label(format: fn(f64) -> String, value: f64) -> String {
+    let text = format(value);
+    if text.chars().count() > LABEL { format!("{value:.1e}") } else { text }
+}
+
 /// Lines across the drawing, about.
 const TICKS: f64 = 6.0;
 
@@ -34,19 +46,27 @@ const TICKS: f64 = 6.0;
 pub(crate) struct Range {
     from: f64,
     span: f64,
-    logarithmic: bool,
-    percentiles: bool,
+    scale: AxisScale,
+}
+
+impl AxisScale {
+    /// Whether a value has a place.
+    pub(crate) fn holds(self, value: f64) -> bool {
+        value.abs() < LIMIT && (self != Self::Logarithmic || value > 0.0)
+    }
+
+    /// A value as far as its place goes.
+    fn own(self, value: f64) -> f64 {
+        if self == Self::Logarithmic { value.log10() } else { value }
+    }
 }
 
 impl Range {
     /// From the smallest to the largest value; `None` without values.
     pub(crate) fn over(values: impl Iterator<Item = f64>, scale: AxisScale) -> Option<Self> {
-        let logarithmic = scale == AxisScale::Logarithmic;
-        let own = |value: f64| if logarithmic { value.log10() } else { value };
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values.filter(|value| value.is_finite() && (!logarithmic || *value > 0.0)) {
-            (low, high) = (low.min(own(value)), high.max(own(value)));
-        }
+        let places = values.filter(|value| scale.holds(*value)).map(|value| scale.own(value));
+        let ends = (f64::INFINITY, f64::NEG_INFINITY);
+        let (mut low, high) = places.fold(ends, |(low, high), own| (low.min(own), high.max(own)));
         if low > high {
             return None;
         }
@@ -54,7 +74,7 @@ impl Range {
             low = low.min(0.0);
         }
         let span = if high > low { high - low } else { 1.0 };
-        Some(Self { from: low, span, logarithmic, percentiles: scale == AxisScale::Percentiles })
+        Some(Self { from: low, span, scale })
     }
 
     /// With so much more at its end, as a share.
@@ -64,28 +84,27 @@ impl Range {
 
     /// With a little room at both ends, where it does not begin at zero.
     pub(crate) fn roomy(self) -> Self {
-        let room = if self.from == 0.0 && !self.logarithmic { 0.0 } else { 0.04 * self.span };
+        let room = if self.from == 0.0 && self.scale != AxisScale::Logarithmic { 0.0 } else { 0.04 * self.span };
         Self { from: self.from - room, span: self.span + 1.5 * room.max(0.02 * self.span), ..self }
     }
 
     pub(crate) fn place(&self, value: f64) -> f64 {
-        let own = if self.logarithmic { value.log10() } else { value };
-        ((own - self.from) / self.span).clamp(0.0, 1.0)
+        ((self.scale.own(value) - self.from) / self.span).clamp(0.0, 1.0)
     }
 
     pub(crate) fn value(&self, place: f64) -> f64 {
         let own = self.from + place * self.span;
-        if self.logarithmic { 10_f64.powf(own) } else { own }
+        if self.scale == AxisScale::Logarithmic { 10_f64.powf(own) } else { own }
     }
 
     /// Round values within it: 1, 2 and 5 times powers of ten.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         let end = self.from + self.span;
-        if self.percentiles {
+        if self.scale == AxisScale::Percentiles {
             let whole = (1..=end.floor() as i32).map(f64::from);
             return [core::f64::consts::LOG10_2].into_iter().chain(whole).collect();
         }
-        if self.logarithmic {
+        if self.scale == AxisScale::Logarithmic {
             let decades = self.from.floor() as i32..=end.ceil() as i32;
             let all = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
             let ticks: Vec<f64> =

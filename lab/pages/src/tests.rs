@@ -16,12 +16,12 @@ fn chart(points: Vec<(f64, f64)>) -> Chart {
     }
 }
 
-fn head(word: &str, tone: Tone) -> PageHead {
+fn head(word: &str) -> PageHead {
     PageHead {
         title: "A & <b>".into(),
         of: "http://a/?x&y".into(),
-        made: Some(1_785_000_000),
-        verdict: PageVerdict { word: word.into(), tone, reasons: vec!["because \"so\"".into()] },
+        made: 1_785_000_000,
+        verdict: PageVerdict { word: word.into(), reasons: vec!["because \"so\"".into()] },
         answer: vec!["found".into()],
         command: ["nearside", "load", "--find-max", "p99<5ms", "it's"].map(str::to_owned).into(),
         machine: vec![("processor".into(), "X".into()), ("kernel".into(), "Linux 6".into())],
@@ -43,7 +43,7 @@ fn a_curve_in_plain_characters() {
 #[test]
 fn nothing_to_draw_is_drawn_empty_and_says_so() {
     let page = |points| {
-        let mut page = Page::new(head("COMPLETE", Tone::Good));
+        let mut page = Page::new(head("COMPLETE"));
         page.curves.push(chart(points).into());
         page.render()
     };
@@ -67,7 +67,7 @@ fn what_does_not_count_is_a_cross_and_no_curve_goes_through_it() {
     let mut chart = chart(vec![(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]);
     chart.series[0].points[1].counts = false;
     chart.series[0].points[2].interval = Some((25.0, 35.0));
-    let mut page = Page::new(head("COMPLETE", Tone::Good));
+    let mut page = Page::new(head("COMPLETE"));
     page.curves.push(chart.into());
     let page = page.render();
     let curve = page.split("<polyline").nth(1).and_then(|rest| rest.split('"').nth(3)).expect("a curve");
@@ -102,7 +102,7 @@ fn percentiles_are_as_wide_by_nine() {
 fn a_curve_of_very_many_points_keeps_its_peaks() {
     let peak = |n: u32| if n == 7_777 { 1e6 } else { 1.0 };
     let many = chart((0..10_000).map(|n| (f64::from(n), peak(n))).collect());
-    let mut page = Page::new(head("COMPLETE", Tone::Good));
+    let mut page = Page::new(head("COMPLETE"));
     page.curves.push(many.into());
     let page = page.render();
     assert!(page.contains(">1000000</td>") && page.len() < 100_000, "{} bytes", page.len());
@@ -142,7 +142,7 @@ fn a_command_is_quoted_so_that_a_shell_has_the_same_words() {
 
 #[test]
 fn a_page_has_its_head_first_and_its_results_come_out_again() {
-    let mut page = Page::new(head("INVALID", Tone::Bad));
+    let mut page = Page::new(head("INVALID"));
     page.figures.push(PageTable::new("t", &["a", "b"]).with([vec!["1".to_owned(), "<2>".to_owned()]]).into());
     page.results = vec![("a\"b.json".into(), "{\"x\": \"</a>\"}".into()), ("b.json".into(), "ü\n".into())];
     let text = page.render();
@@ -158,14 +158,14 @@ fn a_page_has_its_head_first_and_its_results_come_out_again() {
 fn a_table_that_is_wide_becomes_a_list_and_long_ones_are_folded() {
     let table = |columns: usize, rows: usize| {
         let heads: Vec<String> = (0..columns).map(|n| format!("column {n}")).collect();
-        let mut page = Page::new(head("COMPLETE", Tone::Good));
+        let mut page = Page::new(head("COMPLETE"));
         let row = |_: usize| vec!["123,456,789".to_owned(); columns];
         let table = PageTable::new("t", &heads.iter().map(String::as_str).collect::<Vec<_>>());
         page.figures.push(table.with((0..rows).map(row)).into());
         page.render()
     };
     for (columns, class) in [(2, "narrow"), (5, "middle"), (8, "broad"), (10, "wide"), (15, "list")] {
-        assert!(table(columns, 1).contains(&format!("<table class=\"{class}\">")), "{columns}");
+        assert!(table(columns, 1).contains(&format!("<table role=\"table\" class=\"{class}\">")), "{columns}");
     }
     assert!(table(2, 1_000).contains("<details><summary>t 1000 rows</summary><table"));
 }
@@ -201,5 +201,40 @@ fn every_colour_is_read_in_light_and_in_dark() {
             }
         }
         assert!(contrast(of("soft"), of("band")) >= 4.5, "text over the band");
+    }
+}
+
+#[test]
+fn what_no_machine_measures_leaves_room_for_the_rest() {
+    let seconds = |value: f64| figures::seconds(value);
+    let mut chart = chart(vec![(1.0, 2e6), (2.0, f64::MAX), (3.0, 1e18), (4.0, -f64::MAX)]);
+    (chart.y.format, chart.y.scale) = (seconds, AxisScale::Linear);
+    let drawn = svg_page([chart].iter());
+    assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+    // Two points are drawn, and a label of their heights is no longer than the drawing has room for.
+    assert_eq!(
+        drawn.split("<polyline").nth(1).map(|curve| curve.split('"').nth(3).unwrap_or("").split(' ').count()),
+        Some(2)
+    );
+    let longest =
+        drawn.split("<text class=\"end\"").skip(1).map(|text| text.split(['>', '<']).nth(1).unwrap_or("").len());
+    assert!(longest.max() <= Some(14), "{drawn}");
+}
+
+#[test]
+fn verdicts_are_good_or_bad_by_their_words() {
+    for (words, tone) in [
+        ("COMPLETE", Tone::Good),
+        ("PARTIAL", Tone::Mind),
+        ("INVALID", Tone::Bad),
+        ("NOT ALIKE", Tone::Bad),
+        ("not measured", Tone::Mind),
+        ("MISSED by core 1", Tone::Bad),
+        ("does not count: stolen", Tone::Bad),
+        ("worse than default", Tone::Bad),
+        ("better", Tone::Good),
+        ("inconclusive: fewer than 5 runs", Tone::Plain),
+    ] {
+        assert_eq!(Tone::of(words), tone, "{words}");
     }
 }

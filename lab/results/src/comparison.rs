@@ -3,8 +3,8 @@
 use crate::measurement::{KnownResult, ResultError, Worth};
 use ::packet::compare::{Better, RunFigure, Unit};
 use core::fmt::{self, Write};
-use environment::{Fingerprint, Unlike};
-use environment::{ResultKind, SCHEMA};
+use environment::{Fingerprint, ResultKind, SCHEMA, Unlike};
+use figures::factor;
 use serde::Serialize;
 use serde_json::{Value, json};
 use stats::{Centre, Design, Policy, Verdict, effect, verdict};
@@ -166,11 +166,18 @@ impl SidesCompared {
 
     /// The figures that differ, or that do not, in a line.
     fn named(&self, differing: bool) -> String {
-        let several = self.figures.windows(2).any(|two| two[0].of != two[1].of);
         let some = self.figures.iter().filter(|one| one.differs() == differing);
-        let name =
-            |one: &FigureCompared| if several { format!("{}, {}", one.of, one.figure) } else { one.figure.clone() };
-        some.map(name).collect::<Vec<_>>().join("; ")
+        some.map(|one| self.name(one)).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Whether the figures are of several things.
+    pub(crate) fn has_several(&self) -> bool {
+        self.figures.windows(2).any(|two| two[0].of != two[1].of)
+    }
+
+    /// A figure's name, with what it is of, where that may be in doubt.
+    pub(crate) fn name(&self, one: &FigureCompared) -> String {
+        if self.has_several() { format!("{}, {}", one.of, one.figure) } else { one.figure.clone() }
     }
 }
 
@@ -181,17 +188,15 @@ impl fmt::Display for SidesCompared {
             writeln!(f, "no figure is an answer on both sides: what changed cannot be said")?;
         }
         let mut rows = vec![["", "before", "after", "ratio", ""].map(str::to_owned).to_vec()];
-        let several = self.figures.windows(2).any(|two| two[0].of != two[1].of);
         for one in &self.figures {
             let [before, after] = one.shown();
-            let name = if several { format!("{}, {}", one.of, one.figure) } else { one.figure.clone() };
             let [mut ratio, interval] = one.factors();
             if one.interval.is_some() {
                 let _ = write!(ratio, " ({interval})");
             }
             // Where no interval can be had, one line below says so for all.
             let word = one.verdict.clone().filter(|_| one.interval.is_some()).unwrap_or_default();
-            rows.push(vec![name, before, after, ratio, word]);
+            rows.push(vec![self.name(one), before, after, ratio, word]);
         }
         if !self.figures.is_empty() {
             table(f, &rows)?;
@@ -325,12 +330,6 @@ fn short(value: &str) -> String {
         Some((at, _)) => format!("{}…", &value[..at]),
         None => value.to_owned(),
     }
-}
-
-/// A ratio, with three digits however small it is.
-fn factor(ratio: f64) -> String {
-    let zeros = if ratio > 0.0 && ratio < 0.1 { (-ratio.log10()).floor().min(9.0) as usize } else { 0 };
-    format!("{ratio:.*}", 3 + zeros)
 }
 
 impl KnownResult {

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `load` | loads, searches for the highest rate, sweeps |
 //! | `frames` | trials of frames, probes, the published measurement |
-//! | `method` | RFC 2544, searches, devices, settings of a device |
+//! | `method` | RFC 2544, searches, devices, settings of a device, forwarders |
 //! | `machine` | noise, recordings, audits, topologies |
 //! | `sides` | two sides compared |
 //! | `cells` | values as cells of tables |
@@ -24,94 +24,107 @@ use environment::{Fingerprint, ResultKind};
 use pages::{Page, PageHead, PageTable, PageVerdict, Tone};
 use serde_json::Value;
 
+/// A result, read: what is known of it, as a value, and as it stands there.
+pub struct ReadResult {
+    known: KnownResult,
+    whole: Value,
+    text: String,
+}
+
+/// How a page is filled.
+#[derive(Clone, Copy)]
+enum Draw {
+    /// Of one result.
+    One(fn(&mut Page, &Value)),
+    /// Of all of them.
+    All(fn(&mut Page, &[ReadResult]) -> Result<(), ResultError>),
+}
+
+/// Every kind: its page's title, and how it is filled.
+const PAGES: [(ResultKind, &str, Draw); 18] = [
+    (ResultKind::Load, "A load", Draw::One(load::load)),
+    (ResultKind::FindMax, "The highest rate that meets its objectives", Draw::One(load::found)),
+    (ResultKind::LoadSweep, "Loads by connections and threads", Draw::One(load::sweep)),
+    (ResultKind::Bulk, "Streams without end", Draw::One(load::bulk)),
+    (ResultKind::PacketLoad, "Packets: loss and latency", Draw::All(frames::runs)),
+    (ResultKind::PacketSearch, "Rates that a device bears, by RFC 9971", Draw::One(method::search)),
+    (ResultKind::PacketLatency, "Latency beside a background", Draw::All(frames::runs)),
+    (ResultKind::Rfc2544, "RFC 2544", Draw::One(method::rfc2544)),
+    (ResultKind::ZeroLoss, "Zero loss: a probe beside a background", Draw::All(frames::runs)),
+    (ResultKind::PacketLab, "Devices compared", Draw::One(method::devices)),
+    (ResultKind::PacketSweep, "A device's settings, one changed at a time", Draw::One(method::factors)),
+    (ResultKind::PacketForward, "A forwarder", Draw::One(method::forwarder)),
+    (ResultKind::Experiment, "An experiment", Draw::All(figures)),
+    (ResultKind::Demo, "Nearside versus nginx", Draw::All(figures)),
+    (ResultKind::Noise, "What takes busy cores' time", Draw::One(machine::noise)),
+    (ResultKind::Recording, "A machine over time", Draw::All(machine::recording)),
+    (ResultKind::Audit, "Settings judged", Draw::One(machine::audit)),
+    (ResultKind::Topology, "The machine's topology", Draw::One(machine::topology)),
+];
+
+/// The page of one result, which is JSON.
+///
+/// # Errors
+/// If it is no result of ours.
+pub fn page_of(result: &Value) -> Result<Page, ResultError> {
+    page(&[("the result".to_owned(), format!("{result:#}\n"))])
+}
+
 /// The page of results of one measurement, by their names: one, or runs drawn over each other.
 ///
 /// # Errors
 /// If one is no result of ours, or they are of different measurements.
 pub fn page(files: &[(String, String)]) -> Result<Page, ResultError> {
-    let mut all: Vec<(KnownResult, Value, String)> = Vec::new();
+    let mut all: Vec<ReadResult> = Vec::new();
     for (name, text) in files {
-        for (known, text) in parts_of_text(name, text)? {
-            all.push((known, whole_of(&text), text));
+        let parts = parts_of_text(name, text)?.into_iter();
+        all.extend(parts.map(|(known, text)| ReadResult { known, whole: whole_of(&text), text }));
+    }
+    let Some((first, others)) = all.split_first() else { return Err(ResultError("there is no result".to_owned())) };
+    let kind = first.known.kind;
+    let of_kind = PAGES.into_iter().find(|(of, ..)| *of == kind);
+    let (_, title, draw) = of_kind.ok_or_else(|| ResultError(format!("{} has no page", kind.command())))?;
+    let mut page = Page::new(head(title, first));
+    for ReadResult { known, .. } in others {
+        if known.kind != kind {
+            let (one, other) = (&first.known.name, &known.name);
+            return Err(ResultError(format!("{one} and {other} are results of two measurements")));
+        }
+        let (own, verdict) = (&mut page.head.verdict, verdict(known));
+        own.reasons.extend(verdict.reasons.iter().map(|why| format!("{}: {why}", known.name)));
+        if Tone::of(&verdict.word) > Tone::of(&own.word) {
+            own.word = verdict.word;
         }
     }
-    let Some((first, whole, _)) = all.first() else { return Err(ResultError("there is no result".to_owned())) };
-    let mut page = Page::new(head(first, whole));
-    if let [_, others @ ..] = all.as_slice() {
-        for (other, ..) in others {
-            if other.kind != first.kind {
-                return Err(ResultError(format!("{} and {} are results of two measurements", first.name, other.name)));
-            }
-            let verdict = verdict(other);
-            page.head.verdict.reasons.extend(verdict.reasons.iter().map(|why| format!("{}: {why}", other.name)));
-            if rank(verdict.tone) > rank(page.head.verdict.tone) {
-                (page.head.verdict.word, page.head.verdict.tone) = (verdict.word, verdict.tone);
-            }
-        }
+    match draw {
+        Draw::One(draw) => draw(&mut page, &first.whole),
+        Draw::All(draw) => draw(&mut page, &all)?,
     }
-    match first.kind {
-        ResultKind::Load => load::load(&mut page, whole),
-        ResultKind::FindMax => load::found(&mut page, whole),
-        ResultKind::LoadSweep => load::sweep(&mut page, whole),
-        ResultKind::PacketLoad | ResultKind::PacketLatency | ResultKind::ZeroLoss => frames::runs(&mut page, &all)?,
-        ResultKind::Rfc2544 => method::rfc2544(&mut page, whole),
-        ResultKind::PacketSearch => method::search(&mut page, whole),
-        ResultKind::PacketLab => method::devices(&mut page, whole),
-        ResultKind::PacketSweep => method::factors(&mut page, whole),
-        ResultKind::Noise => machine::noise(&mut page, whole),
-        ResultKind::Recording => machine::recording(&mut page, &all[0].2)?,
-        ResultKind::Audit => machine::audit(&mut page, whole),
-        ResultKind::Topology => machine::topology(&mut page, whole),
-        ResultKind::Bulk | ResultKind::PacketForward | ResultKind::Experiment | ResultKind::Demo => {
-            page.figures.push(figures(first).into());
-        }
-    }
-    let name = |at: usize, kind: ResultKind| match all.len() {
-        1 => format!("{}.{}", kind.name(), if kind == ResultKind::Recording { "ndjson" } else { "json" }),
-        _ => format!("{}-{}.json", kind.name(), at + 1),
-    };
-    let results = all.iter().enumerate().map(|(at, (known, _, text))| (name(at, known.kind), text.clone()));
-    page.results = results.collect();
+    let end = if kind == ResultKind::Recording { "ndjson" } else { "json" };
+    let named = |(at, one): (usize, ReadResult)| (format!("{}{}.{end}", kind.name(), numbered(at)), one.text);
+    page.results = all.into_iter().enumerate().map(named).collect();
     Ok(page)
+}
+
+/// What tells the second and later ones of several files apart.
+fn numbered(at: usize) -> String {
+    if at > 0 { format!("-{}", at + 1) } else { String::new() }
 }
 
 pub use sides::compared as page_of_sides;
 
 /// What a result says at its head.
-fn head(result: &KnownResult, whole: &Value) -> PageHead {
+fn head(title: &str, ReadResult { known, whole, .. }: &ReadResult) -> PageHead {
     let command = texts(whole, "/command");
     let made = whole.get("made").or_else(|| whole.pointer("/measured/made")).and_then(Value::as_u64);
     PageHead {
-        title: title(result.kind).to_owned(),
+        title: title.to_owned(),
         of: of_whom(whole, &command),
-        made: made.filter(|seconds| *seconds > 0),
-        verdict: verdict(result),
+        made: made.unwrap_or(0),
+        verdict: verdict(known),
         answer: Vec::new(),
-        machine: result.machine.as_ref().map_or_else(Vec::new, Fingerprint::told),
+        machine: known.machine.as_ref().map_or_else(Vec::new, Fingerprint::told),
         command,
-    }
-}
-
-const fn title(kind: ResultKind) -> &'static str {
-    match kind {
-        ResultKind::Load => "A load",
-        ResultKind::FindMax => "The highest rate that meets its objectives",
-        ResultKind::LoadSweep => "Loads by connections and threads",
-        ResultKind::Bulk => "Streams without end",
-        ResultKind::PacketLoad => "Packets: loss and latency",
-        ResultKind::PacketSearch => "Rates that a device bears, by RFC 9971",
-        ResultKind::PacketLatency => "Latency beside a background",
-        ResultKind::Rfc2544 => "RFC 2544",
-        ResultKind::ZeroLoss => "Zero loss: a probe beside a background",
-        ResultKind::PacketLab => "Devices compared",
-        ResultKind::PacketSweep => "A device's settings, one changed at a time",
-        ResultKind::PacketForward => "A forwarder",
-        ResultKind::Experiment => "An experiment",
-        ResultKind::Demo => "Nearside versus nginx",
-        ResultKind::Noise => "What takes busy cores' time",
-        ResultKind::Recording => "A machine over time",
-        ResultKind::Audit => "Settings judged",
-        ResultKind::Topology => "The machine's topology",
     }
 }
 
@@ -132,7 +145,7 @@ fn of_whom(whole: &Value, command: &[String]) -> String {
 
 /// Where nobody said what figures are worth.
 fn not_judged(why: &str) -> PageVerdict {
-    PageVerdict { word: "NOT JUDGED".to_owned(), tone: Tone::Mind, reasons: vec![why.to_owned()] }
+    PageVerdict { word: "NOT JUDGED".to_owned(), reasons: vec![why.to_owned()] }
 }
 
 /// What a result says that it is worth. Recordings and topologies say what there was; of others, one
@@ -140,27 +153,16 @@ fn not_judged(why: &str) -> PageVerdict {
 fn verdict(result: &KnownResult) -> PageVerdict {
     let plain = OwnVerdict { worth: Worth::Complete, reasons: Vec::new() };
     let says_nothing = matches!(result.kind, ResultKind::Recording | ResultKind::Topology).then_some(plain);
-    let Some(own) = result.verdict.as_ref().or(says_nothing.as_ref()) else {
-        return not_judged("the result does not say what it is worth: an earlier version wrote it");
-    };
-    let tone = match own.worth {
-        Worth::Complete => Tone::Good,
-        Worth::Partial => Tone::Mind,
-        Worth::Invalid => Tone::Bad,
-    };
-    PageVerdict { word: own.worth.word().to_owned(), tone, reasons: own.reasons.clone() }
-}
-
-const fn rank(tone: Tone) -> u8 {
-    match tone {
-        Tone::Plain | Tone::Good => 0,
-        Tone::Mind => 1,
-        Tone::Bad => 2,
+    match result.verdict.as_ref().or(says_nothing.as_ref()) {
+        Some(own) => PageVerdict { word: own.worth.word().to_owned(), reasons: own.reasons.clone() },
+        None => not_judged("the result does not say what it is worth: an earlier version wrote it"),
     }
 }
 
-/// All figures of a result that are compared with another's.
-fn figures(result: &KnownResult) -> PageTable {
+/// All figures of results that are compared with another's.
+fn figures(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
     let row = |one: &packet::compare::RunFigure| vec![one.of.clone(), one.figure.clone(), one.unit.show(one.value)];
-    PageTable::new("", &["of", "figure", "value"]).with(result.figures.iter().map(row))
+    let all = all.iter().flat_map(|one| &one.known.figures);
+    page.figure(PageTable::new("", &["of", "figure", "value"]).with(all.map(row)));
+    Ok(())
 }

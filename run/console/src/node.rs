@@ -70,7 +70,7 @@ pub fn node(plan: &NodePlan) -> Result<ExitCode, Failure> {
             }
             let report = report(&evidence, *role, of)?;
             if let Some(file) = html {
-                let page = results::page(&[("the audit".to_owned(), audited(&report, plan)?.to_string())])?;
+                let page = results::page_of(&audited(&report, plan)?)?;
                 std::fs::write(file, page.render()).map_err(|why| format!("{}: {why}", file.display()))?;
                 writeln!(out, "{}", file.display())?;
             } else if plan.json {

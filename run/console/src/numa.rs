@@ -38,7 +38,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         let mut value = show::topology_json(&topology);
         crate::node::origin(&mut value, ResultKind::Topology, plan.root.is_none())?;
         if let Some(place) = &plan.html {
-            write_page(place, &results::page(&[("the topology".to_owned(), value.to_string())])?)?;
+            write_page(place, &results::page_of(&value)?)?;
         }
         if plan.json {
             writeln!(out, "{value}")?;

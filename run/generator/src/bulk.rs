@@ -11,9 +11,9 @@ use super::kernel::Sockets;
 use super::own::ThreadTime;
 use crate::plan::Form;
 use core::time::Duration;
-use environment::Fingerprint;
+use environment::{Fingerprint, ResultOrigin};
 use load::{Bulk, BulkInterval, BulkPlan, BulkReport, BulkSetup, BulkStage, BulkWay, PortUse, StreamState, Way};
-use report::{bulk_heading, bulk_line, bulk_text, render_bulk_json};
+use report::{BulkVerdict, bulk_heading, bulk_line, bulk_text, bulk_verdict, render_bulk_json};
 use say::Failure;
 use silo::{Next, Usage};
 use sockets::fleet::{self, FleetError, Stop};
@@ -240,6 +240,15 @@ pub struct Told<'a> {
     pub put: Put,
 }
 
+/// What streams without end came to.
+#[derive(Debug)]
+pub struct BulkMeasured {
+    /// What it is worth.
+    pub verdict: BulkVerdict,
+    /// As it is kept.
+    pub json: String,
+}
+
 /// Writes to whoever reads.
 pub type Put = fn(&str) -> Result<(), Failure>;
 
@@ -253,7 +262,7 @@ pub fn measure(
     environment: Fingerprint,
     work: impl FnOnce(Sender<Piece>) -> Result<Vec<BulkSide>, Failure> + Send,
     carried: impl FnOnce() -> Vec<PortUse>,
-) -> Result<BulkReport, Failure> {
+) -> Result<BulkMeasured, Failure> {
     let (lines, put) = (told.form != Form::Json, told.put);
     if lines {
         (told.put)(&bulk_heading(&setup(told)))?;
@@ -275,12 +284,9 @@ pub fn measure(
     let (user, system) =
         spent.fold((Duration::ZERO, Duration::ZERO), |sum, time| (sum.0 + time.user, sum.1 + time.system));
     let report = BulkReport::new(setup(told), whole, intervals, (user, system), carried());
-    if lines {
-        put(&bulk_text(&report))?;
-    } else {
-        put(&render_bulk_json(&report, &environment))?;
-    }
-    Ok(report)
+    let json = render_bulk_json(&report, &environment, &ResultOrigin::now());
+    put(&if lines { bulk_text(&report) } else { json.clone() })?;
+    Ok(BulkMeasured { verdict: bulk_verdict(&report), json })
 }
 
 fn setup(told: &Told<'_>) -> BulkSetup {

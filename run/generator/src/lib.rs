@@ -52,7 +52,7 @@ use environment::ResultOrigin;
 use files::Later;
 use goal::Goal;
 use host::Layout;
-use report::{bulk_verdict, render_hgrm, render_json};
+use report::{render_hgrm, render_json};
 use run::Runner;
 use say::{Failure, eprintln};
 use std::process::ExitCode;
@@ -81,7 +81,8 @@ pub fn load(plan: LoadPlan) -> Result<ExitCode, Failure> {
             goal::find_max(&runner, &load, &goal, form, drawings)?
         }
         Task::Bulk(task) => {
-            let verdict = bulk_verdict(&runner.bulk(&load, &task, form, print::put)?);
+            let bulk::BulkMeasured { verdict, json } = runner.bulk(&load, &task, form, print::put)?;
+            drawings.write(&json)?;
             match () {
                 () if runner.is_stopped() => print::INTERRUPTED,
                 // Of a server that sends what ends, as of one that answers nothing.

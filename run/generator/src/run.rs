@@ -23,7 +23,7 @@ use environment::Fingerprint;
 use host::drivers::LinkSpec;
 use host::{HostPlan, Silos};
 use host::{Layout, stop_signals};
-use load::{BulkPlan, BulkReport, Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
+use load::{BulkPlan, Ended, Figures, Floor, Plan, Ports, Report, Reuse, Sieve, SieveConfig, Sifted};
 use page::{Reader, living_of_user};
 use say::Failure;
 use std::sync::Arc;
@@ -170,7 +170,13 @@ impl Runner {
     ///
     /// # Errors
     /// What the user is to know.
-    pub fn bulk(&self, plan: &Plan, task: &BulkTask, form: Form, put: bulk::Put) -> Result<BulkReport, Failure> {
+    pub fn bulk(
+        &self,
+        plan: &Plan,
+        task: &BulkTask,
+        form: Form,
+        put: bulk::Put,
+    ) -> Result<bulk::BulkMeasured, Failure> {
         let request = plan.first_request();
         let streams = BulkPlan {
             target: *plan.targets.first().ok_or("there is no server to go to")?,

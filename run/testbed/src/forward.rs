@@ -2,7 +2,8 @@
 
 use crate::ends::{self, OverLinks};
 use crate::keep::write_whole;
-use crate::load::surroundings;
+use crate::load::{made, replay, surroundings};
+use crate::pages::keep_page;
 use crate::published::{ThreadCycles, publish, tell};
 use crate::{ForwardPlan, place};
 use cpu::{Clock, Ticks};
@@ -11,9 +12,10 @@ use figures::si;
 use host::stop_signals;
 use link::{Link, LinkState};
 use packet::forward::{Cycles, Forwarder, Snapshot, statistics};
+use packet::verdict::Validity;
 use page::Writer;
 use say::{Failure, eprintln, print, println};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -54,11 +56,13 @@ pub fn forward(plan: &ForwardPlan) -> Result<ExitCode, Failure> {
         up: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
     };
     let (snapshot, lasted) = ends::over(&plan.links, threads, Forwarding { room: &room, signals: &signals })?;
+    let value = to_json(plan, &snapshot, ticks, lasted);
     if let Some(path) = &plan.out {
-        write_whole(path, &format!("{}\n", to_json(plan, &snapshot, ticks, lasted)))?;
+        write_whole(path, &format!("{value:#}\n"))?;
     }
+    keep_page(plan.html.as_deref(), &value)?;
     if plan.json {
-        println!("{}", to_json(plan, &snapshot, ticks, lasted));
+        println!("{value:#}");
     } else {
         print!("{}", statistics(&snapshot));
     }
@@ -240,7 +244,16 @@ fn line(sum: &Snapshot, last: &Snapshot, span: Duration, (up, links): (usize, us
     format!("{}, busy {:.0} %{down}", ports.join(", "), 100.0 * busy / total)
 }
 
-fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Duration) -> String {
+/// Where nothing came and nothing went, there is no figure.
+fn verdict(snapshot: &Snapshot) -> Validity {
+    let mut verdict = Validity::default();
+    if snapshot.packets() == (0, 0) {
+        verdict.fails("no frame came, and none went: nothing was measured");
+    }
+    verdict
+}
+
+fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Duration) -> Value {
     let bursts = |bursts: &packet::forward::Bursts| -> Vec<(usize, u64)> { bursts.sizes().collect() };
     let ports = snapshot.ports();
     let ports: Vec<_> = plan
@@ -257,9 +270,12 @@ fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Durati
             })
         })
         .collect();
-    let value = json!({
+    json!({
         "kind": ResultKind::PacketForward,
         "schema": SCHEMA,
+        "command": replay(),
+        "made": made(),
+        "verdict": verdict(snapshot),
         "environment": surroundings(&plan.links),
         "mode": plan.settings.mode.name(),
         "burst": plan.settings.burst,
@@ -269,6 +285,5 @@ fn to_json(plan: &ForwardPlan, snapshot: &Snapshot, ticks: Ticks, lasted: Durati
         "cycles": snapshot.cycles,
         "cycles_per_packet": snapshot.cycles_per_packet(),
         "clock": { "source": format!("{:?}", ticks.source()).to_lowercase(), "hz": ticks.hz() },
-    });
-    format!("{value:#}")
+    })
 }

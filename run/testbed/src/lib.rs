@@ -78,8 +78,6 @@ pub enum PacketPlan {
     Sweep(FactorsPlan),
     /// Draw results.
     Report(ReportPlan),
-    /// Compare results.
-    Compare(ComparePlan),
 }
 
 /// What times a probe's frames, and tagged ones.
@@ -119,6 +117,8 @@ pub struct ForwardPlan {
     pub stats_period: Option<Duration>,
     /// Where the statistics go as JSON, too.
     pub out: Option<PathBuf>,
+    /// Where the page goes.
+    pub html: Option<PathBuf>,
     /// Print JSON.
     pub json: bool,
 }
@@ -367,21 +367,6 @@ pub struct ReportPlan {
     pub out: Option<PathBuf>,
 }
 
-/// What is compared.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ComparePlan {
-    /// A file, or a folder of them.
-    pub before: PathBuf,
-    /// Likewise.
-    pub after: PathBuf,
-    /// Compare also what is not alike.
-    pub force: bool,
-    /// Where the page goes.
-    pub html: Option<PathBuf>,
-    /// Print JSON.
-    pub json: bool,
-}
-
 /// Does what was asked.
 ///
 /// # Errors
@@ -397,6 +382,5 @@ pub fn packet(plan: PacketPlan) -> Result<ExitCode, Failure> {
         PacketPlan::Lab(plan) => lab::lab(&plan),
         PacketPlan::Sweep(plan) => sweep::sweep(&plan),
         PacketPlan::Report(plan) => pages::report(&plan),
-        PacketPlan::Compare(plan) => pages::compare_runs(&plan),
     }
 }

@@ -1,10 +1,8 @@
-//! Pages of what was measured; `nearside packet report` and `compare`.
+//! Pages of what was measured; `nearside packet report`.
 
+use crate::ReportPlan;
 use crate::keep::write_whole;
-use crate::{ComparePlan, ReportPlan};
-use environment::ResultOrigin;
-use results::SidesCompared;
-use say::{Failure, eprintln, print, println};
+use say::{Failure, eprintln};
 use serde_json::Value;
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +13,7 @@ use std::process::ExitCode;
 /// If it cannot be written.
 pub fn keep_page(file: Option<&Path>, result: &Value) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
-    write_whole(file, &results::page(&[("the result".to_owned(), format!("{result:#}\n"))])?.render())?;
+    write_whole(file, &results::page_of(result)?.render())?;
     eprintln!("wrote {}", file.display());
     Ok(())
 }
@@ -33,29 +31,5 @@ pub fn report(plan: &ReportPlan) -> Result<ExitCode, Failure> {
     let file = plan.out.clone().unwrap_or_else(usual);
     write_whole(&file, &results::page(&texts)?.render())?;
     eprintln!("wrote {}", file.display());
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Compares two sets of results.
-///
-/// # Errors
-/// If one cannot be read, or the two have nothing in common.
-pub fn compare_runs(plan: &ComparePlan) -> Result<ExitCode, Failure> {
-    let (before, after) = (results::read(&plan.before)?, results::read(&plan.after)?);
-    let comparison = SidesCompared::of(&before, &after)?;
-    if let Some(why) = comparison.refusal().filter(|_| !plan.force) {
-        return Err(why.into());
-    }
-    if let Some(file) = &plan.html {
-        let both = [results::texts(&plan.before)?, results::texts(&plan.after)?].concat();
-        let page = results::page_of_sides(&comparison, (&before, &after), ResultOrigin::now(), both);
-        write_whole(file, &page.render())?;
-        eprintln!("wrote {}", file.display());
-    }
-    if plan.json {
-        println!("{:#}", comparison.to_json());
-    } else {
-        print!("{comparison}");
-    }
     Ok(ExitCode::SUCCESS)
 }

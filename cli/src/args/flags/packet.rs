@@ -10,13 +10,15 @@ mod sweep;
 mod zero_loss;
 
 use super::host::{each_once, fifo};
+use crate::args::Command;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use console::{ComparisonPlan, LabPlan, ResultsSide};
 use driver::Role;
 use host::drivers::{self, LinkSpec};
 use host::values::{duration, nonzero_duration};
 use std::path::PathBuf;
 use std::time::Duration;
-use testbed::{AskedClock, ComparePlan, Pace, PacketPlan, ReportPlan};
+use testbed::{AskedClock, Pace, PacketPlan, ReportPlan};
 
 #[derive(Args)]
 pub(in crate::args) struct PacketArgs {
@@ -141,8 +143,8 @@ enum Measurement {
 }
 
 impl PacketArgs {
-    pub(super) fn plan(self) -> Result<PacketPlan, String> {
-        Ok(match self.what {
+    pub(super) fn command(self) -> Result<Command, String> {
+        Ok(Command::Packet(match self.what {
             What::Forward(args) => PacketPlan::Forward(Box::new(args.plan()?)),
             What::Load(args) => PacketPlan::Load(Box::new(args.plan()?)),
             What::Search(args) => PacketPlan::Search(Box::new(args.plan()?)),
@@ -153,9 +155,11 @@ impl PacketArgs {
             What::Sweep(args) => PacketPlan::Sweep(args.plan()?),
             What::Report { files, out } => PacketPlan::Report(ReportPlan { files, out }),
             What::Compare { before, after, force, html, json } => {
-                PacketPlan::Compare(ComparePlan { before, after, force, html, json })
+                let [before, after] = [before, after].map(|folder| ResultsSide { folder, arm: None });
+                let plan = ComparisonPlan { before, after, force, html, json };
+                return Ok(Command::Lab(LabPlan::Compare(plan)));
             }
-        })
+        }))
     }
 }
 

@@ -1,7 +1,7 @@
-//! Values of a result as cells of tables.
+//! Values of a result as cells of tables and as points of curves.
 
 use figures::{digits, grouped, seconds, share, si};
-use pages::{PageTable, TableRow, Tone};
+use pages::{CurvePoint, PageTable, Series};
 use serde_json::Value;
 
 /// How a value is shown.
@@ -17,6 +17,8 @@ pub enum Shown {
     Rate,
     /// Bytes.
     Bytes,
+    /// Bits per second.
+    Bits,
     /// A share of one.
     Share,
     /// Three digits.
@@ -27,13 +29,14 @@ pub enum Shown {
 pub type Column = (&'static str, &'static str, Shown);
 
 impl Shown {
-    pub fn show(self, value: &Value) -> String {
+    fn show(self, value: &Value) -> String {
         match (self, value.as_f64()) {
             (_, None) | (Self::Text, _) => plain(value),
             (Self::Count, Some(number)) => grouped(number as u64),
             (Self::Time, Some(number)) => seconds(number),
             (Self::Rate, Some(number)) => si(number, "/s"),
             (Self::Bytes, Some(number)) => si(number, "B"),
+            (Self::Bits, Some(number)) => si(number, "bit/s"),
             (Self::Share, Some(number)) => share(number),
             (Self::Plain, Some(number)) => digits(number),
         }
@@ -74,6 +77,11 @@ pub fn texts(whole: &Value, path: &str) -> Vec<String> {
     list(whole, path).iter().map(plain).collect()
 }
 
+/// The same value of each row.
+pub fn texts_of(rows: &[Value], path: &str) -> Vec<String> {
+    rows.iter().map(|row| text(row, path)).collect()
+}
+
 /// A table of rows; columns that nothing stands in are left out.
 pub fn table<'a>(caption: &str, columns: &[Column], rows: impl IntoIterator<Item = &'a Value>) -> PageTable {
     let rows: Vec<&Value> = rows.into_iter().collect();
@@ -83,12 +91,19 @@ pub fn table<'a>(caption: &str, columns: &[Column], rows: impl IntoIterator<Item
         Some(text) if !text.is_empty() => text,
         _ => "-".to_owned(),
     };
-    let row = |row: &&Value| TableRow::from(kept.iter().map(|column| cell(row, column)).collect::<Vec<_>>());
+    let row = |row: &&Value| kept.iter().map(|column| cell(row, column)).collect::<Vec<_>>();
     PageTable::new(caption, &kept.iter().map(|(head, ..)| *head).collect::<Vec<_>>()).with(rows.iter().map(row))
 }
 
+/// The same of one row, column by column below each other.
+pub fn values(caption: &str, columns: &[Column], row: &Value) -> PageTable {
+    let table = table("", columns, [row]);
+    let cells = table.rows.into_iter().flatten();
+    PageTable::pairs(caption, ["", "value"], table.heads.into_iter().zip(cells).filter(|(_, cell)| cell != "-"))
+}
+
 /// Names and values of an object, those of objects within it behind a name; what is empty is left out.
-pub fn object(caption: &str, value: &Value) -> PageTable {
+pub fn object(caption: &str, whole: &Value, path: &str) -> PageTable {
     fn put(pairs: &mut Vec<(String, String)>, before: &str, value: &Value) {
         for (name, value) in value.as_object().into_iter().flatten() {
             let name = format!("{before}{}", name.replace('_', " "));
@@ -99,13 +114,32 @@ pub fn object(caption: &str, value: &Value) -> PageTable {
         }
     }
     let mut pairs = Vec::new();
-    put(&mut pairs, "", value);
+    put(&mut pairs, "", whole.pointer(path).unwrap_or(&Value::Null));
     PageTable::pairs(caption, ["", "value"], pairs)
 }
 
-/// The last cell of a row that something speaks against; of others `good`.
-pub fn judged(mut cells: Vec<String>, against: Option<String>, good: &str) -> TableRow {
-    let tone = if against.is_some() { Tone::Bad } else { Tone::Good };
-    cells.push(against.unwrap_or_else(|| good.to_owned()));
-    TableRow { cells, tone }
+/// What was expected, and whether it was met; `missed` if not.
+pub fn expected(caption: &str, expectations: &[Value], name: &str, missed: &str) -> PageTable {
+    let met = |one: &Value| if one["met"] == true { "met" } else { missed }.to_owned();
+    let names = expectations.iter().map(|one| vec![text(one, name)]);
+    PageTable::new(caption, &[""]).with(names).judged(expectations.iter().map(met))
+}
+
+/// Whether a row counts, by what speaks against it.
+pub fn counted(against: &str) -> String {
+    if against.is_empty() { "counts".to_owned() } else { format!("does not count: {against}") }
+}
+
+/// A curve through rows that have both of its values; those that do not count are shown as such.
+pub fn curve<'a>(
+    name: impl Into<String>,
+    rows: impl IntoIterator<Item = &'a Value>,
+    [x, y]: [&str; 2],
+    counts: impl Fn(&Value) -> bool,
+) -> Series {
+    let point = |row: &Value| {
+        let place = (number(row, x)?, number(row, y)?);
+        Some(CurvePoint { counts: counts(row), ..CurvePoint::from(place) })
+    };
+    Series { name: name.into(), points: rows.into_iter().filter_map(point).collect(), largest: None }
 }

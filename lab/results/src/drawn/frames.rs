@@ -1,15 +1,16 @@
 //! Pages of trials of frames, alone or beside backgrounds, of one run or of several over each other.
 
-use super::cells::{judged, list, text};
-use crate::measurement::{KnownResult, ResultError};
+use super::ReadResult;
+use super::cells::{expected, list, text};
+use crate::measurement::ResultError;
 use ::packet::kept::Kept;
-use ::packet::table::{PERCENTILES, figures, stamps, way};
+use ::packet::table::{frames, latencies, notes, way};
 use ::packet::trial::{LaneResult, LatencyDistribution};
 use ::packet::verdict::spoilt;
 use environment::ResultKind;
-use figures::{digits, grouped, seconds, share, si};
-use pages::{Axis, AxisScale, Chart, CurvePoint, Page, PagePart, PageTable, Series, TableRow, nines};
-use serde_json::Value;
+use figures::{digits, grouped, share};
+use pages::{Axis, AxisScale, Chart, CurvePoint, Page, PagePart, PageTable, Series, nines};
+use std::path::Path;
 
 /// Bins of a frequency curve.
 const BINS: usize = 90;
@@ -18,52 +19,39 @@ const BINS: usize = 90;
 const LATE_LIMIT: f64 = 0.001;
 
 /// The runs of results.
-pub fn runs(page: &mut Page, all: &[(KnownResult, Value, String)]) -> Result<(), ResultError> {
+pub fn runs(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
     let mut runs: Vec<(String, Kept)> = Vec::new();
-    for (known, whole, _) in all {
+    for ReadResult { known, whole, .. } in all {
         let told = |why: serde_json::Error| ResultError(format!("{}: {why}", known.name));
-        let before = if all.len() > 1 { format!("{}: ", stem(&known.name)) } else { String::new() };
-        let of = |path: &str| whole.pointer(path).cloned().unwrap_or_default();
-        let found: Vec<(String, Kept)> = match known.kind {
+        let found = match known.kind {
             ResultKind::PacketLoad => {
-                let beside = Some(text(whole, "/beside")).filter(|beside| !beside.is_empty());
-                vec![(
-                    beside.unwrap_or_else(|| "the trial".to_owned()),
-                    serde_json::from_value(whole.clone()).map_err(told)?,
-                )]
+                let beside = text(whole, "/beside");
+                let name = if beside.is_empty() { "the trial".to_owned() } else { beside };
+                serde_json::from_value(whole.clone()).map(|kept| vec![(name, kept)])
             }
-            ResultKind::PacketLatency => serde_json::from_value(of("/runs")).map_err(told)?,
-            _ => serde_json::from_value(of("/measured/runs")).map_err(told)?,
+            ResultKind::PacketLatency => serde_json::from_value(whole["runs"].clone()),
+            _ => serde_json::from_value(whole["measured"]["runs"].clone()),
         };
-        runs.extend(found.into_iter().map(|(name, kept)| (format!("{before}{name}"), kept)));
-        let expected = list(whole, "/expectations").iter().map(|one| {
-            let missed = one.get("met") != Some(&Value::Bool(true));
-            judged(vec![text(one, "/expectation")], missed.then(|| "NOT MET".to_owned()), "met")
-        });
-        page.figures.push(PageTable::new("What was expected", &["", "verdict"]).with(expected).into());
-        page.method.push(PagePart::Whole("The forwarder".to_owned(), format!("{:#}", of("/forwarder"))));
-        page.method.retain(|part| !matches!(part, PagePart::Whole(_, text) if text == "null"));
+        let stem = Path::new(&known.name).file_stem().unwrap_or_default().to_string_lossy();
+        let before = if all.len() > 1 { format!("{stem}: ") } else { String::new() };
+        runs.extend(found.map_err(told)?.into_iter().map(|(name, kept)| (format!("{before}{name}"), kept)));
+        page.figure(expected("What was expected", list(whole, "/expectations"), "/expectation", "NOT MET"));
+        if whole["forwarder"].is_object() {
+            page.tell(PagePart::Whole("The forwarder".to_owned(), format!("{:#}", whole["forwarder"])));
+        }
     }
     for (name, kept) in &runs {
         run(page, name, kept);
     }
     let lanes = || runs.iter().flat_map(|(_, kept)| &kept.result.lanes);
     let (lost, offered): (u64, u64) = (lanes().map(LaneResult::lost).sum(), lanes().map(LaneResult::offered).sum());
+    let (part, all) = (share(lost as f64 / offered.max(1) as f64), grouped(offered));
     page.head.answer.push(match lost {
-        0 => format!("No frame was lost of {}", grouped(offered)),
-        _ => format!(
-            "{} of {} frames were lost ({})",
-            grouped(lost),
-            grouped(offered),
-            share(lost as f64 / offered.max(1) as f64)
-        ),
+        0 => format!("No frame was lost of {all}"),
+        _ => format!("{} of {all} frames were lost ({part})", grouped(lost)),
     });
     curves(page, &runs);
     Ok(())
-}
-
-fn stem(name: &str) -> String {
-    std::path::Path::new(name).file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Why a run does not count, if it does not.
@@ -72,60 +60,22 @@ fn void(kept: &Kept) -> Option<String> {
 }
 
 fn run(page: &mut Page, name: &str, kept: &Kept) {
-    let result = &kept.result;
-    let mut heads: Vec<String> = ["latency, µs", "min", "median", "mean", "max"].map(str::to_owned).into();
-    heads.extend(PERCENTILES.iter().map(|at| format!("p{}", at * 100.0)));
-    heads.extend(["samples".to_owned(), format!("> {}", seconds(kept.threshold_ns as f64))]);
-    page.figures.push(PagePart::Heading(name.to_owned()));
+    page.figure(PagePart::Heading(name.to_owned()));
     if let Some(why) = void(kept) {
-        page.figures.push(PagePart::Text(format!("Does not count: {why}.")));
+        page.figure(PagePart::Text(format!("Does not count: {why}.")));
     }
-    let rows = result.lanes.iter().map(|lane| {
-        let counts = [grouped(lane.latency.samples), grouped(lane.latency.above(kept.threshold_ns))];
-        TableRow::from(
-            [vec![format!("{} {}", lane.stream, way(lane))], figures(&lane.latency), counts.to_vec()].concat(),
-        )
-    });
-    page.figures.push(PageTable { caption: String::new(), heads, rows: rows.collect() }.into());
-    let heads =
-        ["frames", "bytes each", "sent", "rate", "lost", "at the entrance", "twice", "out of order", "damaged", "loss"];
-    page.figures.push(PageTable::new("", &heads).with(result.lanes.iter().map(frames)).into());
-    let lanes = result.lanes.iter().filter_map(|lane| Some((lane, lane.stamped.as_ref()?)));
-    let mut notes: Vec<String> =
-        lanes.map(|(lane, stamped)| format!("{} {}: {}", lane.stream, way(lane), stamps(stamped))).collect();
-    if result.damaged_unknown > 0 {
-        notes.push(format!("{} damaged frames cannot be told apart, and count as lost, too", result.damaged_unknown));
+    for mut rows in [latencies(&kept.result, kept.threshold_ns), frames(&kept.result)] {
+        // A row is named by its stream and its way together.
+        rows[0].remove(1);
+        for row in &mut rows[1..] {
+            let way = row.remove(1);
+            row[0] = format!("{} {way}", row[0]);
+        }
+        page.figure(PageTable::headed("", rows));
     }
-    let (late, longest) = (share(result.late_share()), seconds(result.stalls.longest_ns as f64));
-    notes.push(format!(
-        "of the tester's frames {late} were late or not sent; it was away for {longest} at a time at most"
-    ));
-    page.figures.push(PagePart::List(notes));
-    page.method.push(PagePart::Text(format!(
-        "{name}: {:.1} s over {}. {}",
-        result.seconds,
-        kept.links.join(" and "),
-        kept.clock.told
-    )));
-}
-
-fn frames(lane: &LaneResult) -> Vec<String> {
-    let loss = match lane.loss_bound() {
-        Some(bound) => format!("0, below {bound:.1e} at 95 %"),
-        None => share(lane.loss_ratio()),
-    };
-    vec![
-        format!("{} {}", lane.stream, way(lane)),
-        format!("{:.0}", lane.mean_size),
-        grouped(lane.sent.frames),
-        si(lane.rate, "/s"),
-        grouped(lane.lost()),
-        grouped(lane.sent.entrance),
-        grouped(lane.arrivals.duplicates),
-        grouped(lane.arrivals.reordered),
-        grouped(lane.damaged),
-        loss,
-    ]
+    page.figure(PagePart::List(notes(&kept.result)));
+    let (seconds, links) = (kept.result.seconds, kept.links.join(" and "));
+    page.tell(PagePart::Text(format!("{name}: {seconds:.1} s over {links}. {}", kept.clock.told)));
 }
 
 /// Latency curves of all runs: of probes, where there are any.
@@ -143,32 +93,29 @@ fn curves(page: &mut Page, runs: &[(String, Kept)]) {
     }
     let of = |points: &dyn Fn(&LatencyDistribution) -> Vec<(f64, f64)>| -> Vec<Series> {
         let one = |(name, counts, latency): &(String, bool, &LatencyDistribution)| {
-            let points = points(latency).into_iter();
-            let points = points.map(|point| CurvePoint { counts: *counts, ..CurvePoint::from(point) }).collect();
-            Series { name: name.clone(), points, largest: None }
+            let mut series = Series::new(name.clone(), points(latency));
+            series.points.iter_mut().for_each(|point: &mut CurvePoint| point.counts = *counts);
+            series
         };
         drawn.iter().map(one).collect()
     };
-    let mut percentiles = of(&|latency| by_nines(latency));
+    let mut percentiles = of(&by_nines);
     percentiles.iter_mut().zip(&drawn).for_each(|(series, drawn)| series.largest = Some(drawn.2.max_ns as f64));
-    page.curves.push(Chart::by_percentile("Latency by percentile", percentiles).into());
-    let over = |low: f64, high: f64| {
-        let at = |quantile| drawn.iter().map(move |(.., latency)| latency.quantile(quantile) as f64);
-        (at(low).fold(f64::INFINITY, f64::min), at(high).fold(0.0, f64::max))
-    };
-    for (title, (from, to), y) in [
-        ("Samples by latency", over(0.0, 0.9999), AxisScale::Logarithmic),
-        ("Samples by latency, around the median", over(0.05, 0.95), AxisScale::Linear),
+    page.curve(Chart::by_percentile("Latency by percentile", percentiles));
+    for (title, low, high, scale) in [
+        ("Samples by latency", 0.0, 0.9999, AxisScale::Logarithmic),
+        ("Samples by latency, around the median", 0.05, 0.95, AxisScale::Linear),
     ] {
+        let at = |quantile| drawn.iter().map(move |(.., latency)| latency.quantile(quantile) as f64);
+        let (from, to) = (at(low).fold(f64::INFINITY, f64::min), at(high).fold(0.0, f64::max));
         let x = Axis::new("latency, µs", AxisScale::Near, digits);
-        let y = Axis::new("samples", y, |count| si(count, ""));
-        page.curves
-            .push(Chart { title: title.to_owned(), x, y, series: of(&|latency| bins(latency, from, to)) }.into());
+        let y = Axis { scale, ..Axis::counts("samples") };
+        page.curve(Chart::new(title, x, y, of(&|latency| bins(latency, from, to))));
     }
 }
 
 /// Counts in equal bins of microseconds between two latencies.
-pub fn bins(latency: &LatencyDistribution, from: f64, to: f64) -> Vec<(f64, f64)> {
+fn bins(latency: &LatencyDistribution, from: f64, to: f64) -> Vec<(f64, f64)> {
     let width = ((to - from) / BINS as f64).max(1.0);
     let mut counts = [0_u64; BINS + 1];
     for (value, count) in &latency.buckets {
@@ -183,7 +130,7 @@ pub fn bins(latency: &LatencyDistribution, from: f64, to: f64) -> Vec<(f64, f64)
 }
 
 /// Latency by nines, up to where ten samples lie beyond.
-pub fn by_nines(latency: &LatencyDistribution) -> Vec<(f64, f64)> {
+fn by_nines(latency: &LatencyDistribution) -> Vec<(f64, f64)> {
     let shares = (0..60).map(|step| 1.0 - 10_f64.powf(-f64::from(step) / 10.0));
     shares.map_while(|at| Some((nines(at), latency.sound_quantile(at)? as f64))).collect()
 }

@@ -1,6 +1,7 @@
 //! Pages of machines: their noise, what they did over time, their settings, their topology.
 
-use super::cells::{Column, Shown, judged, list, number, table, text, texts};
+use super::ReadResult;
+use super::cells::{Column, Shown, curve, list, number, table, text, texts};
 use crate::measurement::ResultError;
 use figures::{digits, grouped, seconds, si};
 use pages::{Axis, AxisScale, Chart, Page, PagePart, PageTable, Series, Tone};
@@ -28,51 +29,44 @@ const CAUSE: [Column; 5] = [
     ("longest", "/longest_nanos", Shown::Time),
 ];
 
+const WORST: [Column; 3] =
+    [("at, s", "/at_seconds", Shown::Plain), ("long", "/nanos", Shown::Time), ("it went to", "/cause", Shown::Text)];
+
 /// What takes busy cores' time.
 pub fn noise(page: &mut Page, whole: &Value) {
     let cores = list(whole, "/cores");
-    let longest = cores.iter().filter_map(|core| number(core, "/longest_nanos")).fold(0.0, f64::max);
-    let threshold = number(whole, "/threshold_nanos").unwrap_or(0.0);
-    let gaps: f64 = cores.iter().filter_map(|core| number(core, "/gaps")).sum();
+    let of = |path: &'static str| cores.iter().filter_map(move |core| number(core, path));
     page.head.answer.push(format!(
         "{} gaps of {} and longer on {} cores, the longest {}",
-        grouped(gaps as u64),
-        seconds(threshold),
+        grouped(of("/gaps").sum::<f64>() as u64),
+        seconds(number(whole, "/threshold_nanos").unwrap_or(0.0)),
         cores.len(),
-        seconds(longest)
+        seconds(of("/longest_nanos").fold(0.0, f64::max))
     ));
-    let expected = list(whole, "/expect").iter().map(|one| {
-        let broken = texts(one, "/broken_by");
-        let against = (!broken.is_empty()).then(|| format!("MISSED by core {}", broken.join(", ")));
-        page.head.answer.extend(against.iter().map(|missed| format!("{}: {missed}", text(one, "/bound"))));
-        judged(vec![text(one, "/bound")], against, "kept")
-    });
-    let expected: Vec<_> = expected.collect();
-    page.figures.push(PageTable::new("What was expected", &["", "verdict"]).with(expected).into());
-    page.figures.push(table("", &CORE, cores).into());
+    let mut expected = Vec::new();
+    for one in list(whole, "/expect") {
+        let (bound, broken) = (text(one, "/bound"), texts(one, "/broken_by").join(", "));
+        let verdict = if broken.is_empty() { "kept".to_owned() } else { format!("MISSED by core {broken}") };
+        page.head.answer.extend((!broken.is_empty()).then(|| format!("{bound}: {verdict}")));
+        expected.push(vec![bound, verdict]);
+    }
+    page.figure(PageTable::new("What was expected", &["", "verdict"]).with(expected));
+    page.figure(table("", &CORE, cores));
     for core in cores {
         let name = format!("Core {}", text(core, "/core"));
-        page.figures.push(table(&format!("{name}: what its gaps went to"), &CAUSE, list(core, "/causes")).into());
-        let columns = [
-            ("at, s", "/at_seconds", Shown::Plain),
-            ("long", "/nanos", Shown::Time),
-            ("it went to", "/cause", Shown::Text),
-        ];
-        page.method.push(table(&format!("{name}: the longest gaps"), &columns, list(core, "/worst")).into());
+        page.figure(table(&format!("{name}: what its gaps went to"), &CAUSE, list(core, "/causes")));
+        page.tell(table(&format!("{name}: the longest gaps"), &WORST, list(core, "/worst")));
     }
-    let curve = |core: &Value| {
-        let rows = list(core, "/histogram").iter();
-        let points = rows.filter_map(|row| Some((number(row, "/from_nanos")?, number(row, "/gaps")?)));
-        Series::new(format!("core {}", text(core, "/core")), points)
+    let line = |core: &Value| {
+        let name = format!("core {}", text(core, "/core"));
+        curve(name, list(core, "/histogram"), ["/from_nanos", "/gaps"], |_| true)
     };
-    let x = Axis::new("how long, from", AxisScale::Logarithmic, seconds);
-    let y = Axis::new("gaps", AxisScale::Logarithmic, |count| si(count, ""));
-    page.curves.push(
-        Chart { title: "Gaps by their length".to_owned(), x, y, series: cores.iter().map(curve).collect() }.into(),
-    );
+    let gaps = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("gaps") };
+    let lines = cores.iter().map(line).collect();
+    page.curve(Chart::new("Gaps by their length", Axis::times("how long, from"), gaps, lines));
     let sources = list(whole, "/sources").iter().map(|one| vec![text(one, "/name"), text(one, "/sight")]);
-    page.method.push(PageTable::new("Sources of latency", &["", "seen"]).with(sources).into());
-    page.method.push(PagePart::List(texts(whole, "/notes")));
+    page.tell(PageTable::new("Sources of latency", &["", "seen"]).with(sources));
+    page.tell(PagePart::List(texts(whole, "/notes")));
 }
 
 /// Figures of the whole machine that are drawn, with their titles and units.
@@ -84,27 +78,13 @@ const DRAWN: [(&str, &str); 4] = [
 ];
 
 /// A machine over time.
-pub fn recording(page: &mut Page, text: &str) -> Result<(), ResultError> {
-    let mut samples = SampleReader::new(text.as_bytes());
-    let (mut saturation, mut changes): (Saturation, Vec<Change>) = Default::default();
-    let mut before: Option<Sample> = None;
-    loop {
-        match samples.read() {
-            Ok(Some(sample)) => {
-                let change = before.as_ref().and_then(|before| Change::between(before, &sample).ok());
-                changes.extend(change.inspect(|change| saturation.on_change(change)));
-                before = Some(sample);
-            }
-            Ok(None) => break,
-            // Whoever was made while it wrote leaves a part of a line.
-            Err(_) if before.is_some() => break,
-            Err(why) => return Err(ResultError(why)),
-        }
-    }
+pub fn recording(page: &mut Page, all: &[ReadResult]) -> Result<(), ResultError> {
+    let changes = changes(&all[0].text)?;
+    let mut saturation = Saturation::default();
+    changes.iter().for_each(|change| saturation.on_change(change));
     page.head.answer.push(saturation.words());
-    page.head.made = changes.last().map(|change| change.unix_ms / 1_000);
+    page.head.made = changes.last().map_or(0, |change| change.unix_ms / 1_000);
     let began = changes.first().map_or(0, |change| change.unix_ms);
-    let at = |change: &Change| change.unix_ms.saturating_sub(began) as f64 / 1e3;
     let mut figures: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut missing: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, figure) in changes.iter().flat_map(|change| &change.machine) {
@@ -115,51 +95,58 @@ pub fn recording(page: &mut Page, text: &str) -> Result<(), ResultError> {
     }
     let rows = figures.iter().map(|(name, values)| {
         let (low, high) =
-            values.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(*value), high.max(*value)));
+            (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max));
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
         let [mean, low, high] = [mean, low, high].map(|value| if value < 1e5 { digits(value) } else { si(value, "") });
         vec![name.replace('_', " "), mean, low, high, grouped(values.len() as u64)]
     });
-    page.figures
-        .push(PageTable::new("The whole machine", &["", "mean", "least", "most", "intervals"]).with(rows).into());
-    let mut chart = |title: &str, format: fn(f64) -> String, series: Vec<Series>| {
-        let (x, y) = (Axis::new("seconds", AxisScale::Near, digits), Axis::new("", AxisScale::Linear, format));
-        if series.iter().any(|series| series.points.iter().any(|point| point.y > 0.0)) {
-            page.curves.push(Chart { title: title.to_owned(), x, y, series }.into());
-        }
+    page.figure(PageTable::new("The whole machine", &["", "mean", "least", "most", "intervals"]).with(rows));
+    // A line over time; none of what never was.
+    let line = |name: &str, value: &dyn Fn(&Change) -> Option<f64>| {
+        let at = |change: &Change| change.unix_ms.saturating_sub(began) as f64 / 1e3;
+        let points: Vec<_> = changes.iter().filter_map(|change| Some((at(change), value(change)?))).collect();
+        points.iter().any(|(_, value)| *value > 0.0).then(|| Series::new(name, points))
     };
+    let seconds = Axis::new("seconds", AxisScale::Near, digits);
     for (name, title) in DRAWN {
-        let points = changes.iter().filter_map(|change| Some((at(change), change.machine.get(name)?.value()?)));
-        chart(title, |value| si(value, ""), vec![Series::new(name, points)]);
+        let series = line(name, &|change| change.machine.get(name)?.value()).into_iter().collect();
+        page.curve(Chart::new(title, seconds.clone(), Axis::counts(""), series));
     }
-    let mut ports: Vec<String> =
-        changes.iter().flat_map(|change| &change.ports).map(|port| port.name.clone()).collect();
+    let mut ports: Vec<&str> = changes.iter().flat_map(|change| &change.ports).map(|port| &*port.name).collect();
     ports.sort_unstable();
     ports.dedup();
-    let port = |name: &String| {
-        let points = changes.iter().filter_map(|change| {
+    let port = |name: &&str| {
+        line(name, &|change| {
             let port = change.ports.iter().find(|port| port.name == *name)?;
-            Some((at(change), port.bits[0].value()? + port.bits[1].value()?))
-        });
-        Series::new(name.clone(), points)
+            Some(port.bits[0].value()? + port.bits[1].value()?)
+        })
     };
-    let busy = ports.iter().map(port).filter(|series| series.points.iter().any(|point| point.y > 0.0));
-    chart("Interfaces, both ways", |bits| si(bits, "bit/s"), busy.collect());
-    page.method.push(PageTable::pairs("What is missing", ["", "why"], missing).into());
+    let bits = Axis::new("", AxisScale::Linear, |bits| si(bits, "bit/s"));
+    page.curve(Chart::new("Interfaces, both ways", seconds, bits, ports.iter().filter_map(port).collect()));
+    page.tell(PageTable::pairs("What is missing", ["", "why"], missing));
     Ok(())
 }
 
-/// Verdicts of the audit that ask for something, and how much; as it writes them.
-const ASKS: [(&str, Tone); 8] = [
-    ("dangerous", Tone::Bad),
-    ("worse than default", Tone::Bad),
-    ("conflicts", Tone::Bad),
-    ("refused", Tone::Bad),
-    ("removed", Tone::Bad),
-    ("improvable", Tone::Mind),
-    ("cannot be read", Tone::Mind),
-    ("not known", Tone::Mind),
-];
+/// What passed between each two samples of a recording.
+fn changes(text: &str) -> Result<Vec<Change>, ResultError> {
+    let mut samples = SampleReader::new(text.as_bytes());
+    let (mut changes, mut before): (Vec<Change>, Option<Sample>) = Default::default();
+    loop {
+        match samples.read() {
+            Ok(Some(sample)) => {
+                changes.extend(before.as_ref().and_then(|before| Change::between(before, &sample).ok()));
+                before = Some(sample);
+            }
+            // Whoever was made while it wrote leaves a part of a line.
+            Err(why) if before.is_none() => return Err(ResultError(why)),
+            Ok(None) | Err(_) => return Ok(changes),
+        }
+    }
+}
+
+/// Verdicts of the audit that ask for something, as it writes them, the gravest first.
+const ASKS: [&str; 8] =
+    ["dangerous", "worse than default", "conflicts", "refused", "removed", "improvable", "cannot be read", "not known"];
 
 const ADVICE: [Column; 9] = [
     ("better", "/want", Shown::Text),
@@ -177,7 +164,7 @@ const ADVICE: [Column; 9] = [
 pub fn audit(page: &mut Page, whole: &Value) {
     let rows = list(whole, "/rows");
     let word = |row: &Value| text(row, "/verdict").replace(['-', '_'], " ");
-    let asks = |row: &Value| ASKS.iter().position(|(name, _)| *name == word(row));
+    let rank = |row: &Value| ASKS.iter().position(|name| *name == word(row)).unwrap_or(ASKS.len());
     let name = |row: &Value| {
         let of = |path: &str, before: &str, after: &str| match text(row, path) {
             found if found.is_empty() => found,
@@ -185,86 +172,65 @@ pub fn audit(page: &mut Page, whole: &Value) {
         };
         format!("{}{}{}", text(row, "/key"), of("/subject", " [", "]"), of("/value", " = ", ""))
     };
-    let tone = |row: &Value| asks(row).map_or(Tone::Good, |at| ASKS[at].1);
     let mut ranked: Vec<&Value> = rows.iter().collect();
-    ranked.sort_by_key(|row| asks(row).unwrap_or(ASKS.len()));
+    ranked.sort_by_key(|row| rank(row));
     let verdict = &mut page.head.verdict;
-    (verdict.word, verdict.tone) = match ranked.first().and_then(|row| asks(row)) {
-        Some(at) => (ASKS[at].0.to_uppercase(), ASKS[at].1),
-        None => ("OK".to_owned(), Tone::Good),
-    };
-    let worst = ranked.iter().filter(|row| tone(row) == Tone::Bad);
-    verdict.reasons = worst.map(|row| format!("{}: {}", name(row), text(row, "/why"))).collect();
-    let count = |word_of: &str| rows.iter().filter(|row| word(row) == word_of).count();
-    let counts: Vec<String> = ASKS
-        .iter()
-        .map(|(name, _)| (count(name), name))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, name)| format!("{count} {name}"))
-        .collect();
-    let others = rows.iter().filter(|row| asks(row).is_none()).count();
-    page.head.answer.push(format!(
-        "{}{}{others} ask for nothing",
-        counts.join(", "),
-        if counts.is_empty() { "" } else { "; " }
-    ));
-    let kernel = text(whole, "/kernel");
-    page.head.of = format!(
-        "the role {}, on Linux {}",
-        text(whole, "/role"),
-        if kernel.is_empty() { "of an unknown version" } else { &kernel }
-    );
-    let mut put = |caption: &str, rows: &[&Value]| {
+    let worst = ranked.first().and_then(|row| ASKS.get(rank(row)));
+    verdict.word = worst.unwrap_or(&"ok").to_uppercase();
+    let bad = ranked.iter().filter(|row| Tone::of(&word(row)) == Tone::Bad);
+    verdict.reasons = bad.map(|row| format!("{}: {}", name(row), text(row, "/why"))).collect();
+    let (asking, quiet) = ranked.split_at(ranked.partition_point(|row| rank(row) < ASKS.len()));
+    let count = |asked: &&str| asking.iter().filter(|row| word(row) == **asked).count();
+    let counts = ASKS.iter().map(|asked| (count(asked), asked)).filter(|(count, _)| *count > 0);
+    let mut counts: Vec<String> = counts.map(|(count, asked)| format!("{count} {asked}")).collect();
+    counts.push(format!("{} ask for nothing", quiet.len()));
+    page.head.answer.push(counts.join(", "));
+    let kernel = Some(text(whole, "/kernel")).filter(|kernel| !kernel.is_empty());
+    let kernel = kernel.unwrap_or_else(|| "of an unknown version".to_owned());
+    page.head.of = format!("the role {}, on Linux {kernel}", text(whole, "/role"));
+    for (caption, rows) in [("What asks for something", asking), ("What asks for nothing", quiet)] {
         let mut made = table(caption, &ADVICE, rows.iter().copied());
         made.heads.insert(0, "setting".to_owned());
-        made.heads.push("verdict".to_owned());
-        for (made, row) in made.rows.iter_mut().zip(rows) {
-            made.cells.insert(0, name(row));
-            made.cells.push(word(row));
-            made.tone = tone(row);
-        }
-        page.figures.push(made.into());
-    };
-    let (asking, quiet): (Vec<&Value>, Vec<&Value>) = ranked.into_iter().partition(|row| asks(row).is_some());
-    put("What asks for something", &asking);
-    put("What asks for nothing", &quiet);
+        made.rows.iter_mut().zip(rows).for_each(|(made, row)| made.insert(0, name(row)));
+        page.figure(made.judged(rows.iter().map(|row| word(row))));
+    }
 }
+
+const DOMAIN: [Column; 5] = [
+    ("domain", "/domain", Shown::Count),
+    ("memory", "/memory_total", Shown::Bytes),
+    ("free", "/memory_free", Shown::Bytes),
+    ("cores", "/cores", Shown::Text),
+    ("distances", "/distances", Shown::Text),
+];
+
+const PLACE: [Column; 8] = [
+    ("core", "/core", Shown::Count),
+    ("domain", "/domain", Shown::Count),
+    ("package", "/package", Shown::Count),
+    ("siblings", "/siblings", Shown::Text),
+    ("shares its cache with", "/cache", Shown::Text),
+    ("online", "/online", Shown::Text),
+    ("allowed", "/allowed", Shown::Text),
+    ("isolated", "/isolated", Shown::Text),
+];
+
+const INTERFACE: [Column; 6] = [
+    ("interface", "/name", Shown::Text),
+    ("domain", "/domain", Shown::Count),
+    ("device", "/device", Shown::Text),
+    ("receive queues", "/rx_queues", Shown::Count),
+    ("transmit queues", "/tx_queues", Shown::Count),
+    ("interrupts", "/interrupts", Shown::Text),
+];
 
 /// Cores, domains and interfaces.
 pub fn topology(page: &mut Page, whole: &Value) {
-    let count = |path: &str| list(whole, path).len();
-    page.head.answer.push(format!(
-        "{} NUMA domains, {} cores, {} interfaces",
-        count("/domains"),
-        count("/cores"),
-        count("/interfaces")
-    ));
-    let columns = [
-        ("domain", "/domain", Shown::Count),
-        ("memory", "/memory_total", Shown::Bytes),
-        ("free", "/memory_free", Shown::Bytes),
-        ("cores", "/cores", Shown::Text),
-        ("distances", "/distances", Shown::Text),
-    ];
-    page.figures.push(table("Domains", &columns, list(whole, "/domains")).into());
-    let columns = [
-        ("core", "/core", Shown::Count),
-        ("domain", "/domain", Shown::Count),
-        ("package", "/package", Shown::Count),
-        ("siblings", "/siblings", Shown::Text),
-        ("shares its cache with", "/cache", Shown::Text),
-        ("online", "/online", Shown::Text),
-        ("allowed", "/allowed", Shown::Text),
-        ("isolated", "/isolated", Shown::Text),
-    ];
-    page.figures.push(table("Cores", &columns, list(whole, "/cores")).into());
-    let columns = [
-        ("interface", "/name", Shown::Text),
-        ("domain", "/domain", Shown::Count),
-        ("device", "/device", Shown::Text),
-        ("receive queues", "/rx_queues", Shown::Count),
-        ("transmit queues", "/tx_queues", Shown::Count),
-        ("interrupts", "/interrupts", Shown::Text),
-    ];
-    page.figures.push(table("Interfaces", &columns, list(whole, "/interfaces")).into());
+    let parts: [(&str, &str, &[Column]); 3] =
+        [("NUMA domains", "/domains", &DOMAIN), ("cores", "/cores", &PLACE), ("interfaces", "/interfaces", &INTERFACE)];
+    let counts = parts.map(|(name, path, _)| format!("{} {name}", list(whole, path).len()));
+    page.head.answer.push(counts.join(", "));
+    for (name, path, columns) in parts {
+        page.figure(table(name, columns, list(whole, path)));
+    }
 }

@@ -1,9 +1,9 @@
-//! Pages of RFC 2544, of searches, of devices and of a device's settings.
+//! Pages of RFC 2544, of searches, of devices and of a device's settings, of forwarders.
 
-use super::cells::{Column, Shown, judged, list, number, object, plain, table, text, texts};
-use figures::{digits, seconds, si};
-use pages::{Axis, AxisScale, Bar, Bars, Chart, CurvePoint, Page, PagePart, PageTable, Series, TableRow, Tone};
-use serde_json::Value;
+use super::cells::{Column, Shown, counted, curve, list, number, object, table, text, texts, texts_of, values};
+use figures::{digits, grouped, seconds, si};
+use pages::{Axis, AxisScale, Bar, Bars, Chart, Page, PagePart, PageTable, Series};
+use serde_json::{Value, json};
 
 const SIZE: [Column; 12] = [
     ("bytes", "/size", Shown::Count),
@@ -34,149 +34,105 @@ const TRIAL: [Column; 8] = [
 /// The whole method.
 pub fn rfc2544(page: &mut Page, whole: &Value) {
     let results = list(whole, "/results");
-    let mut sizes = table("Rates in frames/s of each direction; latency of the first", &SIZE, results);
-    sizes.heads.push("verdict".to_owned());
-    for (row, result) in sizes.rows.iter_mut().zip(results) {
-        *row = judged(core::mem::take(&mut row.cells), texts(result, "/fails").first().cloned(), "counts");
-    }
-    page.figures.push(sizes.into());
-    let mut conditions: Vec<String> = results.iter().map(|result| text(result, "/condition")).collect();
+    let fails = |result: &Value| counted(&texts(result, "/fails").first().cloned().unwrap_or_default());
+    let sizes = table("Rates in frames/s of each direction; latency of the first", &SIZE, results);
+    page.figure(sizes.judged(results.iter().map(fails)));
+    let mut conditions = texts_of(results, "/condition");
     conditions.dedup();
     let counts = |result: &Value| list(result, "/fails").is_empty();
-    let by_size = |condition: &str, path: &str, name: &str| {
-        let own = results.iter().filter(|result| text(result, "/condition") == condition);
-        let point = |result: &Value| {
-            Some(CurvePoint { counts: counts(result), ..(number(result, "/size")?, number(result, path)?).into() })
+    let mut chart = |title: &str, y: Axis, lines: &[(&str, &str)]| {
+        let line = |condition: &String, (path, name): &(&str, &str)| {
+            let own = results.iter().filter(|result| text(result, "/condition") == *condition);
+            curve(format!("{name}, {condition}"), own, ["/size", path], counts)
         };
-        Series { name: format!("{name}, {condition}"), points: own.filter_map(point).collect(), largest: None }
+        let series = conditions.iter().flat_map(|condition| lines.iter().map(move |one| line(condition, one)));
+        let bytes = Axis::new("bytes of a frame", AxisScale::Logarithmic, |size| format!("{size:.0}"));
+        page.curve(Chart::new(title, bytes, y, series.collect()));
     };
-    let of = |lines: &[(&str, &str)]| -> Vec<Series> {
-        let all = conditions
-            .iter()
-            .flat_map(|condition| lines.iter().map(move |(path, name)| by_size(condition, path, name)));
-        all.filter(|series| !series.points.is_empty()).collect()
-    };
-    let bytes = Axis::new("bytes of a frame", AxisScale::Logarithmic, |size| format!("{size:.0}"));
-    let mut chart = |title: &str, x: &Axis, y: Axis, series: Vec<Series>| {
-        if !series.is_empty() {
-            page.curves.push(Chart { title: title.to_owned(), x: x.clone(), y, series }.into());
-        }
-    };
-    let rates = Axis::new("frames/s of each direction", AxisScale::Linear, |rate| si(rate, ""));
     let lines = [("/throughput/lower", "throughput"), ("/sendable", "the tester"), ("/theoretical", "the line")];
-    chart("Throughput by frame size (section 26.1)", &bytes, rates, of(&lines));
-    let times = Axis::new("latency", AxisScale::Logarithmic, seconds);
+    chart("Throughput by frame size (section 26.1)", Axis::counts("frames/s of each direction"), &lines);
     let lines = [("/latency/0/mean_ns", "mean of tagged frames"), ("/latency/0/worst_ns", "worst (RFC 8219)")];
-    chart("Latency by frame size (section 26.2)", &bytes, times, of(&lines));
+    chart("Latency by frame size (section 26.2)", Axis::times("latency"), &lines);
     let loss = |result: &Value| {
-        let points = list(result, "/loss").iter().filter_map(|point| {
+        let shares = list(result, "/loss").iter().filter_map(|point| {
             let (offered, lost) = (number(point, "/offered")?, number(point, "/lost")?);
-            Some(CurvePoint {
-                counts: counts(result),
-                ..(100.0 * number(point, "/share")?, 100.0 * lost / offered.max(1.0)).into()
-            })
+            Some((100.0 * number(point, "/share")?, 100.0 * lost / offered.max(1.0)))
         });
-        let name = format!("{} bytes, {}", text(result, "/size"), text(result, "/condition"));
-        Series { name, points: points.collect(), largest: None }
+        let mut series =
+            Series::new(format!("{} bytes, {}", text(result, "/size"), text(result, "/condition")), shares);
+        series.points.iter_mut().for_each(|point| point.counts = counts(result));
+        series
     };
-    let series: Vec<Series> = results.iter().map(loss).filter(|series| !series.points.is_empty()).collect();
-    let offered = Axis::new("% of the highest rate offered", AxisScale::Near, digits);
-    chart("Loss by load (section 26.3)", &offered, Axis::new("% lost", AxisScale::Linear, digits), series);
+    let (offered, lost) = (
+        Axis::new("% of the highest rate offered", AxisScale::Near, digits),
+        Axis::new("% lost", AxisScale::Linear, digits),
+    );
+    let series = results.iter().map(loss).collect();
+    page.curve(Chart::new("Loss by load (section 26.3)", offered, lost, series));
     for (path, word) in [("/lacks", "missing"), ("/not_applicable", "n/a")] {
         let told = results.iter().flat_map(|result| {
             texts(result, path).into_iter().map(move |why| format!("{} bytes: {word}: {why}", text(result, "/size")))
         });
-        page.method.push(PagePart::List(told.collect()));
+        page.tell(PagePart::List(told.collect()));
     }
-    page.method.push(PagePart::Text(text(whole, "/latency_definition")));
-    page.method.push(object("Settings", whole.get("settings").unwrap_or(&Value::Null)).into());
-    page.method.push(trials(whole, &TRIAL));
+    page.tell(PagePart::Text(text(whole, "/latency_definition")));
+    page.tell(object("Settings", whole, "/settings"));
+    page.tell(trials(list(whole, "/trials").to_vec()));
 }
 
 /// Every trial, those that do not count with the reason.
-fn trials(whole: &Value, columns: &[Column]) -> PagePart {
-    let all = list(whole, "/trials");
-    let mut table = table("Every trial", columns, all);
-    table.heads.push("counts".to_owned());
-    for (row, trial) in table.rows.iter_mut().zip(all) {
-        let spoilt = Some(text(trial, "/trial/spoilt") + &text(trial, "/spoilt")).filter(|why| !why.is_empty());
-        *row = judged(core::mem::take(&mut row.cells), spoilt, "yes");
-    }
-    table.into()
+fn trials(all: Vec<Value>) -> PageTable {
+    let verdict = |trial: &Value| counted(&(text(trial, "/trial/spoilt") + &text(trial, "/spoilt")));
+    table("Every trial", &TRIAL, &all).judged(all.iter().map(verdict))
 }
+
+const GOAL: [Column; 4] = [
+    ("goal", "/goal/name", Shown::Text),
+    ("passes", "/lower", Shown::Rate),
+    ("fails", "/upper", Shown::Rate),
+    ("conditional throughput", "/conditional_throughput", Shown::Rate),
+];
 
 /// A search for rates.
 pub fn search(page: &mut Page, whole: &Value) {
     let found = list(whole, "/found");
-    let columns = [
-        ("goal", "/goal/name", Shown::Text),
-        ("passes", "/lower", Shown::Rate),
-        ("fails", "/upper", Shown::Rate),
-        ("conditional throughput", "/conditional_throughput", Shown::Rate),
-    ];
-    let mut table = table("Frames/s of each direction", &columns, found);
-    table.heads.push("verdict".to_owned());
-    for (row, found) in table.rows.iter_mut().zip(found) {
-        let open = Some(text(found, "/open")).filter(|why| !why.is_empty());
-        *row = judged(core::mem::take(&mut row.cells), open, "an answer");
-    }
-    page.figures.push(table.into());
-    let columns = [
-        ("trial at", "/intended_rate", Shown::Rate),
-        ("seconds", "/intended_seconds", Shown::Plain),
-        ("lost A→B", "/lanes/0/lost", Shown::Count),
-        ("lost B→A", "/lanes/1/lost", Shown::Count),
-        ("late", "/late_share", Shown::Share),
-    ];
-    page.method.push(trials(whole, &columns));
-    page.method.push(object("What was sent", whole.get("stream").unwrap_or(&Value::Null)).into());
+    let verdict = |found: &Value| found["open"].as_str().map_or("an answer".to_owned(), counted);
+    page.figure(table("Frames/s of each direction", &GOAL, found).judged(found.iter().map(verdict)));
+    page.tell(trials(list(whole, "/trials").iter().map(|trial| json!({ "trial": trial })).collect()));
+    page.tell(object("What was sent", whole, "/stream"));
 }
+
+const DEVICE: [Column; 12] = [
+    ("device", "/device", Shown::Text),
+    ("MRR", "/mrr", Shown::Rate),
+    ("NDR", "/ndr", Shown::Rate),
+    ("PDR", "/pdr", Shown::Rate),
+    ("p50 alone", "/alone/0", Shown::Time),
+    ("p99.9 alone", "/alone/1", Shown::Time),
+    ("background", "/background", Shown::Rate),
+    ("p50 beside it", "/beside/0", Shown::Time),
+    ("p99.9 beside it", "/beside/1", Shown::Time),
+    ("lost", "/lost", Shown::Share),
+    ("damaged", "/damaged", Shown::Count),
+    ("verdict", "/search/word", Shown::Text),
+];
 
 /// Devices between the tester's ports.
 pub fn devices(page: &mut Page, whole: &Value) {
-    let devices = list(whole, "/devices");
-    let columns = [
-        ("device", "/device", Shown::Text),
-        ("MRR", "/mrr", Shown::Rate),
-        ("NDR", "/ndr", Shown::Rate),
-        ("PDR", "/pdr", Shown::Rate),
-        ("p50 alone", "/alone/0", Shown::Time),
-        ("p99.9 alone", "/alone/1", Shown::Time),
-        ("background", "/background", Shown::Rate),
-        ("p50 beside it", "/beside/0", Shown::Time),
-        ("p99.9 beside it", "/beside/1", Shown::Time),
-        ("lost", "/lost", Shown::Share),
-        ("damaged", "/damaged", Shown::Count),
-        ("search", "/search/word", Shown::Text),
-    ];
-    let missing = |device: &&Value| device.get("missing").is_none_or(Value::is_null);
-    let measured: Vec<&Value> = devices.iter().filter(missing).collect();
+    let devices = list(whole, "/devices").iter().filter(|device| device["missing"].is_null());
     let caption = format!("Frames of {} bytes, both directions at once; rates of each", text(whole, "/bytes"));
-    let mut table = table(&caption, &columns, measured.iter().copied());
-    for (row, device) in table.rows.iter_mut().zip(&measured) {
-        row.tone = if is_invalid(device) { Tone::Bad } else { Tone::Plain };
-    }
-    page.figures.push(table.into());
+    page.figure(table(&caption, &DEVICE, devices.clone()));
     let mut bars = |title: &str, label: &str, format: fn(f64) -> String, of: &[(&str, &str)]| {
-        let mut rows = Vec::new();
-        for device in &measured {
+        let mut bars = Bars::new(title, label, format);
+        for device in devices.clone() {
             for (colour, (path, name)) in of.iter().enumerate() {
                 let Some(value) = number(device, path) else { continue };
-                let (group, told, counts) = (text(device, "/device"), format(value), !is_invalid(device));
-                rows.push(Bar {
-                    group,
-                    name: (*name).to_owned(),
-                    colour,
-                    value,
-                    interval: None,
-                    told,
-                    tone: Tone::Plain,
-                    counts,
-                });
+                let (told, counts) = (format(value), text(device, "/search/word") != "INVALID");
+                let bar = Bar::new([&text(device, "/device"), name], colour, value, told);
+                bars.rows.push(Bar { counts, ..bar });
             }
         }
-        let (title, label) = (title.to_owned(), label.to_owned());
-        page.curves.push(Bars { title, label, scale: AxisScale::Linear, format, rows, band: None }.into());
+        page.curve(bars);
     };
     let rates = [("/mrr", "highest received"), ("/ndr", "NDR: nothing lost"), ("/pdr", "PDR: half a percent lost")];
     bars("Rates", "frames/s of each direction", |rate| si(rate, "/s"), &rates);
@@ -184,35 +140,80 @@ pub fn devices(page: &mut Page, whole: &Value) {
     bars("Latency of a probe", "one way, the worse direction", seconds, &times);
 }
 
-fn is_invalid(device: &Value) -> bool {
-    text(device, "/search/word") == "INVALID"
-}
+const POINT: [Column; 7] = [
+    ("setting", "/point", Shown::Text),
+    ("received", "/rate", Shown::Rate),
+    ("ratio", "/ratio", Shown::Plain),
+    ("interval", "/interval", Shown::Text),
+    ("CPU of a frame, ns", "/cpu_ns", Shown::Plain),
+    ("energy of a frame, µJ", "/energy_uj", Shown::Plain),
+    ("missing", "/missing", Shown::Text),
+];
 
 /// A device's settings, one changed at a time.
 pub fn factors(page: &mut Page, whole: &Value) {
     let points = list(whole, "/points");
-    let columns = [
-        ("setting", "/point", Shown::Text),
-        ("received", "/rate", Shown::Rate),
-        ("ratio", "/ratio", Shown::Plain),
-        ("interval", "/interval", Shown::Text),
-        ("CPU of a frame, ns", "/cpu_ns", Shown::Plain),
-        ("energy of a frame, µJ", "/energy_uj", Shown::Plain),
-        ("missing", "/missing", Shown::Text),
-    ];
-    page.figures.push(table("Medians; ratio to the first line's, by rounds", &columns, points).into());
+    page.figure(table("Medians; ratio to the first line's, by rounds", &POINT, points));
     let bar = |point: &Value| {
-        let value = number(point, "/ratio").filter(|ratio| *ratio > 0.0)?;
-        let interval = number(point, "/interval/0").zip(number(point, "/interval/1")).filter(|ends| ends.0 > 0.0);
-        let ends = interval.map_or_else(String::new, |(low, high)| format!(" ({low:.3} to {high:.3})"));
-        let (name, told) = (text(point, "/point"), format!("{value:.3}{ends}"));
-        Some(Bar { group: String::new(), name, colour: 0, value, interval, told, tone: Tone::Plain, counts: true })
+        let ends = number(point, "/interval/0").zip(number(point, "/interval/1"));
+        Bar::ratio(["", &text(point, "/point")], number(point, "/ratio"), ends, "")
     };
-    let rows: Vec<Bar> = points.iter().filter_map(bar).collect();
-    page.curves.push(Bars::ratios("Frames received, for one of the first line's", rows, None).into());
-    let missing: Vec<TableRow> = [("rounds", "/rounds"), ("energy is missing", "/energy_missing")]
-        .iter()
-        .filter_map(|(name, path)| Some(vec![(*name).to_owned(), plain(whole.pointer(path)?)].into()))
-        .collect();
-    page.method.push(PageTable::new("", &["", "value"]).with(missing).into());
+    let rows = points.iter().filter_map(bar).collect();
+    page.curve(Bars::ratios("Frames received, for one of the first line's", rows, None));
+    let told = [("rounds", "/rounds", Shown::Count), ("energy is missing", "/energy_missing", Shown::Text)];
+    page.tell(values("", &told, whole));
+}
+
+const PORT: [Column; 11] = [
+    ("link", "/link", Shown::Text),
+    ("received", "/totals/rx_packets", Shown::Count),
+    ("dropped before", "/totals/rx_dropped", Shown::Count),
+    ("sent", "/totals/tx_packets", Shown::Count),
+    ("dropped after", "/totals/tx_dropped", Shown::Count),
+    ("too long", "/refused/too_long", Shown::Count),
+    ("no route", "/refused/no_route", Shown::Count),
+    ("hops used up", "/refused/expired", Shown::Count),
+    ("bad IP sum", "/refused/bad_ip_checksum", Shown::Count),
+    ("bad TCP or UDP sum", "/refused/bad_l4_checksum", Shown::Count),
+    ("taken by the mode", "/refused/consumed", Shown::Count),
+];
+
+const FORWARDER: [Column; 7] = [
+    ("mode", "/mode", Shown::Text),
+    ("frames at a time, at most", "/burst", Shown::Count),
+    ("threads", "/threads", Shown::Count),
+    ("it ran for", "/duration_ns", Shown::Time),
+    ("busy cycles for each frame", "/cycles_per_packet", Shown::Plain),
+    ("busy cycles", "/cycles/busy", Shown::Count),
+    ("all cycles", "/cycles/total", Shown::Count),
+];
+
+/// What a forwarder counted.
+pub fn forwarder(page: &mut Page, whole: &Value) {
+    let ports = list(whole, "/ports");
+    let sum = |path: &'static str| ports.iter().filter_map(|port| number(port, path)).sum::<f64>();
+    let [received, sent] = ["/totals/rx_packets", "/totals/tx_packets"].map(sum);
+    let dropped = sum("/totals/rx_dropped") + sum("/totals/tx_dropped");
+    let seconds = number(whole, "/duration_ns").unwrap_or(0.0).max(1.0) / 1e9;
+    let rates = [received, sent].map(|frames| si(frames / seconds, "frames/s"));
+    page.head.of = texts_of(ports, "/link").join(" and ");
+    page.head.answer.push(format!(
+        "{} received, {} sent, {} dropped on all links",
+        rates[0],
+        rates[1],
+        grouped(dropped as u64)
+    ));
+    page.figure(table("Frames by link", &PORT, ports));
+    page.figure(values("The forwarder", &FORWARDER, whole));
+    let line = |(path, word): (&'static str, &'static str)| {
+        let of = move |port: &Value| {
+            let sizes = list(port, path).iter().filter_map(|one| Some((one[0].as_f64()?, one[1].as_f64()?)));
+            Series::new(format!("{word} {}", text(port, "/link")), sizes)
+        };
+        ports.iter().map(of)
+    };
+    let bursts = [("/rx_bursts", "received by"), ("/tx_bursts", "sent by")].into_iter().flat_map(line).collect();
+    let times = Axis { scale: AxisScale::Logarithmic, ..Axis::counts("turns of the loop") };
+    page.curve(Chart::new("Frames at a time", Axis::new("frames of a burst", AxisScale::Near, digits), times, bursts));
+    page.tell(object("The clock", whole, "/clock"));
 }

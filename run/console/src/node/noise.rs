@@ -53,7 +53,7 @@ pub fn noise(out: &mut impl Write, asked: &NoisePlan, json: bool) -> Result<Exit
     whole["verdict"] = verdict(&report, stop.load(Ordering::Relaxed));
     super::origin(&mut whole, ResultKind::Noise, true)?;
     if let Some(place) = &asked.html {
-        write_page(place, &results::page(&[("the noise".to_owned(), whole.to_string())])?)?;
+        write_page(place, &results::page_of(&whole)?)?;
     }
     if json {
         writeln!(out, "{}", serde_json::to_string_pretty(&whole)?)?;

@@ -70,13 +70,7 @@ impl OutputArgs {
 
     /// An option that is about requests, which streams without end are none of.
     pub(super) fn of_requests(&self) -> Option<&'static str> {
-        let files = [
-            ("--ndjson", &self.ndjson),
-            ("--hdr-log", &self.hdr_log),
-            ("--hgrm", &self.hgrm),
-            ("--html", &self.html),
-            ("--svg", &self.svg),
-        ];
+        let files = [("--ndjson", &self.ndjson), ("--hdr-log", &self.hdr_log), ("--hgrm", &self.hgrm)];
         let file = files.into_iter().find(|(_, file)| file.is_some()).map(|(name, _)| name);
         let form = !matches!(self.form, Form::Text | Form::Json);
         file.or(self.strict.then_some("--strict")).or(form.then_some("--as"))

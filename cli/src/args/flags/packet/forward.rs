@@ -83,6 +83,10 @@ pub(in crate::args::flags) struct ForwardArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     out: Option<PathBuf>,
 
+    /// Write the statistics to this file, as one page of HTML: verdict, frames by link, bursts
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+
     /// Print the statistics as JSON
     #[arg(long)]
     json: bool,
@@ -154,6 +158,7 @@ impl ForwardArgs {
             duration: self.duration,
             stats_period: self.stats_period,
             out: self.out,
+            html: self.html,
             json: self.json,
         })
     }
