@@ -63,6 +63,7 @@ pub struct LoadConnection {
 
 const _: () = assert!(size_of::<LoadConnection>() <= 48, "a million connections are 48 MB");
 const _: () = assert!(crate::plan::PIPELINE_LIMIT <= u8::MAX as u16);
+const _: () = assert!(crate::plan::CONCURRENT_LIMIT <= u8::MAX as u16);
 
 impl LoadConnection {
     /// Time since `since`.
@@ -82,6 +83,8 @@ pub struct Kept {
     pub kind: bool,
     /// Of each connection: requests sent on it.
     pub uses: bool,
+    /// Requests are answered in any order: each has a place of its own, in place of a turn.
+    pub by_place: bool,
 }
 
 /// Connections by slot, and what is kept of their requests.
@@ -108,7 +111,7 @@ impl Table {
         let room = |wanted: bool, each: usize| if wanted { connections * each } else { 0 };
         Self {
             conns: Vec::with_capacity(connections),
-            times: Vec::with_capacity(room(depth > 1, depth)),
+            times: Vec::with_capacity(room(depth > 1 || kept.by_place, depth)),
             dues: Vec::with_capacity(room(kept.due, depth)),
             kinds: Vec::with_capacity(room(kept.kind, depth)),
             uses: Vec::with_capacity(room(kept.uses, 1)),
@@ -124,7 +127,7 @@ impl Table {
         if slot >= self.conns.len() {
             let slots = slot + 1;
             self.conns.resize(slots, LoadConnection::default());
-            if self.depth > 1 {
+            if self.depth > 1 || self.kept.by_place {
                 self.times.resize(slots * self.depth, 0);
             }
             if self.kept.due {
@@ -212,6 +215,51 @@ impl Table {
         self.push(id, now)
     }
 
+    /// As [`Table::push_kept`], at a place of its own.
+    pub fn push_at(&mut self, id: ConnId, place: u16, now: Time, due: Time, kind: u16) -> bool {
+        let conn = &mut self.conns[id.index()];
+        conn.state = State::Busy;
+        if conn.asked == 0 {
+            conn.since = now.as_nanos();
+        }
+        conn.asked += 1;
+        let timed = core::mem::replace(&mut conn.timed, true);
+        let at = id.index() * self.depth + usize::from(place);
+        self.times[at] = now.as_nanos();
+        if let Some(kept) = self.dues.get_mut(at) {
+            *kept = due.as_nanos();
+        }
+        if let Some(kept) = self.kinds.get_mut(at) {
+            *kept = kind;
+        }
+        if let Some(uses) = self.uses.get_mut(id.index()) {
+            *uses = uses.saturating_add(1);
+        }
+        timed
+    }
+
+    /// The request at a place is the next that ends.
+    #[inline]
+    pub fn set_oldest(&mut self, id: ConnId, place: u16) {
+        // There are 250 places.
+        self.conns[id.index()].oldest = place as u8;
+    }
+
+    /// When the request at a place was sent.
+    pub fn sent_at(&self, id: ConnId, place: u16) -> u64 {
+        self.times.get(id.index() * self.depth + usize::from(place)).copied().unwrap_or(0)
+    }
+
+    /// Which one the request at a place is.
+    pub fn kind_at(&self, id: ConnId, place: u16) -> u16 {
+        self.kinds.get(id.index() * self.depth + usize::from(place)).copied().unwrap_or(0)
+    }
+
+    /// Since when the oldest request is under way, where it was looked for.
+    pub fn set_since(&mut self, id: ConnId, since: u64) {
+        self.conns[id.index()].since = since;
+    }
+
     /// When the oldest request of a connection was due, if that is kept.
     pub fn oldest_due(&self, id: ConnId) -> Option<u64> {
         self.dues.get(self.oldest_at(id)?).copied()
@@ -241,9 +289,11 @@ impl Table {
     #[inline]
     pub fn pop(&mut self, id: ConnId) -> u64 {
         let conn = &mut self.conns[id.index()];
-        let sent = conn.since;
+        let mut sent = conn.since;
         conn.asked -= 1;
-        if self.depth > 1 {
+        if self.kept.by_place {
+            sent = self.times[id.index() * self.depth + usize::from(conn.oldest)];
+        } else if self.depth > 1 {
             let oldest = (usize::from(conn.oldest) + 1) % self.depth;
             conn.oldest = oldest as u8;
             conn.since = self.times[id.index() * self.depth + oldest];

@@ -397,6 +397,12 @@ counts! {
         malformed,
         /// Requests lost because the data path ended the connection.
         aborted,
+        /// Over HTTP/2, requests whose stream the server reset, for another reason than the next.
+        reset_streams,
+        /// Those whose stream the server refused (REFUSED_STREAM): it has not looked at them.
+        refused_streams,
+        /// Those that the server said it would not look at when it sent GOAWAY.
+        unprocessed,
         /// Bytes from the peer on a connection without a request.
         unasked,
         /// Responses of another length than expected. They count as
@@ -440,6 +446,9 @@ counts! {
         /// Connects in place of a connection that was closed or lost, in a
         /// keep-alive run.
         reconnects,
+        /// Over HTTP/2, times that a server said that it takes no further requests on a connection
+        /// (GOAWAY).
+        go_aways,
         /// Times that connecting paused because no local port was free.
         no_port,
         /// Times that connecting paused because the data path was full.
@@ -505,6 +514,9 @@ impl Errors {
             + self.unreachable
             + self.malformed
             + self.aborted
+            + self.reset_streams
+            + self.refused_streams
+            + self.unprocessed
     }
 
     /// Connects that did not lead to a connection.

@@ -87,8 +87,8 @@ pub use load::Load;
 pub use objective::{Judged, Metric, OBJECTIVES_LIMIT, Objective, ObjectiveError, Relation};
 pub use pattern::expand;
 pub use plan::{
-    CONNECTIONS_LIMIT, Expect, FOLLOW_LIMIT, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT, REQUESTS_LIMIT, Request,
-    Reuse, Stop, TIMEOUT_LIMIT, Weighted,
+    CONCURRENT_LIMIT, CONNECTIONS_LIMIT, Expect, FOLLOW_LIMIT, Http2, PIPELINE_LIMIT, Plan, PlanError, REQUEST_LIMIT,
+    REQUESTS_LIMIT, Request, Reuse, Stop, TIMEOUT_LIMIT, Weighted,
 };
 pub use recorder::{LONGEST, Recorder, SUB_BUCKETS};
 pub use report::{

@@ -6,6 +6,7 @@
 //! | `requests` | once per request |
 //! | `connections` | once per connection |
 //! | `securing` | once per connection over HTTPS: its handshake |
+//! | `http2` | over HTTP/2: connections of many streams
 //! | `open` | an open loop: what is due, and which connection sends it |
 //! | `mix` | several requests, drawn by weight |
 //! | `dialogue` | requests written anew, answers read: templates, checks, cookies, redirects |
@@ -18,6 +19,7 @@
 mod connections;
 mod cuts;
 mod dialogue;
+mod http2;
 mod in_progress;
 mod mix;
 mod open;
@@ -43,6 +45,7 @@ use core::time::Duration;
 use cuts::Cuts;
 use dialogue::Dialogue;
 use h1::client::{Counted, ResponseLimits, Summary};
+use http2::Http2;
 use in_progress::{InProgress, Mark};
 use mix::{ANY_STATUS, Kind, Mix};
 use open::Open;
@@ -162,6 +165,8 @@ pub struct Load {
     /// Where the plan asks for them.
     parts: Option<Box<Parts>>,
     dialogue: Option<Box<Dialogue>>,
+    /// Where the plan asks for it.
+    http2: Option<Box<Http2>>,
     rows: Option<Box<Rows>>,
     /// Some of the answers that were not as they were to be.
     wrong_answers: Vec<WrongAnswer>,
@@ -205,17 +210,16 @@ impl Load {
         let Kind { body: request, method, expect_length, expect_status, .. } = mix.kind(0);
         let (request, only_method) = (request.clone(), *method);
         let (expect_length, expect_status) = (*expect_length, *expect_status);
-        let active = plan.active.unwrap_or(plan.connections);
-        let uses = plan.reuse.per_connection() > Some(1);
         let dialogue = Dialogue::new(&plan);
         let rows = plan.url_rows.map(|limit| Box::new(Rows::new(plan.requests.len(), limit)));
         let apart = dialogue.is_some() || rows.is_some();
-        let kept = Kept { due: plan.is_open(), kind: !mix.is_uniform() || apart && plan.requests.len() > 1, uses };
+        let kept = kept(&plan, &mix, apart);
         let places = plan.connections as usize * usize::from(plan.pipeline);
         let open_loop = match &plan.arrival {
             Arrival::Closed => None,
             Arrival::Open(schedule) => Some(Box::new(Open::new(schedule.clone(), places))),
         };
+        let plain = !(kept.due || kept.kind || kept.uses || kept.by_place || apart) && expect_status == ANY_STATUS;
         Ok(Self {
             table: Table::new(plan.connections, plan.pipeline, kept),
             samples: Samples::default(),
@@ -223,14 +227,14 @@ impl Load {
             progress: InProgress::default(),
             request,
             only_method,
-            plain: !(kept.due || kept.kind || kept.uses || apart) && expect_status == ANY_STATUS,
+            plain,
             single: mix.is_single(),
             limits: ResponseLimits::default(),
             allowance: u64::MAX,
             quota: if plan.warm_up_requests > 0 { plan.warm_up_requests } else { u64::MAX },
             expect_length,
             reuse: plan.reuse,
-            mixing: active < plan.connections,
+            mixing: plan.active.is_some_and(|active| active < plan.connections),
             worked: false,
             due: Time::ZERO,
             asked_for: Time::ZERO,
@@ -264,6 +268,7 @@ impl Load {
             cuts: None,
             parts: plan.parts.then(Box::default),
             dialogue,
+            http2: Http2::new(&plan),
             rows,
             wrong_answers: Vec::new(),
             plan,
@@ -351,6 +356,9 @@ impl App for Load {
     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
         self.worked = true;
         self.progress.tick(net.now());
+        if !self.plain && self.http2.is_some() {
+            return self.on_frames(net, id, data);
+        }
         if !self.plain && self.dialogue.is_some() {
             return self.on_dialogue(net, id, data);
         }
@@ -429,6 +437,7 @@ impl App for Load {
 
     fn on_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let now = net.now();
+        self.refresh_oldest(id);
         let Some(conn) = self.table.get_mut(id) else {
             return;
         };
@@ -464,6 +473,9 @@ impl App for Load {
         }
         if let Some(dialogue) = &mut self.dialogue {
             dialogue.forget(id);
+        }
+        if let Some(http2) = &mut self.http2 {
+            http2.forget(id);
         }
         match was {
             State::Free => return,
@@ -551,6 +563,13 @@ impl Load {
         self.asked_for = if let Wake::At(at) = wake { at.min(self.due) } else { self.due };
         wake
     }
+}
+
+/// What is kept of each request; `apart` says whether something is, of each kind.
+fn kept(plan: &Plan, mix: &Mix, apart: bool) -> Kept {
+    let by_place = plan.http2.is_some();
+    let kind = !mix.is_uniform() || (apart || by_place) && plan.requests.len() > 1;
+    Kept { due: plan.is_open(), kind, uses: plan.reuse.per_connection() > Some(1), by_place }
 }
 
 /// What comes first.

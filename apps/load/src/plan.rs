@@ -1,6 +1,8 @@
 //! What to load, how hard and for how long: the typed form of the command
 //! line, and the bytes of the request.
 
+mod http2;
+
 use crate::checks::Check;
 use crate::feed::Feed;
 use crate::heads::Heads;
@@ -14,6 +16,8 @@ use h1::client::RequestHead;
 use handshake::Sought;
 use serde::Serialize;
 use std::sync::Arc;
+
+pub use http2::{CONCURRENT_LIMIT, Http2};
 
 /// Connections that one [`Plan`] may ask of one silo. 16 Mi at 48 bytes are
 /// 768 MiB; the data path's own limit is usually lower.
@@ -64,6 +68,9 @@ pub struct Plan {
     pub mix: bool,
     /// What happens to a connection after its response. Default keep-alive.
     pub reuse: Reuse,
+    /// HTTP/2 (RFC 9113) in place of HTTP/1.1: by ALPN where connections are secured, else with
+    /// prior knowledge. [`Plan::pipeline`] is the number of streams then. Default: none.
+    pub http2: Option<Http2>,
     /// Requests under way on each connection. Default 1. Above 1 costs 8
     /// bytes more for each, and each latency includes the wait behind the
     /// responses in front.
@@ -148,6 +155,7 @@ impl Plan {
             active: None,
             mix: false,
             reuse: Reuse::KeepAlive,
+            http2: None,
             pipeline: 1,
             arrival: Arrival::Closed,
             requests: vec![Weighted { weight: 1, item: request }],
@@ -194,6 +202,11 @@ impl Plan {
         matches!(self.arrival, Arrival::Open(_))
     }
 
+    /// Whether something is filled in, or looked for in answers.
+    fn reads_answers(&self) -> bool {
+        self.requests.iter().any(|one| one.item.script.is_some() || !self.checks_of(&one.item).is_empty())
+    }
+
     /// Whether requests are sent before handshakes are over.
     fn sends_early(&self) -> bool {
         self.secured.as_ref().is_some_and(|sought| sought.tls.sends_early())
@@ -224,7 +237,7 @@ impl Plan {
                 "active connections must be between 1 and the number of connections",
             ),
             (
-                self.pipeline == 0 || self.pipeline > PIPELINE_LIMIT,
+                self.http2.is_none() && !(1..=PIPELINE_LIMIT).contains(&self.pipeline),
                 "the pipeline must be between 1 and 64 requests deep",
             ),
             (close && self.pipeline > 1, "a new connection per request cannot be pipelined"),
@@ -274,6 +287,7 @@ impl Plan {
         if let Some((_, reason)) = rules.into_iter().find(|(broken, _)| *broken) {
             return Err(PlanError(reason));
         }
+        self.check_http2(active, [self.sends_early(), self.reads_answers(), self.reuse.server_closes()])?;
         if let Arrival::Open(schedule) = &self.arrival {
             schedule.check().map_err(PlanError)?;
         }

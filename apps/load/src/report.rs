@@ -4,7 +4,7 @@
 use crate::checks::WrongAnswer;
 use crate::figures::{Agreed, Connections, Cookies, Ended, Errors, Figures, Phase, Redirects, Statuses, Traffic};
 use crate::heads::Heads;
-use crate::plan::{Plan, Reuse};
+use crate::plan::{Http2, Plan, Reuse};
 use crate::recorder::{LONGEST, Recorder};
 use crate::samples::Class;
 use crate::schedule::Arrival;
@@ -211,6 +211,9 @@ pub struct Setup {
     pub active: u32,
     /// Requests under way on each.
     pub pipeline: u16,
+    /// How HTTP/2 is spoken; none over HTTP/1.1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http2: Option<Http2>,
     /// What happens to a connection after its response.
     pub reuse: Reuse,
     /// Different requests; with more than one, method, path and bytes are
@@ -576,6 +579,7 @@ impl Setup {
             connections: plan.connections,
             active: plan.active.unwrap_or(plan.connections),
             pipeline: plan.pipeline,
+            http2: plan.http2,
             reuse: plan.reuse,
             requests: plan.requests.len(),
             heads: plan.heads,

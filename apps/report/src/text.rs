@@ -33,7 +33,9 @@ fn text(out: &mut String, report: &Report) -> core::fmt::Result {
         Reuse::ServerClosesAfter(n) => write!(out, ", a new one every {n} requests, closed by the server")?,
         Reuse::ClientClosesAfter(n) => write!(out, ", a new one every {n} requests, closed by the client")?,
     }
-    if setup.pipeline > 1 {
+    if setup.http2.is_some() {
+        write!(out, ", HTTP/2 with {} streams at a time on each", setup.pipeline)?;
+    } else if setup.pipeline > 1 {
         write!(out, ", {} requests under way on each", setup.pipeline)?;
     }
     if setup.requests > 1 {
@@ -149,6 +151,9 @@ fn throughput(out: &mut String, report: &Report) -> core::fmt::Result {
     }
     if connections.reconnects > 0 {
         write!(out, ", {} in place of lost ones", grouped(connections.reconnects))?;
+    }
+    if connections.go_aways > 0 {
+        write!(out, ", {} told to go (GOAWAY)", grouped(connections.go_aways))?;
     }
     writeln!(out, ", {} open at the end", grouped(report.open))?;
     report.secured.as_ref().map_or(Ok(()), |secured| agreed(out, secured, report.setup.reuse))?;
@@ -281,6 +286,9 @@ fn failures(out: &mut String, title: &str, errors: &Errors) -> core::fmt::Result
         (errors.unreachable, "requests unreachable"),
         (errors.malformed, "responses malformed"),
         (errors.aborted, "requests aborted by the data path"),
+        (errors.reset_streams, "streams reset"),
+        (errors.refused_streams, "streams refused"),
+        (errors.unprocessed, "requests not processed before GOAWAY"),
         (errors.unasked, "times bytes that were not asked for"),
         (errors.wrong_length, "responses of another length"),
         (errors.wrong_status, "responses of another status"),

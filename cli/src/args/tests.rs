@@ -198,7 +198,8 @@ fn serve_takes_every_flag() {
     let plan = serve(
         "serve --respond 2649 --link tap:near0,addr=10.0.0.9/24 --addr 10.0.0.2/24 --addr fd00::2/64 \
          --gateway 10.0.0.1 --gateway fd00::1 --mac 02:00:00:00:00:0a --core 3 --idle spin --congestion newreno \
-         --user-timeout 20s --max-pacing-rate 125000 --max-per-source 7 --resets-per-source 300 --errors-per-source 9 \
+         --user-timeout 20s --max-pacing-rate 125000 --mss 1400 --receive-limit 16M --send-limit 2M \
+         --max-per-source 7 --resets-per-source 300 --errors-per-source 9 \
          --listen 8080 --listen 80 --max-connections 1M --access-log access.log --capture a.pcapng --loss 1% --reorder 0.5% \
          --duplicate 2% --corrupt 3% --delay 10ms --link-rate 100M --seed 7 --status-page /run/page \
          --header-timeout 1s --body-timeout 2s --keep-alive-timeout 3s --send-timeout 4s --drain-timeout 0s",
@@ -218,6 +219,7 @@ fn serve_takes_every_flag() {
     assert_eq!(host.mac, Some(Mac([2, 0, 0, 0, 0, 10])));
     assert_eq!((host.silos, host.idle, host.congestion), (Silos::Cores(vec![3]), Idle::Spin, Algorithm::NewReno));
     assert_eq!((host.user_timeout, host.pacing_rate), (Some(Duration::from_secs(20)), NonZeroU64::new(125_000)));
+    assert_eq!((host.mss, host.receive_limit, host.send_limit), (Some(1_400), Some(16 << 20), Some(2 << 20)));
     assert_eq!((host.resets_per_source, host.errors_per_source), (Some(300), Some(9)));
     assert_eq!(host.max_connections, 1_000_000);
     assert_eq!(host.per_source, Some(app::SourceRule { limit: 7, exempt: Vec::new() }));

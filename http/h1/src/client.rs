@@ -76,6 +76,13 @@ pub struct Response<'a> {
 }
 
 impl<'a> Response<'a> {
+    /// Where in the head its fields begin.
+    #[inline]
+    #[must_use]
+    pub fn fields_start(&self) -> usize {
+        usize::from(self.fields_start)
+    }
+
     /// All field lines.
     #[must_use]
     pub fn fields(&self) -> Fields<'a> {

@@ -61,13 +61,31 @@ impl<'s, S: Sink> ResponseHead<'s, S> {
     /// `Content-Length`.
     #[inline]
     pub fn content_length(self, length: u64) -> Self {
-        self.number("Content-Length", length)
+        // Pieces whose lengths are known are copied without a call.
+        self.out.put(b"Content-Length: ");
+        let mut line = [0; 22];
+        line[20..].copy_from_slice(b"\r\n");
+        let mut at = 20;
+        let mut value = length;
+        loop {
+            at -= 1;
+            line[at] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.out.put(&line[at..]);
+        self
     }
 
     /// `Date` (RFC 9110 section 6.6.1).
     #[inline]
     pub fn date(self, date: &HttpDate) -> Self {
-        self.field("Date", date.as_bytes())
+        let mut line = *b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+        line[6..35].copy_from_slice(date.as_bytes());
+        self.out.put(&line);
+        self
     }
 
     /// `Last-Modified` (RFC 9110 section 8.8.2).

@@ -10,7 +10,6 @@
 //! The caller loops: offer the bytes there are, act on the event, drop
 //! `consumed` bytes from the front, and again until `NeedMore`.
 
-mod authority;
 mod framing;
 mod head;
 mod limits;

@@ -36,6 +36,15 @@ impl<'a> Fields<'a> {
     pub const fn new(lines: &'a [u8]) -> Self {
         Self { lines }
     }
+
+    /// Whether there may be a field whose name begins with this letter, whatever its case:
+    /// looked for by blocks, for fields that most heads have not.
+    #[must_use]
+    pub fn may_have(&self, letter: u8) -> bool {
+        let begins = |at: usize| at.checked_sub(1).is_none_or(|before| self.lines.get(before) == Some(&b'\n'));
+        let (small, large) = (letter.to_ascii_lowercase(), letter.to_ascii_uppercase());
+        memchr::memchr2_iter(small, large, self.lines).any(begins)
+    }
 }
 
 impl<'a> Iterator for Fields<'a> {

@@ -9,6 +9,7 @@
 //! | module | for |
 //! | --- | --- |
 //! | [`request`] | a request's head: [`Request`], [`Known`], [`OwnedRequest`] |
+//! | [`authority`] | the host and port that a request is for |
 //! | [`conditional`] | `If-*` fields, entity tags (RFC 9110 section 13) |
 //! | [`range`] | `Range` (RFC 9110 section 14) |
 //! | [`path`] | a target's path, decoded (RFC 3986) |
@@ -16,6 +17,7 @@
 //! | [`lines`], [`scan`], [`number`] | what fields are made of (RFC 9110 section 5), for engines |
 #![forbid(unsafe_code)]
 
+pub mod authority;
 pub mod conditional;
 pub mod date;
 pub mod lines;

@@ -62,6 +62,31 @@ impl Known {
     /// How many there are.
     const COUNT: usize = 17;
 
+    /// The field with this name, in lower case.
+    #[must_use]
+    pub const fn of_name(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"host" => Self::Host,
+            b"range" => Self::Range,
+            b"if-range" => Self::IfRange,
+            b"if-match" => Self::IfMatch,
+            b"if-none-match" => Self::IfNoneMatch,
+            b"if-modified-since" => Self::IfModifiedSince,
+            b"if-unmodified-since" => Self::IfUnmodifiedSince,
+            b"accept-encoding" => Self::AcceptEncoding,
+            b"user-agent" => Self::UserAgent,
+            b"referer" => Self::Referer,
+            b"connection" => Self::Connection,
+            b"content-length" => Self::ContentLength,
+            b"transfer-encoding" => Self::TransferEncoding,
+            b"expect" => Self::Expect,
+            b"via" => Self::Via,
+            b"authorization" => Self::Authorization,
+            b"content-range" => Self::ContentRange,
+            _ => return None,
+        })
+    }
+
     /// The field's bit in a set of fields.
     #[inline(always)]
     #[must_use]

@@ -11,6 +11,7 @@ const FILES: &[(&str, &str)] = &[
     ("allocator", include_str!("../experiments/allocator.toml")),
     ("idle", include_str!("../experiments/idle.toml")),
     ("tx-delay", include_str!("../experiments/tx-delay.toml")),
+    ("internet", include_str!("../experiments/internet.toml")),
     ("offload", include_str!("../experiments/offload.toml")),
     ("kernel-vs-bypass", include_str!("../experiments/kernel-vs-bypass.toml")),
     ("steer-queue", include_str!("../experiments/steer-queue.toml")),

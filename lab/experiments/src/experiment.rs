@@ -4,7 +4,9 @@
 
 use crate::Failure;
 use crate::procedure::{Procedure, ProcedureSettings};
-use crate::procedures::{accept_order, accept_queue, allocator, bypass, command, offload, pace, scaling, steer_queue};
+use crate::procedures::{
+    accept_order, accept_queue, allocator, bypass, command, internet, offload, pace, scaling, steer_queue,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +61,9 @@ pub struct Experiment {
     /// Servers that sleep, poll or hold frames back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<pace::Settings>,
+    /// A flow over an emulated path, by our stack and by Linux's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub internet: Option<internet::Settings>,
     /// Bulk transfers with segmentation offload and without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offload: Option<offload::Settings>,
@@ -158,6 +163,7 @@ impl Experiment {
             ("accept-queue", given(&self.accept_queue)),
             ("allocator", given(&self.allocator)),
             ("pace", given(&self.pace)),
+            ("internet", given(&self.internet)),
             ("offload", given(&self.offload)),
             ("kernel-vs-bypass", given(&self.kernel_vs_bypass)),
             ("scaling", given(&self.scaling)),

@@ -6,6 +6,7 @@ pub mod allocator;
 pub mod bypass;
 pub mod command;
 mod crew;
+pub mod internet;
 mod models;
 pub mod offload;
 pub mod pace;

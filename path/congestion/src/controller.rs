@@ -95,10 +95,12 @@ impl Controller {
     }
 
     /// An acknowledgement of new data, outside fast recovery. The window grows
-    /// or stays.
+    /// or stays. One that only tells of what arrived ahead of a gap has its round
+    /// trip measured: where much is reordered, it would be long before others end
+    /// slow start.
     pub fn on_ack(&mut self, delivery: &Delivery) {
         if delivery.acked == 0 {
-            return;
+            return self.base_mut().measure(delivery);
         }
         match self {
             Self::NewReno(reno) => reno.on_ack(delivery),

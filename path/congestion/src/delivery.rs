@@ -9,6 +9,8 @@ pub struct Delivery {
     pub now: Time,
     /// Bytes that it newly, cumulatively acknowledges.
     pub acked: u32,
+    /// Bytes that are known to have arrived only now, in order or ahead of a gap.
+    pub delivered: u32,
     /// Bytes in flight before it.
     pub in_flight: u32,
     /// The round-trip time that it measured, in microseconds.

@@ -41,6 +41,10 @@ const LOW_WINDOW: u32 = 16;
 
 const _: () = assert!(MIN_RTT_THRESH_US <= MAX_RTT_THRESH_US);
 
+/// Bytes that a train tells a rate by, in segments, beyond its first acknowledgement:
+/// what an initial window gives, with one acknowledgement for two segments.
+const RATE_SEGMENTS: u64 = 6;
+
 /// No minimum known yet.
 const NONE: u32 = u32::MAX;
 
@@ -67,6 +71,12 @@ pub(super) struct HyStart {
     began: Time,
     /// The last acknowledgement of the train that began with it.
     train: Time,
+    /// Bytes that arrived by the train, beyond its first acknowledgement.
+    delivered: u64,
+    /// How fast that is, in bytes per second; 0 before it is long enough.
+    rate: u64,
+    /// The fastest that a train of an earlier round came.
+    fastest: u64,
 }
 
 impl HyStart {
@@ -79,12 +89,28 @@ impl HyStart {
             min_rtt_us: NONE,
             began: Time::ZERO,
             train: Time::ZERO,
+            delivered: 0,
+            rate: 0,
+            fastest: 0,
         }
     }
 
-    /// An ACK in the first slow start. `segment` is in bytes.
-    pub(super) fn on_ack(&mut self, delivery: &Delivery, segment: u32) -> Growth {
-        let &Delivery { now, acked, in_flight, rtt_us, acked_to, sent_to, paced, .. } = delivery;
+    /// The least round trip, in microseconds; `None` before the first.
+    pub(super) fn min_rtt_us(&self) -> Option<u32> {
+        (self.min_rtt_us != NONE).then_some(self.min_rtt_us)
+    }
+
+    /// How fast the path was seen to deliver, in bytes per second: what leaves in a
+    /// burst is acknowledged as fast as the bottleneck lets it through. `None` before
+    /// that is known.
+    pub(super) fn delivery_rate(&self) -> Option<u64> {
+        let rate = self.rate.max(self.fastest);
+        (rate > 0).then_some(rate)
+    }
+
+    /// An ACK in the first slow start, with this window. Sizes are in bytes.
+    pub(super) fn on_ack(&mut self, delivery: &Delivery, segment: u32, window: u32) -> Growth {
+        let &Delivery { now, acked, delivered, in_flight, rtt_us, acked_to, sent_to, paced, .. } = delivery;
         let grow = if paced { acked } else { acked.min(L.saturating_mul(segment)) };
         let Some(window_end) = self.window_end else {
             self.start_round(now, sent_to);
@@ -92,7 +118,9 @@ impl HyStart {
             return Growth::By(grow);
         };
         self.note(rtt_us);
-        let full = in_flight >= segment.saturating_mul(LOW_WINDOW) && self.has_long_train(now);
+        let goes_on = self.lengthen_train(now, delivered, segment);
+        let enough = goes_on && in_flight >= segment.saturating_mul(LOW_WINDOW) && self.min_rtt_us >= TRAIN_RTT_US;
+        let full = enough && if paced { self.fills(window) } else { self.is_train_long(now) };
         if full || self.has_grown() {
             return Growth::LastBy(grow);
         }
@@ -110,14 +138,38 @@ impl HyStart {
         }
     }
 
-    /// Whether acknowledgements have come one upon the other since the round
-    /// began, for half of the least round trip.
-    fn has_long_train(&mut self, now: Time) -> bool {
-        if self.min_rtt_us == NONE || self.min_rtt_us < TRAIN_RTT_US || now.since(self.train) > TRAIN_GAP {
-            return false;
+    /// Something arrived. Returns whether all acknowledgements have come one upon the
+    /// other since the round's first.
+    fn lengthen_train(&mut self, now: Time, delivered: u32, segment: u32) -> bool {
+        if now.since(self.train) > TRAIN_GAP {
+            if self.delivered > 0 {
+                return false;
+            }
+            // The last of a round began this one: its own first comes only now.
+            (self.began, self.train) = (now, now);
+            return true;
         }
         self.train = now;
+        self.delivered += u64::from(delivered);
+        if self.delivered >= RATE_SEGMENTS * u64::from(segment) {
+            let nanos = now.since(self.began).as_nanos().max(1);
+            let rate = u128::from(self.delivered) * 1_000_000_000 / nanos;
+            self.rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        }
+        true
+    }
+
+    /// Whether the train takes half of the least round trip.
+    fn is_train_long(&self, now: Time) -> bool {
         now.since(self.began) > Duration::from_micros(u64::from(self.min_rtt_us / TRAIN_DIVISOR))
+    }
+
+    /// Whether the window is what the path delivers in its least round trip, and a fourth
+    /// more: by no less, for what is paced makes trains of its own, and each window is
+    /// then measured by one of half of it.
+    fn fills(&self, window: u32) -> bool {
+        let delivers = |rate: u64| u128::from(rate) * u128::from(self.min_rtt_us) / 1_000_000;
+        self.delivery_rate().is_some_and(|rate| u128::from(window) * 4 >= delivers(rate) * 5)
     }
 
     /// Whether the round's least round trip is longer than the one before's
@@ -130,11 +182,12 @@ impl HyStart {
         self.current_round_min >= self.last_round_min.saturating_add(thresh)
     }
 
-    const fn start_round(&mut self, now: Time, sent_to: u64) {
+    fn start_round(&mut self, now: Time, sent_to: u64) {
         self.window_end = Some(sent_to);
         self.last_round_min = self.current_round_min;
         self.current_round_min = NONE;
         self.samples = 0;
-        (self.began, self.train) = (now, now);
+        self.fastest = self.fastest.max(self.rate);
+        (self.began, self.train, self.delivered, self.rate) = (now, now, 0, 0);
     }
 }

@@ -22,6 +22,7 @@ struct Sender {
     acked_to: u64,
     /// A window's ACKs come in this part of a round trip.
     part: u32,
+    paced: bool,
 }
 
 impl Sender {
@@ -32,6 +33,7 @@ impl Sender {
             rtt: Duration::from_millis(rtt_ms),
             acked_to: u64::from(u32::MAX) - 10_000,
             part: 1,
+            paced: false,
         }
     }
 
@@ -45,12 +47,13 @@ impl Sender {
         self.control.on_ack(&Delivery {
             now: self.now,
             acked,
+            delivered: acked,
             in_flight: if limited { cwnd } else { cwnd / 4 },
             rtt_us: Some(self.rtt.as_micros() as u32),
             srtt_us: self.rtt.as_micros() as u32,
             acked_to: self.acked_to,
             sent_to: self.acked_to + u64::from(cwnd),
-            paced: false,
+            paced: self.paced,
             window_limited: limited,
         });
     }
@@ -64,6 +67,34 @@ impl Sender {
             self.ack(MSS, true);
         }
         self.now = start + self.rtt;
+    }
+
+    /// Slow start over a path of so many bytes per second, by a window that left at
+    /// once, and whose ACKs come each `first` after the other. All is paced as is asked
+    /// for. Returns the most that stood in the path's queue, in bytes.
+    fn start(&mut self, path: u64, first: Duration, rounds: usize) -> u64 {
+        let spans = |rate: u64| Duration::from_nanos(u64::from(MSS) * 1_000_000_000 / rate);
+        let base = self.rtt;
+        let mut acks: Vec<(Time, Duration)> =
+            (1..=self.cwnd() / MSS).map(|index| (self.now + base + first * index, base)).collect();
+        let (mut leaves, mut passes, mut longest) = (self.now, self.now, Duration::ZERO);
+        for _ in 0..rounds {
+            let mut next = Vec::new();
+            for (at, rtt) in acks {
+                (self.now, self.rtt) = (at, rtt);
+                let before = self.cwnd();
+                self.ack(MSS, true);
+                for _ in 0..1 + (self.cwnd() - before) / MSS {
+                    let rate = self.control.pacing_rate(base.as_micros() as u32, false);
+                    leaves = at.max(leaves + rate.map_or(Duration::ZERO, spans));
+                    longest = longest.max(passes.since(leaves));
+                    passes = leaves.max(passes) + spans(path);
+                    next.push((passes + base, passes.since(leaves) + base));
+                }
+            }
+            acks = next;
+        }
+        longest.as_nanos() as u64 * path / 1_000_000_000
     }
 
     fn recover(&mut self) {
@@ -402,6 +433,54 @@ fn hystart_leaves_slow_start_when_the_path_is_full() {
             assert_eq!(sender.control.ssthresh(), before + segments(50));
         }
     }
+}
+
+/// A paced flow leaves slow start once its window is what the path was seen to deliver in a
+/// round trip and a fourth more, whatever window it began with, and never has more than
+/// two thirds of that in the path's queue.
+#[test]
+fn a_paced_flow_leaves_slow_start_with_a_full_path() {
+    for path in [2_500_000_u64, 4_000_000, 12_500_000, 100_000_000] {
+        for begins in [12, 14, 16, 19] {
+            let mut sender = Sender::new(Algorithm::Cubic, segments(begins), 40);
+            sender.paced = true;
+            let queued = sender.start(path, Duration::from_nanos(u64::from(MSS) * 1_000_000_000 / path), 12);
+            let full = path * 40 / 1_000;
+            let left = u64::from(sender.control.ssthresh());
+            assert!((full..=full * 4 / 3).contains(&left), "{path} {begins}: {left} of {full}");
+            assert!(queued < full * 2 / 3, "{path} {begins}: {queued} of {full}");
+        }
+    }
+}
+
+/// A first window that came slowly, for another's traffic was among it, does not end slow
+/// start on a fast path: what leaves as slowly as that allows shows better.
+#[test]
+fn a_pacers_own_trains_do_not_end_slow_start() {
+    for gap_us in [100, 200, 300, 400, 500, 700, 900, 1_200] {
+        let mut sender = Sender::new(Algorithm::Cubic, segments(16), 40);
+        sender.paced = true;
+        sender.start(2_000_000_000, Duration::from_micros(gap_us), 8);
+        assert!(sender.in_first_slow_start(), "{gap_us}: {}", sender.control.ssthresh() / MSS);
+    }
+}
+
+/// Slow start leaves no faster than what the path was seen to deliver, but at 2.3
+/// times the window in a round trip at least, and at four times at most.
+#[test]
+fn slow_start_is_paced_by_what_the_path_delivers() {
+    let rate = |path: u64| {
+        let mut sender = Sender::new(Algorithm::Cubic, segments(16), 40);
+        assert_eq!(sender.control.pacing_rate(40_000, false), Some(u64::from(segments(16)) * 100));
+        sender.paced = true;
+        sender.start(1 << 40, Duration::from_nanos(u64::from(MSS) * 1_000_000_000 / path), 1);
+        assert_eq!(sender.cwnd(), segments(32));
+        sender.control.pacing_rate(40_000, false).expect("it is paced")
+    };
+    let window = u64::from(segments(32));
+    assert_eq!(rate(1_500_000), window * 230 / 4);
+    assert!((3_000_000..3_001_000).contains(&rate(3_000_000)), "{}", rate(3_000_000));
+    assert_eq!(rate(100_000_000), window * 100);
 }
 
 /// Nor is a path that is shorter than ten milliseconds judged by trains.

@@ -31,10 +31,14 @@ pub fn initial_window(segment: u32) -> u32 {
 const UNPACED_RTT_US: u32 = 2_000;
 
 /// The rate of slow start, in parts of the window per round trip: a round's data
-/// leaves in a quarter of it. Linux takes half (`tcp_pacing_ss_ratio`); each round
-/// then ends that much later, which short answers feel, and nothing overflows less:
-/// measured through queues of ten packets to one bandwidth-delay product.
+/// leaves in a quarter of it, as long as the path is not known to be slower.
 const SLOW_START_PERCENT: u64 = 400;
+
+/// The least rate of slow start, however slow the path was seen to be: another flow
+/// may have been why, and what leaves at this rate shows it. Linux always takes 200
+/// (`tcp_pacing_ss_ratio`); each round then ends that much later, which short answers
+/// feel.
+const SLOW_PATH_PERCENT: u64 = 230;
 
 /// The rate of a window that is only not known to be in use (Linux's
 /// `tcp_pacing_ca_ratio`).
@@ -78,8 +82,15 @@ impl Window {
         if srtt_us <= UNPACED_RTT_US || self.bytes <= initial_window(self.segment) || !(slow_start || unclocked) {
             return None;
         }
-        let percent = if slow_start { SLOW_START_PERCENT } else { UNCLOCKED_PERCENT };
-        Some(u64::from(self.bytes) * percent * 10_000 / u64::from(srtt_us))
+        let rate = |percent: u64, rtt_us: u32| u64::from(self.bytes) * percent * 10_000 / u64::from(rtt_us.max(1));
+        if !slow_start {
+            return Some(rate(UNCLOCKED_PERCENT, srtt_us));
+        }
+        let fastest = rate(SLOW_START_PERCENT, srtt_us);
+        let path = self.hystart.delivery_rate().unwrap_or(u64::MAX);
+        // What queues on the way makes no window slower.
+        let least_rtt_us = self.hystart.min_rtt_us().map_or(srtt_us, |least| least.min(srtt_us));
+        Some(fastest.min(path.max(rate(SLOW_PATH_PERCENT, least_rtt_us))))
     }
 
     /// An ACK's part in slow start. Returns the acknowledged bytes that are
@@ -95,6 +106,16 @@ impl Window {
         (acked > 0).then_some(acked)
     }
 
+    /// Something arrived ahead of a gap: the first slow start may end by that.
+    pub(crate) fn measure(&mut self, delivery: &Delivery) {
+        if self.in_slow_start()
+            && self.ssthresh == u32::MAX
+            && matches!(self.hystart.on_ack(delivery, self.segment, self.bytes), Growth::LastBy(_))
+        {
+            self.ssthresh = self.bytes;
+        }
+    }
+
     /// Grows by slow start and returns the acknowledged bytes left over for
     /// congestion avoidance.
     fn slow_start(&mut self, delivery: &Delivery) -> u32 {
@@ -102,7 +123,7 @@ impl Window {
         let used = delivery.window_limited || self.bytes / 2 < delivery.in_flight;
         let grow = if self.ssthresh == u32::MAX {
             // RFC 9406 section 4.3: for the first slow start only.
-            match self.hystart.on_ack(delivery, self.segment) {
+            match self.hystart.on_ack(delivery, self.segment, self.bytes) {
                 Growth::By(bytes) => bytes,
                 Growth::LastBy(bytes) => {
                     self.ssthresh = self.bytes;

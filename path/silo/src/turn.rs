@@ -167,10 +167,18 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
         warm(&rx, frames, stack, app);
     }
     for index in 0..frames {
-        match stack.on_frame_first(rx.frame(index), rx.verified(index), out) {
+        let mut other = Arrived::Nothing;
+        if let Some((id, data)) = stack.on_frame_first(rx.frame(index), rx.verified(index), &mut other, out) {
+            deliver_data(stack, app, id, data);
+            stack.settle(id, out);
+            continue;
+        }
+        match other {
             Arrived::Data(id, data) => {
-                deliver_data(stack, app, id, data);
-                stack.settle(id, out);
+                cold_path();
+                deliver_apart(stack, app, id, data);
+                // It has its turn to send with the others: it has no records.
+                stack.settle_sealed(id, out);
             }
             Arrived::Records(id, data) => {
                 cold_path();
@@ -309,6 +317,13 @@ fn deliver_data<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8])
         cold_path();
         leave_data(stack, app, id, &data[consumed..]);
     }
+}
+
+/// The same, for what is not told at first sight.
+#[cold]
+#[inline(never)]
+fn deliver_apart<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
+    deliver_data(stack, app, id, data);
 }
 
 /// Keeps what the application left.

@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::egress::{Egress, LinkOffload};
 use crate::flow::{Envelope, Flow};
 use crate::ip::{Conflict, Ip, Resolved, Trouble, Upward, is_martian_v4, original_of};
-use crate::segments::{Arrival, Arrived, Glance, ReturnPath, Tcp};
+use crate::segments::{Arrival, Arrived, Glance, Light, ReturnPath, Tcp};
 use crate::shadow::Way;
 use app::{Closed, ConnId, Unreachable};
 use core::hint::cold_path;
@@ -87,13 +87,26 @@ impl Stack {
     /// [`Stack::on_frame_first`] for whoever takes a frame now and then.
     #[inline(never)]
     pub fn on_frame<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Arrived<'f> {
-        self.on_frame_first(frame, verified, out)
+        let mut other = Arrived::Nothing;
+        match self.on_frame_first(frame, verified, &mut other, out) {
+            Some((id, data)) => Arrived::Data(id, data),
+            None => other,
+        }
     }
 
     /// Takes a frame. `verified` says that the link vouches for its transport
     /// checksum. Replies that belong to no connection are written at once.
+    ///
+    /// Returns what [`Arrived::Data`] would tell; what is anything else is left in `other`.
+    /// One value for both would be put together in memory for each frame.
     #[inline(always)]
-    pub fn on_frame_first<'f>(&mut self, frame: &'f [u8], verified: bool, out: &mut impl Egress) -> Arrived<'f> {
+    pub fn on_frame_first<'f>(
+        &mut self,
+        frame: &'f [u8],
+        verified: bool,
+        other: &mut Arrived<'f>,
+        out: &mut impl Egress,
+    ) -> Option<(ConnId, &'f [u8])> {
         self.ip.count_frame();
         if out.watched().by_anybody() {
             self.compare_parsed(frame, verified, out);
@@ -107,25 +120,35 @@ impl Stack {
             let flow = Flow::v4(plain.src, header.src_port, local, header.dst_port);
             let (hash, likely) = self.tcp.look_up(&flow);
             if let Some(slot) = likely {
-                let light = if out.watched().by_anybody() {
+                if out.watched().by_anybody() {
                     let header = plain.tcp_header();
-                    self.tcp.compare_arrival(&mut self.ip, Way::Light, slot, &header, plain.payload, out)
-                } else {
-                    self.tcp.on_light(&mut self.ip, slot, &flow, header, plain.payload)
-                };
-                if let Some(arrived) = light {
-                    return arrived;
+                    match self.tcp.compare_arrival(&mut self.ip, Way::Light, slot, &header, plain.payload, out) {
+                        Some(Arrived::Data(id, data)) => return Some((id, data)),
+                        Some(arrived) => *other = arrived,
+                        None => *other = self.tcp.on_plain_of(&mut self.ip, slot, plain, out),
+                    }
+                    return None;
+                }
+                let light = self.tcp.on_light(&mut self.ip, slot, &flow, header, plain.payload);
+                if let Some(Light { id, is_unsettled: true }) = light {
+                    return Some((id, plain.payload));
                 }
                 cold_path();
-                return self.tcp.on_plain_of(&mut self.ip, slot, plain, out);
+                *other = match light {
+                    Some(light) => light.with(plain.payload, false),
+                    None => self.tcp.on_plain_of(&mut self.ip, slot, plain, out),
+                };
+                return None;
             }
             cold_path();
             let arrival = self.tcp.on_plain_unsorted(&mut self.ip, (flow, hash), frame, plain, out);
-            return self.tcp.or_stray(arrival);
+            *other = self.tcp.or_stray(arrival);
+            return None;
         }
         cold_path();
         let arrival = self.on_other_frame(frame, verified, out);
-        self.tcp.or_stray(arrival)
+        *other = self.tcp.or_stray(arrival);
+        None
     }
 
     /// A frame that is not plain: nearly, where it opens a connection.

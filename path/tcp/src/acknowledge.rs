@@ -1,7 +1,7 @@
 //! What is acknowledged: the send queue, the round trip, the congestion window
 //! outside recovery (RFC 9293 section 3.10.7.4, step five).
 
-use crate::cold::Recovery;
+use crate::cold::{Cold, Recovery};
 use crate::connection::Connection;
 use crate::context::Context;
 use crate::flags::Flags;
@@ -156,26 +156,19 @@ impl Connection {
         cold.unreachable = None;
         cold.unanswered_since = None;
         cold.most_window = cold.most_window.map(|most| most.max(window));
-        self.grow(cx, acked, in_flight, rtt_us);
+        self.grow(cx, (acked, progress.delivered), in_flight, rtt_us);
         let Some(cold) = &self.cold else { return };
         if cold.pacing.is_some() || cold.own_rate(cx.config, srtt_us).is_some() {
             self.steer_pacing(cx.config, now);
         }
     }
 
-    /// Lets the congestion window grow, outside recovery.
-    pub(crate) fn grow(&mut self, cx: &mut Context<'_>, acked: u32, in_flight: u32, rtt_us: Option<u32>) {
-        let (una, nxt, under_way) = (self.una, self.nxt, self.in_flight());
-        let srtt_us = self.rtt.srtt_us();
+    /// Lets the congestion window grow, outside recovery, by what is `arrived`: bytes
+    /// acknowledged, and those delivered.
+    pub(crate) fn grow(&mut self, cx: &mut Context<'_>, arrived: (u32, u32), in_flight: u32, rtt_us: Option<u32>) {
+        let (una, nxt) = (self.una, self.nxt);
         let window_limited = self.flags.has(Flags::CWND_LIMITED);
-        let cold = self.cold_mut(cx.config);
-        if matches!(cold.recovery, Recovery::Fast(_)) {
-            return;
-        }
-        let (acked_to, sent_to) = (cold.acked_to, cold.acked_to + u64::from(under_way));
-        let (now, paced) = (cx.now, cold.pacing.is_some());
-        let delivery = Delivery { now, acked, in_flight, rtt_us, srtt_us, acked_to, sent_to, paced, window_limited };
-        cold.congestion.on_ack(&delivery);
+        let Some(cold) = self.tell_congestion(cx, arrived, in_flight, rtt_us) else { return };
         // A window that was not filled tells nothing (RFC 7661 section 4.3),
         // but that it may be larger: the window itself says that.
         cold.learned |= window_limited || !cold.congestion.in_slow_start();
@@ -190,6 +183,35 @@ impl Connection {
             }
         }
         self.cwnd = cwnd;
+    }
+
+    /// Congestion control learns of a delivery, outside fast recovery.
+    fn tell_congestion(
+        &mut self,
+        cx: &Context<'_>,
+        (acked, delivered): (u32, u32),
+        in_flight: u32,
+        rtt_us: Option<u32>,
+    ) -> Option<&mut Cold> {
+        let (under_way, srtt_us) = (self.in_flight(), self.rtt.srtt_us());
+        let window_limited = self.flags.has(Flags::CWND_LIMITED);
+        let cold = self.cold_mut(cx.config);
+        if matches!(cold.recovery, Recovery::Fast(_)) {
+            return None;
+        }
+        let (acked_to, sent_to) = (cold.acked_to, cold.acked_to + u64::from(under_way));
+        let (now, paced) = (cx.now, cold.pacing.is_some());
+        let delivery =
+            Delivery { now, acked, delivered, in_flight, rtt_us, srtt_us, acked_to, sent_to, paced, window_limited };
+        cold.congestion.on_ack(&delivery);
+        Some(cold)
+    }
+
+    /// So many bytes arrived ahead of a gap, by this round trip.
+    #[cold]
+    pub(crate) fn measure_path(&mut self, cx: &Context<'_>, delivered: u32, rtt_us: Option<u32>) {
+        let in_flight = self.in_flight();
+        self.tell_congestion(cx, (0, delivered), in_flight, rtt_us);
     }
 
     #[inline]

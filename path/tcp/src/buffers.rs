@@ -83,6 +83,20 @@ impl Connection {
         }
     }
 
+    /// Whether so many bytes are [unsent](Self::unsent). No more are than are queued: of short
+    /// answers nothing else is looked at.
+    #[inline(always)]
+    #[must_use]
+    pub fn unsent_reaches(&self, bytes: usize) -> bool {
+        self.rope.plain_len() as usize >= bytes && self.is_unsent(bytes)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_unsent(&self, bytes: usize) -> bool {
+        self.unsent() as usize >= bytes
+    }
+
     #[cold]
     fn covered_by(&self, room: u32) -> u32 {
         room.min(self.nxt.forward_from(self.una).saturating_sub(COUNTED_IN_FLIGHT)).min(self.rope.plain_len())

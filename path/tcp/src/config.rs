@@ -103,6 +103,13 @@ impl Default for Config {
 }
 
 impl Config {
+    /// As connections are given it: the window that they begin with is within the limit.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.receive_window = self.receive_window.min(self.receive_limit);
+        self
+    }
+
     /// `mss`, or less where segments are to be shorter.
     #[inline(always)]
     #[must_use]
@@ -121,7 +128,8 @@ impl Config {
     #[inline(always)]
     #[must_use]
     pub(crate) fn first_window(&self) -> u32 {
-        self.receive_window.min(self.receive_limit)
+        debug_assert!(self.receive_window <= self.receive_limit, "settled");
+        self.receive_window
     }
 
     /// The shift with which `receive_limit` fits the 16-bit window field

@@ -293,7 +293,7 @@ impl Connection {
 
     #[inline]
     fn note_queue(&mut self) {
-        if self.unsent() as usize > app::SEND_LOW_WATER {
+        if self.unsent_reaches(app::SEND_LOW_WATER + 1) {
             self.flags.set(Flags::ABOVE_LOW_WATER);
         }
     }

@@ -39,6 +39,7 @@ mod prr;
 mod rack;
 mod receive;
 mod recovery;
+mod reordering;
 mod rtt;
 mod scoreboard;
 mod sealed;

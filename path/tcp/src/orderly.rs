@@ -116,6 +116,6 @@ impl Connection {
         } else {
             cx.counters.pure_acks += 1;
         }
-        Some(self.emit_beside(cx, seq, flags, 0, len, 0))
+        Some(self.emit_bare(cx, seq, flags, len))
     }
 }

@@ -5,7 +5,6 @@
 
 use crate::agreed::offer;
 use crate::cold::Probe;
-use crate::config::Config;
 use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::emit::{Emit, EmitOptions};
@@ -69,7 +68,7 @@ impl Connection {
         self.nxt = seq.plus(len);
         self.arm(cx, self.rto(cx.config));
         self.start_timing(cx, true);
-        self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0)
+        self.emit_bare(cx, seq, Bits::ACK.union(Bits::PSH), len)
     }
 
     /// Whether [`Connection::poll_few`] may have something to send.
@@ -100,7 +99,7 @@ impl Connection {
         self.start_timing(cx, true);
         self.arm_probe(cx);
         cx.counters.segments_out += if len > 2 * mss { 2 } else { 1 };
-        Some(self.emit_beside(cx, seq, Bits::ACK.union(Bits::PSH), 0, len, 0))
+        Some(self.emit_bare(cx, seq, Bits::ACK.union(Bits::PSH), len))
     }
 
     /// The payload of `emit` with its sum, if that is all of one body.
@@ -237,20 +236,26 @@ impl Connection {
     #[inline]
     fn emit(&mut self, cx: &mut Context<'_>, seq: SeqNum, flags: Bits, offset: u32, len: u32) -> Emit {
         let held = self.held().len().min(u32::MAX as usize) as u32;
-        self.emit_beside(cx, seq, flags, offset, len, held)
+        let limit = self.receive_limit(cx.config);
+        self.emit_beside(cx, (seq, flags), (offset, len), (held, limit))
     }
 
-    /// A segment, while `held` bytes wait for the application: none, on a light
-    /// connection.
+    /// A segment with the first `len` bytes that are queued, of a connection that has no cold
+    /// part: nothing waits for the application, and the window is the first.
     #[inline(always)]
-    pub(crate) fn emit_beside(
+    pub(crate) fn emit_bare(&mut self, cx: &mut Context<'_>, seq: SeqNum, flags: Bits, len: u32) -> Emit {
+        let limit = cx.config.first_window();
+        self.emit_beside(cx, (seq, flags), (0, len), (0, limit))
+    }
+
+    /// A segment, while `held` bytes wait for the application, of at most `limit`.
+    #[inline(always)]
+    fn emit_beside(
         &mut self,
         cx: &mut Context<'_>,
-        seq: SeqNum,
-        flags: Bits,
-        offset: u32,
-        len: u32,
-        held: u32,
+        (seq, flags): (SeqNum, Bits),
+        (offset, len): (u32, u32),
+        (held, limit): (u32, u32),
     ) -> Emit {
         cx.counters.segments_out += 1;
         self.flags.clear(Flags::ACK_NOW);
@@ -259,7 +264,7 @@ impl Connection {
             seq,
             ack: self.rcv_nxt,
             flags,
-            window: self.advertise(cx.config, cx.receive_full, held),
+            window: self.advertise(limit, cx.receive_full, held),
             timestamps: self.timestamps(cx),
             options: EmitOptions::Plain,
             offset,
@@ -273,14 +278,13 @@ impl Connection {
         if self.flags.has(Flags::TIMESTAMPS) { Some((value, self.ts_recent)) } else { None }
     }
 
-    /// The window to advertise while `held` bytes wait for the application. Its
-    /// right edge never moves back, and moves on only by a segment or half the
+    /// The window to advertise, of at most `limit`, while `held` bytes wait for the
+    /// application. Its right edge never moves back, and moves on only by a segment or half the
     /// buffer (RFC 9293 section 3.8.6.2.2). While all connections together hold
     /// too much, it stays small, but open for those whose applications take
     /// what comes.
     #[inline(always)]
-    fn advertise(&mut self, config: &Config, full: bool, held: u32) -> u16 {
-        let mut limit = self.receive_limit(config);
+    fn advertise(&mut self, mut limit: u32, full: bool, held: u32) -> u16 {
         if full {
             cold_path();
             limit = limit.min(if self.is_sealed() { FULL_WINDOW_SEALED } else { FULL_WINDOW });
@@ -496,14 +500,19 @@ impl Connection {
         // What is SACKed, or vouched for by a duplicate acknowledgement, has
         // left the network: limited transmit (RFC 3042).
         let pipe = self.pipe();
+        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
         if let Some(len) = self.size_probe(waiting, in_flight, pipe) {
-            let (len, last) = if len == 0 { return None } else { self.fix(len, waiting, u32::MAX, 0) };
+            if len == 0 {
+                return None;
+            }
+            // It goes in one piece: what of it no quantum takes is owed for.
+            self.paced(cx.now, len, usable)?;
+            let (len, last) = self.fix(len, waiting, u32::MAX, 0);
             let start = self.nxt;
             let emit = (len > 0).then(|| self.emit_data(cx, in_flight, len, last));
             self.note_size_probe(cx, start, len);
             return emit;
         }
-        let usable = self.snd_wnd.saturating_sub(in_flight).min(self.cwnd.saturating_sub(pipe));
         let paced = self.paced(cx.now, waiting, usable)?;
         let len = self.sendable(cx, paced, in_flight, pipe, burst)?;
         let (len, last) = self.fix(len, waiting, pipe, burst);

@@ -74,7 +74,10 @@ impl Connection {
             outcome.drained |= self.on_acked(cx, header, progress);
         } else {
             // What is only SACKed has its round trip too (tcp_ack_update_rtt in Linux's tcp_input.c).
-            self.sample_departure(cx, delivered.original);
+            let rtt_us = self.sample_departure(cx, delivered.original);
+            if delivered.newly_sacked > 0 {
+                self.measure_path(cx, delivered.newly_sacked, rtt_us);
+            }
             // And lets new data go, which what is queued is to last for.
             outcome.drained |= self.takes_more();
             if let (Some(cold), Some(highest)) = (&mut self.cold, delivered.highest) {
@@ -137,21 +140,6 @@ impl Connection {
         delivered
     }
 
-    /// What was found out of segments that overtake each other on their way to
-    /// the peer since this was last asked, for other connections to it: RACK's
-    /// window, in quarters of the least round trip, less one (RFC 8985 section
-    /// 6.2 step 4).
-    pub fn take_reordering(&mut self) -> Option<u8> {
-        self.cold.as_mut()?.rack.news()
-    }
-
-    /// What other connections to the peer found out of that.
-    pub fn expect_reordering(&mut self, config: &Config, widened: u8) {
-        let cold = self.cold_mut(config);
-        cold.rack.expect(widened);
-        cold.learned = true;
-    }
-
     /// RACK_detect_loss (RFC 8985 section 6.2 step 5). Returns whether
     /// something is newly lost; `reordering_timer` says whether more may be,
     /// after the time that the timer is set to.
@@ -204,7 +192,8 @@ impl Connection {
             if self.takes_lost_probe(cx) {
                 return;
             }
-            self.enter_recovery(cx, sacked_before);
+            let outstanding = self.in_flight().saturating_add(acked).saturating_sub(sacked_before);
+            self.enter_recovery(cx, outstanding);
             if delivered.bytes(acked) > 0 {
                 self.reduce(acked, delivered, news);
             }
@@ -356,8 +345,10 @@ impl Connection {
 
 /// What is common to all recoveries.
 impl Connection {
-    /// Fast retransmit (RFC 5681 section 3.2, RFC 6675 section 5 step 4).
-    fn enter_recovery(&mut self, cx: &mut Context<'_>, sacked_before: u32) {
+    /// Fast retransmit (RFC 5681 section 3.2, RFC 6675 section 5 step 4). `outstanding`
+    /// bytes were neither acknowledged nor SACKed before the acknowledgement that tells
+    /// of the loss: what recovery may deliver (RecoverFS of RFC 9937 section 6).
+    fn enter_recovery(&mut self, cx: &mut Context<'_>, outstanding: u32) {
         let (una, nxt, flight) = (self.una, self.nxt, self.in_flight());
         let mss = u32::from(self.mss);
         cx.counters.fast_recoveries += 1;
@@ -368,7 +359,7 @@ impl Connection {
         cold.learned = true;
         cold.recovery = Recovery::Fast(nxt);
         cold.probe = None;
-        let prr = Prr::new(flight.saturating_sub(sacked_before), cold.congestion.ssthresh(), mss);
+        let prr = Prr::new(outstanding, cold.congestion.ssthresh(), mss);
         cold.prr = Some(prr);
         self.flags.set(Flags::SLOW);
         self.flags.clear(Flags::TIMING);
@@ -470,7 +461,7 @@ impl Connection {
     fn grow_after_recovery(&mut self, cx: &mut Context<'_>, bytes: u32) {
         let in_flight = self.in_flight().saturating_add(bytes);
         if bytes > 0 {
-            self.grow(cx, bytes, in_flight, None);
+            self.grow(cx, (bytes, bytes), in_flight, None);
         }
     }
 
@@ -562,7 +553,7 @@ impl Connection {
                 if u32::from(self.dupacks) >= DUP_THRESH && self.in_flight() > 0 {
                     self.lose_head();
                     if !self.takes_lost_probe(cx) {
-                        self.enter_recovery(cx, 0);
+                        self.enter_recovery(cx, self.in_flight());
                     }
                 }
             }

@@ -110,6 +110,9 @@ pub fn stack(
     // A time beyond 24 days is none.
     let user_timeout = plan.user_timeout.and_then(|time| i32::try_from(time.as_millis()).ok());
     config.tcp.user_timeout = user_timeout.map_or(0, |ms| ms.max(1).unsigned_abs());
+    config.tcp.max_segment = plan.mss;
+    config.tcp.receive_limit = plan.receive_limit.unwrap_or(config.tcp.receive_limit);
+    config.tcp.send_limit = plan.send_limit.unwrap_or(config.tcp.send_limit);
     config.max_connections = plan.max_connections as usize;
     config.per_source.clone_from(&plan.per_source);
     if let Some(rate) = plan.errors_per_source {

@@ -58,6 +58,14 @@ pub struct HostPlan {
     /// How long sent data may go unacknowledged; `None`: as long as it is
     /// sent again.
     pub user_timeout: Option<Duration>,
+    /// The most payload of a segment with its options, in bytes; `None`: what
+    /// the MTU allows.
+    pub mss: Option<u16>,
+    /// The most that a receive window opens to, in bytes; `None`: the usual.
+    pub receive_limit: Option<u32>,
+    /// The most under way beyond what applications queue, in bytes; `None`: the
+    /// usual.
+    pub send_limit: Option<u32>,
     /// The most connections held at once, by all silos together.
     pub max_connections: u32,
     /// ICMP errors a second to one source, in each silo; `None`: the usual number.
@@ -143,6 +151,9 @@ impl HostPlan {
             congestion: Algorithm::Cubic,
             pacing_rate: None,
             user_timeout: None,
+            mss: None,
+            receive_limit: None,
+            send_limit: None,
             max_connections: CONNECTIONS,
             per_source: None,
             errors_per_source: None,

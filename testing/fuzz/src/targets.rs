@@ -6,6 +6,8 @@ pub mod checksum;
 pub mod dns_answer;
 pub mod excerpts;
 pub mod frame;
+pub mod h2_server;
+pub mod hpack;
 pub mod http_client;
 pub mod http_server;
 pub mod http_values;

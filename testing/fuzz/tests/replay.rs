@@ -37,6 +37,11 @@ fn stack() {
 }
 
 #[test]
+fn h2_server() {
+    replay("h2_server");
+}
+
+#[test]
 fn http_server() {
     replay("http_server");
 }

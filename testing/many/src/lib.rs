@@ -18,7 +18,7 @@
 #![forbid(unsafe_code)]
 
 use app::Body;
-use connections::{Io, Multiplexed, QueuedHead};
+use connections::{CarriedTerms, Io, Multiplexed, QueuedHead};
 use exchange::{ExchangeId, Priority, Ready, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use std::collections::BTreeMap;
@@ -157,7 +157,7 @@ impl Many {
 
     /// One that begins, for a server that is to carry it.
     #[must_use]
-    pub fn begin() -> Box<dyn Multiplexed> {
+    pub fn begin(_: CarriedTerms) -> Box<dyn Multiplexed> {
         Box::new(Self::new())
     }
 
@@ -225,9 +225,14 @@ impl Many {
         self.last = number;
         let priority = priority(*urgency);
         let server = io.common().server;
-        let prepared = if *follows == 0 { io.prepared(&request, &mut |ready| ready_head(ready, server)) } else { None };
+        let mut head = Vec::new();
+        let mut write = |ready: &Ready| {
+            head = ready_head(ready, server);
+            head.len()
+        };
+        let prepared = if *follows == 0 { io.prepared(&request, &mut write) } else { None };
         let source = match prepared {
-            Some((head, content, left)) => Source::Prepared { head: Some(head), content, left },
+            Some((content, left)) => Source::Prepared { head: Some(head), content, left },
             None => {
                 let body = if *follows == 0 { RequestBody::None } else { RequestBody::Unknown };
                 let Some(id) = io.begin(priority, &request, body) else { return Err(BadFrame) };

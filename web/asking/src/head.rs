@@ -79,8 +79,7 @@ impl Ask {
                         Framing::Chunked | Framing::UntilClose => None,
                     };
                     reading.complete = response.framing == Framing::None;
-                    let line = memchr::memchr(b'\n', &reading.head).map_or(0, |end| end + 1);
-                    reading.fields_at = line;
+                    reading.fields_at = response.fields_start();
                     reading.head.truncate(consumed);
                     return self.on_http_head(turn, consumed - longer, bytes);
                 }

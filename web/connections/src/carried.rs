@@ -129,6 +129,8 @@ pub struct Unsent {
     pub body: usize,
     /// Behind these nothing more comes.
     pub ends: bool,
+    /// But fields, where it ends.
+    pub trails: bool,
     /// In place of the rest the exchange ends so.
     pub stop: Option<Stop>,
 }
@@ -205,7 +207,9 @@ impl CarriedTable {
 impl Carried {
     /// What waits for its protocol.
     pub(crate) fn unsent(&self) -> Unsent {
-        Unsent { head: !self.heads.is_empty(), body: self.queued, ends: self.trailers.is_some(), stop: self.stop }
+        let trails = self.trailers.as_ref().is_some_and(|lines| !lines.is_empty());
+        let (head, body, ends) = (!self.heads.is_empty(), self.queued, self.trailers.is_some());
+        Unsent { head, body, ends, trails, stop: self.stop }
     }
 
     pub(crate) fn take_head(&mut self) -> Option<QueuedHead> {

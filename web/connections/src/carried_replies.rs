@@ -181,6 +181,14 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         self.connections.stir(conn);
     }
 
+    /// [`exchange::Replies::set_last`].
+    pub fn set_last(&mut self, id: ExchangeId) {
+        let Some(conn) = self.under_way(id).map(|one| one.conn) else { return };
+        if let Some(carries) = self.connections.carrying(conn) {
+            carries.ends = true;
+        }
+    }
+
     /// [`exchange::Replies::set_terms`].
     pub fn set_terms(&mut self, id: ExchangeId, number: u8) {
         if let Some(one) = self.under_way(id) {
@@ -207,6 +215,11 @@ impl Connections {
     /// What of a connection is its protocol's, if that carries several exchanges.
     pub(crate) fn carrying(&mut self, id: ConnId) -> Option<&mut CarryingConnection> {
         self.conn(id)?.more.as_mut()?.carries.as_deref_mut()
+    }
+
+    fn carries(&self, id: ConnId) -> Option<&CarryingConnection> {
+        let conn = self.conns.get(id.index()).filter(|conn| conn.generation == id.generation())?;
+        conn.more.as_ref()?.carries.as_deref()
     }
 
     /// If it is one whose protocol is to be told of the end of all connections, which has begun.
@@ -264,6 +277,7 @@ impl Connections {
             age: self.beginnings.age(conn.index(), net.now()),
             requests: one.requests,
             http10: false,
+            http2: self.carries(conn).is_some_and(|carries| carries.http2),
             goes_on: self.requests_max > 0 && self.draining.is_none(),
             transport: self.transport(conn),
             priority: one.priority,

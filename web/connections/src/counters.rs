@@ -93,6 +93,30 @@ app::counters! {
         handshakes_failed,
         /// Times that one waited for a place at a limit.
         handshakes_delayed,
+        /// Connections of HTTP/2 ended for requests that were reset before they were answered.
+        flood_rapid_reset,
+        /// The same, for what has us reset streams.
+        flood_made_reset,
+        /// The same, for heads in pieces without end.
+        flood_continuation,
+        /// The same, for settings.
+        flood_settings,
+        /// The same, for pings.
+        flood_ping,
+        /// The same, for priorities.
+        flood_priority,
+        /// The same, for frames that have nothing.
+        flood_empty,
+        /// The same, for windows that open by a few bytes.
+        flood_window,
+        /// The same, for padding.
+        flood_padding,
+        /// The same, for changes of the size of their table of fields.
+        flood_table,
+        /// The same, for heads that are more than they are on the wire, and wait.
+        flood_heads,
+        /// The same, for framing of much more than it frames.
+        flood_overhead,
         /// Times that a peer's next request waited for its responses to be taken.
         back_pressure,
         /// Requests answered 503 at a limit of waiting requests or streams.

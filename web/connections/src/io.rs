@@ -3,13 +3,19 @@
 
 use crate::asked::Asking;
 use crate::carried::{QueuedHead, Stage, Unsent};
-use crate::conn::{State, Tick};
-use crate::protocol::{CarryingConnection, Io, Multiplexed};
+use crate::carried_replies::CarriedReplies;
+use crate::conn::{FIRST, PARTIAL, State, Tick};
+use crate::counters::Counters;
+use crate::page::Page;
+use crate::protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed};
 use crate::table::Connections;
+use crate::terms::Terms;
 use app::{Body, ConnId, Net, SEND_LOW_WATER};
-use exchange::{Asked, BodyCut, CommonFields, ExchangeId, Gone, Piece, Priority, Ready, RequestBody, Stop};
+use exchange::{
+    Asked, BodyCut, CommonFields, ExchangeId, Gone, Http2Terms, Piece, Priority, Ready, Refused, RequestBody, Stop,
+};
 use semantics::date::HttpDate;
-use semantics::{Form, Method, Request};
+use semantics::{Form, Method, Offsets, Request, Status};
 use wire::Time;
 
 /// Bytes that are with a connection, at most: no more than keeps it busy until its protocol is
@@ -34,6 +40,8 @@ pub enum ExchangeEvent<'a> {
     Room,
     /// [`exchange::Handler::on_late`]: whether it goes on is the answer.
     Late,
+    /// [`exchange::Handler::on_refused`]: whether its handler ends it is the answer.
+    Refused(Refused<'a>),
 }
 
 /// A handler, and what it answers through.
@@ -98,7 +106,15 @@ impl Io for ConnectionIo<'_> {
         self.connections.send(self.net, self.id, bytes);
     }
 
+    fn count(&mut self, which: fn(&mut Counters) -> &mut u64) {
+        *which(&mut self.connections.counters) += 1;
+    }
+
     fn send_body(&mut self, body: &Body, (start, end): (u32, u32)) {
+        let now = Tick::of(self.now());
+        if let Some(conn) = self.connections.conn(self.id) {
+            conn.last = now;
+        }
         self.net.send_body(self.id, body, start..end);
         self.connections.queued(self.id, u64::from(end.saturating_sub(start)));
     }
@@ -113,19 +129,30 @@ impl Io for ConnectionIo<'_> {
         self.close();
     }
 
+    fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId> {
+        let id = self.begin_exchange(Priority::default())?;
+        self.connections.counters.parse_errors += 1;
+        let image = [line, b"\r\n\r\n"].concat();
+        let mut offsets = Offsets::NONE;
+        offsets.fields_start = u16::try_from(line.len() + 2).unwrap_or(u16::MAX);
+        if line.starts_with(b"HEAD ") {
+            offsets.method = Method::Head;
+        }
+        let request = Request::new(&image, offsets);
+        if self.tell(id, ExchangeEvent::Refused(Refused { status, request: &request, is_cut: false })) == 0 {
+            let page = Page::new(status, b"");
+            let mut replies = CarriedReplies { net: &mut *self.net, connections: &mut *self.connections };
+            let _ = replies.reply(id, &request, &page.reply(), &page.body());
+        }
+        Some(id)
+    }
+
     fn begin(&mut self, priority: Priority, request: &Request<'_>, body: RequestBody) -> Option<ExchangeId> {
         let now = self.now();
-        let conn = self.connections.conn(self.id)?;
-        let before = conn.answered();
-        conn.requests = conn.requests.saturating_add(1);
-        conn.last = Tick::of(now);
-        let terms = conn.terms.exchange();
-        let id = self.connections.carried.begin(self.id, (priority, before), now)?;
-        self.carries()?.exchanges.push(id);
+        let id = self.begin_exchange(priority)?;
         let taken = self.handler.takes_bodies();
         let most = self.connections.limits.http.body;
         if let Some(one) = self.connections.carried.get_mut(id) {
-            one.terms = terms;
             one.body.open = body != RequestBody::None;
             (one.body.taken, one.body.most) = (taken, most);
         }
@@ -138,8 +165,8 @@ impl Io for ConnectionIo<'_> {
     fn prepared(
         &mut self,
         request: &Request<'_>,
-        write: &mut dyn FnMut(&Ready) -> Vec<u8>,
-    ) -> Option<(Vec<u8>, Body, (u32, u32))> {
+        write: &mut dyn FnMut(&Ready) -> usize,
+    ) -> Option<(Body, (u32, u32))> {
         let now = self.net.now();
         let connections = &mut *self.connections;
         let is_plain = request.method() == Method::Get && request.form() == Form::Origin && request.is_plain();
@@ -150,8 +177,8 @@ impl Io for ConnectionIo<'_> {
         let ready = self.handler.ready(&asked, connections.second)?;
         let head = write(ready);
         let (content, start) = ready.content();
-        let found = (head, content.clone(), (start, content.len()));
-        let (series, bytes) = (ready.series, found.0.len() as u32 + content.len() - start);
+        let found = (content.clone(), (start, content.len()));
+        let (series, bytes) = (ready.series, head as u32 + content.len() - start);
         crate::progress::record_ready(&mut connections.recorder, &connections.series, series, bytes, now);
         connections.ready += 1;
         let conn = connections.conn(self.id)?;
@@ -162,7 +189,11 @@ impl Io for ConnectionIo<'_> {
 
     fn body(&mut self, id: ExchangeId, bytes: &[u8]) {
         let now = self.now();
-        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.open) else { return };
+        let Some(one) = self.connections.carried.get_mut(id) else { return };
+        if !one.body.open {
+            one.body.free += bytes.len();
+            return;
+        }
         one.body.came += bytes.len() as u64;
         one.body_since = now;
         if !one.body.taken || one.stage == Stage::Over {
@@ -244,6 +275,22 @@ impl Io for ConnectionIo<'_> {
 }
 
 impl ConnectionIo<'_> {
+    /// One more begins, of which nobody was told yet.
+    fn begin_exchange(&mut self, priority: Priority) -> Option<ExchangeId> {
+        let now = self.now();
+        let conn = self.connections.conn(self.id)?;
+        let before = conn.answered();
+        conn.requests = conn.requests.saturating_add(1);
+        conn.last = Tick::of(now);
+        let terms = conn.terms.exchange();
+        let id = self.connections.carried.begin(self.id, (priority, before), now)?;
+        if let Some(one) = self.connections.carried.get_mut(id) {
+            one.terms = terms;
+        }
+        self.carries()?.exchanges.push(id);
+        Some(id)
+    }
+
     /// Offers what is held of a body to its handler, and tells it of the end behind that.
     fn offer(&mut self, id: ExchangeId) {
         let Some(one) = self.connections.carried.get_mut(id) else { return };
@@ -414,10 +461,19 @@ impl Connections {
         }
     }
 
+    /// What a protocol begins with on this connection.
+    #[must_use]
+    pub fn carried_terms(&self, id: ConnId, http2: Http2Terms) -> CarriedTerms {
+        let terms = self.conns.get(id.index()).map_or(Terms::FIRST, |conn| conn.terms);
+        CarriedTerms { head: *self.terms.head(terms), http2 }
+    }
+
     /// From now on this protocol has the connection.
     pub fn carry(&mut self, id: ConnId, protocol: Box<dyn Multiplexed>) {
+        self.reading.remove(id.index());
         if let Some(conn) = self.conn(id) {
             conn.state = State::Carrying;
+            conn.flags &= !(PARTIAL | FIRST);
             conn.more().carries = Some(Box::new(CarryingConnection::new(protocol)));
         }
     }
@@ -440,8 +496,10 @@ impl Connections {
 
     /// Whether its protocol is to be told that it ends, which is noted.
     pub fn is_to_drain(&mut self, id: ConnId) -> bool {
-        let ends = self.requests_max == 0 || self.draining.is_some();
-        let Some(carries) = self.carrying(id).filter(|carries| ends && !carries.drained) else { return false };
+        let most = self.requests_max;
+        let ends = self.draining.is_some() || self.conn(id).is_some_and(|conn| conn.requests >= most);
+        let carries = self.carrying(id).filter(|carries| (ends || carries.ends) && !carries.drained);
+        let Some(carries) = carries else { return false };
         carries.drained = true;
         true
     }

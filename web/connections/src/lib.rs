@@ -70,7 +70,7 @@ pub use io::{ConnectionIo, ExchangeEvent, ToHandler};
 pub use limits::{ConnectionNumbers, ExchangeTerms, HeadTerms, Limits, Timeouts};
 pub use pace::{BodyPace, PATIENCE, Traffic};
 pub use progress::{record_ready, tell_of_end};
-pub use protocol::{CarryingConnection, Io, Multiplexed};
+pub use protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed};
 pub use reading::ReadingSet;
 pub use security::{Security, asks_clients, transport};
 pub use table::{Connections, Drain, Settings};

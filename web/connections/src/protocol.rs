@@ -7,11 +7,13 @@
 //! ([`Io::unsent`]) where its connection takes more, and chooses whose bytes are next.
 
 use crate::carried::{QueuedHead, Unsent};
+use crate::counters::Counters;
+use crate::limits::HeadTerms;
 use app::Body;
 use core::fmt::Debug;
-use exchange::{CommonFields, ExchangeId, Priority, Ready, RequestBody};
-use semantics::Request;
+use exchange::{CommonFields, ExchangeId, Http2Terms, Priority, Ready, RequestBody};
 use semantics::date::HttpDate;
+use semantics::{Request, Status};
 use wire::Time;
 
 /// What of a connection is its protocol's.
@@ -25,18 +27,38 @@ pub struct CarryingConnection {
     pub(crate) stirred: bool,
     /// It was told that the connection is to end.
     pub(crate) drained: bool,
+    /// It is to be told that, whatever others are.
+    pub(crate) ends: bool,
+    /// It is HTTP/2.
+    pub(crate) http2: bool,
 }
 
 impl CarryingConnection {
     /// One that this protocol has.
     #[must_use]
-    pub const fn new(protocol: Box<dyn Multiplexed>) -> Self {
-        Self { protocol: Some(protocol), exchanges: Vec::new(), stirred: false, drained: false }
+    pub fn new(protocol: Box<dyn Multiplexed>) -> Self {
+        let http2 = protocol.is_http2();
+        let protocol = Some(protocol);
+        Self { protocol, exchanges: Vec::new(), stirred: false, drained: false, ends: false, http2 }
     }
+}
+
+/// What a protocol begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CarriedTerms {
+    /// What is taken of heads, and waited for them.
+    pub head: HeadTerms,
+    /// What HTTP/2 has by its listener.
+    pub http2: Http2Terms,
 }
 
 /// A protocol that carries several exchanges at a time, and what it knows of one connection.
 pub trait Multiplexed: Debug {
+    /// Whether it is HTTP/2.
+    fn is_http2(&self) -> bool {
+        false
+    }
+
     /// The connection is its own from now on.
     fn on_open(&mut self, io: &mut dyn Io) {
         let _ = io;
@@ -59,7 +81,7 @@ pub trait Multiplexed: Debug {
     }
 
     /// No exchange is to begin any more: its client is told. The connection is closed
-    /// ([`Io::close`]) once those that have begun are over.
+    /// ([`Io::close`]) once those that have begun are over. Told again where it is closed at once.
     fn drain(&mut self, io: &mut dyn Io);
 }
 
@@ -89,17 +111,22 @@ pub trait Io {
     /// Its client breaks the protocol: behind what is queued nothing follows, and that is counted.
     fn fail(&mut self);
 
+    /// One more of what is counted here.
+    fn count(&mut self, which: fn(&mut Counters) -> &mut u64);
+
+    /// What its client sent is no request: an exchange that is answered with this status. `line` is
+    /// its first line, as far as there is one. None where there are too many.
+    fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId>;
+
     /// A request that its client sent, as its next exchange: its handler is told. None where there
     /// are too many.
     fn begin(&mut self, priority: Priority, request: &Request<'_>, body: RequestBody) -> Option<ExchangeId>;
 
-    /// What is ready for this request, which begins no exchange then: what `write` makes its head, and
-    /// where its content is. Nothing where the log or the handler is told of each request.
-    fn prepared(
-        &mut self,
-        request: &Request<'_>,
-        write: &mut dyn FnMut(&Ready) -> Vec<u8>,
-    ) -> Option<(Vec<u8>, Body, (u32, u32))>;
+    /// What is ready for this request, which begins no exchange then: `write` makes its head of it, and
+    /// says how long that is; its content is told. Nothing where the log or the handler is told of each
+    /// request.
+    fn prepared(&mut self, request: &Request<'_>, write: &mut dyn FnMut(&Ready) -> usize)
+    -> Option<(Body, (u32, u32))>;
 
     /// Bytes of a request's body came.
     fn body(&mut self, id: ExchangeId, bytes: &[u8]);

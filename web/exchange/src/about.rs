@@ -54,6 +54,8 @@ pub struct About {
     pub requests: u32,
     /// Whether the client speaks HTTP/1.0.
     pub http10: bool,
+    /// Whether the client speaks HTTP/2.
+    pub http2: bool,
     /// Whether another request may follow.
     pub goes_on: bool,
     /// How the connection is secured.

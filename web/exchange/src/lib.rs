@@ -46,7 +46,7 @@ pub use fields::FieldLines;
 pub use hot::Hot;
 pub use id::{EXCHANGE_SLOTS_MAX, ExchangeId, ExchangePlace, ExchangeSlots};
 pub use index::{Index, equal as equal_paths};
-pub use listeners::{ChooseTls, HttpOpening, Listeners, Speaks, listener_at};
+pub use listeners::{ChooseTls, Http2Terms, HttpOpening, Listeners, Speaks, listener_at};
 pub use names::{NameError, Names, lower_name};
 pub use piece::{Piece, ReplyEnd, ReplyFlow, Stop};
 pub use prepared::Prepared;

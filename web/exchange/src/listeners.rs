@@ -20,7 +20,7 @@ pub enum Speaks {
 
 impl Speaks {
     /// HTTP, with nothing before it.
-    pub const PLAIN: Self = Self::Http(HttpOpening { proxied: false, tls: None, terms: (0, 0) });
+    pub const PLAIN: Self = Self::Http(HttpOpening { proxied: false, tls: None, terms: (0, 0), http2: None });
 
     /// HTTPS, with one server for whatever name a client asks for.
     #[must_use]
@@ -38,6 +38,26 @@ pub struct HttpOpening {
     pub tls: Option<Rc<dyn ChooseTls>>,
     /// The numbers of the terms that the connection begins with: of heads, and of exchanges.
     pub terms: (u8, u8),
+    /// HTTP/2 is spoken, if a client asks for it: in its handshake, or where there is none by what it
+    /// sends first (RFC 9113 section 3.3).
+    pub http2: Option<Http2Terms>,
+}
+
+/// What connections of HTTP/2 differ in by their listener.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Http2Terms {
+    /// Streams that may be open at a time. Default 128.
+    pub streams: u32,
+    /// Bytes of a body that may come before its handler has read any of it. Default 65,536.
+    pub window: u32,
+    /// Bytes of a body that one frame has, at most. Default 16,384.
+    pub chunk: u32,
+}
+
+impl Default for Http2Terms {
+    fn default() -> Self {
+        Self { streams: 128, window: 1 << 16, chunk: 1 << 14 }
+    }
 }
 
 /// With whom clients of a listener shake hands.

@@ -7,6 +7,7 @@
 //! | `auth_basic` | who asks needs a password |
 //! | `compression` | which coding an answer gets, and bodies that are compressed once for all |
 //! | `expires` | until when answers are good |
+//! | `http2` | whether HTTP/2 is spoken, and how much of it at a time |
 //! | `limits` | how many requests and connections a client may have |
 //! | `secure_link` | links that only who knows a secret can make |
 //! | `sub_filter` | other texts in place of some |
@@ -26,6 +27,7 @@ mod compiling;
 pub mod compression;
 pub mod expires;
 mod filter;
+pub mod http2;
 pub mod key;
 mod level;
 pub mod limits;
@@ -44,6 +46,7 @@ pub use compiling::{BlockCompiling, Compiling};
 pub use compression::CompressionRules;
 pub use expires::Expires;
 pub use filter::{Broken, FilterStep};
+pub use http2::Http2Settings;
 pub use key::SiteKey;
 pub use level::ErrorLevel;
 pub use limits::LimitRules;
@@ -71,6 +74,8 @@ pub struct FeatureSettings {
     pub compression: Arc<CompressionRules>,
     /// `expires`; none where nothing is said of answers.
     pub expires: Option<Arc<Expires>>,
+    /// `http2` and what belongs to it.
+    pub http2: Http2Settings,
     /// `limit_req`, `limit_conn` and what belongs to them.
     pub limits: Arc<LimitRules>,
     /// `secure_link` and what belongs to it.
@@ -116,11 +121,12 @@ impl Feature {
 }
 
 /// All of them.
-static FEATURES: [Feature; 7] = [
+static FEATURES: [Feature; 8] = [
     auth_basic::FEATURE,
     compression::GZIP,
     compression::OTHERS,
     expires::FEATURE,
+    http2::FEATURE,
     limits::FEATURE,
     secure_link::FEATURE,
     sub_filter::FEATURE,

@@ -37,6 +37,8 @@ pub enum DirectiveEffect {
     Declares(Declaration),
     /// It is taken, and has no effect here, for this reason.
     Idle(&'static str),
+    /// It is obsolete, and ignored: that is warned of, with what stands in its place.
+    Obsolete(Option<&'static str>),
     /// It is refused, for this reason.
     Refused(&'static str),
     /// It is refused, unless its value is this word, for this reason.
@@ -156,6 +158,12 @@ impl DirectiveRow {
     #[must_use]
     pub const fn idle(module: &'static str, name: &'static str, form: ValueForm, why: &'static str) -> Self {
         Self::of(module, name, form, DirectiveEffect::Idle(why))
+    }
+
+    /// One that is obsolete, and what stands in its place.
+    #[must_use]
+    pub const fn obsolete(module: &'static str, name: &'static str, instead: Option<&'static str>) -> Self {
+        Self::of(module, name, ValueForm::Own, DirectiveEffect::Obsolete(instead))
     }
 
     /// One that is refused for a reason.

@@ -6,13 +6,13 @@ use h1::response::ResponseHead;
 use semantics::Status;
 use semantics::date::HttpDate;
 
-/// The product token of the `Server` field (RFC 9110 §10.2.4).
-const PRODUCT: &[u8] = b"nearside";
+/// The `Server` field with our product token (RFC 9110 §10.2.4).
+const SERVER: &[u8] = b"Server: nearside\r\n";
 
 /// Starts a head with the fields that every response carries.
 fn start(out: &mut Vec<u8>, status: Status, server_header: bool, date: HttpDate) -> ResponseHead<'_, Vec<u8>> {
     let head = ResponseHead::new(out, status).date(&date);
-    if server_header { head.field("Server", PRODUCT) } else { head }
+    if server_header { head.lines(SERVER) } else { head }
 }
 
 /// The same for a response whose first fields may be those in their place: what an
@@ -33,7 +33,7 @@ fn start_beside<'o>(
     let has_server = rest.starts_with(b"Server: ");
     let head = ResponseHead::new(out, reply.status);
     let head = if has_date { head } else { head.date(&date) };
-    if server_header && !has_server { head.field("Server", PRODUCT) } else { head }
+    if server_header && !has_server { head.lines(SERVER) } else { head }
 }
 
 /// Where in a head made by [`start`] the 29 bytes of the date begin.

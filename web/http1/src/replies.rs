@@ -191,6 +191,7 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
             age: self.connections.beginnings.age(id.index(), self.net.now()),
             requests: conn.answered(),
             http10: conn.ending.is_http10(),
+            http2: false,
             goes_on: conn.ending.goes_on() && self.connections.goes_on(id),
             transport: self.connections.transport(id),
             priority: Priority::default(),
@@ -222,8 +223,9 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
     }
 
     fn set_last(&mut self, id: ExchangeId) {
-        if let Some((_, conn)) = self.asked(id) {
-            conn.ending = conn.ending.and(false);
+        match self.asked(id) {
+            Some((_, conn)) => conn.ending = conn.ending.and(false),
+            None => self.carried().set_last(id),
         }
     }
 

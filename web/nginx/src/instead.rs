@@ -41,8 +41,6 @@ const ROWS: &[(&str, &str)] = &[
     ("stream", "nothing here: nginx beside this server, for its other ports"),
     ("mail", "nothing here: nginx beside this server, for its other ports"),
     ("rtmp*", "nothing here: nginx beside this server, for its other ports"),
-    ("http2", "listen ... ssl with http2, which clients are offered, or no http2 there"),
-    ("listen ... http2", "listen without http2: HTTP/1.1 is served"),
     ("ssl", "listen ... ssl"),
     ("ssl_engine", "the key in a file"),
     ("post_action", "mirror, which asks beside the request"),

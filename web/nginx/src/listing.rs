@@ -58,6 +58,13 @@ impl Listed {
             DirectiveClass::Idle(why) | DirectiveClass::Offered(why) => {
                 self.idle.entry(why).or_default().insert(name);
             }
+            DirectiveClass::Obsolete(instead) => {
+                let why = match instead {
+                    Some(_) => "it is obsolete: the warning names what stands in its place",
+                    None => "it is obsolete, and warned of: nothing is pushed",
+                };
+                self.idle.entry(why).or_default().insert(name);
+            }
             DirectiveClass::Refused(why) => {
                 self.refused.insert(name, (None, why));
             }

@@ -47,7 +47,7 @@ pub mod zone;
 
 pub use browsers::KeepAliveDisabled;
 pub use engine::{Engine, EngineParts, NewProgram, PrepareError};
-pub use exchange::{NameError, Names};
+pub use exchange::{Http2Terms, NameError, Names};
 pub use locations::{Location, LocationError, Locations, Pattern};
 pub use program::{
     Block, BlockId, CertificatesByValue, ListenerRules, Program, ProgramSummary, ServerId, UpstreamGroupId,

@@ -46,11 +46,11 @@ impl Core {
             | Self::Https => Reach::Always,
             // Links lead elsewhere at any time.
             Self::DateGmt | Self::DateLocal | Self::TimeIso8601 | Self::TimeLocal | Self::RealpathRoot => Reach::Second,
-            Self::Uri | Self::DocumentUri | Self::RequestFilename | Self::RequestMethod | Self::ServerProtocol => {
-                Reach::Path
-            }
+            Self::Uri | Self::DocumentUri | Self::RequestFilename | Self::RequestMethod => Reach::Path,
             Self::Args | Self::QueryString | Self::IsArgs | Self::RequestUri => Reach::Query,
-            Self::RemoteAddr
+            Self::ServerProtocol
+            | Self::Http2
+            | Self::RemoteAddr
             | Self::BinaryRemoteAddr
             | Self::RemotePort
             | Self::RealipRemoteAddr

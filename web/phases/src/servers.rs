@@ -3,7 +3,7 @@
 use crate::ids::{BlockId, ServerId};
 use crate::locations::Locations;
 use crate::terms::HeadRules;
-use exchange::{LocalAddress, Names};
+use exchange::{Http2Terms, LocalAddress, Names};
 use features::Value;
 use handshake::{CertificateSource, ClientMode, ServerTls};
 use std::net::SocketAddr;
@@ -26,6 +26,8 @@ pub struct ListenerRules {
     pub proxy_protocol: bool,
     /// They begin with a handshake of TLS (`ssl`), behind that header.
     pub tls: bool,
+    /// HTTP/2 is spoken, if they ask for it: as this says.
+    pub http2: Option<Http2Terms>,
 }
 
 impl ListenerRules {

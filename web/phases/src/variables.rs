@@ -448,7 +448,7 @@ fn known(name: &[u8]) -> Option<Variable> {
     match name {
         // Without fastcgi_index, which nothing is passed on to.
         b"fastcgi_script_name" => return Some(Variable::Core(Core::Uri)),
-        b"http2" | b"http3" => return Some(Variable::Absent),
+        b"http3" => return Some(Variable::Absent),
         _ if ABSENT.contains(&name) => return Some(Variable::Absent),
         _ => {}
     }
@@ -570,6 +570,7 @@ named! {
     ServerAddr b"server_addr",
     ServerName b"server_name",
     ServerPort b"server_port",
+    Http2 b"http2",
     ServerProtocol b"server_protocol",
     SliceRange b"slice_range",
     Status b"status",

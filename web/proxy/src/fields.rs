@@ -184,11 +184,65 @@ impl KnownName {
         let place = place_of(name.len(), *name.first()?, *name.last()?);
         let number = *BY_PLACE.get(place)?;
         let (known, _) = KNOWN.get(usize::from(number))?;
-        is_lower_of(known, name).then_some(Self(number))
+        let ends = ENDS.get(usize::from(number))?;
+        (known.len() == name.len() && ends.are_of(name) && (name.len() <= 16 || is_lower_of(known, name)))
+            .then_some(Self(number))
     }
 
     const fn bit(self) -> u32 {
         1 << self.0
+    }
+}
+
+/// The words at both ends of a name in small letters, which has four bytes or more, and where
+/// in them letters are: all of it, up to sixteen bytes.
+#[derive(Clone, Copy)]
+struct Ends {
+    words: [u64; 2],
+    letters: [u64; 2],
+}
+
+/// Those of [`KNOWN`].
+static ENDS: [Ends; KNOWN.len()] = {
+    let mut all = [Ends { words: [0; 2], letters: [0; 2] }; KNOWN.len()];
+    let mut at = 0;
+    while at < KNOWN.len() {
+        all[at] = Ends::of(KNOWN[at].0);
+        at += 1;
+    }
+    all
+};
+
+impl Ends {
+    const fn of(name: &[u8]) -> Self {
+        assert!(name.len() >= 4);
+        let size = if name.len() >= 8 { 8 } else { 4 };
+        let (mut words, mut letters) = ([0; 2], [0; 2]);
+        let mut at = 0;
+        while at < size {
+            let both = [name[at], name[name.len() - size + at]];
+            let mut end = 0;
+            while end < 2 {
+                words[end] |= (both[end] as u64) << (8 * at);
+                letters[end] |= if both[end].is_ascii_lowercase() { 0x20 << (8 * at) } else { 0 };
+                end += 1;
+            }
+            at += 1;
+        }
+        Self { words, letters }
+    }
+
+    /// Whether a name of the same length has these, whatever its case.
+    #[inline]
+    fn are_of(&self, name: &[u8]) -> bool {
+        let words = match (name.first_chunk(), name.last_chunk()) {
+            (Some(first), Some(last)) => [u64::from_le_bytes(*first), u64::from_le_bytes(*last)],
+            _ => match (name.first_chunk(), name.last_chunk()) {
+                (Some(first), Some(last)) => [u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into()],
+                _ => return false,
+            },
+        };
+        words[0] | self.letters[0] == self.words[0] && words[1] | self.letters[1] == self.words[1]
     }
 }
 
@@ -342,11 +396,30 @@ pub fn put(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
 
 /// Ends the line of a field whose value begins at `start`, likewise.
 pub fn end_line(start: usize, out: &mut Vec<u8>) {
-    for byte in out.get_mut(start..).unwrap_or_default() {
-        // Written whatever it is, so that many go at once.
-        *byte = if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte };
+    let value = out.get_mut(start..).unwrap_or_default();
+    if has_control(value) {
+        for byte in value {
+            // Written whatever it is, so that many go at once.
+            *byte = if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte };
+        }
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a byte below 0x20 is among these: eight at a time.
+#[inline]
+fn has_control(value: &[u8]) -> bool {
+    const WORD: usize = 8;
+    const ONES: u64 = u64::MAX / 255;
+    let controls = |word: &[u8; WORD]| {
+        let word = u64::from_le_bytes(*word);
+        // A borrow goes out of such a byte alone.
+        word.wrapping_sub(ONES * 0x20) & !word & (ONES << 7)
+    };
+    let Some(last) = value.last_chunk() else { return value.iter().any(|byte| *byte < b' ') };
+    // The last word overlaps the one before it.
+    let whole = value.as_chunks::<WORD>().0;
+    whole.iter().fold(controls(last), |found, word| found | controls(word)) != 0
 }
 
 #[cfg(test)]
@@ -369,6 +442,44 @@ mod tests {
         assert!(set.has(&long) && !set.has(&long[1..]));
         set.remove(&long);
         assert!(!set.has(&long) && set.has(b"x-accel-limit-rate"));
+    }
+
+    /// Each known name, with each byte at each place.
+    #[test]
+    fn known_names_are_found_whatever_their_case() {
+        for (number, (known, field)) in KNOWN.iter().enumerate() {
+            let found = |name: &[u8]| KnownName::of(name).map(|known| usize::from(known.0));
+            assert_eq!(found(&known.to_ascii_uppercase()), Some(number));
+            assert_eq!(AnswerField::of(known), *field);
+            assert_eq!(found(&known[1..]).filter(|found| *found == number), None);
+            for (at, byte) in (0..known.len()).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+                let mut other = known.to_vec();
+                other[at] = byte;
+                assert_eq!(
+                    found(&other) == Some(number),
+                    other.eq_ignore_ascii_case(known),
+                    "{}",
+                    other.escape_ascii()
+                );
+            }
+        }
+    }
+
+    /// What would end a line is blank, wherever it stands in values of any length.
+    #[test]
+    fn a_value_ends_no_line() {
+        for length in 0..40_usize {
+            for (at, byte) in (0..length).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+                let mut value: Vec<u8> = (0..length).map(|at| b"a \xff\x7f:"[at % 5]).collect();
+                value[at] = byte;
+                let mut line = b"A: ".to_vec();
+                line.extend_from_slice(&value);
+                end_line(3, &mut line);
+                let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n' | 0) { b' ' } else { *byte };
+                let wanted: Vec<u8> = b"A: ".iter().copied().chain(value.iter().map(blank)).chain(*b"\r\n").collect();
+                assert_eq!(line, wanted, "{}", value.escape_ascii());
+            }
+        }
     }
 
     /// Whatever stands where.

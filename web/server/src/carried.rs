@@ -3,9 +3,9 @@
 
 use crate::Server;
 use app::{ConnId, Net};
-use connections::{ConnectionIo, Io, Multiplexed, State};
+use connections::{CarriedTerms, ConnectionIo, Io, Multiplexed, State};
 use core::time::Duration;
-use exchange::Handler;
+use exchange::{Handler, LocalAddress};
 use http1::Door;
 
 /// How often the exchanges of a connection are looked at: whether one takes too long.
@@ -15,7 +15,17 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Carrier {
     name: Box<[u8]>,
-    begin: fn() -> Box<dyn Multiplexed>,
+    begin: fn(CarriedTerms) -> Box<dyn Multiplexed>,
+}
+
+/// What becomes of the first bytes of a connection without TLS.
+pub(crate) enum Preface {
+    /// They are none of HTTP/2's, or that is not spoken here.
+    Other,
+    /// They may become that: more has to come.
+    Partial,
+    /// HTTP/2 has the connection from now on.
+    Begun,
 }
 
 impl<H: Handler> Server<H> {
@@ -23,20 +33,48 @@ impl<H: Handler> Server<H> {
     /// in their handshake (ALPN, RFC 7301): their listener offers it
     /// ([`handshake::ServerRules::protocols`]). `begin` makes what each of them has.
     #[must_use]
-    pub fn carrying(mut self, name: &[u8], begin: fn() -> Box<dyn Multiplexed>) -> Self {
+    pub fn carrying(mut self, name: &[u8], begin: fn(CarriedTerms) -> Box<dyn Multiplexed>) -> Self {
         self.carriers.push(Carrier { name: name.into(), begin });
         self
     }
 
     /// A connection is secured: the protocol that was agreed on has it, if it is another than HTTP/1.1.
     pub(crate) fn choose_protocol<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        if self.carriers.is_empty() {
-            return;
-        }
         let session = self.h1.connections.session(id).map(|session| &session.session);
         let Some(agreed) = session.and_then(|session| session.protocol.as_deref()) else { return };
-        let Some(carrier) = self.carriers.iter().find(|carrier| *carrier.name == *agreed) else { return };
-        self.h1.connections.carry(id, (carrier.begin)());
+        let begin = match agreed {
+            http2::NAME => http2::begin,
+            name => match self.carriers.iter().find(|carrier| *carrier.name == *name) {
+                Some(carrier) => carrier.begin,
+                None => return,
+            },
+        };
+        self.carry(net, id, begin);
+    }
+
+    /// The first bytes of a connection without TLS may say that it is HTTP/2 (RFC 9113 section 3.3).
+    #[cold]
+    pub(crate) fn on_preface<N: Net>(&mut self, net: &mut N, id: ConnId, bytes: &[u8]) -> Preface {
+        let some = bytes.len().min(http2::PREFACE.len());
+        let is_preface = bytes.get(..some) == http2::PREFACE.get(..some);
+        let opening = self.listeners.opening(|| LocalAddress::of(net, id));
+        let is_spoken = opening.is_some_and(|opening| opening.http2.is_some() && opening.tls.is_none());
+        let begins = self.h1.connections.conn(id).is_some_and(|conn| conn.answered() == 0);
+        if !is_preface || !is_spoken || !begins {
+            return Preface::Other;
+        }
+        if some < http2::PREFACE.len() {
+            return Preface::Partial;
+        }
+        self.carry(net, id, http2::begin);
+        Preface::Begun
+    }
+
+    fn carry<N: Net>(&mut self, net: &mut N, id: ConnId, begin: fn(CarriedTerms) -> Box<dyn Multiplexed>) {
+        let opening = self.listeners.opening(|| LocalAddress::of(net, id));
+        let http2 = opening.and_then(|opening| opening.http2).unwrap_or_default();
+        let terms = self.h1.connections.carried_terms(id, http2);
+        self.h1.connections.carry(id, begin(terms));
         net.set_timer(id, Some(net.now() + LOOK));
         self.with_protocol(net, id, |protocol, io| protocol.on_open(io));
     }
@@ -99,6 +137,8 @@ impl<H: Handler> Server<H> {
     pub(crate) fn on_carried_timer<N: Net>(&mut self, net: &mut N, id: ConnId) {
         let is_over = self.with_protocol(net, id, |protocol, io| {
             if io.end_late() {
+                // The first time it says that an end is near, the second what the last was.
+                protocol.drain(io);
                 protocol.drain(io);
                 io.close();
                 return true;

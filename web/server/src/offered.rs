@@ -2,6 +2,7 @@
 //! handshake's, then the protocol's; and of connections that are no client's.
 
 use crate::Server;
+use crate::carried::Preface;
 use crate::handshakes::Shaken;
 use app::{ConnId, Net};
 use connections::State;
@@ -31,6 +32,16 @@ impl<H: Handler> Server<H> {
     fn on_other_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8], used: usize, now: Time) -> usize {
         match self.h1.connections.conns.get(id.index()).map(|conn| conn.state) {
             Some(State::Ready) => {
+                if data.first() == Some(&b'P') && used == 0 {
+                    match self.on_preface(net, id, data) {
+                        Preface::Other => {}
+                        Preface::Partial => {
+                            self.h1.after_offer(net, id, data, false);
+                            return 0;
+                        }
+                        Preface::Begun => return self.take(net, id, data, used),
+                    }
+                }
                 let used = self.h1.on_heads(net, id, data, used, now);
                 self.stirred(net);
                 used
@@ -61,6 +72,11 @@ impl<H: Handler> Server<H> {
                     Shaken::Secured(consumed) => return used + consumed,
                 },
                 State::Proxied => self.on_proxy_header(net, id, rest),
+                State::Ready if rest.first() == Some(&b'P') => match self.on_preface(net, id, rest) {
+                    Preface::Begun => Some(0),
+                    Preface::Partial => None,
+                    Preface::Other => return self.h1.on_bytes(net, id, data, used, None),
+                },
                 _ => return self.h1.on_bytes(net, id, data, used, None),
             };
             let Some(consumed) = taken else {

@@ -25,6 +25,7 @@ impl Load {
             conn.timed = true;
             net.set_timer(id, Some(now + self.plan.timeout));
         }
+        self.say_goodbye(net, id);
         net.finish(id);
         self.no_longer_serving();
     }

@@ -3,6 +3,7 @@
 use super::{Load, Mark};
 use crate::figures::{Counts, Turns};
 use crate::interval::{STAGE_ENDS, Sender};
+use crate::live::Stage;
 use crate::samples::Samples;
 use core::time::Duration;
 use wire::Time;
@@ -48,8 +49,8 @@ impl Cuts {
 }
 
 impl Load {
-    /// Cuts an interval off when it is due.
-    pub(super) fn cut_if_due(&mut self, now: Time) {
+    /// Cuts an interval off when it is due, and `stands` says where the run is.
+    pub(super) fn cut_if_due(&mut self, now: Time, stands: (Stage, Counts)) {
         let Some(cuts) = &mut self.cuts else {
             return;
         };
@@ -60,7 +61,7 @@ impl Load {
         while cuts.next <= now {
             cuts.next = cuts.next + cuts.every;
         }
-        if !self.cut(now, STAGE_ENDS)
+        if !self.cut(now, stands, STAGE_ENDS)
             && let Some(cuts) = &mut self.cuts
         {
             cuts.merged += 1;
@@ -70,9 +71,8 @@ impl Load {
 
     /// Hands the interval at hand over, if more than `reserve` sets of
     /// samples are left for others. Answers whether it did.
-    pub(super) fn cut(&mut self, now: Time, reserve: usize) -> bool {
-        let stage = self.stage();
-        let (counts, turns) = (self.counts_so_far(), self.turns.sum());
+    fn cut(&mut self, now: Time, (stage, counts): (Stage, Counts), reserve: usize) -> bool {
+        let turns = self.turns.sum();
         let mark = self.progress.mark(now);
         let (due, backlog) = self.open_loop.as_ref().map_or((0, 0), |open| (open.due(), open.backlog()));
         let Some(cuts) = &mut self.cuts else {
@@ -118,8 +118,8 @@ impl Load {
 
     /// The samples of the phase that ends; what follows starts without any.
     /// At most [`STAGE_ENDS`] phases end; `left` do after this one.
-    pub(super) fn end_cuts(&mut self, now: Time, left: usize) -> Samples {
-        self.cut(now, left);
+    pub(super) fn end_cuts(&mut self, now: Time, stands: (Stage, Counts), left: usize) -> Samples {
+        self.cut(now, stands, left);
         let rest = core::mem::take(&mut self.samples);
         match &mut self.cuts {
             None => rest,

@@ -238,12 +238,19 @@ impl Load {
         let open = self.open_loop.as_mut()?;
         while let Some(&id) = open.ready.front() {
             let free = self.table.get(id).is_some_and(|conn| {
-                matches!(conn.state, State::Idle | State::Busy) && usize::from(conn.asked) < self.table.depth()
+                let room = match &self.http2 {
+                    None => usize::from(conn.asked) < self.table.depth(),
+                    Some(http2) => http2.has_room(id),
+                };
+                matches!(conn.state, State::Idle | State::Busy) && room
             });
             if free && self.table.uses(id) < per_connection {
                 return Some(id);
             }
             open.ready.pop_front();
+            if let Some(http2) = &mut self.http2 {
+                http2.drop_ticket(id);
+            }
         }
         None
     }

@@ -22,7 +22,7 @@ impl Load {
             self.due = Time::MAX;
             return;
         }
-        self.cut_if_due(now);
+        self.cut_if_due(now, (self.stage(), self.counts_so_far()));
         if now >= self.published.next {
             self.publish(now);
         }
@@ -84,7 +84,7 @@ impl Load {
         if let Some(open) = &mut self.open_loop {
             open.count_due_before(now);
         }
-        let latency = self.end_cuts(now, left).latency();
+        let latency = self.end_cuts(now, (self.stage(), self.counts_so_far()), left).latency();
         self.begin_cuts(now);
         let counts = self.counts_so_far().since(&self.phase_start.counts);
         self.start_phase(now);
@@ -158,6 +158,9 @@ impl Load {
         figures.wrong_answers = core::mem::take(&mut self.wrong_answers);
         figures.open = self.open;
         figures.most_open = self.most_open;
+        for slot in 0..self.table.slots() {
+            self.refresh_oldest(self.table.at(slot).0);
+        }
         for conn in self.table.iter().filter(|conn| conn.state == State::Busy) {
             figures.in_flight += u64::from(conn.asked);
             figures.oldest_in_flight = figures.oldest_in_flight.max(conn.age(now));
@@ -178,7 +181,7 @@ impl Load {
         figures.schedule = self.end_schedule(now);
         figures.urls = self.rows.take().map_or(Vec::new(), |rows| rows.into_figures());
         figures.turns = self.turns.sum();
-        figures.samples = self.end_cuts(now, 0);
+        figures.samples = self.end_cuts(now, (self.stage(), self.counts_so_far()), 0);
         figures.latency = figures.samples.latency();
         figures.counts = self.counts_so_far().since(&self.phase_start.counts);
         figures.in_progress = self.progress.mark(now).since(&self.phase_start.in_progress);

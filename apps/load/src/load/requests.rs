@@ -70,13 +70,28 @@ impl Load {
         self.allowance -= 1;
         self.counts.traffic.sent += 1;
         let number = self.mix.draw();
-        let timed = self.table.push_kept(id, now, due, number);
+        let timed = match &mut self.http2 {
+            None => self.table.push_kept(id, now, due, number),
+            Some(http2) => {
+                let before = http2.unsent();
+                // It was looked for room.
+                let Some(place) = http2.ask(id, number) else { return };
+                self.counts.traffic.sent_bytes += (http2.unsent() - before) as u64;
+                self.table.push_at(id, place, now, due, number)
+            }
+        };
         self.progress.sent(now);
         if self.open_loop.is_some() {
             self.samples.lag.record(now.as_nanos().saturating_sub(due.as_nanos()));
         }
-        let last = self.reuse.per_connection().is_some_and(|n| self.table.uses(id) >= n);
-        self.counts.traffic.sent_bytes += u64::from(self.send(net, id, number, last));
+        match &self.http2 {
+            None => {
+                let last = self.reuse.per_connection().is_some_and(|n| self.table.uses(id) >= n);
+                self.counts.traffic.sent_bytes += u64::from(self.send(net, id, number, last));
+            }
+            Some(http2) if http2.is_holding() => {}
+            Some(_) => self.flush(net, id),
+        }
         if !timed {
             net.set_timer(id, Some(now + self.plan.timeout));
         }
@@ -84,6 +99,9 @@ impl Load {
 
     /// The first requests on a new connection.
     pub(super) fn ask_first<N: Net>(&mut self, net: &mut N, id: ConnId, mut first: Option<FirstRequest>) {
+        if self.http2.is_some() {
+            return self.begin_http2(net, id);
+        }
         self.busy += u32::from(self.mixing && self.allowance > 0);
         for _ in 0..self.plan.pipeline {
             match first.take() {
@@ -140,7 +158,7 @@ impl Load {
 
     /// A connection may carry one more request.
     #[inline]
-    fn again<N: Net>(&mut self, net: &mut N, id: ConnId) {
+    pub(super) fn again<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if self.plain {
             self.ask_plain(net, id);
         } else {
@@ -151,6 +169,11 @@ impl Load {
     fn again_kept<N: Net>(&mut self, net: &mut N, id: ConnId) {
         if self.reuse.per_connection().is_some_and(|n| self.table.uses(id) >= n) {
             return;
+        }
+        if let Some(http2) = &mut self.http2
+            && !http2.has_room(id)
+        {
+            return http2.drop_ticket(id);
         }
         if self.open_loop.is_some() {
             self.offer(net, id);
@@ -259,7 +282,7 @@ impl Load {
     }
 
     /// The oldest request of a connection has ended: its samples.
-    fn end_oldest(&mut self, id: ConnId, now: Time, class: Class) {
+    pub(super) fn end_oldest(&mut self, id: ConnId, now: Time, class: Class) {
         let due = self.table.oldest_due(id);
         let number = self.table.oldest_kind(id);
         let sent = self.table.pop(id);
@@ -278,7 +301,11 @@ impl Load {
     /// their number. The connection is idle then.
     pub(super) fn end_all(&mut self, id: ConnId, now: Time, class: Class) -> u8 {
         let asked = self.table.get(id).map_or(0, |conn| conn.asked);
-        for _ in 0..asked {
+        let places: Vec<u16> = self.http2.iter().flat_map(|http2| http2.places(id)).collect();
+        for turn in 0..asked {
+            if let Some(place) = places.get(usize::from(turn)) {
+                self.table.set_oldest(id, *place);
+            }
             self.end_oldest(id, now, class);
         }
         asked
@@ -380,7 +407,8 @@ impl Load {
             self.counts.errors.unanswered += unanswered;
             self.done(now, unanswered);
         }
-        if client_closes {
+        // Over HTTP/2 a server says that it goes, and the client closes.
+        if client_closes || self.http2.is_some() {
             self.leave(net, id);
         }
     }

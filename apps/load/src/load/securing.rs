@@ -110,7 +110,11 @@ impl Load {
 
     fn on_handshake_done<N: Net>(&mut self, net: &mut N, id: ConnId, connected: Connected) {
         let now = net.now();
-        if let Some(why) = self.securing.as_ref().and_then(|securing| unfit(&securing.sought, &connected.session)) {
+        if let Some(why) = self
+            .securing
+            .as_ref()
+            .and_then(|securing| unfit(&securing.sought, &connected.session, self.http2.is_some()))
+        {
             return self.fail_securing(net, id, Unsecured::Untrusted(why));
         }
         let Some((layer, session)) = connected.into_layer() else {
@@ -213,8 +217,13 @@ fn agreed(session: &ServerSession) -> Agreed {
 }
 
 /// Why nothing is to be asked on a connection that could be secured.
-fn unfit(sought: &Sought, session: &ServerSession) -> Option<String> {
-    if let Some(other) = session.protocol.as_ref().filter(|name| !SPOKEN.contains(&&***name)) {
+fn unfit(sought: &Sought, session: &ServerSession, http2: bool) -> Option<String> {
+    if http2 {
+        // RFC 9113 section 3.2.
+        if session.protocol.as_deref() != Some(b"h2") {
+            return Some("the server does not speak HTTP/2: it did not choose h2 (ALPN)".to_owned());
+        }
+    } else if let Some(other) = session.protocol.as_ref().filter(|name| !SPOKEN.contains(&&***name)) {
         return Some(format!("the server chose to speak {}, which was not offered", other.escape_ascii()));
     }
     match session.verdict {

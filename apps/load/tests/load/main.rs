@@ -4,6 +4,7 @@ mod allocations;
 mod closed_loop;
 mod dialogue;
 mod failures;
+mod http2;
 mod intervals;
 mod mixes;
 mod open_loop;

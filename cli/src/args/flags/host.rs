@@ -4,7 +4,7 @@ use super::Switch;
 use clap::{Args, ValueEnum, ValueHint};
 use driver::{Kernel, Role};
 use host::drivers::{self, LinkSpec};
-use host::values::{self, BitRate, Cidr};
+use host::values::{self, BitRate, Cidr, Size};
 use host::{BesideLinks, HostPlan, OnLinkLoss, Silos};
 use link::{FaultPlan, Impairment, Probability, Rate};
 use silo::Idle;
@@ -206,6 +206,31 @@ pub(in crate::args) struct HostArgs {
     /// path that fails over within it ends its connections.
     #[arg(long, value_name = "TIME", value_parser = values::nonzero_duration)]
     pub(super) user_timeout: Option<Duration>,
+
+    /// Segments with no more payload than this, options included, in both
+    /// directions [default: what the link's MTU allows]
+    ///
+    /// Where a tunnel on the way takes less and tells nobody, each path is
+    /// found out by itself; this saves its first connections the second that
+    /// it takes. At least 88.
+    #[arg(long, value_name = "BYTES", requires = "link", value_parser = clap::value_parser!(u16).range(88..=65_495))]
+    mss: Option<u16>,
+
+    /// The most that a connection's receive window opens to, as its round trip
+    /// and rate ask for it [default: 8M]
+    ///
+    /// Each begins with 1M, or with this if it is less. Throughput is at most
+    /// this per round trip; a peer whose data is not taken costs at most this.
+    #[arg(long, value_name = "SIZE", requires = "link")]
+    receive_limit: Option<Size>,
+
+    /// The most that a connection has under way to its peer beyond what it
+    /// queues anyway [default: 4M]
+    ///
+    /// Throughput is at most this per round trip; a peer that acknowledges
+    /// nothing costs at most this.
+    #[arg(long, value_name = "SIZE", requires = "link")]
+    send_limit: Option<Size>,
 
     /// Resets a second to one source, an IPv4 address or an IPv6 /64, for
     /// connections that are not there, and ten times as many at once [default: 1000]
@@ -410,6 +435,9 @@ impl HostArgs {
             },
             pacing_rate: self.max_pacing_rate,
             user_timeout: self.user_timeout,
+            mss: self.mss,
+            receive_limit: self.receive_limit.map(window).transpose()?,
+            send_limit: self.send_limit.map(window).transpose()?,
             resets_per_source: self.resets_per_source,
             errors_per_source: self.errors_per_source,
             max_connections,
@@ -424,6 +452,13 @@ impl HostArgs {
 /// Whether the kernel is on our end, with addresses of its own.
 fn is_beside_kernel(link: &LinkSpec) -> bool {
     matches!(link.driver.kernel(), Kernel::Beside(_))
+}
+
+/// A window's limit in bytes: what TCP can express (RFC 7323 section 2.3), and
+/// no less than goes without its scale.
+fn window(size: Size) -> Result<u32, String> {
+    let fits = u32::try_from(size.0).ok().filter(|bytes| (1 << 16..=1 << 30).contains(bytes));
+    fits.ok_or_else(|| "a window's limit is from 64K to 1G".to_owned())
 }
 
 /// `fifo:N`.

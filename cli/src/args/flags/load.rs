@@ -1,5 +1,6 @@
 //! `nearside load`, as typed.
 
+mod http2;
 mod output;
 mod plan;
 mod script;
@@ -14,6 +15,7 @@ use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum, ValueHint};
 use host::Cores;
 use host::values::{self, AddressRange, BadValue, Count, Header};
+use http2::Http2Args;
 use load::{Heads, Objective, Schedule};
 use script::{AnswerArgs, ScriptArgs};
 use secured::SecuredArgs;
@@ -76,6 +78,9 @@ pub(in crate::args) struct LoadArgs {
 
     #[command(flatten)]
     connection: ConnectionArgs,
+
+    #[command(flatten)]
+    http2: Http2Args,
 
     #[command(flatten)]
     secured: SecuredArgs,

@@ -1,13 +1,13 @@
 //! One pass over a request head.
 
-use super::{RequestLimits, Transfer, authority, framing};
+use super::{RequestLimits, Transfer, framing};
 use crate::Version;
 use crate::lines::is_complete;
 use semantics::lines::{skip_field, trim};
 use semantics::scan::{
     Name, find, host_len, is_token, plain_host_len, skip_value, split_target, split_value, token_len,
 };
-use semantics::{Form, Known, Method, Offsets, Request, Status};
+use semantics::{Form, Known, Method, Offsets, Request, Status, authority};
 
 const GET: Name<4> = Name::exact(b"GET ");
 const VERSION: Name<11> = Name::exact(b" HTTP/1.1\r\n");

@@ -61,6 +61,29 @@ pub enum Arrived<'f> {
     Full,
 }
 
+/// What came of a segment of a light connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Light {
+    /// The connection.
+    pub id: ConnId,
+    /// [`crate::Stack::settle`] is to be called when the application has had its bytes.
+    pub is_unsettled: bool,
+}
+
+impl Light {
+    /// As it is told, with the bytes that came; of a `sealed` connection these are records.
+    #[inline(always)]
+    pub fn with(self, data: &[u8], sealed: bool) -> Arrived<'_> {
+        let Self { id, is_unsettled } = self;
+        if is_unsettled {
+            return if sealed { Arrived::Records(id, data) } else { Arrived::Data(id, data) };
+        }
+        cold_path();
+        let outcome = Outcome { len: data.len() as u32, sealed, ..Outcome::default() };
+        Arrived::Segment(Arrival { id, outcome, data, accepted: false })
+    }
+}
+
 impl<'f> From<Option<Arrival<'f>>> for Arrived<'f> {
     fn from(arrival: Option<Arrival<'f>>) -> Self {
         arrival.map_or(Self::Nothing, Self::Segment)
@@ -114,7 +137,8 @@ impl Tcp {
         let taken = if out.watched().by_anybody() {
             self.compare_arrival(ip, way, slot, &plain.tcp_header(), plain.payload, out)
         } else if way == Way::LightSealed {
-            self.on_light_sealed(ip, slot, &flow, &plain.header, plain.payload)
+            let light = self.on_light_sealed(ip, slot, &flow, &plain.header, plain.payload);
+            light.map(|light| light.with(plain.payload, true))
         } else {
             self.on_orderly(ip, slot, &flow, &plain.header, plain.payload).map(Arrived::Segment)
         };
@@ -242,39 +266,39 @@ impl Tcp {
     /// A segment of a light connection (see [`tcp::Connection::on_light`]), if
     /// it is the one that was expected.
     #[inline(always)]
-    pub fn on_light<'f>(
+    pub fn on_light(
         &mut self,
         ip: &mut Ip,
         index: u32,
         flow: &Flow,
         header: &Established,
-        payload: &'f [u8],
-    ) -> Option<Arrived<'f>> {
+        payload: &[u8],
+    ) -> Option<Light> {
         self.on_light_as::<false>(ip, index, flow, header, payload)
     }
 
     /// The same of a secured connection.
     #[inline(always)]
-    pub fn on_light_sealed<'f>(
+    pub fn on_light_sealed(
         &mut self,
         ip: &mut Ip,
         index: u32,
         flow: &Flow,
         header: &Established,
-        payload: &'f [u8],
-    ) -> Option<Arrived<'f>> {
+        payload: &[u8],
+    ) -> Option<Light> {
         self.on_light_as::<true>(ip, index, flow, header, payload)
     }
 
     #[inline(always)]
-    fn on_light_as<'f, const SEALED: bool>(
+    fn on_light_as<const SEALED: bool>(
         &mut self,
         ip: &mut Ip,
         index: u32,
         flow: &Flow,
         header: &Established,
-        payload: &'f [u8],
-    ) -> Option<Arrived<'f>> {
+        payload: &[u8],
+    ) -> Option<Light> {
         let slot = self.slots.at_mut(index);
         let common = &mut self.common;
         let mut cx = Context {
@@ -300,12 +324,11 @@ impl Tcp {
             // Its deadline is entered after its turn to send, and that comes
             // with what the application answers.
             slot.tcp.set_ready(true);
-            return Some(if SEALED { Arrived::Records(id, payload) } else { Arrived::Data(id, payload) });
+            return Some(Light { id, is_unsettled: true });
         }
         cold_path();
         self.timers.enter_deadline(index, slot);
-        let outcome = Outcome { len: payload.len() as u32, sealed: SEALED, ..Outcome::default() };
-        Some(Arrived::Segment(Arrival { id, outcome, data: payload, accepted: false }))
+        Some(Light { id, is_unsettled: false })
     }
 
     /// A segment that ends a light connection (see

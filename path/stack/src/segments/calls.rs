@@ -28,7 +28,7 @@ impl Tcp {
     #[inline(always)]
     pub fn reply(&mut self, id: ConnId, body: &Body, limit: usize) -> bool {
         let Some(slot) = self.slots.get_mut(id) else { return limit > 0 };
-        if slot.tcp.unsent() as usize >= limit {
+        if slot.tcp.unsent_reaches(limit) {
             return false;
         }
         let queued = slot.tcp.send_body(body, 0, body.len());

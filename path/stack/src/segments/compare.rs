@@ -213,8 +213,11 @@ impl Tcp {
         let flow = self.slots.at(index).flow();
         let take = |this: &mut Self, ip: &mut Ip| {
             header.established().and_then(|header| match way {
-                Way::Light => this.on_light(ip, index, &flow, &header, payload),
-                Way::LightSealed => this.on_light_sealed(ip, index, &flow, &header, payload),
+                Way::Light => this.on_light(ip, index, &flow, &header, payload).map(|light| light.with(payload, false)),
+                Way::LightSealed => {
+                    let light = this.on_light_sealed(ip, index, &flow, &header, payload);
+                    light.map(|light| light.with(payload, true))
+                }
                 _ => this.on_orderly(ip, index, &flow, &header, payload).map(Arrived::Segment),
             })
         };

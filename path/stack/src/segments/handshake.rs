@@ -265,7 +265,7 @@ impl Tcp {
         } else {
             header.established().and_then(|light| {
                 let flow = self.slots.at(slot).flow();
-                self.on_light(ip, slot, &flow, &light, payload)
+                self.on_light(ip, slot, &flow, &light, payload).map(|light| light.with(payload, false))
             })
         };
         let mut arrival = match light {

@@ -30,6 +30,7 @@ mod time_wait;
 mod timers;
 mod transmit;
 
+pub(crate) use arrive::Light;
 pub use arrive::{Arrival, Arrived, Glance};
 #[cfg(test)]
 pub(crate) use outbox::MAX_PENDING;
@@ -124,7 +125,7 @@ impl Tcp {
             common: Common {
                 now,
                 now_ms,
-                config: config.tcp.clone(),
+                config: config.tcp.clone().settled(),
                 offsets: StampOffsets::new(&seeds.timestamps),
                 budget: Budget::new(config.receive_memory, config.send_memory),
                 counters: tcp::Counters::default(),

@@ -122,7 +122,7 @@ fn what_is_not_taken_opens_nothing() {
 #[test]
 fn the_shift_is_that_of_the_limit() {
     for (limit, shift, first) in [(8 << 20, 8, 1 << 20), (1 << 30, 14, 1 << 20), (65_535, 0, 65_535), (0, 0, 0)] {
-        let config = Config { receive_limit: limit, ..Config::default() };
+        let config = Config { receive_limit: limit, ..Config::default() }.settled();
         assert_eq!((config.window_shift(), config.first_window()), (shift, first));
     }
 }

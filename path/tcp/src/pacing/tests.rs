@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::emit::Emit;
+use crate::sizes::{SizeSearch, Step};
 use crate::{Counters, State};
 use core::time::Duration;
 use wire::Time;
@@ -341,4 +342,22 @@ fn delivery_rate() {
     }
     let rate = sender.connection.info().delivery_rate.expect("a sample").rate();
     assert!((470_000..=500_000).contains(&rate), "{rate}");
+}
+
+/// A probe of a longer segment waits for the pacer as other new data does, and all of it is
+/// paid for.
+#[test]
+fn a_probe_of_size() {
+    let mut sender = Sender::new(100, Some(1_000_000));
+    sender.write(100_000);
+    assert_eq!(sender.data(), MSS);
+    let cold = sender.connection.cold.as_mut().expect("it is paced");
+    let (low, most) = (MSS as u16, 1_400);
+    cold.sizes = Some(Box::new(SizeSearch { most, low, high: most, lost: 0, told: None, step: Step::Due }));
+    assert_eq!(sender.data(), 0);
+    assert_eq!(sender.wait(), Duration::from_millis(1));
+    assert_eq!(sender.data(), 1_400);
+    assert_eq!(sender.counters.path_mtu_probes, 1);
+    assert_eq!(sender.wait(), Duration::from_micros(1_400));
+    assert_eq!(sender.data(), MSS);
 }

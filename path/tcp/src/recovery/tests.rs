@@ -463,3 +463,32 @@ fn what_came_twice_is_believed_after_another_retransmission() {
     sender.ack(10_001, 1_000, &[(1, 1_001)]);
     assert_eq!(widened(&sender), 1);
 }
+
+/// RFC 9937 section 6: RecoverFS is what was outstanding before the acknowledgement that
+/// begins recovery, though that one covers much that was SACKed before: less is sent than
+/// arrives.
+#[test]
+fn a_recovery_sends_less_than_arrives() {
+    let mut sender = Sender::new(true, true, 60_000);
+    sender.connection.expect_reordering(&sender.config, 0);
+    sender.at(1_100);
+    assert_eq!(sender.ack(1, 1_000, &[(1_001, 10_001)]).len(), 9);
+    // The head was late: the window is as large as what arrived by then lets it be.
+    sender.at(1_110);
+    sender.ack(10_001, 1_000, &[]);
+    let flight = sender.info().in_flight / MSS;
+    assert!(flight >= 17, "{flight}");
+    // Of the nine one is late, and one is lost.
+    sender.at(1_200);
+    assert_eq!(sender.ack(10_001, 1_010, &[(11_001, 17_001), (18_001, 19_001)]).len(), 7);
+    sender.at(1_230);
+    assert_eq!(starts(&sender.ack(17_001, 1_100, &[(18_001, 19_001)])), [17_001]);
+    let ssthresh = sender.info().ssthresh / MSS;
+    let mut sent = 1;
+    for segment in 1..=8 {
+        sender.at(1_310);
+        sent += sender.ack(17_001, 1_100, &[(18_001, 19_001 + 1_000 * segment)]).len() as u32;
+    }
+    // With what the first brought that is nine.
+    assert_eq!(sent, 9 * ssthresh / flight, "{ssthresh} of {flight}");
+}

@@ -217,7 +217,7 @@ fn check_request(request: &Request<'_>, transfer: &Transfer, consumed: &[u8]) {
     check_framing(request, transfer);
 }
 
-fn check_known(request: &Request<'_>) {
+pub(crate) fn check_known(request: &Request<'_>) {
     for (known, name) in [
         (Known::Host, "host"),
         (Known::Range, "range"),

@@ -26,6 +26,7 @@ mod faults;
 mod foreign;
 mod half_requests;
 mod hosts;
+mod http2;
 mod kept;
 mod keys;
 mod line_feeds;

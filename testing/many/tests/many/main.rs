@@ -2,6 +2,7 @@
 //! connection.
 
 mod echo;
+mod http2;
 mod world;
 
 use app::Net;

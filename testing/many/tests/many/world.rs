@@ -206,7 +206,7 @@ pub struct World<H> {
 impl<H: Handler> World<H> {
     pub fn new(server: Server<H>, protocol: &[u8]) -> Self {
         let (near, far) = Pair::new(PairConfig::default());
-        let listeners = Listeners::everywhere(Speaks::https(tls(&[NAME, b"http/1.1"])));
+        let listeners = Listeners::everywhere(Speaks::https(tls(&[b"h2", NAME, b"http/1.1"])));
         let server = server.speaking(listeners).carrying(NAME, Many::begin);
         let client = Client { connector: Some(connector(protocol)), ..Client::default() };
         let (server, client) = (silo(near, 1, vec![PORT], server), silo(far, 2, Vec::new(), client));
@@ -276,6 +276,10 @@ impl Folder {
         std::fs::write(root.join("large"), large()).expect("a file");
         std::fs::write(root.join("small.txt"), "small").expect("a file");
         Self(root)
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        &self.0
     }
 
     pub fn server(&self) -> Server {

@@ -24,6 +24,8 @@ pub enum DirectiveClass {
     /// It offers clients what is not here: it is warned of, unless it is `off`, and what
     /// they have without it is served.
     Offered(&'static str),
+    /// It is obsolete, and ignored: that is warned of in nginx's words, with what stands in its place.
+    Obsolete(Option<&'static str>),
     /// It is refused, for this reason.
     Refused(&'static str),
     /// It is refused, unless its value is this word, for this reason.
@@ -194,7 +196,6 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (RefusedUnless("off", "responders are not asked about certificates of clients"), &["ssl_ocsp"]),
     (RefusedUnless("off", "write \"listen ... ssl\""), &["ssl"]),
     (NO_QUIC, &["quic_bpf"]),
-    (Offered("there is no HTTP/2 yet: HTTP/1.1 is served"), &["http2"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
     (NO_CACHE, &["proxy_cache_path", "fastcgi_cache_path", "scgi_cache_path", "uwsgi_cache_path"]),
     (NO_PROTOCOL, &["grpc_pass", "memcached_pass", "tunnel_pass"]),
@@ -224,7 +225,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("grpc", NO_UPSTREAM, false),
     ("memcached", NO_UPSTREAM, false),
     ("tunnel", NO_UPSTREAM, false),
-    ("v2", Idle("no listener speaks HTTP/2"), false),
     ("v3", NO_QUIC, false),
     ("dav", Idle("dav_methods is off"), false),
     ("image", Idle("image_filter is off"), false),
@@ -276,6 +276,7 @@ pub(super) fn class(rule: &Rule) -> DirectiveClass {
     match rule.row.map(|row| row.effect) {
         Some(DirectiveEffect::Sets(_) | DirectiveEffect::Declares(_)) => return Compiled,
         Some(DirectiveEffect::Idle(why)) => return Idle(why),
+        Some(DirectiveEffect::Obsolete(instead)) => return DirectiveClass::Obsolete(instead),
         Some(DirectiveEffect::Refused(why)) => return Refused(why),
         Some(DirectiveEffect::RefusedUnless(word, why)) => return RefusedUnless(word, why),
         None => {}

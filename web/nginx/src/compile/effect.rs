@@ -54,6 +54,14 @@ impl Compiler<'_> {
                 }
                 Ok(false)
             }
+            DirectiveClass::Obsolete(instead) => {
+                let instead = match instead {
+                    Some(name) => format!("use the \"{name}\" directive instead"),
+                    None => "ignored".to_owned(),
+                };
+                self.warn(directive.place, format!("the \"{}\" directive is obsolete, {instead}", rule.name));
+                Ok(false)
+            }
             DirectiveClass::Refused(why) => {
                 Err(self.unsupported(directive.place, &format!("\"{}\" directive: {why}", rule.name)))
             }

@@ -242,7 +242,8 @@ impl Compiler<'_> {
         // What is wrong already may be what is missing.
         let (mut security, mut certificates) = (None, None);
         if is_right && self.errors.len() == before {
-            let made = self.finish_tls(&layer, directive.place);
+            let speaks_http2 = layer.block.features.http2.on || self.listens_for_http2(id);
+            let made = self.finish_tls(&layer, directive.place, speaks_http2);
             security = self.note(made);
             let made = self.certificates_by_value(&layer, directive.place);
             certificates = self.note(made);

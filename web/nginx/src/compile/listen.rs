@@ -8,8 +8,9 @@ use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
 use features::units::{number, size, time};
+
 use phases::program::ListenerRules;
-use phases::{NameError, Names, ServerId};
+use phases::{Http2Terms, NameError, Names, ServerId};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -79,6 +80,7 @@ struct Listened {
     is_set: bool,
     proxy_protocol: bool,
     tls: bool,
+    http2: bool,
 }
 
 /// All addresses, in their order.
@@ -115,17 +117,9 @@ impl Compiler<'_> {
             self.warn(place, what);
             return Ok(());
         }
-        match (options.http2, options.tls) {
-            // Clients are told what they may speak.
-            (true, true) => {
-                let what = format!("\"listen {} ... http2\": there is no HTTP/2 yet, HTTP/1.1 is served", told(text));
-                self.warn(place, what);
-            }
-            (true, false) => {
-                let what = "\"listen ... http2\" without \"ssl\": who speaks it there is not told that it is not here";
-                return Err(self.unsupported(place, what));
-            }
-            (false, _) => {}
+        if options.http2 {
+            let what = "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
+            self.warn(place, what.to_owned());
         }
         for address in addresses {
             self.add_listen(server, address, &options, place)?;
@@ -223,6 +217,7 @@ impl Compiler<'_> {
                 is_set: options.is_set,
                 proxy_protocol: options.proxy_protocol,
                 tls: options.tls,
+                http2: options.http2,
             });
             return Ok(());
         };
@@ -247,6 +242,7 @@ impl Compiler<'_> {
         }
         known.proxy_protocol |= options.proxy_protocol;
         known.tls |= options.tls;
+        known.http2 |= options.http2;
         Ok(())
     }
 
@@ -264,6 +260,7 @@ impl Compiler<'_> {
             };
             let servers: Vec<ServerId> = core::iter::once(first).chain(others).collect();
             self.tls_is_whole(&servers, one.tls)?;
+            let http2 = self.http2_terms(&servers, one.tls, one.http2);
             self.program.listeners.push(ListenerRules {
                 address,
                 path,
@@ -271,10 +268,28 @@ impl Compiler<'_> {
                 servers,
                 proxy_protocol: one.proxy_protocol,
                 tls: one.tls,
+                http2,
             });
             options.push(one.options);
         }
         Ok(options)
+    }
+
+    /// Whether clients of some address of a server's may speak HTTP/2 as that says.
+    pub(super) fn listens_for_http2(&self, server: ServerId) -> bool {
+        self.addresses.listened.iter().any(|one| one.http2 && one.servers.contains(&server))
+    }
+
+    /// How HTTP/2 is spoken at an address, if it is: as its first server has it. Behind TLS, of which
+    /// names it is spoken, their servers say.
+    fn http2_terms(&self, servers: &[ServerId], tls: bool, told: bool) -> Option<Http2Terms> {
+        let of = |server: &ServerId| {
+            let server = self.program.servers.get(usize::from(server.0))?;
+            Some(self.program.blocks.get(server.block.0 as usize)?.features.http2)
+        };
+        let first = servers.first().and_then(of).unwrap_or_default();
+        let is_on = told || first.on || tls && servers.iter().filter_map(of).any(|settings| settings.on);
+        is_on.then_some(Http2Terms { streams: first.streams, window: first.window, chunk: first.chunk })
     }
 
     /// Which server is asked for by which name there.

@@ -221,8 +221,6 @@ fn the_process_is_told_what_to_be() {
 /// What the engine does not do is not taken as if it did.
 #[test]
 fn what_is_not_done_is_refused() {
-    let Err(said) = compiled("server { listen 81 http2; }") else { panic!("there is no HTTP/2") };
-    assert!(said.contains("not supported here: \"listen ... http2\" without \"ssl\""), "{said}");
     for directive in ["userid on;", "perl_modules x;", "proxy_cache x;"] {
         assert!(
             compiled(&format!(
@@ -453,16 +451,61 @@ http {
 
 #[test]
 fn what_clients_are_offered_is_no_reason_to_refuse() {
-    let conf = "http2 on; http3 on; quic_retry on; quic_gso on; http3_stream_buffer_size 64k; server { listen 443 quic reuseport;
+    let conf = "http3 on; quic_retry on; quic_gso on; http3_stream_buffer_size 64k; server { listen 443 quic reuseport;
         listen 443; listen [::]:443 quic; http3 off; add_header alt-svc 'h3=\":443\"; ma=86400'; userid off; }";
     let compiled = compiled(conf).unwrap();
     assert_eq!(compiled.program.listeners.len(), 1);
     assert_eq!(compiled.sockets, [SocketRules::default()], "those of QUIC are not TCP's");
     let said: Vec<&str> = compiled.warnings.iter().map(|one| one.text.as_str()).collect();
-    for part in ["\"http2\"", "\"http3\"", "\"quic_retry\"", "\"http3_stream_buffer_size\"", "443 quic", "Alt-Svc"] {
+    for part in ["\"http3\"", "\"quic_retry\"", "\"http3_stream_buffer_size\"", "443 quic", "Alt-Svc"] {
         assert!(said.iter().any(|text| text.contains(part)), "{part}: {said:?}");
     }
     assert_eq!(said.iter().filter(|text| text.contains("\"http3\" directive")).count(), 1, "off is no offer: {said:?}");
+}
+
+/// `http2`, `listen ... http2`, and what belongs to them.
+#[test]
+fn http2_is_spoken_where_a_configuration_says_so() {
+    let terms = |conf: &str| {
+        let compiled = compiled(conf).unwrap();
+        let all = compiled.program.listeners.iter().map(|one| one.http2);
+        let all = all.map(|http2| http2.map(|terms| (terms.streams, terms.window, terms.chunk)));
+        let said = compiled.warnings.iter().map(|one| one.text.clone()).collect::<Vec<_>>();
+        (all.collect::<Vec<_>>(), said)
+    };
+    let default = Some((128, 65_536, 16_384));
+    let deprecated = "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
+    assert_eq!(terms("server { listen 81; }"), (vec![None], vec![]));
+    assert_eq!(
+        terms("http2 on; server { listen 81; } server { listen 82; http2 off; }"),
+        (vec![default, None], vec![])
+    );
+    assert_eq!(terms("server { listen 81 http2; listen 82; }"), (vec![default, None], vec![deprecated.to_owned()]));
+    let conf = "http2 on; http2_max_concurrent_streams 7; server { listen 81; http2_body_preread_size 1m;
+        http2_chunk_size 4k; http2_recv_buffer_size 1m; }";
+    assert_eq!(terms(conf), (vec![Some((7, 1 << 20, 4_096))], vec![]));
+    for (directive, said) in [
+        ("http2_max_requests 9", "use the \"keepalive_requests\" directive instead"),
+        ("http2_recv_timeout 9s", "use the \"client_header_timeout\" directive instead"),
+        ("http2_idle_timeout 9s", "use the \"keepalive_timeout\" directive instead"),
+        ("http2_max_field_size 9k", "use the \"large_client_header_buffers\" directive instead"),
+        ("http2_max_header_size 9k", "use the \"large_client_header_buffers\" directive instead"),
+        ("http2_max_concurrent_pushes 9", "ignored"),
+        ("http2_push_preload on", "ignored"),
+        ("http2_push /a", "ignored"),
+    ] {
+        let (listeners, warnings) = terms(&format!("{directive}; server {{ listen 81; }}"));
+        let name = directive.split(' ').next().unwrap();
+        assert_eq!((listeners, warnings), (vec![None], vec![format!("the \"{name}\" directive is obsolete, {said}")]));
+    }
+    for (directive, said) in [
+        ("http2_chunk_size 0", "the http2 chunk size cannot be zero"),
+        ("http2_body_preread_size 2g", "\"http2_body_preread_size\" directive invalid value"),
+        ("http2 yes", "invalid value \"yes\" in \"http2\" directive, it must be \"on\" or \"off\""),
+    ] {
+        let Err(refused) = compiled(&format!("{directive}; server {{ listen 81; }}")) else { panic!("{directive}") };
+        assert!(refused.contains(said), "{refused}");
+    }
 }
 
 #[test]

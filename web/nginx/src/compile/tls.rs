@@ -106,6 +106,9 @@ pub(super) const TLS_SETTERS: &[(&str, Setter)] = &[
     ("ssl_conf_command", set_tls),
 ];
 
+/// What clients may speak behind a handshake (ALPN, RFC 7301), where HTTP/2 is spoken.
+const PROTOCOLS: [&[u8]; 4] = [b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
+
 impl Compiler<'_> {
     /// Takes one of these directives.
     pub(super) fn tls(&mut self, layer: &mut Layer, directive: &Directive) -> Step {
@@ -279,7 +282,7 @@ impl Compiler<'_> {
     }
 
     /// The server of a block, if it can take part in handshakes.
-    pub(super) fn finish_tls(&mut self, layer: &Layer, place: Place) -> Step<Option<Arc<ServerTls>>> {
+    pub(super) fn finish_tls(&mut self, layer: &Layer, place: Place, http2: bool) -> Step<Option<Arc<ServerTls>>> {
         let settings = &*layer.tls;
         if let Some(last) = settings.certificates.last().filter(|_| settings.keys.len() < settings.certificates.len()) {
             let what = format!("no \"ssl_certificate_key\" is defined for certificate \"{}\"", told(last));
@@ -313,7 +316,7 @@ impl Compiler<'_> {
             lifetime: u32::try_from(settings.lifetime).unwrap_or(u32::MAX),
             clients,
             rejects: settings.rejects,
-            protocols: [&b"http/1.1"[..], b"http/1.0", b"http/0.9"].map(<[u8]>::to_vec).into(),
+            protocols: PROTOCOLS[usize::from(!http2)..].iter().map(|name| name.to_vec()).collect(),
         };
         let made = ServerTls::new(rules).map_err(|why| match &why {
             ServerError::Key(at) => {

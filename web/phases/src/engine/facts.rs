@@ -77,6 +77,7 @@ impl Scope<'_> {
                 return Some(!self.course.args.is_empty());
             }
             Core::IsArgs => out.extend_from_slice(if self.course.args.is_empty() { b"" } else { b"?" }),
+            Core::Http2 => out.extend_from_slice(spoken(&self.course.about).1),
             Core::Scheme => out.extend_from_slice(self.course.scheme()),
             Core::Https => out.extend_from_slice(if self.course.is_secured() { b"on" } else { b"" }),
             Core::Pipe => out.push(b'.'),
@@ -145,9 +146,7 @@ impl Scope<'_> {
                     method => method.name().as_bytes(),
                 })
             }
-            Core::ServerProtocol => {
-                out.extend_from_slice(if self.course.about.http10 { b"HTTP/1.0" } else { b"HTTP/1.1" });
-            }
+            Core::ServerProtocol => out.extend_from_slice(spoken(&self.course.about).0),
             _ => return None,
         }
         Some(true)
@@ -310,4 +309,14 @@ pub(super) fn target_path<'a>(request: &Request<'a>) -> &'a [u8] {
 /// `12.042`, and that it is told.
 fn put_seconds(out: &mut Vec<u8>, time: Duration) -> bool {
     put(out, format_args!("{}.{:03}", time.as_secs(), time.subsec_millis()))
+}
+
+/// `$server_protocol` and `$http2`.
+fn spoken(about: &exchange::About) -> (&'static [u8], &'static [u8]) {
+    match (about.http10, about.http2) {
+        (true, _) => (b"HTTP/1.0", b""),
+        (false, false) => (b"HTTP/1.1", b""),
+        (false, true) if about.transport == exchange::Transport::Plain => (b"HTTP/2.0", b"h2c"),
+        (false, true) => (b"HTTP/2.0", b"h2"),
+    }
 }

@@ -246,7 +246,7 @@ impl Engine {
                 false => None,
             };
             let terms = program.terms.of_listener(listener);
-            (rules.at(), Speaks::Http(HttpOpening { proxied: rules.proxy_protocol, tls, terms }))
+            (rules.at(), Speaks::Http(HttpOpening { proxied: rules.proxy_protocol, tls, terms, http2: rules.http2 }))
         };
         let mut listeners = Listeners::new(program.listeners.iter().enumerate().map(speaks).collect());
         if self.moved {

@@ -121,13 +121,14 @@ impl<'a> Scope<'a> {
         if let Some(known) = known {
             return put_known(self.request, known, out);
         }
-        if self.course.is_refused() {
+        let fields = self.request.fields();
+        if self.course.is_refused() || name.first().is_some_and(|first| *first != b'_' && !fields.may_have(*first)) {
             return false;
         }
         let separator: &[u8] = if name == b"cookie" { b"; " } else { b", " };
         let server = self.program().servers.get(usize::from(self.course.server.0));
         let ignored = |name: &[u8]| server.is_some_and(|server| server.ignores_field(name));
-        let fields = self.request.fields().filter(|field| field.name.len() == name.len() && !ignored(field.name));
+        let fields = fields.filter(|field| field.name.len() == name.len() && !ignored(field.name));
         put_joined(fields.map(|field| (field.name, field.value)), name, separator, out)
     }
 

@@ -31,7 +31,8 @@ const SHORT_DURATION: Duration = Duration::from_secs(3);
 impl LoadArgs {
     pub(in crate::args) fn plan(self) -> Result<LoadPlan, String> {
         let held = connections(self.connections, "--connections")?;
-        let secured = self.secured.sought(&self.target, held)?;
+        let http2 = self.http2.plan();
+        let secured = self.secured.sought(&self.target, held, http2.is_some())?;
         let task = self.goal.task()?;
         let (requests, notes) = self.request.requests(&self.target)?;
         let (path, target, sources) = if !self.host.link.is_empty() {
@@ -87,7 +88,8 @@ impl LoadArgs {
         }
         plan.active = self.pace.active.map(|active| connections(active, "--active")).transpose()?;
         plan.mix = self.pace.mix;
-        plan.pipeline = self.pace.pipeline;
+        plan.pipeline = http2.map_or(self.pace.pipeline, |(_, streams)| streams);
+        plan.http2 = http2.map(|(http2, _)| http2);
         plan.arrival = self.pace.rate.map_or(Arrival::Closed, Arrival::Open);
         plan.timeout = self.request.timeout;
         plan.expect = Expect { length: self.answers.want_length, status: self.answers.want_status };

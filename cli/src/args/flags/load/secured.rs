@@ -76,7 +76,7 @@ pub(super) struct SecuredArgs {
 
 impl SecuredArgs {
     /// What connections to `target` are secured by; none over plain HTTP.
-    pub(super) fn sought(&self, target: &Target, connections: u32) -> Result<Option<Sought>, String> {
+    pub(super) fn sought(&self, target: &Target, connections: u32, http2: bool) -> Result<Option<Sought>, String> {
         if !target.secured {
             return if self.is_asked() { Err("flags of HTTPS are for https:// URLs".to_owned()) } else { Ok(None) };
         }
@@ -94,7 +94,7 @@ impl SecuredArgs {
         if let Some(told) = told.as_deref().filter(|told| !is_name(told)) {
             return Err(format!("--sni: '{told}' is no name of a host"));
         }
-        let mut tls = ClientTls::new(self.rules(connections)?).map_err(|why| format!("HTTPS: {why}"))?;
+        let mut tls = ClientTls::new(self.rules(connections, http2)?).map_err(|why| format!("HTTPS: {why}"))?;
         if self.early_data {
             tls = tls.sending_early();
         }
@@ -113,7 +113,7 @@ impl SecuredArgs {
             || files.iter().any(|one| one.is_some())
     }
 
-    fn rules(&self, connections: u32) -> Result<ClientRules, String> {
+    fn rules(&self, connections: u32, http2: bool) -> Result<ClientRules, String> {
         let (mut tls12, mut tls13) = (self.tls.as_deref() != Some("1.3"), self.tls.as_deref() != Some("1.2"));
         let (mut suites12, mut suites13) =
             (Suites::of_tls12("DEFAULT").unwrap_or_else(|_| Suites::none()), Suites::all_tls13());
@@ -147,7 +147,7 @@ impl SecuredArgs {
             return Err("--early-data: there is none before TLS 1.3".to_owned());
         }
         let tickets = if self.resume { TICKETS_EACH * connections as usize } else { 0 };
-        let protocols = self.alpn.0.clone();
+        let protocols = if http2 { vec![b"h2".to_vec()] } else { self.alpn.0.clone() };
         let (identity, servers) = (self.identity()?, self.servers()?);
         Ok(ClientRules { identity, tls12, tls13, suites12, suites13, groups, servers, tickets, protocols })
     }

@@ -163,6 +163,7 @@ impl World {
             names: Names::default(),
             servers: vec![ServerId(0)],
             proxy_protocol: false,
+            http2: None,
             tls: false,
         };
         let program = Program {

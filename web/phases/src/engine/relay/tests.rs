@@ -307,6 +307,7 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         names: Names::default(),
         servers: vec![ServerId(0)],
         proxy_protocol: false,
+        http2: None,
         tls: false,
     };
     let mut variables = VariableTable::default();

@@ -6,7 +6,8 @@ use core::net::Ipv6Addr;
 /// wants the host not to be empty). A port is a number of at most 65,535, or
 /// nothing (RFC 3986 section 3.2.3).
 #[inline(never)]
-pub(super) fn is_valid(value: &[u8]) -> bool {
+#[must_use]
+pub fn is_valid(value: &[u8]) -> bool {
     let Some(port) = after_host(value) else { return false };
     match port {
         [] => true,

@@ -1,0 +1,62 @@
+//! What a plan asks of HTTP/2.
+
+use super::{Plan, PlanError};
+use serde::Serialize;
+
+/// Requests that may be under way on one connection over HTTP/2.
+pub const CONCURRENT_LIMIT: u16 = 250;
+
+/// How HTTP/2 is spoken; the defaults are h2load's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Http2 {
+    /// Bytes of an answer that its server may send ahead, for each stream. Default 2^30 - 1: no
+    /// answer waits for us.
+    pub stream_window: u32,
+    /// The same for a connection; at least 65,535. Default 2^30 - 1.
+    pub connection_window: u32,
+    /// Bytes of the table that the server may keep of its answers' fields, which costs as much
+    /// memory for each connection here. Default 4,096.
+    pub decoder_table: u32,
+    /// Bytes of the table that is kept of requests' fields, if the server allows that. Default
+    /// 4,096; 0 has each request say all of its fields.
+    pub encoder_table: u32,
+}
+
+impl Default for Http2 {
+    fn default() -> Self {
+        let h2::ClientSettings { stream_window, connection_window, decoder_table, encoder_table, .. } =
+            h2::ClientSettings::default();
+        Self { stream_window, connection_window, decoder_table, encoder_table }
+    }
+}
+
+/// Fields that HTTP/2 does not have (RFC 9113 section 8.2.2), beside those that are ours.
+const FORBIDDEN: [&str; 4] = ["keep-alive", "proxy-connection", "te", "upgrade"];
+
+impl Plan {
+    /// Whether it can be run over HTTP/2, if that is asked for: with so many connections `active`, whether requests
+    /// go `early`, whether answers are `read`, and whether the server `closes`.
+    pub(super) fn check_http2(&self, active: u32, [early, read, closes]: [bool; 3]) -> Result<(), PlanError> {
+        if self.http2.is_none() {
+            return Ok(());
+        }
+        let rules = [
+            (
+                !(1..=CONCURRENT_LIMIT).contains(&self.pipeline),
+                "there must be between 1 and 250 streams on a connection",
+            ),
+            (
+                self.follow > 0 || self.cookies || read,
+                "templates, cookies, redirects and checks of fields and content are for HTTP/1.1",
+            ),
+            (closes, "over HTTP/2 servers are not asked to close: the client closes"),
+            (active < self.connections, "over HTTP/2 all connections are active"),
+            (early || self.parts, "early data, and the forms of ab, are for HTTP/1.1"),
+            (
+                self.requests.iter().any(|one| FORBIDDEN.iter().any(|name| one.item.has_field(name))),
+                "HTTP/2 has no headers of the connection: Keep-Alive, Proxy-Connection, TE, Upgrade",
+            ),
+        ];
+        rules.into_iter().find(|(broken, _)| *broken).map_or(Ok(()), |(_, reason)| Err(PlanError(reason)))
+    }
+}

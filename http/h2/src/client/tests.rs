@@ -1,0 +1,328 @@
+//! The client against frames that a server may send, and some that none may.
+
+use super::*;
+use crate::frame::{
+    ACK, END_HEADERS, END_STREAM, write, write_go_away, write_reset, write_settings, write_window_update,
+};
+use hpack::{put_static, put_status};
+
+/// A client and what it wrote.
+struct Talk {
+    client: ClientConnection,
+    scratch: Scratch,
+    out: Vec<u8>,
+}
+
+const FIELDS: [(&str, &str); 5] =
+    [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/x"), ("x-own", "value")];
+
+impl Talk {
+    fn new(settings: ClientSettings) -> Self {
+        let mut out = Vec::new();
+        let client = ClientConnection::new(settings, &mut out);
+        Self { client, scratch: Scratch::new(), out }
+    }
+
+    /// With the server's settings.
+    fn settled(settings: ClientSettings, entries: &[(u16, u32)]) -> Self {
+        let mut talk = Self::new(settings);
+        let mut bytes = Vec::new();
+        write_settings(&mut bytes, entries);
+        assert_eq!(talk.take(&bytes), Ok(vec!["Room".to_owned()]));
+        talk.out.clear();
+        talk
+    }
+
+    fn ask(&mut self, content: u64) -> Option<u16> {
+        let fields = FIELDS
+            .iter()
+            .map(|(name, value)| (HeaderField::new(name.as_bytes(), value.as_bytes()), Indexing::Incremental));
+        self.client.open(Asked { content, ..Asked::default() }, fields, &mut self.out)
+    }
+
+    /// What bytes mean; all of them are whole frames.
+    fn take(&mut self, mut bytes: &[u8]) -> Result<Vec<String>, ErrorCode> {
+        let mut events = Vec::new();
+        loop {
+            let (taken, event) = self.client.on_bytes(bytes, &mut self.scratch, &mut self.out)?;
+            bytes = &bytes[taken..];
+            match event {
+                ClientEvent::NeedMore => {
+                    assert_eq!(bytes, b"");
+                    return Ok(events);
+                }
+                ClientEvent::Nothing => {}
+                event => events.push(format!("{event:?}")),
+            }
+        }
+    }
+
+    /// The frames that were written since they were last looked at.
+    fn written(&mut self) -> Vec<(Kind, u8, u32, Vec<u8>)> {
+        let out = std::mem::take(&mut self.out);
+        let mut rest = out.strip_prefix(frame::PREFACE.as_slice()).unwrap_or(&out);
+        let mut frames = Vec::new();
+        while let Some(head) = FrameHead::read(rest) {
+            let end = frame::HEAD + head.length as usize;
+            frames.push((head.kind, head.flags, head.stream, rest[frame::HEAD..end].to_vec()));
+            rest = &rest[end..];
+        }
+        frames
+    }
+}
+
+fn block(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    if status > 0 {
+        put_status(status, &mut block);
+    }
+    for (name, value) in fields {
+        put_static(HeaderField::new(name.as_bytes(), value.as_bytes()), &mut block);
+    }
+    block
+}
+
+fn answer(stream: u32, status: u16, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let ends = if content.is_empty() { END_STREAM } else { 0 };
+    write(&mut bytes, Kind::Headers, END_HEADERS | ends, stream, &block(status, &[]));
+    if !content.is_empty() {
+        write(&mut bytes, Kind::Data, END_STREAM, stream, content);
+    }
+    bytes
+}
+
+#[test]
+fn a_connection_begins_as_the_rfc_says() {
+    // RFC 9113 section 3.4.
+    let mut talk = Talk::new(ClientSettings { decoder_table: 0, ..ClientSettings::default() });
+    assert!(talk.out.starts_with(frame::PREFACE));
+    let frames = talk.written();
+    let entries: Vec<_> = frame::settings(&frames[0].3).collect();
+    assert_eq!(entries, [(2, 0), (4, (1 << 30) - 1), (1, 0)]);
+    assert_eq!((frames[1].0, frames[1].2, frames.len()), (Kind::WindowUpdate, 0, 2));
+    // Something else than settings comes first.
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Ping, 0, 0, &[0; 8]);
+    assert_eq!(talk.take(&bytes), Err(ErrorCode::PROTOCOL_ERROR));
+    assert_eq!(talk.written()[0].0, Kind::GoAway);
+}
+
+#[test]
+fn answers_come_in_any_order_and_however_they_are_cut() {
+    let mut bytes = Vec::new();
+    bytes.extend(answer(3, 200, b"hello"));
+    bytes.extend(answer(1, 404, b""));
+    write(&mut bytes, Kind::Headers, END_HEADERS, 5, &block(103, &[("link", "</a>")]));
+    write(&mut bytes, Kind::Headers, 0, 5, &block(200, &[("content-length", "2")])[..1]);
+    write(&mut bytes, Kind::Continuation, END_HEADERS, 5, &block(200, &[("content-length", "2")])[1..]);
+    write(&mut bytes, Kind::Data, frame::PADDED, 5, &[3, b'h', b'i', 0, 0, 0]);
+    write(&mut bytes, Kind::Headers, END_HEADERS | END_STREAM, 5, &block(0, &[("x-sum", "1")]));
+    for step in 1..bytes.len() {
+        let mut talk = Talk::settled(ClientSettings::default(), &[]);
+        assert_eq!([talk.ask(0), talk.ask(0), talk.ask(0)], [Some(0), Some(1), Some(2)]);
+        let (mut events, mut start) = (Vec::new(), 0);
+        for end in (step..bytes.len()).step_by(step).chain([bytes.len()]) {
+            loop {
+                let (taken, event) =
+                    talk.client.on_bytes(&bytes[start..end], &mut talk.scratch, &mut talk.out).unwrap();
+                start += taken;
+                match event {
+                    ClientEvent::NeedMore => break,
+                    ClientEvent::Over { place, status, content } => events.push((place, status, content)),
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!((start, events), (bytes.len(), vec![(1, 200, 5), (0, 404, 0), (2, 200, 2)]), "{step}");
+        assert_eq!((talk.client.open_streams(), talk.client.room()), (0, 100));
+    }
+}
+
+#[test]
+fn the_same_request_is_a_few_bytes_once_the_table_has_it() {
+    let mut talk = Talk::settled(ClientSettings::default(), &[]);
+    let lengths: Vec<usize> = (0..4)
+        .map(|_| {
+            talk.ask(0).unwrap();
+            talk.written()[0].3.len()
+        })
+        .collect();
+    assert!(lengths[0] > 15, "{lengths:?}");
+    assert_eq!(lengths[1..], [5, 5, 5]);
+}
+
+#[test]
+fn a_server_says_how_many_streams_it_takes() {
+    // RFC 9113 section 6.5.2; before it says so, a hundred.
+    let mut talk = Talk::new(ClientSettings { streams: 200, ..ClientSettings::default() });
+    assert_eq!(talk.client.room(), 100);
+    let mut bytes = Vec::new();
+    write_settings(&mut bytes, &[(setting::MAX_CONCURRENT_STREAMS, 2)]);
+    talk.take(&bytes).unwrap();
+    assert_eq!([talk.ask(0), talk.ask(0), talk.ask(0)], [Some(0), Some(1), None]);
+    assert_eq!(talk.take(&answer(1, 200, b"")), Ok(vec!["Over { place: 0, status: 200, content: 0 }".to_owned()]));
+    assert_eq!(talk.ask(0), Some(0));
+    bytes.clear();
+    write_settings(&mut bytes, &[(setting::MAX_CONCURRENT_STREAMS, 1_000)]);
+    talk.take(&bytes).unwrap();
+    assert_eq!(talk.client.room(), 198);
+}
+
+#[test]
+fn content_goes_as_far_as_the_windows_are_open() {
+    // RFC 9113 section 6.9: of the stream, of the connection, and a change of the first.
+    let mut talk = Talk::settled(ClientSettings::default(), &[(setting::INITIAL_WINDOW_SIZE, 10)]);
+    let place = talk.ask(100_000).unwrap();
+    talk.written();
+    let mut sent = Vec::new();
+    let mut all = |talk: &mut Talk| {
+        while let Some(piece) = talk.client.poll_data(&mut talk.out) {
+            assert_eq!(piece.place, place);
+            sent.push((piece.range.start, piece.range.end));
+        }
+        sent.clone()
+    };
+    assert_eq!(all(&mut talk), [(0, 10)]);
+    let mut bytes = Vec::new();
+    write_window_update(&mut bytes, 1, 5);
+    talk.take(&bytes).unwrap();
+    assert_eq!(all(&mut talk), [(0, 10), (10, 15)]);
+    bytes.clear();
+    write_settings(&mut bytes, &[(setting::INITIAL_WINDOW_SIZE, 100_000)]);
+    talk.take(&bytes).unwrap();
+    // The connection's is 65,535.
+    assert_eq!(all(&mut talk)[2..], [(15, 16_399), (16_399, 32_783), (32_783, 49_167), (49_167, 65_535)]);
+    bytes.clear();
+    write_window_update(&mut bytes, 0, 40_000);
+    talk.take(&bytes).unwrap();
+    assert_eq!(all(&mut talk)[6..], [(65_535, 81_919), (81_919, 98_303), (98_303, 100_000)]);
+    assert_eq!(talk.take(&answer(1, 200, b"")).unwrap().len(), 1);
+    // The answer came after the last byte: nothing is to be taken back.
+    assert!(!talk.out.windows(4).any(|code| code == [0, 0, 0, 8]));
+    // A window beyond 2^31 - 1.
+    bytes.clear();
+    write_window_update(&mut bytes, 0, MAX_STREAM);
+    assert_eq!(talk.take(&bytes), Err(ErrorCode::FLOW_CONTROL_ERROR));
+}
+
+#[test]
+fn an_answer_before_the_content_is_sent_takes_that_back() {
+    let mut talk = Talk::settled(ClientSettings::default(), &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+    talk.ask(10).unwrap();
+    assert_eq!(talk.client.poll_data(&mut talk.out), None);
+    talk.written();
+    assert_eq!(talk.take(&answer(1, 413, b"no")).unwrap().len(), 3);
+    assert_eq!(talk.written(), [(Kind::Reset, 0, 1, vec![0, 0, 0, 8])]);
+    // What the server says of it later means nothing.
+    let mut bytes = Vec::new();
+    write_reset(&mut bytes, 1, ErrorCode::NO_ERROR);
+    write_window_update(&mut bytes, 1, 5);
+    assert_eq!(talk.take(&bytes), Ok(vec![]));
+}
+
+#[test]
+fn windows_are_given_back_when_they_are_half_used_and_hold() {
+    let settings = ClientSettings { stream_window: 1_000, connection_window: 70_000, ..ClientSettings::default() };
+    let mut talk = Talk::settled(settings, &[]);
+    talk.ask(0).unwrap();
+    talk.written();
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Headers, END_HEADERS, 1, &block(200, &[]));
+    write(&mut bytes, Kind::Data, 0, 1, &[0; 500]);
+    talk.take(&bytes).unwrap();
+    assert_eq!(talk.written(), []);
+    bytes.clear();
+    write(&mut bytes, Kind::Data, 0, 1, &[0; 1]);
+    talk.take(&bytes).unwrap();
+    assert_eq!(talk.written(), [(Kind::WindowUpdate, 0, 1, vec![0, 0, 1, 0xf5])]);
+    bytes.clear();
+    write(&mut bytes, Kind::Data, 0, 1, &[0; 1_001]);
+    assert_eq!(talk.take(&bytes), Err(ErrorCode::FLOW_CONTROL_ERROR));
+}
+
+#[test]
+fn what_a_server_has_not_processed_is_told_apart() {
+    // RFC 9113 section 6.8.
+    let mut talk = Talk::settled(ClientSettings::default(), &[]);
+    let places: Vec<_> = (0..3).map(|_| talk.ask(0).unwrap()).collect();
+    let mut bytes = Vec::new();
+    write_go_away(&mut bytes, MAX_STREAM, ErrorCode::NO_ERROR);
+    talk.take(&bytes).unwrap();
+    assert_eq!((talk.client.unprocessed(), talk.client.room(), talk.client.is_leaving()), (None, 0, true));
+    bytes.clear();
+    write_go_away(&mut bytes, 1, ErrorCode::NO_ERROR);
+    talk.take(&bytes).unwrap();
+    let told: Vec<_> = std::iter::from_fn(|| talk.client.unprocessed()).collect();
+    assert_eq!((told, talk.client.open_streams()), (places[1..].to_vec(), 1));
+    assert_eq!(talk.take(&answer(1, 200, b"x")).unwrap().len(), 3);
+}
+
+#[test]
+fn malformed_answers_end_their_stream_and_no_other() {
+    // RFC 9113 section 8.1.1.
+    let heads = [
+        (block(0, &[("server", "x")]), false),
+        (block(0, &[("server", "x"), (":status", "200")]), true),
+        (block(200, &[(":status", "200")]), true),
+        (block(200, &[(":path", "/")]), true),
+        (block(101, &[]), false),
+        (block(200, &[("content-length", "5")]), true),
+        (block(200, &[("content-length", "x")]), false),
+        (block(100, &[]), true),
+    ];
+    for (head, ends) in heads {
+        let mut talk = Talk::settled(ClientSettings::default(), &[]);
+        talk.ask(0);
+        talk.ask(0);
+        talk.written();
+        let mut bytes = Vec::new();
+        write(&mut bytes, Kind::Headers, END_HEADERS | if ends { END_STREAM } else { 0 }, 1, &head);
+        assert_eq!(talk.take(&bytes), Ok(vec!["Malformed { place: 0 }".to_owned()]), "{head:?}");
+        assert_eq!(talk.written(), [(Kind::Reset, 0, 1, vec![0, 0, 0, 1])]);
+        assert_eq!(talk.take(&answer(3, 200, b"")).unwrap().len(), 1);
+    }
+    // Content before the head.
+    let mut talk = Talk::settled(ClientSettings::default(), &[]);
+    talk.ask(0);
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Data, END_STREAM, 1, b"x");
+    assert_eq!(talk.take(&bytes), Ok(vec!["Malformed { place: 0 }".to_owned()]));
+}
+
+#[test]
+fn what_no_server_may_send_ends_the_connection() {
+    let case = |kind, flags, stream, payload: &[u8]| {
+        let mut talk = Talk::settled(ClientSettings::default(), &[]);
+        talk.ask(0);
+        let mut bytes = Vec::new();
+        write(&mut bytes, kind, flags, stream, payload);
+        talk.take(&bytes).unwrap_err()
+    };
+    assert_eq!(case(Kind::Headers, END_HEADERS, 3, &block(200, &[])), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::Headers, END_HEADERS, 2, &block(200, &[])), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::Headers, END_HEADERS, 1, &[0x80]), ErrorCode::COMPRESSION_ERROR);
+    assert_eq!(case(Kind::Data, 0, 3, b"x"), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::Data, 0, 0, b"x"), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::Continuation, END_HEADERS, 1, &[]), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::PushPromise, END_HEADERS, 1, &[0, 0, 0, 2]), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::Reset, 0, 3, &[0; 4]), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::Settings, ACK, 0, &[0; 6]), ErrorCode::FRAME_SIZE_ERROR);
+    assert_eq!(case(Kind::Settings, 0, 0, &[0, 5, 0, 0, 0, 1]), ErrorCode::PROTOCOL_ERROR);
+    assert_eq!(case(Kind::Ping, 0, 0, &[0; 7]), ErrorCode::FRAME_SIZE_ERROR);
+    assert_eq!(case(Kind::Other(77), 0, 0, &[0; PAYLOAD + 1]), ErrorCode::FRAME_SIZE_ERROR);
+}
+
+#[test]
+fn a_long_answer_is_found_among_many_short_ones() {
+    let mut talk = Talk::settled(ClientSettings { streams: 4, ..ClientSettings::default() }, &[]);
+    let long = talk.ask(0).unwrap();
+    for number in 1..100 {
+        let place = talk.ask(0).unwrap();
+        assert_ne!(place, long);
+        let over = format!("Over {{ place: {place}, status: 204, content: 0 }}");
+        assert_eq!(talk.take(&answer(2 * number + 1, 204, b"")), Ok(vec![over]));
+    }
+    let over = format!("Over {{ place: {long}, status: 200, content: 1 }}");
+    assert_eq!(talk.take(&answer(1, 200, b"z")).unwrap().last(), Some(&over));
+}

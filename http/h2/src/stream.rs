@@ -1,0 +1,191 @@
+//! Streams of a connection, and their windows (RFC 9113 sections 5.1 and 5.2).
+
+use crate::priority::StreamPriority;
+
+/// Bytes of the window that both sides begin with (RFC 9113 section 6.9.2).
+pub const FIRST_WINDOW: u32 = 65_535;
+
+/// The largest window (RFC 9113 section 6.9.1).
+pub const WINDOW_MAX: u32 = (1 << 31) - 1;
+
+/// Bytes that may be sent: by a change of settings less than none (RFC 9113 section 6.9.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window(i32);
+
+impl Window {
+    /// So many.
+    #[must_use]
+    pub const fn new(bytes: u32) -> Self {
+        Self(if bytes > WINDOW_MAX { WINDOW_MAX as i32 } else { bytes as i32 })
+    }
+
+    /// How many may be sent now.
+    #[must_use]
+    pub const fn room(self) -> usize {
+        if self.0 < 0 { 0 } else { self.0 as usize }
+    }
+
+    /// So many were sent, if there was room for them.
+    #[must_use]
+    pub fn take(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.room();
+        if fits {
+            self.0 -= bytes as i32;
+        }
+        fits
+    }
+
+    /// More, or less, may be sent: whether there may be a window of this size.
+    #[must_use]
+    pub fn change(&mut self, by: i64) -> bool {
+        match i32::try_from(i64::from(self.0) + by) {
+            Ok(window) => {
+                self.0 = window;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// A stream that is open on either side.
+///
+/// ```text
+///             HEADERS                 the peer ends         we end
+///  (idle) ──────────────► open ──────────────► half closed ────────► (closed)
+///                          │        we end                 the peer ends
+///                          └───────────────────► half closed ───────►
+/// ```
+#[derive(Debug)]
+pub struct Stream<T> {
+    /// Its number.
+    pub number: u32,
+    /// What its user knows of it.
+    pub data: T,
+    /// How urgent it is.
+    pub priority: StreamPriority,
+    /// When it was served last, among others that take turns.
+    pub served: u32,
+    /// Bytes that we may send.
+    pub(crate) send: Window,
+    /// Bytes that the peer may send.
+    pub(crate) receive: Window,
+    /// How large that window is when nothing of it is used.
+    pub(crate) target: u32,
+    /// Bytes that came and were given back, of which the peer was not told.
+    pub(crate) owed: u32,
+    /// Bytes of the body that are to come, if that was told.
+    pub(crate) left: Option<u64>,
+    /// Bytes that it counts of those that heads may have.
+    pub(crate) head: u32,
+    /// The peer sends no more.
+    pub(crate) remote_ended: bool,
+    /// We send no more, and what still comes is dropped: up to this second, and last in that one.
+    pub(crate) dropping: Option<(u32, u32)>,
+}
+
+impl<T> Stream<T> {
+    /// Whether its peer has ended it.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        self.remote_ended
+    }
+}
+
+/// The streams of a connection, in the order of their numbers, which only grow.
+#[derive(Debug)]
+pub(crate) struct Streams<T> {
+    pub all: Vec<Stream<T>>,
+    /// The last that were closed, by the lower bits of a count: with the upper bit where it was us
+    /// who reset it.
+    closed: [u32; CLOSED],
+    count: usize,
+}
+
+/// Streams of which it is known how they were closed.
+const CLOSED: usize = 16;
+
+const BY_US: u32 = 1 << 31;
+
+/// How a stream was closed that is none any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Closed {
+    /// We reset it: what its peer had sent until it knew of that is ignored.
+    ByUs,
+    /// Its peer ended or reset it.
+    ByPeer,
+    /// That is not known any more.
+    LongAgo,
+}
+
+impl<T> Streams<T> {
+    pub const fn new() -> Self {
+        Self { all: Vec::new(), closed: [0; CLOSED], count: 0 }
+    }
+
+    pub fn find(&self, number: u32) -> Option<usize> {
+        self.all.binary_search_by_key(&number, |stream| stream.number).ok()
+    }
+
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Stream<T>> {
+        let at = self.find(number)?;
+        self.all.get_mut(at)
+    }
+
+    pub fn get(&self, number: u32) -> Option<&Stream<T>> {
+        self.all.get(self.find(number)?)
+    }
+
+    /// It is over.
+    pub fn remove(&mut self, number: u32, by_us: bool) -> Option<Stream<T>> {
+        let at = self.find(number)?;
+        self.note_closed(number, by_us);
+        let stream = self.all.remove(at);
+        if self.all.is_empty() {
+            // A connection without streams is to be small.
+            self.all.shrink_to(4);
+        }
+        Some(stream)
+    }
+
+    pub const fn note_closed(&mut self, number: u32, by_us: bool) {
+        self.closed[self.count % CLOSED] = number | if by_us { BY_US } else { 0 };
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// How one was closed that is none any more.
+    pub fn closed(&self, number: u32) -> Closed {
+        match self.closed.iter().find(|one| **one & !BY_US == number) {
+            Some(one) if one & BY_US != 0 => Closed::ByUs,
+            Some(_) => Closed::ByPeer,
+            None => Closed::LongAgo,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9113 sections 6.9.1 and 6.9.2.
+    #[test]
+    fn a_window_may_be_less_than_nothing_and_no_larger_than_there_is() {
+        let mut window = Window::new(10);
+        assert!(window.take(4) && !window.take(7) && window.room() == 6);
+        assert!(window.change(-10) && window.room() == 0 && !window.take(1) && window.take(0));
+        assert!(window.change(5) && window.room() == 1);
+        assert!(!window.change(WINDOW_MAX.into()) && window.room() == 1);
+        assert!(window.change(i64::from(WINDOW_MAX) - 1) && window.room() == WINDOW_MAX as usize);
+        assert_eq!(Window::new(u32::MAX).room(), WINDOW_MAX as usize);
+    }
+
+    #[test]
+    fn how_the_last_streams_were_closed_is_known() {
+        let mut streams: Streams<()> = Streams::new();
+        for number in (1..81).step_by(2) {
+            streams.note_closed(number, number % 4 == 1);
+        }
+        assert_eq!((streams.closed(77), streams.closed(79)), (Closed::ByUs, Closed::ByPeer));
+        assert_eq!((streams.closed(49), streams.closed(47)), (Closed::ByUs, Closed::LongAgo));
+    }
+}

@@ -1,0 +1,348 @@
+//! A flow over an emulated path, by turns with our stack and Linux's at its
+//! ends.
+//!
+//! The path is in this process: between two TAPs, each in a network namespace
+//! of its own, or between one and our stack. Both ways frames are as long as on
+//! a wire.
+
+mod flow;
+mod kernel;
+
+use super::sides::put;
+use crate::Failure;
+use crate::procedure::{Arm, Procedure, ProcedureSettings, Setting};
+use crate::runs::{Figure, Run};
+use core::time::Duration;
+use demo::machine::{find_program, is_root};
+use flow::{Ours, Ran, drive};
+use kernel::{Kernel, Role};
+use link::{EmulatedPath, Impairment, Pair, PairConfig, Probability, Rate};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The path, and what goes over it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    /// The bottleneck, in Mbit/s of Ethernet frames.
+    pub mbit: u32,
+    /// The round trip without queues, in milliseconds.
+    pub rtt_ms: u32,
+    /// The bottleneck's queue in kB, dropped at the tail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_kb: Option<u32>,
+    /// The same in packets. One bandwidth-delay product if neither is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_packets: Option<u32>,
+    /// Percent of frames that are lost on the way there.
+    #[serde(default)]
+    pub loss_percent: f64,
+    /// Percent of frames that are held back there, for up to half a round trip.
+    #[serde(default)]
+    pub reorder_percent: f64,
+    /// The longest packet that passes there, in bytes; all if it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub black_hole: Option<u16>,
+    /// What the flow carries, in MB.
+    #[serde(default = "default_megabytes")]
+    pub megabytes: u32,
+    /// Congestion controls of Linux, as `TCP_CONGESTION` takes them. Ours is
+    /// CUBIC.
+    #[serde(default = "default_congestion")]
+    pub congestion: Vec<String>,
+}
+
+const fn default_megabytes() -> u32 {
+    10
+}
+
+fn default_congestion() -> Vec<String> {
+    vec!["cubic".to_owned(), "bbr".to_owned()]
+}
+
+/// Where Linux says which congestion controls it has.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// A transfer that takes longer than at this rate is given up, after a while
+/// that any may take.
+const SLOWEST: u64 = 50_000;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const GOODPUT: &str = "goodput";
+
+/// Who is at both ends of a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Ends {
+    /// Linux, with this congestion control, to Linux.
+    Linux(String),
+    /// Ours to Linux.
+    OurSender,
+    /// Linux, with this congestion control, to ours.
+    OurReceiver(String),
+}
+
+impl Ends {
+    fn name(&self) -> String {
+        match self {
+            Self::Linux(congestion) => format!("Linux {congestion} to Linux"),
+            Self::OurSender => "Nearside cubic to Linux".to_owned(),
+            Self::OurReceiver(congestion) => format!("Linux {congestion} to Nearside"),
+        }
+    }
+}
+
+/// The experiment.
+#[derive(Debug)]
+pub struct Internet {
+    settings: Settings,
+    ends: Vec<Ends>,
+    available: String,
+    missing: Option<String>,
+}
+
+impl Internet {
+    /// # Errors
+    /// If the settings make no sense.
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        let percent = |share: f64| (0.0..=100.0).contains(&share);
+        let good = (1..=10_000).contains(&settings.mbit)
+            && settings.rtt_ms <= 10_000
+            && percent(settings.loss_percent)
+            && percent(settings.reorder_percent)
+            && (1..=100_000).contains(&settings.megabytes)
+            && !(settings.queue_kb.is_some() && settings.queue_packets.is_some())
+            && settings.queue_kb.is_none_or(|kb| (2..=1_000_000).contains(&kb))
+            && settings.queue_packets.is_none_or(|packets| (1..=1_000_000).contains(&packets))
+            && settings.black_hole.is_none_or(|most| most >= 576)
+            && !settings.congestion.is_empty();
+        if !good {
+            return Err("internet: write 1 to 10,000 mbit, up to 10,000 rtt-ms, one of queue-kb from 2 and \
+                        queue-packets from 1, percents from 0 to 100, a black-hole of 576 bytes or more, 1 to 100,000 \
+                        megabytes and a congestion control or more"
+                .into());
+        }
+        let missing = match () {
+            () if !is_root() => Some("TAPs in network namespaces need root".to_owned()),
+            () if find_program("ip").is_none() => Some("ip is not installed (package iproute2)".to_owned()),
+            () if !Path::new("/dev/net/tun").exists() => Some("there is no /dev/net/tun: modprobe tun".to_owned()),
+            () => None,
+        };
+        let linux = settings.congestion.iter().cloned().map(Ends::Linux);
+        let ours = [Ends::OurSender, Ends::OurReceiver(settings.congestion[0].clone())];
+        Ok(Self {
+            settings: settings.clone(),
+            ends: linux.chain(ours).collect(),
+            available: std::fs::read_to_string(AVAILABLE).unwrap_or_default(),
+            missing,
+        })
+    }
+
+    /// What happens to frames there, and back.
+    fn impairments(&self) -> (Impairment, Impairment) {
+        let settings = &self.settings;
+        let delay = Duration::from_millis(u64::from(settings.rtt_ms)) / 2;
+        let bytes_per_second = u64::from(settings.mbit) * 125_000;
+        let product = bytes_per_second * u64::from(settings.rtt_ms) / 1_000;
+        let queue_bytes = match (settings.queue_kb, settings.queue_packets) {
+            (Some(kb), _) => u64::from(kb) * 1_000,
+            (None, Some(_)) => u64::MAX,
+            // Two full frames at least.
+            (None, None) => product.max(3_028),
+        };
+        let there = Impairment {
+            rate: Some(Rate { bytes_per_second, queue_bytes }),
+            queue_frames: settings.queue_packets,
+            longest_packet: settings.black_hole,
+            loss: Probability::new(settings.loss_percent / 100.0),
+            reorder: Probability::new(settings.reorder_percent / 100.0),
+            reorder_by: delay,
+            delay,
+            ..Impairment::default()
+        };
+        (there, Impairment { delay, ..Impairment::default() })
+    }
+
+    fn transfer(&self, ends: &Ends, setting: &Setting) -> Result<Ran, Failure> {
+        let bytes = u64::from(self.settings.megabytes) * 1_000_000;
+        let limit = PATIENCE + Duration::from_secs(bytes / SLOWEST);
+        let (there, back) = self.impairments();
+        let pair = || Pair::new(PairConfig { ring: 4_096, ..PairConfig::default() });
+        let until = |now: Duration| setting.interrupt.check().is_ok() && now < limit;
+        // The near end is one that can be slept on: a kernel's.
+        match ends {
+            Ends::Linux(congestion) => {
+                let (receiver, far) = Kernel::start("to", Role::Receiver { bytes })?;
+                let (sender, near) = Kernel::start("from", Role::Sender { bytes, congestion: congestion.clone() })?;
+                let path = EmulatedPath::new(near, far, there, back, setting.seed);
+                let ran = drive(path, None, |_| receiver.is_done(), until, false)?;
+                receiver.end()?;
+                sender.end()?;
+                Ok(ran)
+            }
+            Ends::OurSender => {
+                let (receiver, near) = Kernel::start("to", Role::Receiver { bytes })?;
+                let (far, own) = pair();
+                let ours = Ours::sender(own, bytes, setting.seed);
+                let path = EmulatedPath::new(near, far, back, there, setting.seed);
+                let ran = drive(path, Some(ours), |_| receiver.is_done(), until, true)?;
+                receiver.end()?;
+                Ok(ran)
+            }
+            Ends::OurReceiver(congestion) => {
+                let (far, own) = pair();
+                let ours = Ours::receiver(own, bytes, setting.seed);
+                let (sender, near) = Kernel::start("from", Role::Sender { bytes, congestion: congestion.clone() })?;
+                let path = EmulatedPath::new(near, far, there, back, setting.seed);
+                let ran = drive(path, Some(ours), |ours| ours.is_some_and(Ours::is_done), until, false)?;
+                sender.end()?;
+                Ok(ran)
+            }
+        }
+    }
+}
+
+impl ProcedureSettings for Settings {
+    fn procedure(&self) -> Result<Box<dyn Procedure>, Failure> {
+        Ok(Box::new(Internet::new(self)?))
+    }
+}
+
+impl Procedure for Internet {
+    fn arms(&self) -> Vec<Arm> {
+        let Settings { mbit, rtt_ms, queue_kb, queue_packets, loss_percent, reorder_percent, black_hole, .. } =
+            &self.settings;
+        let queue = match (queue_kb, queue_packets) {
+            (Some(kb), _) => format!("{kb} kB"),
+            (None, Some(packets)) => format!("{packets} packets"),
+            (None, None) => "one bandwidth-delay product".to_owned(),
+        };
+        let mut conditions = BTreeMap::from([
+            ("path".to_owned(), format!("{mbit} Mbit/s, {rtt_ms} ms, a queue of {queue}")),
+            ("loss".to_owned(), format!("{loss_percent} %")),
+            ("reordering".to_owned(), format!("{reorder_percent} %")),
+            ("bytes".to_owned(), format!("{} MB", self.settings.megabytes)),
+        ]);
+        if let Some(most) = black_hole {
+            conditions.insert("black hole".to_owned(), format!("beyond {most} bytes"));
+        }
+        let left_out = |ends: &Ends| match ends {
+            _ if self.missing.is_some() => self.missing.clone(),
+            Ends::Linux(name) | Ends::OurReceiver(name)
+                if !self.available.split_whitespace().any(|has| has == name) =>
+            {
+                Some(format!("this kernel has no {name}: modprobe tcp_{name}"))
+            }
+            _ => None,
+        };
+        let arm = |ends: &Ends| Arm { name: ends.name(), conditions: conditions.clone(), left_out: left_out(ends) };
+        self.ends.iter().map(arm).collect()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        vec![
+            Figure::higher(GOODPUT, "Mbit/s"),
+            Figure::lower("drops", "frames"),
+            Figure::lower("mean queue", "kB"),
+            Figure::plain("frames there", "per MB"),
+            Figure::plain("late", "ms at most"),
+        ]
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![
+            "Goodput: from the start of all, the handshake with it, to the last byte received.".to_owned(),
+            "Late: the longest that the path was not looked after; as much may be in a round trip.".to_owned(),
+        ]
+    }
+
+    fn run(&mut self, arm: usize, setting: &Setting) -> Result<Run, Failure> {
+        let ran = self.transfer(&self.ends[arm].clone(), setting)?;
+        let mut run = Run::default();
+        let seconds = ran.took.as_secs_f64();
+        let megabytes = f64::from(self.settings.megabytes);
+        put(&mut run.figures, GOODPUT, megabytes * 8.0 / seconds);
+        put(&mut run.figures, "drops", ran.there.queue_dropped as f64);
+        put(&mut run.figures, "mean queue", ran.there.queued as f64 / ran.took.as_nanos() as f64 / 1e3);
+        put(&mut run.figures, "frames there", ran.there.entered as f64 / megabytes);
+        put(&mut run.figures, "late", ran.late.as_secs_f64() * 1e3);
+        Ok(run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            mbit: 50,
+            rtt_ms: 10,
+            queue_kb: None,
+            queue_packets: None,
+            loss_percent: 0.0,
+            reorder_percent: 0.0,
+            black_hole: None,
+            megabytes: 1,
+            congestion: vec!["cubic".to_owned()],
+        }
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        for bad in [
+            Settings { mbit: 0, ..settings() },
+            Settings { queue_kb: Some(10), queue_packets: Some(10), ..settings() },
+            Settings { loss_percent: f64::NAN, ..settings() },
+            Settings { reorder_percent: 101.0, ..settings() },
+            Settings { black_hole: Some(40), ..settings() },
+            Settings { megabytes: 0, ..settings() },
+            Settings { congestion: Vec::new(), ..settings() },
+        ] {
+            assert!(Internet::new(&bad).is_err(), "{bad:?}");
+        }
+    }
+
+    /// The bottleneck is on the way of the data, and its queue what was asked
+    /// for, or one bandwidth-delay product.
+    #[test]
+    fn the_path_is_what_was_asked_for() {
+        let of = |settings: Settings| Internet::new(&settings).expect("they make sense").impairments();
+        let (there, back) = of(settings());
+        let rate = there.rate.expect("a bottleneck");
+        assert_eq!((rate.bytes_per_second, rate.queue_bytes, there.queue_frames), (6_250_000, 62_500, None));
+        assert_eq!((there.delay + back.delay, back.rate), (Duration::from_millis(10), None));
+        let (there, _) = of(Settings { queue_packets: Some(20), ..settings() });
+        assert_eq!((there.rate.map(|rate| rate.queue_bytes), there.queue_frames), (Some(u64::MAX), Some(20)));
+    }
+
+    /// What the machine lacks is said for each arm.
+    #[test]
+    fn a_congestion_control_that_is_not_there_leaves_its_rows_out() {
+        let settings = Settings { congestion: vec!["no-such".to_owned()], ..settings() };
+        let arms = Internet::new(&settings).expect("they make sense").arms();
+        let left: Vec<bool> = arms.iter().map(|arm| arm.left_out.is_some()).collect();
+        let ours = !is_root() || !Path::new("/dev/net/tun").exists() || find_program("ip").is_none();
+        assert_eq!(left, [true, ours, true], "{arms:?}");
+    }
+
+    /// A transfer of each kind, where this user may make namespaces and TAPs.
+    #[test]
+    fn flows_go_over_the_path_both_ways() {
+        let procedure = Internet::new(&settings()).expect("they make sense");
+        if let Some(why) = &procedure.missing {
+            eprintln!("left out: {why}");
+            return;
+        }
+        let interrupt = demo::child::Interrupt::of(std::sync::Arc::default());
+        let progress = crate::procedure::Progress::default();
+        let setting = Setting { seed: 7, interrupt: &interrupt, progress: &progress };
+        for ends in &procedure.ends {
+            let ran = procedure.transfer(ends, &setting).unwrap_or_else(|why| panic!("{ends:?}: {why}"));
+            // At 50 Mbit/s 1 MB takes 160 ms at least.
+            assert!(ran.took >= Duration::from_millis(160), "{ends:?}: {:?}", ran.took);
+            assert!(ran.there.passed >= 690, "{ends:?}: {:?}", ran.there);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! What a client sends, and what becomes of its connection.
+
+use crate::heads::KnownBlocks;
+use crate::scratch::{self, Scratch};
+use app::Body;
+use connections::{CarriedTerms, Counters, Io, Multiplexed};
+use core::time::Duration;
+use exchange::{ExchangeId, Priority, RequestBody};
+use h2::frame::{self, Kind, MAX_STREAM};
+use h2::{ErrorCode, Flood, HeadLimits, Offer, ServerConnection, ServerEvent, ServerSettings, StreamPriority};
+use semantics::{Request, Status};
+use wire::Time;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Http2 {
+    /// None before it is told that the connection is its own.
+    pub connection: Option<Box<ServerConnection<Source>>>,
+    pub terms: CarriedTerms,
+    /// Counts frames of bodies: who is useful in parts takes turns.
+    pub served: u32,
+    /// Since when a head has come in part.
+    head_since: Option<Time>,
+    drain: Draining,
+    /// Its client sends no more.
+    ended: bool,
+    failed: bool,
+}
+
+/// What is lent to look at what a client sent.
+struct Lent<'a> {
+    out: &'a mut Vec<u8>,
+    block: &'a mut Vec<u8>,
+    known: &'a mut KnownBlocks,
+}
+
+/// What a stream has to send.
+#[derive(Debug, Default)]
+pub(crate) enum Source {
+    /// Nothing yet.
+    #[default]
+    None,
+    /// What the handler of an exchange answers.
+    Exchange(ExchangeId),
+    /// The same, of what is no request: behind its answer the stream is reset, and that says why.
+    Refused(ExchangeId, ErrorCode),
+    /// The rest of a body that was ready.
+    Prepared { content: Body, left: (u32, u32) },
+}
+
+impl Source {
+    pub const fn exchange(&self) -> Option<ExchangeId> {
+        match self {
+            Self::Exchange(id) | Self::Refused(id, _) => Some(*id),
+            Self::None | Self::Prepared { .. } => None,
+        }
+    }
+}
+
+/// How far the end of a connection is (RFC 9113 section 6.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Draining {
+    No,
+    /// Its client was told that an end is near, at this time, and sent a PING behind that.
+    Near(Time),
+    /// And which stream was the last.
+    Last,
+}
+
+/// So long a client may take to answer that PING.
+const PONG: Duration = Duration::from_secs(1);
+
+/// What a connection of HTTP/2 begins with.
+#[must_use]
+pub fn begin(terms: CarriedTerms) -> Box<dyn Multiplexed> {
+    Box::new(Http2 {
+        connection: None,
+        terms,
+        served: 0,
+        head_since: None,
+        drain: Draining::No,
+        ended: false,
+        failed: false,
+    })
+}
+
+impl Http2 {
+    fn settings(&self) -> ServerSettings {
+        let limits = self.terms.head.limits;
+        ServerSettings {
+            streams: self.terms.http2.streams,
+            window: self.terms.http2.window,
+            head: HeadLimits { line: limits.request_line, bytes: limits.head, fields: limits.fields },
+        }
+    }
+
+    fn on_event(&mut self, io: &mut dyn Io, event: ServerEvent<'_, Source>, rest: Lent<'_>) {
+        let Lent { out, block, known } = rest;
+        match event {
+            ServerEvent::Nothing => {}
+            ServerEvent::Request { stream, request, length, ends } => {
+                self.on_request(io, stream, (&request, length, ends), Lent { out, block, known });
+            }
+            ServerEvent::Refused { stream, status, line } => self.on_refused(io, stream, (status, line), out),
+            ServerEvent::Body { stream, bytes, ends } => {
+                if let Some(id) = self.exchange(stream) {
+                    if !bytes.is_empty() {
+                        io.body(id, bytes);
+                    }
+                    if ends {
+                        io.body_end(id, b"");
+                    }
+                } else if let Some(connection) = &mut self.connection {
+                    // Nobody reads it.
+                    connection.give_back(stream, bytes.len(), out);
+                }
+            }
+            ServerEvent::Trailers { stream, lines } => {
+                if let Some(id) = self.exchange(stream) {
+                    io.body_end(id, lines);
+                }
+            }
+            ServerEvent::Reset(source) => {
+                if let Some(id) = source.exchange() {
+                    io.reset(id);
+                }
+            }
+            ServerEvent::Prioritized { stream } => {
+                let stream = self.connection.as_deref().and_then(|connection| connection.get(stream));
+                if let Some(stream) = stream
+                    && let Some(id) = stream.data.exchange()
+                {
+                    io.set_priority(id, told(stream.priority));
+                }
+            }
+            ServerEvent::Ponged => self.say_last(out),
+            ServerEvent::Failed(failure) => {
+                self.failed = true;
+                if let Some(flood) = failure.flood {
+                    io.count(counted(flood));
+                }
+            }
+        }
+    }
+
+    fn exchange(&self, stream: u32) -> Option<ExchangeId> {
+        self.connection.as_deref()?.get(stream)?.data.exchange()
+    }
+
+    fn on_request(
+        &mut self,
+        io: &mut dyn Io,
+        number: u32,
+        (request, length, ends): (&Request<'_>, Option<u64>, bool),
+        Lent { out, block, known }: Lent<'_>,
+    ) {
+        let Some(connection) = &mut self.connection else { return };
+        if ends {
+            let server = io.common().server;
+            let found = io.prepared(request, &mut |ready| known.write(block, ready, server));
+            if let Some((content, left)) = found {
+                connection.send_block(number, block, left.0 == left.1, out);
+                if let Some(stream) = connection.get_mut(number) {
+                    stream.data = Source::Prepared { content, left };
+                }
+                return;
+            }
+        }
+        let body = match length {
+            _ if ends => RequestBody::None,
+            Some(length @ 1..) => RequestBody::Length(length),
+            Some(0) | None => RequestBody::Unknown,
+        };
+        let priority = connection.get(number).map_or_else(Priority::default, |stream| told(stream.priority));
+        match io.begin(priority, request, body) {
+            Some(id) => {
+                if let Some(stream) = connection.get_mut(number) {
+                    stream.data = Source::Exchange(id);
+                }
+            }
+            None => connection.reset(number, ErrorCode::REFUSED_STREAM, out),
+        }
+    }
+
+    /// What is no request is answered all the same, and its stream reset behind the answer
+    /// (RFC 9113 section 8.1.1).
+    fn on_refused(&mut self, io: &mut dyn Io, number: u32, (status, line): (Status, &[u8]), out: &mut Vec<u8>) {
+        let code = if status == Status::BAD_REQUEST { ErrorCode::PROTOCOL_ERROR } else { ErrorCode::NO_ERROR };
+        let id = io.refuse(status, line);
+        let Some(connection) = &mut self.connection else { return };
+        match (id, connection.get_mut(number)) {
+            (Some(id), Some(stream)) => stream.data = Source::Refused(id, code),
+            _ => connection.reset(number, code, out),
+        }
+    }
+
+    /// Its client is told which of its streams was the last.
+    fn say_last(&mut self, out: &mut Vec<u8>) {
+        if let (Draining::Near(_), Some(connection)) = (self.drain, &mut self.connection) {
+            self.drain = Draining::Last;
+            let last = connection.close();
+            frame::write_go_away(out, last, ErrorCode::NO_ERROR);
+        }
+    }
+
+    /// Sends what was written, and ends the connection where nothing more is to come.
+    fn leave(&mut self, io: &mut dyn Io, out: &mut Vec<u8>) {
+        if !out.is_empty() {
+            io.send(out);
+            out.clear();
+        }
+        if self.failed {
+            if self.connection.take().is_some() {
+                io.fail();
+            }
+            return;
+        }
+        let is_empty = self.connection.as_deref().is_none_or(|connection| connection.streams().is_empty());
+        if is_empty && (self.ended || self.drain == Draining::Last) {
+            self.connection = None;
+            io.close();
+        }
+    }
+}
+
+impl Multiplexed for Http2 {
+    fn is_http2(&self) -> bool {
+        true
+    }
+
+    fn on_open(&mut self, io: &mut dyn Io) {
+        let settings = self.settings();
+        scratch::with(|Scratch { out, .. }| {
+            self.connection = Some(Box::new(ServerConnection::new(settings, out)));
+            io.send(out);
+        });
+    }
+
+    fn on_bytes(&mut self, io: &mut dyn Io, bytes: &[u8]) -> usize {
+        let second = second_of(io.now());
+        scratch::with(|scratch| {
+            let Scratch { memory, out, block, known, .. } = &mut *scratch;
+            let mut rest = bytes;
+            while let Some(connection) = self.connection.as_deref_mut().filter(|_| !rest.is_empty() && !self.failed) {
+                let (taken, event) = connection.on_bytes(Offer { bytes: rest, second, memory }, out);
+                self.on_event(io, event, Lent { out, block, known });
+                if taken == 0 {
+                    break;
+                }
+                rest = rest.get(taken..).unwrap_or_default();
+            }
+            let is_within = self.connection.as_deref().is_some_and(ServerConnection::is_within_head);
+            self.head_since = if is_within { Some(self.head_since.unwrap_or(io.now())) } else { None };
+            // What is answered at once goes along.
+            self.send(io, scratch);
+            self.leave(io, &mut scratch.out);
+            let is_over = self.connection.is_none();
+            if is_over { bytes.len() } else { bytes.len() - rest.len() }
+        })
+    }
+
+    fn on_room(&mut self, io: &mut dyn Io) {
+        scratch::with(|scratch| {
+            self.send(io, scratch);
+            self.leave(io, &mut scratch.out);
+        });
+    }
+
+    fn on_end(&mut self, io: &mut dyn Io, held: usize) {
+        self.ended = true;
+        // A part of a frame never becomes whole.
+        self.failed |= held > 0;
+        self.leave(io, &mut Vec::new());
+    }
+
+    fn on_timer(&mut self, io: &mut dyn Io) {
+        let now = io.now();
+        let mut out = Vec::new();
+        if self.head_since.is_some_and(|since| now.since(since) >= self.terms.head.timeout) {
+            io.count(|counters| &mut counters.timeouts_header);
+            frame::write_go_away(&mut out, 0, ErrorCode::NO_ERROR);
+            self.ended = true;
+            self.connection = None;
+        }
+        if let Some(connection) = &mut self.connection {
+            connection.on_second(second_of(now), &mut out);
+        }
+        if let Draining::Near(since) = self.drain
+            && now.since(since) >= PONG
+        {
+            self.say_last(&mut out);
+        }
+        self.leave(io, &mut out);
+    }
+
+    fn drain(&mut self, io: &mut dyn Io) {
+        let mut out = Vec::new();
+        match self.drain {
+            Draining::No => {
+                self.drain = Draining::Near(io.now());
+                frame::write_go_away(&mut out, MAX_STREAM, ErrorCode::NO_ERROR);
+                frame::write(&mut out, Kind::Ping, 0, 0, &[0; 8]);
+            }
+            Draining::Near(_) => self.say_last(&mut out),
+            Draining::Last => {}
+        }
+        self.leave(io, &mut out);
+    }
+}
+
+const fn second_of(now: Time) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
+}
+
+pub(crate) const fn told(priority: StreamPriority) -> Priority {
+    Priority { urgency: priority.urgency, incremental: priority.incremental }
+}
+
+/// What a flood is counted with.
+fn counted(flood: Flood) -> fn(&mut Counters) -> &mut u64 {
+    match flood {
+        Flood::RapidReset => |counters| &mut counters.flood_rapid_reset,
+        Flood::MadeReset => |counters| &mut counters.flood_made_reset,
+        Flood::Continuation => |counters| &mut counters.flood_continuation,
+        Flood::Settings => |counters| &mut counters.flood_settings,
+        Flood::Ping => |counters| &mut counters.flood_ping,
+        Flood::Priority => |counters| &mut counters.flood_priority,
+        Flood::Empty => |counters| &mut counters.flood_empty,
+        Flood::Window => |counters| &mut counters.flood_window,
+        Flood::Padding => |counters| &mut counters.flood_padding,
+        Flood::Table => |counters| &mut counters.flood_table,
+        Flood::Heads => |counters| &mut counters.flood_heads,
+        Flood::Overhead => |counters| &mut counters.flood_overhead,
+    }
+}

@@ -1,0 +1,214 @@
+//! What is sent next: heads and ends at once, bodies by the priorities of their streams, as much as
+//! the connection and the client's windows take.
+
+use crate::heads;
+use crate::protocol::{Http2, Source};
+use crate::scratch::{Scratch, Turn};
+use connections::Io;
+use exchange::ExchangeId;
+use h2::{BlockWriter, ErrorCode, ServerConnection};
+use semantics::Status;
+
+impl Http2 {
+    /// Sends what there is, as far as there is room.
+    pub(crate) fn send(&mut self, io: &mut dyn Io, scratch: &mut Scratch) {
+        let Some(connection) = self.connection.as_deref_mut() else { return };
+        scratch.ready.clear();
+        let mut at = 0;
+        while let Some((number, exchange)) = connection.streams().get(at).map(|one| (one.number, one.data.exchange())) {
+            if let Some(id) = exchange {
+                give_back(connection, io, (number, id), &mut scratch.out);
+                send_head(connection, io, (number, id), scratch);
+            }
+            // A stream that is over is none any more.
+            let is_there = connection.streams().get(at).is_some_and(|one| one.number == number);
+            if is_there {
+                if let Some(turn) = turn(connection, io, at) {
+                    scratch.ready.push(turn);
+                }
+                at += 1;
+            }
+        }
+        scratch.ready.sort_unstable_by(|one, other| other.cmp(one));
+        self.send_bodies(io, scratch);
+        flush(io, &mut scratch.out);
+    }
+
+    /// The one whose turn is next is the last of those that are ready.
+    fn send_bodies(&mut self, io: &mut dyn Io, scratch: &mut Scratch) {
+        while io.room() > scratch.out.len()
+            && let Some(turn) = scratch.ready.pop()
+        {
+            let Some(connection) = self.connection.as_deref_mut() else { return };
+            self.served = self.served.wrapping_add(1).max(1);
+            let chunk = self.terms.http2.chunk as usize;
+            send_chunk(connection, io, (turn.stream, chunk), &mut scratch.out);
+            let Some(stream) = connection.get_mut(turn.stream) else { continue };
+            stream.served = self.served;
+            let at = connection.streams().partition_point(|one| one.number < turn.stream);
+            if let Some(turn) = self::turn(connection, io, at) {
+                let place = scratch.ready.partition_point(|other| *other > turn);
+                scratch.ready.insert(place, turn);
+            }
+        }
+    }
+}
+
+/// When a stream's body is to be sent, if some of it may be.
+fn turn(connection: &ServerConnection<Source>, io: &dyn Io, at: usize) -> Option<Turn> {
+    let stream = connection.streams().get(at)?;
+    let (body, ends) = match &stream.data {
+        Source::None => return None,
+        Source::Exchange(id) | Source::Refused(id, _) => {
+            let unsent = io.unsent(*id);
+            (unsent.body, unsent.ends && !unsent.head)
+        }
+        Source::Prepared { left: (start, end), .. } => ((end - start) as usize, true),
+    };
+    let may_send = if body > 0 { connection.room(stream.number) > 0 } else { ends };
+    let served = if stream.priority.incremental { stream.served } else { 0 };
+    may_send.then_some(Turn { urgency: stream.priority.urgency, served, stream: stream.number })
+}
+
+/// Tells a client how much more it may send of a body.
+fn give_back(
+    connection: &mut ServerConnection<Source>,
+    io: &mut dyn Io,
+    (stream, id): (u32, ExchangeId),
+    out: &mut Vec<u8>,
+) {
+    let freed = io.freed(id);
+    if freed > 0 {
+        connection.give_back(stream, freed, out);
+    }
+}
+
+/// Sends the heads of an answer, its reset, and its end if there is no body.
+fn send_head(
+    connection: &mut ServerConnection<Source>,
+    io: &mut dyn Io,
+    (number, id): (u32, ExchangeId),
+    scratch: &mut Scratch,
+) {
+    let Scratch { out, block, .. } = scratch;
+    while io.unsent(id).head
+        && let Some(head) = io.take_head(id)
+    {
+        heads::queued(block, io, &head);
+        let unsent = io.unsent(id);
+        let ends = !unsent.head && unsent.body == 0 && unsent.ends && !unsent.trails && unsent.stop.is_none();
+        if head.status == Status::CONTENT_TOO_LARGE
+            && let Some(stream) = connection.get_mut(number)
+        {
+            // Nothing more of the body is wanted, which is said behind the answer.
+            stream.data = Source::Refused(id, ErrorCode::NO_ERROR);
+        }
+        if let Some(value) = heads::priority(&head.fields)
+            && let Some(stream) = connection.get_mut(number)
+        {
+            // RFC 9218 section 8: who answers knows better.
+            stream.priority = stream.priority.changed_by(value);
+        }
+        if ends {
+            return end(connection, io, (number, id), (out, Some(block)));
+        }
+        connection.send_block(number, block, false, out);
+    }
+    if io.unsent(id).stop.is_some() {
+        let _ = io.end(id);
+        connection.reset(number, ErrorCode::INTERNAL_ERROR, out);
+    }
+}
+
+/// Sends some of a body, or what follows it.
+fn send_chunk(
+    connection: &mut ServerConnection<Source>,
+    io: &mut dyn Io,
+    (number, chunk): (u32, usize),
+    out: &mut Vec<u8>,
+) {
+    let room = io.room().saturating_sub(out.len());
+    let most = connection.room(number).min(chunk).min(connection.payload()).min(room);
+    let Some(stream) = connection.get_mut(number) else { return };
+    match &mut stream.data {
+        Source::None => {}
+        Source::Prepared { content, left: (start, last) } => {
+            let some = most.min((*last - *start) as usize);
+            let (content, range) = (content.clone(), (*start, *start + some as u32));
+            *start = range.1;
+            let ends = *start == *last;
+            out.extend_from_slice(&connection.data(number, some, ends));
+            match content.as_slice().get(range.0 as usize..range.1 as usize) {
+                // What is short goes along with what is around it.
+                Some(bytes) if some <= COPIED => out.extend_from_slice(bytes),
+                _ => {
+                    flush(io, out);
+                    io.send_body(&content, range);
+                }
+            }
+            if ends {
+                connection.end(number);
+            }
+        }
+        Source::Exchange(id) | Source::Refused(id, _) => {
+            let (id, unsent) = (*id, io.unsent(*id));
+            let some = most.min(unsent.body);
+            let is_all = some == unsent.body && unsent.ends && unsent.stop.is_none();
+            if some > 0 {
+                let ends = is_all && !unsent.trails;
+                out.extend_from_slice(&connection.data(number, some, ends));
+                flush(io, out);
+                let _ = io.pass(id, some);
+                if ends {
+                    let _ = io.end(id);
+                    over(connection, number, out);
+                }
+            } else if is_all {
+                end(connection, io, (number, id), (out, None));
+            }
+        }
+    }
+}
+
+/// Bytes of a body that are copied beside the frames around them.
+const COPIED: usize = 2 << 10;
+
+fn flush(io: &mut dyn Io, out: &mut Vec<u8>) {
+    if !out.is_empty() {
+        io.send(out);
+        out.clear();
+    }
+}
+
+/// Sends the end of an answer: with its head, if there is nothing else, or with what follows its body.
+fn end(
+    connection: &mut ServerConnection<Source>,
+    io: &mut dyn Io,
+    (number, id): (u32, ExchangeId),
+    (out, head): (&mut Vec<u8>, Option<&Vec<u8>>),
+) {
+    let trailers = io.end(id);
+    match head {
+        Some(block) => connection.write_block(number, block, true, out),
+        None if trailers.is_empty() => out.extend_from_slice(&connection.data(number, 0, true)),
+        None => {
+            let mut block = Vec::new();
+            BlockWriter::trailers(&mut block).lines(&trailers);
+            connection.write_block(number, &block, true, out);
+        }
+    }
+    over(connection, number, out);
+}
+
+/// Its end was sent.
+fn over(connection: &mut ServerConnection<Source>, number: u32, out: &mut Vec<u8>) {
+    match connection.get(number).map(|stream| &stream.data) {
+        // RFC 9113 section 8.1.
+        Some(Source::Refused(_, ErrorCode::NO_ERROR)) => connection.end_soon(number),
+        Some(Source::Refused(_, code)) => {
+            let code = *code;
+            connection.reset(number, code, out);
+        }
+        _ => connection.end(number),
+    }
+}
