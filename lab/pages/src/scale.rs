@@ -89,7 +89,9 @@ impl Range {
     }
 
     pub(crate) fn place(&self, value: f64) -> f64 {
-        ((self.scale.own(value) - self.from) / self.span).clamp(0.0, 1.0)
+        let place = (self.scale.own(value) - self.from) / self.span;
+        // The end of an interval may be below all that a logarithm has.
+        if place.is_nan() { 0.0 } else { place.clamp(0.0, 1.0) }
     }
 
     pub(crate) fn value(&self, place: f64) -> f64 {

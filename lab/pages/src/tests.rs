@@ -209,8 +209,12 @@ fn what_no_machine_measures_leaves_room_for_the_rest() {
     let seconds = |value: f64| figures::seconds(value);
     let mut chart = chart(vec![(1.0, 2e6), (2.0, f64::MAX), (3.0, 1e18), (4.0, -f64::MAX)]);
     (chart.y.format, chart.y.scale) = (seconds, AxisScale::Linear);
-    let drawn = svg_page([chart].iter());
-    assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+    let drawn = svg_page([chart.clone()].iter());
+    chart.series[0].points[0].interval = Some((-1.0, f64::MAX));
+    chart.y.scale = AxisScale::Logarithmic;
+    for drawn in [&drawn, &svg_page([chart].iter())] {
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+    }
     // Two points are drawn, and a label of their heights is no longer than the drawing has room for.
     assert_eq!(
         drawn.split("<polyline").nth(1).map(|curve| curve.split('"').nth(3).unwrap_or("").split(' ').count()),

@@ -131,8 +131,11 @@ fn head(title: &str, ReadResult { known, whole, .. }: &ReadResult) -> PageHead {
 /// Whom the figures are of: as the result says, or its command.
 fn of_whom(whole: &Value, command: &[String]) -> String {
     if let Some(setup) = whole.get("setup") {
-        let url = format!("{}://{}{}", text(setup, "/scheme"), text(setup, "/host"), text(setup, "/path"));
-        return format!("{url} ({})", text(setup, "/targets"));
+        // Streams without end are never secured, and have one target.
+        let scheme = Some(text(setup, "/scheme")).filter(|scheme| !scheme.is_empty());
+        let scheme = scheme.as_deref().unwrap_or("http");
+        let targets = text(setup, "/targets") + &text(setup, "/target");
+        return format!("{scheme}://{}{} ({targets})", text(setup, "/host"), text(setup, "/path"));
     }
     let links = whole.get("links").or_else(|| whole.pointer("/runs/0/1/links"));
     let links = links.or_else(|| whole.pointer("/measured/runs/0/1/links"));

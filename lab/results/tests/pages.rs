@@ -235,6 +235,37 @@ fn what_a_result_does_not_tell_is_said() {
     assert!(results::page(&[("a".to_owned(), "<!doctype html><p>".to_owned())]).is_err());
 }
 
+#[test]
+fn streams_without_end_say_whom_they_are_of_and_leave_out_the_moment_at_the_end() {
+    let span = |from: f64, to: f64, rate: f64| json!({ "start_s": from, "end_s": to, "up": { "bits_per_second": rate, "bytes": 1_000, "retransmits": 2 } });
+    let setup = json!({ "host": "10.0.0.2", "path": "/a", "target": "10.0.0.2:80", "up_streams": 1 });
+    let intervals = [span(0.0, 1.0, 9e9), span(1.0, 2.0, 9.1e9), span(2.0, 2.01, 0.0)];
+    let rest =
+        json!({ "setup": setup, "start_s": 0.0, "end_s": 2.01, "up": intervals[0]["up"], "intervals": intervals });
+    let text = page(&with(head("bulk", "COMPLETE", &[]), rest)).render();
+    assert!(text.contains("http://10.0.0.2/a (10.0.0.2:80)") && text.contains("9.00 Gbit/s up"), "{text}");
+    let curve = text.split("<polyline").nth(1).and_then(|rest| rest.split("points=\"").nth(1)).expect("a curve");
+    assert_eq!(curve.split('"').next().map(|points| points.split(' ').count()), Some(2));
+}
+
+#[test]
+fn a_forwarder_tells_its_links_frames_and_bursts() {
+    let port = |link: &str, received: u64| {
+        json!({
+            "link": link, "rx_bursts": [[0, 100], [32, 7]], "tx_bursts": [],
+            "totals": { "rx_packets": received, "rx_dropped": 0, "tx_packets": 50, "tx_dropped": 4 },
+        })
+    };
+    let ports = [port("memif:@a", 2_000), port("memif:@b", 0)];
+    let rest = json!({ "mode": "io", "duration_ns": 2_000_000_000_u64, "ports": ports, "cycles_per_packet": 12.5 });
+    let text = page(&with(head("packet-forward", "COMPLETE", &[]), rest)).render();
+    for part in
+        ["memif:@a and memif:@b", "1.00 kframes/s received", "8 dropped on all links", ">received by memif:@a</text>"]
+    {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
 /// Every kind, with nothing in it but its head, has a page, and none is without its verdict.
 #[test]
 fn every_kind_has_a_page() {
