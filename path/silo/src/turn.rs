@@ -174,12 +174,7 @@ fn walk<A: App>(mut rx: impl Receive, out: &mut impl Egress, stack: &mut Stack, 
             continue;
         }
         match other {
-            Arrived::Data(id, data) => {
-                cold_path();
-                deliver_apart(stack, app, id, data);
-                // It has its turn to send with the others: it has no records.
-                stack.settle_sealed(id, out);
-            }
+            Arrived::Data(id, data) => deliver_apart(stack, app, (id, data), out),
             Arrived::Records(id, data) => {
                 cold_path();
                 deliver_light(stack, app, id, data);
@@ -319,11 +314,13 @@ fn deliver_data<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8])
     }
 }
 
-/// The same, for what is not told at first sight.
+/// The same, for what is not told at first sight: its connection has its turn to send with the
+/// others, for it has no records.
 #[cold]
 #[inline(never)]
-fn deliver_apart<A: App>(stack: &mut Stack, app: &mut A, id: ConnId, data: &[u8]) {
+fn deliver_apart<A: App>(stack: &mut Stack, app: &mut A, (id, data): (ConnId, &[u8]), out: &mut impl Egress) {
     deliver_data(stack, app, id, data);
+    stack.settle_sealed(id, out);
 }
 
 /// Keeps what the application left.

@@ -11,7 +11,7 @@ use crate::counters::Counters;
 use crate::egress::{Egress, LinkOffload};
 use crate::flow::{Envelope, Flow};
 use crate::ip::{Conflict, Ip, Resolved, Trouble, Upward, is_martian_v4, original_of};
-use crate::segments::{Arrival, Arrived, Glance, Light, ReturnPath, Tcp};
+use crate::segments::{Arrival, Arrived, Glance, LightArrival, ReturnPath, Tcp};
 use crate::shadow::Way;
 use app::{Closed, ConnId, Unreachable};
 use core::hint::cold_path;
@@ -130,7 +130,7 @@ impl Stack {
                     return None;
                 }
                 let light = self.tcp.on_light(&mut self.ip, slot, &flow, header, plain.payload);
-                if let Some(Light { id, is_unsettled: true }) = light {
+                if let Some(LightArrival { id, is_unsettled: true }) = light {
                     return Some((id, plain.payload));
                 }
                 cold_path();

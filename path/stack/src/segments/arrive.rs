@@ -63,14 +63,14 @@ pub enum Arrived<'f> {
 
 /// What came of a segment of a light connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Light {
+pub struct LightArrival {
     /// The connection.
     pub id: ConnId,
     /// [`crate::Stack::settle`] is to be called when the application has had its bytes.
     pub is_unsettled: bool,
 }
 
-impl Light {
+impl LightArrival {
     /// As it is told, with the bytes that came; of a `sealed` connection these are records.
     #[inline(always)]
     pub fn with(self, data: &[u8], sealed: bool) -> Arrived<'_> {
@@ -273,7 +273,7 @@ impl Tcp {
         flow: &Flow,
         header: &Established,
         payload: &[u8],
-    ) -> Option<Light> {
+    ) -> Option<LightArrival> {
         self.on_light_as::<false>(ip, index, flow, header, payload)
     }
 
@@ -286,7 +286,7 @@ impl Tcp {
         flow: &Flow,
         header: &Established,
         payload: &[u8],
-    ) -> Option<Light> {
+    ) -> Option<LightArrival> {
         self.on_light_as::<true>(ip, index, flow, header, payload)
     }
 
@@ -298,7 +298,7 @@ impl Tcp {
         flow: &Flow,
         header: &Established,
         payload: &[u8],
-    ) -> Option<Light> {
+    ) -> Option<LightArrival> {
         let slot = self.slots.at_mut(index);
         let common = &mut self.common;
         let mut cx = Context {
@@ -324,11 +324,11 @@ impl Tcp {
             // Its deadline is entered after its turn to send, and that comes
             // with what the application answers.
             slot.tcp.set_ready(true);
-            return Some(Light { id, is_unsettled: true });
+            return Some(LightArrival { id, is_unsettled: true });
         }
         cold_path();
         self.timers.enter_deadline(index, slot);
-        Some(Light { id, is_unsettled: false })
+        Some(LightArrival { id, is_unsettled: false })
     }
 
     /// A segment that ends a light connection (see

@@ -30,7 +30,7 @@ mod time_wait;
 mod timers;
 mod transmit;
 
-pub(crate) use arrive::Light;
+pub(crate) use arrive::LightArrival;
 pub use arrive::{Arrival, Arrived, Glance};
 #[cfg(test)]
 pub(crate) use outbox::MAX_PENDING;
