@@ -42,6 +42,11 @@ fn h2_server() {
 }
 
 #[test]
+fn hpack() {
+    replay("hpack");
+}
+
+#[test]
 fn http_server() {
     replay("http_server");
 }
