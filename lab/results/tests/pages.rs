@@ -237,7 +237,10 @@ fn what_a_result_does_not_tell_is_said() {
 
 #[test]
 fn streams_without_end_say_whom_they_are_of_and_leave_out_the_moment_at_the_end() {
-    let span = |from: f64, to: f64, rate: f64| json!({ "start_s": from, "end_s": to, "up": { "bits_per_second": rate, "bytes": 1_000, "retransmits": 2 } });
+    let span = |from: f64, to: f64, rate: f64| {
+        let up = json!({ "bits_per_second": rate, "bytes": 1_000, "retransmits": 2 });
+        json!({ "start_s": from, "end_s": to, "up": up })
+    };
     let setup = json!({ "host": "10.0.0.2", "path": "/a", "target": "10.0.0.2:80", "up_streams": 1 });
     let intervals = [span(0.0, 1.0, 9e9), span(1.0, 2.0, 9.1e9), span(2.0, 2.01, 0.0)];
     let rest =
