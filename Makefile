@@ -14,6 +14,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 NEARSIDE := $(TARGET)/release/nearside
 # Where BoringSSL's sources are, tlsfuzzer's, and those of nginx's test suite: what the soak runs.
 BOGO ?=
+HPACK_CASES ?=
 TLSFUZZER ?=
 NGINX_TESTS ?=
 # Where make install puts things; DESTDIR is for who makes packages.
@@ -178,7 +179,7 @@ soak: build ## all tests on a busy machine (ROUNDS) and on one core, restarts, b
 		"what intervals are worth|NEARSIDE_EXPERIMENTS=2000 $(CARGO) test -q --locked -p stats --test simulations" \
 		"10,000 faults of upstreams|$(RUN) --package sim -- --upstream-faults 10000" \
 		"BoringSSL's test runner against our TLS (BOGO=its sources)|CARGO='$(CARGO)' BOGO='$(BOGO)' scripts/bogo.sh" \
-		"the published cases of HPACK (HPACK_CASES=its files)|CARGO='$(CARGO)' HPACK_CASES='$(HPACK_CASES)' scripts/hpack-cases.sh" \
+		"HPACK's published cases (HPACK_CASES)|CARGO='$(CARGO)' HPACK_CASES='$(HPACK_CASES)' scripts/hpack-cases.sh" \
 		"tlsfuzzer's scripts (TLSFUZZER=its sources)|TLSFUZZER='$(TLSFUZZER)' $(SUDO) scripts/tlsfuzzer.sh $(NEARSIDE)" \
 		"nginx's suite (NGINX_TESTS=its sources)|NGINX_TESTS='$(NGINX_TESTS)' $(SUDO) scripts/nginx-tests.sh $(NEARSIDE)" \
 		"Debian's nginx-light, -full and -extras, from their packages|CARGO='$(CARGO)' scripts/debian-nginx.sh" \
