@@ -481,8 +481,8 @@ fn http2_is_spoken_where_a_configuration_says_so() {
         (vec![default, None], vec![])
     );
     assert_eq!(terms("server { listen 81 http2; listen 82; }"), (vec![default, None], vec![deprecated.to_owned()]));
-    let conf = "http2 on; http2_max_concurrent_streams 7; server { listen 81; http2_body_preread_size 1m;
-        http2_chunk_size 4k; http2_recv_buffer_size 1m; }";
+    let conf = "http2 on; http2_max_concurrent_streams 7; http2_recv_buffer_size 1m;
+        server { listen 81; http2_body_preread_size 1m; http2_chunk_size 4k; }";
     assert_eq!(terms(conf), (vec![Some((7, 1 << 20, 4_096))], vec![]));
     for (directive, said) in [
         ("http2_max_requests 9", "use the \"keepalive_requests\" directive instead"),
