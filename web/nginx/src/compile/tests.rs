@@ -500,8 +500,7 @@ fn http2_is_spoken_where_a_configuration_says_so() {
     }
     for (directive, said) in [
         ("http2_chunk_size 0", "the http2 chunk size cannot be zero"),
-        ("http2_body_preread_size 2g", "\"http2_body_preread_size\" directive invalid value"),
-        ("http2 yes", "invalid value \"yes\" in \"http2\" directive, it must be \"on\" or \"off\""),
+        ("http2_body_preread_size 2048m", "\"http2_body_preread_size\" directive invalid value"),
     ] {
         let Err(refused) = compiled(&format!("{directive}; server {{ listen 81; }}")) else { panic!("{directive}") };
         assert!(refused.contains(said), "{refused}");
