@@ -220,8 +220,7 @@ impl Io for ConnectionIo<'_> {
     }
 
     fn reset(&mut self, id: ExchangeId) {
-        let unsent = self.unsent(id).body as u64;
-        self.gone(id, Gone::Left { now: self.now(), unsent });
+        self.gone(id);
     }
 
     fn set_priority(&mut self, id: ExchangeId, priority: Priority) {
@@ -324,8 +323,7 @@ impl ConnectionIo<'_> {
 
     fn give_up_all(&mut self) {
         let all = self.carries().map(|carries| core::mem::take(&mut carries.exchanges)).unwrap_or_default();
-        let why = Gone::Left { now: self.now(), unsent: 0 };
-        all.into_iter().for_each(|id| self.gone(id, why));
+        all.into_iter().for_each(|id| self.gone(id));
     }
 
     /// The connection is gone: all of its exchanges, and its protocol, are over.
@@ -364,6 +362,9 @@ impl ConnectionIo<'_> {
         let now = self.now();
         let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.stage != Stage::Over) else { return };
         (one.stage, one.stop) = (Stage::Over, Some(Stop::Reset));
+        if matches!(why, Gone::Left { .. }) {
+            one.exchange.sent = one.exchange.sent.saturating_sub(one.queued as u64);
+        }
         let (mark, sent_end) = (one.exchange.mark, one.sent_end);
         self.connections.tell_of_carried(id, now);
         self.handler.gone(id, mark, why);
@@ -374,10 +375,11 @@ impl ConnectionIo<'_> {
     }
 
     /// It is over before its end, and its entry is free.
-    fn gone(&mut self, id: ExchangeId, why: Gone) {
+    fn gone(&mut self, id: ExchangeId) {
         let now = self.now();
         let Some(one) = self.connections.carried.get_mut(id) else { return };
         let (mark, is_over) = (one.exchange.mark, one.stage == Stage::Over);
+        let why = Gone::Left { now, unsent: one.queued as u64 };
         one.exchange.sent = one.exchange.sent.saturating_sub(one.queued as u64);
         if !is_over {
             self.connections.tell_of_carried(id, now);
@@ -429,7 +431,9 @@ impl ConnectionIo<'_> {
                 } else {
                     self.connections.counters.timeouts_send += 1;
                 }
-                self.stop(id, Gone::Cut);
+                // Its client is as good as gone.
+                let unsent = one.queued as u64;
+                self.stop(id, Gone::Left { now, unsent });
             }
             Stage::Over if quiet >= terms.send => {
                 self.connections.counters.timeouts_send += 1;

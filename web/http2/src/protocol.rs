@@ -268,9 +268,13 @@ impl Multiplexed for Http2 {
 
     fn on_end(&mut self, io: &mut dyn Io, held: usize) {
         self.ended = true;
-        // A part of a frame never becomes whole.
+        // A part of a frame never becomes whole. Whoever sends no more acknowledges no window, and
+        // is gone, as for nginx: its streams end now.
         self.failed |= held > 0;
         self.leave(io, &mut Vec::new());
+        if self.connection.take().is_some() {
+            io.close();
+        }
     }
 
     fn on_timer(&mut self, io: &mut dyn Io) {

@@ -39,6 +39,8 @@ enum Unsecured {
     Failed(Failure),
     /// The server is not to be trusted, in words.
     Untrusted(String),
+    /// It speaks another protocol than is to be spoken.
+    Misspoken(String),
     /// Its end came first.
     Ended,
 }
@@ -115,7 +117,7 @@ impl Load {
             .as_ref()
             .and_then(|securing| unfit(&securing.sought, &connected.session, self.http2.is_some()))
         {
-            return self.fail_securing(net, id, Unsecured::Untrusted(why));
+            return self.fail_securing(net, id, why);
         }
         let Some((layer, session)) = connected.into_layer() else {
             return self.fail_securing(net, id, Unsecured::Failed(Failure::Over));
@@ -178,6 +180,7 @@ impl Load {
             ),
             Unsecured::Failed(why) => (&mut errors.handshake_failed, true, why.to_string()),
             Unsecured::Untrusted(words) => (&mut errors.untrusted, true, words),
+            Unsecured::Misspoken(words) => (&mut errors.handshake_failed, true, words),
         };
         *count += 1;
         securing.failure.get_or_insert(words);
@@ -217,18 +220,21 @@ fn agreed(session: &ServerSession) -> Agreed {
 }
 
 /// Why nothing is to be asked on a connection that could be secured.
-fn unfit(sought: &Sought, session: &ServerSession, http2: bool) -> Option<String> {
+fn unfit(sought: &Sought, session: &ServerSession, http2: bool) -> Option<Unsecured> {
     if http2 {
         // RFC 9113 section 3.2.
         if session.protocol.as_deref() != Some(b"h2") {
-            return Some("the server does not speak HTTP/2: it did not choose h2 (ALPN)".to_owned());
+            let why = "the server does not speak HTTP/2: it did not choose h2 (ALPN)";
+            return Some(Unsecured::Misspoken(why.to_owned()));
         }
     } else if let Some(other) = session.protocol.as_ref().filter(|name| !SPOKEN.contains(&&***name)) {
-        return Some(format!("the server chose to speak {}, which was not offered", other.escape_ascii()));
+        let why = format!("the server chose to speak {}, which was not offered", other.escape_ascii());
+        return Some(Unsecured::Misspoken(why));
     }
-    match session.verdict {
+    let untrusted = match session.verdict {
         ServerVerdict::NotAsked | ServerVerdict::Trusted => None,
         ServerVerdict::Refused(why) => Some(format!("the server's certificate is not trusted: {why}")),
         ServerVerdict::Misnamed => Some(format!("the server's certificate is not {}'s", sought.name.escape_ascii())),
-    }
+    };
+    untrusted.map(Unsecured::Untrusted)
 }

@@ -78,6 +78,8 @@ impl Runner<'_> {
         }
         let Some(block) = block else { return Flow::Status(500) };
         let ticket = self.rest.next_ticket(self.token);
+        // How long its client may take is said where the request has come to.
+        self.replies.set_terms(self.course.id, loaded.program.terms.of_block(self.course.block));
         let Some(body) = self.course.body.as_deref_mut() else { return Flow::On };
         // A length that was told was held against the limit where the location was found.
         let is_told = body.length.is_some();
@@ -245,8 +247,10 @@ impl Engine {
     /// Nothing more is read of a body, and what answers is told why.
     fn break_body(&mut self, replies: &mut dyn Replies, token: u32, failure: BodyFailure) {
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        // Nothing after it can be understood.
-        replies.set_last(course.id);
+        // Nothing after it can be understood, but what other streams carry.
+        if !course.about.http2 {
+            replies.set_last(course.id);
+        }
         let Some(body) = course.body.as_deref_mut() else { return };
         let streamed = matches!(body.state, BodyState::Streamed(_));
         (body.state, body.failure) = (BodyState::Broken, Some(failure));

@@ -470,8 +470,17 @@ impl Runner<'_> {
         location_value(location, out);
     }
 
-    /// The connection ends with this answer.
+    /// The connection ends with this answer, where it carries one request at a time: of HTTP/2 what
+    /// is wrong with a request concerns its stream alone.
     pub(super) fn set_last(&mut self) {
+        self.course.about.goes_on = false;
+        if !self.course.about.http2 {
+            self.replies.set_last(self.course.id);
+        }
+    }
+
+    /// The same, of every protocol: it has lasted as long, or answered as many, as it may.
+    pub(super) fn set_last_by_terms(&mut self) {
         self.course.about.goes_on = false;
         self.replies.set_last(self.course.id);
     }
@@ -481,7 +490,7 @@ impl Runner<'_> {
         let terms = self.loaded.program.terms.of_block(self.course.block);
         self.replies.set_terms(self.course.id, terms);
         if block.connection.keepalive.is_zero() {
-            self.set_last();
+            self.set_last_by_terms();
         } else if let Some(told) = block.connection.keepalive_told.filter(|_| self.course.about.goes_on) {
             fields.field("Keep-Alive", format!("timeout={}", told.as_secs()).as_bytes());
         }

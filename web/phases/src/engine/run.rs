@@ -278,7 +278,7 @@ impl Runner<'_> {
             self.course.depends.on(Depends::OTHER);
         }
         if rules.keepalive.is_zero() || about.requests.saturating_add(1) >= rules.requests || about.age > rules.age {
-            self.set_last();
+            self.set_last_by_terms();
             return;
         }
         let is_post = self.course.method == Method::Post;
