@@ -6,7 +6,7 @@ use interop::{in_namespace, wait_for};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const CONF: &str = "\
     http { log_format l '\"$request\" $status \"$request_completion\" $request_length $host \
@@ -14,7 +14,8 @@ const CONF: &str = "\
     client_header_timeout 500ms; client_body_timeout 500ms; keepalive_timeout 60s;\n\
     server { listen 127.0.0.1:80; server_name first; location / { return 200 ok; } location /hung { return 444; }\n\
     location /kept/ { proxy_pass http://127.0.0.1:81; }\n\
-    location /streamed/ { proxy_request_buffering off; proxy_pass http://127.0.0.1:81; } }\n\
+    location /streamed/ { proxy_request_buffering off; proxy_pass http://127.0.0.1:81; }\n\
+    location /long/ { client_body_timeout 1500ms; proxy_pass http://127.0.0.1:81; } }\n\
     server { listen 127.0.0.1:80; server_name other; access_log other.log l; } }";
 
 /// What its client does once its bytes are sent.
@@ -99,6 +100,10 @@ fn what_no_more_comes_of_is_logged() {
                 let last = logs.map(|log| log.lines().rev().take(expected).collect::<Vec<_>>().join("\n"));
                 seen.push((at, sent.0, came, last));
             }
+            // How long a body may take is said where its request has come to.
+            let begun = Instant::now();
+            asked(("POST /long/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Waits));
+            assert!(begun.elapsed() > Duration::from_millis(1_400), "{is_nginx}");
             server.running.stop();
             seen
         });

@@ -295,3 +295,26 @@ fn each_stream_has_times_of_its_own() {
     peer.look(&mut world);
     assert_eq!(peer.go_aways.last(), Some(&(201, 0)));
 }
+
+/// A stream of which its client takes nothing is left by it; and a client that sends no more has
+/// left all that it asked for.
+#[test]
+fn who_takes_nothing_or_sends_no_more_has_left() {
+    let mut world = echo();
+    let mut peer = Peer::begin(&mut world, 1_000);
+    let mut asked = peer.ask(1, ("POST", "/a"), &[]);
+    asked.extend(data(1, &[7; 9_000], true));
+    world.client.app.to_send.extend_from_slice(&asked);
+    peer.until(&mut world, "what fits", |peer| peer.streams.get(&1).is_some_and(|one| one.body.len() == 1_000));
+    world.pass(100);
+    assert_eq!(world.server.app.handler().gone, ["left"]);
+    let mut world = echo();
+    let mut peer = Peer::begin(&mut world, 1 << 20);
+    let mut asked = peer.ask(1, ("POST", "/slow"), &[]);
+    asked.extend(data(1, b"some", false));
+    world.client.app.to_send.extend_from_slice(&asked);
+    peer.until(&mut world, "some", |peer| peer.streams.get(&1).is_some_and(|one| one.body == b"some"));
+    world.client.app.ends = true;
+    world.until("the end of all", |client| client.closed);
+    assert_eq!(world.server.app.handler().gone, ["left"]);
+}
