@@ -82,8 +82,7 @@ impl<T> ServerConnection<T> {
             return (taken, Ok(ServerEvent::Nothing));
         };
         stream.remote_ended = ends;
-        if let Some((_, last)) = &mut stream.dropping {
-            *last = self.budgets.second();
+        if stream.dropping.is_some() {
             if ends {
                 self.take(data.stream, false);
             } else {

@@ -54,9 +54,8 @@ fn is_of_connection(name: &[u8]) -> bool {
     matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
 }
 
-/// Seconds that a client may take between two pieces of a body that is dropped, and for all of it: as
-/// nginx's `lingering_timeout` and `lingering_time`.
-const DROPPING: (u32, u32) = (5, 30);
+/// Seconds for which what comes of a body is dropped before its client is told that nobody wants it.
+const DROPPING: u32 = 1;
 
 impl<T: Default> ServerConnection<T> {
     /// Sends a head, or fields behind a body, from their block. Where it ends the stream, that is over.
@@ -103,24 +102,15 @@ impl<T: Default> ServerConnection<T> {
         FrameHead { length: bytes as u32, kind: Kind::Data, flags, stream }.bytes()
     }
 
-    /// We have ended a stream. What its client still sends of a body is dropped: many do not look at an
-    /// answer before all of that is sent, or lose it if they are told to stop.
-    pub fn end(&mut self, stream: u32) {
-        self.drop_rest(stream, DROPPING.1);
-    }
-
-    /// The same; its client is told soon that nothing more of the body is wanted, and not at once: some
-    /// lose the answer then.
-    pub fn end_soon(&mut self, stream: u32) {
-        self.drop_rest(stream, 1);
-    }
-
-    fn drop_rest(&mut self, number: u32, span: u32) {
+    /// We have ended a stream. What its client still sends of a body is dropped, and it is told a second
+    /// later that no more is wanted: some lose the answer if they are told at once, and others (curl
+    /// 7.88) wait for ever if nobody tells them.
+    pub fn end(&mut self, number: u32) {
         let second = self.budgets.second();
         match self.streams.get_mut(number) {
             Some(stream) if !stream.remote_ended => {
                 stream.data = T::default();
-                stream.dropping = Some((second.saturating_add(span), second));
+                stream.dropping = Some(second.saturating_add(DROPPING));
                 self.heads -= core::mem::take(&mut stream.head);
             }
             _ => _ = self.take(number, false),
@@ -130,8 +120,7 @@ impl<T: Default> ServerConnection<T> {
     /// It is this second: clients that take too long for the rest of a body that is dropped are told to
     /// stop (RFC 9113 section 8.1).
     pub fn on_second(&mut self, second: u32, out: &mut Vec<u8>) {
-        let is_late = |(until, last): (u32, u32)| second >= until || second.saturating_sub(last) >= DROPPING.0;
-        let late = |stream: &&Stream<T>| stream.dropping.is_some_and(is_late);
+        let late = |stream: &&Stream<T>| stream.dropping.is_some_and(|until| second > until);
         while let Some(number) = self.streams.all.iter().find(late).map(|stream| stream.number) {
             self.reset(number, ErrorCode::NO_ERROR, out);
         }

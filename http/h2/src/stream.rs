@@ -80,8 +80,8 @@ pub struct Stream<T> {
     pub(crate) head: u32,
     /// The peer sends no more.
     pub(crate) remote_ended: bool,
-    /// We send no more, and what still comes is dropped: up to this second, and last in that one.
-    pub(crate) dropping: Option<(u32, u32)>,
+    /// We send no more, and what still comes is dropped, up to this second.
+    pub(crate) dropping: Option<u32>,
 }
 
 impl<T> Stream<T> {

@@ -204,7 +204,7 @@ fn end(
 fn over(connection: &mut ServerConnection<Source>, number: u32, out: &mut Vec<u8>) {
     match connection.get(number).map(|stream| &stream.data) {
         // RFC 9113 section 8.1.
-        Some(Source::Refused(_, ErrorCode::NO_ERROR)) => connection.end_soon(number),
+        Some(Source::Refused(_, ErrorCode::NO_ERROR)) => connection.end(number),
         Some(Source::Refused(_, code)) => {
             let code = *code;
             connection.reset(number, code, out);
