@@ -62,7 +62,7 @@ impl<T: Default> ServerConnection<T> {
     pub fn send_block(&mut self, stream: u32, block: &[u8], ends: bool, out: &mut Vec<u8>) {
         self.write_block(stream, block, ends, out);
         if ends {
-            self.end(stream);
+            self.end(stream, out);
         }
     }
 
@@ -102,10 +102,21 @@ impl<T: Default> ServerConnection<T> {
         FrameHead { length: bytes as u32, kind: Kind::Data, flags, stream }.bytes()
     }
 
-    /// We have ended a stream. What its client still sends of a body is dropped, and it is told a second
-    /// later that no more is wanted: some lose the answer if they are told at once, and others (curl
-    /// 7.88) wait for ever if nobody tells them.
-    pub fn end(&mut self, number: u32) {
+    /// We have ended a stream. A client that needs more of a window for the rest of its body is told at
+    /// once that nobody wants it (RFC 9113 section 8.1): some (curl 7.88) read no more behind an
+    /// answer, and would wait for ever. Of what may come all the same, it is told
+    /// [soon](Self::end_soon).
+    pub fn end(&mut self, number: u32, out: &mut Vec<u8>) {
+        let fits = |stream: &Stream<T>| stream.left.is_some_and(|left| left <= stream.receive.room() as u64);
+        if self.get(number).is_some_and(|stream| !stream.remote_ended && !fits(stream)) {
+            return self.reset(number, ErrorCode::NO_ERROR, out);
+        }
+        self.end_soon(number);
+    }
+
+    /// The same; what its client still sends of a body is dropped, and it is told a second later that no
+    /// more is wanted: some lose the answer if they are told at once.
+    pub fn end_soon(&mut self, number: u32) {
         let second = self.budgets.second();
         match self.streams.get_mut(number) {
             Some(stream) if !stream.remote_ended => {

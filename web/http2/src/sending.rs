@@ -147,7 +147,7 @@ fn send_chunk(
                 }
             }
             if ends {
-                connection.end(number);
+                connection.end(number, out);
             }
         }
         Source::Exchange(id) | Source::Refused(id, _) => {
@@ -204,11 +204,11 @@ fn end(
 fn over(connection: &mut ServerConnection<Source>, number: u32, out: &mut Vec<u8>) {
     match connection.get(number).map(|stream| &stream.data) {
         // RFC 9113 section 8.1.
-        Some(Source::Refused(_, ErrorCode::NO_ERROR)) => connection.end(number),
+        Some(Source::Refused(_, ErrorCode::NO_ERROR)) => connection.end_soon(number),
         Some(Source::Refused(_, code)) => {
             let code = *code;
             connection.reset(number, code, out);
         }
-        _ => connection.end(number),
+        _ => connection.end(number, out),
     }
 }

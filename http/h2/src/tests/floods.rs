@@ -71,7 +71,7 @@ fn floods() -> [(Flood, Begin, Make, u32); 11] {
                 let (stream, mut bytes) = (2 * count + 1, Vec::new());
                 frame::write_headers(&mut bytes, stream, &block, true, 16_384);
                 if count > 0 {
-                    world.server.end(stream - 2);
+                    world.server.end_soon(stream - 2);
                 }
                 bytes
             },
@@ -165,7 +165,7 @@ fn heads_that_are_more_than_they_were_are_bounded() {
         if stream == 101 {
             // Who ends makes room, and who is given up.
             let numbers: Vec<u32> = world.server.streams().iter().map(|one| one.number).collect();
-            world.server.end(numbers[1]);
+            world.server.end_soon(numbers[1]);
             world.server.reset(numbers[2], ErrorCode::CANCEL, &mut Vec::new());
             held -= 14_000;
         }

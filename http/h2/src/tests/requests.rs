@@ -149,7 +149,7 @@ fn heads_come_in_pieces() {
         let mut bytes = Vec::new();
         frame::write_headers(&mut bytes, stream, &block, true, piece);
         assert_eq!(world.offer(&bytes), [Seen::Request { stream, head: HEAD_OF_GET.into(), length: None, ends: true }]);
-        world.server.end(stream);
+        world.server.end_soon(stream);
     }
     // Nothing stands between them.
     for (kind, stream) in [(Kind::Ping, 0), (Kind::Continuation, 99), (Kind::Headers, 101), (Kind::Other(77), 0)] {
@@ -251,7 +251,7 @@ fn frames_of_streams_that_are_over_mean_what_their_end_was() {
             "by its client" => _ = world.offer(&frame_of(Kind::Reset, 0, 1, &[0; 4])),
             _ => {
                 world.offer(&data(1, b"", true));
-                world.server.end(1);
+                world.server.end_soon(1);
             }
         }
         world.out.clear();

@@ -149,7 +149,7 @@ fn answer(server: &mut ServerConnection<u32>, stream: u32, out: &mut Vec<u8>) {
             let room = server.room(stream).min(100);
             out.extend_from_slice(&server.data(stream, room, true));
             out.extend(core::iter::repeat_n(b'x', room));
-            server.end(stream);
+            server.end_soon(stream);
         }
         _ => server.reset(stream, ErrorCode::REFUSED_STREAM, out),
     }
