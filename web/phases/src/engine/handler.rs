@@ -149,11 +149,9 @@ impl Handler for Engine {
         let server_at = |place: u16| listener.servers.get(usize::from(place)).map(|server| usize::from(server.0));
         let buffer = |place| Some(loaded.program.servers.get(server_at(place)?)?.head.line);
         let buffers = (buffer(0).unwrap_or(u64::MAX), buffer(place).unwrap_or(u64::MAX));
-        let mut is_last = false;
         if is_read && let Some(names_host) = long_field(request.head(), buffers) {
             // nginx's number for it.
             (course.refused, place) = (Some(494), if names_host { place } else { 0 });
-            is_last = true;
         }
         if is_read {
             place = course.secured_place(listener, &loaded, request, place);
@@ -166,8 +164,8 @@ impl Handler for Engine {
             (course.block, course.place) = (block, block);
         }
         self.rest.clock.now = replies.now();
-        is_last |= course.is_at_fault(listener, &loaded, request, &self.rest.clock);
-        if is_last && !course.about.http2 {
+        let is_at_fault = course.is_at_fault(listener, &loaded, request, &self.rest.clock);
+        if (is_at_fault || course.refused == Some(494)) && !course.about.http2 {
             replies.set_last(id);
         }
         if let Some(by) = by_expression {
