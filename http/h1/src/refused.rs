@@ -1,7 +1,7 @@
 //! What came that is no request, or not all of one: what is known of it all the same.
 
 use crate::server::{RequestEvent, RequestLimits, RequestReader};
-use semantics::{Method, Offsets, Request};
+use semantics::{Offsets, Request};
 
 /// Of what was no request, at most this much is told.
 const LINE_MAX: usize = 8 << 10;
@@ -32,12 +32,7 @@ impl RefusedHead {
             }
             return Self { image: [line, b"\r\n"].concat(), offsets };
         }
-        let mut offsets = Offsets::NONE;
-        offsets.fields_start = line.len() as u16 + 2;
-        if line.starts_with(b"HEAD ") {
-            offsets.method = Method::Head;
-        }
-        Self { image: [line, b"\r\n"].concat(), offsets }
+        Self { image: [line, b"\r\n"].concat(), offsets: Offsets::of_line(line) }
     }
 
     /// What is told of it: its line, and the fields that are known. Without a target, its line is none.

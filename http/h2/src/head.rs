@@ -56,16 +56,6 @@ const SCHEME: usize = 1;
 const AUTHORITY: usize = 2;
 const PATH: usize = 3;
 
-/// Fields of which a head has one line at most, as HTTP/1.1's.
-const UNIQUE: u32 = Known::ContentLength.bit()
-    | Known::Authorization.bit()
-    | Known::IfMatch.bit()
-    | Known::IfNoneMatch.bit()
-    | Known::IfModifiedSince.bit()
-    | Known::IfUnmodifiedSince.bit()
-    | Known::IfRange.bit()
-    | Known::ContentRange.bit();
-
 /// Takes the fields of a head, one by one.
 #[derive(Debug)]
 pub(crate) struct HeadReader<'a> {
@@ -213,7 +203,7 @@ impl<'a> HeadReader<'a> {
         }
         image.extend_from_slice(value);
         image.extend_from_slice(b"\r\n");
-        if self.at.repeats_any(UNIQUE) { Err(BAD) } else { Ok(()) }
+        if self.at.repeats_any(Known::UNIQUE) { Err(BAD) } else { Ok(()) }
     }
 
     /// RFC 9113 section 8.3.1: the same as `:authority`, where both are there.

@@ -87,6 +87,20 @@ impl Known {
         })
     }
 
+    /// The set of those of which a request has one line at most, whatever carries it. Whoever reads
+    /// the first of two answers another request than whoever reads the last, or both joined: a proxy
+    /// that lets one user in, and a server behind it that sees another. `If-Match` and
+    /// `If-None-Match` may be lists (RFC 9110 section 13.1), but no client sends them in two lines,
+    /// and nginx takes none that does.
+    pub const UNIQUE: u32 = Self::ContentLength.bit()
+        | Self::Authorization.bit()
+        | Self::IfMatch.bit()
+        | Self::IfNoneMatch.bit()
+        | Self::IfModifiedSince.bit()
+        | Self::IfUnmodifiedSince.bit()
+        | Self::IfRange.bit()
+        | Self::ContentRange.bit();
+
     /// The field's bit in a set of fields.
     #[inline(always)]
     #[must_use]
@@ -144,6 +158,15 @@ impl Offsets {
         method: Method::Other,
         form: Form::Origin,
     };
+
+    /// Of what is no request: its line alone, which has no target that is known.
+    #[must_use]
+    pub fn of_line(line: &[u8]) -> Self {
+        let fields_start = u16::try_from(line.len() + 2).unwrap_or(u16::MAX);
+        // What is answered to HEAD has no body, whatever else is wrong with it.
+        let method = if line.starts_with(b"HEAD ") { Method::Head } else { Method::Other };
+        Self { fields_start, method, ..Self::NONE }
+    }
 
     /// Notes where a known field's value begins; of a repeated one, the
     /// first.

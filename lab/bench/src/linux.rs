@@ -9,7 +9,6 @@ use cpu::Clock;
 use link::{FaultPlan, Faults, Impairment, Link, Probability, Receive, Transmit};
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -88,15 +87,7 @@ fn receive(bytes: u64, ready: &Sender<()>, told: &Sender<Time>) -> std::io::Resu
     let listener = TcpListener::bind(SocketAddr::from(([0, 0, 0, 0], PORT)))?;
     let _ = ready.send(());
     let (mut stream, _) = listener.accept()?;
-    let mut buffer = vec![0; 1 << 16];
-    let mut left = bytes;
-    while left > 0 {
-        let read = stream.read(&mut buffer)?;
-        if read == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        left = left.saturating_sub(read as u64);
-    }
+    demo::bulk::take(&mut stream, bytes, 1 << 16)?;
     let _ = told.send(Clock.now());
     Ok(())
 }
@@ -104,14 +95,7 @@ fn receive(bytes: u64, ready: &Sender<()>, told: &Sender<Time>) -> std::io::Resu
 fn send(bytes: u64, congestion: &str) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(format!("{RECEIVER}:{PORT}"))?;
     set_tcp_congestion(&stream, congestion)?;
-    let buffer = vec![7; 1 << 16];
-    let mut left = bytes;
-    while left > 0 {
-        let some = (left as usize).min(buffer.len());
-        stream.write_all(&buffer[..some])?;
-        left -= some as u64;
-    }
-    Ok(())
+    demo::bulk::give(&mut stream, bytes)
 }
 
 /// Passes frames both ways until the receiver is done; `None` if it is not

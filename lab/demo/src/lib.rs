@@ -11,6 +11,7 @@
 //! experiments use them as well.
 #![forbid(unsafe_code)]
 
+pub mod bulk;
 pub mod child;
 mod error;
 pub mod field;

@@ -133,12 +133,7 @@ impl Io for ConnectionIo<'_> {
         let id = self.begin_exchange(Priority::default())?;
         self.connections.counters.parse_errors += 1;
         let image = [line, b"\r\n\r\n"].concat();
-        let mut offsets = Offsets::NONE;
-        offsets.fields_start = u16::try_from(line.len() + 2).unwrap_or(u16::MAX);
-        if line.starts_with(b"HEAD ") {
-            offsets.method = Method::Head;
-        }
-        let request = Request::new(&image, offsets);
+        let request = Request::new(&image, Offsets::of_line(line));
         if self.tell(id, ExchangeEvent::Refused(Refused { status, request: &request, is_cut: false })) == 0 {
             let page = Page::new(status, b"");
             let mut replies = CarriedReplies { net: &mut *self.net, connections: &mut *self.connections };

@@ -11,21 +11,9 @@ use semantics::{Known, Request, Status, number};
 const FRAMING: u32 =
     Known::ContentLength.bit() | Known::TransferEncoding.bit() | Known::Connection.bit() | Known::Expect.bit();
 
-/// The fields of which a head has one line at most. Whoever reads the first of two answers
-/// another request than whoever reads the last, or both joined: a proxy that lets one user
-/// in, and a server behind it that sees another. `If-Match` and `If-None-Match` may be
-/// lists (RFC 9110 section 13.1), but no client sends them in two lines, and nginx takes
-/// none that does. `Transfer-Encoding` has a rule of its own ([`chunked`]).
-const UNIQUE: u32 = Known::Host.bit()
-    | Known::ContentLength.bit()
-    | Known::Authorization.bit()
-    | Known::Expect.bit()
-    | Known::IfMatch.bit()
-    | Known::IfNoneMatch.bit()
-    | Known::IfModifiedSince.bit()
-    | Known::IfUnmodifiedSince.bit()
-    | Known::IfRange.bit()
-    | Known::ContentRange.bit();
+/// The fields of which a head has one line at most. `Transfer-Encoding` has a rule of its own
+/// ([`chunked`]).
+const UNIQUE: u32 = Known::UNIQUE | Known::Host.bit() | Known::Expect.bit();
 
 /// Finds out the request's framing and persistence, and whether it says for
 /// whom it is.

@@ -247,10 +247,8 @@ impl Engine {
     /// Nothing more is read of a body, and what answers is told why.
     fn break_body(&mut self, replies: &mut dyn Replies, token: u32, failure: BodyFailure) {
         let Some(course) = self.rest.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        // Nothing after it can be understood, but what other streams carry.
-        if !course.about.http2 {
-            replies.set_last(course.id);
-        }
+        // Nothing after it can be understood.
+        course.end_connection(replies);
         let Some(body) = course.body.as_deref_mut() else { return };
         let streamed = matches!(body.state, BodyState::Streamed(_));
         (body.state, body.failure) = (BodyState::Broken, Some(failure));

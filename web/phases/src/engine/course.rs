@@ -547,6 +547,14 @@ impl Course {
         block.is_some_and(|block| block.connection.keepalive_told.is_some())
     }
 
+    /// The connection ends with its answer, where it carries one request at a time: of HTTP/2 what is
+    /// wrong with a request concerns its stream alone.
+    pub fn end_connection(&self, replies: &mut dyn Replies) {
+        if !self.about.http2 {
+            replies.set_last(self.id);
+        }
+    }
+
     /// Whether nothing that it says is believed.
     pub const fn is_refused(&self) -> bool {
         self.refused.is_some()

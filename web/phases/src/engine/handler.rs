@@ -165,8 +165,8 @@ impl Handler for Engine {
         }
         self.rest.clock.now = replies.now();
         let is_at_fault = course.is_at_fault(listener, &loaded, request, &self.rest.clock);
-        if (is_at_fault || course.refused == Some(494)) && !course.about.http2 {
-            replies.set_last(id);
+        if is_at_fault || course.refused == Some(494) {
+            course.end_connection(replies);
         }
         if let Some(by) = by_expression {
             self.take_groups(&loaded, &mut course, request, by);

@@ -470,13 +470,10 @@ impl Runner<'_> {
         location_value(location, out);
     }
 
-    /// The connection ends with this answer, where it carries one request at a time: of HTTP/2 what
-    /// is wrong with a request concerns its stream alone.
+    /// The connection ends with this answer ([`Course::end_connection`]).
     pub(super) fn set_last(&mut self) {
         self.course.about.goes_on = false;
-        if !self.course.about.http2 {
-            self.replies.set_last(self.course.id);
-        }
+        self.course.end_connection(self.replies);
     }
 
     /// The same, of every protocol: it has lasted as long, or answered as many, as it may.

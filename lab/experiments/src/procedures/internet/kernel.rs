@@ -8,7 +8,6 @@ use demo::netns::Alone;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -116,28 +115,12 @@ fn accept(listener: &TcpListener) -> std::io::Result<TcpStream> {
 fn receive(bytes: u64, listener: &TcpListener) -> std::io::Result<()> {
     let mut stream = accept(listener)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    let mut buffer = vec![0; 1 << 18];
-    let mut left = bytes;
-    while left > 0 {
-        let read = stream.read(&mut buffer)?;
-        if read == 0 {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
-        }
-        left = left.saturating_sub(read as u64);
-    }
-    Ok(())
+    demo::bulk::take(&mut stream, bytes, 1 << 18)
 }
 
 fn send(bytes: u64, congestion: &str) -> std::io::Result<()> {
     let mut stream = TcpStream::connect(format!("{RECEIVER}:{PORT}"))?;
     set_tcp_congestion(&stream, congestion)?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let buffer = vec![7; 1 << 16];
-    let mut left = bytes;
-    while left > 0 {
-        let some = (left as usize).min(buffer.len());
-        stream.write_all(&buffer[..some])?;
-        left -= some as u64;
-    }
-    Ok(())
+    demo::bulk::give(&mut stream, bytes)
 }
