@@ -48,6 +48,13 @@ pub const BOUND_PASSED_ALONE: f64 = 18_750.0;
 /// What a file by a bare nginx.conf may cost where requests share a turn.
 pub const BOUND_CONF: f64 = 2_025.0;
 
+/// What a file may cost where a site has what an ordinary one has, a log among that, and
+/// requests share a turn.
+pub const BOUND_SITE: f64 = 3_900.0;
+
+/// The same where it has the turn to itself.
+pub const BOUND_SITE_ALONE: f64 = 4_400.0;
+
 /// What a small answer to a small request may cost in records of TLS, beside what the cipher
 /// itself takes, where requests share a turn.
 pub const BOUND_SEALED: f64 = 2_150.0;
@@ -166,6 +173,8 @@ impl Case {
             (CostSide::Server, Self::FileBurst) => Some(BOUND_FILE),
             (CostSide::Server, Self::FileSingle) => Some(BOUND_FILE_ALONE),
             (CostSide::Server, Self::ConfBurst) => Some(BOUND_CONF),
+            (CostSide::Server, Self::SiteBurst) => Some(BOUND_SITE),
+            (CostSide::Server, Self::SiteSingle) => Some(BOUND_SITE_ALONE),
             (CostSide::Server, Self::ProxyBurst) => Some(BOUND_PASSED),
             (CostSide::Server, Self::ProxySingle) => Some(BOUND_PASSED_ALONE),
             (CostSide::Server, Self::SealedBurst) => Some(BOUND_SEALED),
