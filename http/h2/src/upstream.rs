@@ -467,3 +467,6 @@ const _: () = assert!(BLOCK_MAX >= 2 * PAYLOAD, "a head that goes on behind its 
 type Memory<'m> = &'m mut HeadMemory;
 
 type Told<'a, T> = Result<UpstreamTold<'a, T>, UpstreamFault>;
+
+#[cfg(test)]
+mod tests;
