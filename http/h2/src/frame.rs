@@ -62,7 +62,7 @@ impl Kind {
         }
     }
 
-    const fn byte(self) -> u8 {
+    pub(crate) const fn byte(self) -> u8 {
         match self {
             Self::Data => 0,
             Self::Headers => 1,

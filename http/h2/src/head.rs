@@ -25,6 +25,15 @@ pub struct HeadMemory {
     pub(crate) parts: HeadParts,
 }
 
+impl HeadMemory {
+    /// For answers of upstreams: as nginx takes them, with strings that are padded by a byte more than they
+    /// may be.
+    #[must_use]
+    pub fn of_answers() -> Self {
+        Self { scratch: Scratch::taking_long_padding(), parts: HeadParts::default() }
+    }
+}
+
 /// The parts of a head, as they come.
 #[derive(Default, Debug)]
 pub(crate) struct HeadParts {

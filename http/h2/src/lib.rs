@@ -13,6 +13,7 @@
 //! | [`ServerConnection`] | the server's side: what its client sends, and what it answers |
 //! | [`HeadMemory`], [`HeadLimits`] | heads of requests, as all protocols have them |
 //! | [`BlockWriter`] | heads of answers |
+//! | [`UpstreamConnection`] | a proxy's side: questions of many, whose answers are taken as they like |
 //! | [`Flood`] | what peers can have us do for little, and how much of that is taken |
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ mod requests;
 mod sending;
 mod server;
 mod stream;
+mod upstream;
 
 pub use client::{Asked, ClientConnection, ClientEvent, ClientSettings, DataPiece};
 pub use connection::{Failure, Offer, ServerConnection, ServerEvent, ServerSettings};
@@ -38,6 +40,7 @@ pub use head::{HeadFacts, HeadFault, HeadLimits, HeadMemory};
 pub use priority::StreamPriority;
 pub use sending::BlockWriter;
 pub use stream::{FIRST_WINDOW, Stream, WINDOW_MAX, Window};
+pub use upstream::{Question, UpstreamConnection, UpstreamFault, UpstreamSettings, UpstreamTold};
 
 #[cfg(test)]
 mod tests;

@@ -24,13 +24,21 @@ pub struct Decoded {
 pub struct Scratch {
     bytes: Vec<u8>,
     used: usize,
+    takes_long_padding: bool,
 }
 
 impl Scratch {
     /// Without memory yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { bytes: Vec::new(), used: 0 }
+        Self { bytes: Vec::new(), used: 0, takes_long_padding: false }
+    }
+
+    /// The same, which takes a whole byte of padding behind a string: RFC 7541 section 5.2 has that be an
+    /// error, and there are servers that write it.
+    #[must_use]
+    pub const fn taking_long_padding() -> Self {
+        Self { bytes: Vec::new(), used: 0, takes_long_padding: true }
     }
 
     fn get(&self, text: &Range<usize>) -> &[u8] {
@@ -43,7 +51,11 @@ impl Scratch {
         if self.bytes.len() < most {
             self.bytes.resize(most, 0);
         }
-        let length = huffman::decode(coded, self.bytes.get_mut(start..most).unwrap_or_default())?;
+        let room = self.bytes.get_mut(start..most).unwrap_or_default();
+        let length = match (huffman::decode(coded, room), coded) {
+            (Err(Error::HuffmanPadding), [rest @ .., 0xff]) if self.takes_long_padding => huffman::decode(rest, room)?,
+            (decoded, _) => decoded?,
+        };
         self.used = start + length;
         Ok(start..self.used)
     }

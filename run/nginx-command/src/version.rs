@@ -13,10 +13,9 @@ fn modules() -> BTreeSet<&'static str> {
 }
 
 /// Modules that nginx has where nothing is said, and that are not here: named as its `configure` does.
-const WITHOUT: [&str; 8] = [
+const WITHOUT: [&str; 7] = [
     "-cache",
     "_userid_module",
-    "_grpc_module",
     "_tunnel_module",
     "_memcached_module",
     "_browser_module",

@@ -3,7 +3,8 @@
 
 use app::{App, ConnId, Net, Opened, Wake};
 use asking::{
-    AskRules, AskSpec, AskTurn, Finding, GroupSpec, Inquiry, InquiryFault, KeptLinks, Protocol, ServerGroups, Servers,
+    AskLink, AskRules, AskSpec, AskTurn, Finding, GroupSpec, Inquiry, InquiryFault, KeptLinks, Protocol, ServerGroups,
+    Servers,
 };
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -132,10 +133,11 @@ impl Handler for Checked {
         let now = replies.now();
         let Some(Checks { groups, kept, under_way, .. }) = &mut self.checks else { return 0 };
         if mark != MARK {
-            kept.on_event(groups, (replies, id, mark));
-            return if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 };
+            return kept.on_event(groups, (replies, id, mark), (event, now));
         }
-        let Some(inquiry) = under_way.as_mut().filter(|inquiry| inquiry.ask().link() == Some(id)) else { return 0 };
+        let Some(inquiry) = under_way.as_mut().filter(|inquiry| inquiry.ask().link() == Some(AskLink::Own(id))) else {
+            return 0;
+        };
         let (taken, over) = inquiry.on_event(&mut AskTurn { io: replies, kept, groups, now }, event);
         if let Some(found) = over {
             *under_way = None;

@@ -2,13 +2,14 @@
 
 use crate::groups::ServerGroups;
 use crate::kept::KeptLinks;
+use crate::link::AskLink;
 use crate::program::ProgramProtocol;
 use crate::question::Sending;
 use crate::rules::{AskRules, AskSpec, Protocol, Servers};
 use crate::tries::{AskNote, AskTry, NoteLevel};
 use crate::tunnel_pace::TunnelPace;
 use core::net::IpAddr;
-use exchange::{UpstreamId, Upstreams};
+use exchange::{Piece, Upstreams};
 use h1::client::ResponseReader;
 use handshake::Sought;
 use proxy::next::Failure;
@@ -26,6 +27,51 @@ pub struct AskTurn<'a> {
     pub groups: &'a ServerGroups,
     /// The time of this turn.
     pub now: Time,
+}
+
+impl AskTurn<'_> {
+    pub(crate) fn set_timer(&mut self, link: AskLink, at: Option<Time>) {
+        match link {
+            AskLink::Own(id) => self.io.set_upstream_timer(id, at),
+            AskLink::Shared(id) => self.kept.shared.set_timer(id, at),
+        }
+    }
+
+    pub(crate) fn resume(&mut self, link: AskLink) {
+        match link {
+            AskLink::Own(id) => self.io.resume_upstream(id),
+            AskLink::Shared(id) => self.kept.shared.resume(id),
+        }
+    }
+
+    pub(crate) fn unsent(&self, link: AskLink) -> usize {
+        match link {
+            AskLink::Own(id) => self.io.unsent_upstream(id),
+            AskLink::Shared(id) => self.kept.shared.unsent(id),
+        }
+    }
+
+    pub(crate) fn send(&mut self, link: AskLink, piece: Piece<'_>) {
+        match link {
+            AskLink::Own(id) => self.io.send_upstream(id, piece),
+            AskLink::Shared(id) => self.kept.shared.send(self.io, id, piece),
+        }
+    }
+
+    /// It is closed once what is queued is sent; a stream, at once.
+    pub(crate) fn let_go(&mut self, link: AskLink) {
+        match link {
+            AskLink::Own(id) => self.io.let_go(id),
+            AskLink::Shared(id) => self.kept.shared.release(id),
+        }
+    }
+
+    pub(crate) fn cut(&mut self, link: AskLink) {
+        match link {
+            AskLink::Own(id) => self.io.cut(id),
+            AskLink::Shared(id) => self.kept.shared.release(id),
+        }
+    }
 }
 
 /// Where a question is.
@@ -74,7 +120,7 @@ pub struct Ask {
     pub(crate) rules: AskRules,
     pub(crate) stage: AskStage,
     /// The connection, from when it is asked for until the answer is whole.
-    pub(crate) link: Option<UpstreamId>,
+    pub(crate) link: Option<AskLink>,
     pub(crate) servers: Servers,
     pub(crate) attempts: Attempts,
     /// The server that was chosen last.
@@ -145,8 +191,10 @@ impl Reading {
     fn begin_again(&mut self) {
         self.reader = ResponseReader::new();
         self.head.clear();
-        if let Protocol::Program(program) = &mut self.protocol {
-            program.begin_again();
+        match &mut self.protocol {
+            Protocol::Http => {}
+            Protocol::Http2(answer) => answer.begin_again(),
+            Protocol::Program(program) => program.begin_again(),
         }
         (self.hints, self.status, self.fields_at) = (0, 0, 0);
         (self.whole, self.length, self.complete, self.keeps) = (None, None, false, false);
@@ -157,7 +205,7 @@ impl Reading {
     pub fn program(&self) -> Option<&crate::ProgramAnswer> {
         match &self.protocol {
             Protocol::Program(program) => Some(program),
-            Protocol::Http => None,
+            Protocol::Http | Protocol::Http2(_) => None,
         }
     }
 }
@@ -228,7 +276,7 @@ impl Ask {
 
     /// Its connection, as long as it has one.
     #[must_use]
-    pub const fn link(&self) -> Option<UpstreamId> {
+    pub const fn link(&self) -> Option<AskLink> {
         self.link
     }
 
@@ -316,7 +364,10 @@ impl Ask {
         let peer = self.tries.last()?.peer.as_ref()?;
         let target = self.sending.target()?;
         let apart: &[u8] = if is_asked && peer.starts_with(b"unix:") { b":" } else { b"" };
+        let is_grpc = matches!(&self.reading.protocol, Protocol::Http2(answer) if answer.is_grpc);
         let scheme: &[u8] = match (self.reading.program(), &self.seeks) {
+            (None, None) if is_grpc => b"grpc://",
+            (None, Some(_)) if is_grpc => b"grpcs://",
             (None, None) => b"http://",
             (None, Some(_)) => b"https://",
             (Some(_), Some(_)) => b"suwsgi://",

@@ -1,6 +1,7 @@
 //! The body of an answer, as it comes and as whoever asked takes it.
 
 use crate::ask::{Ask, AskStage, AskTurn};
+use crate::link::AskLink;
 use crate::pace::PACE;
 use crate::program::ProgramBody;
 use crate::rules::Protocol;
@@ -57,6 +58,7 @@ impl Ask {
         self.reading.held = false;
         let (at, end) = match self.reading.protocol {
             Protocol::Http => self.read_http_body((bytes, is_all), room, take),
+            Protocol::Http2(_) => self.read_stream_body((bytes, is_all), room, take),
             Protocol::Program(_) => self.read_program_body((bytes, is_all), room, take),
         };
         let reading = &mut self.reading;
@@ -83,7 +85,7 @@ impl Ask {
     /// Sets the server's timer by what was read.
     pub fn watch_body(&self, turn: &mut AskTurn<'_>) {
         if let Some(link) = self.link {
-            turn.io.set_upstream_timer(link, self.reading.due);
+            turn.set_timer(link, self.reading.due);
         }
     }
 
@@ -190,14 +192,14 @@ impl Ask {
                 }
                 // What waits comes first.
                 if let Some(link) = self.link.filter(|_| !self.reading.held) {
-                    turn.io.resume_upstream(link);
+                    turn.resume(link);
                 }
                 BodyStep::Waits
             }
             UpstreamEvent::Timer if self.reading.passes && is_waited_for => {
                 // It has its time anew.
                 if let Some(link) = self.link {
-                    turn.io.set_upstream_timer(link, Some(turn.now + self.rules.read));
+                    turn.set_timer(link, Some(turn.now + self.rules.read));
                 }
                 BodyStep::Waits
             }
@@ -224,8 +226,8 @@ impl Ask {
         if self.stage == AskStage::Body && self.reading.held && room >= self.ahead_max().div_ceil(2) {
             self.reading.held = false;
             if let Some(link) = self.link {
-                turn.io.set_upstream_timer(link, Some(turn.now + self.rules.read));
-                turn.io.resume_upstream(link);
+                turn.set_timer(link, Some(turn.now + self.rules.read));
+                turn.resume(link);
             }
         }
     }
@@ -233,14 +235,14 @@ impl Ask {
     /// What of the body came with its head, and was not taken, is offered again.
     pub fn resume(&self, turn: &mut AskTurn<'_>) {
         if let Some(link) = self.link.filter(|_| self.stage == AskStage::Body) {
-            turn.io.resume_upstream(link);
+            turn.resume(link);
         }
     }
 
     /// A long rest of the body that nothing looks at goes to a client by itself from here on,
     /// if the data path can, and `passes` says of so many bytes that they may.
     pub fn pass_to(&mut self, turn: &mut AskTurn<'_>, client: ExchangeId, passes: impl FnOnce(u64) -> bool) {
-        let (Some(link), Protocol::Http) = (self.link, &self.reading.protocol) else { return };
+        let (Some(AskLink::Own(link)), Protocol::Http) = (self.link, &self.reading.protocol) else { return };
         let Some(left) = self.reading.reader.left() else { return };
         // What is read at a rate is read here.
         let is_plain = self.reading.rate == 0 && !self.reading.held && !self.reading.ended;
@@ -256,14 +258,18 @@ impl Ask {
         }
         self.reading.reader.skip(bytes);
         if let Some(link) = self.link {
-            turn.io.set_upstream_timer(link, Some(turn.now + self.rules.read));
+            turn.set_timer(link, Some(turn.now + self.rules.read));
         }
     }
 
     /// Bytes of the body that came, without what frames them.
     #[must_use]
     pub fn body_len(&self) -> u64 {
-        self.reading.program().map_or_else(|| self.reading.reader.body_len(), |program| program.body)
+        match &self.reading.protocol {
+            Protocol::Http => self.reading.reader.body_len(),
+            Protocol::Http2(answer) => answer.body,
+            Protocol::Program(program) => program.body,
+        }
     }
 
     /// Trailers that go on are no longer than a head may be.

@@ -1,18 +1,27 @@
 //! Servers are asked, one after the other, until one answers.
 
+use crate::answer::{StreamEnd, UnprocessedBy};
 use crate::ask::{Ask, AskStage, AskStep, AskTurn};
+use crate::clock::{millis, seconds};
 use crate::groups::{KeptLink, ServerGroups, peer_text};
-use crate::rules::Servers;
+use crate::link::AskLink;
+use crate::marks::SHARED_WAY;
+use crate::rules::{Protocol, Servers};
+use crate::shared::{Joined, LinkKey, StreamEvent};
 use crate::tries::{AskTry, NoteLevel};
 use crate::words::{connect_fault, link_fault};
 use app::Closed;
 use exchange::{UpstreamAddress, UpstreamEvent, UpstreamId};
+use h2::ErrorCode;
 use proxy::next::Failure;
 use random::SplitMix64;
 use std::rc::Rc;
 use std::sync::Arc;
 use upstream::{Balancer, BalancingKey, Group, KeptConnection, PeerAddress, PeerId, PutBack};
 use wire::Time;
+
+/// How often a question is asked anew that no server has processed.
+const REPEATS_MAX: u8 = 4;
 
 impl Ask {
     /// Acts on the servers that it goes to.
@@ -112,6 +121,9 @@ impl Ask {
             self.note(NoteLevel::Error, "no live upstreams", "connecting to upstream");
             return Err(Failure::Error);
         };
+        if matches!(self.reading.protocol, Protocol::Http2(_)) {
+            return self.connect_shared(turn, (peer, &address));
+        }
         if self.take_kept(turn, peer) {
             return Ok(self.send_head(turn));
         }
@@ -133,7 +145,7 @@ impl Ask {
         };
         match turn.io.dial(to, self.from, self.mark) {
             Ok(id) => {
-                (self.link, self.stage, self.carried) = (Some(id), AskStage::Connects, 0);
+                (self.link, self.stage, self.carried) = (Some(AskLink::Own(id)), AskStage::Connects, 0);
                 self.opened = millis(turn.now);
                 turn.io.set_upstream_timer(id, Some(turn.now + self.rules.connect));
                 Ok(())
@@ -148,6 +160,69 @@ impl Ask {
         }
     }
 
+    /// Gets a stream of a connection to the server that was chosen: of one that there is, or of a further
+    /// one.
+    pub(crate) fn connect_shared(
+        &mut self,
+        turn: &mut AskTurn<'_>,
+        (peer, address): (PeerId, &PeerAddress),
+    ) -> Result<AskStep, Failure> {
+        let way = turn.kept.way(self.seeks.as_deref()).map(|way| way | SHARED_WAY);
+        let key = way.map(|way| LinkKey { address: address.clone(), way, from: self.from });
+        let joined = key.as_ref().and_then(|key| self.join(turn, key, peer));
+        if let Some(Joined { stream, is_open, carried, opened }) = joined {
+            (self.link, self.carried, self.opened) = (Some(AskLink::Shared(stream)), carried, opened);
+            if is_open {
+                return Ok(self.send_head(turn));
+            }
+            self.stage = AskStage::Connects;
+            turn.set_timer(AskLink::Shared(stream), Some(turn.now + self.rules.connect));
+            return Ok(AskStep::Waits);
+        }
+        let to = match address {
+            PeerAddress::Inet(to) => UpstreamAddress::Inet(*to),
+            PeerAddress::Unix(path) => UpstreamAddress::Unix(path),
+        };
+        let mark = turn.kept.shared.next_mark();
+        let id = turn.io.dial(to, self.from, mark).map_err(|why| {
+            let (level, why) = connect_fault(why);
+            let text = peer_text(address);
+            let told = format!("connect() to {} failed ({why})", String::from_utf8_lossy(&text));
+            self.note(level, told, "connecting to upstream");
+            Failure::Error
+        })?;
+        let group = match &self.servers {
+            Servers::Group(number) if key.is_some() => Some(*number),
+            _ => None,
+        };
+        let key = key.unwrap_or_else(|| LinkKey { address: address.clone(), way: u32::MAX, from: self.from });
+        let sought = self.seeks.is_some().then(|| self.sought_now()).flatten();
+        let (stream, reference) = turn.kept.shared.begin(id, (key, group, sought), self.mark, turn.now);
+        if let Some(number) = group
+            && let Some(group) = turn.groups.list.borrow_mut().get_mut(usize::from(number))
+        {
+            group.shared.push(reference);
+        }
+        (self.link, self.stage, self.carried) = (Some(AskLink::Shared(stream)), AskStage::Connects, 0);
+        self.opened = millis(turn.now);
+        turn.set_timer(AskLink::Shared(stream), Some(turn.now + self.rules.connect));
+        Ok(AskStep::Waits)
+    }
+
+    /// A stream of a connection that there is to this server.
+    fn join(&self, turn: &mut AskTurn<'_>, key: &LinkKey, peer: PeerId) -> Option<Joined> {
+        let Servers::Group(number) = &self.servers else { return None };
+        let mut list = turn.groups.list.borrow_mut();
+        let group = list.get_mut(usize::from(*number))?;
+        // The one that was kept last is asked first, if none is asked already.
+        if let Some(joined) = turn.kept.shared.join_busy(&group.shared, key, self.mark, turn.now) {
+            return Some(joined);
+        }
+        let idle = group.idle.as_mut()?;
+        let found = idle.take_where(peer, |link| link.way == key.way && turn.kept.shared.is_fit(link.mark, key))?;
+        turn.kept.shared.take_idle(found.conn.mark, self.mark, turn.now)
+    }
+
     /// Takes a connection that was kept, if there is one to this peer.
     fn take_kept(&mut self, turn: &mut AskTurn<'_>, peer: PeerId) -> bool {
         let Servers::Group(number) = &self.servers else { return false };
@@ -156,16 +231,38 @@ impl Ask {
         let idle = groups.get_mut(usize::from(*number)).and_then(|group| group.idle.as_mut());
         let Some(found) = idle.and_then(|idle| idle.take_where(peer, |link| link.way == way)) else { return false };
         let _ = turn.kept.take(found.conn.mark);
-        (self.link, self.carried, self.opened) = (Some(found.conn.id), found.requests, found.opened);
+        (self.link, self.carried, self.opened) = (Some(AskLink::Own(found.conn.id)), found.requests, found.opened);
         turn.io.set_upstream_mark(found.conn.id, self.mark);
         true
+    }
+
+    /// The same, where the server has not processed the question: that says nothing of it, nor is anything
+    /// asked twice.
+    pub(crate) fn after_unprocessed(&mut self, turn: &mut AskTurn<'_>) -> Option<AskStep> {
+        if let Some(link) = self.link.take() {
+            turn.cut(link);
+        }
+        let released = self.balancer(turn.groups, |balancer, attempts| {
+            let released = balancer.release(attempts, seconds(turn.now), false);
+            attempts.again();
+            released
+        });
+        if let Some(last) = self.tries.last_mut() {
+            last.status = Failure::Error.status();
+            last.response.get_or_insert(turn.now.since(last.began));
+        }
+        if released.is_none() || self.is_late(turn.now) {
+            return Some(AskStep::Failed(Failure::Error));
+        }
+        self.begin_again();
+        None
     }
 
     /// What a failure comes to; nothing where another is asked.
     fn after(&mut self, turn: &mut AskTurn<'_>, failure: Failure) -> Option<AskStep> {
         let now = turn.now;
         if let Some(link) = self.link.take() {
-            turn.io.cut(link);
+            turn.cut(link);
         }
         let chosen = self.attempts.current().is_some();
         // That a kept connection was closed meanwhile says nothing of its server.
@@ -233,6 +330,73 @@ impl Ask {
         }
     }
 
+    /// Something happened to its stream before the answer's body, but that something came
+    /// ([`Ask::read_head`]).
+    pub fn on_stream_event(&mut self, turn: &mut AskTurn<'_>, event: StreamEvent) -> AskStep {
+        match event {
+            StreamEvent::Connected => {
+                self.shakes = true;
+                AskStep::Waits
+            }
+            StreamEvent::Ready => self.send_head(turn),
+            StreamEvent::Secured(verdict) => self.on_secured(turn, verdict),
+            StreamEvent::Unsecured(why) => self.on_unsecured(turn, &why),
+            StreamEvent::Came => AskStep::Waits,
+            StreamEvent::Room => self.send_body(turn),
+            StreamEvent::Timer => self.on_event(turn, UpstreamEvent::Timer),
+            StreamEvent::Over => match self.stream_id().and_then(|id| turn.kept.shared.take_end(id)) {
+                Some(end) => self.ended_in_head(turn, end),
+                None => AskStep::Waits,
+            },
+        }
+    }
+
+    /// No more comes on its stream, and there was no head.
+    pub(crate) fn ended_in_head(&mut self, turn: &mut AskTurn<'_>, end: StreamEnd) -> AskStep {
+        match end {
+            StreamEnd::Unprocessed(code, by) => self.repeat(turn, code, by),
+            StreamEnd::Closed(Closed::Finished) => self.on_event(turn, UpstreamEvent::End { held: 0 }),
+            StreamEnd::Closed(why) => self.on_event(turn, UpstreamEvent::Closed(why)),
+            StreamEnd::Reset(code) => {
+                self.note_fault(format!("upstream rejected request with error {}", code.0));
+                // nginx takes it for a head that is none.
+                let is_head = self.rules.next.has(Failure::InvalidHeader, false);
+                self.failed(turn, if is_head { Failure::InvalidHeader } else { Failure::Error })
+            }
+            StreamEnd::Fault(told) => {
+                self.note_fault(told);
+                self.failed(turn, Failure::InvalidHeader)
+            }
+            StreamEnd::Whole(_) => {
+                self.note_fault("upstream prematurely closed stream");
+                self.failed(turn, Failure::InvalidHeader)
+            }
+        }
+    }
+
+    /// No server has processed it: it is asked anew, whatever it asks for (RFC 9113 section 8.7), unless
+    /// what was sent of it is gone.
+    fn repeat(&mut self, turn: &mut AskTurn<'_>, code: ErrorCode, by: UnprocessedBy) -> AskStep {
+        let told = match by {
+            UnprocessedBy::GoAway => format!("upstream sent goaway with error {}", code.0),
+            UnprocessedBy::Reset => format!("upstream rejected request with error {}", code.0),
+            UnprocessedBy::Us => "upstream takes no more requests on its connection".to_owned(),
+        };
+        let may = self.answer_on_stream().is_some_and(|answer| {
+            answer.repeats += 1;
+            answer.repeats <= REPEATS_MAX
+        });
+        if !may || self.sending.is_spent() {
+            self.note_fault(told);
+            return self.failed(turn, Failure::Error);
+        }
+        self.note(crate::NoteLevel::Info, told, self.doing());
+        match self.after_unprocessed(turn) {
+            Some(step) => step,
+            None => self.ask(turn),
+        }
+    }
+
     /// The server that it is with is so no more; `failed` counts against that.
     pub(crate) fn release(&mut self, groups: &ServerGroups, now: Time, failed: bool) {
         let _ = self.balancer(groups, |balancer, attempts| balancer.release(attempts, seconds(now), failed));
@@ -247,6 +411,10 @@ impl Ask {
         self.release(turn.groups, turn.now, false);
         let Some(link) = self.link.take() else { return };
         // A question of which something is left is the last.
+        let link = match link {
+            AskLink::Own(id) => id,
+            AskLink::Shared(id) => return turn.kept.shared.release(id),
+        };
         let sent = self.sending.is_done() && turn.io.unsent_upstream(link) == 0;
         let keeps = self.reading.keeps && self.reading.program().is_none_or(|program| program.may_be_kept());
         let complete = self.reading.complete;
@@ -293,8 +461,7 @@ impl Ask {
                 turn.io.set_upstream_mark(link, mark);
                 turn.io.set_upstream_timer(link, Some(turn.now + group.kept_for));
                 if let Some(gone) = gone {
-                    let _ = turn.kept.take(gone.mark);
-                    turn.io.let_go(gone.id);
+                    turn.kept.close(turn.io, gone);
                 }
                 true
             }
@@ -304,13 +471,4 @@ impl Ask {
             }
         }
     }
-}
-
-/// Whole seconds, of a clock that does not go back.
-pub(crate) fn seconds(now: Time) -> i64 {
-    i64::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn millis(now: Time) -> u64 {
-    now.as_nanos() / 1_000_000
 }

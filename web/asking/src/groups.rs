@@ -38,6 +38,8 @@ pub struct SiloGroup {
     pub(crate) idle: Option<IdlePool<KeptLink>>,
     /// How long one is kept idle.
     pub(crate) kept_for: Duration,
+    /// Those that are shared, idle or not: their numbers and generations.
+    pub(crate) shared: Vec<(u32, u32)>,
     /// Those that are to be closed: their peers are gone.
     pub(crate) gone: Vec<KeptLink>,
     /// Peers, as logs name them.
@@ -52,6 +54,7 @@ impl SiloGroup {
             balancer: Balancer::new(Arc::clone(&spec.group)),
             idle: spec.idle.map(|rules| IdlePool::new(rules, Arc::clone(&spec.group))),
             kept_for: spec.idle.map_or(Duration::ZERO, |rules| rules.timeout),
+            shared: Vec::new(),
             gone: Vec::new(),
             texts: texts_of(&spec.group),
             is_pending: spec.is_named,

@@ -1,7 +1,7 @@
 //! The head of an answer: whether it is one, and whether it is taken.
 
 use crate::ask::{Ask, AskStage, AskStep, AskTurn};
-use crate::program::ProgramAnswer;
+use crate::link::AskLink;
 use crate::rules::Protocol;
 use crate::tries::NoteLevel;
 use cgi::answer::{AnswerBody, AnswerEnd, AnswerError, StderrLine};
@@ -47,8 +47,10 @@ impl Ask {
         if self.stage == AskStage::Connects || self.link.is_none() {
             return (0, HeadEvent::More);
         }
-        if matches!(self.reading.protocol, Protocol::Program(_)) {
-            return self.read_program_head(turn, bytes);
+        match self.reading.protocol {
+            Protocol::Http => {}
+            Protocol::Http2(_) => return self.read_stream_head(turn, bytes),
+            Protocol::Program(_) => return self.read_program_head(turn, bytes),
         }
         let most = u16::try_from(self.rules.head_max).unwrap_or(u16::MAX);
         let limits = ResponseLimits { head: most, line_feeds: self.rules.line_feeds, ..LIMITS };
@@ -90,6 +92,54 @@ impl Ask {
         }
     }
 
+    /// Reads the head of an answer on a stream, of whose body these bytes are there. How many of them were
+    /// taken.
+    pub(crate) fn read_stream_head(&mut self, turn: &mut AskTurn<'_>, bytes: &[u8]) -> (usize, HeadEvent) {
+        let Some(id) = self.stream_id() else { return (0, HeadEvent::More) };
+        let Some(head) = turn.kept.shared.take_head(id) else {
+            // It is over without one, perhaps.
+            return match turn.kept.shared.take_end(id) {
+                Some(end) => (bytes.len(), HeadEvent::Step(self.ended_in_head(turn, end))),
+                None => (0, HeadEvent::More),
+            };
+        };
+        if let Some(last) = self.tries.last_mut() {
+            last.received += head.lines.len() as u64;
+        }
+        if head.status < 200 {
+            let mut hints = None;
+            if head.status == Status::EARLY_HINTS.code() {
+                self.reading.hints = self.reading.hints.saturating_add(head.lines.len() as u32);
+                if self.reading.hints > self.rules.head_max {
+                    let told = "upstream sent too big early hints";
+                    self.note(crate::NoteLevel::Info, told, "reading response header from upstream");
+                } else {
+                    hints = Some(head.lines);
+                }
+            }
+            turn.set_timer(AskLink::Shared(id), Some(turn.now + self.rules.read));
+            return (0, HeadEvent::Interim(hints));
+        }
+        let reading = &mut self.reading;
+        (reading.status, reading.length, reading.fields_at) = (head.status, head.length, 0);
+        reading.head.clear();
+        reading.head.extend_from_slice(&head.lines);
+        let mut taken = 0;
+        if turn.kept.shared.is_whole_at(id) {
+            // All of it is there, and nothing follows: it is over.
+            let mut body = core::mem::take(&mut reading.memory);
+            body.clear();
+            body.extend_from_slice(bytes);
+            (taken, reading.complete) = (bytes.len(), true);
+            reading.length = Some(bytes.len() as u64);
+            reading.whole = (taken > 0).then_some(body);
+            if let Some(last) = self.tries.last_mut() {
+                last.received += taken as u64;
+            }
+        }
+        (taken, self.on_head(turn))
+    }
+
     /// What came is no head: nothing of it is taken for anything else.
     fn refuse_head(&mut self, turn: &mut AskTurn<'_>, told: &str, bytes: &[u8]) -> (usize, HeadEvent) {
         self.note(NoteLevel::Error, told, "reading response header from upstream");
@@ -120,7 +170,7 @@ impl Ask {
             }
         }
         if let Some(link) = self.link {
-            turn.io.set_upstream_timer(link, Some(turn.now + self.rules.read));
+            turn.set_timer(link, Some(turn.now + self.rules.read));
         }
         if let Some(last) = self.tries.last_mut() {
             last.received += taken as u64;
@@ -204,7 +254,7 @@ impl Ask {
             // What waits comes first.
             self.reading.ended = true;
             if let Some(link) = self.link.filter(|_| !self.reading.held) {
-                turn.io.resume_upstream(link);
+                turn.resume(link);
             }
             return AskStep::Waits;
         }
@@ -304,7 +354,12 @@ impl Ask {
     /// ([`Ask::read_body`]), whatever else comes.
     #[must_use]
     pub fn has_early_body(&self) -> bool {
-        self.stage == AskStage::Body && self.reading.program().is_some_and(ProgramAnswer::has_early)
+        let is_there = match &self.reading.protocol {
+            Protocol::Http => false,
+            Protocol::Http2(_) => true,
+            Protocol::Program(program) => program.has_early(),
+        };
+        is_there && self.stage == AskStage::Body
     }
 }
 

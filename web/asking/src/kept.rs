@@ -1,13 +1,14 @@
 //! Connections that are kept for questions to come.
 
-use crate::groups::ServerGroups;
-use exchange::{UpstreamId, Upstreams};
+use crate::groups::{KeptLink, ServerGroups};
+use crate::link::AskLink;
+use crate::marks::{IDLE, SHARED};
+use crate::shared::SharedLinks;
+use exchange::{UpstreamEvent, UpstreamId, Upstreams};
 use handshake::Sought;
 use std::sync::Arc;
 use upstream::IdleId;
-
-/// Marks of connections that belong to no question have this bit.
-pub const IDLE: u32 = 1 << 31;
+use wire::Time;
 
 /// What kept connections were secured for: none serves whom it was not verified for.
 #[derive(Debug, Default)]
@@ -45,6 +46,8 @@ pub struct KeptLinks {
     places: Vec<Option<(u16, IdleId)>>,
     free: Vec<u32>,
     ways: SecuredWays,
+    /// Those that carry many questions, idle or not.
+    pub shared: SharedLinks,
     hangups: Vec<UpstreamId>,
 }
 
@@ -83,13 +86,41 @@ impl KeptLinks {
     }
 
     /// Something happened at an idle connection: it is kept no more.
-    pub fn on_event(&mut self, groups: &ServerGroups, (io, id, mark): (&mut dyn Upstreams, UpstreamId, u32)) {
+    /// Of one that is shared, it is read what that means for its streams. Of bytes, how many were taken.
+    pub fn on_event(
+        &mut self,
+        groups: &ServerGroups,
+        (io, id, mark): (&mut dyn Upstreams, UpstreamId, u32),
+        (event, now): (UpstreamEvent<'_>, Time),
+    ) -> usize {
+        if mark & SHARED != 0 {
+            return self.shared.on_event(groups, (io, id, mark), (event, now));
+        }
         if let Some((group, place)) = self.take(mark)
             && let Some(idle) = groups.list.borrow_mut().get_mut(usize::from(group)).and_then(|one| one.idle.as_mut())
         {
             let _ = idle.remove(place);
         }
         io.let_go(id);
+        if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 }
+    }
+
+    /// Sends what was gathered for connections that are shared, and closes those that are over.
+    pub fn flush(&mut self, groups: &ServerGroups, io: &mut dyn Upstreams, now: Time) {
+        self.shared.flush(groups, io, now);
+        for link in core::mem::take(&mut self.shared.others) {
+            let _ = self.take(link.mark);
+            io.let_go(link.id);
+        }
+    }
+
+    /// One that gives way, is not kept for anything any more, or whose peer is gone.
+    pub(crate) fn close(&mut self, io: &mut dyn Upstreams, link: KeptLink) {
+        if link.mark & SHARED != 0 {
+            return self.shared.close_kept(link.mark);
+        }
+        let _ = self.take(link.mark);
+        io.let_go(link.id);
     }
 
     /// Others are in the place of these groups: what is kept for them is closed soon, and
@@ -98,10 +129,15 @@ impl KeptLinks {
         groups.is_replaced.set(true);
         for group in groups.list.borrow_mut().iter_mut() {
             while let Some(link) = group.idle.as_mut().and_then(|idle| idle.poll_any()) {
+                if link.mark & SHARED != 0 {
+                    self.shared.close_kept(link.mark);
+                    continue;
+                }
                 let _ = self.take(link.mark);
                 self.hangups.push(link.id);
             }
         }
+        self.shared.retire();
         self.ways = SecuredWays::default();
     }
 
@@ -109,15 +145,17 @@ impl KeptLinks {
     pub fn close_gone(&mut self, groups: &ServerGroups, io: &mut dyn Upstreams) {
         for group in groups.list.borrow_mut().iter_mut() {
             for link in group.gone.drain(..) {
-                let _ = self.take(link.mark);
-                io.let_go(link.id);
+                self.close(io, link);
             }
         }
     }
 
     /// A connection is to be cut, by who cannot now.
-    pub fn hang_up(&mut self, link: UpstreamId) {
-        self.hangups.push(link);
+    pub fn hang_up(&mut self, link: AskLink) {
+        match link {
+            AskLink::Own(id) => self.hangups.push(id),
+            AskLink::Shared(id) => self.shared.release(id),
+        }
     }
 
     /// How many are to be.

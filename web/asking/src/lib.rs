@@ -19,7 +19,7 @@
 //! here knows what the question is asked for, nor what will be done with the answer; what
 //! there is to say to people is left with the ask ([`AskNote`]).
 //!
-//! HTTP/1.1, FastCGI, uwsgi and SCGI are equals: who asks sees a head, a body and an end,
+//! HTTP/1.1, HTTP/2, FastCGI, uwsgi and SCGI are equals: who asks sees a head, a body and an end,
 //! and is told of the protocol by nothing else.
 //!
 //! | module | what is in it |
@@ -33,39 +33,52 @@
 //! | `head`, `body` | an answer's head, and its body |
 //! | `inquiry` | a question that nobody's exchange waits for |
 //! | `program` | answers of programs (FastCGI, uwsgi, SCGI) |
+//! | `shared` | connections that carry many questions (HTTP/2) |
+//! | `answer`, `sharing` | answers on their streams |
+//! | `link`, `marks`, `clock` | what carries a question, how connections are known, times as numbers |
 //! | `pace` | bodies that are read at a rate |
 //! | `tunnel`, `tunnel_pace` | connections that go over to another protocol |
 //! | `tries`, `words` | what became of each server that was asked; faults in words |
 #![forbid(unsafe_code)]
 
+mod answer;
 mod ask;
 mod body;
 mod choosing;
+mod clock;
 mod groups;
 mod head;
 mod inquiry;
 mod kept;
+mod link;
+mod marks;
 mod pace;
 mod program;
 mod question;
 mod rules;
 mod securing;
 mod sending;
+mod shared;
+mod sharing;
 mod tries;
 mod tunnel;
 mod tunnel_pace;
 mod words;
 
+pub use answer::StreamAnswer;
 pub use ask::{Ask, AskStage, AskStep, AskTurn};
 pub use body::{BodyEnd, BodyStep};
 pub use groups::{GroupSpec, ServerGroups, SiloGroup};
 pub use head::HeadEvent;
 pub use inquiry::{Finding, Inquiry, InquiryFault};
-pub use kept::{IDLE, KeptLinks};
+pub use kept::KeptLinks;
+pub use link::AskLink;
+pub use marks::{IDLE, SHARED};
 pub use program::{ProgramAnswer, ProgramProtocol, ProgramRules};
 pub use question::BodyStream;
 pub use rules::{AskRules, AskSpec, NamedHost, Protocol, Servers};
 pub use sending::SEND_MAX;
+pub use shared::{LinkFigures, SharedLinks, StreamEvent, StreamId};
 pub use tries::{AskNote, AskTry, NoteLevel};
 pub use tunnel_pace::TunnelLate;
 

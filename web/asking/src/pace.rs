@@ -38,8 +38,8 @@ impl Ask {
             return false;
         }
         if let Some(link) = self.link {
-            turn.io.set_upstream_timer(link, None);
-            turn.io.resume_upstream(link);
+            turn.set_timer(link, None);
+            turn.resume(link);
         }
         true
     }

@@ -72,6 +72,22 @@ impl Sending {
         self.head.get(self.target.0 as usize..self.target.1 as usize)
     }
 
+    /// It as it is sent.
+    pub fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// Nothing follows the head.
+    pub fn has_no_body(&self) -> bool {
+        let is_none = self.body.as_ref().is_none_or(|body| body.length() == 0);
+        is_none && self.stream.is_none_or(|stream| stream.length == Some(0))
+    }
+
+    /// The head is sent; with it all of it, if it `ends`.
+    pub const fn begin(&mut self, ends: bool) {
+        (self.begun, self.done) = (true, ends);
+    }
+
     /// Some of it was sent on this connection.
     pub const fn is_begun(&self) -> bool {
         self.begun

@@ -1,5 +1,6 @@
 //! What is asked, of whom, and by which rules.
 
+use crate::answer::StreamAnswer;
 use crate::program::ProgramAnswer;
 use crate::question::BodyStream;
 use crate::tries::AskTry;
@@ -86,6 +87,8 @@ pub struct NamedHost {
 pub enum Protocol {
     /// By HTTP/1.1 (RFC 9112).
     Http,
+    /// By HTTP/2 (RFC 9113), on connections that others share.
+    Http2(Box<StreamAnswer>),
     /// By what programs speak.
     Program(Box<ProgramAnswer>),
 }

@@ -1,23 +1,30 @@
 //! Connections are secured before anything is asked.
 
 use crate::ask::{Ask, AskStep, AskTurn};
+use crate::link::AskLink;
 use crate::tries::NoteLevel;
-use handshake::{Failure as HandshakeFailure, ServerVerdict};
+use handshake::{Failure as HandshakeFailure, ServerVerdict, Sought};
 use proxy::next::Failure;
 
 impl Ask {
     /// The connection is there, and is to be secured: the time that it has to begin goes on.
     pub(crate) fn seek(&mut self, turn: &mut AskTurn<'_>) {
+        let (Some(AskLink::Own(link)), Some(sought)) = (self.link, self.sought_now()) else { return };
+        self.shakes = true;
+        turn.io.secure_upstream(link, sought);
+    }
+
+    /// What is sought of the server that was chosen.
+    pub(crate) fn sought_now(&self) -> Option<Sought> {
         let peer = self.tries.last().and_then(|last| last.peer.clone()).unwrap_or_default();
-        let (Some(link), Some(seeks)) = (self.link, self.seeks.as_deref()) else { return };
+        let seeks = self.seeks.as_deref()?;
         let mut sought = seeks.clone();
         let told = sought.told.as_deref().unwrap_or_default().as_bytes();
         // Who was known by one certificate is not by another.
         let shown = sought.shows.as_ref().map(|shows| [&*shows.files.certificate, b"\0", &shows.files.key].concat());
         let shown = shown.unwrap_or_default();
         sought.peer = [&peer, &b"\0"[..], told, b"\0", &sought.name, b"\0", &shown].concat().into();
-        self.shakes = true;
-        turn.io.secure_upstream(link, sought);
+        Some(sought)
     }
 
     /// The connection is secured: the question goes to whom it was meant for, and to nobody
@@ -61,7 +68,7 @@ impl Ask {
     /// What is queued there goes out still.
     fn let_link_go(&mut self, turn: &mut AskTurn<'_>) {
         if let Some(link) = self.link.take() {
-            turn.io.let_go(link);
+            turn.let_go(link);
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The head and the body of a question, on their way.
 
 use crate::ask::{Ask, AskStage, AskStep, AskTurn};
+use crate::link::AskLink;
 use crate::question::ZEROS;
+use crate::shared::{Opening, StreamId};
 use bodies::BodyContent;
 use exchange::{Piece, UpstreamId, Upstreams};
+use semantics::Method;
 
 /// Bytes of a body that goes on as it comes, or of a tunnel, that wait for a server, at most.
 pub const SEND_MAX: usize = app::SEND_LOW_WATER + (16 << 10);
@@ -26,11 +29,43 @@ impl Ask {
     /// The connection is there: the question is sent.
     pub(crate) fn send_head(&mut self, turn: &mut AskTurn<'_>) -> AskStep {
         let Some(link) = self.link else { return AskStep::Waits };
+        let link = match link {
+            AskLink::Own(id) => id,
+            AskLink::Shared(id) => return self.open_stream(turn, id),
+        };
         (self.stage, self.sending.begun) = (AskStage::Head, true);
         turn.io.send_upstream(link, Piece::Bytes(&self.sending.head));
         if let Some(last) = self.tries.last_mut() {
             last.connect.get_or_insert(turn.now.since(last.began));
             last.sent += self.sending.head.len() as u64;
+        }
+        if self.sending.stream.is_some_and(|stream| stream.ended) {
+            self.end_stream(turn);
+        }
+        self.send_body(turn)
+    }
+
+    /// The question is opened on its stream.
+    pub(crate) fn open_stream(&mut self, turn: &mut AskTurn<'_>, id: StreamId) -> AskStep {
+        let ends = self.sending.has_no_body();
+        let opening = Opening {
+            head: self.sending.head(),
+            is_secured: self.seeks.is_some(),
+            ends,
+            is_head: self.asked == Method::Head,
+            head_max: self.rules.head_max,
+        };
+        let is_open = turn.kept.shared.open_stream(id, &opening);
+        if !is_open {
+            // Which is told as what happens to its stream.
+            return AskStep::Waits;
+        }
+        self.stage = AskStage::Head;
+        self.sending.begin(ends);
+        let head = self.sending.head().len() as u64;
+        if let Some(last) = self.tries.last_mut() {
+            last.connect.get_or_insert(turn.now.since(last.began));
+            last.sent += head;
         }
         if self.sending.stream.is_some_and(|stream| stream.ended) {
             self.end_stream(turn);
@@ -52,27 +87,35 @@ impl Ask {
             _ if sending.done => {}
             None => sending.done = true,
             Some(BodyContent::Memory(body)) if records => {
+                let AskLink::Own(link) = link else { return AskStep::Waits };
                 framing = send_records(turn.io, link, body);
                 (sending.at, sending.done) = (body.len().into(), true);
             }
             Some(BodyContent::Memory(body)) => {
-                turn.io.send_upstream(link, Piece::Body(body, (0, body.len())));
+                turn.send(link, Piece::Body(body, (0, body.len())));
                 (sending.at, sending.done) = (body.len().into(), true);
             }
             Some(BodyContent::File(file)) if file.length == 0 => sending.done = true,
             Some(BodyContent::File(file)) => {
                 let whole = before == 0 && !records;
-                if whole && turn.io.send_file_upstream(link, &file.file, 0..file.length) {
+                let goes = match link {
+                    AskLink::Own(id) if whole => turn.io.send_file_upstream(id, &file.file, 0..file.length),
+                    _ => false,
+                };
+                if goes {
                     (sending.at, sending.done) = (file.length, true);
-                } else if sending.piece_at.is_none() && turn.io.unsent_upstream(link) <= app::SEND_LOW_WATER {
+                } else if sending.piece_at.is_none() && turn.unsent(link) <= app::SEND_LOW_WATER {
                     step = AskStep::WantsPiece(before);
                 }
             }
         }
         let more = sending.at - before + framing;
-        let busy = turn.io.unsent_upstream(link) > app::SEND_LOW_WATER;
+        if let (AskLink::Shared(id), true) = (link, sending.done) {
+            turn.kept.shared.finish(turn.io, id);
+        }
+        let busy = turn.unsent(link) > app::SEND_LOW_WATER;
         let span = if busy { self.rules.send } else { self.rules.read };
-        turn.io.set_upstream_timer(link, Some(turn.now + span));
+        turn.set_timer(link, Some(turn.now + span));
         self.count_sent(more);
         step
     }
@@ -108,7 +151,7 @@ impl Ask {
         } else {
             bytes
         };
-        turn.io.send_upstream(link, Piece::Bytes(sent));
+        turn.send(link, Piece::Bytes(sent));
         self.count_sent(sent.len() as u64);
         self.send_body(turn)
     }
@@ -117,14 +160,17 @@ impl Ask {
     /// again after [`AskStep::WantsBody`].
     pub fn stream(&mut self, turn: &mut AskTurn<'_>, bytes: &[u8]) -> usize {
         let (Some(link), Some(stream), true) = (self.link, self.sending.stream, self.sending.begun) else { return 0 };
-        let room = SEND_MAX.saturating_sub(turn.io.unsent_upstream(link));
+        if let AskLink::Shared(id) = link {
+            return self.send_on_stream(turn, id, bytes);
+        }
+        let room = SEND_MAX.saturating_sub(turn.unsent(link));
         let bytes = bytes.get(..room.min(bytes.len())).unwrap_or_default();
         let (mut framing, mut line) = (0, Vec::new());
         for part in bytes.chunks(stream.part_max()) {
             line.clear();
             let end = stream.frame(part.len(), &mut line);
             for piece in [&line, part, end] {
-                turn.io.send_upstream(link, Piece::Bytes(piece));
+                turn.send(link, Piece::Bytes(piece));
             }
             framing += line.len() + end.len();
         }
@@ -134,17 +180,35 @@ impl Ask {
         bytes.len()
     }
 
+    /// The same, on a stream, whose frames have their lengths. What leaves some behind waits for room.
+    fn send_on_stream(&mut self, turn: &mut AskTurn<'_>, id: StreamId, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            // Some of what is queued may have gone meanwhile.
+            let room = SEND_MAX.saturating_sub(turn.kept.shared.unsent(id)).min(bytes.len() - at);
+            if room == 0 {
+                break;
+            }
+            turn.kept.shared.send(turn.io, id, Piece::Bytes(bytes.get(at..at + room).unwrap_or_default()));
+            at += room;
+        }
+        self.sending.at += at as u64;
+        self.count_sent(at as u64);
+        self.watch_stream(turn);
+        at
+    }
+
     /// The server is waited for while it takes none of the body, or has all of it; not while
     /// whoever sends that is waited for.
     fn watch_stream(&self, turn: &mut AskTurn<'_>) {
         let Some(link) = self.link.filter(|_| self.stage == AskStage::Head) else { return };
-        let busy = turn.io.unsent_upstream(link) > app::SEND_LOW_WATER;
+        let busy = turn.unsent(link) > app::SEND_LOW_WATER;
         let at = match (busy, self.sending.done) {
             (true, _) => Some(turn.now + self.rules.send),
             (false, true) => Some(turn.now + self.rules.read),
             (false, false) => None,
         };
-        turn.io.set_upstream_timer(link, at);
+        turn.set_timer(link, at);
     }
 
     /// All of a body that goes on as it comes was offered.
@@ -157,9 +221,12 @@ impl Ask {
             return;
         }
         let mut last = Vec::new();
-        stream.end(&mut last);
+        match link {
+            AskLink::Own(_) => stream.end(&mut last),
+            AskLink::Shared(id) => turn.kept.shared.finish(turn.io, id),
+        }
         if !last.is_empty() {
-            turn.io.send_upstream(link, Piece::Bytes(&last));
+            turn.send(link, Piece::Bytes(&last));
             self.count_sent(last.len() as u64);
         }
         self.watch_stream(turn);

@@ -1,6 +1,7 @@
 //! Connections that go over to another protocol, which both sides speak as they like.
 
 use crate::ask::{Ask, AskStage, AskTurn};
+use crate::link::AskLink;
 use crate::sending::SEND_MAX;
 use crate::tunnel_pace::{TunnelLate, TunnelLimits, TunnelPace};
 use exchange::Piece;
@@ -12,10 +13,10 @@ impl Ask {
     pub fn begin_tunnel(&mut self, turn: &mut AskTurn<'_>) {
         (self.stage, self.reading.complete, self.reading.keeps) = (AskStage::Tunnel, false, false);
         if let Some(link) = self.link {
-            self.tunnel = Some(Box::new(TunnelPace::begin(turn.io.unsent_upstream(link), turn.now)));
+            self.tunnel = Some(Box::new(TunnelPace::begin(turn.unsent(link), turn.now)));
             // Nothing is late yet.
             let _ = self.look_at_tunnel(turn);
-            turn.io.resume_upstream(link);
+            turn.resume(link);
         }
     }
 
@@ -40,9 +41,9 @@ impl Ask {
     /// Bytes for the server. How many were taken.
     pub fn tunnel_send(&mut self, turn: &mut AskTurn<'_>, bytes: &[u8]) -> usize {
         let Some(link) = self.link else { return bytes.len() };
-        let unsent = turn.io.unsent_upstream(link);
+        let unsent = turn.unsent(link);
         let taken = bytes.len().min(SEND_MAX.saturating_sub(unsent));
-        turn.io.send_upstream(link, Piece::Bytes(bytes.get(..taken).unwrap_or_default()));
+        turn.send(link, Piece::Bytes(bytes.get(..taken).unwrap_or_default()));
         if let Some(pace) = &mut self.tunnel {
             pace.queued(taken, unsent, turn.now);
         }
@@ -58,7 +59,7 @@ impl Ask {
         if let Some(pace) = &mut self.tunnel {
             pace.came(turn.now);
         }
-        turn.io.resume_upstream(link);
+        turn.resume(link);
         true
     }
 
@@ -77,8 +78,8 @@ impl Ask {
     fn look_at_tunnel(&mut self, turn: &mut AskTurn<'_>) -> Result<(), TunnelLate> {
         let limits = TunnelLimits { read: self.rules.read, send: self.rules.send };
         let (Some(link), Some(pace)) = (self.link, &mut self.tunnel) else { return Ok(()) };
-        let at = pace.look(turn.now, turn.io.unsent_upstream(link), self.reading.held, limits)?;
-        turn.io.set_upstream_timer(link, at);
+        let at = pace.look(turn.now, turn.unsent(link), self.reading.held, limits)?;
+        turn.set_timer(link, at);
         Ok(())
     }
 
@@ -87,8 +88,9 @@ impl Ask {
     pub fn end_tunnel(&mut self, turn: &mut AskTurn<'_>, is_late: bool) {
         self.release(turn.groups, turn.now, false);
         match self.link.take() {
-            Some(link) if is_late => turn.io.cut(link),
-            Some(link) => turn.io.let_go_slowly(link, self.rules.send),
+            Some(link) if is_late => turn.cut(link),
+            Some(AskLink::Own(link)) => turn.io.let_go_slowly(link, self.rules.send),
+            Some(link) => turn.let_go(link),
             None => {}
         }
     }

@@ -17,6 +17,7 @@ mod classes;
 mod content;
 mod effect;
 mod gateways;
+mod grpc;
 mod hosts;
 mod kept_files;
 mod layer;

@@ -122,6 +122,8 @@ pub enum Answers {
     EmptyGif,
     /// `proxy_pass`.
     Proxy,
+    /// `grpc_pass`.
+    Grpc,
     /// `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`.
     Gateway,
 }
@@ -215,6 +217,7 @@ fn explain_place(
         ContentRules::StubStatus => Answers::StubStatus,
         ContentRules::EmptyGif => Answers::EmptyGif,
         ContentRules::Proxy(_) => Answers::Proxy,
+        ContentRules::Grpc(_) => Answers::Grpc,
         ContentRules::Gateway(_) => Answers::Gateway,
         ContentRules::Files if always_returns(block).is_some() => Answers::Return,
         ContentRules::Files if block.root.alias.is_some() => Answers::Alias,

@@ -33,7 +33,6 @@ const ROWS: &[(&str, &str)] = &[
     ("*_cache_path", "nothing: without a cache the line goes, with the lines that name its zone"),
     ("*_cache_purge", "nothing: without a cache the line goes"),
     ("*_store", "files that a program writes below root, with try_files before proxy_pass"),
-    ("grpc_pass", "another port of the program that speaks HTTP/1.1, by proxy_pass"),
     ("memcached_pass", "a program behind proxy_pass"),
     ("userid", "a cookie by add_header Set-Cookie with $request_id, where $cookie_NAME is empty (map)"),
     ("mp4", "the file as it is: players ask for ranges"),

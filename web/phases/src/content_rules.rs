@@ -16,6 +16,8 @@ pub enum ContentRules {
     EmptyGif,
     /// `proxy_pass`.
     Proxy(Arc<ProxyPass>),
+    /// `grpc_pass`.
+    Grpc(Arc<ProxyPass>),
     /// `fastcgi_pass`, `uwsgi_pass`, `scgi_pass`.
     Gateway(Arc<GatewayPass>),
     /// What was sent: as it came, or once it was whole.
@@ -29,7 +31,7 @@ impl ContentRules {
     #[must_use]
     pub fn location(&self) -> Option<usize> {
         match self {
-            Self::Proxy(pass) => pass.location(),
+            Self::Proxy(pass) | Self::Grpc(pass) => pass.location(),
             Self::Gateway(pass) => pass.location,
             _ => None,
         }
@@ -38,7 +40,7 @@ impl ContentRules {
     /// Whether requests are passed on.
     #[must_use]
     pub const fn passes_on(&self) -> bool {
-        matches!(self, Self::Proxy(_) | Self::Gateway(_))
+        matches!(self, Self::Proxy(_) | Self::Grpc(_) | Self::Gateway(_))
     }
 
     /// Whether it reads bodies of requests.
@@ -46,7 +48,7 @@ impl ContentRules {
     pub const fn reads_bodies(&self) -> bool {
         match self {
             Self::Files | Self::StubStatus | Self::EmptyGif => false,
-            Self::Proxy(_) | Self::Gateway(_) => true,
+            Self::Proxy(_) | Self::Grpc(_) | Self::Gateway(_) => true,
             #[cfg(test)]
             Self::Echo(_) => true,
         }
@@ -56,7 +58,7 @@ impl ContentRules {
     #[must_use]
     pub fn computes_upstream(&self) -> bool {
         match self {
-            Self::Proxy(pass) => matches!(**pass, ProxyPass::Computed { .. }),
+            Self::Proxy(pass) | Self::Grpc(pass) => matches!(**pass, ProxyPass::Computed { .. }),
             Self::Gateway(pass) => matches!(pass.to, GatewayTarget::Computed(_)),
             _ => false,
         }

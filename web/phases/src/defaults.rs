@@ -4,6 +4,7 @@ use crate::autoindex::AutoindexRules;
 use crate::browsers::KeepAliveDisabled;
 use crate::program::{Block, BodyRules, CharsetRules, ConnectionRules, ContentRules, FieldRules, FilterSet, HeadRules};
 use crate::program::{RedirectRules, Root, SymlinkRules};
+use crate::proxying::ProxyRules;
 use crate::types::TypeTable;
 use core::time::Duration;
 use features::{FeatureSettings, MediaTypes, Value};
@@ -66,6 +67,7 @@ impl Default for Block {
             subrequests: Arc::default(),
             mirrors: false,
             resolver: None,
+            grpc: Arc::new(ProxyRules::grpc()),
             gateways: Arc::default(),
         }
     }

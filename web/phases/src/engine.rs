@@ -69,6 +69,7 @@ mod secured;
 mod sliced;
 mod slices;
 mod spare;
+mod streams;
 mod sub_course;
 mod sub_run;
 mod subs;

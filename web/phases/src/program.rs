@@ -197,7 +197,10 @@ impl Program {
     /// Whether clients of some address, or connections to upstreams, begin with a handshake.
     #[must_use]
     pub fn speaks_tls(&self) -> bool {
-        let dials = |block: &Block| block.proxy.tls.is_some() || block.gateways.uwsgi.relay.tls.is_some();
+        let dials = |block: &Block| {
+            let all = [&block.proxy, &block.grpc, &block.gateways.uwsgi.relay];
+            all.into_iter().any(|rules| rules.tls.is_some())
+        };
         self.listeners.iter().any(|listener| listener.tls) || self.blocks.iter().any(dials)
     }
 
@@ -304,6 +307,8 @@ pub struct Block {
     pub early_hints: Arc<[Value]>,
     /// `proxy_…`
     pub proxy: Arc<ProxyRules>,
+    /// `grpc_…`
+    pub grpc: Arc<ProxyRules>,
     /// `fastcgi_…`, `uwsgi_…`, `scgi_…`
     pub gateways: Arc<Gateways>,
     /// `add_before_body`, `mirror` and others that make requests within requests.

@@ -61,6 +61,36 @@ pub struct FixedPass {
     pub location: Option<usize>,
 }
 
+/// What upstreams are asked by (`proxy_http_version`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UpstreamVersion {
+    /// HTTP/1.0.
+    #[default]
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+    /// HTTP/2, on connections that requests share.
+    Http2,
+}
+
+impl UpstreamVersion {
+    /// What a request line ends with.
+    #[must_use]
+    pub const fn line_end(self) -> &'static [u8] {
+        match self {
+            Self::Http10 => b" HTTP/1.0\r\n",
+            Self::Http11 => b" HTTP/1.1\r\n",
+            Self::Http2 => b" HTTP/2.0\r\n",
+        }
+    }
+
+    /// Whether a body ends where that is said, whatever its length.
+    #[must_use]
+    pub const fn has_ends(self) -> bool {
+        !matches!(self, Self::Http10)
+    }
+}
+
 /// The settings of a place.
 #[derive(Clone, Debug)]
 pub struct ProxyRules {
@@ -70,8 +100,10 @@ pub struct ProxyRules {
     pub request: Arc<RequestFields>,
     /// `proxy_method`
     pub method: Option<Value>,
-    /// `proxy_http_version 1.1`
-    pub http11: bool,
+    /// `proxy_http_version`
+    pub version: UpstreamVersion,
+    /// These are of `grpc_pass`.
+    pub is_grpc: bool,
     /// `proxy_pass_request_headers`
     pub passes_fields: bool,
     /// `proxy_pass_request_body`
@@ -159,7 +191,8 @@ impl Default for ProxyRules {
             set_fields: Vec::new(),
             request: Arc::default(),
             method: None,
-            http11: false,
+            version: UpstreamVersion::default(),
+            is_grpc: false,
             passes_fields: true,
             passes_body: true,
             body: None,
@@ -221,10 +254,14 @@ pub enum RequestField {
     Value(Value),
     /// The host that is asked (`$proxy_host`).
     Host,
+    /// A value; where it is empty, the host that is asked.
+    HostOr(Value),
     /// How long the body is.
     BodyLength,
     /// That the body is chunked, where it is.
     Chunked,
+    /// That trailers are taken, where the client takes them.
+    Trailers,
 }
 
 /// A part of a redirect or a cookie, and what takes its place.
@@ -255,14 +292,30 @@ pub struct CookieFlagRule {
 }
 
 impl ProxyRules {
+    /// Those of `grpc_pass`, where nothing is said: bodies and answers go on as they come, and trailers do.
+    #[must_use]
+    pub fn grpc() -> Self {
+        let ask = AskRules { buffering: false, passes_trailers: true, ..AskRules::default() };
+        let version = UpstreamVersion::Http2;
+        Self {
+            version,
+            is_grpc: true,
+            request_buffering: false,
+            redirects: Some(Arc::default()),
+            ask,
+            ..Self::default()
+        }
+    }
+
     /// Makes what follows of the settings, now that all of a block are known. `host` is
     /// the value of `$proxy_host`, for what nothing else is set.
     pub fn prepare(&mut self) {
         let usual = |name: &[u8]| match name {
             b"Host" => RequestField::Host,
-            b"Connection" => RequestField::Value(Value::literal(b"close")),
+            b"Connection" if self.version != UpstreamVersion::Http2 => RequestField::Value(Value::literal(b"close")),
             b"Content-Length" => RequestField::BodyLength,
             b"Transfer-Encoding" => RequestField::Chunked,
+            b"TE" if self.is_grpc => RequestField::Trailers,
             _ => RequestField::Value(Value::literal(b"")),
         };
         const USUAL: [&[u8]; 8] = [
@@ -278,6 +331,10 @@ impl ProxyRules {
         let mut request = RequestFields::default();
         for (name, value) in &self.set_fields {
             request.replaced.insert(name);
+            if self.version == UpstreamVersion::Http2 && name.eq_ignore_ascii_case(b"host") {
+                request.fields.push((b"Host: "[..].into(), RequestField::HostOr(value.clone())));
+                continue;
+            }
             request.add(name, RequestField::Value(value.clone()));
         }
         for name in USUAL {

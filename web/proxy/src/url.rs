@@ -78,6 +78,25 @@ impl<'a> ProxyUrl<'a> {
         Self::parse_rest(&text[7..])
     }
 
+    /// The same for gRPC, whose scheme may be left out, and which has no path.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse_grpc(text: &'a [u8]) -> Result<Self, UrlError> {
+        let starts = |with: &[u8]| text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+        let (rest, secured) = match () {
+            () if starts(b"grpcs://") => (&text[8..], true),
+            () if starts(b"grpc://") => (&text[7..], false),
+            () => (text, false),
+        };
+        let parsed = match rest.get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"unix:")) {
+            true if rest.len() == 5 => return Err(UrlError::Path),
+            true => Self { secured: false, place: UpstreamPlace::Unix { path: &rest[5..] }, uri: b"" },
+            false => Self::parse_rest(rest)?,
+        };
+        if parsed.uri.is_empty() { Ok(Self { secured, ..parsed }) } else { Err(UrlError::Host) }
+    }
+
     /// The port of hosts that name none.
     #[must_use]
     pub const fn usual_port(&self) -> u16 {

@@ -233,6 +233,12 @@ impl Group {
         &self.peers[peer.place()].address
     }
 
+    /// One of its peers at this address, if there is any.
+    #[must_use]
+    pub fn peer_at(&self, address: &PeerAddress) -> Option<PeerId> {
+        self.peers.iter().position(|peer| peer.address == *address).map(|place| PeerId(place as u16))
+    }
+
     /// How its peers are chosen.
     #[must_use]
     pub const fn balancing(&self) -> Balancing {

@@ -3,6 +3,7 @@
 //! module that are not told have that of the module.
 
 use super::gateways::{FASTCGI_SETTERS, SCGI_SETTERS, UWSGI_SETTERS};
+use super::grpc::GRPC_SETTERS;
 use super::proxy::PROXY_SETTERS;
 use super::resolvers::RESOLVER_SETTERS;
 use super::settings::{SETTERS, Setter};
@@ -73,7 +74,7 @@ const FILES: DirectiveClass = Idle("helper threads read files into a cache that 
 const CLOSING: DirectiveClass = Idle("connections end in one way: ours first, then the client's is waited for");
 const BODIES: DirectiveClass = Idle("a body in memory is in one piece, and read when it is wanted");
 const NO_CACHE: DirectiveClass = Refused("there is no cache of answers yet");
-const NO_PROTOCOL: DirectiveClass = Refused("upstreams are asked by HTTP, FastCGI, uwsgi and SCGI alone");
+const NO_PROTOCOL: DirectiveClass = Refused("upstreams are asked by HTTP, gRPC, FastCGI, uwsgi and SCGI alone");
 const NO_UPSTREAM: DirectiveClass = Idle("nothing is passed on by its protocol");
 const NO_PROXY_CACHE: DirectiveClass = Idle("nothing is cached");
 const BUFFERS: DirectiveClass = Idle("what is read ahead of clients is bounded by proxy_buffers, and in memory");
@@ -159,6 +160,8 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
             "proxy_socket_sndbuf",
             "proxy_headers_hash_max_size",
             "proxy_headers_hash_bucket_size",
+            "grpc_socket_rcvbuf",
+            "grpc_socket_sndbuf",
             "fastcgi_send_lowat",
             "fastcgi_socket_rcvbuf",
             "fastcgi_socket_sndbuf",
@@ -182,7 +185,13 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     ),
     (
         Idle("idle connections are watched by their time limits"),
-        &["proxy_socket_keepalive", "fastcgi_socket_keepalive", "uwsgi_socket_keepalive", "scgi_socket_keepalive"],
+        &[
+            "proxy_socket_keepalive",
+            "grpc_socket_keepalive",
+            "fastcgi_socket_keepalive",
+            "uwsgi_socket_keepalive",
+            "scgi_socket_keepalive",
+        ],
     ),
     (RefusedUnless("off", "nothing is cached yet"), &["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
     (RefusedUnless("off", "it is not there yet"), &["proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"]),
@@ -198,7 +207,7 @@ const ROWS: &[(DirectiveClass, &[&str])] = &[
     (NO_QUIC, &["quic_bpf"]),
     (RefusedUnless("off", "that browser is gone"), &["msie_refresh"]),
     (NO_CACHE, &["proxy_cache_path", "fastcgi_cache_path", "scgi_cache_path", "uwsgi_cache_path"]),
-    (NO_PROTOCOL, &["grpc_pass", "memcached_pass", "tunnel_pass"]),
+    (NO_PROTOCOL, &["memcached_pass", "tunnel_pass"]),
     (RefusedUnless("off", "it is not there yet"), &["userid", "dav_methods", "image_filter"]),
     (NOT_YET, &["post_action", "mp4", "flv", "perl", "perl_modules", "perl_require", "perl_set", "xslt_stylesheet"]),
 ];
@@ -222,7 +231,6 @@ const MODULES: &[(&str, DirectiveClass, bool)] = &[
     ("fastcgi", NO_PROXY_CACHE, false),
     ("scgi", NO_PROXY_CACHE, false),
     ("uwsgi", NO_PROXY_CACHE, false),
-    ("grpc", NO_UPSTREAM, false),
     ("memcached", NO_UPSTREAM, false),
     ("tunnel", NO_UPSTREAM, false),
     ("v3", NO_QUIC, false),
@@ -256,6 +264,7 @@ fn setters() -> impl Iterator<Item = (&'static str, Setter)> {
     SETTERS
         .iter()
         .chain(PROXY_SETTERS)
+        .chain(GRPC_SETTERS)
         .chain(SUBREQUEST_SETTERS)
         .chain(RESOLVER_SETTERS)
         .chain(TLS_SETTERS)

@@ -58,8 +58,9 @@ pub(super) struct Layer {
     pub resolver_timeout: Duration,
     /// `ssl_…`.
     pub tls: Arc<TlsSettings>,
-    /// `proxy_ssl_…` and `uwsgi_ssl_…`.
+    /// `proxy_ssl_…`, `grpc_ssl_…` and `uwsgi_ssl_…`.
     proxy_tls: Arc<UpstreamTlsSettings>,
+    grpc_tls: Arc<UpstreamTlsSettings>,
     uwsgi_tls: Arc<UpstreamTlsSettings>,
 }
 
@@ -128,6 +129,7 @@ impl Layer {
             resolver_timeout: RESOLVER_TIMEOUT,
             tls: Arc::default(),
             proxy_tls: Arc::default(),
+            grpc_tls: Arc::default(),
             uwsgi_tls: Arc::default(),
         }
     }
@@ -155,6 +157,7 @@ impl Layer {
             resolver_timeout: self.resolver_timeout,
             tls: Arc::clone(&self.tls),
             proxy_tls: Arc::clone(&self.proxy_tls),
+            grpc_tls: Arc::clone(&self.grpc_tls),
             uwsgi_tls: Arc::clone(&self.uwsgi_tls),
         }
     }
@@ -199,6 +202,7 @@ impl Layer {
     pub(super) const fn upstream_tls_mut(&mut self, by: SecuredBy) -> &mut Arc<UpstreamTlsSettings> {
         match by {
             SecuredBy::Proxy => &mut self.proxy_tls,
+            SecuredBy::Grpc => &mut self.grpc_tls,
             SecuredBy::Uwsgi => &mut self.uwsgi_tls,
         }
     }

@@ -11,7 +11,7 @@ use features::Value;
 use features::units::size;
 use phases::Pattern;
 use phases::program::ContentRules;
-use phases::proxying::{CookieFlagRule, FixedPass, ProxyPass, ProxyRules, Rewrite, RewritePattern};
+use phases::proxying::{CookieFlagRule, FixedPass, ProxyPass, ProxyRules, Rewrite, RewritePattern, UpstreamVersion};
 use proxy::accel::Ignored;
 use proxy::next::NextOn;
 use std::sync::Arc;
@@ -79,12 +79,13 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
         Arc::make_mut(&mut layer.block.proxy).bind = Some(value);
         Ok(())
     }),
-    ("proxy_http_version", |compiler, layer, directive| {
-        let http11 = match argument(directive, 0) {
-            b"2" => return Err(compiler.unsupported(directive.place, "HTTP/2 towards upstreams")),
-            version => version == b"1.1",
+    ("proxy_http_version", |_, layer, directive| {
+        layer.first("proxy_http_version");
+        Arc::make_mut(&mut layer.block.proxy).version = match argument(directive, 0) {
+            b"2" => UpstreamVersion::Http2,
+            b"1.1" => UpstreamVersion::Http11,
+            _ => UpstreamVersion::Http10,
         };
-        Arc::make_mut(&mut layer.block.proxy).http11 = http11;
         Ok(())
     }),
     rule!("proxy_pass_request_headers", |rules, directive| rules.passes_fields = is_on(directive)),
@@ -122,12 +123,12 @@ pub(super) const PROXY_SETTERS: &[(&str, Setter)] = &[
     rule!("proxy_force_ranges", |rules, directive| rules.forces_ranges = is_on(directive)),
 ];
 
-fn words(directive: &Directive) -> impl Iterator<Item = &[u8]> {
+pub(super) fn words(directive: &Directive) -> impl Iterator<Item = &[u8]> {
     directive.arguments.iter().map(Vec::as_slice)
 }
 
 /// A size that the reader has found good.
-fn bytes(text: &[u8]) -> u32 {
+pub(super) fn bytes(text: &[u8]) -> u32 {
     u32::try_from(size(text).unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
@@ -285,11 +286,16 @@ impl Layer {
 
     /// What follows of the settings, now that all of the block are known.
     pub(super) fn finish_proxy(&mut self) {
+        let changed = ["grpc_set_header", "grpc_hide_header", "grpc_pass_header"].iter().any(|name| self.has(name));
+        if changed || self.block.grpc.request.fields.is_empty() {
+            Arc::make_mut(&mut self.block.grpc).prepare();
+        }
         let usual = match &self.block.content {
             ContentRules::Proxy(pass) if self.block.proxy.redirects.is_none() => usual_redirect(pass, self),
             _ => None,
         };
-        let changed = ["proxy_set_header", "proxy_hide_header", "proxy_pass_header"].iter().any(|name| self.has(name));
+        let told = ["proxy_set_header", "proxy_hide_header", "proxy_pass_header", "proxy_http_version"];
+        let changed = told.iter().any(|name| self.has(name));
         let unprepared = self.block.proxy.request.fields.is_empty();
         if usual.is_none() && !changed && !unprepared {
             return;

@@ -409,7 +409,7 @@ http {
   upstream up { server 127.0.0.1; sticky cookie a; }
   server { listen 81 nonsense; server_name ~(; proxy_cache x;
     location / { more_set_headers 'A: b'; proxy_pass http://up; }
-    location /a { grpc_pass grpc://x; proxy_store on;
+    location /a { memcached_pass x; proxy_store on;
       location /a/b { userid on; } }
   }
   server { listen 81; server { listen 82; } location /c { expires soon; sendfile maybe; } }
@@ -428,7 +428,7 @@ http {
         (7, "pcre2_compile() failed"),
         (7, "\"proxy_cache\""),
         (8, "unknown directive \"more_set_headers\""),
-        (9, "\"grpc_pass\""),
+        (9, "\"memcached_pass\""),
         (9, "\"proxy_store\""),
         (10, "\"userid\""),
         (12, "\"server\" directive is not allowed here"),

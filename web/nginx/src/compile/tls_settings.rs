@@ -116,6 +116,7 @@ impl UpstreamTlsSettings {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SecuredBy {
     Proxy,
+    Grpc,
     Uwsgi,
 }
 
@@ -124,6 +125,7 @@ impl SecuredBy {
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Proxy => "proxy_ssl",
+            Self::Grpc => "grpc_ssl",
             Self::Uwsgi => "uwsgi_ssl",
         }
     }
@@ -145,12 +147,14 @@ pub(super) struct UpstreamTlsSettings {
     pub verifies: bool,
     /// `…_ssl_session_reuse`
     pub resumes: bool,
+    /// HTTP/2 is agreed on in handshakes (ALPN).
+    pub speaks_http2: bool,
 }
 
 impl Default for UpstreamTlsSettings {
     fn default() -> Self {
         let common = TlsSettings { ciphers: "DEFAULT".to_owned(), ..TlsSettings::default() };
         let (certificate, key, name) = (None, None, None);
-        Self { common, certificate, key, name, tells_name: false, verifies: false, resumes: true }
+        Self { common, certificate, key, name, tells_name: false, verifies: false, resumes: true, speaks_http2: false }
     }
 }

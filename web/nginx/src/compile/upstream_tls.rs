@@ -1,4 +1,4 @@
-//! `proxy_ssl_…`, `uwsgi_ssl_…`: how upstreams are secured.
+//! `proxy_ssl_…`, `grpc_ssl_…`, `uwsgi_ssl_…`: how upstreams are secured.
 
 use super::arguments::{argument, is_on, told};
 use super::layer::Layer;
@@ -12,7 +12,7 @@ use features::units::number;
 use handshake::{ClientError, ClientRules, ClientTls, Identity, OwnCertificateSource, Servers};
 use phases::gateways::GatewayProtocol;
 use phases::program::ContentRules;
-use phases::proxying::UpstreamTls;
+use phases::proxying::{UpstreamTls, UpstreamVersion};
 use std::sync::Arc;
 use x509::Store;
 
@@ -27,6 +27,10 @@ pub(super) type MadeTls = (Arc<ClientTls>, Option<Arc<dyn OwnCertificateSource>>
 
 fn set_proxy(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive) -> Step {
     compiler.upstream_tls(layer, SecuredBy::Proxy, directive)
+}
+
+fn set_grpc(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive) -> Step {
+    compiler.upstream_tls(layer, SecuredBy::Grpc, directive)
 }
 
 fn set_uwsgi(compiler: &mut Compiler<'_>, layer: &mut Layer, directive: &Directive) -> Step {
@@ -49,6 +53,20 @@ pub(super) const UPSTREAM_TLS_SETTERS: &[(&str, Setter)] = &[
     ("proxy_ssl_certificate_cache", set_proxy),
     ("proxy_ssl_password_file", set_proxy),
     ("proxy_ssl_conf_command", set_proxy),
+    ("grpc_ssl_session_reuse", set_grpc),
+    ("grpc_ssl_protocols", set_grpc),
+    ("grpc_ssl_ciphers", set_grpc),
+    ("grpc_ssl_name", set_grpc),
+    ("grpc_ssl_server_name", set_grpc),
+    ("grpc_ssl_verify", set_grpc),
+    ("grpc_ssl_verify_depth", set_grpc),
+    ("grpc_ssl_trusted_certificate", set_grpc),
+    ("grpc_ssl_crl", set_grpc),
+    ("grpc_ssl_certificate", set_grpc),
+    ("grpc_ssl_certificate_key", set_grpc),
+    ("grpc_ssl_certificate_cache", set_grpc),
+    ("grpc_ssl_password_file", set_grpc),
+    ("grpc_ssl_conf_command", set_grpc),
     ("uwsgi_ssl_session_reuse", set_uwsgi),
     ("uwsgi_ssl_protocols", set_uwsgi),
     ("uwsgi_ssl_ciphers", set_uwsgi),
@@ -107,15 +125,20 @@ impl Compiler<'_> {
     pub(super) fn finish_upstream_tls(&mut self, layer: &mut Layer, place: Place) -> Step {
         let by = match &layer.block.content {
             ContentRules::Proxy(pass) if pass.may_be_secured() => SecuredBy::Proxy,
+            ContentRules::Grpc(pass) if pass.may_be_secured() => SecuredBy::Grpc,
             ContentRules::Gateway(pass) if pass.may_be_secured() => SecuredBy::Uwsgi,
             _ => return Ok(()),
         };
-        let settings = Arc::clone(layer.upstream_tls_mut(by));
+        let mut settings = Arc::clone(layer.upstream_tls_mut(by));
+        if by == SecuredBy::Grpc || by == SecuredBy::Proxy && layer.block.proxy.version == UpstreamVersion::Http2 {
+            Arc::make_mut(&mut settings).speaks_http2 = true;
+        }
         let (tls, source) = self.client_tls(&settings, by, place)?;
         let shows = self.own_by_value(&settings, source, place)?;
         let made = UpstreamTls { tls, name: settings.name.clone(), tells_name: settings.tells_name, shows };
         let rules = match by {
             SecuredBy::Proxy => &mut layer.block.proxy,
+            SecuredBy::Grpc => &mut layer.block.grpc,
             SecuredBy::Uwsgi => &mut Arc::make_mut(&mut layer.block.gateways).of_mut(GatewayProtocol::Uwsgi).relay,
         };
         if rules.tls.as_deref() != Some(&made) {
@@ -144,7 +167,7 @@ impl Compiler<'_> {
             groups,
             servers,
             tickets: if settings.resumes && common.tickets { TICKETS } else { 0 },
-            protocols: Vec::new(),
+            protocols: if settings.speaks_http2 { vec![b"h2".to_vec()] } else { Vec::new() },
         };
         let made = ClientTls::new(rules).map_err(|why| match &why {
             ClientError::Key => {

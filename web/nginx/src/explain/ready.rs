@@ -312,6 +312,7 @@ pub(super) fn slower(program: &Program, block: &Block) -> Vec<Slower> {
 fn asks(content: &ContentRules) -> Option<&'static str> {
     match content {
         ContentRules::Proxy(_) => Some("proxy_pass"),
+        ContentRules::Grpc(_) => Some("grpc_pass"),
         ContentRules::Gateway(pass) => Some(pass.directive()),
         _ => None,
     }

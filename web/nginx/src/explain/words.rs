@@ -58,7 +58,7 @@ fn place(f: &mut fmt::Formatter<'_>, place: &ExplainedPlace) -> fmt::Result {
         Answers::Return => "a response of its own",
         Answers::StubStatus => "numbers of connections",
         Answers::EmptyGif => "an empty picture",
-        Answers::Proxy => "what an upstream answers",
+        Answers::Proxy | Answers::Grpc => "what an upstream answers",
         Answers::Gateway => "what a program answers",
     };
     let kind = match place.answers {

@@ -122,7 +122,8 @@ impl Runner<'_> {
             ContentRules::Files => {}
             #[cfg(test)]
             ContentRules::Echo(streamed) => return self.echo(streamed),
-            ContentRules::Proxy(ref pass) => return self.pass_on(block, pass),
+            ContentRules::Proxy(ref pass) => return self.pass_on(&block.proxy, pass),
+            ContentRules::Grpc(ref pass) => return self.pass_on(&block.grpc, pass),
             ContentRules::Gateway(ref pass) => return self.pass_to_program(block, pass),
             _ => return self.fixed_content(block),
         }

@@ -8,6 +8,7 @@ use super::log::CLIENT_LEFT;
 use super::passing::Passing;
 use super::values::Clock;
 use app::Wake;
+use asking::SHARED;
 use core::hint::cold_path;
 use core::net::IpAddr;
 use core::ops::Range;
@@ -214,6 +215,9 @@ impl Handler for Engine {
         mark: u32,
         event: UpstreamEvent<'_>,
     ) -> usize {
+        if mark & SHARED != 0 {
+            return self.on_shared_event(replies, (id, mark), event);
+        }
         match self.rest.sub_at(mark) {
             Some(sub) => self.on_upstream_of_sub(replies, sub, (id, mark), event),
             None => self.on_upstream_event(replies, id, mark, event),
@@ -278,6 +282,9 @@ impl Handler for Engine {
 
     fn on_turn<R: Replies>(&mut self, replies: &mut R) -> Wake {
         self.rest.kept.cut_all(replies);
+        if self.rest.kept.shared.has_work() {
+            self.run_streams(replies);
+        }
         let within = !self.rest.subs.is_idle();
         let mut wake = if within {
             self.on_files_turn(replies)
@@ -360,13 +367,18 @@ impl Handler for Engine {
     #[inline(always)]
     fn is_at_rest(&self) -> bool {
         let (rest, is_written) = (&self.rest, !self.loaded.may_write() && self.retired.is_empty());
-        rest.courses.len() == rest.free.len() && rest.kept.hangups() == 0 && is_written && self.files.is_at_rest()
+        rest.courses.len() == rest.free.len()
+            && rest.kept.hangups() == 0
+            && !rest.kept.shared.has_work()
+            && is_written
+            && self.files.is_at_rest()
     }
 
     fn has_work(&self) -> bool {
         let rest = &self.rest;
         let woken = !rest.makings.ready.is_empty() || !rest.subs.work.is_empty() || rest.has_place();
-        woken || rest.kept.hangups() > 0 || self.files.has_work() || self.reads && self.has_room_for_bodies()
+        let by_upstreams = rest.kept.hangups() > 0 || rest.kept.shared.has_work();
+        woken || by_upstreams || self.files.has_work() || self.reads && self.has_room_for_bodies()
     }
 
     fn working(&self) -> u32 {

@@ -25,6 +25,8 @@ impl Engine {
             ("answers that are made", rest.makings.count()),
             ("requests within requests", rest.subs.alive),
             ("idle connections", rest.kept.used()),
+            ("connections that are shared", rest.kept.shared.open()),
+            ("streams of these", rest.kept.shared.streams_open()),
             ("connections to be closed", rest.kept.hangups()),
             ("requests that upstreams are asked", programs().map(asked).sum()),
             ("bytes of bodies", programs().map(|loaded| of_bodies(loaded).0).sum()),

@@ -30,7 +30,9 @@ impl Runner<'_> {
                 answer.media_type = Some(StubStatus::MEDIA_TYPE.to_vec());
                 answer
             }
-            ContentRules::Files | ContentRules::Proxy(_) | ContentRules::Gateway(_) => return Flow::Status(404),
+            ContentRules::Files | ContentRules::Proxy(_) | ContentRules::Grpc(_) | ContentRules::Gateway(_) => {
+                return Flow::Status(404);
+            }
             #[cfg(test)]
             ContentRules::Echo(_) => return Flow::Status(404),
         };

@@ -64,8 +64,13 @@ impl Course {
     /// The upstream's trailers, as they go on.
     pub(super) fn passed_trailers(&self, block: &Block) -> Vec<u8> {
         let mut lines = Vec::new();
-        if matches!(block.content, ContentRules::Proxy(_)) && !self.sent.upstream_trailers.is_empty() {
-            put_passed(&self.sent.upstream_trailers, &block.proxy.hides, &mut lines);
+        let rules = match block.content {
+            ContentRules::Proxy(_) => &block.proxy,
+            ContentRules::Grpc(_) => &block.grpc,
+            _ => return lines,
+        };
+        if !self.sent.upstream_trailers.is_empty() {
+            put_passed(&self.sent.upstream_trailers, &rules.hides, &mut lines);
         }
         lines
     }

@@ -5,7 +5,7 @@ use super::course::{Course, CourseState};
 use super::filtered_body::Filtering;
 use super::run::{Flow, Runner};
 use super::{Engine, Rest};
-use asking::{AskStage, BodyEnd, BodyStep, IDLE};
+use asking::{AskLink, AskStage, BodyEnd, BodyStep, IDLE};
 use exchange::{ExchangeId, Piece, Replies, Stop, UpstreamEvent, UpstreamId};
 use std::rc::Rc;
 
@@ -23,10 +23,10 @@ impl Engine {
     ) -> usize {
         let all = if let UpstreamEvent::Data(bytes) = event { bytes.len() } else { 0 };
         if mark & IDLE != 0 {
-            self.rest.kept.on_event(&self.loaded.groups, (replies, id, mark));
-            return all;
+            let now = replies.now();
+            return self.rest.kept.on_event(&self.loaded.groups, (replies, id, mark), (event, now));
         }
-        match self.rest.stage_of(mark, id) {
+        match self.rest.stage_of(mark, AskLink::Own(id)) {
             None => {
                 replies.cut(id);
                 all
@@ -55,7 +55,7 @@ impl Engine {
             event => runner.ask_step(|ask, turn| ask.on_event(turn, event)),
         });
         if let UpstreamEvent::Data(bytes) = event
-            && self.rest.stage_of(token, id) == Some(AskStage::Body)
+            && self.rest.stage_of(token, AskLink::Own(id)) == Some(AskStage::Body)
             && self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body())
         {
             let rest = bytes.get(taken..).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Engine {
     }
 
     /// While the answer's body comes.
-    fn on_body_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
+    pub(super) fn on_body_event(&mut self, replies: &mut dyn Replies, token: u32, event: UpstreamEvent<'_>) -> usize {
         match event {
             UpstreamEvent::Data(bytes) => return self.on_body_bytes(replies, token, bytes),
             UpstreamEvent::Passed(bytes) => {
@@ -108,7 +108,7 @@ impl Engine {
         0
     }
 
-    fn on_body_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
+    pub(super) fn on_body_bytes(&mut self, replies: &mut dyn Replies, token: u32, bytes: &[u8]) -> usize {
         let mut all = 0;
         let mut is_early = self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body());
         let ended = loop {
@@ -278,7 +278,7 @@ impl Engine {
 
 impl Rest {
     /// Where what is asked by this connection is; none if nothing is.
-    fn stage_of(&mut self, token: u32, id: UpstreamId) -> Option<AskStage> {
+    pub(super) fn stage_of(&mut self, token: u32, id: AskLink) -> Option<AskStage> {
         let relay = self.relay_of(token)?;
         (relay.ask.link() == Some(id)).then(|| relay.ask.stage())
     }

@@ -5,10 +5,10 @@ use super::course_body::BodyState;
 use super::relay::Relay;
 use super::run::{Flow, Runner};
 use super::written::put_number;
-use crate::program::{Block, Program, UpstreamGroup};
-use crate::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField};
+use crate::program::{Program, UpstreamGroup};
+use crate::proxying::{OwnCertificateByValue, ProxyPass, ProxyRules, RequestField, UpstreamVersion};
 use app::Body;
-use asking::{Ask, AskRules, AskSpec, BodyStream, NamedHost, Protocol, Servers};
+use asking::{Ask, AskRules, AskSpec, BodyStream, NamedHost, Protocol, Servers, StreamAnswer};
 use bodies::BodyContent;
 use core::net::{IpAddr, Ipv4Addr};
 use features::ErrorLevel;
@@ -52,10 +52,10 @@ struct Destination {
 
 impl Runner<'_> {
     /// Passes the request on.
-    pub(super) fn pass_on(&mut self, block: &Block, pass: &ProxyPass) -> Flow {
+    pub(super) fn pass_on(&mut self, rules: &Arc<ProxyRules>, pass: &ProxyPass) -> Flow {
         self.course.depends.on(super::course::Depends::OTHER);
-        let rules = Arc::clone(&block.proxy);
-        let stream = match self.begin_body(&rules, rules.http11) {
+        let rules = Arc::clone(rules);
+        let stream = match self.begin_body(&rules, rules.version.has_ends()) {
             Ok(stream) => stream,
             Err(flow) => return flow,
         };
@@ -63,7 +63,7 @@ impl Runner<'_> {
             Some(body) => Some(BodyContent::Memory(Body::new(self.scope().get(body)))),
             None => self.body_content().filter(|_| rules.passes_body),
         };
-        let destination = match self.destination(pass) {
+        let destination = match self.destination(&rules, pass) {
             Ok(destination) => destination,
             Err(status) => return Flow::Status(status),
         };
@@ -74,7 +74,11 @@ impl Runner<'_> {
         };
         let seeks = destination.secured.then(|| self.sought(&rules, &destination.host)).flatten();
         let (asked, unrepeatable, target) = begins;
-        let (servers, protocol) = (destination.choice, Protocol::Http);
+        let protocol = match rules.version {
+            UpstreamVersion::Http2 => Protocol::Http2(Box::new(StreamAnswer::new(rules.is_grpc))),
+            UpstreamVersion::Http10 | UpstreamVersion::Http11 => Protocol::Http,
+        };
+        let servers = destination.choice;
         let question = Question { servers, seeks, asked, unrepeatable, target, head, stream, protocol };
         self.begin_relay(rules, question)
     }
@@ -160,7 +164,7 @@ impl Runner<'_> {
     }
 
     /// Where the request goes; the status of one that goes nowhere.
-    fn destination(&mut self, pass: &ProxyPass) -> Result<Destination, u16> {
+    fn destination(&mut self, rules: &ProxyRules, pass: &ProxyPass) -> Result<Destination, u16> {
         match pass {
             ProxyPass::Fixed(fixed) => {
                 self.course.proxy_host.clear();
@@ -177,7 +181,7 @@ impl Runner<'_> {
             }
             ProxyPass::Computed { url, location } => {
                 let text = self.scope().get(url);
-                self.computed(&text, *location)
+                self.computed(&text, *location, rules.is_grpc)
             }
         }
     }
@@ -228,9 +232,9 @@ impl Runner<'_> {
         (!files.certificate.is_empty()).then(|| OwnDemand { source: Arc::clone(&by_value.source), files })
     }
 
-    fn computed(&mut self, text: &[u8], location: Option<usize>) -> Result<Destination, u16> {
+    fn computed(&mut self, text: &[u8], location: Option<usize>, is_grpc: bool) -> Result<Destination, u16> {
         let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
-        let parsed = match ProxyUrl::parse(text) {
+        let parsed = match if is_grpc { ProxyUrl::parse_grpc(text) } else { ProxyUrl::parse(text) } {
             Ok(parsed) => parsed,
             Err(why) => {
                 self.tell(ErrorLevel::ERROR, || match why {
@@ -245,11 +249,13 @@ impl Runner<'_> {
             uri.insert(0, b'/');
         }
         let mut host = Vec::new();
-        parsed.place.write_host(parsed.usual_port(), &mut host);
+        // gRPC has no port that goes without saying.
+        let usual = (!is_grpc).then(|| parsed.usual_port());
+        parsed.place.write_host(usual.unwrap_or(0), &mut host);
         self.course.proxy_host = host;
-        self.course.proxy_port = parsed.place.port_text(parsed.usual_port()).map(Arc::from);
+        self.course.proxy_port = usual.and_then(|usual| parsed.place.port_text(usual)).map(Arc::from);
         let (secured, host) = (parsed.secured, parsed.place.name().to_vec());
-        let choice = self.choice_of(parsed.place, Some(parsed.usual_port()))?;
+        let choice = self.choice_of(parsed.place, usual)?;
         Ok(Destination { choice, is_whole: !uri.is_empty(), uri, location, secured, host })
     }
 
@@ -350,7 +356,7 @@ impl Runner<'_> {
             self.tell(ErrorLevel::ERROR, || b"zero length URI to proxy".to_vec());
             return None;
         }
-        out.extend_from_slice(if rules.http11 { b" HTTP/1.1\r\n" } else { b" HTTP/1.0\r\n" });
+        out.extend_from_slice(rules.version.line_end());
         self.write_fields(rules, stream, out);
         out.extend_from_slice(b"\r\n");
         Some((method, unrepeatable, (start as u32, end as u32)))
@@ -366,11 +372,20 @@ impl Runner<'_> {
                 RequestField::Lines => continue,
                 RequestField::Value(value) => self.scope().write(value, out),
                 RequestField::Host => out.extend_from_slice(&self.course.proxy_host),
+                RequestField::HostOr(value) => {
+                    self.scope().write(value, out);
+                    if out.len() == start {
+                        out.extend_from_slice(&self.course.proxy_host);
+                    }
+                }
                 RequestField::BodyLength => match stream {
                     Some(stream) => _ = stream.length.map(|length| put_number(out, length)),
                     None => self.write_body_length(out),
                 },
                 // What was read has a length.
+                RequestField::Trailers if self.takes_trailers() => out.extend_from_slice(b"trailers"),
+                RequestField::Trailers => {}
+                RequestField::Chunked if self.is_framed(rules) => {}
                 RequestField::Chunked if stream.is_some_and(|stream| stream.length.is_none()) => {
                     out.extend_from_slice(b"chunked");
                 }
@@ -392,6 +407,17 @@ impl Runner<'_> {
                 proxy::fields::put(field.name, field.value, out);
             }
         }
+    }
+
+    /// Whether bodies have frames, whatever is said of them.
+    fn is_framed(&self, rules: &ProxyRules) -> bool {
+        rules.version == UpstreamVersion::Http2
+    }
+
+    /// Whether the client takes trailers.
+    fn takes_trailers(&self) -> bool {
+        let told = self.request.fields().filter(|field| field.is("te"));
+        told.into_iter().any(|field| field.value.windows(8).any(|word| word.eq_ignore_ascii_case(b"trailers")))
     }
 
     /// Writes how long the body is that is passed on; nothing if there is none.

@@ -20,7 +20,7 @@ use super::course::Course;
 use super::filtered_body::Filtering;
 use super::sub_course::{Permission, SubId};
 use super::{Engine, Rest};
-use asking::{AskStage, IDLE};
+use asking::{AskLink, AskStage, IDLE, SHARED};
 use exchange::{ExchangeId, UpstreamId};
 use std::collections::VecDeque;
 use wire::Time;
@@ -104,7 +104,11 @@ impl Engine {
         let relay = course.relay.as_deref();
         let by_upstream = relay.is_some_and(|relay| {
             // Who resolves names has a time limit for each.
-            relay.ask.stage() == AskStage::Resolves || relay.ask.link().is_some_and(is_armed)
+            let is_watched = |link| match link {
+                AskLink::Own(id) => is_armed(id),
+                AskLink::Shared(id) => self.rest.kept.shared.is_watched(id),
+            };
+            relay.ask.stage() == AskStage::Resolves || relay.ask.link().is_some_and(is_watched)
         });
         let in_line = course.filtering.as_deref().is_some_and(|filtering| filtering.in_line);
         let within = || {
@@ -120,6 +124,9 @@ impl Engine {
     pub fn needs_timer(&self, mark: u32, unsent: usize) -> bool {
         let course = self.rest.courses.get(mark as usize).and_then(Option::as_deref);
         let relay = course.and_then(|course| course.relay.as_deref());
+        if mark & SHARED != 0 {
+            return self.rest.kept.shared.rests(mark);
+        }
         mark & IDLE != 0 || relay.is_none_or(|relay| relay.ask.stage() == AskStage::Tunnel && unsent > 0)
     }
 }

@@ -28,6 +28,7 @@ use wire::Time;
 mod answers;
 mod programs;
 mod slices;
+mod streams;
 
 /// Clients at a time.
 const CLIENTS: usize = 4;
@@ -75,6 +76,8 @@ struct Link {
     passes: Option<(ExchangeId, u64)>,
     resumed: bool,
     ended: bool,
+    /// Who speaks HTTP/2 there.
+    origin: Option<Box<streams::Origin>>,
 }
 
 struct World {
@@ -87,6 +90,8 @@ struct World {
     refuses: bool,
     /// Bodies that went to their clients by themselves, from somewhere on.
     passed: usize,
+    /// Servers speak HTTP/2.
+    by_http2: bool,
     /// What requests say beside what belongs to them.
     asks_for: fn(u32) -> String,
 }
@@ -120,19 +125,19 @@ impl Upstreams for World {
         }
         self.dialled += 1;
         let id = UpstreamId::of(ConnId::new(1000 + self.dialled % 8, self.dialled));
-        let (got, script, held) = (Vec::new(), Vec::new(), Vec::new());
         let link = Link {
             id,
             mark,
             opened: false,
             timer: None,
-            got,
-            script,
+            got: Vec::new(),
+            script: Vec::new(),
             closes: false,
-            held,
+            held: Vec::new(),
             passes: None,
             resumed: false,
             ended: false,
+            origin: None,
         };
         self.links.push(link);
         Ok(id)
@@ -279,8 +284,11 @@ pub(in crate::engine) fn engine(keeps: bool, change: impl FnOnce(&mut Block)) ->
         port: None,
         location: Some(1),
     };
-    let mut rules =
-        ProxyRules { http11: true, ask: AskRules { ahead: 5_000, ..AskRules::default() }, ..ProxyRules::default() };
+    let mut rules = ProxyRules {
+        version: crate::proxying::UpstreamVersion::Http11,
+        ask: AskRules { ahead: 5_000, ..AskRules::default() },
+        ..ProxyRules::default()
+    };
     rules.set_fields.push((b"Connection"[..].into(), Value::literal(b"")));
     rules.prepare();
     let mut block = Block {
@@ -386,7 +394,7 @@ fn offer(engine: &mut Engine, world: &mut World, id: UpstreamId, more: &[u8]) {
     }
 }
 
-/// One step of the world.
+/// One step.
 fn step(engine: &mut Engine, world: &mut World, random: &mut Random) {
     world.now = world.now + Duration::from_millis(1 + below(random, 30) as u64);
     match below(random, 10) {
@@ -423,6 +431,7 @@ fn step(engine: &mut Engine, world: &mut World, random: &mut Random) {
 }
 
 fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at: usize) {
+    let is_http2 = world.by_http2;
     let link = &mut world.links[at];
     let id = link.id;
     if !link.opened {
@@ -432,11 +441,16 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
             world.links.retain(|link| link.id != id);
         } else {
             link.opened = true;
+            if is_http2 {
+                link.origin = Some(Box::new(streams::Origin::begin(random, &mut link.script)));
+            }
             tell(engine, world, id, UpstreamEvent::Opened);
         }
         return;
     }
-    if link.script.is_empty() && !link.got.is_empty() {
+    if is_http2 {
+        streams::step(engine, world, random, id);
+    } else if link.script.is_empty() && !link.got.is_empty() {
         let text = String::from_utf8_lossy(&std::mem::take(&mut link.got)).into_owned();
         let count = text.matches("X-Tag: ").count() + text.matches("HTTP_X_TAG").count();
         assert_eq!(count, 1, "one request at a time: {text}");
@@ -453,6 +467,7 @@ fn step_of_link(engine: &mut Engine, world: &mut World, random: &mut Random, at:
         world.links.retain(|link| link.id != id);
         return;
     }
+    let Some(link) = world.link(id) else { return };
     if !link.script.is_empty() {
         let length = 1 + below(random, link.script.len().min(3_000));
         let piece: Vec<u8> = link.script.drain(..length).collect();
@@ -480,11 +495,21 @@ pub(in crate::engine) fn ask_for(
     ask_with(engine, (seed, requests), |_| String::new(), show)
 }
 
-/// The same, by requests that say more.
+/// By requests that say more.
 pub(in crate::engine) fn ask_with(
     engine: &mut Engine,
     (seed, requests): (u64, u32),
     asks_for: fn(u32) -> String,
+    show: impl FnMut(&Client),
+) -> usize {
+    ask_in(engine, (seed, requests), |world| world.asks_for = asks_for, show)
+}
+
+/// The same, in a world that is changed first.
+fn ask_in(
+    engine: &mut Engine,
+    (seed, requests): (u64, u32),
+    change: impl FnOnce(&mut World),
     mut show: impl FnMut(&Client),
 ) -> usize {
     let mut random = Random::new(seed);
@@ -496,8 +521,10 @@ pub(in crate::engine) fn ask_with(
         dialled: 0,
         refuses: false,
         passed: 0,
-        asks_for,
+        by_http2: false,
+        asks_for: |_| String::new(),
     };
+    change(&mut world);
     let mut tag = 0;
     while tag < requests {
         for client in 0..CLIENTS {
@@ -517,8 +544,7 @@ pub(in crate::engine) fn ask_with(
             if steps % 400 == 0 {
                 // Nobody waits for longer than the time limits say.
                 world.now = world.now + Duration::from_secs(61);
-                let due: Vec<UpstreamId> = world.links.iter().map(|link| link.id).collect();
-                for id in due {
+                for id in world.links.iter().map(|link| link.id).collect::<Vec<_>>() {
                     let now = world.now;
                     if world.link(id).is_some_and(|link| link.timer.is_some_and(|at| at <= now)) {
                         tell(engine, &mut world, id, UpstreamEvent::Timer);
@@ -531,8 +557,7 @@ pub(in crate::engine) fn ask_with(
         engine.on_turn(&mut world);
         world.clients.iter().for_each(&mut show);
         let idle = world.links.iter().filter(|link| link.mark & asking::IDLE != 0).count();
-        assert_eq!(world.links.len(), idle, "only idle connections are left");
-        assert!(idle <= 3, "as many as may be kept");
+        assert!(world.links.len() == idle && idle <= 3, "idle connections are left, as many as may be kept");
         assert!(engine.rest.courses.iter().all(Option::is_none), "no request is left");
     }
     world.passed
