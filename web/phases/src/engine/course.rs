@@ -72,7 +72,6 @@ pub(crate) struct Loaded {
     pub asks_for_paths: bool,
     /// What is known of that.
     pub real_roots: RefCell<RealRoots>,
-    /// The host that was asked for last, or nearly.
     pub last_host: LastHost,
 }
 
@@ -84,8 +83,7 @@ impl Loaded {
         let behind_proxies = program.listeners.iter().any(|listener| listener.proxy_protocol);
         let summary = program.summary();
         let finds_clients = behind_proxies || summary.real_ip;
-        let (logs, secret) = (RefCell::new(logs), RandomState::new());
-        let bodies = RefCell::new(bodies);
+        let (logs, secret, bodies) = (RefCell::new(logs), RandomState::new(), RefCell::new(bodies));
         let series = vec![Cell::new(Ready::OF_HOST); program.blocks.len()].into();
         let told = Cell::new(summary.logs);
         let groups = ServerGroups::new(program.upstreams.iter().map(|one| GroupSpec {
