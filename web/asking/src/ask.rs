@@ -362,9 +362,10 @@ impl Ask {
     #[must_use]
     pub fn url(&self, is_asked: bool) -> Option<Vec<u8>> {
         let peer = self.tries.last()?.peer.as_ref()?;
-        let target = self.sending.target()?;
-        let apart: &[u8] = if is_asked && peer.starts_with(b"unix:") { b":" } else { b"" };
         let is_grpc = matches!(&self.reading.protocol, Protocol::Http2(answer) if answer.is_grpc);
+        // As nginx has it, which says no path of gRPC's.
+        let target = if is_grpc { &b""[..] } else { self.sending.target()? };
+        let apart: &[u8] = if is_asked && !is_grpc && peer.starts_with(b"unix:") { b":" } else { b"" };
         let scheme: &[u8] = match (self.reading.program(), &self.seeks) {
             (None, None) if is_grpc => b"grpc://",
             (None, Some(_)) if is_grpc => b"grpcs://",
