@@ -30,6 +30,7 @@ pub struct AskTurn<'a> {
 }
 
 impl AskTurn<'_> {
+    #[inline(always)]
     pub(crate) fn set_timer(&mut self, link: AskLink, at: Option<Time>) {
         match link {
             AskLink::Own(id) => self.io.set_upstream_timer(id, at),
@@ -37,6 +38,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn resume(&mut self, link: AskLink) {
         match link {
             AskLink::Own(id) => self.io.resume_upstream(id),
@@ -44,6 +46,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn unsent(&self, link: AskLink) -> usize {
         match link {
             AskLink::Own(id) => self.io.unsent_upstream(id),
@@ -51,6 +54,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn send(&mut self, link: AskLink, piece: Piece<'_>) {
         match link {
             AskLink::Own(id) => self.io.send_upstream(id, piece),
@@ -59,6 +63,7 @@ impl AskTurn<'_> {
     }
 
     /// It is closed once what is queued is sent; a stream, at once.
+    #[inline(always)]
     pub(crate) fn let_go(&mut self, link: AskLink) {
         match link {
             AskLink::Own(id) => self.io.let_go(id),
@@ -66,6 +71,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn cut(&mut self, link: AskLink) {
         match link {
             AskLink::Own(id) => self.io.cut(id),
