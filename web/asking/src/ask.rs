@@ -30,6 +30,7 @@ pub struct AskTurn<'a> {
 }
 
 impl AskTurn<'_> {
+    #[inline(always)]
     pub(crate) fn set_timer(&mut self, link: AskLink, at: Option<Time>) {
         match link {
             AskLink::Own(id) => self.io.set_upstream_timer(id, at),
@@ -37,6 +38,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn resume(&mut self, link: AskLink) {
         match link {
             AskLink::Own(id) => self.io.resume_upstream(id),
@@ -44,6 +46,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn unsent(&self, link: AskLink) -> usize {
         match link {
             AskLink::Own(id) => self.io.unsent_upstream(id),
@@ -51,6 +54,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn send(&mut self, link: AskLink, piece: Piece<'_>) {
         match link {
             AskLink::Own(id) => self.io.send_upstream(id, piece),
@@ -59,6 +63,7 @@ impl AskTurn<'_> {
     }
 
     /// It is closed once what is queued is sent; a stream, at once.
+    #[inline(always)]
     pub(crate) fn let_go(&mut self, link: AskLink) {
         match link {
             AskLink::Own(id) => self.io.let_go(id),
@@ -66,6 +71,7 @@ impl AskTurn<'_> {
         }
     }
 
+    #[inline(always)]
     pub(crate) fn cut(&mut self, link: AskLink) {
         match link {
             AskLink::Own(id) => self.io.cut(id),
@@ -362,9 +368,10 @@ impl Ask {
     #[must_use]
     pub fn url(&self, is_asked: bool) -> Option<Vec<u8>> {
         let peer = self.tries.last()?.peer.as_ref()?;
-        let target = self.sending.target()?;
-        let apart: &[u8] = if is_asked && peer.starts_with(b"unix:") { b":" } else { b"" };
         let is_grpc = matches!(&self.reading.protocol, Protocol::Http2(answer) if answer.is_grpc);
+        // As nginx has it, which says no path of gRPC's.
+        let target = if is_grpc { &b""[..] } else { self.sending.target()? };
+        let apart: &[u8] = if is_asked && !is_grpc && peer.starts_with(b"unix:") { b":" } else { b"" };
         let scheme: &[u8] = match (self.reading.program(), &self.seeks) {
             (None, None) if is_grpc => b"grpc://",
             (None, Some(_)) if is_grpc => b"grpcs://",

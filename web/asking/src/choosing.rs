@@ -266,7 +266,7 @@ impl Ask {
         }
         let chosen = self.attempts.current().is_some();
         // That a kept connection was closed meanwhile says nothing of its server.
-        let again = self.carried > 0 && chosen && failure == Failure::Error;
+        let again = self.carried > 0 && chosen && failure == Failure::Error && self.may_repeat();
         let released = self.balancer(turn.groups, |balancer, attempts| {
             let released = balancer.release(attempts, seconds(now), failure.blames());
             if again {
@@ -374,6 +374,14 @@ impl Ask {
         }
     }
 
+    /// Whether it may be asked once more for what says nothing of a server: of connections that are shared,
+    /// many questions would be asked on the next that dies.
+    fn may_repeat(&mut self) -> bool {
+        let Some(answer) = self.answer_on_stream() else { return true };
+        answer.repeats = answer.repeats.saturating_add(1);
+        answer.repeats <= REPEATS_MAX
+    }
+
     /// No server has processed it: it is asked anew, whatever it asks for (RFC 9113 section 8.7), unless
     /// what was sent of it is gone.
     fn repeat(&mut self, turn: &mut AskTurn<'_>, code: ErrorCode, by: UnprocessedBy) -> AskStep {
@@ -382,11 +390,7 @@ impl Ask {
             UnprocessedBy::Reset => format!("upstream rejected request with error {}", code.0),
             UnprocessedBy::Us => "upstream takes no more requests on its connection".to_owned(),
         };
-        let may = self.answer_on_stream().is_some_and(|answer| {
-            answer.repeats += 1;
-            answer.repeats <= REPEATS_MAX
-        });
-        if !may || self.sending.is_spent() {
+        if !self.may_repeat() || self.sending.is_spent() {
             self.note_fault(told);
             return self.failed(turn, Failure::Error);
         }

@@ -24,6 +24,7 @@ mod dns;
 mod early;
 mod faults;
 mod foreign;
+mod grpc;
 mod half_requests;
 mod hosts;
 mod http2;

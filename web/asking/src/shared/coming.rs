@@ -6,8 +6,11 @@ use super::{SharedLinks, StreamId};
 use crate::answer::{HeadOnStream, StreamEnd, UnprocessedBy};
 use crate::clock::seconds;
 use exchange::Upstreams;
-use h2::{ErrorCode, HeadMemory, Offer, UpstreamTold};
+use h2::{ErrorCode, HeadMemory, Offer, UpstreamFault, UpstreamTold};
 use wire::Time;
+
+/// Bytes that answer a server's frames (PING, SETTINGS) and wait for it, at most.
+const REPLIES_MAX: usize = 256 << 10;
 
 /// Interim answers of a stream that wait for its asker.
 const INTERIM_MAX: usize = 8;
@@ -27,7 +30,10 @@ impl SharedLinks {
             };
             let rest = bytes.get(at..).unwrap_or_default();
             let offer = Offer { bytes: rest, second, memory: &mut memory };
-            match link.conn.on_bytes(offer, &mut link.out) {
+            let before = link.out.len();
+            let read = link.conn.on_bytes(offer, &mut link.out);
+            link.replies += link.out.len() - before;
+            match read {
                 Ok((_, UpstreamTold::NeedMore)) => break,
                 Ok((taken, told)) => {
                     at += taken;
@@ -37,8 +43,22 @@ impl SharedLinks {
             }
         }
         self.memory = Some(memory);
+        self.bound_replies(io, number);
         self.mark_dirty(number);
         at
+    }
+
+    /// Who has us answer and takes none of that is not answered for ever.
+    fn bound_replies(&mut self, io: &mut dyn Upstreams, number: u32) {
+        let Some(link) = self.link_mut(number) else { return };
+        let unsent = io.unsent_upstream(link.id);
+        if unsent == 0 {
+            link.replies = link.replies.min(link.out.len());
+        }
+        if link.replies > REPLIES_MAX {
+            let told = "upstream takes none of what its frames are answered".into();
+            self.on_fault(number, UpstreamFault { code: ErrorCode::ENHANCE_YOUR_CALM, flood: None, told });
+        }
     }
 
     fn on_told(&mut self, io: &mut dyn Upstreams, number: u32, told: UpstreamTold<'_, u32>) {

@@ -47,8 +47,10 @@ impl SharedLinks {
         while let Some(number) = self.dirty.pop() {
             let Some(link) = self.links.get_mut(number as usize).and_then(Option::as_deref_mut) else { continue };
             link.is_dirty = false;
-            if link.stage == LinkStage::Open && link.is_unused() && !link.is_idle() {
-                self.rest_link(groups, number, now);
+            match link.stage {
+                LinkStage::Open if link.is_unused() && !link.is_idle() => self.rest_link(groups, number, now),
+                LinkStage::Begins if link.is_unused() => self.close_link(number),
+                _ => {}
             }
             let Some(link) = self.links.get_mut(number as usize).and_then(Option::as_deref_mut) else { continue };
             let may_send = matches!(link.stage, LinkStage::Open | LinkStage::Over) && !link.is_gone && link.was_open;

@@ -72,6 +72,8 @@ pub(super) struct SharedLink {
     pub conn: UpstreamConnection<u32>,
     /// What is to be sent.
     pub out: Vec<u8>,
+    /// Bytes that answer the server's frames, since all that was sent was taken last.
+    pub replies: usize,
     /// How often what was gathered was sent.
     pub flushes: u32,
     pub is_dirty: bool,
@@ -206,6 +208,7 @@ impl SharedLinks {
             sought,
             conn,
             out,
+            replies: 0,
             flushes: 0,
             is_dirty: false,
             waiting: VecDeque::from([stream]),
@@ -483,8 +486,11 @@ impl SharedLinks {
         {
             group.shared.retain(|one| *one != (number, link.generation));
         }
-        if !link.is_gone {
-            io.let_go(link.id);
+        match () {
+            () if link.is_gone => {}
+            () if link.was_open => io.let_go(link.id),
+            // Nobody waits for it any more.
+            () => io.cut(link.id),
         }
     }
 }

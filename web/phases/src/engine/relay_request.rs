@@ -379,7 +379,12 @@ impl Runner<'_> {
                     }
                 }
                 RequestField::BodyLength => match stream {
-                    Some(stream) => _ = stream.length.map(|length| put_number(out, length)),
+                    Some(stream) => match stream.length {
+                        Some(length) => _ = put_number(out, length),
+                        // One that is over without a byte, as was told.
+                        None if self.request.known(Known::ContentLength) == Some(b"0") => out.push(b'0'),
+                        None => {}
+                    },
                     None => self.write_body_length(out),
                 },
                 // What was read has a length.
