@@ -8,6 +8,7 @@ use crate::conn::{FIRST, PARTIAL, State, Tick};
 use crate::counters::Counters;
 use crate::page::Page;
 use crate::protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed};
+use crate::room::Standing;
 use crate::table::Connections;
 use crate::terms::Terms;
 use app::{Body, ConnId, Net, SEND_LOW_WATER};
@@ -130,7 +131,8 @@ impl Io for ConnectionIo<'_> {
     }
 
     fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId> {
-        let id = self.begin_exchange(Priority::default())?;
+        // Its page is short.
+        let id = self.begin_exchange((Priority::default(), usize::MAX))?;
         self.connections.counters.parse_errors += 1;
         let image = [line, b"\r\n\r\n"].concat();
         let request = Request::new(&image, Offsets::of_line(line));
@@ -142,9 +144,14 @@ impl Io for ConnectionIo<'_> {
         Some(id)
     }
 
-    fn begin(&mut self, priority: Priority, request: &Request<'_>, body: RequestBody) -> Option<ExchangeId> {
+    fn begin(
+        &mut self,
+        (priority, window): (Priority, usize),
+        request: &Request<'_>,
+        body: RequestBody,
+    ) -> Option<ExchangeId> {
         let now = self.now();
-        let id = self.begin_exchange(priority)?;
+        let id = self.begin_exchange((priority, window))?;
         let taken = self.handler.takes_bodies();
         let most = self.connections.limits.http.body;
         if let Some(one) = self.connections.carried.get_mut(id) {
@@ -224,6 +231,15 @@ impl Io for ConnectionIo<'_> {
         }
     }
 
+    fn set_window(&mut self, id: ExchangeId, bytes: usize, standing: Standing) {
+        let Some(one) = self.connections.carried.get_mut(id) else { return };
+        one.standing = standing;
+        let before = core::mem::replace(&mut one.window, bytes);
+        if before == 0 && bytes > 0 && one.stage == Stage::Replying && one.trailers.is_none() {
+            self.tell(id, ExchangeEvent::Room);
+        }
+    }
+
     fn unsent(&self, id: ExchangeId) -> Unsent {
         self.connections.carried.get(id).map_or_else(Unsent::default, |one| one.unsent())
     }
@@ -243,6 +259,7 @@ impl Io for ConnectionIo<'_> {
         });
         one.since = now;
         let asks = one.stage == Stage::Replying && one.queued <= LOW_WATER;
+        self.connections.let_go(id);
         self.connections.queued(conn, passed as u64);
         if asks && passed > 0 {
             self.tell(id, ExchangeEvent::Room);
@@ -270,14 +287,14 @@ impl Io for ConnectionIo<'_> {
 
 impl ConnectionIo<'_> {
     /// One more begins, of which nobody was told yet.
-    fn begin_exchange(&mut self, priority: Priority) -> Option<ExchangeId> {
+    fn begin_exchange(&mut self, (priority, window): (Priority, usize)) -> Option<ExchangeId> {
         let now = self.now();
         let conn = self.connections.conn(self.id)?;
         let before = conn.answered();
         conn.requests = conn.requests.saturating_add(1);
         conn.last = Tick::of(now);
         let terms = conn.terms.exchange();
-        let id = self.connections.carried.begin(self.id, (priority, before), now)?;
+        let id = self.connections.carried.begin(self.id, (priority, before, window), now)?;
         if let Some(one) = self.connections.carried.get_mut(id) {
             one.terms = terms;
         }
