@@ -69,6 +69,13 @@ pub enum ServerEvent<'a, T> {
         /// As `name: value`, each with its CR LF.
         lines: &'a [u8],
     },
+    /// A body is not as long as its head says, or what came behind it may not be (RFC 9113 section 8.1.1):
+    /// nothing more of it is told. It is answered so, if nothing was answered yet, and its stream
+    /// [reset](ServerConnection::reset).
+    Malformed {
+        /// Its stream.
+        stream: u32,
+    },
     /// A stream is over before its end, of which this is known: by its client, or because it broke the
     /// protocol, which it is told.
     Reset(T),
@@ -164,6 +171,8 @@ pub(crate) enum Stage {
 /// What ends with an error.
 pub(crate) enum Wrong {
     Stream(u32, ErrorCode),
+    /// What came of a stream is no request, of which its user is told.
+    Malformed(u32),
     Connection(ErrorCode),
     Flood(Flood),
 }

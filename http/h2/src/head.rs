@@ -182,10 +182,7 @@ impl<'a> HeadReader<'a> {
                 self.facts.length = Some(number::parse(value).ok_or(BAD)?);
             }
             b"priority" => self.facts.priority = Some(StreamPriority::of_field(value)),
-            // RFC 9113 section 8.2.2.
-            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
-                return Err(BAD);
-            }
+            name if is_of_connection(name) => return Err(BAD),
             _ => {}
         }
         self.write(name, value)
@@ -224,6 +221,9 @@ impl<'a> HeadReader<'a> {
         let HeadParts { image, cookies, .. } = &mut *self.memory;
         if image.len() + cookies.len() + value.len() + 12 > usize::from(self.limits.bytes) {
             return Err(TOO_LARGE);
+        }
+        if value.is_empty() {
+            return Ok(());
         }
         if !cookies.is_empty() {
             cookies.extend_from_slice(b"; ");
@@ -323,4 +323,9 @@ pub(crate) fn is_plain_name(name: &[u8]) -> bool {
 pub(crate) fn is_plain_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     value.iter().all(|byte| is_field_byte(*byte)) && !is_blank(value.first()) && !is_blank(value.last())
+}
+
+/// RFC 9113 section 8.2.2: what is said of a connection is said by none of these.
+pub(crate) fn is_of_connection(name: &[u8]) -> bool {
+    matches!(name, b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade")
 }

@@ -80,6 +80,9 @@ pub struct Stream<T> {
     pub(crate) head: u32,
     /// The peer sends no more.
     pub(crate) remote_ended: bool,
+    /// It broke what a request may be, of which its user was told, who ends it: what still comes is
+    /// dropped.
+    pub(crate) malformed: bool,
     /// We send no more, and what still comes is dropped, up to this second.
     pub(crate) dropping: Option<u32>,
 }
@@ -89,6 +92,12 @@ impl<T> Stream<T> {
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.remote_ended
+    }
+
+    /// It is malformed from now on; its number.
+    pub(crate) const fn spoil(&mut self) -> u32 {
+        (self.malformed, self.left) = (true, None);
+        self.number
     }
 }
 

@@ -217,6 +217,16 @@ impl Io for ConnectionIo<'_> {
         self.offer(id);
     }
 
+    fn body_malformed(&mut self, id: ExchangeId) {
+        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.open) else { return };
+        one.body.open = false;
+        one.body.free += core::mem::take(&mut one.body.held).len();
+        if one.body.taken && one.stage != Stage::Over {
+            self.connections.counters.parse_errors += 1;
+            self.cut(id, BodyCut::Malformed);
+        }
+    }
+
     fn freed(&mut self, id: ExchangeId) -> usize {
         self.connections.carried.get_mut(id).map_or(0, |one| core::mem::take(&mut one.body.free))
     }

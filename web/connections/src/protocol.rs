@@ -143,6 +143,9 @@ pub trait Io {
     /// It is complete, and these fields came behind it, as [`exchange::FieldLines`] writes them.
     fn body_end(&mut self, id: ExchangeId, trailers: &[u8]);
 
+    /// It is not as long as was told, or what came behind it may not be: nothing more of it is told.
+    fn body_malformed(&mut self, id: ExchangeId);
+
     /// Bytes of a body that are not held any more since this was asked last: its client may send as
     /// many.
     fn freed(&mut self, id: ExchangeId) -> usize;

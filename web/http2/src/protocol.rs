@@ -130,6 +130,7 @@ impl Http2 {
                     io.body_end(id, lines);
                 }
             }
+            ServerEvent::Malformed { stream } => self.on_malformed(io, stream, out),
             ServerEvent::Reset(source) => {
                 if let Some(id) = source.exchange() {
                     io.reset(id);
@@ -242,6 +243,19 @@ impl Http2 {
         match (id, connection.get_mut(number)) {
             (Some(id), Some(stream)) => stream.data = Source::Refused(id, code),
             _ => connection.reset(number, code, out),
+        }
+    }
+
+    /// What came behind a head is none of a request: as where the head is none (RFC 9113 section 8.1.1).
+    fn on_malformed(&mut self, io: &mut dyn Io, number: u32, out: &mut Vec<u8>) {
+        let Some(connection) = &mut self.connection else { return };
+        let stream = connection.get_mut(number);
+        match stream.and_then(|stream| Some((stream.data.exchange()?, stream))) {
+            Some((id, stream)) => {
+                stream.data = Source::Refused(id, ErrorCode::PROTOCOL_ERROR);
+                io.body_malformed(id);
+            }
+            None => connection.reset(number, ErrorCode::PROTOCOL_ERROR, out),
         }
     }
 

@@ -157,7 +157,11 @@ fn send_head(
     }
     if io.unsent(id).stop.is_some() {
         let _ = io.end(id);
-        connection.reset(number, ErrorCode::INTERNAL_ERROR, out);
+        let code = match connection.get(number).map(|stream| &stream.data) {
+            Some(Source::Refused(_, code)) if *code != ErrorCode::NO_ERROR => *code,
+            _ => ErrorCode::INTERNAL_ERROR,
+        };
+        connection.reset(number, code, out);
     }
 }
 
