@@ -8,6 +8,7 @@ use crate::priority::StreamPriority;
 use crate::stream::{FIRST_WINDOW, Stream, Streams, WINDOW_MAX, Window};
 use hpack::{Decoder, Encoder, TABLE_DEFAULT};
 use semantics::{Request, Status};
+use std::collections::VecDeque;
 
 /// What a server says of itself at the beginning, and holds its clients to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -271,7 +272,7 @@ impl<T> ServerConnection<T> {
 
     /// All that are not over, in the order of their numbers.
     #[must_use]
-    pub fn streams(&self) -> &[Stream<T>] {
+    pub const fn streams(&self) -> &VecDeque<Stream<T>> {
         &self.streams.all
     }
 }

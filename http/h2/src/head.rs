@@ -33,7 +33,12 @@ pub(crate) struct HeadParts {
     cookies: Vec<u8>,
     /// Fields behind a body.
     pub lines: Vec<u8>,
+    /// The authority that was found valid last: most requests of a silo name the same.
+    authority: Vec<u8>,
 }
+
+/// Bytes of an authority that is remembered.
+const AUTHORITY_MAX: usize = 255;
 
 /// What a head says beside what it asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,7 +137,7 @@ impl<'a> HeadReader<'a> {
         if core::mem::replace(&mut self.has_line, true) {
             return Ok(());
         }
-        let HeadParts { image, pseudo, .. } = &mut *self.memory;
+        let HeadParts { image, pseudo, authority, .. } = &mut *self.memory;
         let all: &[u8] = pseudo;
         let [method, scheme, host, path] = self.pseudo.map(|place| place.and_then(|(start, end)| all.get(start..end)));
         let method = method.filter(|name| !name.is_empty() && name.iter().all(|byte| is_token(*byte))).ok_or(BAD)?;
@@ -141,7 +146,7 @@ impl<'a> HeadReader<'a> {
         let target = match (self.at.method, scheme, path) {
             (Method::Connect, None, None) => host.ok_or(BAD)?,
             (Method::Connect, ..) => return Err(BAD),
-            (_, Some(scheme), Some(path)) if !scheme.is_empty() => path,
+            (_, Some(scheme), Some(path)) if is_scheme(scheme) => path,
             _ => return Err(BAD),
         };
         image.extend_from_slice(method);
@@ -155,8 +160,14 @@ impl<'a> HeadReader<'a> {
         self.at.fields_start = image.len() as u16;
         target_form(&mut self.at, image, start, target).ok_or(BAD)?;
         if let Some(host) = host {
-            if !host.is_empty() && !authority::is_valid(host) {
-                return Err(BAD);
+            if !host.is_empty() && host != authority.as_slice() {
+                if !authority::is_valid(host) {
+                    return Err(BAD);
+                }
+                if host.len() <= AUTHORITY_MAX {
+                    authority.clear();
+                    authority.extend_from_slice(host);
+                }
             }
             image.extend_from_slice(b"host: ");
             self.at.note(Known::Host, image.len() as u16);
@@ -311,6 +322,13 @@ fn target_form(at: &mut Offsets, image: &[u8], start: usize, target: &[u8]) -> O
         }
         _ => None,
     }
+}
+
+/// RFC 3986 section 3.1.
+fn is_scheme(scheme: &[u8]) -> bool {
+    matches!(scheme, b"https" | b"http")
+        || scheme.first().is_some_and(u8::is_ascii_alphabetic)
+            && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
 /// RFC 9113 section 8.2.1: a token without upper-case letters.

@@ -135,7 +135,7 @@ impl<T: Default> ServerConnection<T> {
     fn open(&mut self, section: &Section, facts: HeadFacts, (head, early): (u32, Option<StreamPriority>)) {
         let weight = section.priority.map(|priority| StreamPriority::of_weight(priority.weight));
         self.heads += head;
-        self.streams.all.push(Stream {
+        self.streams.all.push_back(Stream {
             number: section.stream,
             data: T::default(),
             // RFC 9218 section 7: an update overrides the field.

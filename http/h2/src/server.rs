@@ -109,7 +109,8 @@ impl<T: Default> ServerConnection<T> {
         };
         match () {
             () if head.length as usize > PAYLOAD => Err(Wrong::Connection(ErrorCode::FRAME_SIZE_ERROR)),
-            () if !expected => Err(PROTOCOL),
+            // RFC 9113 section 8.4.
+            () if !expected || head.kind == Kind::PushPromise => Err(PROTOCOL),
             () => Ok(()),
         }
     }

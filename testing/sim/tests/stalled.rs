@@ -1,4 +1,5 @@
-//! What streams of HTTP/2 hold whose clients take nothing: bytes are counted as they are allocated.
+//! What connections of HTTP/2 hold: idle ones, and those whose clients take nothing of what they asked for.
+//! Bytes and allocations are counted as they are made.
 
 use app::{App, Body, Closed, ConnId, ConnectError, Net, Opened};
 use core::net::{IpAddr, SocketAddr};
@@ -11,12 +12,16 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use wire::Time;
 
-/// Bytes that are allocated, by any thread.
+/// Bytes that are allocated, by any thread, and how often any were.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+/// Both are of one test at a time.
+static COUNTED: Mutex<()> = Mutex::new(());
 
 struct Counting;
 
@@ -24,6 +29,7 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size(), Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller keeps `GlobalAlloc`'s contract.
         unsafe { System.alloc(layout) }
     }
@@ -36,6 +42,7 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LIVE.fetch_add(size, Ordering::Relaxed);
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: as above.
         unsafe { System.realloc(pointer, layout, size) }
@@ -130,6 +137,9 @@ struct MemoryPath {
     dialled: u32,
     /// Bytes that came of a client.
     heard: usize,
+    /// Bytes that are sent are counted, and not looked at.
+    counts_only: bool,
+    sent: usize,
 }
 
 /// Upstream connections have numbers from here on.
@@ -137,6 +147,10 @@ const DIALLED: u32 = 1 << 16;
 
 impl MemoryPath {
     fn take(&mut self, id: ConnId, bytes: &[u8]) {
+        self.sent += bytes.len();
+        if self.counts_only {
+            return;
+        }
         let Some(came) = self.clients.get_mut(&(id.index() as u32)) else { return };
         came.frames.extend_from_slice(bytes);
         let mut at = 0;
@@ -193,6 +207,15 @@ impl Net for MemoryPath {
     }
 }
 
+fn request(stream: u32, path: &str) -> Vec<u8> {
+    let mut block = vec![0x82, 0x86, 0x01, 1, b'a', 0x04, path.len() as u8];
+    block.extend_from_slice(path.as_bytes());
+    block.extend_from_slice(b"\x0f\x01\x04gzip");
+    let mut out = Vec::new();
+    frame::write_headers(&mut out, stream, &block, true, 1 << 14);
+    out
+}
+
 /// Streams of a connection.
 const STREAMS: u32 = 128;
 
@@ -205,31 +228,37 @@ struct World {
     /// What upstreams have not got rid of: of each, how much of its body was taken.
     asked: HashMap<ConnId, usize>,
     next: u32,
+    generation: u32,
 }
 
 impl World {
     fn new(folder: &Folder) -> Self {
         let net = MemoryPath { now: Time::from_millis(10), ..MemoryPath::default() };
-        Self { server: folder.server(), net, asked: HashMap::new(), next: 0 }
+        Self { server: folder.server(), net, asked: HashMap::new(), next: 0, generation: 1 }
     }
 
     /// A connection with a request on each of its streams, whose window has so many bytes.
     fn open(&mut self, path: &str, window: u32) -> ConnId {
+        let (id, mut out) = self.connect(window);
+        for stream in 0..STREAMS {
+            out.extend_from_slice(&request(2 * stream + 1, path));
+        }
+        self.say(id, &out);
+        id
+    }
+
+    /// A connection, and what its client begins with.
+    fn connect(&mut self, window: u32) -> (ConnId, Vec<u8>) {
         self.next += 1;
-        let id = ConnId::new(self.next, 1);
-        self.net.clients.insert(self.next, Came { number: self.next, ..Came::default() });
+        let id = ConnId::new(self.next, self.generation);
+        if !self.net.counts_only {
+            self.net.clients.insert(self.next, Came { number: self.next, ..Came::default() });
+        }
         self.server.on_open(&mut self.net, id, Opened::Accepted);
         let mut out = PREFACE.to_vec();
         frame::write_settings(&mut out, &[(setting::INITIAL_WINDOW_SIZE, window)]);
         frame::write_window_update(&mut out, 0, 1 << 30);
-        for stream in 0..STREAMS {
-            let mut block = vec![0x82, 0x86, 0x01, 1, b'a', 0x04, path.len() as u8];
-            block.extend_from_slice(path.as_bytes());
-            block.extend_from_slice(b"\x0f\x01\x04gzip");
-            frame::write_headers(&mut out, 2 * stream + 1, &block, true, 1 << 14);
-        }
-        self.say(id, &out);
-        id
+        (id, out)
     }
 
     fn say(&mut self, id: ConnId, bytes: &[u8]) {
@@ -342,10 +371,61 @@ const KEPT: usize = 1 << 20;
 
 #[test]
 fn a_stream_whose_client_takes_nothing_holds_its_place_alone() {
+    let _alone = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new();
     let paths = ["/large.html", "/coded/large.html", "/changed/large.html", "/made/large.html"];
     let paths = paths.into_iter().chain(["/changed/short.html", "/made/short.html", "/asked/a", "/asked/coded/a"]);
     for path in paths {
         [0, 1, 3_000].into_iter().for_each(|window| check(&folder, path, window));
     }
+}
+
+/// Bytes of an idle connection, beside what its data path and its table of fields have.
+const IDLE: usize = 1_500;
+
+#[test]
+fn an_idle_connection_is_small_and_what_is_ready_allocates_nothing() {
+    const MANY: u32 = 500;
+    let _alone = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new();
+    let mut world = World::new(&folder);
+    world.net.counts_only = true;
+    // Tables grow by doubling: these have grown.
+    let ids: Vec<ConnId> = (0..MANY)
+        .map(|_| world.connect(1 << 20))
+        .map(|(id, out)| {
+            world.say(id, &out);
+            id
+        })
+        .collect();
+    ids.iter().for_each(|id| world.server.on_close(&mut world.net, *id, Closed::Finished));
+    (world.next, world.generation) = (0, 2);
+    let before = live();
+    let mut ids = Vec::with_capacity(MANY as usize);
+    for _ in 0..MANY {
+        let (id, out) = world.connect(1 << 20);
+        world.say(id, &out);
+        ids.push(id);
+    }
+    let each = live().saturating_sub(before) / MANY as usize;
+    assert!(each <= IDLE, "{each} bytes before a request");
+    // One request each: the first waits for the file.
+    for id in &ids {
+        let sent = world.net.sent;
+        world.say(*id, &request(1, "/short.html"));
+        while world.net.sent < sent + SHORT as usize {
+            world.turn();
+        }
+    }
+    let each = live().saturating_sub(before) / MANY as usize;
+    assert!(each <= IDLE, "{each} bytes behind a request");
+    let asked: Vec<Vec<u8>> = (1..200).map(|number| request(2 * number + 1, "/short.html")).collect();
+    let (count, sent) = (ALLOCATIONS.load(Ordering::Relaxed), world.net.sent);
+    for one in &asked {
+        world.say(ids[0], one);
+        let _ = world.server.on_turn(&mut world.net);
+    }
+    assert!(world.net.sent >= sent + asked.len() * SHORT as usize);
+    let allocations = ALLOCATIONS.load(Ordering::Relaxed) - count;
+    assert_eq!(allocations, 0, "in {} requests", asked.len());
 }

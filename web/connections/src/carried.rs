@@ -115,6 +115,8 @@ pub(crate) struct Carried {
     /// Its protocol has sent its end.
     pub sent_end: bool,
     pub stop: Option<Stop>,
+    /// Its client took too long.
+    pub late: bool,
     pub body: IncomingBody,
     /// The number of its terms.
     pub terms: u8,
@@ -139,6 +141,8 @@ pub struct Unsent {
     pub trails: bool,
     /// In place of the rest the exchange ends so.
     pub stop: Option<Stop>,
+    /// Because its client took too long.
+    pub late: bool,
 }
 
 impl CarriedTable {
@@ -169,6 +173,7 @@ impl CarriedTable {
             trailers: None,
             sent_end: false,
             stop: None,
+            late: false,
             body: IncomingBody::default(),
             terms: 0,
             requests,
@@ -218,7 +223,7 @@ impl Carried {
     pub(crate) fn unsent(&self) -> Unsent {
         let trails = self.trailers.as_ref().is_some_and(|lines| !lines.is_empty());
         let (head, body, ends) = (!self.heads.is_empty(), self.queued, self.trailers.is_some());
-        Unsent { head, body, ends, trails, stop: self.stop }
+        Unsent { head, body, ends, trails, stop: self.stop, late: self.late }
     }
 
     pub(crate) fn take_head(&mut self) -> Option<QueuedHead> {

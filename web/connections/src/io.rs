@@ -432,6 +432,7 @@ impl ConnectionIo<'_> {
         let waits_for_body = one.exchange.reads && one.body.open && !one.exchange.left;
         if waits_for_body && now.since(one.body_since) >= terms.body {
             self.connections.counters.timeouts_body += 1;
+            self.note_late(id);
             return self.cut(id, BodyCut::Late);
         }
         let quiet = now.since(one.since);
@@ -454,6 +455,7 @@ impl ConnectionIo<'_> {
                     self.connections.counters.timeouts_send += 1;
                 }
                 // Its client is as good as gone.
+                self.note_late(id);
                 let unsent = one.queued as u64;
                 self.stop(id, Gone::Left { now, unsent });
             }
@@ -468,9 +470,15 @@ impl ConnectionIo<'_> {
     /// Its handler is done with it, and its client takes nothing of it.
     fn reset_over(&mut self, id: ExchangeId) {
         if let Some(one) = self.connections.carried.get_mut(id) {
-            one.stop = Some(Stop::Reset);
+            (one.stop, one.late) = (Some(Stop::Reset), true);
         }
         self.connections.stir(self.id);
+    }
+
+    fn note_late(&mut self, id: ExchangeId) {
+        if let Some(one) = self.connections.carried.get_mut(id) {
+            one.late = true;
+        }
     }
 }
 

@@ -155,10 +155,13 @@ fn send_head(
         }
         connection.send_block(number, block, false, out);
     }
-    if io.unsent(id).stop.is_some() {
+    let unsent = io.unsent(id);
+    if unsent.stop.is_some() {
         let _ = io.end(id);
         let code = match connection.get(number).map(|stream| &stream.data) {
             Some(Source::Refused(_, code)) if *code != ErrorCode::NO_ERROR => *code,
+            // As nginx says it.
+            _ if unsent.late => ErrorCode::PROTOCOL_ERROR,
             _ => ErrorCode::INTERNAL_ERROR,
         };
         connection.reset(number, code, out);

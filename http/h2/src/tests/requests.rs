@@ -71,6 +71,8 @@ fn malformed_heads_are_refused_and_their_connection_goes_on() {
         vec![GET[0], GET[1], (":authority", "a b"), GET[3]],
         vec![GET[0], GET[1], (":authority", "u@a"), GET[3]],
         vec![GET[0], (":scheme", ""), GET[2], GET[3]],
+        vec![GET[0], (":scheme", "1http"), GET[2], GET[3]],
+        vec![GET[0], (":scheme", "ht/tp"), GET[2], GET[3]],
         vec![(":method", ""), GET[1], GET[2], GET[3]],
         vec![(":method", "G T"), GET[1], GET[2], GET[3]],
         vec![(":method", "CONNECT"), GET[1], GET[2], GET[3]],
