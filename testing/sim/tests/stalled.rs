@@ -247,6 +247,13 @@ impl World {
         id
     }
 
+    /// A connection without a request.
+    fn begin(&mut self) -> ConnId {
+        let (id, out) = self.connect(1 << 20);
+        self.say(id, &out);
+        id
+    }
+
     /// A connection, and what its client begins with.
     fn connect(&mut self, window: u32) -> (ConnId, Vec<u8>) {
         self.next += 1;
@@ -391,22 +398,12 @@ fn an_idle_connection_is_small_and_what_is_ready_allocates_nothing() {
     let mut world = World::new(&folder);
     world.net.counts_only = true;
     // Tables grow by doubling: these have grown.
-    let ids: Vec<ConnId> = (0..MANY)
-        .map(|_| world.connect(1 << 20))
-        .map(|(id, out)| {
-            world.say(id, &out);
-            id
-        })
-        .collect();
+    let ids: Vec<ConnId> = (0..MANY).map(|_| world.begin()).collect();
     ids.iter().for_each(|id| world.server.on_close(&mut world.net, *id, Closed::Finished));
     (world.next, world.generation) = (0, 2);
     let before = live();
     let mut ids = Vec::with_capacity(MANY as usize);
-    for _ in 0..MANY {
-        let (id, out) = world.connect(1 << 20);
-        world.say(id, &out);
-        ids.push(id);
-    }
+    ids.extend((0..MANY).map(|_| world.begin()));
     let each = live().saturating_sub(before) / MANY as usize;
     assert!(each <= IDLE, "{each} bytes before a request");
     // One request each: the first waits for the file.

@@ -455,8 +455,8 @@ impl ConnectionIo<'_> {
                     self.connections.counters.timeouts_send += 1;
                 }
                 // Its client is as good as gone.
-                self.note_late(id);
                 let unsent = one.queued as u64;
+                self.note_late(id);
                 self.stop(id, Gone::Left { now, unsent });
             }
             Stage::Over if quiet >= terms.send => {
