@@ -18,7 +18,7 @@ pub struct Plan {
     pub seconds: u64,
     /// Connections, and streams under way on each
     #[arg(long, value_name = "CONNECTIONSxSTREAMS,…", value_delimiter = ',', default_value = "10x100,256x100,64x1")]
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<StreamShape>,
     /// Loads, in percent of nginx's best of the same row in the same run
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "30,80",
           value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -39,14 +39,14 @@ pub struct Plan {
 
 /// So many connections, each with so many streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shape {
+pub struct StreamShape {
     /// Connections.
     pub connections: u32,
     /// Requests under way on each.
     pub streams: u16,
 }
 
-impl FromStr for Shape {
+impl FromStr for StreamShape {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn a_shape_is_two_numbers() {
-        assert_eq!("10x100".parse(), Ok(Shape { connections: 10, streams: 100 }));
+        assert_eq!("10x100".parse(), Ok(StreamShape { connections: 10, streams: 100 }));
         for wrong in ["10", "x", "0x1", "1x0", "1x129", "4097x1", "1x1x1", "-1x1"] {
-            assert!(wrong.parse::<Shape>().is_err(), "{wrong}");
+            assert!(wrong.parse::<StreamShape>().is_err(), "{wrong}");
         }
     }
 }

@@ -294,12 +294,9 @@ impl Bench<'_> {
             let (low, middle, high) = spread(times);
             let errors: u64 = own.iter().map(|sample| sample.errors).sum();
             let errors = if errors > 0 { format!("  {errors} ERRORS") } else { String::new() };
-            println!(
-                "  {:24} {:>11} requests/s {cost:>7.2} us each, p99 {p99:>7.0} us  {middle:.2} times nginx ({low:.2} to \
-                 {high:.2}){errors}",
-                contender.name,
-                thousands(rate)
-            );
+            let times = format!("{middle:.2} times nginx ({low:.2} to {high:.2})");
+            let (name, rate) = (&contender.name, thousands(rate));
+            println!("  {name:24} {rate:>11} requests/s {cost:>7.2} us each, p99 {p99:>7.0} us  {times}{errors}");
         }
         Ok(())
     }
