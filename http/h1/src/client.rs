@@ -358,6 +358,12 @@ impl ResponseReader {
         (self.state == State::Length).then_some(self.remaining)
     }
 
+    /// Whether what comes next is a body's, with no framing before it.
+    #[must_use]
+    pub const fn is_within_content(&self) -> bool {
+        matches!(self.state, State::Length | State::UntilClose | State::Chunk)
+    }
+
     /// So many bytes of such a body went by without being offered.
     pub fn skip(&mut self, bytes: u64) {
         if self.state == State::Length {

@@ -42,6 +42,11 @@ impl<T> ServerConnection<T> {
                 Closed::ByPeer | Closed::LongAgo => Err(Wrong::Stream(head.stream, ErrorCode::STREAM_CLOSED)),
             };
         };
+        if stream.malformed {
+            // Its end is on its way.
+            self.data = Some(data);
+            return Ok(());
+        }
         if stream.remote_ended {
             return Err(Wrong::Stream(head.stream, ErrorCode::STREAM_CLOSED));
         }
@@ -53,7 +58,10 @@ impl<T> ServerConnection<T> {
             // RFC 9113 section 8.1.1: as many as Content-Length says.
             match told.checked_sub(left.into()) {
                 Some(rest) if rest == 0 || !ends => *told = rest,
-                _ => return Err(Wrong::Stream(head.stream, ErrorCode::PROTOCOL_ERROR)),
+                _ if stream.dropping.is_some() => {
+                    return Err(Wrong::Stream(head.stream, ErrorCode::PROTOCOL_ERROR));
+                }
+                _ => return Err(Wrong::Malformed(stream.spoil())),
             }
         }
         self.data = Some(data);
@@ -76,7 +84,8 @@ impl<T> ServerConnection<T> {
         if !is_over {
             self.data = Some(data);
         }
-        let Some(stream) = self.streams.get_mut(data.stream).filter(|stream| !stream.remote_ended) else {
+        let Some(stream) = self.streams.get_mut(data.stream).filter(|stream| !stream.remote_ended && !stream.malformed)
+        else {
             // Nobody's.
             self.owed = self.owed.saturating_add(content.len() as u32);
             return (taken, Ok(ServerEvent::Nothing));

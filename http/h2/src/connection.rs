@@ -8,6 +8,7 @@ use crate::priority::StreamPriority;
 use crate::stream::{FIRST_WINDOW, Stream, Streams, WINDOW_MAX, Window};
 use hpack::{Decoder, Encoder, TABLE_DEFAULT};
 use semantics::{Request, Status};
+use std::collections::VecDeque;
 
 /// What a server says of itself at the beginning, and holds its clients to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +69,13 @@ pub enum ServerEvent<'a, T> {
         stream: u32,
         /// As `name: value`, each with its CR LF.
         lines: &'a [u8],
+    },
+    /// A body is not as long as its head says, or what came behind it may not be (RFC 9113 section 8.1.1):
+    /// nothing more of it is told. It is answered so, if nothing was answered yet, and its stream
+    /// [reset](ServerConnection::reset).
+    Malformed {
+        /// Its stream.
+        stream: u32,
     },
     /// A stream is over before its end, of which this is known: by its client, or because it broke the
     /// protocol, which it is told.
@@ -164,6 +172,8 @@ pub(crate) enum Stage {
 /// What ends with an error.
 pub(crate) enum Wrong {
     Stream(u32, ErrorCode),
+    /// What came of a stream is no request, of which its user is told.
+    Malformed(u32),
     Connection(ErrorCode),
     Flood(Flood),
 }
@@ -262,7 +272,7 @@ impl<T> ServerConnection<T> {
 
     /// All that are not over, in the order of their numbers.
     #[must_use]
-    pub fn streams(&self) -> &[Stream<T>] {
+    pub const fn streams(&self) -> &VecDeque<Stream<T>> {
         &self.streams.all
     }
 }

@@ -42,7 +42,12 @@ pub(crate) struct HeadParts {
     cookies: Vec<u8>,
     /// Fields behind a body.
     pub lines: Vec<u8>,
+    /// The authority that was found valid last: most requests of a silo name the same.
+    authority: Vec<u8>,
 }
+
+/// Bytes of an authority that is remembered.
+const AUTHORITY_MAX: usize = 255;
 
 /// What a head says beside what it asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +146,7 @@ impl<'a> HeadReader<'a> {
         if core::mem::replace(&mut self.has_line, true) {
             return Ok(());
         }
-        let HeadParts { image, pseudo, .. } = &mut *self.memory;
+        let HeadParts { image, pseudo, authority, .. } = &mut *self.memory;
         let all: &[u8] = pseudo;
         let [method, scheme, host, path] = self.pseudo.map(|place| place.and_then(|(start, end)| all.get(start..end)));
         let method = method.filter(|name| !name.is_empty() && name.iter().all(|byte| is_token(*byte))).ok_or(BAD)?;
@@ -150,7 +155,7 @@ impl<'a> HeadReader<'a> {
         let target = match (self.at.method, scheme, path) {
             (Method::Connect, None, None) => host.ok_or(BAD)?,
             (Method::Connect, ..) => return Err(BAD),
-            (_, Some(scheme), Some(path)) if !scheme.is_empty() => path,
+            (_, Some(scheme), Some(path)) if is_scheme(scheme) => path,
             _ => return Err(BAD),
         };
         image.extend_from_slice(method);
@@ -164,8 +169,14 @@ impl<'a> HeadReader<'a> {
         self.at.fields_start = image.len() as u16;
         target_form(&mut self.at, image, start, target).ok_or(BAD)?;
         if let Some(host) = host {
-            if !host.is_empty() && !authority::is_valid(host) {
-                return Err(BAD);
+            if !host.is_empty() && host != authority.as_slice() {
+                if !authority::is_valid(host) {
+                    return Err(BAD);
+                }
+                if host.len() <= AUTHORITY_MAX {
+                    authority.clear();
+                    authority.extend_from_slice(host);
+                }
             }
             image.extend_from_slice(b"host: ");
             self.at.note(Known::Host, image.len() as u16);
@@ -191,10 +202,7 @@ impl<'a> HeadReader<'a> {
                 self.facts.length = Some(number::parse(value).ok_or(BAD)?);
             }
             b"priority" => self.facts.priority = Some(StreamPriority::of_field(value)),
-            // RFC 9113 section 8.2.2.
-            b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
-                return Err(BAD);
-            }
+            name if is_of_connection(name) => return Err(BAD),
             _ => {}
         }
         self.write(name, value)
@@ -233,6 +241,9 @@ impl<'a> HeadReader<'a> {
         let HeadParts { image, cookies, .. } = &mut *self.memory;
         if image.len() + cookies.len() + value.len() + 12 > usize::from(self.limits.bytes) {
             return Err(TOO_LARGE);
+        }
+        if value.is_empty() {
+            return Ok(());
         }
         if !cookies.is_empty() {
             cookies.extend_from_slice(b"; ");
@@ -322,6 +333,13 @@ fn target_form(at: &mut Offsets, image: &[u8], start: usize, target: &[u8]) -> O
     }
 }
 
+/// RFC 3986 section 3.1.
+fn is_scheme(scheme: &[u8]) -> bool {
+    matches!(scheme, b"https" | b"http")
+        || scheme.first().is_some_and(u8::is_ascii_alphabetic)
+            && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
 /// RFC 9113 section 8.2.1: a token without upper-case letters.
 pub(crate) fn is_plain_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| is_token(*byte) && !byte.is_ascii_uppercase())
@@ -332,4 +350,9 @@ pub(crate) fn is_plain_name(name: &[u8]) -> bool {
 pub(crate) fn is_plain_value(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     value.iter().all(|byte| is_field_byte(*byte)) && !is_blank(value.first()) && !is_blank(value.last())
+}
+
+/// RFC 9113 section 8.2.2: what is said of a connection is said by none of these.
+pub(crate) fn is_of_connection(name: &[u8]) -> bool {
+    matches!(name, b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade")
 }

@@ -4,7 +4,9 @@ use crate::connection::{COMPRESSION, Done, PROTOCOL, Section, ServerConnection, 
 use crate::error::ErrorCode;
 use crate::flood::Flood;
 use crate::frame;
-use crate::head::{FoundHead, HeadFacts, HeadFault, HeadMemory, HeadReader, is_plain_name, is_plain_value};
+use crate::head::{
+    FoundHead, HeadFacts, HeadFault, HeadMemory, HeadReader, is_of_connection, is_plain_name, is_plain_value,
+};
 use crate::priority::StreamPriority;
 use crate::stream::{Closed, Stream, Window};
 use core::ops::ControlFlow;
@@ -27,6 +29,9 @@ impl<T: Default> ServerConnection<T> {
         if let Some(at) = self.streams.find(number) {
             let trailers = self.trailers(block, memory);
             let stream = &mut self.streams.all[at];
+            if stream.malformed {
+                return trailers.map(|_| ServerEvent::Nothing);
+            }
             if core::mem::replace(&mut stream.remote_ended, true) {
                 return trailers.and(Err(Wrong::Stream(number, ErrorCode::STREAM_CLOSED)));
             }
@@ -37,7 +42,8 @@ impl<T: Default> ServerConnection<T> {
             }
             return match trailers {
                 Ok(true) if whole => Ok(ServerEvent::Trailers { stream: number, lines: &memory.parts.lines }),
-                Ok(_) => Err(Wrong::Stream(number, ErrorCode::PROTOCOL_ERROR)),
+                Ok(_) if stream.dropping.is_some() => Err(Wrong::Stream(number, ErrorCode::PROTOCOL_ERROR)),
+                Ok(_) => Err(Wrong::Malformed(stream.spoil())),
                 Err(wrong) => Err(wrong),
             };
         }
@@ -68,7 +74,7 @@ impl<T: Default> ServerConnection<T> {
         lines.clear();
         let decoded = self.decoder.decode(block, &mut memory.scratch, |HeaderField { name, value, .. }| {
             let fits = lines.len() + name.len() + value.len() + 4 <= most;
-            if !fits || !is_plain_name(name) || !is_plain_value(value) {
+            if !fits || !is_plain_name(name) || !is_plain_value(value) || is_of_connection(name) {
                 return ControlFlow::Break(());
             }
             [name, b": ", value, b"\r\n"].iter().for_each(|part| lines.extend_from_slice(part));
@@ -129,7 +135,7 @@ impl<T: Default> ServerConnection<T> {
     fn open(&mut self, section: &Section, facts: HeadFacts, (head, early): (u32, Option<StreamPriority>)) {
         let weight = section.priority.map(|priority| StreamPriority::of_weight(priority.weight));
         self.heads += head;
-        self.streams.all.push(Stream {
+        self.streams.all.push_back(Stream {
             number: section.stream,
             data: T::default(),
             // RFC 9218 section 7: an update overrides the field.
@@ -142,6 +148,7 @@ impl<T: Default> ServerConnection<T> {
             left: facts.length.filter(|_| !section.ends_stream),
             head,
             remote_ended: section.ends_stream,
+            malformed: false,
             dropping: None,
         });
     }

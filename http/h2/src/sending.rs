@@ -3,6 +3,7 @@
 use crate::connection::ServerConnection;
 use crate::error::ErrorCode;
 use crate::frame::{self, FrameHead, HEAD, Kind};
+use crate::head::is_of_connection;
 use crate::stream::Stream;
 use hpack::{HeaderField, put_static, put_status};
 
@@ -49,10 +50,6 @@ impl<'a> BlockWriter<'a> {
 
 /// Bytes of a field's name, at most.
 const NAME_MAX: usize = 256;
-
-fn is_of_connection(name: &[u8]) -> bool {
-    matches!(name, b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade")
-}
 
 /// Seconds for which what comes of a body is dropped before its client is told that nobody wants it.
 const DROPPING: u32 = 1;

@@ -41,11 +41,16 @@ impl<T: Default> ServerConnection<T> {
                 }
                 Err(flood) => Wrong::Flood(flood),
             },
+            Wrong::Malformed(stream) => match self.budgets.spend(Flood::MadeReset) {
+                Ok(()) => return (taken, ServerEvent::Malformed { stream }),
+                Err(flood) => Wrong::Flood(flood),
+            },
             wrong => wrong,
         };
         let failure = match wrong {
             Wrong::Flood(flood) => Failure { code: ErrorCode::ENHANCE_YOUR_CALM, flood: Some(flood) },
             Wrong::Connection(code) | Wrong::Stream(_, code) => Failure { code, flood: None },
+            Wrong::Malformed(_) => Failure { code: ErrorCode::PROTOCOL_ERROR, flood: None },
         };
         self.stage = Stage::Failed;
         frame::write_go_away(out, self.last, failure.code);
@@ -104,7 +109,8 @@ impl<T: Default> ServerConnection<T> {
         };
         match () {
             () if head.length as usize > PAYLOAD => Err(Wrong::Connection(ErrorCode::FRAME_SIZE_ERROR)),
-            () if !expected => Err(PROTOCOL),
+            // RFC 9113 section 8.4.
+            () if !expected || head.kind == Kind::PushPromise => Err(PROTOCOL),
             () => Ok(()),
         }
     }

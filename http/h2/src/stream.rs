@@ -1,6 +1,7 @@
 //! Streams of a connection, and their windows (RFC 9113 sections 5.1 and 5.2).
 
 use crate::priority::StreamPriority;
+use std::collections::VecDeque;
 
 /// Bytes of the window that both sides begin with (RFC 9113 section 6.9.2).
 pub const FIRST_WINDOW: u32 = 65_535;
@@ -80,6 +81,9 @@ pub struct Stream<T> {
     pub(crate) head: u32,
     /// The peer sends no more.
     pub(crate) remote_ended: bool,
+    /// It broke what a request may be, of which its user was told, who ends it: what still comes is
+    /// dropped.
+    pub(crate) malformed: bool,
     /// We send no more, and what still comes is dropped, up to this second.
     pub(crate) dropping: Option<u32>,
 }
@@ -90,12 +94,18 @@ impl<T> Stream<T> {
     pub const fn has_ended(&self) -> bool {
         self.remote_ended
     }
+
+    /// It is malformed from now on; its number.
+    pub(crate) const fn spoil(&mut self) -> u32 {
+        (self.malformed, self.left) = (true, None);
+        self.number
+    }
 }
 
 /// The streams of a connection, in the order of their numbers, which only grow.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
-    pub all: Vec<Stream<T>>,
+    pub all: VecDeque<Stream<T>>,
     /// The last that were closed, by the lower bits of a count: with the upper bit where it was us
     /// who reset it.
     closed: [u32; CLOSED],
@@ -120,11 +130,17 @@ pub(crate) enum Closed {
 
 impl<T> Streams<T> {
     pub const fn new() -> Self {
-        Self { all: Vec::new(), closed: [0; CLOSED], count: 0 }
+        Self { all: VecDeque::new(), closed: [0; CLOSED], count: 0 }
     }
 
     pub fn find(&self, number: u32) -> Option<usize> {
-        self.all.binary_search_by_key(&number, |stream| stream.number).ok()
+        // The one that began last, or that waits for longest, is asked for most.
+        let last = self.all.len().checked_sub(1)?;
+        match () {
+            () if self.all.back().is_some_and(|stream| stream.number == number) => Some(last),
+            () if self.all.front().is_some_and(|stream| stream.number == number) => Some(0),
+            () => self.all.binary_search_by_key(&number, |stream| stream.number).ok(),
+        }
     }
 
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Stream<T>> {
@@ -140,7 +156,7 @@ impl<T> Streams<T> {
     pub fn remove(&mut self, number: u32, by_us: bool) -> Option<Stream<T>> {
         let at = self.find(number)?;
         self.note_closed(number, by_us);
-        let stream = self.all.remove(at);
+        let stream = self.all.remove(at)?;
         if self.all.is_empty() {
             // A connection without streams is to be small.
             self.all.shrink_to(4);

@@ -21,6 +21,7 @@ pub(crate) enum Seen {
     Body { stream: u32, bytes: Vec<u8>, ends: bool },
     Trailers { stream: u32, lines: String },
     Reset(u32),
+    Malformed(u32),
     Prioritized(u32),
     Ponged,
     Failed(Failure),
@@ -90,6 +91,7 @@ impl World {
                 ServerEvent::Trailers { stream, lines } => {
                     seen.push(Seen::Trailers { stream, lines: String::from_utf8_lossy(lines).into_owned() });
                 }
+                ServerEvent::Malformed { stream } => seen.push(Seen::Malformed(stream)),
                 ServerEvent::Reset(stream) => seen.push(Seen::Reset(stream)),
                 ServerEvent::Prioritized { stream } => seen.push(Seen::Prioritized(stream)),
                 ServerEvent::Ponged => seen.push(Seen::Ponged),

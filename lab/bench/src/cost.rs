@@ -111,6 +111,10 @@ pub enum Case {
     SealedBurst,
     /// A file of 2,649 bytes on 64 secured connections
     SealedFileBurst,
+    /// Small response over HTTP/2, one connection with one stream
+    H2Single,
+    /// Small response over HTTP/2, 10 connections with 100 streams each
+    H2Burst,
     /// Small response, a new connection for each request, one at a time
     NewSingle,
     /// Small response, a new connection for each request, 64 at a time
@@ -158,6 +162,8 @@ impl Case {
             Self::SealedSingle => "small response, records of AES-128-GCM, keep-alive, one request per turn",
             Self::SealedBurst => "small response, records of AES-128-GCM, keep-alive, bursts from 64 connections",
             Self::SealedFileBurst => "2,649-byte file, records of AES-128-GCM, bursts from 64 connections",
+            Self::H2Single => "small response over HTTP/2, one request per turn",
+            Self::H2Burst => "small response over HTTP/2, 10 connections of 100 streams",
             Self::NewSingle => "small response, new connection per request, one at a time",
             Self::NewBurst => "small response, new connection per request, 64 at a time",
         }
@@ -218,9 +224,14 @@ impl Case {
                 | Self::TimedSingle
                 | Self::BrowserSingle
                 | Self::SealedSingle
+                | Self::H2Single
                 | Self::NewSingle
         );
         plan.connections = if single { 1 } else { 64 };
+        if matches!(self, Self::H2Single | Self::H2Burst) {
+            plan.http2 = Some(load::Http2::default());
+            (plan.connections, plan.pipeline) = if single { (1, 1) } else { (10, 100) };
+        }
         if matches!(self, Self::NewSingle | Self::NewBurst) {
             plan.reuse = Reuse::ServerCloses;
         }
@@ -457,6 +468,7 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, around: A
             }
             Case::ConfSingle | Case::ConfBurst | Case::TimedConfBurst => by_conf(site.path(), BARE)?,
             Case::ProxySingle | Case::ProxyBurst => by_conf(site.path(), &passing("", "10.0.1.1:8080"))?,
+            Case::H2Single | Case::H2Burst => by_conf(site.path(), SMALL_HTTP2)?,
             Case::HostsFew => by_conf(site.path(), &hosts("", "80", 3))?,
             Case::HostsMany => by_conf(site.path(), &hosts("", "80", 10_000))?,
             Case::SiteSingle | Case::SiteBurst => by_conf(site.path(), &ordinary(""))?,
@@ -487,6 +499,10 @@ pub fn run_case(case: Case, side: CostSide, requests: u64, silos: u16, around: A
 
 /// A server of a folder.
 const BARE: &str = "events {} http { types { text/html html; } access_log off; server { listen 80; root FOLDER; } }";
+
+/// A small text over HTTP/2.
+const SMALL_HTTP2: &str = "events {} http { access_log off; keepalive_requests 1000000000; \
+     server { listen 80 http2; location / { return 200 'Hello, World!'; } } }";
 
 /// What an nginx.conf says, in its folder, whose files are read within the turn.
 pub(crate) fn by_conf(folder: &Path, text: &str) -> Result<Config, BenchError> {

@@ -24,6 +24,7 @@
 //! | [`generator`] | `nearside load` beside wrk |
 //! | [`site`] | an ordinary site by its nginx.conf, on every data path beside nginx |
 //! | [`hosts`] | an nginx.conf with 10,000 hosts beside one with one |
+//! | [`http2`] | HTTP/2 of many streams and of one, beside nginx and h2o |
 //! | [`squeezed`] | texts compressed on the fly, beside nginx |
 //! | [`proxied`] | requests passed on to an upstream, on every data path beside nginx |
 //! | [`bodies`] | long bodies of requests and answers passed on, beside nginx |
@@ -43,6 +44,7 @@ pub mod frames;
 pub mod generator;
 pub mod goodput;
 pub mod hosts;
+pub mod http2;
 pub mod kernel;
 mod linux;
 pub mod noise;

@@ -3,8 +3,8 @@
 use bench::cost::{self, Around, Case, CostArgs, CostSide};
 use bench::pace::{self, PaceArgs};
 use bench::{
-    BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, kernel, noise, offered, packet, proxied,
-    readers, sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
+    BenchError, bodies, connections, dpdk, frames, generator, goodput, hosts, http2, kernel, noise, offered, packet,
+    proxied, readers, sealing, silos, site, slow, squeezed, storm, tls, uncached, valgrind, watch,
 };
 use clap::{Parser, Subcommand};
 use demo::DemoPlan;
@@ -168,6 +168,8 @@ enum Command {
     Site(SiteArgs),
     /// What a request costs at the loads that servers have, beside nginx, lighttpd, h2o and haproxy
     Offered(offered::Plan),
+    /// HTTP/2 of many streams and of one, beside nginx and h2o
+    Http2(http2::Plan),
     /// Texts that are compressed for each request, beside nginx
     Squeezed(SqueezedArgs),
     /// Requests passed on to an upstream by an nginx.conf, on every data path, beside nginx
@@ -296,6 +298,7 @@ fn call(command: Command) -> Result<bool, BenchError> {
         }
         Command::Site(args) => site::run(&args.plan()?),
         Command::Offered(plan) => offered::run(&plan, &program(plan.nearside.clone())?),
+        Command::Http2(plan) => http2::run(&plan, &program(plan.nearside.clone())?),
         Command::Squeezed(args) => squeezed::run(&args.plan()?),
         Command::Proxy(args) => proxied::run(&args.plan()?),
         Command::Slow(plan) => slow::run(&plan, &program(plan.nearside.clone())?),

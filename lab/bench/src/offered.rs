@@ -13,6 +13,7 @@ mod report;
 
 use crate::BenchError;
 use crate::client::by_turns;
+use crate::kernel::spread;
 use crate::program::Scratch;
 use crate::proxied::upstream;
 use crate::site;
@@ -75,6 +76,12 @@ pub struct Plan {
     /// Connections
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub connections: u32,
+    /// Requests under way on each connection of HTTP/2
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub streams: u16,
+    /// Measure as much as is answered, too
+    #[arg(long)]
+    pub best: bool,
     /// Count system calls too, in one more round, by strace
     #[arg(long)]
     pub calls: bool,
@@ -112,6 +119,10 @@ pub enum OfferedRow {
     Tls,
     /// The file, with a new connection for each request
     New,
+    /// A small file over HTTP/2, with prior knowledge
+    Http2,
+    /// The same over TLS 1.3
+    Http2Tls,
 }
 
 impl OfferedRow {
@@ -122,6 +133,8 @@ impl OfferedRow {
             Self::Proxied64k => "an answer of 64 KB passed on",
             Self::Tls => "the file over TLS 1.3",
             Self::New => "the file, a connection for each",
+            Self::Http2 => "a small file over HTTP/2",
+            Self::Http2Tls => "a small file over HTTP/2 and TLS 1.3",
         }
     }
 
@@ -130,14 +143,23 @@ impl OfferedRow {
         match self {
             Self::Proxied => Some(None),
             Self::Proxied64k => Some(Some(64 << 10)),
-            Self::File | Self::Tls | Self::New => None,
+            Self::File | Self::Tls | Self::New | Self::Http2 | Self::Http2Tls => None,
         }
+    }
+
+    const fn is_http2(self) -> bool {
+        matches!(self, Self::Http2 | Self::Http2Tls)
+    }
+
+    const fn is_secured(self) -> bool {
+        matches!(self, Self::Tls | Self::Http2Tls)
     }
 
     const fn path(self) -> &'static str {
         match self {
             Self::Proxied | Self::Proxied64k => "/",
             Self::File | Self::Tls | Self::New => "/f/[00-99].html",
+            Self::Http2 | Self::Http2Tls => "/small.html",
         }
     }
 
@@ -145,6 +167,7 @@ impl OfferedRow {
     const fn bound(self, link: Link) -> Option<f64> {
         match (self, link) {
             (Self::File | Self::Proxied | Self::Tls, Link::Kernel) => Some(0.75),
+            (Self::Http2 | Self::Http2Tls, Link::Kernel) => Some(HTTP2_BOUND),
             (Self::File | Self::Proxied, Link::AfXdp) => Some(0.6),
             (Self::File, Link::Memif) => Some(0.3),
             (Self::Proxied, Link::Memif) => Some(0.6),
@@ -152,6 +175,9 @@ impl OfferedRow {
         }
     }
 }
+
+/// The share of nginx's processor time that HTTP/2 may take on kernel sockets.
+const HTTP2_BOUND: f64 = 1.0 / 6.0;
 
 /// A data path of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -180,6 +206,7 @@ pub fn run(plan: &Plan, nearside: &Path) -> Result<bool, BenchError> {
     names.keep_to_cores(stand.cores)?;
     let folder = Scratch::in_memory()?;
     site::make_site(folder.path())?;
+    fs::write(folder.path().join("small.html"), demo::measure::SMALL_BODY)?;
     make_certificate(folder.path())?;
     let cores = [stand.cores.0, stand.cores.1];
     let bench = Bench { plan, stand: &stand, cores, names: &names, folder: folder.path(), interrupt: &interrupt };
@@ -225,6 +252,9 @@ impl Bench<'_> {
             let of = |load: u32| (best * f64::from(load) / 100.0).max(1.0) as u32;
             rates.extend(self.plan.loads.iter().map(|load| (Some(*load), of(*load))));
         }
+        if self.plan.best {
+            self.full(row, &contenders)?;
+        }
         let mut tables = Vec::new();
         for (load, rate) in rates {
             let samples = by_turns(rounds, contenders.len(), |at| {
@@ -245,6 +275,30 @@ impl Bench<'_> {
             tables.push(table);
         }
         Ok(tables)
+    }
+
+    /// As much as each answers, by turns, and how many times what nginx does.
+    fn full(&self, row: OfferedRow, contenders: &[Contender]) -> Result<(), BenchError> {
+        let duration = Duration::from_secs(self.plan.seconds);
+        let samples = by_turns(self.plan.rounds, contenders.len(), |at| {
+            let sample = self.measure(row, &contenders[at], Offer::All, duration)?;
+            eprintln!("  {:24} {:>9} requests/s", contenders[at].name, thousands(sample.rate));
+            Ok(Some(sample))
+        })?;
+        println!("{}: all that is answered, medians of {} rounds by turns", row.title(), self.plan.rounds);
+        for (contender, own) in contenders.iter().zip(&samples) {
+            let rate = spread(own.iter().map(|sample| sample.rate).collect()).1;
+            let p99 = spread(own.iter().map(|sample| sample.p99).collect()).1;
+            let cost = spread(own.iter().map(|sample| sample.cost).collect()).1;
+            let times = own.iter().zip(&samples[0]).map(|(own, nginx)| own.rate / nginx.rate).collect();
+            let (low, middle, high) = spread(times);
+            let errors: u64 = own.iter().map(|sample| sample.errors).sum();
+            let errors = if errors > 0 { format!("  {errors} ERRORS") } else { String::new() };
+            let times = format!("{middle:.2} times nginx ({low:.2} to {high:.2})");
+            let (name, rate) = (&contender.name, thousands(rate));
+            println!("  {name:24} {rate:>11} requests/s {cost:>7.2} us each, p99 {p99:>7.0} us  {times}{errors}");
+        }
+        Ok(())
     }
 
     /// System calls of each for a request, where that is wanted.
@@ -335,17 +389,20 @@ impl Bench<'_> {
         }
         match row {
             OfferedRow::New => more.push("--close".to_owned()),
-            OfferedRow::Tls => more.extend(contender::SUITE.map(str::to_owned)),
-            OfferedRow::File | OfferedRow::Proxied | OfferedRow::Proxied64k => {}
+            OfferedRow::Tls | OfferedRow::Http2Tls => more.extend(contender::SUITE.map(str::to_owned)),
+            OfferedRow::File | OfferedRow::Proxied | OfferedRow::Proxied64k | OfferedRow::Http2 => {}
+        }
+        if row.is_http2() {
+            more.extend(["--http2".to_owned(), format!("--max-concurrent-streams={}", self.plan.streams)]);
         }
         let ask = Ask {
             path: row.path(),
             connections: self.plan.connections,
             more: &more,
             duration,
-            secured: row == OfferedRow::Tls,
+            secured: row.is_secured(),
         };
-        let port = if row == OfferedRow::Tls { 443 } else { 80 };
+        let port = if row.is_secured() { 443 } else { 80 };
         Ok(self.field(row).ask(server, (contender.link, Some(port)), Generator::Bypass, ask)?)
     }
 }

@@ -19,7 +19,7 @@
 
 use app::Body;
 use connections::{CarriedTerms, Io, Multiplexed, QueuedHead};
-use exchange::{ExchangeId, Priority, Ready, RequestBody};
+use exchange::{ExchangeId, Priority, Ready, ReplyFlow, RequestBody};
 use h1::server::{RequestEvent, RequestLimits, RequestReader};
 use std::collections::BTreeMap;
 
@@ -235,7 +235,7 @@ impl Many {
             Some((content, left)) => Source::Prepared { head: Some(head), content, left },
             None => {
                 let body = if *follows == 0 { RequestBody::None } else { RequestBody::Unknown };
-                let Some(id) = io.begin(priority, &request, body) else { return Err(BadFrame) };
+                let Some(id) = io.begin((priority, ReplyFlow::UNBOUNDED), &request, body) else { return Err(BadFrame) };
                 Source::Exchange(id)
             }
         };

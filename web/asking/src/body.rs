@@ -105,7 +105,8 @@ impl Ask {
                 self.reading.held = true;
                 break BodyEnd::Not;
             }
-            let offered = rest.get(..rest.len().min(room.saturating_add(FRAMING))).unwrap_or(rest);
+            let framing = if self.reading.reader.is_within_content() { 0 } else { FRAMING };
+            let offered = rest.get(..rest.len().min(room.saturating_add(framing))).unwrap_or(rest);
             match self.reading.reader.on_bytes(offered, self.asked, &limits) {
                 ResponseEvent::Body { bytes, consumed } => {
                     at += consumed;

@@ -12,8 +12,9 @@
 //! ended it, and for its protocol once its end was sent; then its entry is free.
 
 use crate::exchanges::Exchange;
+use crate::room::Standing;
 use app::{Body, ConnId};
-use exchange::{ExchangeId, ExchangeSlots, Piece, Priority, Stop};
+use exchange::{ExchangeId, ExchangeSlots, Piece, Priority, ReplyFlow, Stop};
 use semantics::Status;
 use std::collections::VecDeque;
 use wire::Time;
@@ -102,6 +103,11 @@ pub(crate) struct Carried {
     pub out: VecDeque<QueuedPiece>,
     /// Bytes of these.
     pub queued: usize,
+    /// Those of them that count for [`CarryingConnection::held`]: what came in pieces.
+    pub held: usize,
+    /// Bytes of its body that its client would take now, those that are queued included.
+    pub window: usize,
+    pub standing: Standing,
     /// Bytes of the body that its protocol has taken, modulo 2^32.
     pub passed: u32,
     /// All of the body is queued, and this is what follows it.
@@ -109,6 +115,8 @@ pub(crate) struct Carried {
     /// Its protocol has sent its end.
     pub sent_end: bool,
     pub stop: Option<Stop>,
+    /// Its client took too long.
+    pub late: bool,
     pub body: IncomingBody,
     /// The number of its terms.
     pub terms: u8,
@@ -133,6 +141,8 @@ pub struct Unsent {
     pub trails: bool,
     /// In place of the rest the exchange ends so.
     pub stop: Option<Stop>,
+    /// Because its client took too long.
+    pub late: bool,
 }
 
 impl CarriedTable {
@@ -140,7 +150,7 @@ impl CarriedTable {
     pub(crate) fn begin(
         &mut self,
         conn: ConnId,
-        (priority, requests): (Priority, u32),
+        (priority, requests, window): (Priority, u32, usize),
         now: Time,
     ) -> Option<ExchangeId> {
         let id = self.slots.begin()?;
@@ -156,10 +166,14 @@ impl CarriedTable {
             heads: VecDeque::new(),
             out: VecDeque::new(),
             queued: 0,
+            held: 0,
+            window,
+            standing: Standing::ALONE,
             passed: 0,
             trailers: None,
             sent_end: false,
             stop: None,
+            late: false,
             body: IncomingBody::default(),
             terms: 0,
             requests,
@@ -209,11 +223,16 @@ impl Carried {
     pub(crate) fn unsent(&self) -> Unsent {
         let trails = self.trailers.as_ref().is_some_and(|lines| !lines.is_empty());
         let (head, body, ends) = (!self.heads.is_empty(), self.queued, self.trailers.is_some());
-        Unsent { head, body, ends, trails, stop: self.stop }
+        Unsent { head, body, ends, trails, stop: self.stop, late: self.late }
     }
 
     pub(crate) fn take_head(&mut self) -> Option<QueuedHead> {
-        self.heads.pop_front()
+        let head = self.heads.pop_front();
+        if self.heads.is_empty() {
+            // It may be kept for long.
+            self.heads = VecDeque::new();
+        }
+        head
     }
 
     pub(crate) const fn take_trailers(&mut self) -> Option<Vec<u8>> {
@@ -245,7 +264,16 @@ impl Carried {
         let passed = most - left;
         self.queued -= passed;
         self.passed = self.passed.wrapping_add(passed as u32);
+        if self.window != ReplyFlow::UNBOUNDED {
+            self.window -= passed.min(self.window);
+        }
         passed
+    }
+
+    /// Bytes that count for its connection no more since this was asked last.
+    pub(crate) fn let_go(&mut self) -> usize {
+        let now = self.held.min(self.queued);
+        core::mem::replace(&mut self.held, now) - now
     }
 
     pub(crate) fn push(&mut self, piece: Piece<'_>) -> bool {

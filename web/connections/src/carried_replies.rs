@@ -3,12 +3,14 @@
 
 use crate::carried::{Carried, QueuedHead, Stage};
 use crate::protocol::CarryingConnection;
+use crate::room;
 use crate::table::Connections;
 use crate::trace;
 use app::{ConnId, Net};
 use exchange::{About, ExchangeId, LocalAddress, Opening, Piece, Ready, Reply, ReplyFlow, Stop};
 use latency::Pace;
 use semantics::{Method, Request, Status};
+use std::collections::VecDeque;
 use wire::Time;
 
 /// What handlers answer such exchanges through. What names none is ignored.
@@ -98,14 +100,22 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
             // Its client is waited for from now on.
             one.since = now;
         }
+        let before = one.queued;
         let (queued, conn) = (one.push(piece), one.conn);
+        let more = one.queued - before;
+        one.held += more;
+        if let Some(carries) = self.connections.carrying(conn) {
+            carries.held += more;
+        }
         self.connections.stir(conn);
         queued
     }
 
     /// [`exchange::Replies::take_back`].
     pub fn take_back(&mut self, id: ExchangeId, most: usize) -> usize {
-        self.begun(id).filter(|one| one.trailers.is_none()).map_or(0, |one| one.take_back(most))
+        let taken = self.begun(id).filter(|one| one.trailers.is_none()).map_or(0, |one| one.take_back(most));
+        self.connections.let_go(id);
+        taken
     }
 
     /// [`exchange::Replies::finish`].
@@ -132,8 +142,8 @@ impl<N: Net + ?Sized> CarriedReplies<'_, N> {
         (one.stage, one.stop) = (Stage::Over, Some(how));
         // What its protocol has not taken, nobody gets.
         one.exchange.sent = one.exchange.sent.saturating_sub(one.queued as u64);
-        one.out.clear();
-        one.queued = 0;
+        (one.out, one.queued) = (VecDeque::new(), 0);
+        self.connections.let_go(id);
         self.over(id);
     }
 
@@ -257,6 +267,15 @@ impl Connections {
         let Some(one) = self.carried.remove(id) else { return };
         if let Some(carries) = self.carrying(one.conn) {
             carries.exchanges.retain(|one| *one != id);
+            carries.held = carries.held.saturating_sub(one.held);
+        }
+    }
+
+    /// What an exchange has queued is less than it was: so is what its connection holds.
+    pub(crate) fn let_go(&mut self, id: ExchangeId) {
+        let Some((conn, less)) = self.carried.get_mut(id).map(|one| (one.conn, one.let_go())) else { return };
+        if let Some(carries) = self.carrying(conn).filter(|_| less > 0) {
+            carries.held = carries.held.saturating_sub(less);
         }
     }
 
@@ -296,7 +315,9 @@ impl Connections {
     #[must_use]
     pub fn flow_carried(&self, id: ExchangeId) -> ReplyFlow {
         let Some(one) = self.carried.under_way(id) else { return ReplyFlow::default() };
-        ReplyFlow { unsent: one.queued, taken: one.passed, received: one.exchange.received }
+        let held = self.carries(one.conn).map_or(0, |carries| carries.held);
+        let room = room::of(one.queued, one.window, one.standing, held);
+        ReplyFlow { unsent: one.queued, room, taken: one.passed, received: one.exchange.received }
     }
 
     /// [`exchange::Replies::mark`] of one of several exchanges.

@@ -8,6 +8,7 @@ use crate::conn::{FIRST, PARTIAL, State, Tick};
 use crate::counters::Counters;
 use crate::page::Page;
 use crate::protocol::{CarriedTerms, CarryingConnection, Io, Multiplexed};
+use crate::room::Standing;
 use crate::table::Connections;
 use crate::terms::Terms;
 use app::{Body, ConnId, Net, SEND_LOW_WATER};
@@ -130,7 +131,8 @@ impl Io for ConnectionIo<'_> {
     }
 
     fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId> {
-        let id = self.begin_exchange(Priority::default())?;
+        // Its page is short.
+        let id = self.begin_exchange((Priority::default(), usize::MAX))?;
         self.connections.counters.parse_errors += 1;
         let image = [line, b"\r\n\r\n"].concat();
         let request = Request::new(&image, Offsets::of_line(line));
@@ -142,9 +144,14 @@ impl Io for ConnectionIo<'_> {
         Some(id)
     }
 
-    fn begin(&mut self, priority: Priority, request: &Request<'_>, body: RequestBody) -> Option<ExchangeId> {
+    fn begin(
+        &mut self,
+        (priority, window): (Priority, usize),
+        request: &Request<'_>,
+        body: RequestBody,
+    ) -> Option<ExchangeId> {
         let now = self.now();
-        let id = self.begin_exchange(priority)?;
+        let id = self.begin_exchange((priority, window))?;
         let taken = self.handler.takes_bodies();
         let most = self.connections.limits.http.body;
         if let Some(one) = self.connections.carried.get_mut(id) {
@@ -210,6 +217,16 @@ impl Io for ConnectionIo<'_> {
         self.offer(id);
     }
 
+    fn body_malformed(&mut self, id: ExchangeId) {
+        let Some(one) = self.connections.carried.get_mut(id).filter(|one| one.body.open) else { return };
+        one.body.open = false;
+        one.body.free += core::mem::take(&mut one.body.held).len();
+        if one.body.taken && one.stage != Stage::Over {
+            self.connections.counters.parse_errors += 1;
+            self.cut(id, BodyCut::Malformed);
+        }
+    }
+
     fn freed(&mut self, id: ExchangeId) -> usize {
         self.connections.carried.get_mut(id).map_or(0, |one| core::mem::take(&mut one.body.free))
     }
@@ -221,6 +238,15 @@ impl Io for ConnectionIo<'_> {
     fn set_priority(&mut self, id: ExchangeId, priority: Priority) {
         if let Some(one) = self.connections.carried.get_mut(id) {
             one.priority = priority;
+        }
+    }
+
+    fn set_window(&mut self, id: ExchangeId, bytes: usize, standing: Standing) {
+        let Some(one) = self.connections.carried.get_mut(id) else { return };
+        one.standing = standing;
+        let before = core::mem::replace(&mut one.window, bytes);
+        if before == 0 && bytes > 0 && one.stage == Stage::Replying && one.trailers.is_none() {
+            self.tell(id, ExchangeEvent::Room);
         }
     }
 
@@ -243,6 +269,7 @@ impl Io for ConnectionIo<'_> {
         });
         one.since = now;
         let asks = one.stage == Stage::Replying && one.queued <= LOW_WATER;
+        self.connections.let_go(id);
         self.connections.queued(conn, passed as u64);
         if asks && passed > 0 {
             self.tell(id, ExchangeEvent::Room);
@@ -270,14 +297,14 @@ impl Io for ConnectionIo<'_> {
 
 impl ConnectionIo<'_> {
     /// One more begins, of which nobody was told yet.
-    fn begin_exchange(&mut self, priority: Priority) -> Option<ExchangeId> {
+    fn begin_exchange(&mut self, (priority, window): (Priority, usize)) -> Option<ExchangeId> {
         let now = self.now();
         let conn = self.connections.conn(self.id)?;
         let before = conn.answered();
         conn.requests = conn.requests.saturating_add(1);
         conn.last = Tick::of(now);
         let terms = conn.terms.exchange();
-        let id = self.connections.carried.begin(self.id, (priority, before), now)?;
+        let id = self.connections.carried.begin(self.id, (priority, before, window), now)?;
         if let Some(one) = self.connections.carried.get_mut(id) {
             one.terms = terms;
         }
@@ -405,6 +432,7 @@ impl ConnectionIo<'_> {
         let waits_for_body = one.exchange.reads && one.body.open && !one.exchange.left;
         if waits_for_body && now.since(one.body_since) >= terms.body {
             self.connections.counters.timeouts_body += 1;
+            self.note_late(id);
             return self.cut(id, BodyCut::Late);
         }
         let quiet = now.since(one.since);
@@ -428,6 +456,7 @@ impl ConnectionIo<'_> {
                 }
                 // Its client is as good as gone.
                 let unsent = one.queued as u64;
+                self.note_late(id);
                 self.stop(id, Gone::Left { now, unsent });
             }
             Stage::Over if quiet >= terms.send => {
@@ -441,9 +470,15 @@ impl ConnectionIo<'_> {
     /// Its handler is done with it, and its client takes nothing of it.
     fn reset_over(&mut self, id: ExchangeId) {
         if let Some(one) = self.connections.carried.get_mut(id) {
-            one.stop = Some(Stop::Reset);
+            (one.stop, one.late) = (Some(Stop::Reset), true);
         }
         self.connections.stir(self.id);
+    }
+
+    fn note_late(&mut self, id: ExchangeId) {
+        if let Some(one) = self.connections.carried.get_mut(id) {
+            one.late = true;
+        }
     }
 }
 

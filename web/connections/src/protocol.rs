@@ -9,6 +9,7 @@
 use crate::carried::{QueuedHead, Unsent};
 use crate::counters::Counters;
 use crate::limits::HeadTerms;
+use crate::room::Standing;
 use app::Body;
 use core::fmt::Debug;
 use exchange::{CommonFields, ExchangeId, Http2Terms, Priority, Ready, RequestBody};
@@ -23,6 +24,8 @@ pub struct CarryingConnection {
     pub(crate) protocol: Option<Box<dyn Multiplexed>>,
     /// Its exchanges, in the order in which they began.
     pub(crate) exchanges: Vec<ExchangeId>,
+    /// Bytes that their handlers have queued in pieces, all together.
+    pub(crate) held: usize,
     /// It is among those that are to look.
     pub(crate) stirred: bool,
     /// It was told that the connection is to end.
@@ -39,7 +42,7 @@ impl CarryingConnection {
     pub fn new(protocol: Box<dyn Multiplexed>) -> Self {
         let http2 = protocol.is_http2();
         let protocol = Some(protocol);
-        Self { protocol, exchanges: Vec::new(), stirred: false, drained: false, ends: false, http2 }
+        Self { protocol, exchanges: Vec::new(), held: 0, stirred: false, drained: false, ends: false, http2 }
     }
 }
 
@@ -118,9 +121,15 @@ pub trait Io {
     /// its first line, as far as there is one. None where there are too many.
     fn refuse(&mut self, status: Status, line: &[u8]) -> Option<ExchangeId>;
 
-    /// A request that its client sent, as its next exchange: its handler is told. None where there
-    /// are too many.
-    fn begin(&mut self, priority: Priority, request: &Request<'_>, body: RequestBody) -> Option<ExchangeId>;
+    /// A request that its client sent, as its next exchange: its handler is told. It has a priority, and
+    /// its client takes so many bytes of the answer's body now ([`Io::set_window`]); of a protocol that does
+    /// not tell, [`exchange::ReplyFlow::UNBOUNDED`]. None where there are too many.
+    fn begin(&mut self, of: (Priority, usize), request: &Request<'_>, body: RequestBody) -> Option<ExchangeId>;
+
+    /// So many bytes of its answer's body would be taken now if they were queued, and so it stands among
+    /// the others: its handler queues no more than that, and is told where there was no room and is
+    /// some.
+    fn set_window(&mut self, id: ExchangeId, bytes: usize, standing: Standing);
 
     /// What is ready for this request, which begins no exchange then: `write` makes its head of it, and
     /// says how long that is; its content is told. Nothing where the log or the handler is told of each
@@ -133,6 +142,9 @@ pub trait Io {
 
     /// It is complete, and these fields came behind it, as [`exchange::FieldLines`] writes them.
     fn body_end(&mut self, id: ExchangeId, trailers: &[u8]);
+
+    /// It is not as long as was told, or what came behind it may not be: nothing more of it is told.
+    fn body_malformed(&mut self, id: ExchangeId);
 
     /// Bytes of a body that are not held any more since this was asked last: its client may send as
     /// many.

@@ -62,8 +62,23 @@ pub enum Stop {
 pub struct ReplyFlow {
     /// Bytes queued towards the peer and not yet taken by it.
     pub unsent: usize,
+    /// Bytes more that its carrier holds for it now: what reads or makes a body ahead of its client goes
+    /// no further, and is told of room later ([`crate::Handler::on_room`]). [`ReplyFlow::UNBOUNDED`]
+    /// where each connection has one answer at a time, for which handlers have bounds of their own.
+    pub room: usize,
     /// Bytes that the peer has taken so far, modulo 2^32: whether it takes any.
     pub taken: u32,
     /// Bytes of the request's body that were taken so far, with what its chunks add to it.
     pub received: u64,
+}
+
+impl ReplyFlow {
+    /// What is queued has no other bound than its handler's.
+    pub const UNBOUNDED: usize = usize::MAX;
+
+    /// Whether its carrier bounds what is queued.
+    #[must_use]
+    pub const fn is_bounded(&self) -> bool {
+        self.room != Self::UNBOUNDED
+    }
 }

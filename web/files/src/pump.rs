@@ -23,7 +23,7 @@ use crate::work::Work;
 use crate::worker::{ReadOutcome, Source};
 use app::Body;
 use core::time::Duration;
-use exchange::{Composed, ExchangeId, Piece, Replies, Reply, ReplyEnd, Stop};
+use exchange::{Composed, ExchangeId, Piece, Replies, Reply, ReplyEnd, ReplyFlow, Stop};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -31,6 +31,12 @@ use std::sync::Arc;
 const CHUNK: usize = 256 << 10;
 
 const _: () = assert!(SMALL_CHUNK <= CHUNK);
+
+/// With less room than this more is read once what is queued was taken.
+const SMALL_ROOM: usize = 4 << 10;
+
+/// So much is unsent, where nothing is, of what passes filters and has not ended.
+const BEFORE_END: usize = 1;
 
 /// Bytes of a file that the data path is given after each look at the file,
 /// where it sends files by itself. Two of them may be queued.
@@ -101,16 +107,21 @@ impl Files {
             return;
         }
         stream.reclaim();
-        let unsent = replies.flow(id).unsent;
+        let ReplyFlow { unsent, room: carried, taken, .. } = replies.flow(id);
         // What is sent at a rate is read a piece at a time.
         let sends_files = self.streams.sends_files != Some(false) && stream.rate.is_none() && !stream.is_read;
         let now = replies.now();
-        self.streams.look(stream, replies.flow(id).taken, now);
-        self.streams.charge(stream);
+        self.streams.look(stream, taken, now);
         let Some(range) = stream.next_content() else {
+            self.streams.charge(stream);
             self.end_stream(replies, work);
             return;
         };
+        if carried < SMALL_ROOM && (carried == 0 || unsent > BEFORE_END) {
+            self.stall(work, carried);
+            return;
+        }
+        self.streams.charge(stream);
         if sends_files {
             self.pump_file(replies, work, unsent);
             return;
@@ -123,8 +134,9 @@ impl Files {
             }
         };
         let share = self.streams.share(stream, self.counters.streams_open as usize, &self.limits, now);
+        let share = share.min(unsent.saturating_add(carried));
         // Two pieces in a share, so that one is read while one is sent.
-        let mut piece = (share / 2).clamp(SMALL_CHUNK, CHUNK);
+        let mut piece = (share / 2).clamp(SMALL_CHUNK, CHUNK).min(carried);
         if unsent > 0 && unsent + piece > share {
             return;
         }
@@ -135,7 +147,7 @@ impl Files {
         let Some(Work { stream: Some(stream), .. }) = self.works.get(work) else { return };
         if full {
             // However many there are, each goes on.
-            piece = SMALL_CHUNK;
+            piece = piece.min(SMALL_CHUNK);
         }
         let length = usize::try_from(range.end - range.start).unwrap_or(usize::MAX).min(piece).min(room);
         if let Some(rate) = &mut stream.rate {
@@ -148,6 +160,24 @@ impl Files {
         self.streams.charge(stream);
         let source = Arc::clone(&stream.source);
         self.reader.submit(Job::Read { work, source, offset: range.start, length, buffer });
+    }
+
+    /// Its carrier has no room for more: it keeps nothing but its place, and goes on when that is told of
+    /// some. Its head does not wait for that, but for a look at the file.
+    #[cold]
+    fn stall(&mut self, work: WorkId, room: usize) {
+        let Some((_, stream)) = self.stream(work) else { return };
+        stream.spare = Vec::new();
+        let looks = stream.head.is_some() && room == 0;
+        if looks {
+            stream.asked = true;
+            let (source, buffer) = (Arc::clone(&stream.source), Vec::new());
+            self.working += 1;
+            self.reader.submit(Job::Read { work, source, offset: 0, length: 0, buffer });
+        }
+        if let Some(Work { stream: Some(stream), .. }) = self.works.get(work) {
+            self.streams.charge(stream);
+        }
     }
 
     /// Takes memory back from streams whose peers take nothing, for `bytes`
@@ -236,13 +266,17 @@ impl Files {
         {
             let length = stream.vetted.min(range.end - range.start);
             let taken = replies.body(id, Piece::File(file, (range.start, range.start + length)));
-            if *self.streams.sends_files.insert(taken) {
+            let is_bounded = replies.flow(id).is_bounded();
+            if taken || !is_bounded {
+                self.streams.sends_files = Some(taken);
+            }
+            if taken {
                 stream.vetted -= length;
                 stream.advance(replies, id, length);
                 self.counters.file_pieces += 1;
             } else {
                 // It is read instead, and so looked at with each piece.
-                stream.vetted = 0;
+                (stream.vetted, stream.is_read) = (0, true);
             }
         }
         self.pump(replies, work);

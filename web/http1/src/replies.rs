@@ -250,7 +250,8 @@ impl<N: Net + ?Sized> Replies for H1Replies<'_, N> {
         let Some((id, conn)) = self.connections.conn_of(id) else { return self.connections.flow_carried(id) };
         let unsent = self.net.unsent(id);
         let received = conn.more.as_ref().map_or(0, |more| more.exchange.received);
-        ReplyFlow { unsent, taken: conn.queued.wrapping_sub(unsent as u32), received }
+        let taken = conn.queued.wrapping_sub(unsent as u32);
+        ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, taken, received }
     }
 
     fn series(&self, host: &[u8], location: &[u8]) -> Option<u16> {

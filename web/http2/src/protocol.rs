@@ -8,7 +8,7 @@ use core::time::Duration;
 use exchange::{ExchangeId, Priority, RequestBody};
 use h2::frame::{self, Kind, MAX_STREAM};
 use h2::{ErrorCode, Flood, HeadLimits, Offer, ServerConnection, ServerEvent, ServerSettings, StreamPriority};
-use semantics::{Request, Status};
+use semantics::{OwnedRequest, Request, Status};
 use wire::Time;
 
 /// A connection.
@@ -46,16 +46,26 @@ pub(crate) enum Source {
     Refused(ExchangeId, ErrorCode),
     /// The rest of a body that was ready.
     Prepared { content: Body, left: (u32, u32) },
+    /// A request without a body that begins later: its client takes nothing of what it would be answered.
+    Parked(Box<OwnedRequest>),
 }
 
 impl Source {
     pub const fn exchange(&self) -> Option<ExchangeId> {
         match self {
             Self::Exchange(id) | Self::Refused(id, _) => Some(*id),
-            Self::None | Self::Prepared { .. } => None,
+            Self::None | Self::Prepared { .. } | Self::Parked(_) => None,
         }
     }
+
+    const fn is_parked(&self) -> bool {
+        matches!(self, Self::Parked(_))
+    }
 }
+
+/// Exchanges of a connection that are under way while their clients take nothing of their answers: a
+/// request beyond these waits, with no more memory than its head, until a window opens.
+const STALLED_MAX: usize = 8;
 
 /// How far the end of a connection is (RFC 9113 section 6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,6 +130,7 @@ impl Http2 {
                     io.body_end(id, lines);
                 }
             }
+            ServerEvent::Malformed { stream } => self.on_malformed(io, stream, out),
             ServerEvent::Reset(source) => {
                 if let Some(id) = source.exchange() {
                     io.reset(id);
@@ -166,13 +177,28 @@ impl Http2 {
                 return;
             }
         }
+        let window = connection.room(number);
+        if window == 0 && self.stalled(number) >= STALLED_MAX {
+            let Some(connection) = &mut self.connection else { return };
+            match connection.get_mut(number).filter(|_| ends) {
+                Some(stream) => stream.data = Source::Parked(Box::new((*request).into())),
+                // What comes of its body would have to be kept as well.
+                None => connection.reset(number, ErrorCode::REFUSED_STREAM, out),
+            }
+            return;
+        }
         let body = match length {
             _ if ends => RequestBody::None,
             Some(length @ 1..) => RequestBody::Length(length),
             Some(0) | None => RequestBody::Unknown,
         };
+        self.begin(io, number, (request, body), out);
+    }
+
+    fn begin(&mut self, io: &mut dyn Io, number: u32, (request, body): (&Request<'_>, RequestBody), out: &mut Vec<u8>) {
+        let Some(connection) = &mut self.connection else { return };
         let priority = connection.get(number).map_or_else(Priority::default, |stream| told(stream.priority));
-        match io.begin(priority, request, body) {
+        match io.begin((priority, connection.room(number)), request, body) {
             Some(id) => {
                 if let Some(stream) = connection.get_mut(number) {
                     stream.data = Source::Exchange(id);
@@ -180,6 +206,32 @@ impl Http2 {
             }
             None => connection.reset(number, ErrorCode::REFUSED_STREAM, out),
         }
+    }
+
+    /// Exchanges beside that of a stream whose client takes nothing of their answers.
+    fn stalled(&self, number: u32) -> usize {
+        let Some(connection) = self.connection.as_deref() else { return 0 };
+        let streams = connection.streams().iter().filter(|one| one.number != number);
+        streams.filter(|one| one.data.exchange().is_some() && connection.room(one.number) == 0).count()
+    }
+
+    /// Requests that waited for a window begin, as far as there is one, or fewer wait so than may.
+    fn begin_parked(&mut self, io: &mut dyn Io, out: &mut Vec<u8>) {
+        while let Some(number) = self.next_parked() {
+            let Some(stream) = self.connection.as_deref_mut().and_then(|connection| connection.get_mut(number)) else {
+                return;
+            };
+            let Source::Parked(request) = core::mem::take(&mut stream.data) else { return };
+            self.begin(io, number, (&request.get(), RequestBody::None), out);
+        }
+    }
+
+    fn next_parked(&self) -> Option<u32> {
+        let connection = self.connection.as_deref()?;
+        let mut parked = connection.streams().iter().filter(|one| one.data.is_parked()).peekable();
+        let first = parked.peek()?.number;
+        let open = parked.find(|one| connection.room(one.number) > 0).map(|one| one.number);
+        open.or_else(|| (self.stalled(first) < STALLED_MAX).then_some(first))
     }
 
     /// What is no request is answered all the same, and its stream reset behind the answer
@@ -191,6 +243,19 @@ impl Http2 {
         match (id, connection.get_mut(number)) {
             (Some(id), Some(stream)) => stream.data = Source::Refused(id, code),
             _ => connection.reset(number, code, out),
+        }
+    }
+
+    /// What came behind a head is none of a request: as where the head is none (RFC 9113 section 8.1.1).
+    fn on_malformed(&mut self, io: &mut dyn Io, number: u32, out: &mut Vec<u8>) {
+        let Some(connection) = &mut self.connection else { return };
+        let stream = connection.get_mut(number);
+        match stream.and_then(|stream| Some((stream.data.exchange()?, stream))) {
+            Some((id, stream)) => {
+                stream.data = Source::Refused(id, ErrorCode::PROTOCOL_ERROR);
+                io.body_malformed(id);
+            }
+            None => connection.reset(number, ErrorCode::PROTOCOL_ERROR, out),
         }
     }
 
@@ -251,6 +316,7 @@ impl Multiplexed for Http2 {
             }
             let is_within = self.connection.as_deref().is_some_and(ServerConnection::is_within_head);
             self.head_since = if is_within { Some(self.head_since.unwrap_or(io.now())) } else { None };
+            self.begin_parked(io, &mut scratch.out);
             // What is answered at once goes along.
             self.send(io, scratch);
             self.leave(io, &mut scratch.out);
@@ -261,6 +327,7 @@ impl Multiplexed for Http2 {
 
     fn on_room(&mut self, io: &mut dyn Io) {
         scratch::with(|scratch| {
+            self.begin_parked(io, &mut scratch.out);
             self.send(io, scratch);
             self.leave(io, &mut scratch.out);
         });

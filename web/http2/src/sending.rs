@@ -4,9 +4,9 @@
 use crate::heads;
 use crate::protocol::{Http2, Source};
 use crate::scratch::{Scratch, Turn};
-use connections::Io;
+use connections::{Io, Standing};
 use exchange::ExchangeId;
-use h2::{BlockWriter, ErrorCode, ServerConnection};
+use h2::{BlockWriter, ErrorCode, ServerConnection, StreamPriority};
 use semantics::Status;
 
 impl Http2 {
@@ -14,9 +14,13 @@ impl Http2 {
     pub(crate) fn send(&mut self, io: &mut dyn Io, scratch: &mut Scratch) {
         let Some(connection) = self.connection.as_deref_mut() else { return };
         scratch.ready.clear();
+        let mut standings = Standings::of(connection);
         let mut at = 0;
         while let Some((number, exchange)) = connection.streams().get(at).map(|one| (one.number, one.data.exchange())) {
             if let Some(id) = exchange {
+                if let Some(stream) = connection.get(number) {
+                    io.set_window(id, connection.room(number), standings.next(stream.priority));
+                }
                 give_back(connection, io, (number, id), &mut scratch.out);
                 send_head(connection, io, (number, id), scratch);
             }
@@ -54,11 +58,48 @@ impl Http2 {
     }
 }
 
+/// How streams stand among each other: the more urgent before others, those that are useful in parts
+/// beside each other (RFC 9218 section 10).
+struct Standings {
+    /// Exchanges of each urgency, and those of them that take turns.
+    all: [(u16, u16); 8],
+    /// Those of them that do not, and were asked for so far.
+    seen: [u16; 8],
+}
+
+impl Standings {
+    fn of(connection: &ServerConnection<Source>) -> Self {
+        let mut all = [(0, 0); 8];
+        for stream in connection.streams().iter().filter(|stream| stream.data.exchange().is_some()) {
+            if let Some((count, turns)) = all.get_mut(usize::from(stream.priority.urgency)) {
+                *count += 1;
+                *turns += u16::from(stream.priority.incremental);
+            }
+        }
+        Self { all, seen: [0; 8] }
+    }
+
+    /// That of the next, in the order of their numbers.
+    fn next(&mut self, priority: StreamPriority) -> Standing {
+        let urgency = usize::from(priority.urgency).min(7);
+        let (more_urgent, _) = self.all.split_at(urgency);
+        let before: u16 = more_urgent.iter().map(|(count, _)| count).sum();
+        let (count, turns) = self.all[urgency];
+        if priority.incremental {
+            // Behind those that are sent as a whole.
+            return Standing { before: (before + count - turns).into(), beside: turns.max(1).into() };
+        }
+        let seen = self.seen[urgency];
+        self.seen[urgency] += 1;
+        Standing { before: (before + seen).into(), beside: 1 }
+    }
+}
+
 /// When a stream's body is to be sent, if some of it may be.
 fn turn(connection: &ServerConnection<Source>, io: &dyn Io, at: usize) -> Option<Turn> {
     let stream = connection.streams().get(at)?;
     let (body, ends) = match &stream.data {
-        Source::None => return None,
+        Source::None | Source::Parked(_) => return None,
         Source::Exchange(id) | Source::Refused(id, _) => {
             let unsent = io.unsent(*id);
             (unsent.body, unsent.ends && !unsent.head)
@@ -114,9 +155,16 @@ fn send_head(
         }
         connection.send_block(number, block, false, out);
     }
-    if io.unsent(id).stop.is_some() {
+    let unsent = io.unsent(id);
+    if unsent.stop.is_some() {
         let _ = io.end(id);
-        connection.reset(number, ErrorCode::INTERNAL_ERROR, out);
+        let code = match connection.get(number).map(|stream| &stream.data) {
+            Some(Source::Refused(_, code)) if *code != ErrorCode::NO_ERROR => *code,
+            // As nginx says it.
+            _ if unsent.late => ErrorCode::PROTOCOL_ERROR,
+            _ => ErrorCode::INTERNAL_ERROR,
+        };
+        connection.reset(number, code, out);
     }
 }
 
@@ -131,7 +179,7 @@ fn send_chunk(
     let most = connection.room(number).min(chunk).min(connection.payload()).min(room);
     let Some(stream) = connection.get_mut(number) else { return };
     match &mut stream.data {
-        Source::None => {}
+        Source::None | Source::Parked(_) => {}
         Source::Prepared { content, left: (start, last) } => {
             let some = most.min((*last - *start) as usize);
             let (content, range) = (content.clone(), (*start, *start + some as u32));

@@ -378,7 +378,9 @@ impl Engine {
 
     fn keep(&mut self, replies: &mut dyn Replies, token: u32, mut course: Box<Course>, request: &Request<'_>) {
         if course.request.is_none() {
-            course.request = Some(OwnedRequest::within(self.rest.spare.bytes(), *request));
+            // Of one of many on a connection no more is kept than it has.
+            let memory = if course.about.http2 { Vec::new() } else { self.rest.spare.bytes() };
+            course.request = Some(OwnedRequest::within(memory, *request));
         }
         replies.set_mark(course.id, token);
         if let Some(place) = self.rest.courses.get_mut(token as usize) {

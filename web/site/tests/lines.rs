@@ -123,7 +123,8 @@ impl Replies for Lines {
         let Some(Asked { out, unsent, .. }) = self.ids.find(id).map(|at| &self.asked[at]) else {
             return ReplyFlow::default();
         };
-        ReplyFlow { unsent: *unsent, taken: (out.len() - unsent) as u32, received: 0 }
+        let taken = (out.len() - unsent) as u32;
+        ReplyFlow { unsent: *unsent, room: ReplyFlow::UNBOUNDED, taken, received: 0 }
     }
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
         if let Some(asked) = self.get(id) {

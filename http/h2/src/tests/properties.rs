@@ -92,7 +92,7 @@ fn random_frames_mean_the_same_in_any_pieces() {
                     }
                     Seen::Reset(stream) => _ = open.remove(stream),
                     Seen::Failed(_) => failures += 1,
-                    Seen::Prioritized(_) | Seen::Ponged => {}
+                    Seen::Prioritized(_) | Seen::Ponged | Seen::Malformed(_) => {}
                 }
             }
             if matches!(joined.last(), Some(Seen::Failed(_))) {

@@ -51,7 +51,7 @@ pub(super) fn all(plan: &Plan, row: OfferedRow) -> Vec<Contender> {
     let mut contenders = vec![other("nginx", Kind::Nginx)];
     let wanted: &[(&str, Kind)] = match row {
         OfferedRow::File | OfferedRow::New => &[("lighttpd", Kind::Lighttpd), ("h2o", Kind::H2o)],
-        OfferedRow::Tls => &[("h2o", Kind::H2o)],
+        OfferedRow::Tls | OfferedRow::Http2 | OfferedRow::Http2Tls => &[("h2o", Kind::H2o)],
         OfferedRow::Proxied | OfferedRow::Proxied64k => &[("haproxy", Kind::Haproxy)],
     };
     if !plan.only_nginx {
@@ -129,7 +129,7 @@ pub(super) fn start(
     let program = Program { name: "a server", netns: Some(&names.server), core: Some(stand.cores.0), words };
     let mut running = program.start(stand.folder())?;
     // State 0A is LISTEN (include/net/tcp_states.h).
-    let port = if row == OfferedRow::Tls { ":01BB" } else { ":0050" };
+    let port = if row.is_secured() { ":01BB" } else { ":0050" };
     let table = format!("/proc/{}/net/tcp", running.pid());
     let is_listening = |text: String| text.lines().any(|line| line.contains(port) && line.contains(" 0A "));
     running.wait_until("listen", START, field.interrupt, || fs::read_to_string(&table).is_ok_and(is_listening))?;
@@ -142,7 +142,9 @@ fn like_nginx(row: OfferedRow) -> String {
     if row.behind().is_some() {
         return passing(PROCESS, &format!("127.0.0.1:{PORT}"));
     }
-    format!("{PROCESS}\n{FILES}")
+    // Debian's nginx 1.22 has no directive for it.
+    let http2 = if row.is_http2() { " http2" } else { "" };
+    format!("{PROCESS}\n{}", FILES.replace(" HTTP2", http2))
 }
 
 const FILES: &str = r"
@@ -158,7 +160,7 @@ http {
     ssl_protocols TLSv1.3;
     ssl_certificate FOLDER/site.pem;
     ssl_certificate_key FOLDER/site.key;
-    server { listen 80 backlog=16384; listen 443 ssl backlog=16384; root FOLDER; }
+    server { listen 80 HTTP2 backlog=16384; listen 443 ssl HTTP2 backlog=16384; root FOLDER; }
 }
 ";
 

@@ -54,6 +54,7 @@ enum Seen {
     Refused(u32, u16, Vec<u8>),
     Body(u32, Vec<u8>, bool),
     Trailers(u32, Vec<u8>),
+    Malformed(u32),
     Reset(u32),
     Prioritized(u32),
     Ponged,
@@ -130,6 +131,10 @@ fn take(event: ServerEvent<'_, u32>, left: &mut BTreeMap<u32, Option<u64>>) -> (
             (Some(Seen::Body(stream, bytes.to_vec(), ends)), None)
         }
         ServerEvent::Trailers { stream, lines } => (Some(Seen::Trailers(stream, lines.to_vec())), None),
+        ServerEvent::Malformed { stream } => {
+            *left.get_mut(&stream).expect("a stream that is known") = Some(0);
+            (Some(Seen::Malformed(stream)), Some(stream))
+        }
         ServerEvent::Reset(stream) => (Some(Seen::Reset(stream)), None),
         ServerEvent::Prioritized { stream } => (Some(Seen::Prioritized(stream)), None),
         ServerEvent::Ponged => (Some(Seen::Ponged), None),

@@ -242,6 +242,32 @@ fn one_stream_ends_without_the_others() {
     assert_eq!(world.server.app.handler().gone, ["left"]);
 }
 
+/// RFC 9113 section 8.1.1: a body that is not as long as its head says ends its stream, whatever of it
+/// was taken, and what still comes of it is nobody's; others go on.
+#[test]
+fn a_body_that_is_not_as_long_as_was_told_ends_its_stream() {
+    let mut world = echo();
+    let mut peer = Peer::begin(&mut world, 1 << 30);
+    let length = [("content-length", "4")];
+    let mut asked = Vec::new();
+    for (stream, body) in [(1, &b"longer"[..]), (3, b"bod"), (5, b"body")] {
+        asked.extend(peer.ask(stream, ("POST", "/a"), &length));
+        asked.extend(data(stream, body, true));
+    }
+    asked.extend(peer.ask(7, ("POST", "/a"), &length));
+    asked.extend(data(7, b"longer", false));
+    asked.extend(data(7, b" and more", true));
+    asked.extend(peer.ask(9, ("GET", "/b"), &[]));
+    world.client.app.to_send.extend_from_slice(&asked);
+    peer.until(&mut world, "all", |peer| {
+        let is_reset = |stream: &u32| peer.streams.get(stream).is_some_and(|one| one.reset.is_some());
+        peer.ended.contains(&5) && peer.ended.contains(&9) && [1, 3, 7].iter().all(is_reset)
+    });
+    assert_eq!([1, 3, 7].map(|stream| peer.streams[&stream].reset), [Some(1); 3]);
+    assert_eq!(peer.streams[&5].body, b"body");
+    assert!(peer.go_aways.is_empty());
+}
+
 /// RFC 9113 section 6.8: the end is told in two steps, what has begun ends, and nothing begins.
 #[test]
 fn the_end_is_told_in_two_steps() {

@@ -19,6 +19,9 @@ const QUEUED: usize = 64 << 20;
 const RELAYED: usize = 8 << 20;
 const QUEUED_EACH: (usize, usize) = (app::SEND_LOW_WATER + (16 << 10), 1 << 20);
 
+/// Bytes of content that a filter is given at once, however little room there is.
+const GIVEN_LEAST: usize = 512;
+
 /// An answer that is being made.
 #[derive(Debug)]
 pub(crate) struct Filtering {
@@ -249,22 +252,26 @@ impl Filtering {
         budget: &mut u64,
         values: &mut dyn FilterValues,
     ) -> Result<bool, Broken> {
+        // A filter makes of what it is given, not of what there is room for.
+        let given = most.max(GIVEN_LEAST);
         loop {
             let (input, last): (&[u8], bool) = match self.waiting.front() {
                 Some((body, range)) => {
                     let bytes = body.as_slice().get(range.start as usize..range.end as usize).unwrap_or_default();
-                    (bytes, self.ended && self.waiting.len() == 1)
+                    let some = bytes.get(..bytes.len().min(given)).unwrap_or_default();
+                    (some, self.ended && self.waiting.len() == 1 && some.len() == bytes.len())
                 }
                 None => (&[], self.ended),
             };
             let Ran { taken, ended } = self.pipeline.run((input, last), (out, most), budget, values)?;
             if let Some((_, range)) = self.waiting.front_mut() {
                 range.start += taken as u32;
-                if range.start >= range.end && (ended || !last) {
+                let is_over = range.start >= range.end && (ended || !last);
+                if is_over {
                     self.waiting.pop_front();
-                    if !ended && *budget > 0 && out.len() < most {
-                        continue;
-                    }
+                }
+                if !ended && (is_over || taken > 0 && !last) && *budget > 0 && out.len() < most {
+                    continue;
                 }
             }
             return Ok(ended);

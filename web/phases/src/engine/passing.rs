@@ -175,7 +175,8 @@ impl Replies for Passing<'_> {
         let course = self.replies.mark(id).and_then(|mark| self.rest.peek(mark, id));
         let waits = course.and_then(|course| course.filtering.as_ref()).map_or(0, |filtering| filtering.pending());
         let flow = self.replies.flow(id);
-        ReplyFlow { unsent: flow.unsent + waits, ..flow }
+        let room = if flow.is_bounded() { flow.room.saturating_sub(waits) } else { flow.room };
+        ReplyFlow { unsent: flow.unsent + waits, room, ..flow }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {

@@ -45,7 +45,7 @@ impl super::Rest {
         (share, clock): (&mut u64, &Clock),
     ) -> Result<Pull, Broken> {
         let Some(mut postponed) = filtering.postponed.take() else { return Err(Broken) };
-        let made = self.make_own((token, &mut *course), filtering, &mut postponed, (share, clock));
+        let made = self.make_own((token, &mut *course), filtering, &mut postponed, most, (share, clock));
         let pulled = made.and_then(|waits| {
             Ok(match self.queue_next(replies, course, &mut postponed, most, (share, clock))? {
                 (queued, true) => Pull::End(queued),
@@ -64,12 +64,14 @@ impl super::Rest {
         (token, course): (u32, &mut Course),
         filtering: &mut Filtering,
         postponed: &mut Postponed,
+        most: usize,
         (share, clock): (&mut u64, &Clock),
     ) -> Result<On, Broken> {
+        let own_max = OWN_MAX.min(2 * most);
         if let Some(before) = postponed.before.take() {
             self.add_path((token, &mut *course), postponed, &before);
         }
-        while !postponed.made && postponed.waits.is_none() && postponed.own < OWN_MAX && *share > 0 {
+        while !postponed.made && postponed.waits.is_none() && postponed.own < own_max && *share > 0 {
             let unfinished = postponed.unfinished();
             let many = self.subs.alive >= SUBS_OF_ALL;
             if unfinished >= SUBS_MAX || many && unfinished > 0 {
@@ -87,7 +89,7 @@ impl super::Rest {
                 continue;
             }
             let mut out = Vec::new();
-            let made = course.with_scope(clock, |scope| filtering.step((&mut out, PIECE), share, scope));
+            let made = course.with_scope(clock, |scope| filtering.step((&mut out, PIECE.min(most)), share, scope));
             postponed.made = made.unwrap_or(Err(Broken))?;
             let moved = !out.is_empty();
             postponed.push_own(out);

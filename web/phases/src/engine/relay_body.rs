@@ -298,7 +298,7 @@ impl Rest {
     /// The client has taken some: what waits at the data path is asked for again.
     pub(super) fn read_more(&mut self, replies: &mut dyn Replies, token: u32) {
         let Some(course) = self.courses.get_mut(token as usize).and_then(Option::as_deref_mut) else { return };
-        let (id, room) = (course.id, course.room_ahead());
+        let (id, room) = (course.id, course.room_to_read(replies));
         let is_direct = course.filtering.as_deref().is_some_and(Filtering::is_direct);
         if !is_direct || replies.flow(id).unsent <= app::SEND_LOW_WATER {
             let _ = self.ask_for(replies, token, |ask, turn| ask.read_more(turn, room));
@@ -328,10 +328,19 @@ impl Rest {
 }
 
 impl Course {
-    /// Bytes that may be read ahead of the client.
-    fn room_ahead(&self) -> usize {
+    /// Bytes that may be read ahead of the client: no more than its carrier has room for.
+    fn room_ahead(&self, replies: &dyn Replies) -> usize {
         let waiting = self.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
-        self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max().saturating_sub(waiting))
+        let most = self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max());
+        most.min(replies.flow(self.id).room).saturating_sub(waiting)
+    }
+
+    /// The same, for who asks whether it is worth to read on: where the carrier has less room than
+    /// may be read ahead, some is enough.
+    fn room_to_read(&self, replies: &dyn Replies) -> usize {
+        let most = self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max());
+        let room = self.room_ahead(replies);
+        if room > 0 && replies.flow(self.id).room < most { most } else { room }
     }
 
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
@@ -339,8 +348,11 @@ impl Course {
     fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
         let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
         let room = match is_direct {
-            true => most.saturating_sub(replies.flow(self.id).unsent),
-            false => self.room_ahead(),
+            true => {
+                let flow = replies.flow(self.id);
+                most.saturating_sub(flow.unsent).min(flow.room)
+            }
+            false => self.room_ahead(replies),
         };
         let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
             return (0, BodyEnd::Not);

@@ -2,8 +2,9 @@
 //! each of these there is one who keeps the promise.
 //!
 //! - [`On::Room`]: by [`Handler::on_room`](exchange::Handler::on_room), as what is queued for its
-//!   client falls to [`app::SEND_LOW_WATER`], above which alone anybody waits so; of a subrequest
-//!   by [`SubWork::Room`](super::subs::SubWork), as who asked takes some.
+//!   client falls to [`app::SEND_LOW_WATER`], above which alone anybody waits so; where its carrier
+//!   has no [room](exchange::ReplyFlow::room), as there is some; of a subrequest by
+//!   [`SubWork::Room`](super::subs::SubWork), as who asked takes some.
 //! - [`On::Source`]: by whoever gives the content or the word: an upstream's event, the client's
 //!   body, a file's reader by [`Passing`](super::passing::Passing), a subrequest as what came of
 //!   it is handed over.

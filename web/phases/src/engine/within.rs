@@ -179,8 +179,9 @@ impl Replies for SubReplies<'_> {
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let Some(sub) = SubId::of(id) else { return self.replies.flow(id) };
         let Some(record) = self.table.get(&sub) else { return ReplyFlow::default() };
-        // Whoever takes the main answer will take this.
-        ReplyFlow { unsent: record.unsent, taken: self.replies.flow(record.main).taken, received: 0 }
+        // Whoever takes the main answer will take this, and what that has no room for is not asked for.
+        let taken = self.replies.flow(record.main).taken;
+        ReplyFlow { unsent: record.unsent, room: ReplyFlow::UNBOUNDED, taken, received: 0 }
     }
 
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {

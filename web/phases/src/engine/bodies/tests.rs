@@ -99,7 +99,7 @@ impl Replies for Carried {
         self.last = true;
     }
     fn flow(&self, _: ExchangeId) -> ReplyFlow {
-        ReplyFlow { received: self.received, ..ReplyFlow::default() }
+        ReplyFlow { received: self.received, room: ReplyFlow::UNBOUNDED, ..ReplyFlow::default() }
     }
     fn set_mark(&mut self, _: ExchangeId, mark: u32) {
         self.mark = Some(mark);

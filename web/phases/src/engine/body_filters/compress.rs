@@ -19,6 +19,10 @@ use std::cmp::Reverse;
 /// Answers that are made at a time, beyond which no more are compressed by the piece.
 const ENCODED_MAX: usize = 2_048;
 
+/// Nothing is compressed for who takes less than this at a time: who compresses has some hundred
+/// kilobytes until the end of the body.
+const ENCODED_ROOM: usize = 4 << 10;
+
 /// How long a request waits for its content to be compressed; then it is sent as it is.
 const COMPRESSION_WAIT: Duration = Duration::from_secs(5);
 
@@ -206,7 +210,8 @@ impl Runner<'_> {
             | AnswerBody::Memory(_)
             | AnswerBody::Upstream(_)
             | AnswerBody::Sliced(..) => {
-                if self.rest.makings.count() > ENCODED_MAX {
+                let takes_little = self.replies.flow(self.course.id).room < ENCODED_ROOM;
+                if takes_little || self.rest.makings.count() > ENCODED_MAX {
                     // Each of them holds memory for as long as its client takes.
                     self.course.depends.on(Depends::SECOND);
                     return vary;

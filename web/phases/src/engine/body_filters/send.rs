@@ -55,7 +55,9 @@ impl Runner<'_> {
             Filtering::new(&self.rest.makings, making.pipeline, (length, pace), content, (of_file, comes));
         let adds = making.postponed.as_ref().is_some_and(|postponed| postponed.adds());
         filtering.postponed = making.postponed;
-        let whole = !of_file && !comes && bytes as u64 <= WHOLE_MAX && pace.is_none() && !adds;
+        // Nothing is made of it that its client does not take.
+        let fits = bytes <= self.replies.flow(self.course.id).room;
+        let whole = !of_file && !comes && bytes as u64 <= WHOLE_MAX && pace.is_none() && !adds && fits;
         if whole && !filtering.pipeline.is_empty() && !self.expects_trailers() {
             let mut out = Vec::new();
             let mut budget = TURN;
@@ -396,11 +398,11 @@ impl Rest {
             if filtering.finished || !filtering.begun {
                 break if filtering.finished { Progress::Finished } else { Progress::Waits(On::Source) };
             }
-            let unsent = replies.flow(course.id).unsent;
-            if unsent >= queued_max {
+            let flow = replies.flow(course.id);
+            let mut room = queued_max.saturating_sub(flow.unsent).min(flow.room);
+            if room == 0 {
                 break Progress::Waits(On::Room);
             }
-            let mut room = queued_max - unsent;
             if let Some((rate, began)) = filtering.pace {
                 let allowed = rate.allowed(clock.now.since(began)).saturating_sub(filtering.told);
                 if allowed == 0 {

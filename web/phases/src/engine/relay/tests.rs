@@ -253,7 +253,7 @@ impl Replies for World {
     fn set_last(&mut self, _: ExchangeId) {}
     fn flow(&self, id: ExchangeId) -> ReplyFlow {
         let unsent = self.place(id).map_or(0, |place| self.clients[place].unsent);
-        ReplyFlow { unsent, ..ReplyFlow::default() }
+        ReplyFlow { unsent, room: ReplyFlow::UNBOUNDED, ..ReplyFlow::default() }
     }
     fn set_mark(&mut self, id: ExchangeId, mark: u32) {
         self.client(id).mark = Some(mark);
