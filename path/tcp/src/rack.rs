@@ -260,6 +260,11 @@ impl Rack {
         self.reordering = true;
     }
 
+    /// Whether segments are known to overtake each other.
+    pub const fn is_reordered(&self) -> bool {
+        self.reordering
+    }
+
     /// Others found that segments to this peer overtake each other, and this
     /// window fit: so it is no news here.
     pub fn expect(&mut self, widened: u8) {
