@@ -1,24 +1,7 @@
 //! TCP and HTTP services, written once, on either data path: a TCP/IP stack in
 //! user space over a link, or kernel sockets.
 //!
-//! ```no_run
-//! use nearside::{App, ConnId, Kernel, Net};
-//! use std::sync::atomic::AtomicBool;
-//!
-//! struct Echo;
-//!
-//! impl App for Echo {
-//!     fn on_data<N: Net>(&mut self, net: &mut N, id: ConnId, data: &[u8]) -> usize {
-//!         net.send_bytes(id, data);
-//!         data.len()
-//!     }
-//! }
-//!
-//! static STOP: AtomicBool = AtomicBool::new(false);
-//! let echo = Kernel::listen(&["127.0.0.1:7007".parse()?], Echo)?;
-//! echo.run(&STOP)?;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+#![doc = concat!("```no_run\n", include_str!("../examples/first.rs"), "```")]
 //!
 //! | what | for |
 //! | --- | --- |

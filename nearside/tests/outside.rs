@@ -15,6 +15,7 @@ fn check(name: &str, features: &str, examples: &[&str]) {
         let source = library.join(format!("examples/{example}.rs"));
         fs::copy(source, folder.join(format!("src/bin/{example}.rs"))).expect("an example");
     }
+    fs::write(folder.join("src/bin/readme.rs"), of_the_readme(library)).expect("a program");
     // The same versions as here: others may not have been fetched.
     fs::copy(library.join("../Cargo.lock"), folder.join("Cargo.lock")).expect("the workspace's");
     let manifest = format!(
@@ -26,22 +27,30 @@ fn check(name: &str, features: &str, examples: &[&str]) {
     let checked = Command::new(env!("CARGO"))
         .args(["check", "--offline", "--quiet"])
         .current_dir(&folder)
-        // Beside the package, which is made anew: what is compiled stays.
-        .env("CARGO_TARGET_DIR", folder.with_extension("target"))
+        // Beside the packages, which are made anew: what is compiled stays, and is shared.
+        .env("CARGO_TARGET_DIR", folder.with_file_name("outside.target"))
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .output()
         .expect("cargo");
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
 }
 
+/// The program that the library's README begins with.
+fn of_the_readme(library: &Path) -> String {
+    let readme = fs::read_to_string(library.join("README.md")).expect("the README");
+    let (_, behind) = readme.split_once("```rust\n").expect("a program");
+    let (program, _) = behind.split_once("```").expect("its end");
+    program.to_owned()
+}
+
 #[test]
 fn a_service_over_kernel_sockets_needs_no_feature() {
-    check("outside-small", "", &["small"]);
+    check("outside-small", "", &["first", "small"]);
 }
 
 #[test]
 fn the_examples_compile_outside_of_this_workspace() {
-    check("outside-bypass", "\"bypass\"", &["small", "echo", "hello"]);
+    check("outside-bypass", "\"bypass\"", &["first", "small", "echo", "hello"]);
 }
 
 /// What is compiled for a service over kernel sockets, the crates of this workspace included.

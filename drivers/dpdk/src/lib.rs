@@ -1,11 +1,7 @@
 //! DPDK links: Ethernet frames by the poll-mode drivers of the distribution's
 //! DPDK, on physical ports and virtual devices.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let link = dpdk::DpdkLink::open(&"dpdk:net_memif0,dev.socket=/run/x.sock".parse()?)?;
-//! # Ok(()) }
-//! ```
+//! [`DpdkLink::open`] makes one of `dpdk:net_memif0,dev.socket=/run/x.sock`.
 //!
 //! Built with the feature `libdpdk` it needs Debian's `libdpdk-dev`; without,
 //! opening a link fails with a message that says so, and all else is the same:

@@ -1,11 +1,7 @@
 //! memif: Ethernet frames between two processes over shared memory, protocol
 //! version 2.0 as DPDK, VPP and libmemif speak it.
 //!
-//! ```no_run
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let link = memif::MemifLink::open("memif:/run/nearside.sock,role=server".parse()?)?;
-//! # Ok(()) }
-//! ```
+//! [`MemifLink::open`] makes one of `memif:/run/nearside.sock,role=server`.
 
 mod bell;
 mod channel;
