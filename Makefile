@@ -117,6 +117,7 @@ bench: build ## measure instructions, connections, frames, goodput and the demo 
 		"instructions of the server for a request|$(SUDO) $(BENCH) cost" \
 		"instructions of a request as silos grow in number|$(SUDO) $(BENCH) cost --silos 1,4,16" \
 		"instructions of the generator for a request|$(SUDO) $(BENCH) cost --side generator" \
+		"instructions of a paced segment as flows grow in number|$(SUDO) $(BENCH) pace" \
 		"a million connections|$(SUDO) $(BENCH) connections" \
 		"goal: ten million connections, in 6 GB of memory|$(SUDO) $(BENCH) connections --idle 10M --rounds 1" \
 		"requests beside frames|$(SUDO) $(BENCH) frames" \

@@ -15,6 +15,9 @@ use wire::Time;
 /// What a segment may cost more where the flows are many, as a factor.
 pub const GROWTH: f64 = 1.15;
 
+/// Segments of each flow at least: what its first costs more is not what pacing does.
+const SEGMENTS_EACH: u64 = 4;
+
 /// Each flow's rate in bytes per second: 1 Mbit/s.
 const RATE: u64 = 125_000;
 
@@ -40,7 +43,7 @@ pub struct PaceArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,10000,100000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     flows: Vec<u32>,
-    /// Segments counted of each
+    /// Segments counted of each number of flows; four of each flow at least
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     segments: u64,
     /// Functions told of each
@@ -58,7 +61,8 @@ impl PaceArgs {
         println!("    flows  segments     turns  instructions/segment");
         let mut costs = Vec::new();
         for flows in &self.flows {
-            let arguments = ["pace-case", &flows.to_string(), &self.segments.to_string()].map(str::to_owned);
+            let segments = self.segments.max(SEGMENTS_EACH * u64::from(*flows));
+            let arguments = ["pace-case", &flows.to_string(), &segments.to_string()].map(str::to_owned);
             let profile = callgrind::profile(&arguments, "*counted_turn*")?;
             let each = self.print(*flows, &profile)?;
             costs.push(each);

@@ -23,6 +23,8 @@ pub struct Delivery {
     pub sent_to: u64,
     /// Whether what is sent is paced: then a long acknowledgement makes no burst.
     pub paced: bool,
+    /// Whether segments are known to overtake each other on their way.
+    pub reordered: bool,
     /// Whether the window, rather than the application, the peer or a pacer,
     /// was what kept more from being sent before it.
     pub window_limited: bool,

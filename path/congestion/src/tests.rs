@@ -23,6 +23,10 @@ struct Sender {
     /// A window's ACKs come in this part of a round trip.
     part: u32,
     paced: bool,
+    /// ACKs on the way back come together, once in so long.
+    held: Duration,
+    /// Segments are known to overtake each other.
+    reordered: bool,
 }
 
 impl Sender {
@@ -34,6 +38,8 @@ impl Sender {
             acked_to: u64::from(u32::MAX) - 10_000,
             part: 1,
             paced: false,
+            held: Duration::ZERO,
+            reordered: false,
         }
     }
 
@@ -54,6 +60,7 @@ impl Sender {
             acked_to: self.acked_to,
             sent_to: self.acked_to + u64::from(cwnd),
             paced: self.paced,
+            reordered: self.reordered,
             window_limited: limited,
         });
     }
@@ -80,8 +87,11 @@ impl Sender {
         let (mut leaves, mut passes, mut longest) = (self.now, self.now, Duration::ZERO);
         for _ in 0..rounds {
             let mut next = Vec::new();
-            for (at, rtt) in acks {
-                (self.now, self.rtt) = (at, rtt);
+            for (due, rtt) in acks {
+                let held = due.as_nanos().next_multiple_of(self.held.as_nanos().max(1) as u64) - due.as_nanos();
+                let held = Duration::from_nanos(held);
+                let at = due + held;
+                (self.now, self.rtt) = (at, rtt + held);
                 let before = self.cwnd();
                 self.ack(MSS, true);
                 for _ in 0..1 + (self.cwnd() - before) / MSS {
@@ -447,7 +457,7 @@ fn a_paced_flow_leaves_slow_start_with_a_full_path() {
             let queued = sender.start(path, Duration::from_nanos(u64::from(MSS) * 1_000_000_000 / path), 12);
             let full = path * 40 / 1_000;
             let left = u64::from(sender.control.ssthresh());
-            assert!((full..=full * 4 / 3).contains(&left), "{path} {begins}: {left} of {full}");
+            assert!((full..=full * 3 / 2).contains(&left), "{path} {begins}: {left} of {full}");
             assert!(queued < full * 2 / 3, "{path} {begins}: {queued} of {full}");
         }
     }
@@ -463,6 +473,37 @@ fn a_pacers_own_trains_do_not_end_slow_start() {
         sender.start(2_000_000_000, Duration::from_micros(gap_us), 8);
         assert!(sender.in_first_slow_start(), "{gap_us}: {}", sender.control.ssthresh() / MSS);
     }
+}
+
+/// Acknowledgements that come together, for the way back or a machine holds them up, say
+/// neither that a path is slow nor that it is fast: slow start ends between the window that
+/// fills it and half of one more.
+#[test]
+fn acknowledgements_in_bunches_end_slow_start_in_time() {
+    for path in [2_500_000_u64, 12_500_000] {
+        for held_us in [300, 700, 1_000, 1_500, 2_000, 3_000] {
+            let mut sender = Sender::new(Algorithm::Cubic, segments(10), 40);
+            (sender.paced, sender.held) = (true, Duration::from_micros(held_us));
+            sender.start(path, Duration::from_nanos(u64::from(MSS) * 1_000_000_000 / path), 14);
+            let full = path * 40 / 1_000;
+            let left = u64::from(sender.control.ssthresh());
+            assert!((full..=full * 3 / 2).contains(&left), "{path} {held_us}: {left} of {full}");
+        }
+    }
+}
+
+/// Where segments overtake each other, a train is as long as some of it are late, and says too
+/// little: slow start goes on until more stands in the queue.
+#[test]
+fn trains_of_late_segments_end_slow_start_later() {
+    let run = |reordered| {
+        let mut sender = Sender::new(Algorithm::Cubic, segments(10), 40);
+        (sender.paced, sender.reordered) = (true, reordered);
+        sender.start(2_500_000, Duration::from_micros(584), 14);
+        sender.control.ssthresh()
+    };
+    let [plain, reordered] = [false, true].map(run);
+    assert!((100_000..150_000).contains(&plain) && (150_000..200_000).contains(&reordered), "{plain} {reordered}");
 }
 
 /// Slow start leaves no faster than what the path was seen to deliver, but at 2.3

@@ -200,9 +200,20 @@ impl Connection {
             return None;
         }
         let (acked_to, sent_to) = (cold.acked_to, cold.acked_to + u64::from(under_way));
-        let (now, paced) = (cx.now, cold.pacing.is_some());
-        let delivery =
-            Delivery { now, acked, delivered, in_flight, rtt_us, srtt_us, acked_to, sent_to, paced, window_limited };
+        let (now, paced, reordered) = (cx.now, cold.pacing.is_some(), cold.rack.is_reordered());
+        let delivery = Delivery {
+            now,
+            acked,
+            delivered,
+            in_flight,
+            rtt_us,
+            srtt_us,
+            acked_to,
+            sent_to,
+            paced,
+            reordered,
+            window_limited,
+        };
         cold.congestion.on_ack(&delivery);
         Some(cold)
     }

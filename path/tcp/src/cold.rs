@@ -4,6 +4,7 @@
 use crate::asked::Asked;
 use crate::config::Config;
 use crate::incoming::Incoming;
+use crate::late::LateSegments;
 use crate::paced::Pacing;
 use crate::prr::Prr;
 use crate::rack::Rack;
@@ -104,6 +105,8 @@ pub(crate) struct Cold {
     /// acknowledgement echoes in place of TS.Recent (RFC 7323 section 4.3).
     pub echo: Option<u32>,
     pub receive: ReceiveBuffer,
+    /// What PAWS goes by, while segments may come that a gap's end overtook.
+    pub late: Option<LateSegments>,
     /// The window, once it is measured what comes.
     pub incoming: Option<Incoming>,
     /// What may be under way to the peer and count as sent, in bytes.
@@ -156,6 +159,7 @@ impl Cold {
             dsack: None,
             echo: None,
             receive: ReceiveBuffer::default(),
+            late: None,
             incoming: None,
             send_room: 0,
             holder: HolderMark::default(),
@@ -228,6 +232,7 @@ impl Cold {
             && self.asked.is_none()
             && self.sizes.is_none()
             && self.incoming.is_none_or(|incoming| incoming.is_unlearned())
+            && self.late.is_none()
             && !self.fragmented
             && self.unreachable.is_none()
             && self.unanswered_since.is_none()
@@ -245,6 +250,13 @@ impl Cold {
     /// `srtt_us`.
     pub fn own_rate(&self, config: &Config, srtt_us: u32) -> Option<u64> {
         if config.pace_start { self.congestion.pacing_rate(srtt_us, self.unclocked) } else { None }
+    }
+
+    /// RCV.NXT is now here, and the window's edge there.
+    pub fn pass_late(&mut self, rcv_nxt: SeqNum, edge: SeqNum, ts_recent: u32) {
+        if self.late.as_mut().is_some_and(|late| late.pass(rcv_nxt, edge, ts_recent)) {
+            self.late = None;
+        }
     }
 
     /// Nothing waits for the pacer.

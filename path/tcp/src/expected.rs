@@ -5,6 +5,7 @@
 use crate::connection::Connection;
 use crate::context::{Context, Path};
 use crate::flags::Flags;
+use crate::late::LateSegments;
 use crate::outcome::{Light, Outcome};
 use crate::progress::Progress;
 use crate::state::State;
@@ -175,7 +176,8 @@ impl Connection {
     pub(crate) fn note_arrival(&mut self, cx: &mut Context<'_>) {
         let idle = cx.now_ms.wrapping_sub(self.last_rx);
         let rested = self.has_rested(cx);
-        if self.cold.is_some() {
+        if let Some(cold) = &mut self.cold {
+            cold.pass_late(self.rcv_nxt, self.rcv_adv, self.ts_recent);
             self.on_peer_heard();
             self.try_longer(cx.now_ms);
         }
@@ -218,6 +220,23 @@ impl Connection {
             && let Some(ts) = timestamps
         {
             self.ts_recent = ts.value;
+        }
+    }
+
+    /// What came begins at RCV.NXT or before. TS.Recent follows it, but never back (RFC 7323
+    /// section 5.3 R3).
+    pub(crate) fn note_in_order(&mut self, now_ms: u32, timestamps: Option<&Timestamps>) {
+        if !self.timestamp_in_order(timestamps) {
+            return;
+        }
+        let recent = self.ts_recent;
+        self.note_timestamp(timestamps);
+        if self.ts_recent != recent
+            && let Some(cold) = &mut self.cold
+            && cold.receive.has_gap()
+        {
+            let first = LateSegments::new(recent, self.rcv_adv, now_ms);
+            cold.late.get_or_insert(first).on_filled(now_ms);
         }
     }
 

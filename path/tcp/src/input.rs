@@ -9,11 +9,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::rtt::{RETRANSMITTED_SYN_RTO_MS, SYN_AFTER_RESET_MS};
 use crate::state::State;
 use app::Closed;
-use wire::tcp::{Flags as Bits, SeqNum, TcpHeader, Timestamps};
-
-/// After this long without a segment, TS.Recent is no longer compared
-/// (RFC 7323 section 5.5): 24 days in milliseconds.
-const TS_RECENT_VALID_MS: u32 = 24 * 24 * 3600 * 1000;
+use wire::tcp::{Flags as Bits, SeqNum, TcpHeader};
 
 impl Connection {
     #[inline(never)]
@@ -177,7 +173,7 @@ impl Connection {
             return outcome;
         }
         if header.seq.at_or_before(self.rcv_nxt) {
-            self.note_timestamp(header.options.timestamps.as_ref());
+            self.note_in_order(cx.now_ms, header.options.timestamps.as_ref());
         }
         self.take_payload(cx, header.seq, payload, &mut outcome);
         self.take_fin(cx, header, payload, &mut outcome);
@@ -266,11 +262,6 @@ impl Connection {
         }
         self.flags.set(Flags::ACK_NOW);
         Err(Outcome::NONE)
-    }
-
-    /// Whether PAWS refuses a segment with these.
-    fn is_older(&self, ts: &Timestamps, now_ms: u32) -> bool {
-        (ts.value.wrapping_sub(self.ts_recent) as i32) < 0 && now_ms.wrapping_sub(self.last_rx) < TS_RECENT_VALID_MS
     }
 
     /// Whether an acknowledgement is neither of the future nor of the distant

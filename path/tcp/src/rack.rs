@@ -230,7 +230,7 @@ impl Rack {
         if sent.again {
             self.on_arrived_again(departure, now, echoed);
         } else {
-            self.note(departure, now);
+            self.note(departure, now, sent.timed);
         }
     }
 
@@ -238,15 +238,19 @@ impl Rack {
     pub fn on_arrived_again(&mut self, sent: Departure, now: Time, echoed: impl Fn(Time) -> bool) {
         // Answered sooner than any answer comes: it was the first one's.
         if echoed(sent.at) && now.since(sent.at) >= self.min_rtt.get() {
-            self.note(sent, now);
+            self.note(sent, now, true);
         }
     }
 
-    fn note(&mut self, sent: Departure, now: Time) {
+    /// What left before anybody took notes tells of no round trip: by the time that it is taken
+    /// to have left it may be none at all, and the window for reordering would be nothing.
+    fn note(&mut self, sent: Departure, now: Time, timed: bool) {
         if self.newest.is_none_or(|newest| sent.is_after(newest)) {
             self.newest = Some(sent);
             self.rtt = now.since(sent.at);
-            self.min_rtt.on_sample(self.rtt, now);
+            if timed {
+                self.min_rtt.on_sample(self.rtt, now);
+            }
         }
     }
 
@@ -254,6 +258,11 @@ impl Rack {
     /// (section 6.2 step 3).
     pub fn on_reordered(&mut self) {
         self.reordering = true;
+    }
+
+    /// Whether segments are known to overtake each other.
+    pub const fn is_reordered(&self) -> bool {
+        self.reordering
     }
 
     /// Others found that segments to this peer overtake each other, and this

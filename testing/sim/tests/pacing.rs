@@ -130,8 +130,9 @@ fn flows_that_begin_together_share() {
     assert!(indices[0] >= 0.9 && indices[1] >= 0.95, "{indices:?}");
 }
 
-/// What is late by half a round trip is not taken for lost so often that a flow starves, and no
-/// recovery sends more than arrives: the queue of a bandwidth-delay product overflows seldom.
+/// What is late by half a round trip is not taken for lost, nor refused for its timestamp (RFC 7323
+/// section 5.3), nor does it end slow start: hardly more is sent again than was dropped, the queue
+/// of a bandwidth-delay product overflows seldom, and nearly all of the rate is used.
 #[test]
 fn reordering_floods_no_queue() {
     let run = |percent: f64, seed| {
@@ -139,10 +140,25 @@ fn reordering_floods_no_queue() {
         let there = Impairment { reorder, reorder_by: millis(20), ..Impairment::default() };
         let (rate, queue) = (Some(50_000_000), Queue::Bytes(250_000));
         let ran = Internet { rate, queue, there, seed, until: secs(5), ..Internet::default() }.run();
-        (ran.drops(), ran.flows[0].goodput(secs(0), secs(5)))
+        let retransmits = ran.flows[0].counters.retransmits;
+        (ran.drops(), retransmits, ran.flows[0].goodput(secs(0), secs(5)))
     };
-    for (percent, seed) in [(5.0, 1), (5.0, 2), (30.0, 1), (30.0, 2)] {
-        let (drops, goodput) = run(percent, seed);
-        assert!(drops <= 50 && goodput > 25e6, "{percent} %, seed {seed}: {drops} dropped, {goodput}");
+    for (percent, seed) in [(5.0, 1), (5.0, 6), (30.0, 1), (30.0, 4), (30.0, 6)] {
+        let (drops, retransmits, goodput) = run(percent, seed);
+        let told = format!("{percent} %, seed {seed}: {drops} dropped, {retransmits} sent again, {goodput}");
+        assert!(drops <= 30 && retransmits <= drops + 20 && goodput > 43e6, "{told}");
+    }
+}
+
+/// A start whose acknowledgements are late by up to two milliseconds, as by a machine that does
+/// other things, loses no more for it.
+#[test]
+fn a_flow_starts_politely_where_acknowledgements_are_late() {
+    for (jitter_us, seed) in [(500, 1), (500, 3), (1_000, 1), (1_000, 3), (1_000, 4)] {
+        let there = Impairment { jitter: Duration::from_micros(jitter_us), ..Impairment::default() };
+        let path = Internet { there, back: there, seed, until: millis(2_500), ..Internet::default() };
+        let ran = path.run();
+        let goodput = ran.flows[0].goodput(Duration::ZERO, millis(2_500));
+        assert!(ran.drops() <= 5 && goodput > 17e6, "{jitter_us} {seed}: {} dropped, {goodput}", ran.drops());
     }
 }

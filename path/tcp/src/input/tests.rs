@@ -69,6 +69,14 @@ impl Host {
         header(self.connection.rcv_nxt.plus(ahead), self.connection.nxt, flags, window, timestamps)
     }
 
+    /// The application takes what is held.
+    fn read(&mut self) {
+        if let Some(mut held) = self.connection.take_held() {
+            held.consume(held.contiguous().len());
+            self.connection.put_held(&self.config, held);
+        }
+    }
+
     fn take_peers(&mut self, ahead: u32, flags: Bits, window: u16, text: &[u8]) {
         let header = self.peers(ahead, flags, window);
         self.take(&header, text);
@@ -369,4 +377,67 @@ fn text_that_will_be_refused_may_not_be_taken() {
     for (at, change) in refused.into_iter().enumerate() {
         assert!(!may(change), "case {at}");
     }
+}
+
+/// A segment of ten bytes from `at` bytes behind where the connection began, as the peer sent
+/// it at that time by its clock. Returns whether it was taken, or held.
+fn take_late(host: &mut Host, at: u32, peer_ms: u32) -> bool {
+    let mut late = host.peers(0, Bits::ACK, 65_535);
+    late.seq = SeqNum(RCV).plus(at);
+    late.options.timestamps = Some(Timestamps { value: PEER_MS.wrapping_add(peer_ms), echo: START_MS as u32 });
+    let refused = host.counters.paws_rejected;
+    host.take(&late, &[b'x'; 10]);
+    host.read();
+    host.poll();
+    host.counters.paws_rejected == refused
+}
+
+/// RFC 7323 section 5.3: what left before a retransmission and arrives after it is late, and no
+/// duplicate of an earlier turn. It moves TS.Recent by nothing (R3).
+#[test]
+fn what_a_retransmission_overtook_is_taken() {
+    let mut host = Host::new(true, true);
+    host.ms = 60;
+    assert!(take_late(&mut host, 0, 0));
+    // The second is lost, the third and fifth are late, and the second comes again.
+    assert!(take_late(&mut host, 30, 3));
+    assert!(take_late(&mut host, 10, 50));
+    assert_eq!(host.connection.rcv_nxt, SeqNum(RCV).plus(20));
+    assert!(take_late(&mut host, 20, 2), "late by a gap");
+    assert_eq!(host.connection.rcv_nxt, SeqNum(RCV).plus(40));
+    assert!(take_late(&mut host, 40, 4), "late without a gap");
+    assert_eq!((host.connection.rcv_nxt, host.connection.ts_recent), (SeqNum(RCV).plus(50), PEER_MS + 50));
+    // What left before the last that came before the gap did is of an earlier turn.
+    assert!(!take_late(&mut host, 50, u32::MAX));
+    // So is what comes long after.
+    host.ms += 501;
+    assert!(!take_late(&mut host, 50, 5));
+    assert!(take_late(&mut host, 50, 51));
+}
+
+/// Once a window has passed since, what is older than the gap's end is of an earlier turn again;
+/// and nothing is kept of it.
+#[test]
+fn nothing_is_late_by_more_than_a_window() {
+    let mut host = Host::new(true, true);
+    host.ms = 60;
+    assert!(take_late(&mut host, 0, 0) && take_late(&mut host, 20, 2) && take_late(&mut host, 10, 50));
+    let window = host.connection.rcv_adv.forward_from(host.connection.rcv_nxt);
+    let mut sent = 51;
+    while host.connection.cold.as_ref().is_some_and(|cold| cold.late.is_some()) {
+        let mut next = host.peers(0, Bits::ACK, 65_535);
+        next.options.timestamps = Some(Timestamps { value: PEER_MS + sent, echo: START_MS as u32 });
+        host.take(&next, &[b'x'; 1_448]);
+        host.read();
+        host.connection.ask_ack();
+        host.poll();
+        sent += 1;
+    }
+    // Two windows, for what was sent within the one that the gap's end opened may be late, too.
+    let windows = host.connection.rcv_nxt.forward_from(SeqNum(RCV)) / window;
+    assert_eq!(windows, 2);
+    let at = host.connection.rcv_nxt.forward_from(SeqNum(RCV));
+    assert!(!take_late(&mut host, at, 49));
+    assert!(!take_late(&mut host, at, sent - 2));
+    assert!(take_late(&mut host, at, sent));
 }

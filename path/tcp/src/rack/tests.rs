@@ -129,6 +129,21 @@ fn a_probe_is_the_last_to_leave() {
     assert_eq!(whole.sent.len(), 1);
 }
 
+/// When what left before anybody took notes did so is not known: it is no sample of the least
+/// round trip, by which the window for reordering goes.
+#[test]
+fn a_guessed_departure_is_no_round_trip() {
+    let mut rack = Rack::default();
+    rack.assume(seq(20), ms(90), Duration::from_millis(40));
+    let mut rack = Rack { sent: VecDeque::new(), ..rack };
+    rack.begin(seq(0), seq(20), ms(130));
+    rack.on_sent(seq(30), ms(130), SendState::default());
+    rack.on_arrived(seq(20), ms(131), |_| true);
+    assert_eq!(rack.min_rtt(), Duration::from_millis(40));
+    rack.on_arrived(seq(30), ms(169), |_| true);
+    assert_eq!(rack.min_rtt(), Duration::from_millis(39));
+}
+
 /// Section 6.3: what is younger than a round trip is not lost by the timer.
 #[test]
 fn the_timer_spares_the_young() {
