@@ -348,6 +348,17 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether Host has this value, as nearly all write it: behind one blank at most, and with
+    /// none after it. Whether a target names another is not looked at.
+    #[inline]
+    #[must_use]
+    pub fn is_host(&self, value: &[u8]) -> bool {
+        let start = usize::from(self.at.known[Known::Host as usize]);
+        let behind = self.image.get(start..).filter(|_| start > 0).unwrap_or_default();
+        let behind = behind.strip_prefix(b" ").unwrap_or(behind).split_at_checked(value.len());
+        behind.is_some_and(|(name, end)| name == value && end.starts_with(b"\r\n"))
+    }
+
     /// The request line, without CR LF: what access logs show.
     #[inline]
     #[must_use]

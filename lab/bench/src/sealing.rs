@@ -200,7 +200,7 @@ fn layer(cipher: RecordCipher, key: &[u8]) -> Result<RecordLayer, BenchError> {
 }
 
 /// What of the processor ciphers can use.
-fn features() -> String {
+pub(crate) fn features() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find_map(|line| line.strip_prefix("flags")).unwrap_or_default();
     let known = ["aes", "pclmulqdq", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512vl"];

@@ -265,10 +265,10 @@ pub trait Handler: Prepared {
         false
     }
 
-    /// The client of an exchange that waits, or is answered, sends no more, and has sent
-    /// nothing behind its request: it may have left.
-    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        let _ = (replies, id);
+    /// The client of an exchange that waits, or is answered, sends no more: it may have left.
+    /// What it sent behind its request is `held`, in bytes.
+    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, held: usize) {
+        let _ = (replies, id, held);
     }
 
     /// Something happened to a connection to an upstream, which has this mark. Of

@@ -197,8 +197,9 @@ impl<H: Handler> H1<H> {
             }
             // Nor will a request's body.
             State::Waiting | State::Replying if conn.awaits_body() => self.on_cut(net, id),
-            State::Waiting | State::Replying if held == 0 => {
-                self.tell(net, id, None, |handler, replies, exchange| handler.on_client_end(replies, exchange));
+            // What is held may be its body, of which a handler has left some.
+            State::Waiting | State::Replying if held == 0 || conn.flags & TAKES_BODY == 0 => {
+                self.tell(net, id, None, |handler, replies, exchange| handler.on_client_end(replies, exchange, held));
             }
             // What is held of a tunnel's client is still its handler's.
             State::Tunnel if held == 0 => self.on_tunnel_dry(net, id),

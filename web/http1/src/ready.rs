@@ -269,8 +269,9 @@ impl Head for &PlainHead<'_> {
         self.plain.has_query(self.data)
     }
 
+    #[inline]
     fn authority(&self) -> &[u8] {
-        self.request.get().map_or_else(|| self.plain.host(self.data), |request| (*request).authority())
+        self.plain.host(self.data)
     }
 
     fn known(&self, field: Known) -> Option<&[u8]> {

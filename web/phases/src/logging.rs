@@ -7,7 +7,7 @@ mod syslog;
 
 pub use directive::{AccessLogLine, LogUse, open_log_file_cache};
 pub use escape::LogEscape;
-pub use format::{HeadPart, LogFormat, QuickLine};
+pub use format::{HeadPart, LogFormat, PutPart, QuickLine};
 pub use syslog::syslog_place;
 
 use access_log::LogPlace;

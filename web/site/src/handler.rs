@@ -196,8 +196,8 @@ impl Handler for SiteHandler {
         each!(self, handler => handler.on_body_cut(replies, id, why))
     }
 
-    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
-        each!(self, handler => handler.on_client_end(replies, id));
+    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, held: usize) {
+        each!(self, handler => handler.on_client_end(replies, id, held));
     }
 
     fn on_upstream<R: Replies>(

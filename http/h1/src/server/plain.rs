@@ -61,6 +61,10 @@ impl Plain {
     #[must_use]
     pub fn host(self, data: &[u8]) -> &[u8] {
         let value = data.get(usize::from(self.host)..self.len()).unwrap_or_default();
+        if let Some((name, [b'\r', b'\n', ..])) = value.split_at_checked(usize::from(self.host_name)) {
+            // Most name no port.
+            return name;
+        }
         split_value(value).map_or(&[], |(host, _)| host)
     }
 

@@ -562,3 +562,51 @@ fn keys_come_by_named_pipes() {
         assert_eq!(seen, ["TLSv1.3", "TLSv1.3"]);
     });
 }
+
+/// Hosts, as requests name them one after another, all of which one file answers.
+const HOSTS: [&str; 11] = [
+    "a.example",
+    "a.example",
+    "A.Example",
+    "a.example:81",
+    "b.example.",
+    "b.example",
+    "a.example2",
+    "a.exampl",
+    "x_y.example",
+    "[::1]:80",
+    "a.example",
+];
+
+/// Whoever was answered before with the same, and however the line was prepared.
+#[test]
+fn the_hosts_of_requests_for_one_file_are_logged() {
+    const CONF: &str = "http { log_format l '$host|$http_host|$request|$http_referer'; access_log l.log l;\n\
+        log_format j escape=json '$host|$http_host'; access_log j.log j; keepalive_requests 10000;\n\
+        server { listen 127.0.0.1:80; server_name first; root www; }\n\
+        server { listen 127.0.0.1:80; server_name b.example; access_log b.log l; root www; } }";
+    in_namespace(&[NGINX], || {
+        let seen = both(|is_nginx| {
+            let server = Server::start(is_nginx, "hosts", CONF);
+            fs::create_dir_all(server.folder.join("www")).unwrap();
+            fs::write(server.folder.join("www/f"), "one file").unwrap();
+            let mut connection = Connection::open(ADDRESS);
+            // Lines are prepared for what is often asked for in a second.
+            for (round, often) in HOSTS.iter().enumerate() {
+                for (at, host) in HOSTS.iter().enumerate() {
+                    // One host for a while, and each after each.
+                    let host = if round % 3 == 0 { often } else { host };
+                    let request = format!("GET /f HTTP/1.1\r\nHost: {host}\r\nReferer: {at}\r\n\r\n");
+                    assert_eq!(connection.ask(request.as_bytes(), b"GET").status(), Some(200), "{host}");
+                }
+            }
+            let texts = || ["l.log", "j.log", "b.log"].map(|log| server.text(log));
+            let expected = HOSTS.len() * HOSTS.len();
+            wait_for("lines", || texts()[0].lines().count() + texts()[2].lines().count() >= expected);
+            let texts = texts();
+            server.running.stop();
+            texts
+        });
+        assert_eq!(seen[0], seen[1]);
+    });
+}

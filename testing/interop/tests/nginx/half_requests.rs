@@ -27,7 +27,7 @@ enum Then {
 }
 use Then::{Closes, SendsNoMore, Waits};
 
-const SENT: [(&str, Then); 24] = [
+const SENT: [(&str, Then); 28] = [
     ("G", Closes),
     ("GET", SendsNoMore),
     ("GET /1", Waits),
@@ -51,6 +51,10 @@ const SENT: [(&str, Then); 24] = [
     ("POST /streamed/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Closes),
     ("POST /streamed/2 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", SendsNoMore),
     ("POST /streamed/3 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Waits),
+    ("GET /kept/4 HTTP/1.1\r\nHost: a\r\n\r\n", Closes),
+    ("GET /kept/5 HTTP/1.1\r\nHost: a\r\n\r\nGET /kept/6 HTTP/1.1\r\nHost: a\r\n\r\n", Closes),
+    ("GET /kept/7 HTTP/1.1\r\nHost: a\r\n\r\nGET /kept/8 HTTP/1.1\r\nHost: a\r\n\r\n", SendsNoMore),
+    ("GET /kept/9 HTTP/1.1\r\nHost: a\r\n\r\nGET /kept/10 HT", Closes),
     ("NONSENSE\r\n\r\n", Waits),
 ];
 
@@ -81,6 +85,12 @@ fn asked((bytes, then): (&str, Then)) -> String {
     String::from_utf8_lossy(&came).lines().filter(|line| line.starts_with("HTTP/")).collect()
 }
 
+/// How many lines are written of it. What stands behind a request that is passed on goes
+/// unread with its client.
+fn lines_of(sent: &str) -> usize {
+    1 + usize::from(sent.contains("\r\n\r\nGET /1"))
+}
+
 #[expect(clippy::disallowed_methods, reason = "other programs answer in their own time")]
 fn clock() -> std::time::Instant {
     std::time::Instant::now()
@@ -94,17 +104,19 @@ fn what_no_more_comes_of_is_logged() {
         silent_upstream();
         let seen = both(|is_nginx| {
             let server = Server::start(is_nginx, "half", CONF);
-            let lines = || [server.text("l.log"), server.text("other.log")].concat();
-            let mut seen = Vec::new();
-            for (at, sent) in SENT.into_iter().enumerate() {
-                let before = lines().lines().count();
-                let came = asked(sent);
-                let expected = 1 + usize::from(sent.0.contains("\r\n\r\nGET"));
-                wait_for("its lines", || lines().lines().count() >= before + expected);
-                let logs = [server.text("l.log"), server.text("other.log")];
-                let last = logs.map(|log| log.lines().rev().take(expected).collect::<Vec<_>>().join("\n"));
-                seen.push((at, sent.0, came, last));
-            }
+            let lines = || {
+                ["l.log", "other.log"].map(|log| {
+                    let mut lines: Vec<String> = server.text(log).lines().map(str::to_owned).collect();
+                    lines.sort_unstable();
+                    lines
+                })
+            };
+            // All at once: most wait for what the server gives up.
+            let clients = SENT.map(|sent| thread::spawn(move || asked(sent)));
+            let came = clients.map(|client| client.join().unwrap());
+            let expected: usize = SENT.iter().map(|(sent, _)| lines_of(sent)).sum();
+            wait_for("their lines", || lines().map(|lines| lines.len()).iter().sum::<usize>() >= expected);
+            let seen = (came, lines());
             // How long a body may take is said where its request has come to.
             let begun = clock();
             asked(("POST /long/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", Waits));
@@ -112,8 +124,9 @@ fn what_no_more_comes_of_is_logged() {
             server.running.stop();
             seen
         });
-        for (nginx, ours) in seen[0].iter().zip(&seen[1]) {
-            assert_eq!(nginx, ours);
+        for (sent, (nginx, ours)) in SENT.iter().zip(seen[0].0.iter().zip(&seen[1].0)) {
+            assert_eq!(nginx, ours, "{}", sent.0);
         }
+        assert_eq!(seen[0].1, seen[1].1);
     });
 }

@@ -22,7 +22,10 @@ impl Engine {
         let authority = asked.authority();
         let at = Self::listener(&self.loaded, self.single, || asked.local());
         let listener = self.loaded.program.listeners.get(usize::from(at))?;
-        let by_name = if listener.servers.len() == 1 { None } else { listener.names.whole(authority) };
+        let by_name = match listener.servers.len() {
+            1 => None,
+            _ => self.loaded.last_host.place(at, authority, &listener.names),
+        };
         let place = match (by_name, listener.servers.as_slice()) {
             // Most are written as names are.
             (Some(place), _) => place,

@@ -3,6 +3,7 @@
 use super::course_body::CourseBody;
 use super::course_parts::{Again, Captures, KeptContent, Rewritten, SecuredCourse};
 use super::filtered_body::Filtering;
+use super::host::LastHost;
 use super::limit_rate::RatedBody;
 use super::named::Names;
 use super::relay::Relay;
@@ -71,6 +72,8 @@ pub(crate) struct Loaded {
     pub asks_for_paths: bool,
     /// What is known of that.
     pub real_roots: RefCell<RealRoots>,
+    /// The host that was asked for last, or nearly.
+    pub last_host: LastHost,
 }
 
 impl Loaded {
@@ -110,6 +113,7 @@ impl Loaded {
             asks_for_real_roots,
             asks_for_paths,
             real_roots: RefCell::default(),
+            last_host: LastHost::default(),
         }
     }
 

@@ -196,7 +196,11 @@ impl Handler for Engine {
         self.cut_body(replies, id, why)
     }
 
-    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId) {
+    fn on_client_end<R: Replies>(&mut self, replies: &mut R, id: ExchangeId, held: usize) {
+        if held > 0 && self.asks_for_a_tunnel(replies, id) {
+            // What is held may be the tunnel's.
+            return;
+        }
         self.on_client_left(replies, id);
         if !self.rest.subs.is_idle() {
             self.on_client_left_within(replies, id);

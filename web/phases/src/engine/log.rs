@@ -4,14 +4,15 @@ use super::Rest;
 use super::course::{Course, CourseState};
 use super::guard::set_real_address_of_ready;
 use super::host::host_of;
+use super::ready::Note;
 use super::sub_course::SubUse;
 use super::values::{Clock, Scope};
 use super::written::{put_address, put_known};
-use crate::logging::{HeadPart, LogFormat, LogUse, QuickLine};
+use crate::logging::{HeadPart, LogEscape, LogFormat, LogUse, PutPart, QuickLine};
 use crate::variables::{Core, Variable};
 use exchange::{ExchangeId, Replies};
 use features::Variables;
-use semantics::{Known, Request};
+use semantics::{Form, Known, Request};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use wire::Time;
@@ -72,11 +73,11 @@ impl Rest {
         let Some((note, ready_head)) = self.ready.noted() else { return };
         let head = head.unwrap_or(ready_head);
         let body = bytes.saturating_sub(head);
-        let course = &mut *note.course;
         if note.second == clock.second && !note.quick.is_empty() && !request.at().has(Known::Authorization) {
-            write_quick(course, request, replies.peer(id), clock.now, &note.quick);
+            write_quick(note, request, replies.peer(id), clock.now);
             return;
         }
+        let course = &mut *note.course;
         course.about = replies.about(id);
         course.secured.path = course.loaded.asks_for_paths.then(|| replies.path_figures(id)).flatten();
         // It was counted already.
@@ -101,6 +102,9 @@ impl Rest {
         if note.count == OFTEN {
             note.lines = fixed_lines(course, request, clock);
             note.quick = quick_lines(course, &note.lines);
+            let (authority, mut host) = (request.authority(), Vec::new());
+            put_host(course, authority, &mut host);
+            note.host = LogEscape::leaves(&host).then(|| (authority.to_vec(), host));
         }
         write_lines(course, request, clock, &note.lines);
     }
@@ -151,35 +155,42 @@ fn quick_lines(course: &Course, fixed: &[LogFormat]) -> Vec<(u16, QuickLine)> {
 }
 
 /// Writes the lines of a request with a plain head and without an Authorization.
-fn write_quick(
-    course: &Course,
-    request: &Request<'_>,
-    peer: Option<SocketAddr>,
-    now: Time,
-    lines: &[(u16, QuickLine)],
-) {
+fn write_quick(note: &Note, request: &Request<'_>, peer: Option<SocketAddr>, now: Time) {
+    let course = &note.course;
     let mut logs = course.loaded.logs.borrow_mut();
     let Some(logs) = logs.as_mut() else { return };
     let put = |part: HeadPart, out: &mut Vec<u8>| match part {
-        HeadPart::Address => put_address(peer, out),
-        HeadPart::User => false,
+        HeadPart::Address if put_address(peer, out) => PutPart::Clean,
+        HeadPart::Address | HeadPart::User => PutPart::Nothing,
         HeadPart::Line => {
             out.extend_from_slice(request.line());
-            true
+            PutPart::Raw
         }
-        HeadPart::Field(known) => put_known(request, known, out),
-        HeadPart::Host => {
-            let start = out.len();
-            host_of(request.authority(), out);
-            if out.len() == start {
-                let server = course.loaded.program().servers.get(usize::from(course.server.0));
-                out.extend_from_slice(server.map_or(&b""[..], |server| &server.name));
+        HeadPart::Field(known) if put_known(request, known, out) => PutPart::Raw,
+        HeadPart::Field(_) => PutPart::Nothing,
+        HeadPart::Host => match &note.host {
+            Some((authority, host)) if request.form() == Form::Origin && request.is_host(authority) => {
+                out.extend_from_slice(host);
+                PutPart::Clean
             }
-            true
-        }
+            _ => {
+                put_host(course, request.authority(), out);
+                PutPart::Raw
+            }
+        },
     };
-    for (log, line) in lines {
+    for (log, line) in &note.quick {
         logs.line(*log, now, |out| line.write(out, put));
+    }
+}
+
+/// `$host` of a request that names this one.
+fn put_host(course: &Course, authority: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    host_of(authority, out);
+    if out.len() == start {
+        let server = course.loaded.program().servers.get(usize::from(course.server.0));
+        out.extend_from_slice(server.map_or(&b""[..], |server| &server.name));
     }
 }
 

@@ -75,6 +75,9 @@ pub(crate) struct Note {
     pub lines: Vec<LogFormat>,
     /// The same, each with its log's number, where plain heads have all that is left.
     pub quick: Vec<(u16, QuickLine)>,
+    /// The authority of the request that they were prepared at, and its `$host`, of which no
+    /// log writes anything otherwise.
+    pub host: Option<(Vec<u8>, Vec<u8>)>,
     pub second: u64,
     /// Lines of this second before.
     pub count: u32,
@@ -225,6 +228,7 @@ impl ReadyTable {
                 course: Box::new(course.noted()),
                 lines: Vec::new(),
                 quick: Vec::new(),
+                host: None,
                 second: u64::MAX,
                 count: 0,
             },

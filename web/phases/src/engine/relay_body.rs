@@ -244,8 +244,17 @@ impl Engine {
         }
     }
 
+    /// Whether a request asks for another protocol (RFC 9110 section 7.8), whose bytes may
+    /// come behind it.
+    #[cold]
+    pub(super) fn asks_for_a_tunnel(&mut self, replies: &mut dyn Replies, id: ExchangeId) -> bool {
+        let Some(token) = replies.mark(id) else { return false };
+        let asks = self.with_runner(replies, token, |runner| runner.request.fields().any(|field| field.is("upgrade")));
+        asks == Some(true)
+    }
+
     /// The client of a request that is passed on sends no more: as nginx has it, it has
-    /// left.
+    /// left, whatever it sent behind its request.
     pub(super) fn on_client_left(&mut self, replies: &mut dyn Replies, id: ExchangeId) {
         let Some(token) = replies.mark(id) else { return };
         let Some(relay) = self.rest.relay_of(token) else { return };

@@ -33,6 +33,11 @@ impl LogEscape {
         }
     }
 
+    /// Whether all of a text is written as it is, whichever this is.
+    pub(crate) fn leaves(text: &[u8]) -> bool {
+        !any::<true>(text, 0)
+    }
+
     /// Whether a byte is not written as it is.
     const fn is_escaped(self, byte: u8) -> bool {
         match self {

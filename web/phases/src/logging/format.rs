@@ -213,22 +213,31 @@ pub enum HeadPart {
     Host,
 }
 
+/// What was put of a part of a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PutPart {
+    /// There is none.
+    Nothing,
+    /// As it is: some of it may be written otherwise.
+    Raw,
+    /// Nothing of it is.
+    Clean,
+}
+
 impl QuickLine {
-    /// Writes a line, without its end; `put` writes a part, and tells whether there
-    /// is any.
+    /// Writes a line, without its end; `put` writes a part.
     #[inline]
-    pub fn write(&self, out: &mut Vec<u8>, put: impl Fn(HeadPart, &mut Vec<u8>) -> bool) {
+    pub fn write(&self, out: &mut Vec<u8>, put: impl Fn(HeadPart, &mut Vec<u8>) -> PutPart) {
         for part in &self.parts {
             match part {
                 QuickPart::Text(range) => put_text(&self.text, range, out),
                 QuickPart::Head(part) => {
                     let start = out.len();
-                    if !put(*part, out) {
-                        if self.escape == LogEscape::Default {
-                            out.push(b'-');
-                        }
-                    } else if *part != HeadPart::Address {
-                        self.escape.apply(out, start);
+                    match put(*part, out) {
+                        PutPart::Clean => {}
+                        PutPart::Raw => self.escape.apply(out, start),
+                        PutPart::Nothing if self.escape == LogEscape::Default => out.push(b'-'),
+                        PutPart::Nothing => {}
                     }
                 }
             }

@@ -26,6 +26,15 @@ pub(crate) fn agrees(engine: RequestReader, data: &[u8], limits: &RequestLimits)
     let told = plain.request(data);
     assert_eq!((told.line(), told.target(), told.query()), (request.line(), request.target(), request.query()));
     assert_eq!((told.head(), told.method(), told.authority()), (request.head(), Method::Get, request.authority()));
+    let host = request.authority();
+    let others = [
+        [host, b"x"].concat(),
+        [b"x", host].concat(),
+        host.split_last().map_or(b"x".to_vec(), |(_, but)| but.to_vec()),
+    ];
+    for one in [&request, &told] {
+        assert!(one.is_host(host) && others.iter().all(|other| !one.is_host(other)), "{:?}", host.escape_ascii());
+    }
     let often = [
         (Known::Host, "host"),
         (Known::UserAgent, "user-agent"),
