@@ -19,6 +19,8 @@ fn no_command_complains_of_a_reader_that_has_gone() {
         "status --json",
         "numa",
         "numa --topology",
+        "numa --budget 1G",
+        "numa --budget 1G --json --published rome",
         "numa --record",
         "links",
         "node record",

@@ -177,6 +177,8 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "nearside numa",
             "nearside numa --topology",
+            "nearside numa --budget 190G --tls --disk",
+            "nearside numa --budget 190G --tls --disk --siloed no --published cascade-lake",
             "nearside numa --record > numa.txt; nearside numa --topology --root numa.txt",
         ],
     ),

@@ -1,3 +1,4 @@
+mod numa;
 mod tools;
 
 use super::kernel::{Probes, buffer, file_mode};

@@ -178,7 +178,7 @@ fn unreadable(config: &Config, what: &'static str) -> impl Fn(io::Error) -> XdpE
 }
 
 /// How many queues are taken of an interface that `has` so many.
-fn count_queues(config: &Config, has: u32) -> Result<u16, XdpError> {
+pub fn count_queues(config: &Config, has: u32) -> Result<u16, XdpError> {
     let first = u32::from(config.first_queue);
     let left = has.saturating_sub(first).min(u32::from(QUEUES_LIMIT));
     let count = config.queues.map_or(left, u32::from);

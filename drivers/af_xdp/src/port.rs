@@ -6,6 +6,7 @@ use crate::facts::Report;
 use crate::handover::Handle;
 use crate::interface::Interface;
 use crate::link::XdpLink;
+use crate::open::count_queues;
 use crate::shared::Shared;
 use ::link::{Reopened, Wanted};
 use driver::{Claim, Offer};
@@ -45,6 +46,18 @@ pub fn domain(name: &str) -> Option<u16> {
 pub fn queues(name: &str, first: u16) -> Option<u16> {
     let left = Interface::open(name).ok()?.queues().saturating_sub(first.into());
     Some(left.min(QUEUES_LIMIT.into()) as u16)
+}
+
+/// Whether its interface has the queues that are asked for: what opening it looks at first. One that is
+/// not there is told when it is opened.
+///
+/// # Errors
+/// [`XdpError::NoQueue`].
+pub fn check_queues(config: &Config) -> Result<(), XdpError> {
+    match Interface::open(&config.interface) {
+        Ok(interface) => count_queues(config, interface.queues()).map(drop),
+        Err(_) => Ok(()),
+    }
 }
 
 impl AfXdp {
@@ -116,5 +129,22 @@ impl AfXdp {
     #[must_use]
     pub fn split_queues(self) -> Vec<XdpLink> {
         (0..self.shared.facts.queues).map(|ordinal| XdpLink::new(Arc::clone(&self.shared), ordinal)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a plan is told is what opening would say: the loopback has one queue.
+    #[test]
+    fn more_queues_than_an_interface_has_are_refused_before_it_is_opened() {
+        let check = |text: &str| check_queues(&text.parse::<Config>().unwrap());
+        assert!(check("af_xdp:lo,queues=1").is_ok());
+        for text in ["af_xdp:lo,queues=4", "af_xdp:lo,queues=1,first-queue=1"] {
+            let told = check(text).unwrap_err().to_string();
+            assert!(told.starts_with("lo has no queue 1: it has 1"), "{text}: {told}");
+        }
+        assert!(check("af_xdp:nobody-has-this,queues=4").is_ok(), "it is told when it is opened");
     }
 }

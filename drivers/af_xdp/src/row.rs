@@ -56,6 +56,10 @@ impl Driver for Config {
         port::queues(&self.interface, self.first_queue)
     }
 
+    fn check_queues(&self, queues: u16) -> Result<(), Box<dyn Error>> {
+        Ok(port::check_queues(&Self { queues: Some(queues), ..self.clone() })?)
+    }
+
     fn first_queue(&self) -> u16 {
         self.first_queue
     }

@@ -158,6 +158,16 @@ pub trait Driver {
         None
     }
 
+    /// Whether its port has so many queues, as far as that is known before it is
+    /// opened: what a plan finds out is what opening would.
+    ///
+    /// # Errors
+    /// The same as opening would tell.
+    fn check_queues(&self, queues: u16) -> Result<(), Box<dyn Error>> {
+        let _ = queues;
+        Ok(())
+    }
+
     /// The first of its queues, as its port counts them.
     fn first_queue(&self) -> u16 {
         0

@@ -98,7 +98,7 @@ impl SidesCompared {
                 other.kind.command()
             )));
         }
-        if matches!(first.kind, ResultKind::Audit | ResultKind::Topology) {
+        if matches!(first.kind, ResultKind::Audit | ResultKind::Topology | ResultKind::Budget) {
             let why = format!(
                 "this is what {} found: it judges a machine, and measures nothing to compare",
                 first.kind.command()

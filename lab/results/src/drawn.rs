@@ -41,7 +41,7 @@ enum Draw {
 }
 
 /// Every kind: its page's title, and how it is filled.
-const PAGES: [(ResultKind, &str, Draw); 18] = [
+const PAGES: [(ResultKind, &str, Draw); 19] = [
     (ResultKind::Load, "A load", Draw::One(load::load)),
     (ResultKind::FindMax, "The highest rate that meets its objectives", Draw::One(load::found)),
     (ResultKind::LoadSweep, "Loads by connections and threads", Draw::One(load::sweep)),
@@ -60,6 +60,7 @@ const PAGES: [(ResultKind, &str, Draw); 18] = [
     (ResultKind::Recording, "A machine over time", Draw::All(machine::recording)),
     (ResultKind::Audit, "Settings judged", Draw::One(machine::audit)),
     (ResultKind::Topology, "The machine's topology", Draw::One(machine::topology)),
+    (ResultKind::Budget, "What a rate costs a machine", Draw::One(machine::budget)),
 ];
 
 /// The page of one result, which is JSON.
@@ -155,7 +156,8 @@ fn not_judged(why: &str) -> PageVerdict {
 /// that says nothing is of an earlier version.
 fn verdict(result: &KnownResult) -> PageVerdict {
     let plain = OwnVerdict { worth: Worth::Complete, reasons: Vec::new() };
-    let says_nothing = matches!(result.kind, ResultKind::Recording | ResultKind::Topology).then_some(plain);
+    let says_nothing =
+        matches!(result.kind, ResultKind::Recording | ResultKind::Topology | ResultKind::Budget).then_some(plain);
     match result.verdict.as_ref().or(says_nothing.as_ref()) {
         Some(own) => PageVerdict { word: own.worth.word().to_owned(), reasons: own.reasons.clone() },
         None => not_judged("the result does not say what it is worth: an earlier version wrote it"),

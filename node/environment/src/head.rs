@@ -44,8 +44,10 @@ pub enum ResultKind {
     Demo,
     /// Settings judged.
     Audit,
-    /// A machine's cores, domains and interfaces.
+    /// A machine's cores, domains, interfaces and disks.
     Topology,
+    /// What a rate costs a machine.
+    Budget,
 }
 
 /// By which command a result came, and when.
@@ -101,7 +103,7 @@ fn shown(words: impl Iterator<Item = String>) -> Vec<String> {
 
 impl ResultKind {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Load,
         Self::FindMax,
         Self::LoadSweep,
@@ -120,6 +122,7 @@ impl ResultKind {
         Self::Demo,
         Self::Audit,
         Self::Topology,
+        Self::Budget,
     ];
 
     /// As results write it.
@@ -144,6 +147,7 @@ impl ResultKind {
             Self::Demo => "demo",
             Self::Audit => "audit",
             Self::Topology => "topology",
+            Self::Budget => "budget",
         }
     }
 
@@ -169,6 +173,7 @@ impl ResultKind {
             Self::Demo => "nearside demo",
             Self::Audit => "nearside node audit",
             Self::Topology => "nearside numa --topology",
+            Self::Budget => "nearside numa --budget",
         }
     }
 

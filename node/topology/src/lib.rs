@@ -14,12 +14,16 @@
 //! [`plan`] is a pure function of what it is given.
 #![forbid(unsafe_code)]
 
+mod device;
+mod doubt;
 mod list;
 mod plan;
 mod quota;
 mod read;
 mod recording;
 
+pub use device::{Disk, PciLink, PciPlace};
+pub use doubt::TopologyDoubt;
 pub use list::{Ranges, parse as parse_list};
 pub use plan::{
     Ask, MAX_PORTS, MAX_SILOS, Memory, Plan, PlanError, PlannedSilo, Port, Queue, Queues, Silos, Warning, plan,
@@ -28,6 +32,7 @@ pub use quota::CpuQuota;
 pub use recording::Recording;
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -49,6 +54,12 @@ pub struct Topology {
     pub domains: Vec<Domain>,
     /// Network interfaces, by name.
     pub interfaces: Vec<Interface>,
+    /// Block devices that hardware stands behind, by name.
+    pub disks: Vec<Disk>,
+    /// The processor, as it names itself (`/proc/cpuinfo`); empty where it does not.
+    pub processor: String,
+    /// Who made it: `GenuineIntel`, `AuthenticAMD`; empty where that is not told.
+    pub vendor: String,
     /// Bytes of memory that the kernel counts for the machine and has given to
     /// none of its several domains yet; zero where there is one.
     pub memory_unplaced: u64,
@@ -74,6 +85,8 @@ pub struct Core {
     /// The cores that share its last-level cache, itself included, ascending;
     /// empty if the kernel does not say.
     pub cache: Vec<u16>,
+    /// The bytes of that cache; zero if the kernel does not say.
+    pub cache_bytes: u64,
 }
 
 impl Core {
@@ -118,6 +131,11 @@ pub struct Interface {
     pub tx_queues: u16,
     /// Its device's interrupts: number, and the cores that may take it.
     pub interrupts: Vec<(u32, Vec<u16>)>,
+    /// Bits per second that its link runs at; `None` without a link, or where the
+    /// driver does not say.
+    pub speed: Option<u64>,
+    /// The PCI Express link of its device; `None` where there is none.
+    pub pci: Option<PciPlace>,
 }
 
 impl Topology {
@@ -197,6 +215,53 @@ impl Topology {
             Some(domain) if self.domains.len() > 1 => format!("core {core} (NUMA domain {domain})"),
             _ => format!("core {core}"),
         }
+    }
+
+    /// A domain's socket, where one of its cores tells.
+    #[must_use]
+    pub fn package_of(&self, domain: u16) -> Option<u16> {
+        self.domain(domain)?.cores.iter().find_map(|core| self.core(*core)?.package)
+    }
+
+    /// The domains with cores of each socket that is known, ascending.
+    #[must_use]
+    pub fn packages(&self) -> Vec<(u16, Vec<u16>)> {
+        let mut packages: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
+        for domain in &self.domains {
+            if let Some(package) = self.package_of(domain.number) {
+                packages.entry(package).or_default().push(domain.number);
+            }
+        }
+        packages.into_iter().collect()
+    }
+
+    /// What its maker calls a socket of several domains; `None` where each socket is one.
+    #[must_use]
+    pub fn division(&self) -> Option<String> {
+        let most = self.packages().iter().map(|(_, domains)| domains.len()).max().filter(|most| *most > 1)?;
+        // The first EPYC has a domain on each of its dies, whatever is chosen: 7xx1.
+        let first_epyc = self.processor.split_whitespace().any(|word| {
+            word.len() >= 4
+                && word.starts_with('7')
+                && word.as_bytes().get(3) == Some(&b'1')
+                && self.processor.contains("EPYC")
+        });
+        Some(match self.vendor.as_str() {
+            "AuthenticAMD" if first_epyc => format!("{most} domains in a socket: each die of the processor is one"),
+            "AuthenticAMD" => {
+                format!("{most} domains in a socket: NPS{most} (nodes per socket), chosen in the firmware")
+            }
+            "GenuineIntel" => {
+                format!("{most} domains in a socket: SNC{most} (sub-NUMA clusters), chosen in the firmware")
+            }
+            _ => format!("{most} domains in a socket"),
+        })
+    }
+
+    /// What of it cannot be right, or is to be known before one relies on it.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<TopologyDoubt> {
+        doubt::doubts(self)
     }
 
     fn place(&self, domain: u16) -> Option<usize> {

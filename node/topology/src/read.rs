@@ -1,11 +1,21 @@
 //! From a recording to a topology.
 
-use crate::{Core, Domain, Interface, MAX_CORES, MAX_DOMAINS, Recording, Topology, TopologyError, list};
+use crate::{
+    Core, Disk, Domain, Interface, MAX_CORES, MAX_DOMAINS, PciLink, PciPlace, Recording, Topology, TopologyError, list,
+};
 
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
 const NET: &str = "sys/class/net";
+const BLOCK: &str = "sys/block";
 const MEMINFO: &str = "proc/meminfo";
+const CPUINFO: &str = "proc/cpuinfo";
+
+/// The kernel counts a device's length in these, whatever its own blocks are.
+const SECTOR: u64 = 512;
+
+/// The longest name of a disk or processor that is kept.
+const NAME_LIMIT: usize = 80;
 
 /// What the kernel says of a domain and itself (ACPI SLIT).
 const LOCAL: u16 = 10;
@@ -20,14 +30,23 @@ pub fn topology(recording: &Recording, allowed: Option<&[u16]>) -> Result<Topolo
     domains.iter_mut().for_each(|domain| domain.cores.retain(online));
     let mut domains = if domains.is_empty() { vec![whole(&cores)] } else { domains };
     let memory_unplaced = place_memory(recording, &mut domains)?;
-    let mut topology = Topology { cores, domains, interfaces: Vec::new(), memory_unplaced };
+    let [vendor, processor] = ["vendor_id", "model name"].map(|name| processor(recording, name));
+    let mut topology = Topology { cores, domains, memory_unplaced, processor, vendor, ..Topology::default() };
     // Off line, with nothing to say which domain it is in.
     if let [only] = topology.domains.as_slice() {
         let number = only.number;
         topology.cores.iter_mut().for_each(|core| core.domain = Some(number));
     }
     topology.interfaces = interfaces(recording, &topology)?;
+    topology.disks = disks(recording, &topology)?;
     Ok(topology)
+}
+
+/// What the first core says of itself: `model name : AMD EPYC 7551`.
+fn processor(recording: &Recording, name: &str) -> String {
+    let line = recording.get(CPUINFO).and_then(|text| text.lines().find(|line| line.starts_with(name)));
+    let value = line.and_then(|line| Some(line.split_once(':')?.1.trim()));
+    value.map(|value| value.chars().take(NAME_LIMIT).collect()).unwrap_or_default()
 }
 
 /// The one domain of a kernel without NUMA.
@@ -48,6 +67,7 @@ fn cores(recording: &Recording, domains: &[Domain], allowed: Option<&[u16]>) -> 
         let siblings = cpu_list(recording, &format!("{folder}/topology/thread_siblings_list"))?;
         let package = recording.get(&format!("{folder}/topology/physical_package_id"));
         let domain = domains.iter().find(|domain| domain.cores.binary_search(&number).is_ok());
+        let (cache, cache_bytes) = outermost_cache(recording, &folder)?;
         cores.push(Core {
             number,
             online: online.binary_search(&number).is_ok(),
@@ -57,25 +77,28 @@ fn cores(recording: &Recording, domains: &[Domain], allowed: Option<&[u16]>) -> 
             // -1 where the firmware does not say.
             package: package.and_then(|text| text.parse().ok()),
             siblings: siblings.filter(|all| all.contains(&number)).unwrap_or_else(|| vec![number]),
-            cache: outermost_cache(recording, &folder)?,
+            cache,
+            cache_bytes,
         });
     }
     Ok(cores)
 }
 
-/// The cores on a core's cache of the highest level.
-fn outermost_cache(recording: &Recording, folder: &str) -> Result<Vec<u16>, TopologyError> {
-    let mut found = (0, Vec::new());
+/// The cores on a core's cache of the highest level, and its bytes.
+fn outermost_cache(recording: &Recording, folder: &str) -> Result<(Vec<u16>, u64), TopologyError> {
+    let mut found = (0, Vec::new(), 0);
     for index in recording.names(&format!("{folder}/cache")) {
         let cache = format!("{folder}/cache/{index}");
         let level = recording.get(&format!("{cache}/level")).and_then(|text| text.parse::<u16>().ok()).unwrap_or(0);
         if level > found.0
             && let Some(shared) = cpu_list(recording, &format!("{cache}/shared_cpu_list"))?
         {
-            found = (level, shared);
+            // `22528K`.
+            let size = recording.get(&format!("{cache}/size")).and_then(|text| text.strip_suffix('K')?.parse().ok());
+            found = (level, shared, size.map_or(0, |kib: u64| kib.saturating_mul(1_024)));
         }
     }
-    Ok(found.1)
+    Ok((found.1, found.2))
 }
 
 fn domains(recording: &Recording) -> Result<Vec<Domain>, TopologyError> {
@@ -154,10 +177,7 @@ fn interfaces(recording: &Recording, topology: &Topology) -> Result<Vec<Interfac
             let count = queues.iter().filter(|queue| queue.starts_with(prefix)).count();
             u16::try_from(count).unwrap_or(u16::MAX)
         };
-        let path = format!("{folder}/device/numa_node");
-        let node = recording.get(&path);
-        let number = node.map(|text| text.parse::<i32>().map_err(|_| unclear(&path, text, "a node's number")));
-        let number = number.transpose()?.and_then(|number| u16::try_from(number).ok());
+        let (device, domain) = attached(recording, &folder, topology)?;
         let mut interrupts = Vec::new();
         for irq in recording.names(&format!("{folder}/device/msi_irqs")) {
             let Ok(irq) = irq.parse::<u32>() else { continue };
@@ -167,19 +187,68 @@ fn interfaces(recording: &Recording, topology: &Topology) -> Result<Vec<Interfac
         interrupts.sort_unstable();
         interfaces.push(Interface {
             name: name.to_owned(),
-            // A domain that is off line is no place for anything; and where
-            // there is one only, everything is there.
-            domain: match topology.domains.as_slice() {
-                [only] if node.is_some() => Some(only.number),
-                _ => number.filter(|number| topology.domain(*number).is_some()),
-            },
-            device: node.is_some(),
+            domain,
+            device,
             rx_queues: count("rx-"),
             tx_queues: count("tx-"),
             interrupts,
+            // Megabits; -1 where there is no link.
+            speed: recording
+                .get(&format!("{folder}/speed"))
+                .and_then(|text| text.parse::<u64>().ok())
+                // What a driver says that does not know: SPEED_UNKNOWN.
+                .filter(|megabits| (1..u64::from(u32::MAX)).contains(megabits))
+                .map(|megabits| megabits * 1_000_000),
+            pci: pci(recording, &folder),
         });
     }
     Ok(interfaces)
+}
+
+/// Whether there is a device behind a network interface or a disk, and its domain.
+fn attached(recording: &Recording, folder: &str, topology: &Topology) -> Result<(bool, Option<u16>), TopologyError> {
+    let path = format!("{folder}/device/numa_node");
+    let node = recording.get(&path);
+    let number = node.map(|text| text.parse::<i32>().map_err(|_| unclear(&path, text, "a node's number")));
+    let number = number.transpose()?.and_then(|number| u16::try_from(number).ok());
+    // A domain that is off line is no place for anything; and where
+    // there is one only, everything is there.
+    let domain = match topology.domains.as_slice() {
+        [only] if node.is_some() => Some(only.number),
+        _ => number.filter(|number| topology.domain(*number).is_some()),
+    };
+    Ok((node.is_some(), domain))
+}
+
+fn disks(recording: &Recording, topology: &Topology) -> Result<Vec<Disk>, TopologyError> {
+    let mut disks = Vec::new();
+    for name in recording.names(BLOCK) {
+        let folder = format!("{BLOCK}/{name}");
+        let (device, domain) = attached(recording, &folder, topology)?;
+        let sectors = recording.get(&format!("{folder}/size")).and_then(|text| text.parse::<u64>().ok());
+        // A drive without a medium has none.
+        if !device || sectors == Some(0) {
+            continue;
+        }
+        disks.push(Disk {
+            name: name.to_owned(),
+            model: recording.get(&format!("{folder}/device/model")).map(|text| text.chars().take(NAME_LIMIT).collect()),
+            domain,
+            bytes: sectors.unwrap_or(0).saturating_mul(SECTOR),
+            rotational: recording.get(&format!("{folder}/queue/rotational")) == Some("1"),
+            pci: pci(recording, &folder),
+        });
+    }
+    Ok(disks)
+}
+
+/// The PCI Express link of a device, if it has one.
+fn pci(recording: &Recording, folder: &str) -> Option<PciPlace> {
+    let link = |which: &str| {
+        let get = |what: &str| recording.get(&format!("{folder}/device/{which}_link_{what}"));
+        PciLink::read(get("speed")?, get("width")?)
+    };
+    Some(PciPlace { now: link("current")?, device: link("max"), slot: link("upstream/max") })
 }
 
 fn cpu_list(recording: &Recording, path: &str) -> Result<Option<Vec<u16>>, TopologyError> {

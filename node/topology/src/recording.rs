@@ -29,7 +29,16 @@ const FILES_LIMIT: usize = 100_000;
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
 const NET: &str = "sys/class/net";
+const BLOCK: &str = "sys/block";
 const MEMINFO: &str = "proc/meminfo";
+const CPUINFO: &str = "proc/cpuinfo";
+
+/// How a PCI Express link runs, and how it could.
+const LINK: [&str; 4] = ["current_link_speed", "current_link_width", "max_link_speed", "max_link_width"];
+
+/// How far above a block device its PCI device is looked for: a disk of SATA is
+/// below a port, a host and a target.
+const LEVELS: usize = 8;
 
 impl Recording {
     /// Records the machine below `root`, which holds `sys` (and `proc`).
@@ -42,6 +51,8 @@ impl Recording {
         recorder.cores()?;
         recorder.domains()?;
         recorder.interfaces()?;
+        recorder.disks()?;
+        recorder.processor()?;
         Ok(Self { files: recorder.files })
     }
 
@@ -125,6 +136,7 @@ impl Recorder<'_> {
             for index in self.numbered(&format!("{CPU}/{core}/cache"), "index") {
                 let cache = format!("{CPU}/{core}/cache/{index}");
                 self.file(&format!("{cache}/level"))?;
+                self.file(&format!("{cache}/size"))?;
                 // Only the outermost level is of interest; as all are few and
                 // small, which it is, is for the reader to find out.
                 self.file(&format!("{cache}/shared_cpu_list"))?;
@@ -172,6 +184,9 @@ impl Recorder<'_> {
             if self.root.kind(&device).is_some() && !self.files.contains_key(&format!("{device}/numa_node")) {
                 self.keep(format!("{device}/numa_node"), "-1".to_owned())?;
             }
+            self.file(&format!("{interface}/speed"))?;
+            let folders = ["", "/.."].map(|above| format!("{device}{above}"));
+            self.link(&device, &folders)?;
             for place in ["msi_irqs", "../msi_irqs"] {
                 for irq in self.entries(&format!("{device}/{place}")) {
                     self.keep(format!("{device}/msi_irqs/{irq}"), String::new())?;
@@ -182,6 +197,66 @@ impl Recorder<'_> {
             }
         }
         Ok(())
+    }
+
+    fn disks(&mut self) -> Result<(), TopologyError> {
+        for name in self.entries(BLOCK) {
+            let disk = format!("{BLOCK}/{name}");
+            let device = format!("{disk}/device");
+            // Loops, memory, RAID and mappings have no device: their members have.
+            if self.root.kind(&device).is_none() {
+                continue;
+            }
+            for file in ["size", "queue/rotational", "device/model"] {
+                self.file(&format!("{disk}/{file}"))?;
+            }
+            // A namespace of NVMe is below its controller, or below a subsystem of several.
+            let mut folders = vec![device.clone(), format!("{device}/device")];
+            let several = self.numbered(&device, "nvme");
+            folders.extend(several.iter().map(|controller| format!("{device}/{controller}/device")));
+            folders.extend((1..=LEVELS).map(|levels| format!("{device}{}", "/..".repeat(levels))));
+            let pci = self.link(&device, &folders)?;
+            let node = match pci {
+                Some(folder) => self.read(&format!("{folder}/numa_node"))?,
+                None => self.read(&format!("{device}/numa_node"))?,
+            };
+            self.keep(format!("{device}/numa_node"), node.unwrap_or_else(|| "-1".to_owned()))?;
+        }
+        Ok(())
+    }
+
+    /// Records the PCI Express link of a device, which is in the first of `folders` that is a PCI
+    /// device's; returns that one.
+    fn link<'f>(&mut self, device: &str, folders: &'f [String]) -> Result<Option<&'f str>, TopologyError> {
+        for folder in folders {
+            // Of those above a device only PCI devices have a class in their folder.
+            let Some(class) = self.read(&format!("{folder}/class"))? else { continue };
+            self.keep(format!("{device}/class"), class)?;
+            for file in LINK {
+                if let Some(text) = self.read(&format!("{folder}/{file}"))? {
+                    self.keep(format!("{device}/{file}"), text)?;
+                }
+            }
+            // The port that it is plugged into is the device above.
+            for file in &LINK[2..] {
+                for above in ["upstream", ".."] {
+                    if let Some(text) = self.read(&format!("{folder}/{above}/{file}"))? {
+                        self.keep(format!("{device}/upstream/{file}"), text)?;
+                        break;
+                    }
+                }
+            }
+            return Ok(Some(folder));
+        }
+        Ok(None)
+    }
+
+    /// Records which processor it is: what the first core says.
+    fn processor(&mut self) -> Result<(), TopologyError> {
+        let Some(text) = self.read(CPUINFO)? else { return Ok(()) };
+        let line = |name: &str| text.lines().find(|line| line.starts_with(name));
+        let kept: Vec<&str> = ["vendor_id", "model name"].into_iter().filter_map(line).collect();
+        if kept.is_empty() { Ok(()) } else { self.keep(CPUINFO.to_owned(), kept.join("\n")) }
     }
 
     /// Records a file, if it is there.

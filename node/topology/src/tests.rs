@@ -14,6 +14,9 @@ pub fn machine(name: &str, allowed: Option<&[u16]>) -> Topology {
 
 pub const FIXTURES: [&str; 5] = ["single", "two-sockets", "epyc-nps4", "memoryless", "offline"];
 
+/// Machines with disks, whose links tell how they run.
+const MEDIA: [&str; 2] = ["media-two", "media-four"];
+
 /// A folder with a recording's files, gone when it is dropped.
 pub struct Folder(pub PathBuf);
 
@@ -49,7 +52,7 @@ impl Drop for Folder {
 
 #[test]
 fn a_recording_a_folder_and_a_text_say_the_same() {
-    for name in FIXTURES {
+    for name in FIXTURES.into_iter().chain(MEDIA) {
         let recording = fixture(name);
         let again = Recording::parse(&recording.to_string()).unwrap();
         assert_eq!(again, recording, "{name}");
@@ -96,6 +99,103 @@ fn four_domains_in_each_socket() {
     assert_eq!((epyc.distance(0, 3), epyc.distance(0, 4)), (Some(12), Some(32)));
     assert_eq!(epyc.core(4).unwrap().cache, [4, 5, 6, 7, 36, 37, 38, 39]);
     assert_eq!(epyc.interface("enp193s0f0np0").unwrap().domain, Some(6));
+}
+
+#[test]
+fn disks_and_links_have_their_domain() {
+    let two = machine("media-two", None);
+    let disks: Vec<_> = two.disks.iter().map(|disk| (disk.name.as_str(), disk.domain, disk.is_nvme())).collect();
+    let nvme = |name, domain| (name, Some(domain), true);
+    assert_eq!(
+        disks,
+        [nvme("nvme0n1", 0), nvme("nvme1n1", 0), nvme("nvme2n1", 1), nvme("nvme3n1", 1), ("sda", Some(0), false)]
+    );
+    assert_eq!((two.disks[0].bytes, two.disks[4].rotational), (4_000_787_030_016, true));
+    assert_eq!(two.disks[4].pci, None, "a controller in the chipset");
+    let faults: Vec<usize> = two.disks.iter().map(|disk| disk.pci.map_or(0, |pci| pci.faults().len())).collect();
+    assert_eq!(faults, [0, 0, 1, 1, 0]);
+    let nic = two.interface("ens2np0").unwrap();
+    assert_eq!((nic.speed, nic.pci.unwrap().now.to_string()), (Some(100_000_000_000), "PCIe 3.0 x16".to_owned()));
+    assert_eq!((two.core(3).unwrap().cache_bytes, two.vendor.as_str()), (22 << 20, "GenuineIntel"));
+    assert_eq!((two.division(), two.packages()), (None, vec![(0, vec![0]), (1, vec![1])]));
+}
+
+#[test]
+fn a_socket_of_several_domains_has_its_makers_name() {
+    let division = |name: &str| machine(name, None).division();
+    assert!(division("media-four").is_some_and(|text| text.contains("NPS4")), "{:?}", division("media-four"));
+    // It was recorded before processors were.
+    assert_eq!(division("epyc-nps4").as_deref(), Some("4 domains in a socket"));
+    let with = |vendor: &str, name: &str| {
+        let cpuinfo = format!("proc/cpuinfo vendor_id\\t: {vendor}\\nmodel name\\t: {name}\n").replace("\\t", "\t");
+        let text = fixture("epyc-nps4").to_string() + &cpuinfo;
+        Topology::of(&Recording::parse(&text).unwrap(), None).unwrap().division().unwrap()
+    };
+    assert!(with("GenuineIntel", "Intel(R) Xeon(R) Platinum 8592+").contains("SNC4 (sub-NUMA clusters)"));
+    assert!(with("AuthenticAMD", "AMD EPYC 7551 32-Core Processor").contains("each die"));
+    assert!(with("AuthenticAMD", "AMD EPYC 7543 32-Core Processor").contains("NPS4"));
+}
+
+#[test]
+fn a_disk_is_where_its_pci_device_is() {
+    let folder = Folder::new("disks");
+    let file = |path: &str, text: &str| {
+        let path = folder.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let lead = |to: &str, from: &str| {
+        let from = folder.0.join(from);
+        fs::create_dir_all(from.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(to, from).unwrap();
+    };
+    file("sys/devices/system/cpu/possible", "0-1");
+    for node in [0, 1] {
+        file(&format!("sys/devices/system/node/node{node}/cpulist"), &node.to_string());
+    }
+    let port = "sys/devices/pci0000:80/0000:80:01.0";
+    let pci = |at: &str, class: &str, node: &str| {
+        for (name, text) in [("class", class), ("numa_node", node), ("current_link_speed", "8.0 GT/s PCIe")] {
+            file(&format!("{at}/{name}"), text);
+        }
+        for (name, text) in [("current_link_width", "4"), ("max_link_speed", "16.0 GT/s PCIe"), ("max_link_width", "4")]
+        {
+            file(&format!("{at}/{name}"), text);
+        }
+    };
+    pci(port, "0x060400", "1");
+    file(&format!("{port}/max_link_speed"), "8.0 GT/s PCIe");
+    // NVMe: block device, controller, PCI device, the port above it.
+    let nvme = format!("{port}/0000:81:00.0");
+    pci(&nvme, "0x010802", "1");
+    file(&format!("{nvme}/nvme/nvme0/nvme0n1/size"), "8\n");
+    lead("../..", &format!("{nvme}/nvme/nvme0/device"));
+    lead("..", &format!("{nvme}/nvme/nvme0/nvme0n1/device"));
+    lead("../devices/pci0000:80/0000:80:01.0/0000:81:00.0/nvme/nvme0/nvme0n1", "sys/block/nvme0n1");
+    // A subsystem of several controllers: the namespace is below none of them.
+    file("sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n1/size", "16\n");
+    lead("..", "sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n1/device");
+    lead(
+        "../../../pci0000:80/0000:80:01.0/0000:81:00.0/nvme/nvme0",
+        "sys/devices/virtual/nvme-subsystem/nvme-subsys1/nvme0",
+    );
+    lead("../devices/virtual/nvme-subsystem/nvme-subsys1/nvme1n1", "sys/block/nvme1n1");
+    // SATA: port, host, target and device are between; virtio: one level.
+    let sata = "sys/devices/pci0000:80/0000:80:1f.2";
+    pci(sata, "0x010601", "1");
+    file(&format!("{sata}/ata1/host0/target0:0:0/0:0:0:0/block/sda/size"), "32\n");
+    lead("../..", &format!("{sata}/ata1/host0/target0:0:0/0:0:0:0/block/sda/device"));
+    lead("../devices/pci0000:80/0000:80:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda", "sys/block/sda");
+    file("sys/devices/virtual/block/loop0/size", "64\n");
+    lead("../devices/virtual/block/loop0", "sys/block/loop0");
+    let read = Topology::read(&folder.0, None).unwrap();
+    let shape: Vec<_> = read.disks.iter().map(|disk| (disk.name.as_str(), disk.domain, disk.bytes)).collect();
+    assert_eq!(shape, [("nvme0n1", Some(1), 4_096), ("nvme1n1", Some(1), 8_192), ("sda", Some(1), 16_384)]);
+    for disk in &read.disks[..2] {
+        let place = disk.pci.unwrap();
+        assert_eq!(place.now.to_string(), "PCIe 3.0 x4");
+        assert_eq!(place.faults(), ["can PCIe 4.0 x4 in a slot of PCIe 3.0 x4"]);
+    }
 }
 
 #[test]
@@ -167,10 +267,14 @@ fn a_kernel_without_numa_is_one_domain() {
 
 #[test]
 fn odd_content_is_told_and_never_panics() {
-    for name in FIXTURES {
+    for name in FIXTURES.into_iter().chain(MEDIA) {
         let text = fixture(name).to_string();
         let lines: Vec<&str> = text.lines().collect();
         for at in 0..lines.len() {
+            // Cores and domains are the other machines' as well.
+            if MEDIA.contains(&name) && lines[at].starts_with("sys/devices/") {
+                continue;
+            }
             let odd = ["", "-1", "99999999999999999999", "0-4095", "65535", "x", "1-", "\\n\\", "0,0,0", "5-2"];
             // Each core has the same files: what one of them is spared, its neighbours get.
             for odd in odd.iter().skip(at % 4).step_by(4) {

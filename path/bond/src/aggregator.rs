@@ -32,6 +32,10 @@ pub enum Mode {
 pub struct PortConfig {
     /// What it is called in messages and on the status page: `memif:a.sock`.
     pub name: String,
+    /// Its part of the flows that we send, beside those of the other ports: for
+    /// links that are alike in slots that are not. At least 1. What comes in,
+    /// the other side spreads.
+    pub weight: u8,
 }
 
 /// An aggregation.
@@ -52,7 +56,7 @@ impl Config {
     /// One port that is used while its link is up: no aggregation.
     #[must_use]
     pub fn single(mac: Mac, name: &str) -> Self {
-        Self { mac, mode: Mode::Static, min_links: 1, ports: vec![PortConfig { name: name.into() }] }
+        Self { mac, mode: Mode::Static, min_links: 1, ports: vec![PortConfig { name: name.into(), weight: 1 }] }
     }
 }
 

@@ -29,6 +29,7 @@ pub mod lacp;
 mod receive;
 mod setup;
 mod transmit;
+mod unlike;
 
 pub use aggregator::{Aggregator, Config, LacpView, MAX_PORTS, Mode, PortConfig, PortCounters, PortView};
 pub use bond::{Bond, BondError, Member, common};
@@ -36,3 +37,4 @@ pub use halves::MAX_MEMBERS;
 pub use receive::BondRx;
 pub use setup::{ParseSetupError, Setup};
 pub use transmit::{BondCounters, BondTx};
+pub use unlike::{PortRates, judge_ports};

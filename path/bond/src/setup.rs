@@ -1,6 +1,6 @@
 //! An aggregation as it is written: `lacp,rate=slow,min-links=2`.
 
-use crate::aggregator::{Aggregator, Config, Mode, PortConfig};
+use crate::aggregator::{Aggregator, Config, MAX_PORTS, Mode, PortConfig};
 use crate::lacp::Settings;
 use core::fmt;
 use core::str::FromStr;
@@ -14,25 +14,47 @@ pub struct Setup {
     pub mode: Mode,
     /// See [`Config::min_links`].
     pub min_links: usize,
+    /// See [`PortConfig::weight`], in the order of the ports; those behind the
+    /// last that is given are zero, and count as 1.
+    pub weights: [u8; MAX_PORTS],
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { mode: Mode::Static, min_links: 1 }
+        Self { mode: Mode::Static, min_links: 1, weights: [0; MAX_PORTS] }
     }
 }
 
 impl Setup {
     /// How it is written, for help texts.
-    pub const SYNTAX: &str = "static|lacp[,rate=fast|slow][,mode=active|passive][,priority=N][,key=N][,min-links=N]";
+    pub const SYNTAX: &str =
+        "static|lacp[,rate=fast|slow][,mode=active|passive][,priority=N][,key=N][,min-links=N][,weights=N:N…]";
+
+    /// How many ports have a weight; none where all are alike.
+    #[must_use]
+    pub fn weighted(&self) -> usize {
+        self.weights.iter().filter(|weight| **weight > 0).count()
+    }
 
     /// The aggregation of the ports of these names, in this order, with this
     /// hardware address.
     #[must_use]
     pub fn aggregator(&self, mac: Mac, ports: impl IntoIterator<Item = String>) -> Arc<Aggregator> {
-        let ports = ports.into_iter().map(|name| PortConfig { name }).collect();
+        let weights = self.weights.into_iter().chain(core::iter::repeat(0));
+        let ports = ports.into_iter().zip(weights).map(|(name, weight)| PortConfig { name, weight: weight.max(1) });
+        let ports = ports.collect();
         Aggregator::new(Config { mac, mode: self.mode, min_links: self.min_links, ports })
     }
+}
+
+/// Reads `100:63`, a weight for each port.
+fn weights(text: &str) -> Option<[u8; MAX_PORTS]> {
+    let mut weights = [0; MAX_PORTS];
+    let mut places = weights.iter_mut();
+    for part in text.split(':') {
+        *places.next()? = part.parse().ok().filter(|weight| *weight > 0)?;
+    }
+    Some(weights)
 }
 
 /// What is wrong with a written [`Setup`].
@@ -63,6 +85,7 @@ impl FromStr for Setup {
             let (name, value) = part.split_once('=').ok_or_else(unknown)?;
             match (name, &mut setup.mode) {
                 ("min-links", _) => setup.min_links = value.parse().map_err(|_| unknown())?,
+                ("weights", _) => setup.weights = weights(value).ok_or_else(unknown)?,
                 ("rate", Mode::Lacp(lacp)) => lacp.rate = value.parse().map_err(|_| unknown())?,
                 ("priority", Mode::Lacp(lacp)) => lacp.system_priority = value.parse().map_err(|_| unknown())?,
                 ("key", Mode::Lacp(lacp)) => lacp.key = value.parse().map_err(|_| unknown())?,
@@ -105,6 +128,10 @@ impl fmt::Display for Setup {
         if self.min_links != 1 {
             write!(f, ",min-links={}", self.min_links)?;
         }
+        let weights = self.weights.iter().take(self.weighted()).enumerate();
+        for (at, weight) in weights {
+            write!(f, "{}{weight}", if at == 0 { ",weights=" } else { ":" })?;
+        }
         Ok(())
     }
 }
@@ -117,11 +144,12 @@ mod tests {
     #[test]
     fn what_is_written_is_what_is_meant() {
         let lacp = Settings { rate: LacpRate::Slow, active: false, system_priority: 7, key: 3, ..Settings::default() };
-        let all = Setup { mode: Mode::Lacp(lacp), min_links: 2 };
+        let all = Setup { mode: Mode::Lacp(lacp), min_links: 2, ..Setup::default() };
         for (text, setup) in [
             ("static", Setup::default()),
             ("static,min-links=2", Setup { min_links: 2, ..Setup::default() }),
-            ("lacp", Setup { mode: Mode::Lacp(Settings::default()), min_links: 1 }),
+            ("static,weights=100:63", Setup { weights: weights("100:63").unwrap(), ..Setup::default() }),
+            ("lacp", Setup { mode: Mode::Lacp(Settings::default()), ..Setup::default() }),
             ("lacp,rate=slow,mode=passive,priority=7,key=3,min-links=2", all),
         ] {
             assert_eq!(text.parse(), Ok(setup));
@@ -131,9 +159,20 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_refused() {
-        for text in
-            ["", "bond", "static,rate=slow", "lacp,rate", "lacp,rate=medium", "lacp,min-links=x", "lacp,mode=on"]
-        {
+        let many = format!("static,weights={}", ["1"; MAX_PORTS + 1].join(":"));
+        for text in [
+            "",
+            "bond",
+            "static,rate=slow",
+            "lacp,rate",
+            "lacp,rate=medium",
+            "lacp,min-links=x",
+            "lacp,mode=on",
+            "static,weights=",
+            "static,weights=1:0",
+            "static,weights=256:1",
+            &many,
+        ] {
             let error = text.parse::<Setup>().expect_err(text).to_string();
             assert!(error.contains(Setup::SYNTAX), "{error}");
         }

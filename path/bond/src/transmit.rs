@@ -114,16 +114,16 @@ impl TxState {
         // Every silo with a queue of the same ports decides alike: by port,
         // not by member. Lists, and not arrays, which the compiler unrolls
         // for minutes; a port changes its state seldom enough.
-        let own: Vec<u8> = (0..MAX_PORTS as u8).filter(|port| self.ports.contains(port)).collect();
+        let own = (0..MAX_PORTS as u8).filter(|port| self.ports.contains(port));
+        let mut own = self.turns(own);
+        let mut others = self.turns((0..MAX_PORTS as u8).filter(|port| egress[usize::from(*port)] != NONE));
         let active: Vec<u8> = egress.iter().copied().filter(|member| *member != NONE).collect();
-        let (owned, count) = (own.len(), active.len());
-        for (bucket, entry) in self.table.iter_mut().enumerate() {
-            *entry = match (owned, count) {
-                (0, _) | (_, 0) => NONE,
-                _ => match egress[usize::from(own[bucket % owned])] {
-                    NONE => active[bucket / owned % count],
-                    member => member,
-                },
+        let count = active.len();
+        let member = |port: Option<u8>| port.map_or(NONE, |port| egress[usize::from(port)]);
+        for entry in self.table.iter_mut() {
+            *entry = match member(own.next()) {
+                NONE => member(others.next()),
+                member => member,
             };
         }
         self.active = active.iter().fold(0, |set, member| set | 1 << member);
@@ -133,6 +133,31 @@ impl TxState {
         self.distributing = distributing;
         self.stale = false;
         self.counters.changes += u64::from(self.active != before);
+    }
+}
+
+impl TxState {
+    /// Ports by turns, each as often as its weight says.
+    fn turns(&self, ports: impl Iterator<Item = u8>) -> Turns {
+        let weight =
+            |port: u8| self.aggregator.config().ports.get(usize::from(port)).map_or(1, |port| port.weight.max(1));
+        Turns(ports.map(|port| (port, i32::from(weight(port)), 0)).collect())
+    }
+}
+
+/// Ports by turns: number, weight, and how far its turn has come. The one whose turn has come
+/// farthest is next, and goes back by all weights together, so that those of one port do not follow
+/// each other (as nginx's round robin, which is called smooth).
+struct Turns(Vec<(u8, i32, i32)>);
+
+impl Turns {
+    fn next(&mut self) -> Option<u8> {
+        let all: i32 = self.0.iter().map(|(_, weight, _)| weight).sum();
+        self.0.iter_mut().for_each(|(_, weight, turn)| *turn += *weight);
+        // The first of several that have come as far.
+        let (port, _, turn) = self.0.iter_mut().rev().max_by_key(|(_, _, turn)| *turn)?;
+        *turn -= all;
+        Some(*port)
     }
 }
 

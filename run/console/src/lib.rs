@@ -30,7 +30,7 @@ pub use live::status;
 pub use node::node;
 pub use numa::numa;
 pub use plan::{
-    Intended, NodePlan, NodeTask, NoisePlan, NumaPlan, ProfileTask, Strictness, Tracing, Trial, Tuning, WatchForm,
-    WatchPlan,
+    BudgetPlan, Intended, NodePlan, NodeTask, NoisePlan, NumaPlan, ProfileTask, Strictness, Tracing, Trial, Tuning,
+    WatchForm, WatchPlan,
 };
 pub use watch::watch;

@@ -1,18 +1,26 @@
 //! `nearside numa`: what crosses between NUMA domains, and the machine's
-//! topology.
+//! topology, and what a rate would cost it.
 //!
 //! | module | for |
 //! | --- | --- |
+//! | `budget` | what a rate costs as text and as JSON |
+//! | `counters` | what the machine counts itself |
+//! | `machine` | a machine's topology as text and as JSON |
 //! | `report` | what the published figures come to, beside the model |
 //! | `show` | tables and JSON |
 
+mod budget;
+mod counters;
+mod machine;
 mod report;
 mod show;
 #[cfg(test)]
 mod tests;
 
 use crate::lab::write_page;
-use crate::plan::NumaPlan;
+use crate::plan::{BudgetPlan, NumaPlan};
+use ::budget::BudgetMachine;
+use counters::MachineCounters;
 use cpu::pin::allowed_cores;
 use environment::ResultKind;
 use page::{Reader, living_of_user};
@@ -33,9 +41,12 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         write!(out, "{}", Recording::take(root(plan))?)?;
         return Ok(());
     }
+    if let Some(wanted) = &plan.budget {
+        return told_budget(plan, wanted, &mut out);
+    }
     let topology = topology(plan)?;
     if plan.topology {
-        let mut value = show::topology_json(&topology);
+        let mut value = machine::topology_json(&topology);
         crate::node::origin(&mut value, ResultKind::Topology, plan.root.is_none())?;
         if let Some(place) = &plan.html {
             write_page(place, &results::page_of(&value)?)?;
@@ -43,7 +54,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         if plan.json {
             writeln!(out, "{value}")?;
         } else {
-            write!(out, "{}", show::NumaMachine(&topology))?;
+            write!(out, "{}", machine::NumaMachine(&topology))?;
         }
         return Ok(());
     }
@@ -68,6 +79,39 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         write!(out, "{}", show::NumaAccount { process, topology: &topology })?;
     }
     Ok(())
+}
+
+/// Prints what a rate costs this machine, another one, or one of published figures.
+fn told_budget(plan: &NumaPlan, wanted: &BudgetPlan, out: &mut impl Write) -> Result<(), Failure> {
+    let here = plan.root.is_none() && wanted.published.is_none();
+    let (machine, counters) = match &wanted.published {
+        Some(name) => (budget::published(name)?, None),
+        None => {
+            let topology = topology(plan)?;
+            let counters = here.then(|| MachineCounters::of_this_machine(&topology));
+            (BudgetMachine::of(&topology, &[]), counters)
+        }
+    };
+    let made = budget::made(&machine, wanted)?;
+    let told = budget::ToldBudget { machine: &machine, budget: &made, counters: counters.as_ref() };
+    if plan.json || plan.html.is_some() {
+        let mut value = budget::budget_json(&told);
+        crate::node::origin(&mut value, ResultKind::Budget, here)?;
+        if let Some(place) = &plan.html {
+            write_page(place, &results::page_of(&value)?)?;
+        }
+        if plan.json {
+            writeln!(out, "{value}")?;
+            return Ok(());
+        }
+    }
+    write!(out, "{told}")?;
+    Ok(())
+}
+
+/// A value with its SI prefix, tera among them: links of memory and drives reach it.
+fn si(value: f64, unit: &str) -> String {
+    if value >= 999.5e9 { figures::si(value / 1e3, unit).replace(" G", " T") } else { figures::si(value, unit) }
 }
 
 fn root(plan: &NumaPlan) -> &Path {

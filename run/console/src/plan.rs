@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// What `numa` is asked to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct NumaPlan {
     /// The page to read; `None`: those of all running processes.
     pub page: Option<PathBuf>,
@@ -19,6 +19,17 @@ pub struct NumaPlan {
     pub record: bool,
     /// Another machine's; `None`: this one's.
     pub root: Option<PathBuf>,
+    /// Print what a rate costs.
+    pub budget: Option<BudgetPlan>,
+}
+
+/// Which rate, and of which machine.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BudgetPlan {
+    /// The rate, and how it is sent.
+    pub ask: budget::BudgetAsk,
+    /// A machine of published figures: its name, or a file.
+    pub published: Option<PathBuf>,
 }
 
 /// What `node` is asked to do.

@@ -2,7 +2,7 @@
 
 use super::sched::Scheduling;
 use super::spread::spread;
-use super::{quota, random};
+use super::{quota, random, unlike};
 use crate::drivers::LinkSpec;
 use crate::plan::HostPlan;
 use crate::silos::Silos;
@@ -70,6 +70,15 @@ impl Layout {
     /// If it cannot be had.
     pub fn new(host: &HostPlan) -> Result<Self, Failure> {
         let mut layout = Self::planned(host)?;
+        for (link, port) in host.links.iter().zip(&layout.ports) {
+            link.driver.check_queues(port.queues)?;
+        }
+        if host.links.len() > 1 {
+            // Where sysfs is hidden nothing is known of them.
+            let topology = Topology::read(Path::new("/"), None).unwrap_or_default();
+            let warnings = unlike::check(host, &topology)?;
+            layout.warnings.extend(warnings);
+        }
         // What answers a connection that a silo opened comes back to it where
         // the other side answers by the queue that was asked through, or where
         // the software's hash, which the local port is chosen by, says so.

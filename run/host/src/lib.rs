@@ -21,6 +21,7 @@
 //! | `near`, `arrivals` | where memory, content and packets are, by NUMA domain |
 //! | `work` | what a request is to cost, for experiments |
 //! | `aggregation` | what a bond counts, by port |
+//! | `unlike` | ports of one bond that are not alike |
 
 pub mod aggregation;
 mod any;
@@ -45,6 +46,7 @@ pub mod sched;
 mod silo_link;
 mod silos;
 mod spread;
+mod unlike;
 pub mod values;
 mod work;
 

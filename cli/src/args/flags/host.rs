@@ -110,8 +110,10 @@ pub(in crate::args) struct HostArgs {
     ///
     /// lacp takes options, separated by commas: rate=fast|slow (fast),
     /// mode=active|passive (active), priority=N, key=N. With both,
-    /// min-links=N has none take part while fewer do. A flow keeps its link
-    /// while that takes part, and connections outlive a link that fails.
+    /// min-links=N has none take part while fewer do, and weights=N:N… spreads
+    /// what is sent by these, a number for each link: for equal links in unlike
+    /// slots. A flow keeps its link while that takes part, and connections
+    /// outlive a link that fails.
     #[arg(long, value_name = "static|lacp[,OPTION…]", default_value = "static", requires = "link")]
     bond: bond::Setup,
 

@@ -63,7 +63,7 @@ struct JudgeArgs {
 }
 
 /// Bits per second, with K, M, G or T for powers of 1000.
-fn bits(text: &str) -> Result<f64, String> {
+pub(super) fn bits(text: &str) -> Result<f64, String> {
     let power = ["K", "M", "G", "T"].iter().position(|unit| text.ends_with(unit)).map_or(0, |at| at + 1);
     let digits = if power > 0 { &text[..text.len() - 1] } else { text };
     match digits.parse::<f64>() {

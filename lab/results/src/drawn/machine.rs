@@ -4,7 +4,7 @@ use super::ReadResult;
 use super::cells::{Column, Shown, curve, list, number, table, text, texts};
 use crate::measurement::ResultError;
 use figures::{digits, grouped, seconds, si};
-use pages::{Axis, AxisScale, Chart, Page, PagePart, PageTable, Series, Tone};
+use pages::{Axis, AxisScale, Bar, Bars, Chart, Page, PagePart, PageTable, Series, Tone};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use watch::{Change, Figure, Sample, SampleReader, Saturation};
@@ -215,22 +215,109 @@ const PLACE: [Column; 8] = [
     ("isolated", "/isolated", Shown::Text),
 ];
 
-const INTERFACE: [Column; 6] = [
+const INTERFACE: [Column; 9] = [
     ("interface", "/name", Shown::Text),
     ("domain", "/domain", Shown::Count),
     ("device", "/device", Shown::Text),
+    ("speed", "/speed_bits", Shown::Bits),
+    ("PCI Express", "/pci/link", Shown::Text),
+    ("could be", "/pci/faults", Shown::Text),
     ("receive queues", "/rx_queues", Shown::Count),
     ("transmit queues", "/tx_queues", Shown::Count),
     ("interrupts", "/interrupts", Shown::Text),
 ];
 
-/// Cores, domains and interfaces.
+const DISK: [Column; 7] = [
+    ("disk", "/name", Shown::Text),
+    ("kind", "/kind", Shown::Text),
+    ("model", "/model", Shown::Text),
+    ("domain", "/domain", Shown::Count),
+    ("bytes", "/bytes", Shown::Bytes),
+    ("PCI Express", "/pci/link", Shown::Text),
+    ("could be", "/pci/faults", Shown::Text),
+];
+
+const WAY: [Column; 5] = [
+    ("content is", "/way", Shown::Text),
+    ("reads, B/s", "/reads", Shown::Bytes),
+    ("writes, B/s", "/writes", Shown::Bytes),
+    ("crossing, B/s", "/crossing", Shown::Bytes),
+    ("remote", "/remote_share", Shown::Share),
+];
+
+const PASS: [Column; 3] = [
+    ("pass", "/pass", Shown::Text),
+    ("memory, B/s", "/memory", Shown::Bytes),
+    ("crossing, B/s", "/crossing", Shown::Bytes),
+];
+
+const CARRIER: [Column; 6] = [
+    ("part", "/part", Shown::Text),
+    ("which", "/name", Shown::Text),
+    ("asked, B/s", "/asked", Shown::Bytes),
+    ("carries, B/s", "/carries", Shown::Bytes),
+    ("from", "/from", Shown::Text),
+    ("full at", "/full_at_bits", Shown::Bits),
+];
+
+const CROSSING: [Column; 4] = [
+    ("siloed", "/siloed", Shown::Text),
+    ("at worst", "/worst", Shown::Plain),
+    ("expected", "/expected", Shown::Plain),
+    ("", "/why_not", Shown::Text),
+];
+
+const SEEN: [Column; 3] =
+    [("siloed", "/siloed", Shown::Text), ("remote", "/remote_share", Shown::Share), ("", "/why", Shown::Text)];
+
+/// What a rate costs.
+pub fn budget(page: &mut Page, whole: &Value) {
+    page.head.of = text(whole, "/of/name");
+    page.head.answer.extend(texts(whole, "/to_change"));
+    page.figure(table("Ways of sending", &WAY, list(whole, "/ways")));
+    let mut bars = Vec::new();
+    for (colour, way) in list(whole, "/ways").iter().enumerate() {
+        let name = text(way, "/way");
+        page.figure(table(&format!("{name}: passes over memory"), &PASS, list(way, "/passes")));
+        page.figure(table(&format!("{name}: what carries it, the fullest first"), &CARRIER, list(way, "/loads")));
+        for part in list(way, "/loads") {
+            if let Some(rate) = number(part, "/full_at_bits") {
+                let part = format!("{} {}", text(part, "/part"), text(part, "/name"));
+                bars.push(Bar::new([&name, &part], colour, rate, si(rate, "bit/s")));
+            }
+        }
+    }
+    page.figure(table("Crossings of each byte sent", &CROSSING, list(whole, "/crossings")));
+    page.figure(table("Published beside the model", &SEEN, list(whole, "/seen")));
+    page.curve(Bars {
+        title: "The rate of content at which each part is full".to_owned(),
+        label: "bit/s".to_owned(),
+        scale: AxisScale::Linear,
+        format: |rate| si(rate, "bit/s"),
+        rows: bars,
+        band: None,
+    });
+    let from = texts(whole, "/of/published_from");
+    if !from.is_empty() {
+        page.tell(PagePart::Text("Published figures; nothing of them was measured:".to_owned()));
+        page.tell(PagePart::List(from));
+    }
+    page.tell(PagePart::List(texts(whole, "/notes")));
+}
+
+/// Cores, domains, interfaces and disks.
 pub fn topology(page: &mut Page, whole: &Value) {
-    let parts: [(&str, &str, &[Column]); 3] =
-        [("NUMA domains", "/domains", &DOMAIN), ("cores", "/cores", &PLACE), ("interfaces", "/interfaces", &INTERFACE)];
+    let parts: [(&str, &str, &[Column]); 4] = [
+        ("NUMA domains", "/domains", &DOMAIN),
+        ("cores", "/cores", &PLACE),
+        ("interfaces", "/interfaces", &INTERFACE),
+        ("disks", "/disks", &DISK),
+    ];
     let counts = parts.map(|(name, path, _)| format!("{} {name}", list(whole, path).len()));
     page.head.answer.push(counts.join(", "));
     for (name, path, columns) in parts {
         page.figure(table(name, columns, list(whole, path)));
     }
+    page.head.answer.extend(Some(text(whole, "/division")).filter(|division| !division.is_empty()));
+    page.tell(PagePart::List(texts(whole, "/notes")));
 }

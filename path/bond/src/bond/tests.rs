@@ -5,7 +5,7 @@ use link::{Pair, PairConfig, PairLink};
 use wire::Mac;
 
 fn config(ports: usize) -> Config {
-    let ports = (0..ports).map(|index| PortConfig { name: format!("p{index}") }).collect();
+    let ports = (0..ports).map(|index| PortConfig { name: format!("p{index}"), weight: 1 }).collect();
     Config { mac: Mac([2, 0, 0, 0, 0, 1]), mode: Mode::Static, min_links: 1, ports }
 }
 
@@ -63,6 +63,44 @@ fn ways(bond: &mut Bond<PairLink>, far: &mut [Option<PairLink>]) -> Vec<usize> {
         at
     };
     (0..64).map(way).collect()
+}
+
+/// A link of 100 Gbit/s in a slot of 63 has 63 flows of 163; when it fails its flows go, and no others.
+#[test]
+fn flows_are_spread_by_weight() {
+    let mut weighted = config(2);
+    (weighted.ports[0].weight, weighted.ports[1].weight) = (100, 63);
+    let aggregator = Aggregator::new(weighted);
+    let (mut bond, far) = bond(2, &aggregator, 64);
+    let table = |bond: &Bond<PairLink>, port: u8| bond.tx.table.iter().filter(|entry| **entry == port).count();
+    assert_eq!((table(&bond, 0), table(&bond, 1)), (157, 99), "256 by 100 and 63");
+    // No port has its flows in a row.
+    assert!(bond.tx.table.windows(4).all(|four| four.contains(&0) && four != [0; 4] || four.contains(&1)));
+    let before = *bond.tx.table;
+    let mut far: Vec<_> = far.into_iter().map(Some).collect();
+    far[1] = None;
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Up);
+    ways(&mut bond, &mut far);
+    assert_eq!(table(&bond, 0), 256);
+    assert!(before.iter().zip(bond.tx.table.iter()).all(|(before, now)| *before == 1 || before == now));
+}
+
+/// Three ports of which one fails: the others take over its flows by their own weights.
+#[test]
+fn flows_of_a_port_that_failed_go_by_the_weights_of_the_others() {
+    let mut weighted = config(3);
+    (weighted.ports[0].weight, weighted.ports[1].weight, weighted.ports[2].weight) = (2, 1, 1);
+    let aggregator = Aggregator::new(weighted);
+    let (mut bond, far) = bond(3, &aggregator, 64);
+    let count = |bond: &Bond<PairLink>, port: u8| bond.tx.table.iter().filter(|entry| **entry == port).count();
+    assert_eq!([0, 1, 2].map(|port| count(&bond, port)), [128, 64, 64]);
+    let mut far: Vec<_> = far.into_iter().map(Some).collect();
+    far[2] = None;
+    assert_eq!(bond.poll_control(Time::ZERO), LinkState::Up);
+    ways(&mut bond, &mut far);
+    let shares = [0, 1].map(|port| count(&bond, port));
+    assert_eq!(shares[0] + shares[1], 256);
+    assert!(shares[0].abs_diff(128 + 43) <= 1, "{shares:?}");
 }
 
 #[test]

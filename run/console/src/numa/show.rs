@@ -1,4 +1,4 @@
-//! Tables and JSON.
+//! Tables and JSON of what processes' traffic did.
 
 use super::report::{Amount, Crossed, Flow, Model, Process, SiloFigures, WorkerFigures};
 use core::fmt;
@@ -227,86 +227,5 @@ fn worker_json((index, worker): (usize, &WorkerFigures)) -> Value {
         "received_bytes": worker.received_bytes,
         "sent_bytes": worker.sent_bytes,
         "seen": seen.collect::<Vec<_>>(),
-    })
-}
-
-/// A machine's domains and ports.
-pub struct NumaMachine<'a>(pub &'a Topology);
-
-impl fmt::Display for NumaMachine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(topology) = self;
-        let mib = |bytes: u64| bytes >> 20;
-        for domain in &topology.domains {
-            let cores = if domain.cores.is_empty() { "none".to_owned() } else { Ranges(&domain.cores).to_string() };
-            let distances: Vec<String> = domain.distances.iter().map(ToString::to_string).collect();
-            writeln!(
-                f,
-                "domain {}: cores {cores}; memory {} MiB, {} free; distances {}",
-                domain.number,
-                mib(domain.memory_total),
-                mib(domain.memory_free),
-                distances.join(" ")
-            )?;
-        }
-        if topology.memory_unplaced > 0 {
-            let unplaced = mib(topology.memory_unplaced);
-            writeln!(f, "no domain: memory {unplaced} MiB, which the kernel has not given to one yet")?;
-        }
-        let usable: Vec<u16> = topology.cores.iter().filter(|core| core.is_usable()).map(|core| core.number).collect();
-        let physical = topology.cores.iter().filter(|core| core.is_usable()).map(|core| core.siblings.first());
-        let physical: std::collections::BTreeSet<_> = physical.collect();
-        writeln!(f, "cores to use: {} ({} physical)", Ranges(&usable), physical.len())?;
-        for interface in &topology.interfaces {
-            let place = match (interface.domain, interface.device) {
-                (Some(domain), _) => format!("domain {domain}"),
-                (None, true) => "domain unknown".to_owned(),
-                (None, false) => "virtual".to_owned(),
-            };
-            let (rx, tx) = (interface.rx_queues, interface.tx_queues);
-            writeln!(f, "{}: {place}, {rx} receive and {tx} transmit queues", interface.name)?;
-        }
-        Ok(())
-    }
-}
-
-pub fn topology_json(topology: &Topology) -> Value {
-    let core = |core: &topology::Core| {
-        json!({
-            "core": core.number,
-            "online": core.online,
-            "allowed": core.allowed,
-            "isolated": core.isolated,
-            "domain": core.domain,
-            "package": core.package,
-            "siblings": core.siblings,
-            "cache": core.cache,
-        })
-    };
-    let domain = |domain: &topology::Domain| {
-        json!({
-            "domain": domain.number,
-            "cores": domain.cores,
-            "memory_total": domain.memory_total,
-            "memory_free": domain.memory_free,
-            "distances": domain.distances,
-        })
-    };
-    let interface = |interface: &topology::Interface| {
-        let interrupts = interface.interrupts.iter().map(|(number, cores)| json!({ "number": number, "cores": cores }));
-        json!({
-            "name": interface.name,
-            "domain": interface.domain,
-            "device": interface.device,
-            "rx_queues": interface.rx_queues,
-            "tx_queues": interface.tx_queues,
-            "interrupts": interrupts.collect::<Vec<_>>(),
-        })
-    };
-    json!({
-        "cores": topology.cores.iter().map(core).collect::<Vec<_>>(),
-        "domains": topology.domains.iter().map(domain).collect::<Vec<_>>(),
-        "memory_unplaced": topology.memory_unplaced,
-        "interfaces": topology.interfaces.iter().map(interface).collect::<Vec<_>>(),
     })
 }

@@ -1,0 +1,375 @@
+//! `nearside numa --budget`: what a rate costs as text and as JSON.
+
+use super::counters::MachineCounters;
+use super::si;
+use crate::plan::BudgetPlan;
+use ::budget::{
+    Budget, BudgetAsk, BudgetMachine, ContentWay, CpuCost, Crossings, Load, LoadKind, MemoryPass, PUBLISHED, SeenShare,
+    Siloing, WayCost,
+};
+use core::fmt;
+use figures::digits;
+use say::Failure;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Longer files are none of published figures.
+const FILE_LIMIT: u64 = 64 << 10;
+
+/// Rows of what carries content that are printed; the others are emptier.
+const ROWS: usize = 12;
+
+/// A budget as it is printed.
+pub struct ToldBudget<'a> {
+    pub machine: &'a BudgetMachine,
+    pub budget: &'a Budget,
+    /// What this machine counts; `None` of another one.
+    pub counters: Option<&'a MachineCounters>,
+}
+
+/// The machine of published figures that is asked for: one that comes with the program, by its
+/// name, or a file's.
+pub fn published(name: &Path) -> Result<BudgetMachine, Failure> {
+    let known = PUBLISHED.iter().find(|(known, _)| name.as_os_str() == *known);
+    let text = match known {
+        Some((_, text)) => (*text).to_owned(),
+        None => {
+            let names = PUBLISHED.map(|(name, _)| name).join(", ");
+            let told = |why: std::io::Error| format!("{}: {why}; known by name are {names}", name.display());
+            let mut text = String::new();
+            // One byte more than fits tells that it is longer.
+            File::open(name).map_err(told)?.take(FILE_LIMIT + 1).read_to_string(&mut text).map_err(told)?;
+            text
+        }
+    };
+    BudgetMachine::published(&text).map_err(|why| format!("{}: {why}", name.display()).into())
+}
+
+/// Adds up what is asked.
+pub fn made(machine: &BudgetMachine, plan: &BudgetPlan) -> Result<Budget, Failure> {
+    Ok(::budget::budget(machine, &plan.ask)?)
+}
+
+fn bits(value: f64) -> String {
+    si(value, "bit/s")
+}
+
+fn bytes(value: f64) -> String {
+    si(value, "B/s")
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", digits(share * 100.0))
+}
+
+impl fmt::Display for ToldBudget<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, budget, counters } = self;
+        let ask = &budget.ask;
+        writeln!(
+            f,
+            "{} of {} ({}), {}, siloed: {}",
+            bits(ask.bits),
+            if ask.disk { "content from disks" } else { "content in memory" },
+            bytes(ask.bits / 8.0),
+            if ask.tls { "with TLS" } else { "without TLS" },
+            ask.siloing.name()
+        )?;
+        writeln!(f, "machine: {}", machine.name)?;
+        advice(budget).iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        if !machine.from.is_empty() {
+            writeln!(f, "  published figures, nothing of them was measured:")?;
+            machine.from.iter().try_for_each(|from| writeln!(f, "  - {from}"))?;
+        }
+        if let Some(why) = ask.siloing.why_not() {
+            writeln!(f, "siloed by disk is {why}")?;
+        }
+        ways(f, budget)?;
+        passes(f, budget)?;
+        loads(f, budget)?;
+        crossings(f, budget)?;
+        seen(f, machine, budget)?;
+        match budget.ring_slots {
+            Some(slots) => writeln!(
+                f,
+                "\nslots stay in the cache while a silo's ring has up to {slots} of full frames, and a silo is on \
+                 each physical core; beyond that sealing into the slot has the kernel's four passes"
+            )?,
+            None => {
+                writeln!(f, "\nthe size of the last cache is not known: up to which ring slots stay in it, neither")?
+            }
+        }
+        match budget.cpu {
+            Some(cpu) => writeln!(
+                f,
+                "processor time: {} % of all cores per Gbit/s ({} % at {})",
+                digits(cpu.percent_per_gbit()),
+                digits(cpu.percent),
+                bits(cpu.bits)
+            )?,
+            None => {
+                writeln!(f, "processor time: not known; --cpu 62%@190G with what you saw, as % of all cores at a rate")?
+            }
+        }
+        if let Some(counters) = counters {
+            write!(f, "{counters}")?;
+        }
+        budget.notes.iter().try_for_each(|note| writeln!(f, "note: {note}"))?;
+        writeln!(
+            f,
+            "note: a cipher that does not write past the cache reads each line first that it writes: one pass more"
+        )
+    }
+}
+
+/// A row for each way of sending, and its first limit.
+fn ways(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
+    writeln!(
+        f,
+        "\n  {:<28}  {:>10}  {:>10}  {:>10}  {:>7}  full first",
+        "content is", "reads", "writes", "crossing", "remote"
+    )?;
+    for cost in &budget.ways {
+        let limit = cost.first_limit().map_or_else(|| "nothing of which it is known".to_owned(), limit);
+        writeln!(
+            f,
+            "  {:<28}  {:>10}  {:>10}  {:>10}  {:>7}  {limit}",
+            cost.way.name(budget.ask.tls),
+            bytes(cost.reads),
+            bytes(cost.writes),
+            bytes(cost.crossing),
+            percent(cost.remote_share())
+        )?;
+    }
+    Ok(())
+}
+
+/// `memory of domain 0 at 341 Gbit/s (published)`.
+fn limit(load: &Load) -> String {
+    let source = load.carries.map_or("as you said", |carries| carries.source.name());
+    let at = load.full_at.map_or_else(String::new, |rate| format!(" at {}", bits(rate)));
+    format!("{} {}{at} ({source})", load.kind.name(), load.name)
+}
+
+/// Memory's bytes of each pass.
+fn passes(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
+    let tls = budget.ask.tls;
+    write!(f, "\n  {:<14}", "pass")?;
+    budget.ways.iter().try_for_each(|cost| write!(f, "  {:>27}", cost.way.name(tls)))?;
+    writeln!(f)?;
+    for pass in MemoryPass::ALL {
+        let cells: Vec<String> = budget.ways.iter().map(|cost| cell(cost, pass)).collect();
+        if cells.iter().any(|cell| cell != "-") {
+            write!(f, "  {:<14}", pass.name(tls))?;
+            cells.iter().try_for_each(|cell| write!(f, "  {cell:>27}"))?;
+            writeln!(f)?;
+        }
+    }
+    Ok(())
+}
+
+fn cell(cost: &WayCost, pass: MemoryPass) -> String {
+    let found = cost.passes.iter().find(|(one, ..)| *one == pass);
+    found.map_or_else(
+        || "-".to_owned(),
+        |(_, memory, far)| {
+            let here = if *memory > 0.0 { bytes(*memory) } else { "in the cache".to_owned() };
+            if *far > 0.0 { format!("{here}, {} far", si(*far, "B/s")) } else { here }
+        },
+    )
+}
+
+/// What each part carries, of the way with the most passes, the fullest first; parts alike in one row.
+fn loads(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
+    let Some(cost) = budget.ways.first() else { return Ok(()) };
+    writeln!(f, "\n{}:", cost.way.name(budget.ask.tls))?;
+    writeln!(f, "  {:<40}  {:>10}  {:>10}  {:>6}  {:>12}  from", "part", "asked", "carries", "used", "full at")?;
+    let rows = rows(&cost.loads);
+    for (name, load) in rows.iter().take(ROWS) {
+        let dash = || "-".to_owned();
+        let asked = if load.kind == LoadKind::Cpu { format!("{} %", digits(load.asked)) } else { bytes(load.asked) };
+        writeln!(
+            f,
+            "  {name:<40}  {asked:>10}  {:>10}  {:>6}  {:>12}  {}",
+            load.carries.map_or_else(dash, |carries| bytes(carries.bytes)),
+            load.full_at.map_or_else(dash, |rate| percent(budget.ask.bits / rate)),
+            load.full_at.map_or_else(dash, bits),
+            load.carries.map_or(if load.kind == LoadKind::Cpu { "as you said" } else { "not known" }, |carries| {
+                carries.source.name()
+            })
+        )?;
+    }
+    if rows.len() > ROWS {
+        writeln!(f, "  and {} more, emptier", rows.len() - ROWS)?;
+    }
+    Ok(())
+}
+
+/// Parts of a kind that are asked the same and carry the same, as one.
+fn rows(loads: &[Load]) -> Vec<(String, &Load)> {
+    let mut rows: Vec<(Vec<&str>, &Load)> = Vec::new();
+    for load in loads {
+        let same = |other: &Load| {
+            let close = (other.asked - load.asked).abs() <= 1e-9 * load.asked.abs();
+            other.kind == load.kind && other.carries == load.carries && close
+        };
+        match rows.iter_mut().find(|(_, first)| same(first)) {
+            Some((names, _)) => names.push(&load.name),
+            None => rows.push((vec![&load.name], load)),
+        }
+    }
+    let name = |names: &[&str], load: &Load| {
+        let all = match names {
+            [first, _, _, .., last] => format!("{first} … {last} ({} of them)", names.len()),
+            few => few.join(", "),
+        };
+        format!("{} {all}", load.kind.name())
+    };
+    rows.into_iter().map(|(names, load)| (name(&names, load), load)).collect()
+}
+
+fn crossings(f: &mut fmt::Formatter<'_>, budget: &Budget) -> fmt::Result {
+    writeln!(f, "\n  {:<20}  {:>8}  {:>8}", "crossings of a byte", "at worst", "expected")?;
+    for (siloing, crossings) in &budget.crossings {
+        let name = format!("siloed: {}", siloing.name());
+        let note = if siloing.why_not().is_some() { "  (a model: it cannot be served)" } else { "" };
+        writeln!(f, "  {name:<20}  {:>8}  {:>8.2}{note}", crossings.worst, crossings.expected)?;
+    }
+    Ok(())
+}
+
+/// What others saw of the same machine, beside the model.
+fn seen(f: &mut fmt::Formatter<'_>, machine: &BudgetMachine, budget: &Budget) -> fmt::Result {
+    if !machine.seen.is_empty() {
+        writeln!(f, "\npublished beside the model:")?;
+    }
+    for SeenShare { siloing, share, why } in &machine.seen {
+        let of = |ask: BudgetAsk| ::budget::budget(machine, &ask).ok();
+        let ask = BudgetAsk { siloing: *siloing, tls: true, disk: true, ..budget.ask };
+        let kernel = of(ask).and_then(|made| made.ways.into_iter().find(|cost| cost.way == ContentWay::KernelTls));
+        if let Some(cost) = kernel {
+            writeln!(
+                f,
+                "  siloed {}: {} of memory's traffic remote ({} of {}), published {}: {why}",
+                siloing.name(),
+                percent(cost.remote_share()),
+                bytes(cost.crossing),
+                bytes(cost.reads + cost.writes),
+                percent(*share)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// What helps against the first limit.
+fn advice(budget: &Budget) -> Vec<String> {
+    let Some((cost, load)) = budget.ways.iter().find_map(|cost| Some((cost, cost.first_limit()?))) else {
+        return vec![
+            "of nothing that carries it is it known how much it carries: what it asks stands below".to_owned(),
+        ];
+    };
+    let fits = load.full_at.is_some_and(|rate| rate >= budget.ask.bits);
+    let mut lines = vec![format!(
+        "{} {} by {}: {}",
+        bits(budget.ask.bits),
+        if fits { "fits" } else { "does not fit" },
+        cost.way.name(budget.ask.tls),
+        limit(load)
+    )];
+    let change = match load.kind {
+        LoadKind::Memory if cost.way == ContentWay::KernelTls => {
+            "seal into the slot (a link in place of kernel sockets), or let the NIC seal: two passes less".to_owned()
+        }
+        LoadKind::Memory => "spread ports and disks over the domains; faster or more channels of memory".to_owned(),
+        LoadKind::Fabric if budget.ask.siloing == Siloing::No => {
+            "silo by network: a silo on each core of a port's domain, with memory there (--silos, --numa)".to_owned()
+        }
+        LoadKind::Fabric => {
+            "disks in the domains of the ports, and copies of hot content in each (--copies)".to_owned()
+        }
+        LoadKind::PortPci => "the port's slot: its lanes and generation, which numa --topology compares".to_owned(),
+        LoadKind::Port => "a faster port, or another one in the same domain (--bond)".to_owned(),
+        LoadKind::Disk => {
+            "its link, if numa --topology says that it could be more; more drives; hot content in memory".to_owned()
+        }
+        LoadKind::Cpu => "more cores, or less work for a byte: nearside watch --pid shows where it goes".to_owned(),
+    };
+    lines.push(format!("to send more: {change}"));
+    lines
+}
+
+// The shape of `nearside numa --budget --json`, which other programs read, beside the head that all
+// results have. Rates are bytes per second, but for "…_bits".
+//
+// ```text
+// { "asked": { "rate_bits", "tls", "disk", "siloed" },
+//   "of": { "name", "published_from": [] },
+//   "ways": [ { "way", "reads", "writes", "crossing", "remote_share",
+//               "passes": [ { "pass", "memory", "crossing" } ],
+//               "loads": [ { "part", "name", "asked", "carries" or null, "from" or null,
+//                            "full_at_bits" or null } ] } ],
+//   "crossings": [ { "siloed", "worst", "expected", "why_not" or null } ],
+//   "seen": [ { "siloed", "remote_share", "why" } ],
+//   "ring_slots" or null, "cpu_percent_per_gbit" or null,
+//   "counters" or null, "notes": [], "to_change": [] }
+// ```
+//
+// "carries" and "asked" of processor time are percent of all cores.
+
+pub fn budget_json(told: &ToldBudget<'_>) -> Value {
+    let ToldBudget { machine, budget, counters } = told;
+    let tls = budget.ask.tls;
+    let load = |load: &Load| {
+        json!({
+            "part": load.kind.name().trim_end_matches(','),
+            "name": load.name,
+            "asked": load.asked,
+            "carries": load.carries.map(|carries| carries.bytes),
+            "from": load.carries.map(|carries| carries.source.name()),
+            "full_at_bits": load.full_at,
+        })
+    };
+    let way = |cost: &WayCost| {
+        let passes = cost.passes.iter();
+        let passes =
+            passes.map(|(pass, memory, far)| json!({ "pass": pass.name(tls), "memory": memory, "crossing": far }));
+        json!({
+            "way": cost.way.name(tls),
+            "reads": cost.reads,
+            "writes": cost.writes,
+            "crossing": cost.crossing,
+            "remote_share": cost.remote_share(),
+            "passes": passes.collect::<Vec<_>>(),
+            "loads": cost.loads.iter().map(load).collect::<Vec<_>>(),
+        })
+    };
+    let crossing = |(siloing, crossings): &(Siloing, Crossings)| {
+        json!({
+            "siloed": siloing.name(),
+            "worst": crossings.worst,
+            "expected": crossings.expected,
+            "why_not": siloing.why_not(),
+        })
+    };
+    let seen = |seen: &SeenShare| json!({ "siloed": seen.siloing.name(), "remote_share": seen.share, "why": seen.why });
+    json!({
+        "asked": {
+            "rate_bits": budget.ask.bits,
+            "tls": tls,
+            "disk": budget.ask.disk,
+            "siloed": budget.ask.siloing.name(),
+        },
+        "of": { "name": machine.name, "published_from": machine.from },
+        "ways": budget.ways.iter().map(way).collect::<Vec<_>>(),
+        "crossings": budget.crossings.iter().map(crossing).collect::<Vec<_>>(),
+        "seen": machine.seen.iter().map(seen).collect::<Vec<_>>(),
+        "ring_slots": budget.ring_slots,
+        "cpu_percent_per_gbit": budget.cpu.map(CpuCost::percent_per_gbit),
+        "counters": counters.map(MachineCounters::json),
+        "notes": budget.notes,
+        "to_change": advice(budget),
+    })
+}
