@@ -389,7 +389,11 @@ impl Bench<'_> {
         }
         match row {
             OfferedRow::New => more.push("--close".to_owned()),
-            OfferedRow::Tls | OfferedRow::Http2Tls => more.extend(contender::SUITE.map(str::to_owned)),
+            OfferedRow::Tls | OfferedRow::Http2Tls => {
+                more.extend(contender::SUITE.map(str::to_owned));
+                // The certificate is its own issuer's.
+                more.push("--insecure".to_owned());
+            }
             OfferedRow::File | OfferedRow::Proxied | OfferedRow::Proxied64k | OfferedRow::Http2 => {}
         }
         if row.is_http2() {
