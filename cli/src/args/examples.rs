@@ -176,7 +176,7 @@ pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
         "numa",
         &[
             "nearside numa",
-            "nearside numa --topology",
+            "nearside numa --topology --measure",
             "nearside numa --budget 190G --tls --disk",
             "nearside numa --budget 190G --tls --disk --siloed no --published cascade-lake",
             "nearside numa --record > numa.txt; nearside numa --topology --root numa.txt",

@@ -6,12 +6,14 @@
 //! | `budget` | what a rate costs as text and as JSON |
 //! | `counters` | what the machine counts itself |
 //! | `machine` | a machine's topology as text and as JSON |
+//! | `remembered` | what was measured between domains, kept for the next time |
 //! | `report` | what the published figures come to, beside the model |
 //! | `show` | tables and JSON |
 
 mod budget;
 mod counters;
 mod machine;
+mod remembered;
 mod report;
 mod show;
 #[cfg(test)]
@@ -24,6 +26,7 @@ use counters::MachineCounters;
 use cpu::pin::allowed_cores;
 use environment::ResultKind;
 use page::{Reader, living_of_user};
+use reach::Reaches;
 use report::Process;
 use say::Failure;
 use serde_json::json;
@@ -46,7 +49,13 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
     }
     let topology = topology(plan)?;
     if plan.topology {
-        let mut value = machine::topology_json(&topology);
+        let here = plan.root.is_none();
+        let reaches = match (plan.measure, here) {
+            (true, _) => remembered::measured(&topology),
+            (false, true) => Reaches { pairs: remembered::known(&topology), missing: Vec::new() },
+            (false, false) => Reaches::default(),
+        };
+        let mut value = machine::topology_json(&topology, &reaches);
         crate::node::origin(&mut value, ResultKind::Topology, plan.root.is_none())?;
         if let Some(place) = &plan.html {
             write_page(place, &results::page_of(&value)?)?;
@@ -54,7 +63,7 @@ pub fn numa(plan: &NumaPlan) -> Result<(), Failure> {
         if plan.json {
             writeln!(out, "{value}")?;
         } else {
-            write!(out, "{}", machine::NumaMachine(&topology))?;
+            write!(out, "{}", machine::NumaMachine { topology: &topology, reaches: &reaches })?;
         }
         return Ok(());
     }
@@ -89,7 +98,9 @@ fn told_budget(plan: &NumaPlan, wanted: &BudgetPlan, out: &mut impl Write) -> Re
         None => {
             let topology = topology(plan)?;
             let counters = here.then(|| MachineCounters::of_this_machine(&topology));
-            (BudgetMachine::of(&topology, &[]), counters)
+            let known = if here { remembered::known(&topology) } else { Vec::new() };
+            let measured: Vec<_> = known.iter().map(|pair| (pair.from, pair.to, pair.bytes)).collect();
+            (BudgetMachine::of(&topology, &measured), counters)
         }
     };
     let made = budget::made(&machine, wanted)?;

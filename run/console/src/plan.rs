@@ -13,6 +13,8 @@ pub struct NumaPlan {
     pub json: bool,
     /// Print the machine's topology.
     pub topology: bool,
+    /// And measure between its domains first.
+    pub measure: bool,
     /// Where its page goes.
     pub html: Option<PathBuf>,
     /// Print what sysfs says of it.

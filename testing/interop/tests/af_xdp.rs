@@ -388,20 +388,6 @@ fn what_cannot_be_opened_says_why() {
             let said = refusal(link);
             assert!(said.contains(why), "{link}: {said}");
         }
-        // A plan says what the start would.
-        let plan = |link: &str| {
-            let mut command = Nearside::command(["serve", "--respond", "x", "--plan", "--link", link]);
-            command.stdin(Stdio::null()).output().unwrap()
-        };
-        for silos in ["", "--silos"] {
-            let mut command =
-                Nearside::command(["serve", "--respond", "x", "--plan", "--link", "af_xdp:near0,queues=4"]);
-            command.args((!silos.is_empty()).then_some([silos, "1"]).into_iter().flatten());
-            let output = command.stdin(Stdio::null()).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(!output.status.success() && said.contains("near0 has no queue"), "{silos}: {said}");
-        }
-        assert!(plan("af_xdp:near0,queues=1").status.success());
         let listener = TcpListener::bind("10.7.0.1:80").unwrap();
         assert!(refusal("af_xdp:near0").contains("port 80 cannot be had"));
         drop(listener);

@@ -20,6 +20,11 @@ pub(in crate::args) struct NumaArgs {
     #[arg(long)]
     topology: bool,
 
+    /// Measure latency and bandwidth from each domain to each first: some seconds, in which all cores
+    /// are busy; what was measured is remembered, and a budget uses it
+    #[arg(long, requires = "topology", conflicts_with = "root")]
+    measure: bool,
+
     /// Write the topology, or the budget, to this file, as one page of HTML
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
@@ -97,7 +102,8 @@ fn published() -> String {
 
 impl NumaArgs {
     pub(super) fn plan(self) -> Result<NumaPlan, String> {
-        let Self { page, json, topology, html, record, root, budget, tls, disk, siloed, cpu, published } = self;
+        let Self { page, json, topology, measure, html, record, root, budget, tls, disk, siloed, cpu, published } =
+            self;
         if root.is_some() && !topology && !record && budget.is_none() {
             return Err("--root goes with --topology, --budget or --record".to_owned());
         }
@@ -114,6 +120,6 @@ impl NumaArgs {
             TypedSiloing::Disk => Siloing::Disk,
         };
         let budget = budget.map(|bits| BudgetPlan { ask: BudgetAsk { bits, tls, disk, siloing, cpu }, published });
-        Ok(NumaPlan { page, json, topology, html, record, root, budget })
+        Ok(NumaPlan { page, json, topology, measure, html, record, root, budget })
     }
 }

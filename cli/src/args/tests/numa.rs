@@ -24,6 +24,8 @@ fn a_budget_is_of_a_rate_and_has_its_own_options() {
         ("numa --budget 1G --cpu 62", "percent of all cores at a rate"),
         ("numa --budget 1G --published rome --root x", "cannot be used with"),
         ("numa --topology --tls", "go with --budget"),
+        ("numa --measure", "--topology"),
+        ("numa --topology --measure --root x", "cannot be used with"),
         ("numa --html x", "--html goes with --topology or --budget"),
         ("numa --root x", "--root goes with"),
     ] {

@@ -305,6 +305,13 @@ pub fn budget(page: &mut Page, whole: &Value) {
     page.tell(PagePart::List(texts(whole, "/notes")));
 }
 
+const REACH: [Column; 4] = [
+    ("cores of", "/from", Shown::Count),
+    ("memory of", "/to", Shown::Count),
+    ("latency", "/latency_nanos", Shown::Time),
+    ("reads, B/s", "/bytes_per_second", Shown::Bytes),
+];
+
 /// Cores, domains, interfaces and disks.
 pub fn topology(page: &mut Page, whole: &Value) {
     let parts: [(&str, &str, &[Column]); 4] = [
@@ -318,6 +325,7 @@ pub fn topology(page: &mut Page, whole: &Value) {
     for (name, path, columns) in parts {
         page.figure(table(name, columns, list(whole, path)));
     }
+    page.figure(table("Measured between domains", &REACH, list(whole, "/reach")));
     page.head.answer.extend(Some(text(whole, "/division")).filter(|division| !division.is_empty()));
     page.tell(PagePart::List(texts(whole, "/notes")));
 }

@@ -1,17 +1,23 @@
 //! A machine's topology as text and as JSON.
 
+use super::remembered::pairs_json;
 use super::si;
 use core::fmt;
+use figures::seconds;
+use reach::Reaches;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use topology::{Disk, Interface, PciPlace, Ranges, Topology};
 
-/// A machine's domains, ports and disks.
-pub struct NumaMachine<'a>(pub &'a Topology);
+/// A machine's domains, ports and disks, and what was measured between domains.
+pub struct NumaMachine<'a> {
+    pub topology: &'a Topology,
+    pub reaches: &'a Reaches,
+}
 
 impl fmt::Display for NumaMachine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(topology) = self;
+        let Self { topology, reaches } = self;
         if !topology.processor.is_empty() {
             writeln!(f, "processor: {}", topology.processor)?;
         }
@@ -39,6 +45,7 @@ impl fmt::Display for NumaMachine<'_> {
         writeln!(f, "cores to use: {} ({} physical)", Ranges(&usable), physical.len())?;
         topology.interfaces.iter().try_for_each(|interface| port(f, interface))?;
         topology.disks.iter().try_for_each(|one| disk(f, one))?;
+        between(f, topology, reaches)?;
         topology.doubts().iter().try_for_each(|doubt| writeln!(f, "note: {doubt}"))
     }
 }
@@ -50,6 +57,33 @@ fn sockets(f: &mut fmt::Formatter<'_>, topology: &Topology) -> fmt::Result {
         writeln!(f, "socket {package}: domains {}; {division}", Ranges(&domains))?;
     }
     Ok(())
+}
+
+/// A row for each domain's cores, a column for each domain's memory.
+fn between(f: &mut fmt::Formatter<'_>, topology: &Topology, reaches: &Reaches) -> fmt::Result {
+    if !reaches.pairs.is_empty() {
+        writeln!(f, "measured, as latency and bandwidth of all cores' reads (and firmware's distance):")?;
+        write!(f, "  {:<14}", "cores of")?;
+        topology
+            .domains
+            .iter()
+            .try_for_each(|domain| write!(f, "  {:>28}", format!("memory of domain {}", domain.number)))?;
+        writeln!(f)?;
+        for from in &topology.domains {
+            write!(f, "  {:<14}", format!("domain {}", from.number))?;
+            for to in &topology.domains {
+                let pair = reaches.pairs.iter().find(|pair| (pair.from, pair.to) == (from.number, to.number));
+                let distance = topology.distance(from.number, to.number).unwrap_or(0);
+                let cell = pair.map_or_else(
+                    || format!("- ({distance})"),
+                    |pair| format!("{}, {} ({distance})", seconds(pair.nanos), si(pair.bytes, "B/s")),
+                );
+                write!(f, "  {cell:>28}")?;
+            }
+            writeln!(f)?;
+        }
+    }
+    reaches.missing.iter().try_for_each(|why| writeln!(f, "note: not measured: {why}"))
 }
 
 fn port(f: &mut fmt::Formatter<'_>, interface: &Interface) -> fmt::Result {
@@ -101,12 +135,13 @@ fn faults(f: &mut fmt::Formatter<'_>, name: &str, pci: Option<&PciPlace>) -> fmt
 //   "interfaces": [ { "name", "domain" or null, "device", "speed_bits" or null, "pci" or null,
 //                     "rx_queues", "tx_queues", "interrupts": [ { "number", "cores" } ] } ],
 //   "disks": [ { "name", "kind", "model" or null, "domain" or null, "bytes", "pci" or null } ],
+//   "reach": [ { "from", "to", "latency_nanos", "bytes_per_second" } ], "not_measured": [],
 //   "notes": [] }
 //
 // "pci": { "link", "bytes_per_second", "device" or null, "slot" or null, "faults": [] }
 // ```
 
-pub fn topology_json(topology: &Topology) -> Value {
+pub fn topology_json(topology: &Topology, reaches: &Reaches) -> Value {
     let core = |core: &topology::Core| {
         json!({
             "core": core.number,
@@ -161,6 +196,8 @@ pub fn topology_json(topology: &Topology) -> Value {
         "memory_unplaced": topology.memory_unplaced,
         "interfaces": topology.interfaces.iter().map(interface).collect::<Vec<_>>(),
         "disks": topology.disks.iter().map(disk).collect::<Vec<_>>(),
+        "reach": pairs_json(&reaches.pairs),
+        "not_measured": reaches.missing,
         "notes": topology.doubts().iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
