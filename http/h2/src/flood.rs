@@ -155,6 +155,11 @@ impl Budgets {
         self.useful = self.useful.saturating_add(useful);
         if self.total / 8 > self.useful.saturating_add(OVERHEAD) { Err(Flood::Overhead) } else { Ok(()) }
     }
+
+    /// So many bytes of bodies were sent, for which windows are to be opened.
+    pub const fn sent(&mut self, bytes: u64) {
+        self.useful = self.useful.saturating_add(bytes);
+    }
 }
 
 #[cfg(test)]

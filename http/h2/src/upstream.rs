@@ -289,6 +289,12 @@ impl<T: Copy> UpstreamConnection<T> {
         (self.allowed.min(self.settings.streams) as usize).saturating_sub(self.streams.len())
     }
 
+    /// Whether nothing of any body may be sent until the server opens the connection's window.
+    #[must_use]
+    pub const fn is_shut(&self) -> bool {
+        self.send.room() == 0
+    }
+
     /// Whether no stream will ever be opened any more.
     #[must_use]
     pub const fn is_leaving(&self) -> bool {
@@ -351,6 +357,12 @@ impl<T: Copy> UpstreamConnection<T> {
         if let Some(asked) = self.streams.get_mut(&stream) {
             let taken = asked.send.take(bytes) && self.send.take(bytes);
             debug_assert!(taken, "no more than there is room for");
+            // Windows are opened again for what is sent, that of the stream and the connection's, and
+            // round trips measured by it.
+            self.budgets.give_back(Flood::Window);
+            self.budgets.give_back(Flood::Window);
+            self.budgets.give_back(Flood::Ping);
+            self.budgets.sent(bytes as u64);
             asked.local_ended |= ends;
             let is_over = asked.local_ended && asked.remote_ended;
             if is_over {

@@ -359,6 +359,8 @@ impl Ask {
             StreamEnd::Closed(why) => self.on_event(turn, UpstreamEvent::Closed(why)),
             StreamEnd::Reset(code) => {
                 self.note_fault(format!("upstream rejected request with error {}", code.0));
+                // The connection goes on: that it was kept is no reason to ask once more.
+                self.carried = 0;
                 // nginx takes it for a head that is none.
                 let is_head = self.rules.next.has(Failure::InvalidHeader, false);
                 self.failed(turn, if is_head { Failure::InvalidHeader } else { Failure::Error })

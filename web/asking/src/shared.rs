@@ -38,6 +38,9 @@ use stream::{Pending, StreamSlot};
 /// One that has said nothing for so long is asked by PING before more is asked of it.
 const TRUSTED: Duration = Duration::from_secs(10);
 
+/// The same of one of which answers are awaited: who goes silent then may be gone.
+const TRUSTED_BUSY: Duration = Duration::from_secs(2);
+
 /// How long it may take to answer that.
 const PONG: Duration = Duration::from_secs(2);
 

@@ -288,3 +288,44 @@ fn bodies_go_as_windows_let_them() {
     }
     assert_eq!((came, conn.open_streams()), (1_000, 1), "the answer is still to come");
 }
+
+/// Whoever is sent to opens windows, each of a stream and the connection's, a few bytes at a time where
+/// messages are short, and measures the path by PING: for what was sent that is no flood.
+#[test]
+fn what_answers_bodies_that_are_sent_is_no_flood() {
+    let (mut conn, mut out) = opened();
+    assert_eq!(ask(&mut conn, 8, false, &mut out), Some(3));
+    let mut frames = Vec::new();
+    frame::write_window_update(&mut frames, 0, 10);
+    frame::write_window_update(&mut frames, 3, 10);
+    frame::write(&mut frames, Kind::Ping, 0, 0, b"measured");
+    for sent in 0..20_000 {
+        assert!(conn.data_room(3) >= 10, "{sent}");
+        let _ = conn.data(3, 10, false);
+        assert_eq!(told(&mut conn, &frames, &mut out), Ok(vec!["room None".to_owned(), "room Some(8)".to_owned()]));
+        out.clear();
+    }
+    // Who was sent nothing has no reason to.
+    let floods = (0..8_001).find_map(|_| told(&mut conn, &frames, &mut out).err());
+    assert!(floods.is_some_and(|told| told.contains("too")), "{:?}", conn.budgets);
+}
+
+#[test]
+fn a_connection_whose_window_is_shut_says_so() {
+    let (mut conn, mut out) = opened();
+    let mut streams = Vec::new();
+    let mut left = FIRST_WINDOW as usize;
+    while left > 0 {
+        assert!(!conn.is_shut());
+        let stream = ask(&mut conn, 9, false, &mut out).unwrap();
+        let some = conn.data_room(stream).min(left);
+        let _ = conn.data(stream, some, false);
+        left -= some;
+        streams.push(stream);
+    }
+    assert!(conn.is_shut() && streams.iter().all(|stream| conn.data_room(*stream) == 0));
+    let mut more = Vec::new();
+    frame::write_window_update(&mut more, 0, 1);
+    assert_eq!(told(&mut conn, &more, &mut out), Ok(vec!["room None".to_owned()]));
+    assert!(!conn.is_shut());
+}

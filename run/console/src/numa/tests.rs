@@ -1,7 +1,9 @@
 //! What published figures come to.
 
+use super::machine::{NumaMachine, topology_json};
 use super::report::{Amount, Crossed, Flow, Model, Process};
 use super::show::{self, NumaAccount};
+use reach::Reaches;
 use topology::{Recording, Topology};
 
 /// A machine of so many domains with a core each.
@@ -109,8 +111,9 @@ fn what_is_shown_has_all_of_it() {
     assert_eq!((&json["flows"][0]["sent_bytes"], &json["flows"][1]["sent_bytes"]), (&8_910.into(), &90.into()));
     assert_eq!(json["silos"][0]["pages"]["remote"], 3);
     assert_eq!(json["crossed"]["content_bytes"], 90);
-    assert_eq!(show::topology_json(&two)["domains"][1]["cores"][0], 1);
-    assert!(show::NumaMachine(&two).to_string().contains("domain 1: cores 1;"));
+    let reaches = Reaches::default();
+    assert_eq!(topology_json(&two, &reaches)["domains"][1]["cores"][0], 1);
+    assert!(NumaMachine { topology: &two, reaches: &reaches }.to_string().contains("domain 1: cores 1;"));
     // In a machine of one there is no way to tell of.
     let one = NumaAccount { process: &process, topology: &machine(1) }.to_string();
     assert!(!one.contains("crossed"), "{one}");

@@ -1,7 +1,7 @@
 //! A connection that is shared: how it begins, rests between questions, and ends.
 
 use super::stream::{Pending, StreamId};
-use super::{PONG, SharedLinks, TRUSTED};
+use super::{PONG, SharedLinks, TRUSTED, TRUSTED_BUSY};
 use crate::answer::{StreamEnd, UnprocessedBy};
 use crate::clock::millis;
 use crate::groups::{KeptLink, ServerGroups};
@@ -114,7 +114,14 @@ impl SharedLink {
     /// Whether one more question fits.
     fn has_room(&self) -> bool {
         let is_fit = self.stage != LinkStage::Over && !self.is_leaving && !self.is_gone;
-        is_fit && self.conn.room() > self.waiting.len()
+        // Where nobody's body goes on, none of a further question would.
+        is_fit && !self.conn.is_shut() && self.conn.room() > self.waiting.len()
+    }
+
+    /// Whether it has said nothing for so long that it may be gone.
+    fn is_quiet(&self, now: Time) -> bool {
+        let trusted = if self.conn.open_streams() > 0 { TRUSTED_BUSY } else { TRUSTED };
+        self.stage == LinkStage::Open && self.pong.is_none() && now.since(self.heard) >= trusted
     }
 }
 
@@ -145,8 +152,7 @@ impl SharedLinks {
         (link.idle, link.idle_until) = (None, None);
         let (carried, opened, generation) = (link.carried, link.opened, link.generation);
         link.carried += 1;
-        let is_quiet = link.stage == LinkStage::Open && link.pong.is_none() && now.since(link.heard) >= TRUSTED;
-        if is_quiet {
+        if link.is_quiet(now) {
             // Whether it is there still is asked first.
             link.conn.ping(&mut link.out);
             link.pong = Some(now + PONG);
@@ -306,7 +312,6 @@ impl SharedLinks {
         let reference = (number, link.generation);
         let is_due = link.streams_due.is_some_and(|due| now >= due);
         if is_due {
-            let heard = link.heard;
             let (mut next, mut late, mut is_dead) = (None::<Time>, Vec::new(), false);
             for (slot, one) in (0..).zip(&mut self.streams) {
                 if !one.is_used || one.link != reference {
@@ -328,7 +333,7 @@ impl SharedLinks {
             if let Some(link) = self.link_mut(number) {
                 link.streams_due = next;
                 // One that says nothing at all may be dead: that is asked for.
-                if is_dead && link.stage == LinkStage::Open && link.pong.is_none() && now.since(heard) >= TRUSTED {
+                if is_dead && link.is_quiet(now) {
                     link.conn.ping(&mut link.out);
                     link.pong = Some(now + PONG);
                 }
