@@ -406,6 +406,11 @@ impl Ask {
     /// The server that it is with is so no more; `failed` counts against that.
     pub(crate) fn release(&mut self, groups: &ServerGroups, now: Time, failed: bool) {
         let _ = self.balancer(groups, |balancer, attempts| balancer.release(attempts, seconds(now), failed));
+        self.note_end(now);
+    }
+
+    /// No more of an answer is waited for, whatever has come of it.
+    pub fn note_end(&mut self, now: Time) {
         if let Some(last) = self.tries.last_mut() {
             last.response.get_or_insert(now.since(last.began));
         }
@@ -447,6 +452,7 @@ impl Ask {
     }
 
     /// Whether the connection is kept for another question.
+    #[inline(always)]
     fn keep(&self, turn: &mut AskTurn<'_>, link: UpstreamId) -> bool {
         let (Servers::Group(number), Some(peer)) = (&self.servers, self.last_peer) else { return false };
         if turn.groups.is_replaced.get() {

@@ -2,9 +2,11 @@
 
 use crate::NGINX;
 use crate::operators::{Server, both};
+use crate::secured::CURL;
 use interop::{in_namespace, wait_for};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -128,5 +130,30 @@ fn what_no_more_comes_of_is_logged() {
             assert_eq!(nginx, ours, "{}", sent.0);
         }
         assert_eq!(seen[0].1, seen[1].1);
+    });
+}
+
+/// Whoever leaves while a server is waited for, by HTTP/2 too, has its line with how long that was.
+#[test]
+fn how_long_was_waited_for_whom_nobody_waits_any_more_is_logged() {
+    const CONF: &str = "\
+        http { log_format l '$request_uri $status $upstream_response_time $upstream_connect_time'; access_log l.log l;\n\
+        server { listen 127.0.0.1:80; http2 on; location / { proxy_pass http://127.0.0.1:81; } } }";
+    in_namespace(&[NGINX, CURL], || {
+        silent_upstream();
+        let server = Server::start(false, "waited", CONF);
+        for version in ["--http1.1", "--http2-prior-knowledge"] {
+            let url = format!("http://127.0.0.1:80/{version}");
+            let asked = Command::new("curl").args(["-s", "-m", "0.4", version, &url]).status().unwrap();
+            assert_eq!(asked.code(), Some(28), "{version}");
+            wait_for("its line", || server.text("l.log").contains(version));
+        }
+        let log = server.text("l.log");
+        server.running.stop();
+        for line in log.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let waited: f64 = words[2].parse().unwrap_or_else(|_| panic!("{line}"));
+            assert!(words[1] == "499" && (0.2..30.0).contains(&waited) && words[3] != "-", "{line}");
+        }
     });
 }

@@ -122,8 +122,10 @@ impl Runner<'_> {
             ContentRules::Files => {}
             #[cfg(test)]
             ContentRules::Echo(streamed) => return self.echo(streamed),
-            ContentRules::Proxy(ref pass) => return self.pass_on(&block.proxy, pass),
-            ContentRules::Grpc(ref pass) => return self.pass_on(&block.grpc, pass),
+            ContentRules::Proxy(ref pass) | ContentRules::Grpc(ref pass) => {
+                let is_grpc = matches!(block.content, ContentRules::Grpc(_));
+                return self.pass_on(if is_grpc { &block.grpc } else { &block.proxy }, pass);
+            }
             ContentRules::Gateway(ref pass) => return self.pass_to_program(block, pass),
             _ => return self.fixed_content(block),
         }

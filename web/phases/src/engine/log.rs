@@ -46,6 +46,10 @@ impl Rest {
         let Some(mut course) = self.courses.get_mut(token as usize).and_then(Option::take) else { return };
         if let Some(request) = course.request.take().filter(|_| course.state != CourseState::Over) {
             course.sent.complete = false;
+            if let Some(relay) = &mut course.relay {
+                // It was asked until now.
+                relay.ask.note_end(now);
+            }
             if course.state == CourseState::Sends {
                 course.sent.body = course.sent.body.saturating_sub(unsent);
             } else {

@@ -30,6 +30,7 @@ enum Within {
 impl Runner<'_> {
     /// Bytes of an answer whose head is not whole. How many were taken, and how the request
     /// goes on.
+    #[inline(always)]
     pub(super) fn on_head_bytes(&mut self, bytes: &[u8]) -> (usize, Flow) {
         let mut all = 0;
         loop {

@@ -55,8 +55,8 @@ impl Engine {
             event => runner.ask_step(|ask, turn| ask.on_event(turn, event)),
         });
         if let UpstreamEvent::Data(bytes) = event
-            && self.rest.stage_of(token, AskLink::Own(id)) == Some(AskStage::Body)
             && self.rest.relay_of(token).is_some_and(|relay| relay.ask.has_early_body())
+            && self.rest.stage_of(token, AskLink::Own(id)) == Some(AskStage::Body)
         {
             let rest = bytes.get(taken..).unwrap_or_default();
             taken += self.on_body_event(replies, token, UpstreamEvent::Data(rest));
