@@ -89,6 +89,12 @@ impl<T: Default> ServerConnection<T> {
         self.get(stream).map_or(0, |stream| stream.send.room()).min(self.send.room())
     }
 
+    /// Whether a stream's own window is open, whatever the connection's is.
+    #[must_use]
+    pub fn has_window(&self, stream: u32) -> bool {
+        self.get(stream).is_some_and(|stream| stream.send.room() > 0)
+    }
+
     /// The head of DATA with so many bytes, for which there is [room](Self::room): these are to follow.
     /// Behind the last of them the stream is to be [ended](Self::end).
     #[must_use]

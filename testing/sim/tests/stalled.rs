@@ -254,8 +254,23 @@ impl World {
         id
     }
 
+    /// A second passes: timers run out.
+    fn second(&mut self, id: ConnId) {
+        self.net.now = self.net.now + Duration::from_secs(1);
+        self.server.on_timer(&mut self.net, id);
+        self.turn();
+        std::thread::sleep(Duration::from_micros(50));
+    }
+
     /// A connection, and what its client begins with.
     fn connect(&mut self, window: u32) -> (ConnId, Vec<u8>) {
+        let (id, mut out) = self.connect_shut(window);
+        frame::write_window_update(&mut out, 0, 1 << 30);
+        (id, out)
+    }
+
+    /// The same, where the connection has the window that it begins with.
+    fn connect_shut(&mut self, window: u32) -> (ConnId, Vec<u8>) {
         self.next += 1;
         let id = ConnId::new(self.next, self.generation);
         if !self.net.counts_only {
@@ -264,7 +279,6 @@ impl World {
         self.server.on_open(&mut self.net, id, Opened::Accepted);
         let mut out = PREFACE.to_vec();
         frame::write_settings(&mut out, &[(setting::INITIAL_WINDOW_SIZE, window)]);
-        frame::write_window_update(&mut out, 0, 1 << 30);
         (id, out)
     }
 
@@ -425,4 +439,79 @@ fn an_idle_connection_is_small_and_what_is_ready_allocates_nothing() {
     assert!(world.net.sent >= sent + asked.len() * SHORT as usize);
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - count;
     assert_eq!(allocations, 0, "in {} requests", asked.len());
+}
+
+/// Requests that wait behind stalled ones begin when these are given up, and are given up themselves, however
+/// they are answered.
+#[test]
+fn who_takes_nothing_is_given_up_and_whoever_waits_begins() {
+    let _guard = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new();
+    for path in ["/large.html", "/coded/large.html", "/changed/large.html", "/asked/large.html"] {
+        let mut world = World::new(&folder);
+        let (id, mut out) = world.connect(0);
+        for stream in 0..20 {
+            out.extend_from_slice(&request(2 * stream + 1, path));
+        }
+        world.say(id, &out);
+        world.until("heads", |came| came.heads >= 8);
+        for _ in 0..400 {
+            world.second(id);
+        }
+        let came = &world.net.clients[&1];
+        assert_eq!((came.heads, came.resets, came.body), (20, 20, 0), "{path}");
+    }
+}
+
+/// A request with a body, and one for a head alone, are answered whatever is stalled.
+#[test]
+fn heads_wait_for_no_window() {
+    let _guard = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new();
+    let mut world = World::new(&folder);
+    let (id, mut out) = world.connect(0);
+    for stream in 0..12 {
+        out.extend_from_slice(&request(2 * stream + 1, "/large.html"));
+    }
+    world.say(id, &out);
+    world.until("heads", |came| came.heads >= 8);
+    world.rest();
+    assert_eq!(world.net.clients[&1].heads, 8);
+    let mut posted = Vec::new();
+    let block = *b"\x83\x86\x01\x01a\x04\x0b/large.html";
+    frame::write_headers(&mut posted, 101, &block, false, 1 << 14);
+    posted.extend_from_slice(&FrameHead { length: 3, kind: Kind::Data, flags: frame::END_STREAM, stream: 101 }.bytes());
+    posted.extend_from_slice(b"abc");
+    let block = *b"\x02\x04HEAD\x86\x01\x01a\x04\x0b/large.html";
+    frame::write_headers(&mut posted, 103, &block, true, 1 << 14);
+    world.say(id, &posted);
+    world.until("both heads", |came| came.heads >= 10);
+    assert_eq!(world.net.clients[&1].resets, 0);
+}
+
+/// Whoever takes all the time is not late with what is sent behind the rest.
+#[test]
+fn who_takes_slowly_is_not_late_with_what_waits_for_its_turn() {
+    let _guard = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new();
+    for path in ["/large.html", "/asked/large.html"] {
+        let mut world = World::new(&folder);
+        let (id, mut out) = world.connect_shut(1 << 30);
+        for stream in 0..6 {
+            out.extend_from_slice(&request(2 * stream + 1, path));
+        }
+        world.say(id, &out);
+        let mut more = Vec::new();
+        frame::write_window_update(&mut more, 0, 120_000);
+        let mut seconds = 0;
+        while world.net.clients[&1].ends < 6 {
+            world.second(id);
+            world.say(id, &more);
+            seconds += 1;
+            assert!(seconds < 2_000, "{path}");
+        }
+        let came = &world.net.clients[&1];
+        assert_eq!((came.resets, came.body), (0, 6 * LARGE), "{path}");
+        assert!(seconds > 120, "longer than any may take nothing");
+    }
 }

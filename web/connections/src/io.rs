@@ -270,6 +270,9 @@ impl Io for ConnectionIo<'_> {
         one.since = now;
         let asks = one.stage == Stage::Replying && one.queued <= LOW_WATER;
         self.connections.let_go(id);
+        if let Some(carries) = self.connections.carrying(conn).filter(|_| passed > 0) {
+            carries.passed = Some(now);
+        }
         self.connections.queued(conn, passed as u64);
         if asks && passed > 0 {
             self.tell(id, ExchangeEvent::Room);
@@ -427,6 +430,7 @@ impl ConnectionIo<'_> {
 
     fn look_at(&mut self, id: ExchangeId, now: Time) {
         let header = self.connections.head_timeout(self.id);
+        let passed = self.carries().and_then(|carries| carries.passed);
         let Some(one) = self.connections.carried.get(id) else { return };
         let terms = *self.connections.terms.of_exchange(one.terms);
         let waits_for_body = one.exchange.reads && one.body.open && !one.exchange.left;
@@ -436,6 +440,10 @@ impl ConnectionIo<'_> {
             return self.cut(id, BodyCut::Late);
         }
         let quiet = now.since(one.since);
+        // Who takes what is sent to others is not late with what waits for its turn.
+        let served = passed.is_some_and(|at| now.since(at) < terms.send);
+        let waits_for_turn = one.standing.is_open && served;
+        let is_held_up = one.queued > 0 || one.window == 0;
         match one.stage {
             Stage::Waiting if !one.exchange.patient && !waits_for_body && quiet >= header => {
                 let goes_on = self.tell(id, ExchangeEvent::Late) > 0;
@@ -447,9 +455,10 @@ impl ConnectionIo<'_> {
                     self.stop(id, Gone::Cut);
                 }
             }
-            Stage::Replying if one.queued == 0 && one.exchange.patient => {}
+            Stage::Replying if !is_held_up && one.exchange.patient => {}
+            Stage::Replying if is_held_up && waits_for_turn => {}
             Stage::Replying if quiet >= terms.send => {
-                if one.queued == 0 {
+                if !is_held_up {
                     self.connections.counters.timeouts_file += 1;
                 } else {
                     self.connections.counters.timeouts_send += 1;
@@ -459,7 +468,7 @@ impl ConnectionIo<'_> {
                 self.note_late(id);
                 self.stop(id, Gone::Left { now, unsent });
             }
-            Stage::Over if quiet >= terms.send => {
+            Stage::Over if quiet >= terms.send && !waits_for_turn => {
                 self.connections.counters.timeouts_send += 1;
                 self.reset_over(id);
             }

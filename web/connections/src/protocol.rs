@@ -24,6 +24,8 @@ pub struct CarryingConnection {
     pub(crate) protocol: Option<Box<dyn Multiplexed>>,
     /// Its exchanges, in the order in which they began.
     pub(crate) exchanges: Vec<ExchangeId>,
+    /// When some of a body was passed on last.
+    pub(crate) passed: Option<Time>,
     /// Bytes that their handlers have queued in pieces, all together.
     pub(crate) held: usize,
     /// It is among those that are to look.
@@ -42,7 +44,16 @@ impl CarryingConnection {
     pub fn new(protocol: Box<dyn Multiplexed>) -> Self {
         let http2 = protocol.is_http2();
         let protocol = Some(protocol);
-        Self { protocol, exchanges: Vec::new(), held: 0, stirred: false, drained: false, ends: false, http2 }
+        Self {
+            protocol,
+            exchanges: Vec::new(),
+            passed: None,
+            held: 0,
+            stirred: false,
+            drained: false,
+            ends: false,
+            http2,
+        }
     }
 }
 

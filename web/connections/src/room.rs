@@ -28,11 +28,13 @@ pub struct Standing {
     pub before: usize,
     /// So many take turns with it, itself among them.
     pub beside: usize,
+    /// Its own window is open, whatever the connection's is: its client does not hold it up alone.
+    pub is_open: bool,
 }
 
 impl Standing {
     /// It has its connection for itself.
-    pub const ALONE: Self = Self { before: 0, beside: 1 };
+    pub const ALONE: Self = Self { before: 0, beside: 1, is_open: true };
 
     /// Bytes that it may have queued.
     fn share(self) -> usize {
@@ -59,9 +61,9 @@ mod tests {
 
     #[test]
     fn who_is_before_others_has_most_and_all_together_have_a_bound() {
-        let one_by_one = |count: usize| (0..count).map(|before| Standing { before, beside: 1 }.share());
+        let one_by_one = |count: usize| (0..count).map(|before| Standing { before, ..Standing::ALONE }.share());
         assert_eq!(one_by_one(7).collect::<Vec<_>>(), [256, 128, 64, 32, 16, 8, 8].map(|kib| kib << 10));
-        let turns = |beside| Standing { before: 0, beside }.share() * beside;
+        let turns = |beside| Standing { beside, ..Standing::ALONE }.share() * beside;
         for count in [1, 5, 128] {
             assert!(one_by_one(count).sum::<usize>() <= 2 * HELD + count * FLOOR);
             assert!(turns(count) <= HELD.max(count * FLOOR));

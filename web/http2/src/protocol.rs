@@ -8,7 +8,7 @@ use core::time::Duration;
 use exchange::{ExchangeId, Priority, RequestBody};
 use h2::frame::{self, Kind, MAX_STREAM};
 use h2::{ErrorCode, Flood, HeadLimits, Offer, ServerConnection, ServerEvent, ServerSettings, StreamPriority};
-use semantics::{OwnedRequest, Request, Status};
+use semantics::{Method, OwnedRequest, Request, Status};
 use wire::Time;
 
 /// A connection.
@@ -177,13 +177,11 @@ impl Http2 {
                 return;
             }
         }
-        let window = connection.room(number);
-        if window == 0 && self.stalled(number) >= STALLED_MAX {
-            let Some(connection) = &mut self.connection else { return };
-            match connection.get_mut(number).filter(|_| ends) {
-                Some(stream) => stream.data = Source::Parked(Box::new((*request).into())),
-                // What comes of its body would have to be kept as well.
-                None => connection.reset(number, ErrorCode::REFUSED_STREAM, out),
+        // What comes of a body would have to be kept as well, and no window is waited for to send a head.
+        let may_wait = ends && request.method() != Method::Head;
+        if may_wait && connection.room(number) == 0 && self.stalled(number) >= STALLED_MAX {
+            if let Some(stream) = self.connection.as_deref_mut().and_then(|connection| connection.get_mut(number)) {
+                stream.data = Source::Parked(Box::new((*request).into()));
             }
             return;
         }
@@ -216,13 +214,26 @@ impl Http2 {
     }
 
     /// Requests that waited for a window begin, as far as there is one, or fewer wait so than may.
-    fn begin_parked(&mut self, io: &mut dyn Io, out: &mut Vec<u8>) {
+    /// Whether one did.
+    fn begin_parked(&mut self, io: &mut dyn Io, out: &mut Vec<u8>) -> bool {
+        let mut begun = false;
         while let Some(number) = self.next_parked() {
             let Some(stream) = self.connection.as_deref_mut().and_then(|connection| connection.get_mut(number)) else {
-                return;
+                break;
             };
-            let Source::Parked(request) = core::mem::take(&mut stream.data) else { return };
+            let Source::Parked(request) = core::mem::take(&mut stream.data) else { break };
             self.begin(io, number, (&request.get(), RequestBody::None), out);
+            begun = true;
+        }
+        begun
+    }
+
+    /// Sends what there is. Where that ended a stream, a request that waited for its place begins.
+    fn go_on(&mut self, io: &mut dyn Io, scratch: &mut Scratch) {
+        self.begin_parked(io, &mut scratch.out);
+        self.send(io, scratch);
+        if self.begin_parked(io, &mut scratch.out) {
+            self.send(io, scratch);
         }
     }
 
@@ -316,9 +327,8 @@ impl Multiplexed for Http2 {
             }
             let is_within = self.connection.as_deref().is_some_and(ServerConnection::is_within_head);
             self.head_since = if is_within { Some(self.head_since.unwrap_or(io.now())) } else { None };
-            self.begin_parked(io, &mut scratch.out);
             // What is answered at once goes along.
-            self.send(io, scratch);
+            self.go_on(io, scratch);
             self.leave(io, &mut scratch.out);
             let is_over = self.connection.is_none();
             if is_over { bytes.len() } else { bytes.len() - rest.len() }
@@ -327,8 +337,7 @@ impl Multiplexed for Http2 {
 
     fn on_room(&mut self, io: &mut dyn Io) {
         scratch::with(|scratch| {
-            self.begin_parked(io, &mut scratch.out);
-            self.send(io, scratch);
+            self.go_on(io, scratch);
             self.leave(io, &mut scratch.out);
         });
     }

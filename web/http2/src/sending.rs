@@ -19,7 +19,9 @@ impl Http2 {
         while let Some((number, exchange)) = connection.streams().get(at).map(|one| (one.number, one.data.exchange())) {
             if let Some(id) = exchange {
                 if let Some(stream) = connection.get(number) {
-                    io.set_window(id, connection.room(number), standings.next(stream.priority));
+                    let is_open = connection.has_window(number);
+                    let standing = Standing { is_open, ..standings.next(stream.priority) };
+                    io.set_window(id, connection.room(number), standing);
                 }
                 give_back(connection, io, (number, id), &mut scratch.out);
                 send_head(connection, io, (number, id), scratch);
@@ -87,11 +89,12 @@ impl Standings {
         let (count, turns) = self.all[urgency];
         if priority.incremental {
             // Behind those that are sent as a whole.
-            return Standing { before: (before + count - turns).into(), beside: turns.max(1).into() };
+            let (before, beside) = ((before + count - turns).into(), turns.max(1).into());
+            return Standing { before, beside, ..Standing::ALONE };
         }
         let seen = self.seen[urgency];
         self.seen[urgency] += 1;
-        Standing { before: (before + seen).into(), beside: 1 }
+        Standing { before: (before + seen).into(), ..Standing::ALONE }
     }
 }
 
