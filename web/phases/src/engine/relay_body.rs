@@ -338,9 +338,11 @@ impl Course {
     /// The same, for who asks whether it is worth to read on: where the carrier has less room than
     /// may be read ahead, some is enough.
     fn room_to_read(&self, replies: &dyn Replies) -> usize {
+        let waiting = self.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
         let most = self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max());
-        let room = self.room_ahead(replies);
-        if room > 0 && replies.flow(self.id).room < most { most } else { room }
+        let carried = replies.flow(self.id).room;
+        let room = most.min(carried).saturating_sub(waiting);
+        if room > 0 && carried < most { most } else { room }
     }
 
     /// Takes some of a body. What nothing changes or delays goes to the client as it is,
