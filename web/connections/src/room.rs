@@ -28,13 +28,14 @@ pub struct Standing {
     pub before: usize,
     /// So many take turns with it, itself among them.
     pub beside: usize,
-    /// Its own window is open, whatever the connection's is: its client does not hold it up alone.
+    /// Its protocol says that its own window is open, whatever the connection's is: its client does not
+    /// hold it up alone.
     pub is_open: bool,
 }
 
 impl Standing {
     /// It has its connection for itself.
-    pub const ALONE: Self = Self { before: 0, beside: 1, is_open: true };
+    pub const ALONE: Self = Self { before: 0, beside: 1, is_open: false };
 
     /// Bytes that it may have queued.
     fn share(self) -> usize {

@@ -113,7 +113,7 @@ impl Peer {
             if is_so(self) {
                 return;
             }
-            assert!(turn < 500_000, "{what}: {:?} {:?}", self.ended, self.go_aways);
+            assert!(turn < 20_000_000, "{what}: {:?} {:?}", self.ended, self.go_aways);
             world.turn();
         }
     }
