@@ -71,15 +71,8 @@ impl<T> ServerConnection<T> {
     /// What of DATA is there.
     pub(crate) fn more_data<'a>(&mut self, bytes: &'a [u8], out: &mut Vec<u8>) -> (usize, Done<'a, T>) {
         let Some(mut data) = self.data.take() else { return (0, Ok(ServerEvent::Nothing)) };
-        let content = bytes.get(..bytes.len().min(data.left as usize)).unwrap_or_default();
-        data.left -= content.len() as u32;
-        let mut taken = content.len();
-        if data.left == 0 {
-            let padding = (bytes.len() - taken).min(data.padding as usize);
-            data.padding -= padding as u32;
-            taken += padding;
-        }
-        let is_over = data.left == 0 && data.padding == 0;
+        let (content, taken) = data.take(bytes);
+        let is_over = data.is_over();
         let ends = is_over && data.ends;
         if !is_over {
             self.data = Some(data);

@@ -129,6 +129,27 @@ pub(crate) struct Data {
     pub ends: bool,
 }
 
+impl Data {
+    /// What of it is there: its content, and bytes with the padding behind that.
+    #[inline]
+    pub fn take<'a>(&mut self, bytes: &'a [u8]) -> (&'a [u8], usize) {
+        let content = bytes.get(..bytes.len().min(self.left as usize)).unwrap_or_default();
+        self.left -= content.len() as u32;
+        let mut taken = content.len();
+        if self.left == 0 {
+            let padding = (bytes.len() - taken).min(self.padding as usize);
+            self.padding -= padding as u32;
+            taken += padding;
+        }
+        (content, taken)
+    }
+
+    /// All of it has come.
+    pub const fn is_over(self) -> bool {
+        self.left == 0 && self.padding == 0
+    }
+}
+
 /// A connection of a server. `T` is what its user knows of a stream.
 #[derive(Debug)]
 pub struct ServerConnection<T> {

@@ -15,6 +15,7 @@ mod control;
 mod fields;
 mod receive;
 
+use crate::connection::Data;
 use crate::error::ErrorCode;
 use crate::flood::{Budgets, Flood};
 use crate::frame::{self, FrameHead, HEAD, Kind, MAX_STREAM, PAYLOAD, setting};
@@ -199,15 +200,6 @@ impl Hasher for NumberHasher {
 
 type StreamTable<T> = HashMap<u32, AskedStream<T>, BuildHasherDefault<NumberHasher>>;
 
-/// DATA of which some has come.
-#[derive(Clone, Copy, Debug)]
-struct DataLeft {
-    stream: u32,
-    content: u32,
-    padding: u32,
-    ends: bool,
-}
-
 /// The client's side of a connection to an upstream. `T` is what its user knows of a stream.
 #[derive(Debug)]
 pub struct UpstreamConnection<T> {
@@ -233,7 +225,7 @@ pub struct UpstreamConnection<T> {
     grown: u32,
     /// Bytes of a payload that the server takes.
     payload: usize,
-    data: Option<DataLeft>,
+    data: Option<Data>,
     /// A block whose CONTINUATION is under way: its stream, and whether that ends.
     continues: Option<(u32, bool)>,
     block: Vec<u8>,

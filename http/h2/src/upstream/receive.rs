@@ -1,6 +1,6 @@
 //! What an upstream sends, frame by frame.
 
-use super::{BLOCK_MAX, DataLeft, Memory, Told, UpstreamConnection, UpstreamFault, UpstreamTold, unexpected};
+use super::{BLOCK_MAX, Data, Memory, Told, UpstreamConnection, UpstreamFault, UpstreamTold, unexpected};
 use crate::connection::Offer;
 use crate::error::{ErrorCode, FrameError};
 use crate::flood::Flood;
@@ -100,7 +100,7 @@ impl<T: Copy> UpstreamConnection<T> {
         self.owed += head.length;
         self.give_back_owed(out);
         let begun = HEAD + before as usize;
-        let data = DataLeft { stream: head.stream, content, padding, ends };
+        let data = Data { stream: head.stream, left: content, padding, ends };
         self.data = Some(data);
         if let Err(fault) = self.admit(head, before + padding, content, ends) {
             let told = self.fail(head.stream, fault.code, fault.told, out)?;
@@ -152,16 +152,9 @@ impl<T: Copy> UpstreamConnection<T> {
     }
 
     /// What of DATA is there.
-    fn more_data<'a>(&mut self, mut data: DataLeft, bytes: &'a [u8]) -> (usize, UpstreamTold<'a, T>) {
-        let content = bytes.get(..bytes.len().min(data.content as usize)).unwrap_or_default();
-        data.content -= content.len() as u32;
-        let mut taken = content.len();
-        if data.content == 0 {
-            let padding = (bytes.len() - taken).min(data.padding as usize);
-            data.padding -= padding as u32;
-            taken += padding;
-        }
-        let is_over = data.content == 0 && data.padding == 0;
+    fn more_data<'a>(&mut self, mut data: Data, bytes: &'a [u8]) -> (usize, UpstreamTold<'a, T>) {
+        let (content, taken) = data.take(bytes);
+        let is_over = data.is_over();
         self.data = (!is_over).then_some(data);
         let ends = is_over && data.ends;
         let Some(stream) = self.streams.get_mut(&data.stream) else {

@@ -1,8 +1,8 @@
 //! Requests that come before their handshake is over (`ssl_early_data`), by OpenSSL's client, beside nginx.
 
 use crate::NGINX;
-use crate::secured::{OPENSSL, OURS, SIDES, command, sh, sh_output};
-use interop::{Nearside, Running, in_namespace, scratch};
+use crate::secured::{OPENSSL, OURS, SIDES, sh, sh_output, start_sides};
+use interop::{Nearside, in_namespace, scratch};
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -52,15 +52,7 @@ fn requests_come_before_their_handshake_is_over() {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         sh(&folder, CERTIFICATES, "");
-        let mut running = Vec::new();
-        for (name, address) in SIDES {
-            let own = folder.join(name);
-            fs::create_dir_all(own.join("logs")).unwrap();
-            fs::write(own.join("nginx.conf"), configuration(address)).unwrap();
-            let mut started = Running::start(&mut command(name, &own));
-            started.wait_until_open(&format!("{address}:443"));
-            running.push(started);
-        }
+        let running = start_sides(&folder, configuration, 443);
         let begun = "New, TLSv1.3\nEarly data was not sent\nGET early= .\n";
         let early = "Reused, TLSv1.3\nEarly data was accepted\nGET early=1 r\n";
         for side in SIDES {

@@ -2,8 +2,8 @@
 //! nginx; each step waits for what the one before it is answered by, until a deadline.
 
 use crate::NGINX;
-use crate::secured::{OPENSSL, OURS, SIDES, command, sh};
-use interop::{Program, Running, in_namespace, scratch, wait_for};
+use crate::secured::{OPENSSL, OURS, SIDES, sh, start_sides};
+use interop::{Program, in_namespace, scratch, wait_for};
 use std::fs;
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -139,15 +139,7 @@ fn foreign_clients_ask_for_keys_and_handshakes_anew() {
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         sh(&folder, CERTIFICATES, "");
-        let mut running = Vec::new();
-        for (name, address) in SIDES {
-            let own = folder.join(name);
-            fs::create_dir_all(own.join("logs")).unwrap();
-            fs::write(own.join("nginx.conf"), configuration(address)).unwrap();
-            let mut started = Running::start(&mut command(name, &own));
-            started.wait_until_open(&format!("{address}:443"));
-            running.push(started);
-        }
+        let running = start_sides(&folder, configuration, 443);
         types_to_openssl(SIDES[0].0, SIDES[0].1);
         for (name, address) in OURS.map(|at| SIDES[at]) {
             types_to_openssl(name, address);

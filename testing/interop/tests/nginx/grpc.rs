@@ -2,7 +2,7 @@
 //! nginx, which speaks HTTP/2: answers, lines of the access log and words of the error log are the same.
 
 use crate::NGINX;
-use crate::secured::{CURL, OPENSSL, OURS, SIDES, command, sh, sh_output};
+use crate::secured::{CURL, OPENSSL, OURS, SIDES, sh, sh_output, start_sides};
 use interop::{Running, in_namespace, scratch};
 use std::fs;
 use std::path::Path;
@@ -135,15 +135,7 @@ fn requests_are_passed_on_by_grpc_as_by_nginx() {
         upstream.arg("-p").arg(&own).arg("-c").arg(own.join("nginx.conf")).arg("-e").arg(own.join("error.log"));
         let mut upstream = Running::start(&mut upstream);
         upstream.wait_until_open("127.0.0.5:80");
-        let mut running = Vec::new();
-        for (name, address) in SIDES {
-            let own = folder.join(name);
-            fs::create_dir_all(own.join("logs")).unwrap();
-            fs::write(own.join("nginx.conf"), configuration(address)).unwrap();
-            let mut started = Running::start(&mut command(name, &own));
-            started.wait_until_open(&format!("{address}:80"));
-            running.push(started);
-        }
+        let running = start_sides(&folder, configuration, 80);
         let mut failures = Vec::new();
         for line in ASKED {
             let said = SIDES.map(|(_, address)| ask(&folder, address, line));

@@ -2,7 +2,7 @@
 //! over TLS, and the same answers and lines in the log.
 
 use crate::NGINX;
-use crate::secured::{CURL, OPENSSL, OURS, SIDES, command, sh, sh_output};
+use crate::secured::{CURL, OPENSSL, OURS, SIDES, sh, sh_output, start_sides};
 use interop::{Program, Running, in_namespace, scratch};
 use std::fs;
 use std::path::PathBuf;
@@ -112,15 +112,7 @@ impl Both {
         let certificate = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes \
                            -subj /CN=one.example -days 30 -keyout one.key -out one.pem 2> /dev/null";
         sh(&folder, certificate, "");
-        let mut running = Vec::new();
-        for (name, address) in SIDES {
-            let own = folder.join(name);
-            fs::create_dir_all(own.join("logs")).unwrap();
-            fs::write(own.join("nginx.conf"), configuration(address)).unwrap();
-            let mut one = Running::start(&mut command(name, &own));
-            one.wait_until_open(&format!("{address}:443"));
-            running.push(one);
-        }
+        let running = start_sides(&folder, configuration, 443);
         Self { folder, running }
     }
 

@@ -208,13 +208,7 @@ impl Both {
         let line = "Lorem ipsum dolor sit amet, consectetur adipisici elit\n";
         fs::write(folder.join("www/large"), line.repeat(40_000)).unwrap();
         sh(&folder, CERTIFICATES, "");
-        let mut running = Vec::new();
-        for (name, address) in SIDES {
-            let own = folder.join(name);
-            fs::create_dir_all(own.join("logs")).unwrap();
-            fs::write(own.join("nginx.conf"), configuration(address)).unwrap();
-            running.push(start(name, &own, address));
-        }
+        let running = start_sides(&folder, configuration, 443);
         Self { folder, running }
     }
 
@@ -240,10 +234,17 @@ pub(crate) fn command(name: &str, folder: &Path) -> Command {
     command
 }
 
-fn start(name: &str, folder: &Path, address: &str) -> Running {
-    let mut running = Running::start(&mut command(name, folder));
-    running.wait_until_open(&format!("{address}:443"));
-    running
+/// Starts each in a folder of its own, and waits for its port.
+pub(crate) fn start_sides(folder: &Path, configuration: impl Fn(&str) -> String, port: u16) -> Vec<Running> {
+    let start = |(name, address)| {
+        let own = folder.join(name);
+        fs::create_dir_all(own.join("logs")).unwrap();
+        fs::write(own.join("nginx.conf"), configuration(address)).unwrap();
+        let mut running = Running::start(&mut command(name, &own));
+        running.wait_until_open(&format!("{address}:{port}"));
+        running
+    };
+    SIDES.map(start).into()
 }
 
 pub(crate) fn sh_output(folder: &Path, script: &str) -> (String, bool) {

@@ -328,20 +328,21 @@ impl Rest {
 }
 
 impl Course {
-    /// Bytes that may be read ahead of the client: no more than its carrier has room for.
-    fn room_ahead(&self, replies: &dyn Replies) -> usize {
+    /// Bytes that may be read ahead of the client, whose carrier has room for so many.
+    fn room_ahead(&self, carried: usize) -> usize {
         let waiting = self.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
-        let most = self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max());
-        most.min(replies.flow(self.id).room).saturating_sub(waiting)
+        self.ahead_max().min(carried).saturating_sub(waiting)
+    }
+
+    fn ahead_max(&self) -> usize {
+        self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max())
     }
 
     /// The same, for who asks whether it is worth to read on: where the carrier has less room than
     /// may be read ahead, some is enough.
     fn room_to_read(&self, replies: &dyn Replies) -> usize {
-        let waiting = self.filtering.as_ref().map_or(0, |filtering| filtering.waiting_bytes());
-        let most = self.relay.as_ref().map_or(0, |relay| relay.ask.ahead_max());
-        let carried = replies.flow(self.id).room;
-        let room = most.min(carried).saturating_sub(waiting);
+        let (most, carried) = (self.ahead_max(), replies.flow(self.id).room);
+        let room = self.room_ahead(carried);
         if room > 0 && carried < most { most } else { room }
     }
 
@@ -349,13 +350,8 @@ impl Course {
     /// up to `most` bytes that are unsent; all else waits until it is made.
     fn take_body(&mut self, replies: &mut dyn Replies, most: usize, bytes: &[u8]) -> (usize, BodyEnd) {
         let is_direct = self.filtering.as_deref().is_some_and(Filtering::is_direct);
-        let room = match is_direct {
-            true => {
-                let flow = replies.flow(self.id);
-                most.saturating_sub(flow.unsent).min(flow.room)
-            }
-            false => self.room_ahead(replies),
-        };
+        let flow = replies.flow(self.id);
+        let room = if is_direct { most.saturating_sub(flow.unsent).min(flow.room) } else { self.room_ahead(flow.room) };
         let (Some(relay), Some(filtering)) = (self.relay.as_deref_mut(), self.filtering.as_deref_mut()) else {
             return (0, BodyEnd::Not);
         };
