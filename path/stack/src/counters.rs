@@ -64,7 +64,8 @@ parts! {
         /// SYNs for a port on which nobody listens.
         refused,
         /// Segments for a port that accepts connections which neither open one
-        /// nor belong to one: no SYN, ACK or RST, or both SYN and FIN.
+        /// nor belong to one: no SYN, ACK or RST, or both SYN and FIN; and SYNs
+        /// for a port that is left to others.
         listen_dropped,
         /// Segments of unknown flows of which it was asked whether they are
         /// another silo's.

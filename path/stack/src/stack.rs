@@ -500,6 +500,13 @@ impl Stack {
         self.tcp.listen_on(ports, at);
     }
 
+    /// SYNs for these ports are dropped, and no longer reset, where nobody listens here: another
+    /// process listens there, which is about to have this stack's link, and answers them when they
+    /// are sent again. None at first; each call replaces those of the last.
+    pub fn leave_to_others(&mut self, ports: Vec<u16>) {
+        self.tcp.leave_to_others(ports);
+    }
+
     /// The ids of all connections, for a view of the whole.
     pub fn connection_ids(&self) -> impl Iterator<Item = ConnId> {
         self.tcp.slots().ids()

@@ -3,6 +3,7 @@
 
 use crate::address;
 use crate::kernel::{self, call, int, is_plausible, result};
+use crate::listeners::bound;
 use crate::marks::{Mark, mark, marked, set_mark};
 use crate::worker::with;
 use core::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
@@ -19,9 +20,13 @@ pub fn let_go(fd: c_int) {
     }
     set_mark(fd, Mark::Foreign);
     if was != Mark::Listening {
+        let listened = if was == Mark::Listener { bound(fd) } else { None };
         // In another process than the worker's there is nothing to end.
         let _ = with(|worker| {
             worker.calls().close(fd)?;
+            if let Some(address) = listened {
+                worker.on_listener_closed(address.port());
+            }
             Ok(())
         });
     }

@@ -70,3 +70,40 @@ pub fn is_plausible(at: *const c_void) -> bool {
     let address = at.addr();
     address != 0 && address >> 47 == 0
 }
+
+/// Whether some process listens on a port, by the kernel's tables of this network namespace: the
+/// same listening socket, which it had from a common parent, or one of its own. Not if nobody can
+/// tell.
+pub fn is_listened_on(port: u16) -> bool {
+    // Documentation/networking/proc_net_tcp.rst: the second word is ADDRESS:PORT and the fourth the
+    // state, all in hexadecimal; 0A listens. Listeners come first.
+    const LISTENS: &str = "0A";
+    let is_it = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let local = words.next().and_then(|address| address.rsplit(':').next());
+        local.is_some_and(|local| u16::from_str_radix(local, 16) == Ok(port)) && words.nth(1) == Some(LISTENS)
+    };
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"]
+        .iter()
+        .filter_map(|table| std::fs::read_to_string(table).ok())
+        .any(|table| table.lines().skip(1).any(is_it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn the_kernel_says_who_listens() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let Ok(listener) = TcpListener::bind(address) else { continue };
+            let port = listener.local_addr().unwrap().port();
+            let shared = listener.try_clone().unwrap();
+            drop(listener);
+            assert!(is_listened_on(port));
+            drop(shared);
+            assert!(!is_listened_on(port));
+        }
+    }
+}

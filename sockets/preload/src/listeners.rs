@@ -19,7 +19,7 @@ pub fn is_stream(fd: c_int) -> bool {
 }
 
 /// What a socket of the kernel is bound to.
-fn bound(fd: c_int) -> Option<SocketAddr> {
+pub fn bound(fd: c_int) -> Option<SocketAddr> {
     // SAFETY: zeros are a valid storage.
     let mut storage: sockaddr_storage = unsafe { core::mem::zeroed() };
     let mut len = size_of::<sockaddr_storage>() as socklen_t;

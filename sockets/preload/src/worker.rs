@@ -1,6 +1,6 @@
 //! The process that has a seat: link, stack and sockets, in one thread.
 
-use crate::kernel::{self, call};
+use crate::kernel::{self, call, is_listened_on};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::net::IpAddr;
@@ -95,6 +95,11 @@ pub struct SeatedWorker {
     more: bool,
     deadline: Time,
     turns: u64,
+    /// Ports whose listeners were closed here, while another process listens there: a worker that
+    /// is to follow this one, or is there already and waits for the seat.
+    left_to_others: Vec<u16>,
+    /// A listener was closed since the last turn.
+    listener_closed: bool,
     /// Held as long as the seat is this process's.
     _seat: OwnedFd,
 }
@@ -127,6 +132,8 @@ impl SeatedWorker {
             more: true,
             deadline: now,
             turns: 0,
+            left_to_others: Vec::new(),
+            listener_closed: false,
             _seat: seat.held,
         })
     }
@@ -148,7 +155,7 @@ impl SeatedWorker {
     pub fn turn(&mut self) {
         let now = Clock.now();
         self.turns += 1;
-        if now.since(self.looked_after) >= LOOK_AFTER_LINK {
+        if now.since(self.looked_after) >= LOOK_AFTER_LINK || self.listener_closed {
             self.look_after_link(now);
         }
         let turn = self.silo.turn(now);
@@ -165,6 +172,21 @@ impl SeatedWorker {
         if core::mem::replace(&mut self.carrier, state) == LinkState::Down && state == LinkState::Up {
             self.silo.stack.on_link_up();
         }
+        if !self.left_to_others.is_empty() {
+            self.listener_closed = false;
+            self.left_to_others.retain(|port| is_listened_on(*port));
+            self.silo.stack.leave_to_others(self.left_to_others.clone());
+        }
+    }
+
+    /// A listener is closed here: who asks for it before the next process has the seat is not to
+    /// hear that nobody listens, as long as anybody does. The kernel says so once the descriptor is
+    /// closed, which it is before the next turn.
+    pub fn on_listener_closed(&mut self, port: u16) {
+        if !self.left_to_others.contains(&port) {
+            self.left_to_others.push(port);
+        }
+        self.listener_closed = true;
     }
 
     /// Takes a turn where much waits to leave.

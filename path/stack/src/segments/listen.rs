@@ -21,6 +21,8 @@ pub(super) struct Listeners {
     at: Vec<(u16, IpAddr)>,
     /// Of ports whose listeners hand options on, few if any.
     options: Vec<(u16, SocketOptions)>,
+    /// Ports on which another process is about to accept.
+    others: Vec<u16>,
     /// Whose SYN was taken last: an address that may be a host's. They come in
     /// rows.
     pub last_source: IpAddr,
@@ -30,7 +32,7 @@ impl Listeners {
     /// On these ports.
     pub fn new(ports: &[u16]) -> Self {
         let last_source = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let mut this = Self { ports: Vec::new(), at: Vec::new(), options: Vec::new(), last_source };
+        let mut this = Self { ports: Vec::new(), at: Vec::new(), options: Vec::new(), others: Vec::new(), last_source };
         this.set(ports, &[]);
         this
     }
@@ -114,6 +116,12 @@ impl Tcp {
         self.listeners.set(ports, &at);
     }
 
+    /// SYNs for these ports are dropped where nobody listens here: another process has the listener,
+    /// and answers them, when they are sent again, from this stack's place.
+    pub fn leave_to_others(&mut self, ports: Vec<u16>) {
+        self.listeners.others = ports;
+    }
+
     /// Sets the options of the listener on a port, which count for its SYN,ACKs
     /// and for the connections that it accepts from now on.
     pub fn set_listener_options(&mut self, port: u16, options: SocketOptions) {
@@ -170,6 +178,10 @@ impl Tcp {
             // RFC 9293 section 3.10.7.2, fourth: what carries neither RST, ACK
             // nor SYN is dropped; and so is a SYN that would end what it
             // begins, which only port scanners send.
+            self.counters.listen_dropped += 1;
+            return None;
+        }
+        if kind == Flags::SYN.0 && self.listeners.others.contains(&flow.local_port) {
             self.counters.listen_dropped += 1;
             return None;
         }
