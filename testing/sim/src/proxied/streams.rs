@@ -4,15 +4,18 @@
 //! Frames are read and written one by one here, and windows counted, so that what the proxy
 //! sends is judged by RFC 9113 and not by its own engine.
 
-use super::plan::{Ends, Fault, PLACES, Plan, stamped};
+mod script;
+mod sending;
+
+use super::plan::{Fault, PLACES, Plan, stamped};
 use crate::rng::Rng;
-use app::{App, Closed, ConnId, Net, Opened, SEND_LOW_WATER, Wake};
+use app::{App, Closed, ConnId, Net, Opened, Wake};
 use core::ops::ControlFlow;
-use core::time::Duration;
 use h2::ErrorCode;
 use h2::frame::{self, Frame, FrameHead, HEAD, Kind, setting};
-use hpack::{Decoder, Encoder, HeaderField, Indexing, Scratch};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use hpack::{Decoder, Encoder, Scratch};
+use script::{Step, fault_of, steps};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use wire::Time;
 
 /// What a client begins with (RFC 9113 section 3.4).
@@ -23,27 +26,6 @@ const LONGEST: usize = 16_384;
 
 /// The first window of streams and connections (RFC 9113 section 6.9.2).
 const WINDOW: i64 = 65_535;
-
-/// What is to be done for a request, in order.
-#[derive(Clone, Debug)]
-enum Step {
-    /// HEADERS of these fields, and whether the stream ends.
-    Fields(Vec<(String, String)>, bool),
-    /// Content, and whether the stream ends.
-    Data(Vec<u8>, bool),
-    /// Content of this stamp without end, from a place in it on.
-    Endless(u32, usize),
-    Pause(Duration),
-    /// RST_STREAM.
-    Reset(ErrorCode),
-    /// Bytes that are no frame of a stream's, or none at all.
-    Raw(Vec<u8>),
-    /// The connection is closed, or reset.
-    Close,
-    Abort,
-    /// Nothing more happens.
-    Hang,
-}
 
 /// A request that is answered.
 #[derive(Debug)]
@@ -128,6 +110,8 @@ pub struct Streams {
     /// When it is killed, and when it is there again.
     kills: VecDeque<(Time, Time)>,
     scratch: Scratch,
+    /// Requests that were refused, or might have been.
+    refused: HashSet<u32>,
     /// What was injected, by kind.
     pub injected: BTreeMap<&'static str, u64>,
     /// What must not be.
@@ -146,6 +130,7 @@ impl Streams {
             links: HashMap::new(),
             kills,
             scratch: Scratch::default(),
+            refused: HashSet::new(),
             injected: BTreeMap::new(),
             objections: Vec::new(),
         }
@@ -225,25 +210,7 @@ impl Streams {
                 }
                 if ends_headers { self.on_request(net, id) } else { Ok(()) }
             }
-            Frame::Settings { entries } => {
-                for (identifier, value) in frame::settings(entries) {
-                    match identifier {
-                        setting::INITIAL_WINDOW_SIZE => {
-                            let change = i64::from(value) - link.first_window;
-                            link.first_window = value.into();
-                            link.streams.values_mut().for_each(|work| work.window += change);
-                        }
-                        setting::HEADER_TABLE_SIZE => link.encoder.set_limit(value),
-                        setting::ENABLE_PUSH if value != 0 => return Err("pushes are asked for".to_owned()),
-                        _ => {}
-                    }
-                }
-                let mut out = Vec::new();
-                frame::write(&mut out, Kind::Settings, frame::ACK, 0, &[]);
-                net.send_bytes(id, &out);
-                self.go_on(net, id);
-                Ok(())
-            }
+            Frame::Settings { entries } => self.on_settings(net, id, entries),
             Frame::SettingsAck => {
                 link.decoder.set_limit(link.manner.table);
                 let change = i64::from(link.manner.window) - WINDOW;
@@ -257,27 +224,7 @@ impl Streams {
                 net.send_bytes(id, &out);
                 Ok(())
             }
-            Frame::WindowUpdate { stream: 0, increment } => {
-                link.window += i64::from(increment);
-                if link.window > i64::from(i32::MAX) {
-                    return Err("a window beyond all".to_owned());
-                }
-                self.go_on(net, id);
-                Ok(())
-            }
-            Frame::WindowUpdate { stream, increment } => {
-                if stream > link.last {
-                    return Err("a window of an idle stream".to_owned());
-                }
-                if let Some(work) = link.streams.get_mut(&stream) {
-                    work.window += i64::from(increment);
-                    if work.window > i64::from(i32::MAX) {
-                        return Err("a window beyond all".to_owned());
-                    }
-                }
-                self.go_on(net, id);
-                Ok(())
-            }
+            Frame::WindowUpdate { stream, increment } => self.on_window(net, id, (stream, increment)),
             Frame::Reset { stream, .. } => {
                 if stream > link.last {
                     return Err("a reset of an idle stream".to_owned());
@@ -296,6 +243,47 @@ impl Streams {
             Frame::PushPromise { .. } => Err("a client that pushes".to_owned()),
             Frame::PingAck { .. } | Frame::Priority { .. } | Frame::PriorityUpdate { .. } | Frame::Other => Ok(()),
         }
+    }
+
+    fn on_settings<N: Net>(&mut self, net: &mut N, id: ConnId, entries: &[u8]) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        for (identifier, value) in frame::settings(entries) {
+            match identifier {
+                setting::INITIAL_WINDOW_SIZE => {
+                    let change = i64::from(value) - link.first_window;
+                    link.first_window = value.into();
+                    link.streams.values_mut().for_each(|work| work.window += change);
+                }
+                setting::HEADER_TABLE_SIZE => link.encoder.set_limit(value),
+                setting::ENABLE_PUSH if value != 0 => return Err("pushes are asked for".to_owned()),
+                _ => {}
+            }
+        }
+        let mut out = Vec::new();
+        frame::write(&mut out, Kind::Settings, frame::ACK, 0, &[]);
+        net.send_bytes(id, &out);
+        self.go_on(net, id);
+        Ok(())
+    }
+
+    /// A window opens: a stream's, or all of them's.
+    fn on_window<N: Net>(&mut self, net: &mut N, id: ConnId, (stream, increment): (u32, u32)) -> Result<(), String> {
+        let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
+        if stream > link.last {
+            return Err("a window of an idle stream".to_owned());
+        }
+        let window = match stream {
+            0 => Some(&mut link.window),
+            stream => link.streams.get_mut(&stream).map(|work| &mut work.window),
+        };
+        if let Some(window) = window {
+            *window += i64::from(increment);
+            if *window > i64::from(i32::MAX) {
+                return Err("a window beyond all".to_owned());
+            }
+        }
+        self.go_on(net, id);
+        Ok(())
     }
 
     /// A whole head is there.
@@ -339,7 +327,9 @@ impl Streams {
         link.taken += 1;
         let plan = Plan::of(self.seed, number);
         let refuses = link.manner.refuses;
-        let may_refuse = plan.sent == 0 || plan.place != "streamed";
+        // What is to be repeated is kept, and is refused once: else it may be nobody's.
+        let is_kept = plan.sent == 0 || plan.place != "streamed";
+        let may_refuse = is_kept && !(self.is_calm && plan.fault != Fault::None) && self.refused.insert(number);
         if refuses > 0 && may_refuse && self.rng.one_in(refuses) || open >= link.manner.streams as usize {
             let mut out = Vec::new();
             frame::write_reset(&mut out, stream, ErrorCode::REFUSED_STREAM);
@@ -459,205 +449,18 @@ impl Streams {
         }
     }
 
-    /// Sends what is due on all streams of a connection, as far as windows and the queue let.
+    /// Sends what is due on all streams of a connection.
     fn go_on<N: Net>(&mut self, net: &mut N, id: ConnId) {
-        let now = net.now();
+        let (now, queued) = (net.now(), net.unsent(id));
         let Some(link) = self.links.get_mut(&id) else { return };
-        let mut wakes: Option<Time> = None;
-        let mut out = Vec::new();
-        let mut done = Vec::new();
-        let Link { streams, encoder, window, manner, is_over, .. } = link;
-        let mut end = None;
-        'streams: for (number, work) in streams.iter_mut() {
-            loop {
-                if *is_over || net.unsent(id) + out.len() > SEND_LOW_WATER {
-                    break 'streams;
-                }
-                if let Some(until) = work.until.filter(|until| *until > now) {
-                    wakes = Some(wakes.map_or(until, |other| other.min(until)));
-                    break;
-                }
-                work.until = None;
-                let room = (*window).min(work.window).min(manner.piece as i64).max(0) as usize;
-                match work.steps.front_mut() {
-                    None | Some(Step::Hang) => break,
-                    Some(Step::Data(bytes, ends)) => {
-                        if room == 0 && !bytes.is_empty() {
-                            break;
-                        }
-                        let some: Vec<u8> = bytes.drain(..room.min(bytes.len())).collect();
-                        let (is_last, ends) = (bytes.is_empty(), *ends && bytes.is_empty());
-                        let flags = if ends { frame::END_STREAM } else { 0 };
-                        frame::write(&mut out, Kind::Data, flags, *number, &some);
-                        *window -= some.len() as i64;
-                        work.window -= some.len() as i64;
-                        if is_last {
-                            work.steps.pop_front();
-                        }
-                        if ends {
-                            done.push(*number);
-                        }
-                    }
-                    Some(Step::Endless(stamp, at)) => {
-                        if room == 0 {
-                            break;
-                        }
-                        let one = format!("<{stamp}>").len();
-                        let bytes = stamped(*stamp, *at % one + room);
-                        frame::write(&mut out, Kind::Data, 0, *number, &bytes[*at % one..]);
-                        *at += room;
-                        *window -= room as i64;
-                        work.window -= room as i64;
-                    }
-                    Some(_) => match work.steps.pop_front() {
-                        Some(Step::Fields(fields, ends)) => {
-                            let mut block = Vec::new();
-                            encoder.begin(&mut block);
-                            for (name, value) in &fields {
-                                let field = HeaderField::new(name.as_bytes(), value.as_bytes());
-                                encoder.encode(field, Indexing::Incremental, &mut block);
-                            }
-                            frame::write_headers(&mut out, *number, &block, ends, LONGEST);
-                            if ends {
-                                done.push(*number);
-                            }
-                        }
-                        Some(Step::Pause(span)) => work.until = Some(now + span),
-                        Some(Step::Reset(code)) => {
-                            frame::write_reset(&mut out, *number, code);
-                            done.push(*number);
-                            break;
-                        }
-                        Some(Step::Raw(bytes)) => out.extend_from_slice(&bytes),
-                        Some(step @ (Step::Close | Step::Abort)) => {
-                            end = Some(step);
-                            *is_over = true;
-                        }
-                        _ => {}
-                    },
-                }
-            }
-        }
-        for number in done {
-            streams.remove(&number);
-        }
-        net.send_bytes(id, &out);
-        net.set_timer(id, wakes);
-        match end {
+        let sent = link.send(queued, now);
+        net.send_bytes(id, &sent.out);
+        net.set_timer(id, sent.wakes);
+        match sent.end {
             Some(Step::Abort) => net.abort(id),
             Some(_) => net.finish(id),
             None => self.leave_if_done(net, id),
         }
-    }
-}
-
-/// What goes wrong with a request here. Where only single requests go wrong, what would end a
-/// connection becomes what ends a stream.
-fn fault_of(is_second: bool, is_calm: bool, plan: &Plan) -> Fault {
-    if is_second && plan.second_is_well {
-        return Fault::None;
-    }
-    match plan.fault {
-        Fault::ClosesAt(at) if is_calm => Fault::ResetsAt(at),
-        Fault::Garbage | Fault::BadChunk if is_calm => Fault::TwoLengths,
-        Fault::Twice | Fault::Unasked if is_calm => Fault::None,
-        Fault::Interim(count) if is_calm => Fault::Interim(count.min(8)),
-        fault => fault,
-    }
-}
-
-fn steps(plan: &Plan, fault: Fault, is_calm: bool) -> Vec<Step> {
-    let number = plan.number;
-    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let head = |more: &[(&str, &str)]| {
-        let mut fields = vec![field(":status", "200"), field("x-number", &number.to_string())];
-        fields.extend(more.iter().map(|(name, value)| field(name, value)));
-        fields
-    };
-    let length = plan.length.to_string();
-    let whole_head = match plan.ends {
-        Ends::Length => head(&[("content-length", &length)]),
-        Ends::Chunks | Ends::Close => head(&[]),
-    };
-    // The ends of an answer: with its content, by trailers, by a frame of nothing.
-    let end = |mut steps: Vec<Step>| {
-        match (plan.ends, steps.last_mut()) {
-            (Ends::Length, Some(Step::Data(_, ends))) => *ends = true,
-            (Ends::Chunks, _) => steps.push(Step::Fields(vec![field("x-trailer", "1")], true)),
-            _ => steps.push(Step::Data(Vec::new(), true)),
-        }
-        steps
-    };
-    let body = plan.body();
-    let answer = || end(vec![Step::Fields(whole_head.clone(), false), Step::Data(body.clone(), false)]);
-    // The answer up to a byte, counted as that of HTTP/1.1 is.
-    let up_to = |at: usize| {
-        let before = plan.answer().len() - plan.length;
-        match at.checked_sub(before) {
-            None => Vec::new(),
-            Some(at) => {
-                let some = body[..at.min(body.len() - 1)].to_vec();
-                vec![Step::Fields(whole_head.clone(), false), Step::Data(some, false)]
-            }
-        }
-    };
-    let then = |mut steps: Vec<Step>, more: Vec<Step>| {
-        steps.extend(more);
-        steps
-    };
-    let told = |fields: Vec<(String, String)>| vec![Step::Fields(fields, false), Step::Data(body.clone(), true)];
-    let raw = |kind: Kind, stream: u32, payload: &[u8]| {
-        let mut out = Vec::new();
-        frame::write(&mut out, kind, 0, stream, payload);
-        Step::Raw(out)
-    };
-    match fault {
-        Fault::None => answer(),
-        Fault::Hangs => vec![Step::Hang],
-        Fault::HangsAt(at) => then(up_to(at), vec![Step::Hang]),
-        Fault::ClosesAt(at) => then(up_to(at), vec![Step::Close]),
-        Fault::ResetsAt(at) => {
-            let codes = [ErrorCode::INTERNAL_ERROR, ErrorCode::CANCEL, ErrorCode::ENHANCE_YOUR_CALM];
-            let pause = Duration::from_millis(u64::from(number % 3) * 20);
-            let reset = Step::Reset(codes[number as usize % 3]);
-            let reset = if is_calm || number.is_multiple_of(2) { reset } else { Step::Abort };
-            then(up_to(at), vec![Step::Pause(pause), reset])
-        }
-        Fault::Garbage => vec![Step::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()), Step::Close],
-        Fault::Late(span) => then(vec![Step::Pause(span)], answer()),
-        Fault::Slow(piece, pause) => {
-            let pieces = body.chunks(piece.max(1));
-            let mut steps = vec![Step::Fields(whole_head.clone(), false)];
-            steps.extend(pieces.flat_map(|piece| [Step::Pause(pause), Step::Data(piece.to_vec(), false)]));
-            end(steps)
-        }
-        Fault::Endless if plan.ends == Ends::Length => {
-            vec![Step::Fields(head(&[("content-length", "4000000000")]), false), Step::Endless(number, 0)]
-        }
-        Fault::Endless => vec![Step::Fields(head(&[]), false), Step::Endless(number, 0)],
-        Fault::TooShort => told(head(&[("content-length", &(plan.length + 7).to_string())])),
-        Fault::TooLong => told(head(&[("content-length", &(plan.length / 2).to_string())])),
-        Fault::TwoLengths => {
-            told(head(&[("content-length", &length), ("content-length", &(plan.length + 3).to_string())]))
-        }
-        Fault::LengthAndChunks => told(head(&[("content-length", &length), ("transfer-encoding", "chunked")])),
-        // DATA that is all padding and more.
-        Fault::BadChunk => {
-            let mut out = Vec::new();
-            frame::write(&mut out, Kind::Data, frame::PADDED, 1, &[200, 0]);
-            vec![Step::Fields(whole_head.clone(), false), Step::Raw(out), Step::Close]
-        }
-        Fault::LongHead => told(head(&[("x-long", &"a".repeat(20_000))])),
-        Fault::Interim(count) => {
-            let early = vec![field(":status", "103"), field("link", "</a>")];
-            let interim = (0..count).map(|_| Step::Fields(early.clone(), false)).collect();
-            then(interim, answer())
-        }
-        // What is still to come of the body is not wanted (RFC 9113 section 8.1).
-        Fault::Early => then(answer(), vec![Step::Reset(ErrorCode::NO_ERROR)]),
-        // Both begin a stream that nobody opened.
-        Fault::Twice => then(vec![raw(Kind::Headers, 2, &[0x88]), Step::Close], answer()),
-        Fault::Unasked => then(vec![raw(Kind::Data, 4_001, b"unasked"), Step::Close], answer()),
     }
 }
 

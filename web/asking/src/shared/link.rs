@@ -452,6 +452,13 @@ impl SharedLinks {
         self.close_link(number);
     }
 
+    /// Whether a stream's connection is over: no more comes, and its timer runs no more.
+    pub(crate) fn has_lost_link(&self, id: StreamId) -> bool {
+        let Some(one) = self.stream(id) else { return true };
+        let link = self.links.get(one.link.0 as usize).and_then(Option::as_deref);
+        link.is_none_or(|link| link.generation != one.link.1 || link.stage == LinkStage::Over)
+    }
+
     /// No connection is used for further questions.
     pub(crate) fn retire(&mut self) {
         for number in 0..self.links.len() as u32 {

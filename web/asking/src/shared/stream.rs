@@ -1,7 +1,6 @@
 //! A stream as its asker sees it: what waits for that, and what it is to send.
 
 use super::SharedLinks;
-use super::link::LinkStage;
 use crate::answer::{HeadOnStream, StreamEnd};
 use app::Body;
 use handshake::{Failure as HandshakeFailure, ServerVerdict};
@@ -224,13 +223,6 @@ impl SharedLinks {
     /// Whether all of the answer has come, and nothing follows its body.
     pub(crate) fn is_whole_at(&self, id: StreamId) -> bool {
         self.stream(id).is_some_and(|one| matches!(&one.end, Some(StreamEnd::Whole(trailers)) if trailers.is_empty()))
-    }
-
-    /// Whether its connection is over: no more comes, and its timer runs no more.
-    pub(crate) fn has_lost_link(&self, id: StreamId) -> bool {
-        let Some(one) = self.stream(id) else { return true };
-        let link = self.links.get(one.link.0 as usize).and_then(Option::as_deref);
-        link.is_none_or(|link| link.generation != one.link.1 || link.stage == LinkStage::Over)
     }
 
     /// What was left of what came is offered again.
