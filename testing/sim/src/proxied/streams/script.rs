@@ -35,7 +35,8 @@ pub(super) fn fault_of(is_second: bool, is_calm: bool, plan: &Plan) -> Fault {
     }
     match plan.fault {
         Fault::ClosesAt(at) if is_calm => Fault::ResetsAt(at),
-        Fault::Garbage | Fault::BadChunk if is_calm => Fault::TwoLengths,
+        // A client may have all that its head says before more comes, and then its connection ends.
+        Fault::Garbage | Fault::BadChunk | Fault::TooLong if is_calm => Fault::TwoLengths,
         Fault::Twice | Fault::Unasked if is_calm => Fault::None,
         Fault::Interim(count) if is_calm => Fault::Interim(count.min(8)),
         fault => fault,
