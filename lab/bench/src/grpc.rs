@@ -13,6 +13,7 @@ use crate::program::Scratch;
 use crate::proxied::{PORT, Watched};
 use crate::site::{PROCESS, nginx, workers};
 use crate::slow::in_namespace;
+use cpu::Clock;
 use demo::child::Interrupt;
 use demo::field::{Ask, Field, Generator, Link};
 use demo::machine::with_children;
@@ -71,6 +72,9 @@ const BOUNDED_CONNECTIONS: u64 = 2;
 
 /// Streams that the upstream allows.
 const UPSTREAM_STREAMS: u32 = 512;
+
+/// Time for a server to begin.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What others keep of their rate beside a client that stalls.
 const STALLED: f64 = 0.95;
@@ -236,7 +240,14 @@ impl Bench<'_> {
         };
         let _stalled = if arm.stalled {
             let to = SocketAddr::new(SERVER.parse()?, 80);
-            let client = in_namespace(&names.client, || stall(to, SERVER, STALLED_CALLS, STALLED_BYTES))?;
+            let end = Clock.now() + PATIENCE;
+            let client = loop {
+                // A server tells that it serves before its last worker does.
+                match in_namespace(&names.client, || stall(to, SERVER, STALLED_CALLS, STALLED_BYTES)) {
+                    Err(_) if Clock.now() < end => interrupt.sleep(Duration::from_millis(50))?,
+                    stalled => break stalled?,
+                }
+            };
             // Its calls are at the upstream before others are measured.
             interrupt.sleep(Duration::from_millis(500))?;
             Some(client)
