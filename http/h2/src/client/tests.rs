@@ -345,27 +345,37 @@ fn a_block_means_again_what_it_meant_while_the_table_is_as_it_was() {
     let newest = [0x88, 0xbe];
     let mut talk = Talk::settled(ClientSettings::default(), &[]);
     let mut stream = 1;
-    let mut is_answer = |block: &[u8], content: usize| {
+    let is_answer = |talk: &mut Talk, stream: &mut u32, block: &[u8], content: usize| {
         talk.ask(0).unwrap();
-        let events = talk.take(&with_block(stream, block, &vec![b'x'; content])).unwrap();
-        stream += 2;
+        let events = talk.take(&with_block(*stream, block, &vec![b'x'; content])).unwrap();
+        *stream += 2;
         !events.last().unwrap().starts_with("Malformed")
     };
-    assert!(is_answer(&added("5"), 5));
+    assert!(is_answer(&mut talk, &mut stream, &added("5"), 5));
     for _ in 0..3 {
-        assert!(is_answer(&newest, 5));
+        assert!(is_answer(&mut talk, &mut stream, &newest, 5));
     }
-    assert!(!is_answer(&newest, 7), "it still says 5");
-    assert!(is_answer(&added("7"), 7));
+    assert!(!is_answer(&mut talk, &mut stream, &newest, 7), "it still says 5");
+    assert!(is_answer(&mut talk, &mut stream, &added("7"), 7));
     // The same bytes as before, and another length.
-    assert!(is_answer(&newest, 7) && is_answer(&newest, 7));
-    assert!(!is_answer(&newest, 5));
+    assert!(is_answer(&mut talk, &mut stream, &newest, 7) && is_answer(&mut talk, &mut stream, &newest, 7));
+    assert!(!is_answer(&mut talk, &mut stream, &newest, 5));
     // What adds an entry does so each time.
-    assert!(is_answer(&added("9"), 9) && is_answer(&added("9"), 9));
-    assert!(is_answer(&[0x88, 0xbf], 9), "the one before is the same");
+    assert!(is_answer(&mut talk, &mut stream, &added("9"), 9) && is_answer(&mut talk, &mut stream, &added("9"), 9));
+    assert!(is_answer(&mut talk, &mut stream, &[0x88, 0xbf], 9), "the one before is the same");
+    // Trailers add an entry, and the head that was known means another.
+    assert!(is_answer(&mut talk, &mut stream, &newest, 9) && !is_answer(&mut talk, &mut stream, &newest, 3));
+    talk.ask(0).unwrap();
+    let mut bytes = Vec::new();
+    write(&mut bytes, Kind::Headers, END_HEADERS, stream, &newest);
+    write(&mut bytes, Kind::Data, 0, stream, b"123456789");
+    write(&mut bytes, Kind::Headers, END_HEADERS | END_STREAM, stream, &[0x40, 1, b'x', 1, b'y']);
+    talk.take(&bytes).unwrap();
+    stream += 2;
+    assert!(is_answer(&mut talk, &mut stream, &newest, 3), "62 is no length now");
     // Larger than the table: it is empty then, and 62 nothing (section 4.4).
     let large = [&[0x88, 0x40, 1, b'a', 0x7f, 0x81, 0x1f][..], &[b'v'; 4_096]].concat();
-    assert!(is_answer(&newest, 9) && is_answer(&large, 1));
+    assert!(is_answer(&mut talk, &mut stream, &large, 1));
     talk.ask(0).unwrap();
     assert_eq!(talk.take(&with_block(stream, &newest, b"")), Err(ErrorCode::COMPRESSION_ERROR));
 }
